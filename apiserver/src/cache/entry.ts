@@ -1,0 +1,21 @@
+import type { Revision } from '@setpoint/controller-runtime/api'
+
+/**
+ * One version of one object as the cache holds it. Immutable, and shared by the cache, its snapshots, the history
+ * and every answer: whoever has one may keep it, and nobody copies it.
+ */
+export interface Entry {
+  /** metadata.name */
+  readonly name: string
+  /** Revision of the write that made this version: metadata.version. */
+  readonly revision: Revision
+  /** The object's wire JSON, its version in it. */
+  readonly bytes: Buffer
+  /** Labels by key. Empty objects are shared. */
+  readonly labels: Readonly<Record<string, string>>
+  /**
+   * Index values by position in the model's `IndexSet`; none is the shared empty array.
+   * 'metadata.labels' holds strings `key=value`.
+   */
+  readonly values: readonly (readonly string[])[]
+}

@@ -1,0 +1,121 @@
+/** Every way in which a request can fail, with its HTTP status code and what it means. Rendered into the docs. */
+export const statusReasons = Object.freeze({
+  BadRequest: {
+    code: 400,
+    meaning: 'The request cannot be understood: a malformed body, parameter or selector.',
+  },
+  Unauthorized: { code: 401, meaning: 'The caller has shown no valid credentials.' },
+  Forbidden: { code: 403, meaning: 'The caller is known, or local rules apply, and may not do this.' },
+  NotFound: { code: 404, meaning: 'No such object, kind or path.' },
+  MethodNotAllowed: { code: 405, meaning: 'The path exists but not with this method; see the Allow header.' },
+  NotAcceptable: { code: 406, meaning: 'None of the media types in Accept can be produced.' },
+  AlreadyExists: { code: 409, meaning: 'The name, or a value of a unique index, is taken.' },
+  Conflict: { code: 409, meaning: 'A precondition (version, uid) does not hold: read again and retry.' },
+  Expired: { code: 410, meaning: 'The version asked for is no longer kept, or was never reached.' },
+  RequestEntityTooLarge: { code: 413, meaning: 'The body, or the object it makes, is too large.' },
+  UnsupportedMediaType: {
+    code: 415,
+    meaning: 'The body has a content type that this request does not take.',
+  },
+  Invalid: { code: 422, meaning: 'The object violates the rules of its kind; every violation is a cause.' },
+  TooManyRequests: { code: 429, meaning: 'Too much at once: wait for Retry-After seconds.' },
+  InternalError: { code: 500, meaning: 'A fault of the server or of a plugin; the log says more.' },
+  ServiceUnavailable: { code: 503, meaning: 'The store or the kind is not available at the moment: retry.' },
+  Timeout: { code: 504, meaning: 'No outcome in time. A write may or may not have happened.' },
+})
+
+export type StatusReason = keyof typeof statusReasons
+
+/** One of several causes of a failure, tied to a field where there is one. */
+export interface StatusCause {
+  reason: string
+  message: string
+  /** Path of the field, for example `spec.url` or `spec.tags[2]`. */
+  field?: string
+}
+
+export interface StatusDetails {
+  group?: string
+  /** The plural of the kind, as Kubernetes fills it in. */
+  kind?: string
+  name?: string
+  uid?: string
+  causes?: StatusCause[]
+  retryAfterSeconds?: number
+}
+
+/** The body of every error answer: Kubernetes' `Status`. */
+export interface Status {
+  kind: 'Status'
+  apiVersion: 'v1'
+  metadata: Record<string, never>
+  status: 'Failure'
+  message: string
+  reason: StatusReason
+  code: number
+  details?: StatusDetails
+}
+
+/**
+ * A refusal or failure of a request, on both sides of the wire: the server throws it, the client rejects with it.
+ * Tell cases apart by `reason`, never by the message.
+ */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  readonly reason: StatusReason
+  /** HTTP status code. */
+  readonly code: number
+  readonly details: StatusDetails | undefined
+
+  constructor(reason: StatusReason, message: string, details?: StatusDetails, options?: ErrorOptions) {
+    super(message, options)
+    this.reason = reason
+    this.code = statusReasons[reason].code
+    this.details = details
+  }
+
+  toStatus(): Status {
+    const status: Status = {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Failure',
+      message: this.message,
+      reason: this.reason,
+      code: this.code,
+    }
+    if (this.details !== undefined) status.details = this.details
+    return status
+  }
+
+  /** Reads an error back from an answer; a body that is no Status still gives an error with the code's reason. */
+  static fromResponse(code: number, body: unknown): ApiError {
+    if (isStatus(body)) return new ApiError(body.reason, body.message, body.details)
+    const reason = reasonOfCode(code)
+    return new ApiError(reason, `the server answered ${code}`)
+  }
+}
+
+/** Whether `error` is an ApiError with one of the given reasons (any reason when none is given). */
+export function isApiError(error: unknown, ...reasons: StatusReason[]): error is ApiError {
+  return error instanceof ApiError && (reasons.length === 0 || reasons.includes(error.reason))
+}
+
+/** Whether `value` is a Status body of a failure with a reason that this version knows. */
+export function isStatus(value: unknown): value is Status {
+  if (typeof value !== 'object' || value === null) return false
+  const { kind, reason, message } = value as Partial<Status>
+  return (
+    kind === 'Status' &&
+    typeof message === 'string' &&
+    typeof reason === 'string' &&
+    Object.hasOwn(statusReasons, reason)
+  )
+}
+
+function reasonOfCode(code: number): StatusReason {
+  for (const [reason, entry] of Object.entries(statusReasons)) {
+    if (entry.code === code) return reason as StatusReason
+  }
+  return code >= 500 ? 'InternalError' : 'BadRequest'
+}

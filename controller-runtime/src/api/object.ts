@@ -1,0 +1,69 @@
+/** A link from a dependent to the object that owns it, in Kubernetes' shape. */
+export interface OwnerReference {
+  apiVersion: string
+  kind: string
+  name: string
+  uid: string
+  controller?: boolean
+  blockOwnerDeletion?: boolean
+}
+
+/** What every stored object carries beside its content. Fields marked "server" are set by the server alone. */
+export interface ObjectMeta {
+  name: string
+  /** Prefix from which the server makes a name when `name` is absent. */
+  generateName?: string
+  /** Server: a UUID that tells an object from a later one of the same name. */
+  uid: string
+  /** Server: decimal revision of the last write; opaque but comparable with `compareVersions`. */
+  version: string
+  /** Server: always equal to `version`, for Kubernetes clients. */
+  resourceVersion: string
+  /** Server: 1 at creation, +1 with every change of the desired state and when deletion starts. */
+  generation: number
+  /** Server: RFC 3339 UTC with milliseconds. */
+  creationTimestamp: string
+  /** Server: RFC 3339; present once the object has been declared deleted. */
+  deletionTimestamp?: string
+  finalizers?: string[]
+  ownerReferences?: OwnerReference[]
+  labels?: Record<string, string>
+  annotations?: Record<string, string>
+}
+
+/** An object as the server answers it. */
+export interface ApiObject<Spec = unknown, Status = unknown> {
+  apiVersion: string
+  kind: string
+  metadata: ObjectMeta
+  spec: Spec
+  status?: Status
+}
+
+/** An object as a client sends it for creation: the server fills in the rest. */
+export interface NewObject<Spec = unknown, Status = unknown> {
+  apiVersion?: string
+  kind?: string
+  metadata: Partial<ObjectMeta>
+  spec: Spec
+  status?: Status
+}
+
+/** What a list answers; the page fields are absent where `limit` was asked for. */
+export interface ObjectList<T = ApiObject> {
+  apiVersion: string
+  kind: string
+  metadata: { version: string; resourceVersion: string; continue?: string; remainingItemCount?: number }
+  page?: number
+  size?: number
+  total?: number
+  totalPages?: number
+  first?: boolean
+  last?: boolean
+  hasNext?: boolean
+  hasPrevious?: boolean
+  items: T[]
+}
+
+/** Marks the BOOKMARK that ends the initial events of a watch. */
+export const initialEventsEndAnnotation = 'k8s.io/initial-events-end'
