@@ -45,7 +45,13 @@ export interface Transport {
    * Opens a watch on a collection or a name; `path` has the query.
    * @throws ApiError when the server refused it, TransportError when it could not be reached.
    */
-  watch(path: string, options: { signal: AbortSignal }): Promise<WatchConnection>
+  watch(path: string, options: WatchRequestOptions): Promise<WatchConnection>
+}
+
+export interface WatchRequestOptions {
+  readonly signal: AbortSignal
+  /** Lower-case names, sent with the upgrade. */
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** The server could not be reached, or the connection broke before the answer was complete. */

@@ -130,7 +130,10 @@ function mapping(method: RouteMethod) {
       ;(target as Marked)[routesKey]?.push({ method, pattern, member })
     }
     return (target: object, context: ClassMethodDecoratorContext | string | symbol): void => {
-      if (typeof context !== 'object') return add(target, context)
+      if (typeof context !== 'object') {
+        add(target, context)
+        return
+      }
       const { name } = context
       // The class does not exist yet when a method decorator runs; routes are filed on the prototype of the
       // first instance, which is made only to be asked for them.

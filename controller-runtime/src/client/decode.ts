@@ -1,0 +1,108 @@
+import { ApiError, isStatus } from '../api/errors.ts'
+import type { Model } from '../api/model.ts'
+import type { ApiObject, ObjectList } from '../api/object.ts'
+import { isVersion } from '../api/version.ts'
+import type { BookmarkObject, WatchEvent } from '../api/watch-event.ts'
+import { TransportError, type TransportResponse } from './transport.ts'
+
+/**
+ * Where bytes from the wire become typed values. What every object has is checked (kind, name, uid, version); that
+ * spec and status follow the model's schema is the server's promise and is taken on trust.
+ */
+
+/** A frame of a watch is no event: no JSON, of an unknown type, or about an object of another kind. */
+export class MalformedEventError extends Error {
+  override readonly name = 'MalformedEventError'
+}
+
+/** @throws TransportError when the answer is not an object of that model. */
+export function decodeObject<T extends ApiObject>(model: Model<T>, text: string): T {
+  const value = parse(text)
+  if (isObjectOf(model, value)) return value
+  throw unexpected(`a ${model.kind}`, text)
+}
+
+/** @throws TransportError when the answer is not a list of that model's objects. */
+export function decodeList<T extends ApiObject>(model: Model<T>, text: string): ObjectList<T> {
+  const value = parse(text)
+  if (isListOf(model, value)) return value
+  throw unexpected(`a list of ${model.plural}`, text)
+}
+
+/** @throws MalformedEventError */
+export function decodeEvent<T extends ApiObject>(model: Model<T>, text: string): WatchEvent<T> {
+  const value = parse(text)
+  if (isEventOf(model, value)) return value
+  throw new MalformedEventError(
+    `not an event of a watch on ${model.plural}: ${JSON.stringify(text.slice(0, 200))}`,
+  )
+}
+
+/** The error that an answer other than 2xx stands for, with what its `Retry-After` header says. */
+export function decodeError({ status, body, headers }: Omit<TransportResponse, 'body'> & { body: string }) {
+  const error = ApiError.fromResponse(status, parse(body))
+  const seconds = Number(headers['retry-after'] ?? Number.NaN)
+  if (error.details?.retryAfterSeconds !== undefined || !(seconds >= 0)) return error
+  return new ApiError(error.reason, error.message, { ...error.details, retryAfterSeconds: seconds })
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function unexpected(what: string, text: string): TransportError {
+  return new TransportError(`the server did not answer ${what} but ${JSON.stringify(text.slice(0, 200))}`)
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isObjectOf<T extends ApiObject>(model: Model<T>, value: unknown): value is T {
+  if (!isRecord(value) || value.kind !== model.kind || value.apiVersion !== model.apiVersion) return false
+  const { metadata } = value
+  return (
+    isRecord(metadata) &&
+    typeof metadata.name === 'string' &&
+    typeof metadata.uid === 'string' &&
+    hasVersion(metadata)
+  )
+}
+
+function hasVersion(metadata: Record<string, unknown>): boolean {
+  return typeof metadata.version === 'string' && isVersion(metadata.version)
+}
+
+function isListOf<T extends ApiObject>(model: Model<T>, value: unknown): value is ObjectList<T> {
+  return (
+    isRecord(value) &&
+    isRecord(value.metadata) &&
+    hasVersion(value.metadata) &&
+    Array.isArray(value.items) &&
+    value.items.every(item => isObjectOf(model, item))
+  )
+}
+
+function isBookmark(value: unknown): value is BookmarkObject {
+  return isRecord(value) && isRecord(value.metadata) && hasVersion(value.metadata)
+}
+
+function isEventOf<T extends ApiObject>(model: Model<T>, value: unknown): value is WatchEvent<T> {
+  if (!isRecord(value)) return false
+  switch (value.type) {
+    case 'ADDED':
+    case 'MODIFIED':
+    case 'DELETED':
+      return isObjectOf(model, value.object)
+    case 'BOOKMARK':
+      return isBookmark(value.object)
+    case 'ERROR':
+      return isStatus(value.object)
+    default:
+      return false
+  }
+}

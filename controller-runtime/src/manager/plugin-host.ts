@@ -1,0 +1,127 @@
+import type { Model } from '../api/model.ts'
+import type { ApiObject } from '../api/object.ts'
+import { type Client, createClient } from '../client/client.ts'
+import type { Transport } from '../client/transport.ts'
+import type { Clock } from '../clock.ts'
+import { ControllerBuilder } from '../controller/builder.ts'
+import { Controller } from '../controller/controller.ts'
+import type { Logger } from '../logger.ts'
+import type { Plugin, PluginContext } from '../plugin/plugin.ts'
+import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
+import type { Manager } from './manager.ts'
+
+export interface PluginHostOptions {
+  /** The way to the server for the plugin's client. */
+  readonly transport: Transport
+  readonly log: Logger
+  /** Gets the plugin's controllers once `setup` has succeeded. Without it they are made but do not run. */
+  readonly manager?: Manager
+  /** Sent with every request of the plugin's client beside the one that names the plugin; lower-case names. */
+  readonly reservedHeaders?: Readonly<Record<string, string>>
+  readonly clock?: Clock
+}
+
+/** A plugin whose `setup` has run. */
+export interface HostedPlugin {
+  readonly plugin: Plugin
+  /** Acts as the plugin: what its route handlers get. */
+  readonly client: Client
+  readonly log: Logger
+  /** Aborted when the plugin stops. */
+  readonly signal: AbortSignal
+  readonly controllers: readonly Controller[]
+  readonly routes: readonly RouteGroup[]
+  /** Names of classes that were given as endpoints but are not marked with `ApiVersion`. */
+  readonly unmarkedClasses: readonly string[]
+  /** Aborts the plugin's signal and takes its controllers away from the manager, drained. */
+  stop(): Promise<void>
+}
+
+/**
+ * Runs a plugin's `setup` and collects what it registers; the same for `--role all` and `--role controllers`.
+ * Nothing has been started when it fails.
+ * @throws whatever `setup` throws, and TypeError for a registration that makes no sense.
+ */
+export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): Promise<HostedPlugin> {
+  const { transport, manager, reservedHeaders: headers, clock } = options
+  const log = options.log.child({ plugin: plugin.name })
+  const client = createClient(transport, { plugin: plugin.name, ...(headers && { headers }) })
+  const stopping = new AbortController()
+  const controllers: Controller[] = []
+  const routes: RouteGroup[] = []
+  const unmarkedClasses: string[] = []
+  let open = true
+
+  const addEndpoint = (endpoint: new () => object) => {
+    const group = routesOf(endpoint)
+    if (group === undefined) {
+      unmarkedClasses.push(endpoint.name)
+      log.warn({ endpoint: endpoint.name }, 'a class without ApiVersion is not exposed')
+    } else {
+      routes.push(group)
+    }
+  }
+
+  const context: PluginContext = {
+    client,
+    log,
+    signal: stopping.signal,
+    controller<T extends ApiObject>(
+      model: Model<T>,
+      build: (controller: ControllerBuilder<T>) => void,
+    ): void {
+      if (!open) throw new TypeError(`plugin ${plugin.name}: controllers are registered during setup only`)
+      const builder = new ControllerBuilder(model)
+      build(builder)
+      const definition = builder.build()
+      const name = unusedName(`${plugin.name}/${model.plural}.${model.group}`, controllers)
+      controllers.push(new Controller(definition, { client, log, name, ...(clock && { clock }) }))
+    },
+    routes(groupVersion: string | (new () => object), build?: (routes: RouteBuilder) => void): void {
+      if (!open) throw new TypeError(`plugin ${plugin.name}: routes are registered during setup only`)
+      if (typeof groupVersion !== 'string') {
+        addEndpoint(groupVersion)
+        return
+      }
+      const builder = new RouteBuilder()
+      build?.(builder)
+      routes.push(builder.build(groupVersion))
+    },
+  }
+
+  try {
+    await plugin.setup?.(context)
+  } catch (error) {
+    stopping.abort(error)
+    throw error
+  } finally {
+    open = false
+  }
+  for (const controller of controllers) manager?.add(controller)
+
+  let stopped: Promise<void> | undefined
+  return {
+    plugin,
+    client,
+    log,
+    signal: stopping.signal,
+    controllers,
+    routes,
+    unmarkedClasses,
+    stop() {
+      stopped ??= (async () => {
+        stopping.abort(new DOMException(`plugin ${plugin.name} is stopping`, 'AbortError'))
+        await Promise.all(controllers.map(controller => manager?.remove(controller)))
+      })()
+      return stopped
+    },
+  }
+}
+
+function unusedName(name: string, controllers: readonly Controller[]): string {
+  let candidate = name
+  for (let count = 2; controllers.some(controller => controller.name === candidate); count++) {
+    candidate = `${name}-${count}`
+  }
+  return candidate
+}
