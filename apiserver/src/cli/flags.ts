@@ -1,0 +1,229 @@
+import { readFileSync } from 'node:fs'
+import { readArguments, Settings } from './flags-settings.ts'
+import {
+  allFlags,
+  type CommandName,
+  environmentName,
+  type Flag,
+  flags,
+  type LogLevel,
+} from './flags-table.ts'
+import {
+  formatAddress,
+  isLoopback,
+  type ListenAddress,
+  quote,
+  type ReadFile,
+  UsageError,
+} from './flags-values.ts'
+import { commandHelp, commands, generalHelp, programVersion } from './help.ts'
+
+export type { LogLevel } from './flags-table.ts'
+export { formatAddress, isLoopback, type ListenAddress, UsageError } from './flags-values.ts'
+
+/** What `setpoint serve` is asked to do. */
+export type ServeOptions = ServerOptions | ControllersOptions
+
+interface CommonOptions {
+  /** Absolute paths of the plugins' folders, or undefined for every folder of `plugins/` of the installation. */
+  readonly plugins: readonly string[] | undefined
+  readonly reservedDomain: string
+  readonly logLevel: LogLevel
+}
+
+/** A process that serves the API; with role `all` it runs the controllers too. */
+export interface ServerOptions extends CommonOptions {
+  readonly role: 'all' | 'apiserver'
+  readonly listen: ListenAddress
+  /** Put before every path: '' for the root, else it starts with a slash and ends without one. */
+  readonly basePath: string
+  readonly store: StoreOptions
+}
+
+/** A process that runs only the plugins' controllers. */
+export interface ControllersOptions extends CommonOptions {
+  readonly role: 'controllers'
+  /** Where the API is, without a slash at its end. */
+  readonly server: string
+}
+
+export type StoreOptions = EmbeddedStoreOptions | EtcdStoreOptions
+
+export interface EmbeddedStoreOptions {
+  readonly kind: 'embedded'
+  /** Absolute path; it need not exist yet. */
+  readonly dataDir: string
+}
+
+export interface EtcdStoreOptions {
+  readonly kind: 'etcd'
+  /** At least one, each with its scheme: all `http://host:port`, or all `https://host:port`. */
+  readonly endpoints: readonly string[]
+  /** Without a slash at its end. */
+  readonly prefix: string
+  /** PEM texts. `cert` and `key` come together; only with `https` endpoints. */
+  readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+  readonly credentials: { readonly username: string; readonly password: string } | undefined
+}
+
+/** What the command line asks for. */
+export type CommandLine =
+  | {
+      readonly command: 'serve'
+      readonly options: ServeOptions
+      /** Sentences for the log, such as about an environment variable that means nothing. */
+      readonly warnings: readonly string[]
+    }
+  | { readonly command: 'help' | 'version'; readonly text: string }
+
+/**
+ * Reads everything that `setpoint` is told: the command line (without `node` and the script), the environment and the
+ * configuration file. A flag beats the environment, which beats the file, which beats the default.
+ *
+ * @throws UsageError when any of it is unknown, malformed or contradictory.
+ */
+export function parseCommandLine(
+  argv: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+  readFile: ReadFile = path => readFileSync(path, 'utf8'),
+): CommandLine {
+  const { given, positionals } = readArguments(argv)
+  const [name, unexpected] = positionals
+  const command = name === undefined ? undefined : readCommand(name)
+  if (given.has(flags.version)) return { command: 'version', text: `setpoint ${programVersion()}\n` }
+  if (given.has(flags.help) || argv.length === 0) {
+    return { command: 'help', text: command === undefined ? generalHelp() : commandHelp(command) }
+  }
+  if (command === undefined) {
+    throw new UsageError(
+      `a command is missing, such as \`setpoint serve\`; accepted: ${Object.keys(commands).join(', ')}`,
+    )
+  }
+  if (unexpected !== undefined) throw new UsageError(`${command} takes no argument ${quote(unexpected)}`)
+  const settings = new Settings(command, given, env, readFile)
+  return { command, options: serveOptions(settings), warnings: strayVariables(env) }
+}
+
+function readCommand(name: string): CommandName {
+  if (name !== 'serve') {
+    throw new UsageError(`unknown command ${quote(name)}; accepted: ${Object.keys(commands).join(', ')}`)
+  }
+  return name
+}
+
+function serveOptions(settings: Settings): ServeOptions {
+  const common: CommonOptions = {
+    plugins: settings.several(flags.plugin),
+    reservedDomain: settings.value(flags.reservedDomain),
+    logLevel: settings.value(flags.logLevel),
+  }
+  const role = settings.value(flags.role)
+  const server = settings.optional(flags.server)
+  if (role === 'controllers') {
+    // Only the command line is held to this: an image or a shared file may well carry settings of the other roles.
+    const useless = serverFlags.find(flag => settings.isOnCommandLine(flag))
+    if (useless !== undefined) {
+      throw new UsageError(
+        `--${useless.name} means nothing with --role controllers, which serves and stores nothing`,
+      )
+    }
+    if (server === undefined)
+      throw new UsageError('--role controllers needs --server URL: the API to work against')
+    return { ...common, role, server }
+  }
+  if (server !== undefined) {
+    throw new UsageError(
+      `${settings.origin(flags.server)} is accepted only with --role controllers; the role is ${role}`,
+    )
+  }
+  const listen = settings.value(flags.listen)
+  refuseForeignCallers(listen, settings.origin(flags.listen) ?? '--listen')
+  return { ...common, role, listen, basePath: settings.value(flags.basePath), store: storeOptions(settings) }
+}
+
+const etcdFlags: readonly Flag[] = [
+  flags.etcdPrefix,
+  flags.etcdCa,
+  flags.etcdCert,
+  flags.etcdKey,
+  flags.etcdUser,
+  flags.etcdPassword,
+]
+
+const serverFlags: readonly Flag[] = [
+  flags.listen,
+  flags.basePath,
+  flags.store,
+  flags.dataDir,
+  flags.etcdEndpoints,
+  ...etcdFlags,
+]
+
+/** There is no authentication yet, so the machine's own boundary is the only one there is. */
+function refuseForeignCallers(listen: ListenAddress, origin: string): void {
+  if (isLoopback(listen.host)) return
+  throw new UsageError(
+    `${origin}: ${formatAddress(listen)} is not a loopback address, and without authentication everyone who reaches it could do everything; accepted are 127.0.0.1, [::1] and localhost`,
+  )
+}
+
+function storeOptions(settings: Settings): StoreOptions {
+  const endpoints = settings.several(flags.etcdEndpoints)
+  const kind = settings.optional(flags.store) ?? (endpoints === undefined ? 'embedded' : 'etcd')
+  if (kind === 'embedded') {
+    if (endpoints !== undefined) {
+      throw new UsageError(
+        `${settings.origin(flags.store)} embedded contradicts ${settings.origin(flags.etcdEndpoints)}: give one of them`,
+      )
+    }
+    const useless = etcdFlags.find(flag => settings.isOnCommandLine(flag))
+    if (useless !== undefined) throw new UsageError(`--${useless.name} needs --etcd-endpoints`)
+    return { kind, dataDir: settings.value(flags.dataDir) }
+  }
+  if (endpoints === undefined) {
+    throw new UsageError(`${settings.origin(flags.store)} etcd needs --etcd-endpoints HOST:PORT,...`)
+  }
+  const tls = {
+    ca: settings.optional(flags.etcdCa),
+    cert: settings.optional(flags.etcdCert),
+    key: settings.optional(flags.etcdKey),
+  }
+  bothOrNeither(settings, flags.etcdCert, flags.etcdKey)
+  bothOrNeither(settings, flags.etcdUser, flags.etcdPassword)
+  const username = settings.optional(flags.etcdUser)
+  const password = settings.optional(flags.etcdPassword)
+  return {
+    kind,
+    endpoints: withScheme(endpoints, tls.ca !== undefined || tls.cert !== undefined),
+    prefix: settings.value(flags.etcdPrefix),
+    tls,
+    credentials: username === undefined || password === undefined ? undefined : { username, password },
+  }
+}
+
+function bothOrNeither(settings: Settings, one: Flag, other: Flag): void {
+  if ((settings.origin(one) === undefined) === (settings.origin(other) === undefined)) return
+  throw new UsageError(`--${one.name} and --${other.name} are given together or not at all`)
+}
+
+/** A mixture is refused: a password, or the objects themselves, would go unprotected to some of the members. */
+function withScheme(endpoints: readonly string[], secure: boolean): string[] {
+  const urls = endpoints.map(endpoint => {
+    return endpoint.includes('://') ? endpoint : `${secure ? 'https' : 'http'}://${endpoint}`
+  })
+  const plain = urls.find(url => url.startsWith('http://'))
+  if (plain !== undefined && (secure || urls.some(url => url.startsWith('https://')))) {
+    throw new UsageError(`--etcd-endpoints: ${plain} has no TLS, but other settings of etcd ask for it`)
+  }
+  return urls
+}
+
+/** Warns of variables that look like settings and are none: a misspelt one would otherwise be silently without effect. */
+function strayVariables(env: Readonly<Record<string, string | undefined>>): string[] {
+  const known = new Set(allFlags.filter(({ kind }) => kind !== 'switch').map(environmentName))
+  // Kubernetes gives every pod variables for each Service of its namespace, and one may be called `setpoint`.
+  const serviceLink = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/
+  return Object.keys(env)
+    .filter(name => name.startsWith('SETPOINT_') && !known.has(name) && !serviceLink.test(name))
+    .map(name => `the environment variable ${name} is no setting of this version and has no effect`)
+}
