@@ -1,0 +1,446 @@
+/**
+ * An ordered collection of pairs with positions, and snapshots that cost nothing: a B+ tree whose branches know how
+ * many pairs each child holds.
+ *
+ *                       ┌ least pair and count of each child ┐
+ *     branch            │ (a,1) 3   (d,4) 2   (f,6) 3         │
+ *                       └───┬─────────┬─────────┬─────────────┘
+ *     leaves      (a,1)(b,2)(c,3)  (d,4)(e,5)  (f,6)(g,7)(h,8)
+ *
+ * Every node belongs to the generation of the tree that made it. `snapshot` hands out the root and begins a new
+ * generation; a writer changes a node of its own generation in place and copies any other before it does. So a
+ * snapshot never changes, and the writer pays for each node once after a snapshot, not once a write.
+ *
+ * Invariants (counted-tree.test.ts compares with a sorted array): pairs ascend strictly; a branch's count of a child
+ * is the child's number of pairs; every pair of child i is at or above separator i (i > 0) and below separator
+ * i + 1. Separator 0 is never compared. A separator may be lower than the least pair left in its child.
+ */
+
+/** Negative, zero or positive as the left pair comes before, is, or comes after the right one. */
+export type PairComparator<K, V> = (
+  leftKey: K | undefined,
+  leftValue: V | undefined,
+  rightKey: K | undefined,
+  rightValue: V | undefined,
+) => number
+
+export interface PairOrder<K, V> {
+  /** A comparator that is right wherever its left pair is this one. */
+  comparing(key: K | undefined, value: V | undefined): PairComparator<K, V>
+  /** Whether values take part in the order. If not, one key stands for one pair, and branches keep no values alive. */
+  readonly byValue: boolean
+}
+
+export const treeDefaults = Object.freeze({
+  /** Pairs of a leaf and children of a branch, at most: measured, wider copies more, narrower searches deeper. */
+  width: 64,
+})
+
+const width = treeDefaults.width
+/** Below this a node is joined with, or filled from, its neighbour. */
+const sparse = width >> 2
+/** Joined nodes keep room, so that the next insertion does not split them again. */
+const joined = width - sparse
+
+interface Node<K, V> {
+  generation: number
+  /** Of a leaf its keys, of a branch the separators' keys. */
+  keys: (K | undefined)[]
+  /** Of a leaf its values, of a branch the separators' values where the order looks at them. */
+  values: (V | undefined)[]
+  /** Absent in leaves. */
+  children: Node<K, V>[] | undefined
+  counts: number[]
+}
+
+const noCounts: number[] = []
+let lastGeneration = 0
+
+/** A tree as it was at one moment. Positions count from 0. */
+export class CountedTreeView<K, V> {
+  protected root: Node<K, V>
+  protected pairs: number
+  protected readonly order: PairOrder<K, V>
+
+  constructor(order: PairOrder<K, V>, root: Node<K, V>, pairs: number) {
+    this.order = order
+    this.root = root
+    this.pairs = pairs
+  }
+
+  get size(): number {
+    return this.pairs
+  }
+
+  /** The number of pairs before this one, whether or not it is in the tree. */
+  rank(key: K | undefined, value?: V): number {
+    const compare = this.order.comparing(key, value)
+    let node = this.root
+    let rank = 0
+    while (node.children !== undefined) {
+      const at = childFor(node, compare, key, value)
+      for (let i = 0; i < at; i++) rank += node.counts[i] ?? 0
+      node = childAt(node.children, at)
+    }
+    return rank + lowerBound(node, compare, key, value)
+  }
+
+  /** The value of the pair that compares equal, or undefined. */
+  get(key: K | undefined, value?: V): V | undefined {
+    const compare = this.order.comparing(key, value)
+    let node = this.root
+    while (node.children !== undefined) {
+      node = childAt(node.children, childFor(node, compare, key, value))
+    }
+    const at = lowerBound(node, compare, key, value)
+    if (at === node.keys.length) return undefined
+    const found = node.values[at]
+    return compare(key, value, node.keys[at], found) === 0 ? found : undefined
+  }
+
+  /** The key at a position; undefined outside the tree. */
+  keyAt(position: number): K | undefined {
+    return this.cursor(position).key
+  }
+
+  /** The value at a position; undefined outside the tree. */
+  valueAt(position: number): V | undefined {
+    return this.cursor(position).value
+  }
+
+  /** A cursor on the pair at a position; one outside the tree stands on no pair. */
+  cursor(position: number): Cursor<K, V> {
+    return new Cursor(this.root, this.pairs, position)
+  }
+
+  /** Calls `visit` with the values of the positions from `from` up to but not including `to`, ascending. */
+  forEachValue(visit: (value: V) => void, from = 0, to = this.pairs): void {
+    const cursor = this.cursor(Math.max(0, from))
+    for (let left = Math.min(to, this.pairs) - Math.max(0, from); left > 0; left--) {
+      const value = cursor.value
+      if (value !== undefined) visit(value)
+      cursor.next()
+    }
+  }
+}
+
+/** Walks the pairs of one view in either direction; a step is O(1), a jump O(log n). */
+export class Cursor<K, V> {
+  readonly #root: Node<K, V>
+  readonly #size: number
+  #leaf: Node<K, V>
+  /** Position of the leaf's first pair. */
+  #leafStart = 0
+  #at = 0
+
+  constructor(root: Node<K, V>, size: number, position: number) {
+    this.#root = root
+    this.#size = size
+    this.#leaf = root
+    this.moveTo(position)
+  }
+
+  get position(): number {
+    return this.#leafStart + this.#at
+  }
+
+  get key(): K | undefined {
+    return this.#leaf.keys[this.#at]
+  }
+
+  get value(): V | undefined {
+    return this.#leaf.values[this.#at]
+  }
+
+  /** Steps to the next pair; false, and on no pair, after the last. */
+  next(): boolean {
+    this.#at++
+    if (this.#at < this.#leaf.keys.length) return true
+    return this.moveTo(this.#leafStart + this.#at)
+  }
+
+  /** Steps to the pair before; false, and on no pair, before the first. */
+  previous(): boolean {
+    this.#at--
+    if (this.#at >= 0) return true
+    return this.moveTo(this.#leafStart + this.#at)
+  }
+
+  moveTo(position: number): boolean {
+    if (position < 0 || position >= this.#size) {
+      this.#leaf = outside
+      this.#leafStart = position
+      this.#at = 0
+      return false
+    }
+    let node = this.#root
+    let start = 0
+    while (node.children !== undefined) {
+      let at = 0
+      for (;;) {
+        const count = node.counts[at] ?? 0
+        if (position < start + count) break
+        start += count
+        at++
+      }
+      node = childAt(node.children, at)
+    }
+    this.#leaf = node
+    this.#leafStart = start
+    this.#at = position - start
+    return true
+  }
+}
+
+const outside: Node<never, never> = {
+  generation: 0,
+  keys: [],
+  values: [],
+  children: undefined,
+  counts: noCounts,
+}
+
+/** The tree that changes. One writer, any number of snapshots. */
+export class CountedTree<K, V> extends CountedTreeView<K, V> {
+  #generation: number
+  /** The view of the present state, until the next change. */
+  #view: CountedTreeView<K, V> | undefined
+
+  constructor(order: PairOrder<K, V>) {
+    lastGeneration++
+    super(order, leaf(lastGeneration, [], []), 0)
+    this.#generation = lastGeneration
+  }
+
+  /** An immutable view of the present state, in O(1). */
+  snapshot(): CountedTreeView<K, V> {
+    if (this.#view === undefined) {
+      this.#view = new CountedTreeView(this.order, this.root, this.pairs)
+      this.#generation = ++lastGeneration
+    }
+    return this.#view
+  }
+
+  /** Adds the pair, or puts it in the place of the one that compares equal. Whether it is an additional one. */
+  set(key: K | undefined, value: V): boolean {
+    this.#view = undefined
+    const root = this.#own(this.root)
+    this.root = root
+    const added = this.#set(root, this.order.comparing(key, value), key, value, true)
+    if (!added) return false
+    this.pairs++
+    if (root.keys.length > width) {
+      const left = root
+      const right = this.#split(left, splitPoint(left, this.#appended))
+      this.root = this.#branch([left, right])
+    }
+    return true
+  }
+
+  /** Removes the pair that compares equal. Whether there was one. */
+  delete(key: K | undefined, value?: V): boolean {
+    this.#view = undefined
+    const root = this.#own(this.root)
+    this.root = root
+    if (!this.#delete(root, this.order.comparing(key, value), key, value)) return false
+    this.pairs--
+    if (root.children?.length === 1) this.root = childAt(root.children, 0)
+    return true
+  }
+
+  /** Whether the last insertion was at the very end of the tree: then splits leave full nodes behind. */
+  #appended = false
+
+  #set(
+    node: Node<K, V>,
+    compare: PairComparator<K, V>,
+    key: K | undefined,
+    value: V,
+    rightmost: boolean,
+  ): boolean {
+    if (node.children === undefined) {
+      const at = lowerBound(node, compare, key, value)
+      if (at < node.keys.length && compare(key, value, node.keys[at], node.values[at]) === 0) {
+        node.keys[at] = key
+        node.values[at] = value
+        return false
+      }
+      this.#appended = rightmost && at === node.keys.length
+      insertAt(node.keys, at, key)
+      insertAt(node.values, at, value)
+      return true
+    }
+    const at = childFor(node, compare, key, value)
+    const child = this.#own(childAt(node.children, at))
+    node.children[at] = child
+    const added = this.#set(child, compare, key, value, rightmost && at === node.children.length - 1)
+    if (!added) return false
+    if (child.keys.length <= width) {
+      node.counts[at] = (node.counts[at] ?? 0) + 1
+      return true
+    }
+    const right = this.#split(child, splitPoint(child, this.#appended))
+    insertAt(node.children, at + 1, right)
+    insertAt(node.keys, at + 1, right.keys[0])
+    if (this.order.byValue) insertAt(node.values, at + 1, right.values[0])
+    node.counts[at] = sizeOf(child)
+    insertAt(node.counts, at + 1, sizeOf(right))
+    return true
+  }
+
+  #delete(node: Node<K, V>, compare: PairComparator<K, V>, key: K | undefined, value?: V): boolean {
+    if (node.children === undefined) {
+      const at = lowerBound(node, compare, key, value)
+      if (at === node.keys.length || compare(key, value, node.keys[at], node.values[at]) !== 0) return false
+      node.keys.splice(at, 1)
+      node.values.splice(at, 1)
+      return true
+    }
+    const at = childFor(node, compare, key, value)
+    const child = this.#own(childAt(node.children, at))
+    node.children[at] = child
+    if (!this.#delete(child, compare, key, value)) return false
+    node.counts[at] = (node.counts[at] ?? 0) - 1
+    if (child.keys.length < sparse && node.children.length > 1)
+      this.#refill(node, node.children, Math.max(0, at - 1))
+    return true
+  }
+
+  /** Joins the children `at` and `at + 1`, or spreads their content evenly where one node could not hold it. */
+  #refill(node: Node<K, V>, children: Node<K, V>[], at: number): void {
+    const left = this.#own(childAt(children, at))
+    const right = this.#own(childAt(children, at + 1))
+    // Within `left` the first separator of `right` will be compared, so it must be the one that routed here.
+    if (right.children !== undefined) {
+      right.keys[0] = node.keys[at + 1]
+      if (this.order.byValue) right.values[0] = node.values[at + 1]
+    }
+    left.keys = left.keys.concat(right.keys)
+    left.values = left.values.concat(right.values)
+    if (left.children !== undefined && right.children !== undefined) {
+      left.children = left.children.concat(right.children)
+      left.counts = left.counts.concat(right.counts)
+    }
+    children[at] = left
+    if (left.keys.length <= joined) {
+      children.splice(at + 1, 1)
+      node.keys.splice(at + 1, 1)
+      if (this.order.byValue) node.values.splice(at + 1, 1)
+      node.counts.splice(at + 1, 1)
+      node.counts[at] = sizeOf(left)
+      return
+    }
+    const half = this.#split(left, left.keys.length >> 1)
+    children[at + 1] = half
+    node.keys[at + 1] = half.keys[0]
+    if (this.order.byValue) node.values[at + 1] = half.values[0]
+    node.counts[at] = sizeOf(left)
+    node.counts[at + 1] = sizeOf(half)
+  }
+
+  /** Leaves the content before `at` in the node and answers a new node with the rest. */
+  #split(node: Node<K, V>, at: number): Node<K, V> {
+    const right: Node<K, V> = {
+      generation: this.#generation,
+      keys: node.keys.slice(at),
+      values: node.values.slice(at),
+      children: node.children?.slice(at),
+      counts: node.children === undefined ? noCounts : node.counts.slice(at),
+    }
+    // slice rather than a shorter length: it gives the memory back.
+    node.keys = node.keys.slice(0, at)
+    node.values = node.values.slice(0, at)
+    if (node.children !== undefined) {
+      node.children = node.children.slice(0, at)
+      node.counts = node.counts.slice(0, at)
+    }
+    return right
+  }
+
+  #branch(children: Node<K, V>[]): Node<K, V> {
+    return {
+      generation: this.#generation,
+      keys: children.map(child => child.keys[0]),
+      values: this.order.byValue ? children.map(child => child.values[0]) : [],
+      children,
+      counts: children.map(sizeOf),
+    }
+  }
+
+  /** The node itself if no snapshot can see it, else a copy. */
+  #own(node: Node<K, V>): Node<K, V> {
+    if (node.generation === this.#generation) return node
+    return {
+      generation: this.#generation,
+      keys: node.keys.slice(),
+      values: node.values.slice(),
+      children: node.children?.slice(),
+      counts: node.children === undefined ? noCounts : node.counts.slice(),
+    }
+  }
+}
+
+function leaf<K, V>(generation: number, keys: K[], values: V[]): Node<K, V> {
+  return { generation, keys, values, children: undefined, counts: noCounts }
+}
+
+function sizeOf<K, V>(node: Node<K, V>): number {
+  if (node.children === undefined) return node.keys.length
+  let size = 0
+  for (const count of node.counts) size += count
+  return size
+}
+
+/** In the middle; after an insertion at the end of the tree as far right as possible, since nothing comes between. */
+function splitPoint<K, V>(node: Node<K, V>, appended: boolean): number {
+  return appended ? node.keys.length - 1 : node.keys.length >> 1
+}
+
+function childAt<K, V>(children: readonly Node<K, V>[], at: number): Node<K, V> {
+  const child = children[at]
+  if (child === undefined) throw new Error('counted tree: no such child')
+  return child
+}
+
+/** The first position in a leaf whose pair is not before the given one. */
+function lowerBound<K, V>(
+  node: Node<K, V>,
+  compare: PairComparator<K, V>,
+  key: K | undefined,
+  value: V | undefined,
+): number {
+  const { keys, values } = node
+  let low = 0
+  let high = keys.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (compare(key, value, keys[middle], values[middle]) > 0) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** The child whose range holds the pair: the last one whose separator is not after it. */
+function childFor<K, V>(
+  node: Node<K, V>,
+  compare: PairComparator<K, V>,
+  key: K | undefined,
+  value: V | undefined,
+): number {
+  const { keys, values } = node
+  let low = 1
+  let high = keys.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (compare(key, value, keys[middle], values[middle]) >= 0) low = middle + 1
+    else high = middle
+  }
+  return low - 1
+}
+
+/** As `splice(at, 0, item)`, without the array that it answers. */
+function insertAt<T>(items: T[], at: number, item: T): void {
+  items.push(item)
+  for (let i = items.length - 1; i > at; i--) items[i] = items[i - 1] as T
+  items[at] = item
+}

@@ -1,0 +1,178 @@
+import type { ApiObject, IndexSpec, Model, ObjectMeta } from '@setpoint/controller-runtime/api'
+import { multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime/api'
+
+export const indexSetDefaults = Object.freeze({
+  /**
+   * Distinct values (for labels: label sets) per index whose arrays are kept for sharing among objects. Enough for
+   * phases, owners and tags, which repeat; a field in which every value is another one gains nothing from more.
+   */
+  sharedValues: 1024,
+})
+
+/** No values: one array for every object and index that has none. */
+export const noValues: readonly string[] = Object.freeze([])
+
+const noLabels: Readonly<Record<string, string>> = Object.freeze({})
+
+/** What index functions read. The version is not among it: values must be the same before the write as after. */
+export type IndexedObject = Omit<ApiObject, 'metadata'> & {
+  readonly metadata: Omit<ObjectMeta, 'version' | 'resourceVersion'>
+}
+
+/** An index function of a model threw, or answered something other than strings, for one object. */
+export class IndexFunctionError extends Error {
+  override readonly name = 'IndexFunctionError'
+  /** Name of the index. */
+  readonly index: string
+
+  constructor(index: string, cause: unknown) {
+    super(`index ${index}: ${messageOf(cause)}`, { cause })
+    this.index = index
+  }
+}
+
+/**
+ * All indexes of a model by position: the default ones first, then the declared ones in their order.
+ * Objects of equal content share their value arrays and labels, so that entries stay small.
+ */
+export class IndexSet {
+  /** Positions of the indexes that every model has. */
+  static readonly name = 0
+  static readonly creationTimestamp = 1
+  static readonly deletionTimestamp = 2
+  static readonly labels = 3
+
+  readonly specs: readonly IndexSpec<IndexedObject>[]
+  /** Names by position: what a selector or a sort may refer to. */
+  readonly names: readonly string[]
+  readonly #positions: ReadonlyMap<string, number>
+  readonly #shared: readonly SharedValues[]
+  readonly #sharedLabels = new Shared<Readonly<Record<string, string>>>()
+
+  constructor(model: Pick<Model, 'indexes'>) {
+    this.specs = Object.freeze([...defaultIndexes, ...model.indexes])
+    this.names = Object.freeze(this.specs.map(spec => spec.name))
+    this.#positions = new Map(this.names.map((name, position) => [name, position]))
+    this.#shared = this.specs.map(() => new Shared<readonly string[]>())
+  }
+
+  /** The position of the index of that name, or undefined where the model has none. */
+  indexOf(fieldName: string): number | undefined {
+    return this.#positions.get(fieldName)
+  }
+
+  /**
+   * The position of an index that is known to exist.
+   * @throws RangeError where the model has none of that name.
+   */
+  positionOf(name: string): number {
+    const position = this.#positions.get(name)
+    if (position === undefined) throw new RangeError(`no index ${JSON.stringify(name)}`)
+    return position
+  }
+
+  /**
+   * The index values of an object by position. The arrays may be shared and must not be changed.
+   * @throws IndexFunctionError naming the first index that cannot handle the object.
+   */
+  valuesOf(object: IndexedObject): (readonly string[])[] {
+    return this.specs.map((_, position) => this.#valuesAt(position, object))
+  }
+
+  /** As `valuesOf`; an index that cannot handle the object gives it no values and is named among the problems. */
+  tryValuesOf(object: IndexedObject): {
+    values: (readonly string[])[]
+    problems: readonly { readonly index: string; readonly message: string }[]
+  } {
+    let problems: { index: string; message: string }[] | undefined
+    const values = this.specs.map((spec, position) => {
+      try {
+        return this.#valuesAt(position, object)
+      } catch (error) {
+        problems ??= []
+        problems.push({ index: spec.name, message: messageOf(error instanceof Error ? error.cause : error) })
+        return noValues
+      }
+    })
+    return { values, problems: problems ?? noProblems }
+  }
+
+  #valuesAt(position: number, object: IndexedObject): readonly string[] {
+    const spec = this.specs[position]
+    if (spec === undefined) return noValues
+    try {
+      return this.#share(position, spec.valuesOf(object))
+    } catch (error) {
+      throw new IndexFunctionError(spec.name, error)
+    }
+  }
+
+  /** The labels of an object, in a record that objects with the same labels share. */
+  labelsOf(object: IndexedObject): Readonly<Record<string, string>> {
+    const labels = object.metadata.labels
+    if (labels === undefined) return noLabels
+    const pairs = labelPairs(labels)
+    if (pairs.length === 0) return noLabels
+    return this.#sharedLabels.get(pairs.join(separator), () => Object.freeze({ ...labels }))
+  }
+
+  #share(position: number, values: readonly string[]): readonly string[] {
+    const shared = this.#shared[position]
+    if (values.length === 0 || shared === undefined) return noValues
+    const [first = ''] = values
+    // No value that holds the separator is shared, so one joined text stands for one array.
+    if (values.length === 1) return shared.get(first, () => [first])
+    if (values.some(value => value.includes(separator))) return values
+    return shared.get(separator + values.join(separator), () => values)
+  }
+}
+
+const noProblems = Object.freeze([])
+
+/** The text of whatever an author's function threw, which may be anything. */
+function messageOf(thrown: unknown): string {
+  try {
+    return thrown instanceof Error ? thrown.message : String(thrown)
+  } catch {
+    return 'threw something that has no text'
+  }
+}
+
+const separator = '\u0000'
+
+type SharedValues = Shared<readonly string[]>
+
+/** Keeps the last things made, up to a bound, so that equal ones are one. */
+class Shared<T> {
+  #items = new Map<string, T>()
+
+  get(id: string, make: () => T): T {
+    const known = this.#items.get(id)
+    if (known !== undefined) return known
+    // Starting anew costs each common value one more array; ordering them by use would cost every object.
+    if (this.#items.size === indexSetDefaults.sharedValues) this.#items = new Map()
+    const made = make()
+    this.#items.set(id, made)
+    return made
+  }
+}
+
+function labelPairs(labels: Record<string, string>): string[] {
+  return Object.entries(labels).map(([key, value]) => [key, value].join('='))
+}
+
+const defaultIndexes: readonly IndexSpec<IndexedObject>[] = [
+  singleValueIndex({ name: 'metadata.name', unique: true, indexFunc: object => object.metadata.name }),
+  singleValueIndex({
+    name: 'metadata.creationTimestamp',
+    indexFunc: object => object.metadata.creationTimestamp,
+  }),
+  singleValueIndex({
+    name: 'metadata.deletionTimestamp',
+    indexFunc: object => object.metadata.deletionTimestamp,
+  }),
+  multiValueIndex({
+    name: 'metadata.labels',
+    indexFunc: object => labelPairs(object.metadata.labels ?? {}),
+  }),
+]

@@ -1,0 +1,259 @@
+import {
+  ApiError,
+  isVersion,
+  parseFieldSelector,
+  parseLabelSelector,
+  type Requirement,
+  type Revision,
+  type Selector,
+  SelectorError,
+  toRevision,
+} from '@setpoint/controller-runtime/api'
+import { IndexSet } from '../cache/index-set.ts'
+import { decodeContinue } from './continue-token.ts'
+
+/** One key of a sort: an index by position, and its direction. */
+export interface SortKey {
+  readonly index: number
+  readonly descending: boolean
+}
+
+/** Numbered pages; `size` is absent where everything is one page. `page` counts from 1. */
+export interface PagePaging {
+  readonly kind: 'page'
+  readonly page: number
+  readonly size: number | undefined
+}
+
+/** Kubernetes' chunks, in name order: at most `limit` objects (absent: all) with names after `after` (absent: any). */
+export interface ChunkPaging {
+  readonly kind: 'chunk'
+  readonly limit: number | undefined
+  readonly after: string | undefined
+}
+
+/**
+ * Which state of the store a list may come from:
+ * `latest` sees every write acknowledged before it was asked; `any` is whatever the cache has; `notOlderThan` waits
+ * for a revision; `exact` is the state at a revision, or 410. A revision may be one that was never reached.
+ */
+export type ReadAt =
+  | { readonly kind: 'latest' }
+  | { readonly kind: 'any' }
+  | { readonly kind: 'notOlderThan'; readonly revision: Revision }
+  | { readonly kind: 'exact'; readonly revision: Revision }
+
+/** A list request, checked and compiled against the indexes of its model. */
+export interface ListQuery {
+  readonly selector: Selector
+  /** Never empty for pages; unused for chunks, which are in name order. Ties are by name, ascending. */
+  readonly sort: readonly SortKey[]
+  readonly paging: PagePaging | ChunkPaging
+  readonly at: ReadAt
+}
+
+export const listQueryLimits = Object.freeze({
+  /** Sort keys of one list: more than the indexes that a person tells apart, few enough to compare quickly. */
+  sortKeys: 16,
+})
+
+/**
+ * Reads the query parameters of a list. Parameters that it does not know are not its concern.
+ * @throws ApiError 400 whose message names the parameter, the term and the reason.
+ */
+export function parseListQuery(parameters: URLSearchParams, indexes: IndexSet): ListQuery {
+  const selector = parseSelector(parameters, indexes)
+  if (parameters.has('sendInitialEvents')) refuse('sendInitialEvents', 'is for watches only')
+  const sort = parameters.getAll('sort')
+  const page = single(parameters, 'page')
+  const size = single(parameters, 'size')
+  const limit = parseLimit(single(parameters, 'limit'))
+  const token = single(parameters, 'continue') || undefined
+  if (limit === undefined && token === undefined) {
+    return {
+      selector,
+      sort: sort.length === 0 ? defaultSort : parseSort(sort, indexes),
+      paging: {
+        kind: 'page',
+        page: page === undefined ? 1 : parseCount('page', page),
+        size: size === undefined ? undefined : parseCount('size', size),
+      },
+      at: parseReadAt(parameters, false),
+    }
+  }
+  const chunked = token === undefined ? 'limit' : 'continue'
+  for (const other of ['page', 'size', 'sort']) {
+    if (parameters.has(other)) refuse(chunked, `cannot be used together with ${other}`)
+  }
+  if (token === undefined) {
+    return {
+      selector,
+      sort: [],
+      paging: { kind: 'chunk', limit, after: undefined },
+      at: parseReadAt(parameters, true),
+    }
+  }
+  const resourceVersion = versionParameter(parameters)
+  if (resourceVersion !== undefined && !isZero(resourceVersion)) {
+    refuse('continue', 'cannot be used together with resourceVersion: the token has it')
+  }
+  if (single(parameters, 'resourceVersionMatch')) {
+    refuse('continue', 'cannot be used together with resourceVersionMatch')
+  }
+  const { version, after } = decodeContinue(token)
+  return {
+    selector,
+    sort: [],
+    paging: { kind: 'chunk', limit, after },
+    at: { kind: 'exact', revision: version },
+  }
+}
+
+/**
+ * Reads `labelSelector` and `fieldSelector`, repetitions joined by AND: what lists, watches and deletions share.
+ * @throws ApiError 400 whose message names the parameter, the term and the reason.
+ */
+export function parseSelector(parameters: URLSearchParams, indexes: IndexSet): Selector {
+  const labels = requirements('labelSelector', parameters, parseLabelSelector)
+  const fields = requirements('fieldSelector', parameters, parseFieldSelector)
+  for (const { key } of fields) {
+    if (indexes.indexOf(key) === undefined) refuse('fieldSelector', unknownField(key, indexes))
+  }
+  return { labels, fields }
+}
+
+/** Newest first. */
+const defaultSort: readonly SortKey[] = Object.freeze([
+  Object.freeze({ index: IndexSet.creationTimestamp, descending: true }),
+])
+
+function requirements(
+  parameter: string,
+  parameters: URLSearchParams,
+  parse: (...texts: string[]) => Requirement[],
+): readonly Requirement[] {
+  try {
+    return parse(...parameters.getAll(parameter))
+  } catch (error) {
+    if (error instanceof SelectorError) refuse(parameter, error.message)
+    throw error
+  }
+}
+
+function parseSort(terms: readonly string[], indexes: IndexSet): readonly SortKey[] {
+  if (terms.length > listQueryLimits.sortKeys) {
+    refuse('sort', `has ${terms.length} keys, at most ${listQueryLimits.sortKeys} are allowed`)
+  }
+  return terms.map(term => {
+    if (term === '') refuse('sort', 'is empty, expected <field>[,asc|desc]')
+    const [field = '', direction, ...more] = term.split(',')
+    const refuseTerm = (why: string) => refuse('sort', `${quote(term)}: ${why}`)
+    if (field === '') return refuseTerm('the field is empty, expected <field>[,asc|desc]')
+    const index = indexes.indexOf(field)
+    if (index === undefined) return refuseTerm(unknownField(field, indexes))
+    if (more.length > 0)
+      return refuseTerm('one field and one direction a sort, repeat the parameter for more')
+    switch (direction) {
+      case undefined:
+        return { index, descending: indexes.specs[index]?.order === 'DESC' }
+      case 'asc':
+        return { index, descending: false }
+      case 'desc':
+        return { index, descending: true }
+      case '':
+        return refuseTerm('the direction is empty, expected asc or desc')
+      default:
+        return refuseTerm(`unknown direction ${quote(direction)}, expected asc or desc`)
+    }
+  })
+}
+
+/** 1, 2, 3, …: decimal digits and nothing else. */
+function parseCount(parameter: string, text: string): number {
+  const count = parseInteger(parameter, text)
+  if (count === 0) refuse(parameter, `${quote(text)}: counts from 1`)
+  return count
+}
+
+/** As in Kubernetes, none and 0 mean no limit. */
+function parseLimit(text: string | undefined): number | undefined {
+  if (text === undefined || text === '') return undefined
+  return parseInteger('limit', text) || undefined
+}
+
+function parseInteger(parameter: string, text: string): number {
+  if (!/^\d+$/.test(text)) refuse(parameter, `${quote(text)}: must be a whole number in decimal digits`)
+  const value = Number(text)
+  if (!Number.isSafeInteger(value)) refuse(parameter, `${quote(text)}: is too large`)
+  return value
+}
+
+/**
+ * Kubernetes' table of `resourceVersion` and `resourceVersionMatch`:
+ *
+ *     none                      latest          N without match             not older than N, exactly N with a limit
+ *     0, 0 NotOlderThan         any             N NotOlderThan, N Exact     as named
+ *     0 Exact, a match alone    refused
+ */
+function parseReadAt(parameters: URLSearchParams, limited: boolean): ReadAt {
+  const version = versionParameter(parameters)
+  const match = single(parameters, 'resourceVersionMatch') || undefined
+  if (match !== undefined && match !== 'Exact' && match !== 'NotOlderThan') {
+    refuse('resourceVersionMatch', `${quote(match)}: expected Exact or NotOlderThan`)
+  }
+  if (version === undefined) {
+    if (match !== undefined) refuse('resourceVersionMatch', 'needs a resourceVersion')
+    return { kind: 'latest' }
+  }
+  if (isZero(version)) {
+    if (match === 'Exact') refuse('resourceVersionMatch', 'Exact needs a resourceVersion above 0')
+    return { kind: 'any' }
+  }
+  const revision = reachableRevision(version)
+  const exact = match === 'Exact' || (match === undefined && limited)
+  return { kind: exact ? 'exact' : 'notOlderThan', revision }
+}
+
+/** `version` and `resourceVersion` are two names of one parameter. */
+function versionParameter(parameters: URLSearchParams): string | undefined {
+  let known: string | undefined
+  for (const parameter of ['version', 'resourceVersion']) {
+    const text = single(parameters, parameter)
+    if (text === undefined || text === '') continue
+    if (!isVersion(text)) refuse(parameter, `${quote(text)}: must be a decimal number`)
+    const version = text.replace(/^0+(?=\d)/, '')
+    if (known !== undefined && known !== version) {
+      refuse(parameter, `${quote(text)}: version and resourceVersion are two names of one thing, but differ`)
+    }
+    known = version
+  }
+  return known
+}
+
+function isZero(version: string): boolean {
+  return version === '0'
+}
+
+/** No store gets beyond the largest exact number, so whatever is larger is in the future just as well. */
+function reachableRevision(version: string): Revision {
+  const value = Number(version)
+  return toRevision(Number.isSafeInteger(value) ? value : Number.MAX_SAFE_INTEGER)
+}
+
+function single(parameters: URLSearchParams, parameter: string): string | undefined {
+  const values = parameters.getAll(parameter)
+  if (values.length > 1) refuse(parameter, `is given ${values.length} times, expected once`)
+  return values[0]
+}
+
+function unknownField(field: string, indexes: IndexSet): string {
+  return `unknown field ${quote(field)}; registered are ${indexes.names.join(', ')}`
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)
+}
+
+function refuse(parameter: string, why: string): never {
+  throw new ApiError('BadRequest', `${parameter}: ${why}`)
+}
