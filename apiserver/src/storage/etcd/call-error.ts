@@ -1,0 +1,99 @@
+import { CompactedError, FutureRevisionError, StoreFullError, StoreUnavailableError } from '../contract.ts'
+
+/** The gRPC status codes that are told apart here. */
+export const grpcStatus = Object.freeze({
+  cancelled: 1,
+  invalidArgument: 3,
+  deadlineExceeded: 4,
+  notFound: 5,
+  permissionDenied: 7,
+  resourceExhausted: 8,
+  failedPrecondition: 9,
+  outOfRange: 11,
+  unimplemented: 12,
+  unavailable: 14,
+  unauthenticated: 16,
+})
+
+/** A call to etcd that did not end with an answer. Stays inside this folder; see `toStorageError`. */
+export class CallError extends Error {
+  override readonly name = 'CallError'
+  /** gRPC status code. */
+  readonly code: number
+  readonly endpoint: string
+  readonly #unsent: boolean
+
+  constructor(
+    code: number,
+    details: string,
+    endpoint: string,
+    options?: ErrorOptions & { readonly unsent?: boolean },
+  ) {
+    super(details, options)
+    this.code = code
+    this.endpoint = endpoint
+    this.#unsent = options?.unsent ?? false
+  }
+
+  /** Whether the connection or the member is at fault, so that another member may do better. */
+  get lost(): boolean {
+    return this.code === grpcStatus.unavailable || this.code === grpcStatus.deadlineExceeded
+  }
+
+  /**
+   * Whether the request certainly never left this process. The texts are grpc-js's own: a text that it no longer
+   * uses makes a failure look sent, which is the safe side.
+   */
+  get unsent(): boolean {
+    if (this.#unsent) return true
+    if (this.code === grpcStatus.unavailable) return unsentTexts.test(this.message)
+    if (this.code === grpcStatus.deadlineExceeded) return waitingTexts.test(this.message)
+    return false
+  }
+
+  /**
+   * Whether the call certainly did not change anything and no longer can: unsent, or refused by etcd before it was
+   * applied. "no leader", "leader changed" and "request timed out" are not among them: those were proposed.
+   */
+  get refused(): boolean {
+    if (this.unsent || refusingCodes.has(this.code)) return true
+    return this.code === grpcStatus.resourceExhausted && refusingTexts.test(this.message)
+  }
+
+  /** Whether etcd no longer accepts the token of the connection. */
+  get staleToken(): boolean {
+    return /invalid auth token|revision of auth store is old/.test(this.message)
+  }
+}
+
+const unsentTexts =
+  /^(No connection established|Name resolution failed|Channel closed before call started|Stream refused by server)/
+const waitingTexts = /Waiting for LB pick|waiting for name resolution|waiting for metadata filters/
+const refusingCodes: ReadonlySet<number> = new Set([
+  grpcStatus.invalidArgument,
+  grpcStatus.notFound,
+  grpcStatus.permissionDenied,
+  grpcStatus.failedPrecondition,
+  grpcStatus.outOfRange,
+  grpcStatus.unimplemented,
+  grpcStatus.unauthenticated,
+])
+const noSpaceText = /database space exceeded/
+const tooLargeTexts = /request is too large|message larger than max/
+const refusingTexts = new RegExp(`${noSpaceText.source}|too many requests|${tooLargeTexts.source}`)
+
+/** What callers of the storage see. For a transaction only once it is known that it did not happen. */
+export function toStorageError(error: CallError): Error {
+  const { code, message } = error
+  const options = { cause: error }
+  if (code === grpcStatus.outOfRange) {
+    if (message.includes('compacted')) return new CompactedError(message)
+    if (message.includes('future revision')) return new FutureRevisionError(message)
+  }
+  if (code === grpcStatus.resourceExhausted && noSpaceText.test(message))
+    return new StoreFullError(message, options)
+  if (tooLargeTexts.test(message)) return new RangeError(message, options)
+  if (code === grpcStatus.invalidArgument && /too many operations|duplicate key/.test(message))
+    return new RangeError(message, options)
+  return new StoreUnavailableError(`etcd at ${error.endpoint}: ${message}`, options)
+}

@@ -1,0 +1,50 @@
+/**
+ * Where a storage's keys lie in etcd: all under `<prefix>/`, relative keys inside. One key there is the storage's own:
+ * `tip`, which every transaction that changes something puts, so that its mod revision tells what was written last.
+ * It is a few dozen bytes outside every prefix that callers use, and is left out where a prefix covers it.
+ */
+export class Keyspace {
+  static readonly tipKey = 'tip'
+  readonly tip: Buffer
+  readonly #root: string
+  readonly #rootBytes: number
+
+  /** @throws RangeError when the prefix is empty or only slashes: then the whole etcd would be ours. */
+  constructor(prefix: string) {
+    const trimmed = prefix.replace(/\/+$/, '')
+    if (trimmed === '') throw new RangeError('the etcd prefix must not be empty')
+    this.#root = `${trimmed}/`
+    this.#rootBytes = Buffer.byteLength(this.#root)
+    this.tip = this.encode(Keyspace.tipKey)
+  }
+
+  encode(key: string): Buffer {
+    return Buffer.from(this.#root + key)
+  }
+
+  decode(key: Buffer): string {
+    return key.toString('utf8', this.#rootBytes)
+  }
+
+  /** The keys that start with `prefix`, and of those, where `after` is given, the ones that come after it. */
+  range(prefix: string, after?: string): { key: Buffer; range_end: Buffer } {
+    const start = this.encode(prefix)
+    const range_end = endOfPrefix(start)
+    if (after === undefined) return { key: start, range_end }
+    const next = Buffer.from(`${this.#root}${after}\0`)
+    return { key: Buffer.compare(next, start) > 0 ? next : start, range_end }
+  }
+
+  /** Whether the tip is among the keys that start with `prefix`. */
+  static coversTip(prefix: string): boolean {
+    return Keyspace.tipKey.startsWith(prefix)
+  }
+}
+
+/** The first key after all that start with these bytes. They hold a byte below 255, as UTF-8 always does. */
+function endOfPrefix(start: Buffer): Buffer {
+  const end = Buffer.from(start)
+  const last = end.length - 1
+  end.writeUInt8(end.readUInt8(last) + 1, last)
+  return end
+}

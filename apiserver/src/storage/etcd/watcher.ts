@@ -1,0 +1,291 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from '@setpoint/controller-runtime'
+import { parseRevision, type Revision, toRevision } from '@setpoint/controller-runtime/api'
+import type { IEvent, IResponseHeader, IWatchResponse } from 'etcd3'
+import { type Change, CompactedError, type WatchBatch } from '../contract.ts'
+import { CallError, grpcStatus } from './call-error.ts'
+import type { Connection } from './connection.ts'
+import { etcdDefaults } from './defaults.ts'
+import type { Endpoints } from './endpoints.ts'
+import { Keyspace } from './keyspace.ts'
+import type { WatchStream } from './rpc.ts'
+
+export interface WatcherOptions {
+  readonly endpoints: Endpoints
+  readonly keyspace: Keyspace
+  readonly prefix: string
+  readonly after: Revision
+  /** Ends the watch without an error. */
+  readonly signal: AbortSignal
+  readonly log: Logger | undefined
+}
+
+/**
+ * Follows a prefix over any number of connections.
+ *
+ *     connecting --head read, stream opened--> streaming --stream ends, member silent--> pausing --back-off--> connecting
+ *         |                                        |
+ *         +--store is another or went back--+------+--cancelled: compacted--> ends with CompactedError
+ *
+ * The invariant is `#position`: every change under the prefix up to it has been handed out, none above it. So it
+ * moves only with what is handed out, and with the empty responses by which etcd says that a watcher has caught up.
+ * It never moves with the header of a response that carries changes, nor of the one that says `created`: while old
+ * revisions are replayed, these already carry the store's present revision.
+ */
+export class Watcher {
+  readonly #options: WatcherOptions
+  readonly #tail: PartialRevision
+  #position: Revision
+  #store: StoreMark | undefined
+  #failures = 0
+
+  constructor(options: WatcherOptions) {
+    this.#options = options
+    this.#position = options.after
+    this.#tail = new PartialRevision(options.keyspace, Keyspace.coversTip(options.prefix))
+  }
+
+  /** @throws CompactedError */
+  async *batches(): AsyncGenerator<WatchBatch, void, undefined> {
+    const { endpoints, signal, log } = this.#options
+    while (!signal.aborted) {
+      let connection: Connection | undefined
+      try {
+        connection = endpoints.dial()
+        yield* this.#stream(connection)
+      } catch (error) {
+        if (signal.aborted) return
+        if (error instanceof CompactedError) throw error
+        const failure = toCallError(error, connection)
+        connection?.renewToken()
+        endpoints.failed(failure.endpoint, failure)
+        log?.warn(
+          { prefix: this.#options.prefix, after: this.#position, reason: failure.message },
+          'the watch on etcd broke, resuming',
+        )
+      } finally {
+        if (connection) endpoints.hangUp(connection)
+      }
+      await sleep(backoffMs(this.#failures++), undefined, { signal }).catch(() => {})
+    }
+  }
+
+  /** One connection's worth. Ends by an error only. */
+  async *#stream(connection: Connection): AsyncGenerator<WatchBatch, never, undefined> {
+    const { keyspace, prefix, signal } = this.#options
+    const start = await this.#checkHistory(connection, this.#position)
+    this.#tail.reset()
+    const stream = await connection.watch({
+      ...keyspace.range(prefix),
+      start_revision: this.#position + 1,
+      prev_kv: true,
+      progress_notify: true,
+      fragment: true,
+    })
+    const cancel = () => stream.cancel()
+    signal.addEventListener('abort', cancel, { once: true })
+    const silence = new SilenceDetector(connection, stream, keyspace, signal)
+    try {
+      if (signal.aborted) stream.cancel()
+      for await (const response of stream) {
+        silence.heard()
+        const from = this.#position
+        const batch = this.#receive(response)
+        if (!batch) continue
+        silence.reading = false
+        if (isReplay(batch, start)) await this.#checkHistory(connection, from)
+        yield batch
+        silence.reading = true
+      }
+      throw (
+        silence.failure ??
+        new CallError(grpcStatus.unavailable, 'the watch stream ended', connection.endpoint)
+      )
+    } catch (error) {
+      throw silence.failure ?? error
+    } finally {
+      silence.stop()
+      signal.removeEventListener('abort', cancel)
+      stream.cancel()
+    }
+  }
+
+  #receive(response: IWatchResponse): WatchBatch | undefined {
+    if (response.canceled) throw this.#cancelled(response)
+    if (response.created) {
+      this.#failures = 0
+      return undefined
+    }
+    // Answers to progress requests concern no watcher in particular, and on older servers overtake changes.
+    if (response.watch_id === '-1') return undefined
+    const last = response.events.at(-1)
+    if (last === undefined) {
+      const revision = parseRevision(response.header.revision)
+      if (revision <= this.#position) return undefined
+      this.#position = revision
+      return { changes: [], revision }
+    }
+    const revision = parseRevision(last.kv.mod_revision)
+    const changes = this.#tail.join(response.events, revision, response.fragment)
+    // Only revisions that are whole: of the last one of a fragment, more may follow.
+    const whole = response.fragment ? toRevision(revision - 1) : revision
+    if (whole <= this.#position) return undefined
+    this.#position = whole
+    return { changes, revision: whole }
+  }
+
+  #cancelled(response: IWatchResponse): Error {
+    const compacted = parseRevision(response.compact_revision)
+    if (compacted > 0) {
+      return new CompactedError(
+        `the changes after revision ${this.#position} are compacted up to ${compacted}`,
+        compacted,
+      )
+    }
+    const reason = response.cancel_reason || 'no reason given'
+    return new CallError(grpcStatus.unavailable, `etcd cancelled the watch: ${reason}`, '')
+  }
+
+  /**
+   * Makes sure that the store still has all changes after `position`, and is the one that was followed so far. Answers
+   * its present revision.
+   *
+   * Three things that etcd does not say of itself: a watch from a future revision waits in silence until the store
+   * gets there, with other changes; a restored store continues another history; and a watch that starts exactly at
+   * the compacted revision is accepted, although a deletion there is forgotten. A linearizable read at `position`
+   * tells: it fails when that is compacted or not reached, and a lagging member does not mislead it.
+   */
+  async #checkHistory(connection: Connection, position: Revision): Promise<Revision> {
+    const { keyspace, signal } = this.#options
+    let header: IResponseHeader
+    try {
+      ;({ header } = await connection.call('range', { key: keyspace.tip, revision: position }, signal))
+    } catch (error) {
+      if (!(error instanceof CallError) || error.code !== grpcStatus.outOfRange) throw error
+      throw new CompactedError(
+        error.message.includes('future')
+          ? `this store has not reached revision ${position}, up to which it was followed`
+          : `the changes after revision ${position} are compacted`,
+      )
+    }
+    const mark = { cluster: header.cluster_id, term: BigInt(header.raft_term) }
+    const known = this.#store
+    if (known && (mark.cluster !== known.cluster || mark.term < known.term))
+      throw new CompactedError(`this is another store than the one followed up to revision ${position}`)
+    this.#store = mark
+    return parseRevision(header.revision)
+  }
+}
+
+interface StoreMark {
+  readonly cluster: string
+  readonly term: bigint
+}
+
+/** Whether etcd read these changes from its history, rather than passing them on as they happened: then one by one. */
+function isReplay({ changes }: WatchBatch, start: Revision): boolean {
+  const first = changes[0]
+  return first !== undefined && (first.revision <= start || first.revision !== changes.at(-1)?.revision)
+}
+
+/** Holds back the changes of a revision of which more may follow, and turns etcd's events into changes. */
+class PartialRevision {
+  readonly #keyspace: Keyspace
+  readonly #skipTip: boolean
+  #held: Change[] = []
+
+  constructor(keyspace: Keyspace, skipTip: boolean) {
+    this.#keyspace = keyspace
+    this.#skipTip = skipTip
+  }
+
+  /** What was held came over a connection that is gone; the next one sends the whole revision again. */
+  reset(): void {
+    this.#held = []
+  }
+
+  /** The changes that are complete with these events, of which the last has the revision `last`. */
+  join(events: readonly IEvent[], last: Revision, fragment: boolean): Change[] {
+    const changes = this.#held
+    this.#held = []
+    for (const event of events) {
+      if (this.#skipTip && event.kv.key.equals(this.#keyspace.tip)) continue
+      changes.push(this.#change(event))
+    }
+    if (!fragment) return changes
+    const whole = changes.findIndex(change => change.revision === last)
+    if (whole !== -1) this.#held = changes.splice(whole)
+    return changes
+  }
+
+  #change({ type, kv, prev_kv }: IEvent): Change {
+    const revision = parseRevision(kv.mod_revision)
+    const deleted = type === 'Delete'
+    return {
+      key: this.#keyspace.decode(kv.key),
+      revision,
+      value: deleted ? undefined : kv.value,
+      previous: prev_kv?.value,
+      createRevision: kv.create_revision === kv.mod_revision ? revision : parseRevision(kv.create_revision),
+    }
+  }
+}
+
+/**
+ * Notices a member that hangs, which TCP and gRPC's keepalive notice late: when nothing was heard for a while although
+ * somebody was listening, the member is asked for something that it can answer by itself.
+ */
+class SilenceDetector {
+  /** Whether the consumer is waiting for a response. While it is busy, silence means nothing. */
+  reading = true
+  failure: CallError | undefined
+  #quiet = false
+  #asking = false
+  readonly #timer: NodeJS.Timeout
+
+  constructor(connection: Connection, stream: WatchStream, keyspace: Keyspace, signal: AbortSignal) {
+    this.#timer = setInterval(() => {
+      if (this.reading && this.#quiet && !this.#asking) this.#ask(connection, stream, keyspace, signal)
+      this.#quiet = true
+    }, etcdDefaults.watchProbeMs)
+    this.#timer.unref()
+  }
+
+  heard(): void {
+    this.#quiet = false
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  #ask(connection: Connection, stream: WatchStream, keyspace: Keyspace, signal: AbortSignal): void {
+    this.#asking = true
+    connection
+      .call('range', { key: keyspace.tip, serializable: true }, signal, etcdDefaults.watchProbeTimeoutMs)
+      .then(
+        () => {
+          this.#asking = false
+        },
+        (error: unknown) => {
+          this.failure = toCallError(error, connection)
+          stream.cancel()
+        },
+      )
+  }
+}
+
+/** A stream's errors are gRPC's own, with a status code. */
+function toCallError(error: unknown, connection: Connection | undefined): CallError {
+  if (error instanceof CallError) return error
+  const endpoint = connection?.endpoint ?? ''
+  if (!(error instanceof Error)) return new CallError(grpcStatus.unavailable, String(error), endpoint)
+  const code = 'code' in error && typeof error.code === 'number' ? error.code : grpcStatus.unavailable
+  return new CallError(code, error.message, endpoint, { cause: error })
+}
+
+/** Doubles from the least to the longest pause; each is shortened at random, so that servers do not come at once. */
+export function backoffMs(failures: number, random: () => number = Math.random): number {
+  const full = Math.min(etcdDefaults.backoffMaxMs, etcdDefaults.backoffMinMs * 2 ** Math.min(failures, 10))
+  return full * (1 - random() / 2)
+}

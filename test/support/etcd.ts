@@ -1,0 +1,210 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { connect, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { findEtcd } from '../../scripts/etcd.mjs'
+
+/** Real etcd servers for tests: one or a cluster, on free loopback ports, that can be killed, stopped and restarted. */
+
+export interface EtcdOptions {
+  /** Kept by `stop`; by default a fresh folder that `stop` removes. */
+  readonly dataDir?: string
+  /** Of clients; by default a free one. */
+  readonly port?: number
+  /** Do not wait for the disk: faster, and safe against the death of the process, though not of the machine. */
+  readonly unsafeNoFsync?: boolean
+  /** More flags, as on the command line. */
+  readonly flags?: readonly string[]
+  /** Serve TLS and ask clients for a certificate; paths of PEM files. */
+  readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string }
+}
+
+export interface EtcdProcess {
+  /** `http(s)://127.0.0.1:<port>`, the same over restarts. */
+  readonly endpoint: string
+  readonly port: number
+  readonly pid: number
+  /** Sends the signal and waits for the end of the process. Default SIGKILL. */
+  kill(signal?: NodeJS.Signals): Promise<void>
+  /** Starts it again over the same data, after killing it where it still runs. Resolves once it serves. */
+  restart(): Promise<void>
+  /** Stops the processor time of the process: connections stay up, nothing answers. */
+  pause(): void
+  resume(): void
+  /** Ends it and removes its data, unless they were given. Idempotent. */
+  stop(): Promise<void>
+}
+
+/** Starts one etcd and waits until it serves. @throws Error when there is no etcd, or it does not come up. */
+export async function startEtcd(options: EtcdOptions = {}): Promise<EtcdProcess> {
+  const [port, peerPort] = await freePorts(2)
+  const member = await Member.create('default', options.port ?? port, peerPort, options)
+  await member.start(`default=http://127.0.0.1:${peerPort}`)
+  await member.serves()
+  return member
+}
+
+/** Starts the members of one cluster and waits until all serve. */
+export async function startEtcdCluster(
+  size: number,
+  options: Omit<EtcdOptions, 'dataDir' | 'port'> = {},
+): Promise<EtcdProcess[]> {
+  const ports = await freePorts(2 * size)
+  const members = await Promise.all(
+    Array.from({ length: size }, (_, i) => Member.create(`m${i}`, ports[2 * i], ports[2 * i + 1], options)),
+  )
+  const cluster = members.map(member => `${member.name}=http://127.0.0.1:${member.peerPort}`).join(',')
+  await Promise.all(members.map(member => member.start(cluster)))
+  await Promise.all(members.map(member => member.serves()))
+  return members
+}
+
+class Member implements EtcdProcess {
+  readonly name: string
+  readonly port: number
+  readonly peerPort: number
+  readonly endpoint: string
+  readonly #binary: string
+  readonly #options: EtcdOptions
+  readonly #dataDir: string
+  #cluster = ''
+  #child: ChildProcess | undefined
+  #exited: Promise<unknown> = Promise.resolve()
+  #output = ''
+
+  private constructor(
+    name: string,
+    port: number,
+    peerPort: number,
+    binary: string,
+    dataDir: string,
+    o: EtcdOptions,
+  ) {
+    this.name = name
+    this.port = port
+    this.peerPort = peerPort
+    this.endpoint = `${o.tls ? 'https' : 'http'}://127.0.0.1:${port}`
+    this.#binary = binary
+    this.#dataDir = dataDir
+    this.#options = o
+  }
+
+  static async create(
+    name: string,
+    port: number | undefined,
+    peerPort: number | undefined,
+    options: EtcdOptions,
+  ): Promise<Member> {
+    if (port === undefined || peerPort === undefined) throw new Error('no free port')
+    const binary = await findEtcd()
+    const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'setpoint-etcd-')))
+    return new Member(name, port, peerPort, binary, dataDir, options)
+  }
+
+  get pid(): number {
+    if (this.#child?.pid === undefined) throw new Error('this etcd does not run')
+    return this.#child.pid
+  }
+
+  async start(cluster: string): Promise<void> {
+    this.#cluster = cluster
+    const { tls, unsafeNoFsync = false, flags = [] } = this.#options
+    const peer = `http://127.0.0.1:${this.peerPort}`
+    const child = spawn(
+      this.#binary,
+      [
+        ...['--name', this.name, '--data-dir', this.#dataDir, '--log-level', 'warn'],
+        ...['--listen-client-urls', this.endpoint, '--advertise-client-urls', this.endpoint],
+        ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer],
+        ...['--initial-cluster', cluster, '--initial-cluster-token', `setpoint-${cluster}`],
+        ...(unsafeNoFsync ? ['--unsafe-no-fsync'] : []),
+        ...(tls ? ['--cert-file', tls.cert, '--key-file', tls.key] : []),
+        ...(tls ? ['--trusted-ca-file', tls.ca, '--client-cert-auth'] : []),
+        ...flags,
+      ],
+      // etcd reads ETCD_* as flags; ETCD_BIN is ours.
+      {
+        stdio: ['ignore', 'pipe', 'pipe'],
+        env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_'))),
+      },
+    )
+    this.#child = child
+    this.#output = ''
+    const keep = (chunk: Buffer) => {
+      this.#output = (this.#output + chunk).slice(-4_000)
+    }
+    child.stdout?.on('data', keep)
+    child.stderr?.on('data', keep)
+    this.#exited = once(child, 'exit')
+    // A test that is cut short must not leave servers behind.
+    const endWithUs = () => child.kill('SIGKILL')
+    process.once('exit', endWithUs)
+    child.once('exit', () => process.off('exit', endWithUs))
+    await once(child, 'spawn')
+  }
+
+  /** Waits until the client port accepts connections: etcd opens it once it has joined its cluster. */
+  async serves(): Promise<void> {
+    const deadline = performance.now() + 30_000
+    while (!(await accepts(this.port))) {
+      if (this.#child?.exitCode !== null || performance.now() > deadline)
+        throw new Error(`etcd did not come up:\n${this.#output}`)
+      await new Promise(resolve => setTimeout(resolve, 20))
+    }
+  }
+
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    this.#child?.kill(signal)
+    await this.#exited
+  }
+
+  async restart(): Promise<void> {
+    await this.kill()
+    await this.start(this.#cluster)
+    await this.serves()
+  }
+
+  pause(): void {
+    this.#child?.kill('SIGSTOP')
+  }
+
+  resume(): void {
+    this.#child?.kill('SIGCONT')
+  }
+
+  async stop(): Promise<void> {
+    await this.kill()
+    if (this.#options.dataDir === undefined) await rm(this.#dataDir, { recursive: true, force: true })
+  }
+}
+
+/** Ports that nobody listens on now: all are held at once, so that they differ. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer().listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      return server
+    }),
+  )
+  const ports = servers.map(server => {
+    const address = server.address()
+    if (address === null || typeof address === 'string') throw new Error('no port')
+    return address.port
+  })
+  await Promise.all(servers.map(server => once(server.close(), 'close')))
+  return ports
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise(resolve => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
+  })
+}

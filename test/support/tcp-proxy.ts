@@ -1,0 +1,173 @@
+import { once } from 'node:events'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+/** A TCP proxy on a loopback port that fails in the ways in which networks do. */
+export interface TcpProxy {
+  /** `http://127.0.0.1:<port>`, the same while it refuses. */
+  readonly endpoint: string
+  readonly port: number
+  /** Connections that are open now. */
+  readonly connections: number
+  /** Connections accepted since the start. */
+  readonly accepted: number
+  /** Resets all connections. New ones are accepted. */
+  cut(): void
+  /**
+   * Resets a connection once this many bytes of the server's have passed through it, in the middle of whatever is
+   * there. Asked for each connection, present ones at their next bytes; undefined lets it live.
+   */
+  cutAfter(bytes: (() => number | undefined) | undefined): void
+  /** Drops the server's bytes from now on, and resets the connection on the first: requests arrive, answers do not. */
+  cutNextAnswer(): Promise<void>
+  /** Refuses connections (nobody listens), and resets those that exist, until `accept`. */
+  refuse(): Promise<void>
+  accept(): Promise<void>
+  /** Keeps connections open but passes nothing, in neither direction, until `release`. What comes is kept. */
+  hold(): void
+  release(): void
+  close(): Promise<void>
+}
+
+export async function startTcpProxy(target: { readonly port: number }): Promise<TcpProxy> {
+  const proxy = new FaultyProxy(target.port)
+  await proxy.accept()
+  return proxy
+}
+
+interface Pair {
+  readonly client: Socket
+  readonly upstream: Socket
+  /** Bytes of the server that may still pass. */
+  budget: number | undefined
+}
+
+class FaultyProxy implements TcpProxy {
+  port = 0
+  accepted = 0
+  readonly #target: number
+  readonly #pairs = new Set<Pair>()
+  #server: Server | undefined
+  #budget: (() => number | undefined) | undefined
+  #held = false
+  #onAnswer: (() => void) | undefined
+
+  constructor(target: number) {
+    this.#target = target
+  }
+
+  get endpoint(): string {
+    return `http://127.0.0.1:${this.port}`
+  }
+
+  get connections(): number {
+    return this.#pairs.size
+  }
+
+  cut(): void {
+    for (const pair of this.#pairs) reset(pair)
+  }
+
+  cutAfter(bytes: (() => number | undefined) | undefined): void {
+    this.#budget = bytes
+    for (const pair of this.#pairs) pair.budget = bytes?.()
+  }
+
+  cutNextAnswer(): Promise<void> {
+    return new Promise(resolve => {
+      this.#onAnswer = resolve
+    })
+  }
+
+  async refuse(): Promise<void> {
+    const server = this.#server
+    this.#server = undefined
+    if (!server) return
+    const closed = once(server, 'close')
+    server.close()
+    this.cut()
+    await closed
+  }
+
+  async accept(): Promise<void> {
+    if (this.#server) return
+    const server = createServer({ pauseOnConnect: false }, client => this.#connect(client))
+    server.listen(this.port, '127.0.0.1')
+    await once(server, 'listening')
+    const address = server.address()
+    if (address === null || typeof address === 'string') throw new Error('no port')
+    this.port = address.port
+    this.#server = server
+  }
+
+  hold(): void {
+    this.#held = true
+    for (const { client, upstream } of this.#pairs) {
+      client.pause()
+      upstream.pause()
+    }
+  }
+
+  release(): void {
+    this.#held = false
+    for (const { client, upstream } of this.#pairs) {
+      client.resume()
+      upstream.resume()
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.refuse()
+  }
+
+  #connect(client: Socket): void {
+    this.accepted += 1
+    const upstream = connect(this.#target, '127.0.0.1')
+    const pair: Pair = { client, upstream, budget: this.#budget?.() }
+    this.#pairs.add(pair)
+    for (const socket of [client, upstream]) {
+      socket.setNoDelay(true)
+      socket.on('error', () => reset(pair))
+      socket.on('close', () => {
+        reset(pair)
+        this.#pairs.delete(pair)
+      })
+    }
+    client.on('data', (chunk: Buffer) => forward(client, upstream, chunk, () => this.#held))
+    upstream.on('data', (chunk: Buffer) => this.#answer(pair, chunk))
+    if (this.#held) {
+      client.pause()
+      upstream.pause()
+    }
+  }
+
+  #answer(pair: Pair, chunk: Buffer): void {
+    if (this.#onAnswer) {
+      const done = this.#onAnswer
+      this.#onAnswer = undefined
+      reset(pair)
+      done()
+      return
+    }
+    if (pair.budget === undefined || chunk.length <= pair.budget) {
+      if (pair.budget !== undefined) pair.budget -= chunk.length
+      forward(pair.upstream, pair.client, chunk, () => this.#held)
+      return
+    }
+    // The bytes up to the cut must arrive: ended by FIN, which sends them, not by reset, which may drop them.
+    pair.client.end(chunk.subarray(0, pair.budget))
+    pair.budget = 0
+    pair.upstream.destroy()
+  }
+}
+
+function forward(from: Socket, to: Socket, chunk: Buffer, held: () => boolean): void {
+  if (to.write(chunk)) return
+  from.pause()
+  to.once('drain', () => {
+    if (!held()) from.resume()
+  })
+}
+
+function reset({ client, upstream }: Pair): void {
+  for (const socket of [client, upstream]) if (!socket.destroyed) socket.resetAndDestroy()
+}
