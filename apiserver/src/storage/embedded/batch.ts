@@ -1,0 +1,147 @@
+import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { FutureRevisionError, StoreFullError, type Transaction, type TransactionResult } from '../contract.ts'
+import type { EmbeddedBounds } from './defaults.ts'
+import { encodeKey } from './keys.ts'
+import {
+  type DraftChange,
+  encodeHistory,
+  encodePresent,
+  type PresentRow,
+  presentHeaderBytes,
+  type StoreState,
+  toKeyValue,
+} from './rows.ts'
+import type { FileCommit, StoreFile } from './store-file.ts'
+
+/**
+ * The transactions of one commit, worked out one after the other over the file's present state: each sees what those
+ * before it in the batch have done, and gets a revision of its own. Nothing is written until `finish` is committed,
+ * and a batch that fails leaves nothing behind.
+ */
+export class Batch {
+  readonly #file: StoreFile
+  readonly #bounds: EmbeddedBounds
+  readonly #start: StoreState
+  /** What the batch has read or written; undefined is a key that does not exist. */
+  readonly #rows = new Map<string, PresentRow | undefined>()
+  readonly #written = new Map<string, PresentRow | undefined>()
+  readonly #history: { revision: Revision; row: Buffer }[] = []
+  #current: Revision
+  #compacted: Revision
+  #historyBytes: number
+  #dataBytes: number
+
+  constructor(file: StoreFile, bounds: EmbeddedBounds) {
+    this.#file = file
+    this.#bounds = bounds
+    this.#start = file.state
+    this.#current = this.#start.current
+    this.#compacted = this.#start.compacted
+    this.#historyBytes = this.#start.historyBytes
+    this.#dataBytes = this.#start.dataBytes
+  }
+
+  /** @throws StoreFullError when the transaction would take the data over its bound. It has then changed nothing. */
+  transact({ compares, onSuccess, onFailure }: Transaction): TransactionResult {
+    for (const { key, modRevision } of compares)
+      if ((this.#read(key)?.modRevision ?? zeroRevision) !== modRevision)
+        return {
+          succeeded: false,
+          revision: this.#current,
+          pairs: (onFailure ?? []).map(wanted => {
+            const row = this.#read(wanted)
+            return row && toKeyValue(wanted, row)
+          }),
+        }
+    const revision = toRevision(this.#current + 1)
+    const changes: DraftChange[] = []
+    const rows: [key: string, row: PresentRow | undefined][] = []
+    let growth = 0
+    for (const operation of onSuccess) {
+      const before = this.#read(operation.key)
+      if (operation.type === 'delete' && before === undefined) continue
+      const now =
+        operation.type === 'delete'
+          ? undefined
+          : encodePresent(revision, before?.createRevision ?? revision, operation.value)
+      const key = encodeKey(operation.key)
+      growth += sizeOf(key, now) - sizeOf(key, before)
+      changes.push({ key, now, before })
+      rows.push([operation.key, now])
+    }
+    if (changes.length === 0) return { succeeded: true, revision: this.#current }
+    if (growth > 0 && this.#dataBytes + growth > this.#bounds.dataBytes)
+      throw new StoreFullError(
+        `the store is full: its data would exceed ${this.#bounds.dataBytes} bytes; delete something`,
+      )
+    for (const [key, row] of rows) {
+      this.#rows.set(key, row)
+      this.#written.set(key, row)
+    }
+    const row = encodeHistory(changes)
+    this.#history.push({ revision, row })
+    this.#historyBytes += row.length
+    this.#dataBytes += growth
+    this.#current = revision
+    return { succeeded: true, revision }
+  }
+
+  /** @throws FutureRevisionError when the revision has not been reached. */
+  compact(revision: Revision): void {
+    if (revision > this.#current)
+      throw new FutureRevisionError(`revision ${revision} is to come: the store is at ${this.#current}`)
+    if (revision > this.#compacted) this.#compacted = revision
+  }
+
+  /** What to write, or undefined if nothing has changed and nothing of the history is due to go. */
+  finish(): FileCommit | undefined {
+    const sweep = this.#sweep()
+    if (this.#history.length === 0 && sweep.length === 0 && this.#compacted === this.#start.compacted)
+      return undefined
+    return {
+      present: this.#written,
+      history: this.#history,
+      sweep,
+      state: {
+        current: this.#current,
+        compacted: this.#compacted,
+        swept: sweep.at(-1) ?? this.#start.swept,
+        historyBytes: this.#historyBytes,
+        dataBytes: this.#dataBytes,
+      },
+    }
+  }
+
+  /**
+   * The oldest revisions that go with this commit: compacted ones, and those beyond the bounds, which are thereby
+   * compacted. The revisions of this very batch stay, so its rows need not be looked at before they are written.
+   */
+  #sweep(): Revision[] {
+    const sweep: Revision[] = []
+    let swept = this.#start.swept
+    while (sweep.length < this.#bounds.sweepRevisions && swept < this.#start.current) {
+      const isDue =
+        swept < this.#compacted ||
+        this.#current - swept > this.#bounds.historyRevisions ||
+        this.#historyBytes > this.#bounds.historyBytes
+      if (!isDue) break
+      swept = toRevision(swept + 1)
+      sweep.push(swept)
+      this.#historyBytes -= this.#file.historyRow(swept)?.length ?? 0
+    }
+    if (swept > this.#compacted) this.#compacted = swept
+    return sweep
+  }
+
+  #read(key: string): PresentRow | undefined {
+    const known = this.#rows.get(key)
+    if (known !== undefined || this.#rows.has(key)) return known
+    const row = this.#file.get(key)
+    this.#rows.set(key, row)
+    return row
+  }
+}
+
+function sizeOf(key: Buffer, row: PresentRow | undefined): number {
+  return row === undefined ? 0 : key.length + row.bytes.length - presentHeaderBytes
+}

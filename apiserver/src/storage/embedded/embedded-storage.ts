@@ -1,0 +1,199 @@
+import { accessSync, constants, mkdirSync, realpathSync } from 'node:fs'
+import { type Logger, silentLogger } from '@setpoint/controller-runtime'
+import type { Revision } from '@setpoint/controller-runtime/api'
+import {
+  type CallOptions,
+  FutureRevisionError,
+  type KeyValue,
+  type ListOptions,
+  type ListPage,
+  type Storage,
+  StoreUnavailableError,
+  storageLimits,
+  type Transaction,
+  type TransactionResult,
+  type WatchBatch,
+  type WatchOptions,
+} from '../contract.ts'
+import { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
+import { errorMessage, StoreFolderError } from './folder-error.ts'
+import { type FolderLock, lockFolder } from './folder-lock.ts'
+import { GroupCommit } from './group-commit.ts'
+import { HistoryTail } from './history-tail.ts'
+import { checkKey, encodeKey, prefixEnd } from './keys.ts'
+import { PastStates, rangeStart } from './past-state.ts'
+import { toKeyValue } from './rows.ts'
+import { StoreFile } from './store-file.ts'
+import { Watches } from './watch.ts'
+
+export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
+  /** The folder of the store, on a local disk. Made if it does not exist; other files in it are left alone. */
+  readonly dataDir: string
+  /** Told about commits that fail. Silent by default. */
+  readonly log?: Logger
+}
+
+/**
+ * Opens the store of a folder, which this process then holds until the store is closed or the process ends.
+ * @throws StoreLockedError when another store, of this process or another, has the folder open.
+ * @throws StoreFolderError when the folder cannot be made or written, or holds something that is not such a store.
+ */
+export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
+  const { dataDir, log = silentLogger, ...bounds } = options
+  const folder = prepareFolder(dataDir)
+  const lock = await lockFolder(folder)
+  try {
+    const all = { ...embeddedDefaults, ...bounds }
+    return new EmbeddedStorage(await StoreFile.open(folder, all), lock, all, log)
+  } catch (error) {
+    await lock.release()
+    throw error
+  }
+}
+
+function prepareFolder(dataDir: string): string {
+  try {
+    mkdirSync(dataDir, { recursive: true })
+  } catch (error) {
+    throw new StoreFolderError(`the data folder ${dataDir} cannot be made: ${errorMessage(error)}`, {
+      cause: error,
+    })
+  }
+  try {
+    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK)
+    return realpathSync(dataDir)
+  } catch (error) {
+    throw new StoreFolderError(`the data folder ${dataDir} cannot be written: ${errorMessage(error)}`, {
+      cause: error,
+    })
+  }
+}
+
+class EmbeddedStorage implements Storage {
+  readonly #file: StoreFile
+  readonly #lock: FolderLock
+  readonly #bounds: EmbeddedBounds
+  readonly #tail: HistoryTail
+  readonly #watches: Watches
+  readonly #past: PastStates
+  readonly #commits: GroupCommit
+  #closing: Promise<void> | undefined
+
+  constructor(file: StoreFile, lock: FolderLock, bounds: EmbeddedBounds, log: Logger) {
+    this.#file = file
+    this.#lock = lock
+    this.#bounds = bounds
+    this.#tail = new HistoryTail(bounds.tailRevisions, bounds.tailBytes)
+    this.#watches = new Watches(file, this.#tail, bounds)
+    this.#past = new PastStates(file, bounds.pastRevisions)
+    this.#commits = new GroupCommit(file, bounds, log, commit => {
+      for (const { revision, row } of commit.history) this.#tail.push(revision, row)
+      this.#watches.announce()
+    })
+  }
+
+  async get(key: string, options?: CallOptions): Promise<{ revision: Revision; pair: KeyValue | undefined }> {
+    this.#begin(options)
+    const { current } = this.#file.state
+    const row = key === '' || key.length > this.#bounds.keyBytes ? undefined : this.#file.get(key)
+    return { revision: current, pair: row && toKeyValue(key, row) }
+  }
+
+  async list(prefix: string, options: ListOptions = {}): Promise<ListPage> {
+    this.#begin(options)
+    const { revision, limit = this.#bounds.listPairs, after, signal } = options
+    if (!(limit >= 1)) throw new RangeError(`a page has at least one pair, not ${limit}`)
+    const { current } = this.#file.state
+    if (revision !== undefined && revision > current)
+      throw new FutureRevisionError(`revision ${revision} is to come: the store is at ${current}`)
+    if (prefix.length > this.#bounds.keyBytes)
+      return { revision: revision ?? current, pairs: [], more: false }
+    const start = rangeStart(prefix, after, this.#bounds.keyBytes)
+    const end = prefixEnd(encodeKey(prefix))
+    if (end !== undefined && Buffer.compare(start, end) >= 0)
+      return { revision: revision ?? current, pairs: [], more: false }
+    if (revision === undefined || revision === current)
+      return { revision: current, ...this.#page(this.#present(start, end), limit) }
+    const past = await this.#past.at(revision, signal)
+    this.#begin(options)
+    return { revision, ...this.#page(past.range(start, end), limit) }
+  }
+
+  async transact(transaction: Transaction, options?: CallOptions): Promise<TransactionResult> {
+    return await this.#commits.transact(transaction, this.#check(transaction), options?.signal)
+  }
+
+  watch(prefix: string, { after, signal }: WatchOptions): AsyncIterable<WatchBatch> {
+    return this.#watches.watch(prefix, after, signal)
+  }
+
+  async head(options?: CallOptions): Promise<{ current: Revision; written: Revision }> {
+    this.#begin(options)
+    const { current } = this.#file.state
+    return { current, written: current }
+  }
+
+  async compact(revision: Revision, options?: CallOptions): Promise<void> {
+    await this.#commits.compact(revision, options?.signal)
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    await this.#commits.close()
+    this.#watches.close()
+    this.#tail.clear()
+    await this.#file.close(this.#bounds.commitTimeoutMs)
+    await this.#lock.release()
+  }
+
+  #begin(options: CallOptions | undefined): void {
+    if (this.#closing) throw new StoreUnavailableError('the store has been closed')
+    options?.signal?.throwIfAborted()
+  }
+
+  *#present(start: Buffer, end: Buffer | undefined): Generator<KeyValue> {
+    for (const { key, row } of this.#file.range(start, end)) yield toKeyValue(key, row)
+  }
+
+  #page(from: Iterable<KeyValue>, limit: number): { pairs: KeyValue[]; more: boolean } {
+    const pairs: KeyValue[] = []
+    let bytes = 0
+    for (const pair of from) {
+      bytes += pair.value.length
+      if (pairs.length >= limit || (bytes > this.#bounds.listBytes && pairs.length > 0))
+        return { pairs, more: true }
+      pairs.push(pair)
+    }
+    return { pairs, more: false }
+  }
+
+  /**
+   * Answers the bytes of the values.
+   * @throws RangeError when the transaction is not one that every store takes.
+   */
+  #check({ compares, onSuccess, onFailure }: Transaction): number {
+    if (compares.length + onSuccess.length > storageLimits.transactionItems)
+      throw new RangeError(
+        `a transaction has at most ${storageLimits.transactionItems} compares and operations`,
+      )
+    let bytes = 0
+    const keys = new Set<string>()
+    for (const operation of onSuccess) {
+      checkKey(operation.key, this.#bounds.keyBytes)
+      if (keys.has(operation.key))
+        throw new RangeError(`a transaction has two operations on ${operation.key}`)
+      keys.add(operation.key)
+      if (operation.type === 'delete') continue
+      if (operation.value.length > storageLimits.valueBytes)
+        throw new RangeError(`the value of ${operation.key} has more than ${storageLimits.valueBytes} bytes`)
+      bytes += operation.value.length
+    }
+    for (const { key } of compares) checkKey(key, this.#bounds.keyBytes)
+    for (const key of onFailure ?? []) checkKey(key, this.#bounds.keyBytes)
+    return bytes
+  }
+}

@@ -1,0 +1,68 @@
+import type { Revision } from '@setpoint/controller-runtime/api'
+import { decodeHistory, type HistoryChange } from './rows.ts'
+
+/** All changes of one revision. */
+export interface RevisionChanges {
+  readonly revision: Revision
+  readonly changes: readonly HistoryChange[]
+  /** Size of its row, in bytes. */
+  readonly bytes: number
+}
+
+/**
+ * The newest revisions of the history, decoded once for all watches. Bounded by count and bytes; what has fallen out
+ * is in the file.
+ */
+export class HistoryTail {
+  readonly #maxRevisions: number
+  readonly #maxBytes: number
+  /** Consecutive revisions; those before `#first` have been dropped and wait for the array to be cut. */
+  #entries: (RevisionChanges | undefined)[] = []
+  #first = 0
+  #bytes = 0
+
+  constructor(maxRevisions: number, maxBytes: number) {
+    this.#maxRevisions = maxRevisions
+    this.#maxBytes = maxBytes
+  }
+
+  push(revision: Revision, row: Buffer): void {
+    this.#entries.push({ revision, changes: decodeHistory(revision, row), bytes: row.length })
+    this.#bytes += row.length
+    while (
+      this.#entries.length - this.#first > this.#maxRevisions ||
+      (this.#bytes > this.#maxBytes && this.#first < this.#entries.length)
+    )
+      this.#drop()
+    if (this.#first > 1_000 && this.#first > this.#entries.length / 2) {
+      this.#entries = this.#entries.slice(this.#first)
+      this.#first = 0
+    }
+  }
+
+  /** The revision after this one and those that follow, or undefined where the tail does not reach back that far. */
+  after(revision: Revision): Iterable<RevisionChanges> | undefined {
+    const oldest = this.#entries[this.#first]
+    if (oldest === undefined || revision + 1 < oldest.revision) return undefined
+    return this.#from(this.#first + revision + 1 - oldest.revision)
+  }
+
+  clear(): void {
+    this.#entries = []
+    this.#first = 0
+    this.#bytes = 0
+  }
+
+  *#from(index: number): Generator<RevisionChanges> {
+    for (let i = index; i < this.#entries.length; i++) {
+      const entry = this.#entries[i]
+      if (entry !== undefined) yield entry
+    }
+  }
+
+  #drop(): void {
+    this.#bytes -= this.#entries[this.#first]?.bytes ?? 0
+    this.#entries[this.#first] = undefined
+    this.#first++
+  }
+}

@@ -1,0 +1,135 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Revision } from '@setpoint/controller-runtime/api'
+import { CompactedError, type KeyValue } from '../contract.ts'
+import { compareKeys, encodeKey } from './keys.ts'
+import { decodeHistory, toKeyValue } from './rows.ts'
+import type { StoreFile } from './store-file.ts'
+
+/** Revisions of history that are looked through before others get their turn. */
+const revisionsPerTurn = 1_000
+
+/**
+ * The state at a past revision, as the present with everything undone that came later.
+ *
+ * Of each key changed since, only the first change counts: what it replaced is what the key held then. That is kept
+ * as the revision of that change, not as a value, so a past state costs memory by the keys changed since and not by
+ * their size. It is brought up to date before each page, so pages may be asked for while others write.
+ */
+export class PastState {
+  readonly #file: StoreFile
+  readonly #revision: Revision
+  #upTo: Revision
+  /** The revision whose change has the key's pair of then as the one before; undefined if the key was not there. */
+  readonly #undo = new Map<string, Revision | undefined>()
+  /** The keys of `#undo` that were there, ascending; absent when out of date. */
+  #keys: string[] | undefined
+
+  constructor(file: StoreFile, revision: Revision) {
+    this.#file = file
+    this.#revision = revision
+    this.#upTo = revision
+  }
+
+  /**
+   * Resolves at a moment when the state is exact, which lasts until the next await.
+   * @throws CompactedError when the history since is not all there any more.
+   */
+  async catchUp(signal: AbortSignal | undefined): Promise<void> {
+    for (;;) {
+      signal?.throwIfAborted()
+      const { current, compacted } = this.#file.state
+      if (this.#revision < compacted)
+        throw new CompactedError(`revision ${this.#revision} is compacted`, compacted)
+      if (this.#upTo === current) return
+      let count = 0
+      for (const { revision, row } of this.#file.historyAfter(this.#upTo)) {
+        for (const { key, before } of decodeHistory(revision, row)) {
+          if (this.#undo.has(key)) continue
+          this.#undo.set(key, before && revision)
+          if (before) this.#keys = undefined
+        }
+        this.#upTo = revision
+        if (++count === revisionsPerTurn) break
+      }
+      if (this.#upTo < current) await nextTurn()
+    }
+  }
+
+  /** The pairs from `start` up to but without `end`, ascending. To be consumed without awaiting in between. */
+  *range(start: Buffer, end: Buffer | undefined): Generator<KeyValue> {
+    const undone = this.#undoneFrom(start.toString('utf8'), end?.toString('utf8'))
+    let next = undone.next()
+    for (const { key, row } of this.#file.range(start, end)) {
+      for (; !next.done && compareKeys(next.value, key) <= 0; next = undone.next())
+        yield this.#pairOf(next.value)
+      if (!this.#undo.has(key)) yield toKeyValue(key, row)
+    }
+    for (; !next.done; next = undone.next()) yield this.#pairOf(next.value)
+  }
+
+  *#undoneFrom(start: string, end: string | undefined): Generator<string, undefined> {
+    this.#keys ??= [...this.#undo.keys()].filter(key => this.#undo.get(key) !== undefined).sort(compareKeys)
+    const keys = this.#keys
+    let low = 0
+    for (let high = keys.length; low < high; ) {
+      const middle = (low + high) >>> 1
+      const key = keys[middle]
+      if (key !== undefined && compareKeys(key, start) < 0) low = middle + 1
+      else high = middle
+    }
+    for (let i = low; i < keys.length; i++) {
+      const key = keys[i]
+      if (key === undefined || (end !== undefined && compareKeys(key, end) >= 0)) return undefined
+      yield key
+    }
+    return undefined
+  }
+
+  #pairOf(key: string): KeyValue {
+    const revision = this.#undo.get(key)
+    const row = revision && this.#file.historyRow(revision)
+    const change = row && decodeHistory(revision, row).find(one => one.key === key)
+    if (!change?.before)
+      throw new Error(`the history of ${JSON.stringify(key)} has a hole at revision ${revision}`)
+    return change.before
+  }
+}
+
+/** The past states in use, so that the next page of a list need not look through the history again. */
+export class PastStates {
+  readonly #file: StoreFile
+  readonly #most: number
+  readonly #states = new Map<Revision, PastState>()
+
+  constructor(file: StoreFile, most: number) {
+    this.#file = file
+    this.#most = most
+  }
+
+  /** @throws CompactedError when the revision is no longer kept. */
+  async at(revision: Revision, signal: AbortSignal | undefined): Promise<PastState> {
+    const state = this.#states.get(revision) ?? new PastState(this.#file, revision)
+    this.#states.delete(revision)
+    this.#states.set(revision, state)
+    for (const oldest of this.#states.keys()) {
+      if (this.#states.size <= this.#most) break
+      this.#states.delete(oldest)
+    }
+    try {
+      await state.catchUp(signal)
+    } catch (error) {
+      if (error instanceof CompactedError) this.#states.delete(revision)
+      throw error
+    }
+    return state
+  }
+}
+
+/** Where the keys with a prefix that come after a key begin; those before `prefix` itself do not matter. */
+export function rangeStart(prefix: string, after: string | undefined, keyBytes: number): Buffer {
+  const start = encodeKey(prefix)
+  if (after === undefined) return start
+  // No key is longer than `keyBytes`, so what is cut off cannot make a difference.
+  const successor = Buffer.concat([encodeKey(after), Buffer.of(0)]).subarray(0, keyBytes + 1)
+  return Buffer.compare(successor, start) > 0 ? successor : start
+}

@@ -1,0 +1,226 @@
+import { closeSync, fsyncSync, openSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Revision } from '@setpoint/controller-runtime/api'
+import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
+import type { EmbeddedBounds } from './defaults.ts'
+import { errorMessage, StoreFolderError } from './folder-error.ts'
+import { encodeKey } from './keys.ts'
+import {
+  decodePresent,
+  decodeRevision,
+  decodeState,
+  emptyState,
+  encodeRevision,
+  encodeState,
+  type PresentRow,
+  type StoreState,
+} from './rows.ts'
+
+const formatVersion = 1
+const formatKey = Buffer.from('format')
+const stateKey = Buffer.from('state')
+
+/** What one commit writes, in one LMDB transaction. */
+export interface FileCommit {
+  /** The rows of keys afterwards; undefined removes the key. */
+  readonly present: ReadonlyMap<string, PresentRow | undefined>
+  readonly history: readonly { readonly revision: Revision; readonly row: Buffer }[]
+  /** Revisions whose history rows are removed. */
+  readonly sweep: readonly Revision[]
+  readonly state: StoreState
+}
+
+/**
+ * The LMDB file: three tables, one writer, and a snapshot.
+ *
+ * Every read goes to the snapshot, which moves on only in `refresh`, after a commit is durable. So what is read and
+ * `state` are always one and the same revision, and nobody sees what could still be lost.
+ */
+export class StoreFile {
+  readonly #root: RootDatabase<Buffer, Buffer>
+  readonly #present: Database<Buffer, Buffer>
+  readonly #history: Database<Buffer, Buffer>
+  readonly #meta: Database<Buffer, Buffer>
+  #snapshot: Transaction
+  #state: StoreState
+
+  /**
+   * @param dataDir an existing folder that this process holds.
+   * @throws StoreFolderError when the file is damaged, something else's, or of a newer format.
+   */
+  static async open(dataDir: string, bounds: EmbeddedBounds): Promise<StoreFile> {
+    const path = join(dataDir, 'store.mdb')
+    let root: RootDatabase<Buffer, Buffer>
+    try {
+      root = open<Buffer, Buffer>({
+        path,
+        noSubdir: true,
+        encoding: 'binary',
+        keyEncoding: 'binary',
+        maxDbs: 4,
+        mapSize: bounds.mapBytes,
+        // The answer to a commit must mean that it is on the disk.
+        overlappingSync: false,
+        // Transactions are gathered here, not by event turn.
+        eventTurnBatching: false,
+      })
+    } catch (error) {
+      throw new StoreFolderError(`${path} cannot be opened as a store: ${errorMessage(error)}`, {
+        cause: error,
+      })
+    }
+    try {
+      const tables = new Set(Array.from(root.getKeys(), tableName))
+      if (tables.size > 0 && !tables.has('meta'))
+        throw new StoreFolderError(`${path} is a database of something else; choose another folder`)
+      const meta = openTable(root, 'meta')
+      checkFormat(path, meta, tables.size === 0)
+      const file = new StoreFile(root, meta)
+      if (tables.size === 0) syncFolder(dataDir)
+      return file
+    } catch (error) {
+      await root.close()
+      throw error
+    }
+  }
+
+  private constructor(root: RootDatabase<Buffer, Buffer>, meta: Database<Buffer, Buffer>) {
+    this.#root = root
+    this.#meta = meta
+    this.#present = openTable(root, 'present')
+    this.#history = openTable(root, 'history')
+    root.resetReadTxn()
+    this.#snapshot = root.useReadTransaction()
+    this.#state = this.#readState()
+  }
+
+  /** The state that every read is of. */
+  get state(): StoreState {
+    return this.#state
+  }
+
+  get(key: string): PresentRow | undefined {
+    const bytes = this.#present.get(encodeKey(key), { transaction: this.#snapshot })
+    return bytes && decodePresent(bytes)
+  }
+
+  /** The keys from `start` up to but without `end`, ascending. To be consumed without awaiting in between. */
+  *range(start: Buffer, end: Buffer | undefined): Generator<{ key: string; row: PresentRow }> {
+    const range = { transaction: this.#snapshot, ...(start.length ? { start } : {}), ...(end ? { end } : {}) }
+    for (const { key, value } of this.#present.getRange(range))
+      yield { key: key.toString('utf8'), row: decodePresent(value) }
+  }
+
+  historyRow(revision: Revision): Buffer | undefined {
+    return this.#history.get(encodeRevision(revision), { transaction: this.#snapshot })
+  }
+
+  /** The history rows after a revision, ascending. To be consumed without awaiting in between. */
+  *historyAfter(revision: Revision): Generator<{ revision: Revision; row: Buffer }> {
+    const range = { transaction: this.#snapshot, start: encodeRevision(revision + 1) }
+    for (const { key, value } of this.#history.getRange(range))
+      yield { revision: decodeRevision(key), row: value }
+  }
+
+  /**
+   * Writes a commit as one LMDB transaction, off this thread. Resolves once it is on the disk; it becomes readable by
+   * `refresh`. One at a time.
+   * @throws what LMDB says. `happened` tells whether it took effect nevertheless.
+   */
+  async commit({ present, history, sweep, state }: FileCommit): Promise<void> {
+    try {
+      await this.#root.batch(() => {
+        for (const [key, row] of present) {
+          const bytes = encodeKey(key)
+          if (row === undefined) void this.#present.remove(bytes)
+          else void this.#present.put(bytes, row.bytes)
+        }
+        for (const { revision, row } of history) void this.#history.put(encodeRevision(revision), row)
+        for (const revision of sweep) void this.#history.remove(encodeRevision(revision))
+        void this.#meta.put(stateKey, encodeState(state))
+      })
+    } catch (error) {
+      throw await reasonOf(error)
+    }
+  }
+
+  /** Moves the snapshot to the newest commit and answers the state that it has. */
+  refresh(): StoreState {
+    const old = this.#snapshot
+    this.#root.resetReadTxn()
+    this.#snapshot = this.#root.useReadTransaction()
+    old.done()
+    this.#state = this.#readState()
+    return this.#state
+  }
+
+  /** @param patienceMs how long to wait for a commit that hangs before giving up on it, in milliseconds. */
+  async close(patienceMs: number): Promise<void> {
+    this.#snapshot.done()
+    let timer: NodeJS.Timeout | undefined
+    const patience = new Promise<void>(resolve => {
+      timer = setTimeout(resolve, patienceMs)
+    })
+    await Promise.race([this.#root.close(), patience])
+    clearTimeout(timer)
+  }
+
+  #readState(): StoreState {
+    const bytes = this.#meta.get(stateKey, { transaction: this.#snapshot })
+    return bytes ? decodeState(bytes) : emptyState
+  }
+}
+
+function openTable(root: RootDatabase<Buffer, Buffer>, name: string): Database<Buffer, Buffer> {
+  return root.openDB<Buffer, Buffer>({ name, encoding: 'binary', keyEncoding: 'binary' })
+}
+
+/** LMDB lists its tables as keys of the root one; lmdb ends their names with a zero byte. */
+function tableName(key: Buffer): string {
+  return key.toString('utf8').replace(/\0$/, '')
+}
+
+function checkFormat(path: string, meta: Database<Buffer, Buffer>, fresh: boolean): void {
+  if (fresh)
+    meta.putSync(formatKey, Buffer.from(JSON.stringify({ store: 'setpoint', version: formatVersion })))
+  const version = readFormat(meta.get(formatKey))
+  if (version === undefined)
+    throw new StoreFolderError(`${path} is a database of something else; choose another folder`)
+  if (version > formatVersion)
+    throw new StoreFolderError(
+      `${path} has format ${version}, written by a newer version of Setpoint; this one reads up to ${formatVersion}`,
+    )
+}
+
+function readFormat(row: Buffer | undefined): number | undefined {
+  if (row === undefined) return undefined
+  try {
+    const value: unknown = JSON.parse(row.toString())
+    if (typeof value !== 'object' || value === null || !('store' in value) || !('version' in value))
+      return undefined
+    return value.store === 'setpoint' && typeof value.version === 'number' ? value.version : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** LMDB syncs its file but not the folder that names it. */
+function syncFolder(dataDir: string): void {
+  if (process.platform === 'win32') return
+  const folder = openSync(dataDir, 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
+}
+
+/** lmdb rejects with a general error that carries a promise which rejects with the reason. */
+async function reasonOf(error: unknown): Promise<unknown> {
+  if (typeof error !== 'object' || error === null || !('commitError' in error)) return error
+  try {
+    return await error.commitError
+  } catch (reason) {
+    return reason
+  }
+}
