@@ -1,14 +1,47 @@
+/**
+ * The SDK of Setpoint: what a plugin imports, and all that it imports.
+ *
+ * A plugin declares models and what is done about their objects:
+ *
+ *     defineModel ─┐
+ *     index specs ─┴─> definePlugin ── setup ──> controllers (ControllerBuilder), routes (RouteBuilder, @ApiVersion)
+ *
+ * What runs it, from the wire upwards; each folder is one of these and uses only those above it:
+ *
+ *     api/         objects, events, errors, selectors, names: what both sides of the wire agree on
+ *     client/      Transport moves text (HttpTransport; the server has one of its own); Client gives it types
+ *     watch/       Watcher: one endless, gapless stream of changes over many connections
+ *     cache/       Informer: a frozen local copy of a model's objects, and handlers that hear of changes
+ *     workqueue/   WorkQueue: which keys need work, each once, in which order and not before when
+ *     controller/  Controller: runs reconcile and finalize, one object never twice at once
+ *     manager/     Manager: starts and drains controllers over shared informers; setupPlugin hosts a plugin
+ *     testing/     (its own entry) a fake clock, for tests
+ *
+ * The least that one can do with it:
+ *
+ *     const manager = createManager({ transport: new HttpTransport({ server: 'http://127.0.0.1:8090' }) })
+ *     manager.controller(Gadget, c => c.reconcile(async (gadget, { client }) => { ... }))
+ *     manager.start()
+ *
+ * Errors: ApiError (the server refused; see its `reason`), TransportError (no answer), TerminalError (thrown by a
+ * reconcile that is not to be retried). Whatever waits takes an AbortSignal and rejects with its reason.
+ */
 export * from './api/index.ts'
-export { Informer, type InformerOptions } from './cache/informer.ts'
+export * from './cache/index.ts'
+// `Patch` is the decorator of `plugin/routes.ts`, as the contract has it; the type of patches takes the longer name.
 export {
   type Client,
   type ClientOptions,
   clientDefaults,
   createClient,
   type DeleteOptions,
+  HttpTransport,
+  type HttpTransportOptions,
+  httpTransportDefaults,
   type ItemsOptions,
   type JsonPatchOperation,
   type ListOptions,
+  MalformedEventError,
   type MergePatch,
   type NewObjectOf,
   type Patch as ObjectPatch,
@@ -17,39 +50,21 @@ export {
   type ReplacementOf,
   type RequestOptions,
   type SelectorOptions,
-  type WatchOptions,
-  type WatchStream,
-  type WriteOptions,
-} from './client/client.ts'
-export { MalformedEventError } from './client/decode.ts'
-export {
   type Transport,
   TransportError,
   type TransportRequest,
   type TransportResponse,
   type WatchConnection,
   type WatchEnd,
+  type WatchOptions,
   type WatchRequestOptions,
-} from './client/transport.ts'
+  type WatchStream,
+  type WriteOptions,
+} from './client/index.ts'
 export { type CancelTimer, type Clock, sleep, systemClock } from './clock.ts'
-export { ControllerBuilder, type ControllerDefinition, controllerDefaults } from './controller/builder.ts'
-export { Controller, type ControllerOptions } from './controller/controller.ts'
-export { anyChange, changedBeyondStatus, type UpdatePredicate } from './controller/predicates.ts'
-export {
-  type Finalize,
-  type Reconcile,
-  type ReconcileContext,
-  type ReconcileResult,
-  TerminalError,
-} from './controller/reconcile.ts'
+export * from './controller/index.ts'
 export { type Logger, silentLogger } from './logger.ts'
-export { createManager, Manager, type ManagerOptions, managerDefaults } from './manager/manager.ts'
-export { type HostedPlugin, type PluginHostOptions, setupPlugin } from './manager/plugin-host.ts'
-export {
-  definePlugin,
-  isPlugin,
-  type Plugin,
-  type PluginContext,
-  type PluginDeclaration,
-} from './plugin/plugin.ts'
-export * from './plugin/routes.ts'
+export * from './manager/index.ts'
+export * from './plugin/index.ts'
+export * from './watch/index.ts'
+export * from './workqueue/index.ts'

@@ -39,7 +39,7 @@ export function decodeEvent<T extends ApiObject>(model: Model<T>, text: string):
 }
 
 /** The error that an answer other than 2xx stands for, with what its `Retry-After` header says. */
-export function decodeError({ status, body, headers }: Omit<TransportResponse, 'body'> & { body: string }) {
+export function decodeError({ status, body, headers }: TransportResponse): ApiError {
   const error = ApiError.fromResponse(status, parse(body))
   const seconds = Number(headers['retry-after'] ?? Number.NaN)
   if (error.details?.retryAfterSeconds !== undefined || !(seconds >= 0)) return error

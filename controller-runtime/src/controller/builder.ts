@@ -1,7 +1,7 @@
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { changedBeyondStatus, type UpdatePredicate } from './predicates.ts'
-import type { Finalize, Reconcile } from './reconcile.ts'
+import type { Finalize, Reconcile, ReconcileContext } from './reconcile.ts'
 
 export const controllerDefaults = Object.freeze({
   /** Objects reconciled at once. Reconciles mostly wait for others' answers, so that several cost no more than one. */
@@ -27,8 +27,8 @@ export interface ControllerDefinition<T extends ApiObject = ApiObject> {
   /** The name of the finalizer that the controller keeps on every object, where it has one. */
   readonly finalizer: string | undefined
   // Methods on purpose: a controller of a specific model is usable where any controller is expected.
-  reconcile(...parameters: Parameters<Reconcile<T>>): ReturnType<Reconcile<T>>
-  finalize(...parameters: Parameters<Finalize<T>>): ReturnType<Finalize<T>>
+  reconcile(object: T, context: ReconcileContext): ReturnType<Reconcile<ApiObject>>
+  finalize(object: T, context: ReconcileContext): ReturnType<Finalize<ApiObject>>
   passes(before: T, after: T): boolean
 }
 
@@ -115,8 +115,8 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
       concurrency: this.#concurrency,
       timeoutMs: this.#timeoutMs,
       finalizer: this.#finalizer,
-      reconcile: (...parameters: Parameters<Reconcile<T>>) => reconcile?.(...parameters),
-      finalize: (...parameters: Parameters<Finalize<T>>) => finalize?.(...parameters),
+      reconcile: (object: T, context: ReconcileContext) => reconcile?.(object, context),
+      finalize: (object: T, context: ReconcileContext) => finalize?.(object, context),
       passes: (before: T, after: T) => passes(before, after),
     })
   }

@@ -38,6 +38,12 @@ export class Manager {
   readonly #log: Logger
   readonly #clock: Clock
   readonly #drainTimeoutMs: number
+  /** Keyed by what identifies a kind to the server: a model that was declared twice is watched once. */
+  readonly #informers = new Map<string, SharedInformer>()
+  readonly #controllers = new Set<Controller>()
+  readonly #pending: (() => void)[] = []
+  #started = false
+  #stopped: Promise<void> | undefined
 
   constructor({ transport, client, log, clock, drainTimeoutMs }: ManagerOptions) {
     const given = client ?? (transport && createClient(transport))
@@ -48,9 +54,12 @@ export class Manager {
     this.#drainTimeoutMs = drainTimeoutMs ?? managerDefaults.drainTimeoutMs
   }
 
-  /** The shared cache of a model's objects; it starts with the manager, or at once where that has started. */
+  /**
+   * The shared cache of a model's objects, kept until the manager stops. It starts with the manager, or at once where
+   * that has started.
+   */
   informer<T extends ApiObject>(model: Model<T>): Informer<T> {
-    return new Informer(model, { client: this.client, log: this.#log, clock: this.#clock })
+    return this.#share(model, 'manager')
   }
 
   /** Builds a controller that acts through the manager's client, and adds it. */
@@ -69,26 +78,109 @@ export class Manager {
     return controller
   }
 
-  /** Starts it with the manager, or at once where that has started. */
-  add<T extends ApiObject>(_controller: Controller<T>): void {}
+  /**
+   * Starts a controller with the manager, or at once where that has started.
+   * @throws Error when the manager has stopped, or has another controller of that name.
+   */
+  add<T extends ApiObject>(controller: Controller<T>): void {
+    if (this.#stopped !== undefined) throw new Error('the manager has stopped')
+    for (const other of this.#controllers) {
+      if (other.name === controller.name) throw new Error(`there is a controller ${controller.name} already`)
+    }
+    this.#controllers.add(controller)
+    const informer = this.#share(controller.model, controller.name)
+    if (this.#started) controller.start(informer)
+    else this.#pending.push(() => controller.start(informer))
+  }
 
   /** Stops one controller as `stop` does, and its informer where nobody else uses it. */
-  async remove<T extends ApiObject>(_controller: Controller<T>): Promise<void> {}
+  async remove<T extends ApiObject>(controller: Controller<T>): Promise<void> {
+    for (const known of this.#controllers) {
+      if (known.name !== controller.name) continue
+      this.#controllers.delete(known)
+      await known.stop(this.#drainTimeoutMs)
+      await this.#release(known.model, known.name)
+    }
+  }
 
   /** Starts everything that was added and returns at once; `synced` tells when the caches are filled. */
-  start(): void {}
+  start(): void {
+    if (this.#started || this.#stopped !== undefined) return
+    this.#started = true
+    for (const start of this.#pending.splice(0)) start()
+    for (const { informer } of this.#informers.values()) informer.start()
+    this.#log.info({ controllers: this.#controllers.size }, 'the manager has started')
+  }
 
   /**
-   * Resolves once every informer known by then holds its model's objects; with a server that is away, not before
-   * it is back. @throws the signal's reason when aborted.
+   * Resolves once every informer that is there by now holds its model's objects: with a server that is away, not
+   * before it is back.
+   * @throws the signal's reason when aborted, AbortError when the manager stops meanwhile.
    */
-  async synced(_signal?: AbortSignal): Promise<void> {}
+  async synced(signal?: AbortSignal): Promise<void> {
+    const all = Promise.all([...this.#informers.values()].map(({ informer }) => informer.synced))
+    if (signal === undefined) {
+      await all
+      return
+    }
+    await new Promise<void>((resolve, reject) => {
+      const onAbort = () => reject(signal.reason)
+      if (signal.aborted) onAbort()
+      signal.addEventListener('abort', onAbort, { once: true })
+      all.then(() => resolve(), reject).finally(() => signal.removeEventListener('abort', onAbort))
+    })
+  }
 
   /**
    * Drains: no new work is taken, current runs finish within `drainTimeoutMs`, then their signals are aborted.
    * Resolves when that is done; calling it again answers the same promise. A stopped manager cannot start again.
    */
-  async stop(): Promise<void> {
-    void this.#drainTimeoutMs
+  stop(): Promise<void> {
+    this.#stopped ??= this.#drain()
+    return this.#stopped
   }
+
+  async #drain(): Promise<void> {
+    await Promise.all([...this.#controllers].map(controller => controller.stop(this.#drainTimeoutMs)))
+    await Promise.all([...this.#informers.values()].map(({ informer }) => informer.stop()))
+    this.#controllers.clear()
+    this.#informers.clear()
+    this.#log.info({}, 'the manager has stopped')
+  }
+
+  #share<T extends ApiObject>(model: Model<T>, user: string): Informer<T> {
+    if (this.#stopped !== undefined) throw new Error('the manager has stopped')
+    const shared = this.#informers.get(kindOf(model))
+    if (shared !== undefined && holds(shared.informer, model)) {
+      shared.users.add(user)
+      return shared.informer
+    }
+    const informer = new Informer(model, { client: this.client, log: this.#log, clock: this.#clock })
+    this.#informers.set(kindOf(model), { informer, users: new Set([user]) })
+    if (this.#started) informer.start()
+    return informer
+  }
+
+  async #release(model: Model, user: string): Promise<void> {
+    const shared = this.#informers.get(kindOf(model))
+    shared?.users.delete(user)
+    if (shared === undefined || shared.users.size > 0) return
+    this.#informers.delete(kindOf(model))
+    await shared.informer.stop()
+  }
+}
+
+interface SharedInformer {
+  readonly informer: Informer
+  /** Names of the controllers that use it; `manager` for who asked the manager itself. */
+  readonly users: Set<string>
+}
+
+function kindOf({ apiVersion, plural }: Model): string {
+  return `${apiVersion}/${plural}`
+}
+
+/** Objects of one kind have one type, whichever declaration of the model names it. */
+function holds<T extends ApiObject>(informer: Informer, model: Model<T>): informer is Informer<T> {
+  return kindOf(informer.model) === kindOf(model)
 }

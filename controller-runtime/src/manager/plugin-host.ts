@@ -2,13 +2,18 @@ import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { type Client, createClient } from '../client/client.ts'
 import type { Transport } from '../client/transport.ts'
-import type { Clock } from '../clock.ts'
+import { type Clock, sleep, systemClock } from '../clock.ts'
 import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller } from '../controller/controller.ts'
 import type { Logger } from '../logger.ts'
 import type { Plugin, PluginContext } from '../plugin/plugin.ts'
 import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
 import type { Manager } from './manager.ts'
+
+export const pluginHostDefaults = Object.freeze({
+  /** How long `setup` may take: it only registers things, so that what takes longer will never end. */
+  setupTimeoutMs: 30_000,
+})
 
 export interface PluginHostOptions {
   /** The way to the server for the plugin's client. */
@@ -19,6 +24,8 @@ export interface PluginHostOptions {
   /** Sent with every request of the plugin's client beside the one that names the plugin; lower-case names. */
   readonly reservedHeaders?: Readonly<Record<string, string>>
   readonly clock?: Clock
+  /** Default `pluginHostDefaults.setupTimeoutMs`. */
+  readonly setupTimeoutMs?: number
 }
 
 /** A plugin whose `setup` has run. */
@@ -40,7 +47,8 @@ export interface HostedPlugin {
 /**
  * Runs a plugin's `setup` and collects what it registers; the same for `--role all` and `--role controllers`.
  * Nothing has been started when it fails.
- * @throws whatever `setup` throws, and TypeError for a registration that makes no sense.
+ * @throws whatever `setup` throws, TypeError for a registration that makes no sense, and Error when it takes longer
+ *   than `setupTimeoutMs`.
  */
 export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): Promise<HostedPlugin> {
   const { transport, manager, reservedHeaders: headers, clock } = options
@@ -89,13 +97,21 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     },
   }
 
+  const patience = new AbortController()
+  const timeoutMs = options.setupTimeoutMs ?? pluginHostDefaults.setupTimeoutMs
   try {
-    await plugin.setup?.(context)
+    await Promise.race([
+      plugin.setup?.(context),
+      sleep(clock ?? systemClock, timeoutMs, patience.signal).then(() => {
+        throw new Error(`setup of plugin ${plugin.name} did not finish within ${timeoutMs} ms`)
+      }),
+    ])
   } catch (error) {
     stopping.abort(error)
     throw error
   } finally {
     open = false
+    patience.abort()
   }
   for (const controller of controllers) manager?.add(controller)
 

@@ -1,0 +1,153 @@
+import type { IndexSpec, Model } from '../api/model.ts'
+import type { ApiObject } from '../api/object.ts'
+import { compareVersions } from '../api/version.ts'
+
+/** How one name differs between two states of a store. At least one of the two is there. */
+export interface Change<T extends ApiObject = ApiObject> {
+  readonly name: string
+  readonly before: T | undefined
+  readonly after: T | undefined
+  /** The last state that is known: of a deleted object the one that the deletion told. */
+  readonly last: T
+}
+
+/**
+ * Objects by name, and by the values of the model's indexes.
+ *
+ * An index is built when it is first asked for and kept up from then on; within it, `#names` is always what the
+ * index function says of the present objects. An object that its function cannot handle is in no entry of it.
+ */
+export class Store<T extends ApiObject = ApiObject> {
+  readonly #model: Model<T>
+  #objects = new Map<string, T>()
+  readonly #indexes = new Map<string, StoreIndex<T>>()
+
+  constructor(model: Model<T>) {
+    this.#model = model
+  }
+
+  get size(): number {
+    return this.#objects.size
+  }
+
+  get(name: string): T | undefined {
+    return this.#objects.get(name)
+  }
+
+  /** All objects, in no particular order. */
+  list(): T[] {
+    return [...this.#objects.values()]
+  }
+
+  /**
+   * The objects that have the value in an index of the model.
+   * @throws TypeError when the model declares no such index.
+   */
+  byIndex(name: string, value: string): T[] {
+    const found: T[] = []
+    for (const objectName of this.#index(name).names(value)) {
+      const object = this.#objects.get(objectName)
+      if (object !== undefined) found.push(object)
+    }
+    return found
+  }
+
+  /** Takes an object in. Undefined when it is the one that is there. */
+  put(object: T): Change<T> | undefined {
+    const { name, version } = object.metadata
+    const before = this.#objects.get(name)
+    if (before !== undefined && compareVersions(before.metadata.version, version) === 0) return undefined
+    this.#objects.set(name, object)
+    for (const index of this.#indexes.values()) index.update(before, object)
+    return { name, before, after: object, last: object }
+  }
+
+  /** Takes an object out; `last` is the state that the deletion told. Undefined when there was none. */
+  delete(last: T): Change<T> | undefined {
+    const { name } = last.metadata
+    const before = this.#objects.get(name)
+    if (before === undefined) return undefined
+    this.#objects.delete(name)
+    for (const index of this.#indexes.values()) index.update(before, undefined)
+    return { name, before, after: undefined, last }
+  }
+
+  /** Swaps everything in one step and answers the differences: first what has gone, then what is new or changed. */
+  replace(objects: readonly T[]): Change<T>[] {
+    const previous = this.#objects
+    const next = new Map<string, T>()
+    for (const object of objects) next.set(object.metadata.name, object)
+    const changes: Change<T>[] = []
+    for (const [name, before] of previous) {
+      if (!next.has(name)) changes.push({ name, before, after: undefined, last: before })
+    }
+    for (const [name, after] of next) {
+      const before = previous.get(name)
+      if (before !== undefined && isSame(before, after)) next.set(name, before)
+      else changes.push({ name, before, after, last: after })
+    }
+    this.#objects = next
+    for (const index of this.#indexes.values()) {
+      for (const { before, after } of changes) index.update(before, after)
+    }
+    return changes
+  }
+
+  #index(name: string): StoreIndex<T> {
+    const known = this.#indexes.get(name)
+    if (known !== undefined) return known
+    const spec = this.#model.indexes.find(candidate => candidate.name === name)
+    if (spec === undefined) {
+      throw new TypeError(`${this.#model.kind} has no index ${JSON.stringify(name)}`)
+    }
+    const index = new StoreIndex(spec)
+    for (const object of this.#objects.values()) index.update(undefined, object)
+    this.#indexes.set(name, index)
+    return index
+  }
+}
+
+/** Two servers may tell the same version with different uids only after the store was replaced by another one. */
+function isSame(left: ApiObject, right: ApiObject): boolean {
+  return (
+    left.metadata.uid === right.metadata.uid &&
+    compareVersions(left.metadata.version, right.metadata.version) === 0
+  )
+}
+
+class StoreIndex<T extends ApiObject> {
+  readonly #spec: IndexSpec<T>
+  readonly #names = new Map<string, Set<string>>()
+
+  constructor(spec: IndexSpec<T>) {
+    this.#spec = spec
+  }
+
+  names(value: string): Iterable<string> {
+    return this.#names.get(value) ?? []
+  }
+
+  update(before: T | undefined, after: T | undefined): void {
+    for (const value of this.#safeValues(before)) {
+      const names = this.#names.get(value)
+      if (before !== undefined) names?.delete(before.metadata.name)
+      if (names?.size === 0) this.#names.delete(value)
+    }
+    for (const value of this.#safeValues(after)) {
+      if (after === undefined) continue
+      const names = this.#names.get(value)
+      if (names === undefined) this.#names.set(value, new Set([after.metadata.name]))
+      else names.add(after.metadata.name)
+    }
+  }
+
+  #safeValues(object: T | undefined): readonly string[] {
+    if (object === undefined) return []
+    try {
+      return this.#spec.valuesOf(object)
+    } catch {
+      // The server reports such objects; here they are found by name only.
+      return []
+    }
+  }
+}

@@ -1,0 +1,344 @@
+import http from 'node:http'
+import https from 'node:https'
+import { WebSocket } from 'ws'
+import { type Clock, systemClock } from '../clock.ts'
+import { decodeError } from './decode.ts'
+import { FrameQueue } from './frame-queue.ts'
+import { InactivityTimer } from './inactivity-timer.ts'
+import {
+  type Transport,
+  TransportError,
+  type TransportRequest,
+  type TransportResponse,
+  type WatchConnection,
+  type WatchEnd,
+  type WatchRequestOptions,
+} from './transport.ts'
+
+export const httpTransportDefaults = Object.freeze({
+  /** A request without a byte in either direction for so long is given up. The server itself answers 504 before. */
+  requestTimeoutMs: 60_000,
+  /** A watch without a ping or an event for so long is dead: the server pings every 25 s, so that two may get lost. */
+  watchIdleTimeoutMs: 60_000,
+  /** For connecting and the upgrade of a watch. */
+  handshakeTimeoutMs: 15_000,
+  /** Connections to the server; what exceeds them waits its turn. More only queue up there. */
+  maxSockets: 64,
+  /** Bytes of one answer: a list of 100,000 ordinary objects is 80 MB, and no JavaScript string exceeds 512 MB. */
+  maxResponseBytes: 256 * 1024 * 1024,
+  /** Bytes of one event: an object is at most 3 MiB as a request and may grow when the server completes it. */
+  maxEventBytes: 16 * 1024 * 1024,
+  /** Frames of a watch that wait for their reader before the socket is held. */
+  frameQueueLength: 1_000,
+  /** How long the closing handshake of a watch may take before the socket is destroyed. */
+  closeTimeoutMs: 1_000,
+  /** Bytes that are read of a refusal. */
+  maxRefusalBytes: 1024 * 1024,
+})
+
+export interface HttpTransportOptions {
+  /** `http://` or `https://`, host, port, and the server's base path where it has one. */
+  readonly server: string | URL
+  /** Bearer token, or what answers the one that is valid now. */
+  readonly token?: string | (() => string | Promise<string>)
+  /** Sent with every request; lower-case names. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** PEM texts. */
+  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+  readonly requestTimeoutMs?: number
+  readonly watchIdleTimeoutMs?: number
+  readonly handshakeTimeoutMs?: number
+  readonly clock?: Clock
+}
+
+/**
+ * The way to a server over HTTP, with kept-alive connections, and over WebSocket for watches.
+ *
+ * A connection that the server closed while it was idle is noticed only by using it. Requests that change nothing
+ * are then sent once more; for others the TransportError says that the outcome is unknown.
+ */
+export class HttpTransport implements Transport {
+  readonly #base: URL
+  readonly #options: HttpTransportOptions
+  readonly #clock: Clock
+  readonly #agent: http.Agent
+  readonly #watches = new Set<WebSocket>()
+
+  /** @throws TypeError when `server` is no http or https URL. */
+  constructor(options: HttpTransportOptions) {
+    this.#base = new URL(options.server)
+    if (this.#base.protocol !== 'http:' && this.#base.protocol !== 'https:') {
+      throw new TypeError(`server ${JSON.stringify(String(options.server))} must be an http or https URL`)
+    }
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+    const { maxSockets } = httpTransportDefaults
+    this.#agent =
+      this.#base.protocol === 'https:'
+        ? new https.Agent({ keepAlive: true, maxSockets, ...options.tls })
+        : new http.Agent({ keepAlive: true, maxSockets })
+  }
+
+  async request(request: TransportRequest): Promise<TransportResponse> {
+    const headers = { ...(await this.#headers()), ...request.headers }
+    try {
+      return await this.#exchange(request, headers)
+    } catch (error) {
+      if (!(error instanceof StaleConnectionError) || request.method !== 'GET') throw error
+      return this.#exchange(request, headers)
+    }
+  }
+
+  async watch(path: string, options: WatchRequestOptions): Promise<WatchConnection> {
+    const { signal } = options
+    signal.throwIfAborted()
+    const headers = { ...(await this.#headers()), ...options.headers }
+    const url = this.#url(path)
+    url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
+    const socket = new WebSocket(url, {
+      ...this.#options.tls,
+      headers,
+      perMessageDeflate: false,
+      maxPayload: httpTransportDefaults.maxEventBytes,
+      handshakeTimeout: this.#options.handshakeTimeoutMs ?? httpTransportDefaults.handshakeTimeoutMs,
+    })
+    this.#watches.add(socket)
+    socket.once('close', () => this.#watches.delete(socket))
+    const connection = new WebSocketWatch(
+      socket,
+      this.#clock,
+      this.#options.watchIdleTimeoutMs ?? httpTransportDefaults.watchIdleTimeoutMs,
+    )
+    const onAbort = () => connection.close()
+    signal.addEventListener('abort', onAbort, { once: true })
+    void connection.end.then(() => signal.removeEventListener('abort', onAbort))
+    try {
+      await connection.opened
+    } catch (error) {
+      connection.close()
+      signal.throwIfAborted()
+      throw error
+    }
+    return connection
+  }
+
+  /** Closes every connection; open watches end, requests under way fail. */
+  close(): void {
+    this.#agent.destroy()
+    for (const socket of this.#watches) socket.terminate()
+  }
+
+  #url(path: string): URL {
+    const url = new URL(this.#base)
+    const [pathname = '', query = ''] = path.split(/\?(.*)/s)
+    url.pathname = `${this.#base.pathname.replace(/\/+$/, '')}${pathname}`
+    url.search = query
+    return url
+  }
+
+  async #headers(): Promise<Record<string, string>> {
+    const { token, headers } = this.#options
+    const value = typeof token === 'function' ? await token() : token
+    return { ...headers, ...(value !== undefined && { authorization: `Bearer ${value}` }) }
+  }
+
+  #exchange(request: TransportRequest, headers: Record<string, string>): Promise<TransportResponse> {
+    const { method, path, body, signal } = request
+    const timeoutMs = this.#options.requestTimeoutMs ?? httpTransportDefaults.requestTimeoutMs
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason)
+        return
+      }
+      const url = this.#url(path)
+      const send = url.protocol === 'https:' ? https.request : http.request
+      const outgoing = send(url, {
+        method,
+        agent: this.#agent,
+        headers: {
+          ...headers,
+          ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }),
+        },
+      })
+      const timer = new InactivityTimer(this.#clock, timeoutMs, () => {
+        fail(new TransportError(`${method} ${path}: no answer for ${timeoutMs} ms`))
+      })
+      const onAbort = () => fail(signal?.reason)
+      const cleanUp = () => {
+        timer.cancel()
+        signal?.removeEventListener('abort', onAbort)
+      }
+      const fail = (error: unknown) => {
+        cleanUp()
+        reject(error)
+        outgoing.destroy()
+      }
+      signal?.addEventListener('abort', onAbort, { once: true })
+      outgoing.on('error', error => {
+        const stale =
+          outgoing.reusedSocket && 'code' in error && (error.code === 'ECONNRESET' || error.code === 'EPIPE')
+        const message = `${method} ${path}: ${error.message || error.name}`
+        fail(
+          stale
+            ? new StaleConnectionError(message, { cause: error })
+            : new TransportError(message, { cause: error }),
+        )
+      })
+      outgoing.on('response', incoming => {
+        const chunks: Buffer[] = []
+        let bytes = 0
+        timer.seen()
+        incoming.on('data', (chunk: Buffer) => {
+          timer.seen()
+          bytes += chunk.length
+          chunks.push(chunk)
+          if (bytes > httpTransportDefaults.maxResponseBytes) {
+            fail(new TransportError(`${method} ${path}: the answer exceeds ${bytes} bytes`))
+          }
+        })
+        incoming.on('error', error => {
+          fail(new TransportError(`${method} ${path}: the answer broke off`, { cause: error }))
+        })
+        incoming.on('end', () => {
+          cleanUp()
+          resolve({
+            status: incoming.statusCode ?? 0,
+            headers: flatten(incoming.headers),
+            body: Buffer.concat(chunks).toString('utf8'),
+          })
+        })
+      })
+      outgoing.end(body)
+    })
+  }
+}
+
+/** A kept-alive connection turned out to be closed. */
+class StaleConnectionError extends TransportError {}
+
+class WebSocketWatch implements WatchConnection {
+  /** Rejects with the refusal, or when the server cannot be reached. */
+  readonly opened: Promise<void>
+  readonly end: Promise<WatchEnd>
+  readonly #socket: WebSocket
+  readonly #clock: Clock
+  readonly #frames: FrameQueue
+  #localEnd: WatchEnd | undefined
+
+  constructor(socket: WebSocket, clock: Clock, idleTimeoutMs: number) {
+    this.#socket = socket
+    this.#clock = clock
+    let guard: InactivityTimer | undefined
+    const watchOver = () => {
+      guard?.cancel()
+      guard = new InactivityTimer(clock, idleTimeoutMs, () => {
+        this.#terminate(`no ping and no event for ${idleTimeoutMs} ms`)
+      })
+    }
+    this.#frames = new FrameQueue(
+      httpTransportDefaults.frameQueueLength,
+      () => {
+        // Held by us: silence now says nothing about the server.
+        guard?.cancel()
+        socket.pause()
+      },
+      () => {
+        if (socket.readyState !== WebSocket.OPEN) return
+        watchOver()
+        socket.resume()
+      },
+    )
+    this.opened = new Promise((resolve, reject) => {
+      socket.once('open', () => {
+        watchOver()
+        resolve()
+      })
+      socket.once('unexpected-response', (_request, response) => {
+        void readRefusal(response).then(error => {
+          reject(error)
+          socket.terminate()
+        })
+      })
+      // Stays for the life of the socket: an `error` without a listener would end the process.
+      socket.on('error', error => {
+        reject(new TransportError(`watch ${socket.url}: ${error.message || error.name}`, { cause: error }))
+      })
+    })
+    // Whoever opened the watch hears of it; after `open` nobody listens any more.
+    this.opened.catch(() => {})
+    this.end = new Promise(resolve => {
+      socket.once('close', (code, reason) => {
+        guard?.cancel()
+        this.#frames.end()
+        resolve(this.#localEnd ?? { code, reason: reason.toString('utf8') })
+      })
+    })
+    socket.on('ping', () => guard?.seen())
+    socket.on('message', data => {
+      guard?.seen()
+      this.#frames.push(Array.isArray(data) ? Buffer.concat(data).toString('utf8') : textOf(data))
+    })
+  }
+
+  close(): void {
+    this.#localEnd ??= { code: 1000, reason: 'closed by the client' }
+    this.#frames.end()
+    if (this.#socket.readyState === WebSocket.OPEN && !this.#socket.isPaused) {
+      this.#socket.close(1000)
+      this.#clock.setTimeout(() => this.#socket.terminate(), httpTransportDefaults.closeTimeoutMs, {
+        unref: true,
+      })
+    } else if (this.#socket.readyState !== WebSocket.CLOSING) {
+      this.#socket.terminate()
+    }
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<string, void> {
+    try {
+      for (;;) {
+        const frame = await this.#frames.next()
+        if (frame === undefined) return
+        yield frame
+      }
+    } finally {
+      this.close()
+    }
+  }
+
+  #terminate(reason: string): void {
+    this.#localEnd ??= { code: 1006, reason }
+    this.#socket.terminate()
+  }
+}
+
+function textOf(data: Buffer | ArrayBuffer): string {
+  return (Buffer.isBuffer(data) ? data : Buffer.from(data)).toString('utf8')
+}
+
+async function readRefusal(response: http.IncomingMessage): Promise<Error> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  try {
+    for await (const chunk of response) {
+      const part = Buffer.from(chunk)
+      bytes += part.length
+      if (bytes > httpTransportDefaults.maxRefusalBytes) break
+      chunks.push(part)
+    }
+  } catch {
+    // What was read of the body is enough: the status code says the rest.
+  }
+  return decodeError({
+    status: response.statusCode ?? 0,
+    headers: flatten(response.headers),
+    body: Buffer.concat(chunks).toString('utf8'),
+  })
+}
+
+function flatten(headers: http.IncomingHttpHeaders): Record<string, string> {
+  const flat: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value
+  }
+  return flat
+}

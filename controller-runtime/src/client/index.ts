@@ -1,0 +1,8 @@
+/**
+ * Talking to a server: a typed `Client` over a `Transport`. The transport is all that differs between inside the
+ * server's process and outside; it moves text and knows nothing of objects. The client keeps no cache.
+ */
+export * from './client.ts'
+export { MalformedEventError } from './decode.ts'
+export { HttpTransport, type HttpTransportOptions, httpTransportDefaults } from './http-transport.ts'
+export * from './transport.ts'

@@ -1,0 +1,156 @@
+import { isApiError } from '../api/errors.ts'
+import type { Model } from '../api/model.ts'
+import type { ApiObject, ObjectList } from '../api/object.ts'
+import type {
+  Client,
+  DeleteOptions,
+  ItemsOptions,
+  ListOptions,
+  MergePatch,
+  NewObjectOf,
+  Patch,
+  PatchOptions,
+  ReadOptions,
+  ReplacementOf,
+  WatchOptions,
+  WatchStream,
+  WriteOptions,
+} from './client.ts'
+import { TransportError } from './transport.ts'
+
+/** Hears of the writes that went through an observed client. */
+export interface WriteObserver {
+  /** Stored, as `object`; `removed` where the write took it away. */
+  wrote(model: Model, object: ApiObject, removed: boolean): void
+  /** Nobody knows whether it was stored. */
+  uncertain(model: Model, name: string): void
+}
+
+/**
+ * A client whose writes are observed, and all of whose requests end with `signal`, also those that were given a
+ * signal of their own: who holds it does nothing more after the abort.
+ */
+export class ObservedClient implements Client {
+  readonly #inner: Client
+  readonly #observer: WriteObserver
+  readonly #signal: AbortSignal
+
+  constructor(inner: Client, observer: WriteObserver, signal: AbortSignal) {
+    this.#inner = inner
+    this.#observer = observer
+    this.#signal = signal
+  }
+
+  get<T extends ApiObject>(model: Model<T>, name: string, options?: ReadOptions): Promise<T> {
+    return this.#inner.get(model, name, this.#with(options))
+  }
+
+  getIfExists<T extends ApiObject>(
+    model: Model<T>,
+    name: string,
+    options?: ReadOptions,
+  ): Promise<T | undefined> {
+    return this.#inner.getIfExists(model, name, this.#with(options))
+  }
+
+  list<T extends ApiObject>(model: Model<T>, options?: ListOptions): Promise<ObjectList<T>> {
+    return this.#inner.list(model, this.#with(options))
+  }
+
+  items<T extends ApiObject>(model: Model<T>, options?: ItemsOptions): AsyncIterable<T> {
+    return this.#inner.items(model, this.#with(options))
+  }
+
+  create<T extends ApiObject>(model: Model<T>, object: NewObjectOf<T>, options?: WriteOptions): Promise<T> {
+    const { name } = object.metadata
+    return this.#write(model, name, options, false, () =>
+      this.#inner.create(model, object, this.#with(options)),
+    )
+  }
+
+  update<T extends ApiObject>(model: Model<T>, object: ReplacementOf<T>, options?: WriteOptions): Promise<T> {
+    return this.#write(model, object.metadata.name, options, false, () =>
+      this.#inner.update(model, object, this.#with(options)),
+    )
+  }
+
+  patch<T extends ApiObject>(
+    model: Model<T>,
+    target: string | T,
+    patch: Patch<T>,
+    options?: PatchOptions,
+  ): Promise<T> {
+    return this.#write(model, nameOf(target), options, false, () =>
+      this.#inner.patch(model, target, patch, this.#with(options)),
+    )
+  }
+
+  updateStatus<T extends ApiObject>(model: Model<T>, object: T, options?: WriteOptions): Promise<T> {
+    return this.#write(model, object.metadata.name, options, false, () =>
+      this.#inner.updateStatus(model, object, this.#with(options)),
+    )
+  }
+
+  patchStatus<T extends ApiObject>(
+    model: Model<T>,
+    target: string | T,
+    status: MergePatch<NonNullable<T['status']>>,
+    options?: PatchOptions,
+  ): Promise<T> {
+    return this.#write(model, nameOf(target), options, false, () =>
+      this.#inner.patchStatus(model, target, status, this.#with(options)),
+    )
+  }
+
+  delete<T extends ApiObject>(model: Model<T>, name: string, options?: DeleteOptions): Promise<T> {
+    return this.#write(model, name, options, true, () => this.#inner.delete(model, name, this.#with(options)))
+  }
+
+  watch<T extends ApiObject>(model: Model<T>, options?: WatchOptions): Promise<WatchStream<T>> {
+    return this.#inner.watch(model, this.#with(options))
+  }
+
+  async #write<T extends ApiObject>(
+    model: Model<T>,
+    name: string | undefined,
+    options: WriteOptions | undefined,
+    deletes: boolean,
+    send: () => Promise<T>,
+  ): Promise<T> {
+    const dryRun = options?.dryRun === true
+    let written: T
+    try {
+      written = await send()
+    } catch (error) {
+      if (name !== undefined && !dryRun && mayHaveHappened(error)) this.#observer.uncertain(model, name)
+      throw error
+    }
+    if (!dryRun) this.#observer.wrote(model, written, isRemoved(written, deletes))
+    return written
+  }
+
+  #with<O extends { readonly signal?: AbortSignal }>(options: O | undefined): O & { signal: AbortSignal } {
+    const own = options?.signal
+    const signal = own === undefined ? this.#signal : AbortSignal.any([this.#signal, own])
+    return Object.assign({}, options, { signal })
+  }
+}
+
+function nameOf(target: string | ApiObject): string {
+  return typeof target === 'string' ? target : target.metadata.name
+}
+
+/** A delete removes what has no finalizers; so does the write that takes the last one off a deleting object. */
+function isRemoved({ metadata }: ApiObject, deletes: boolean): boolean {
+  const deleting = deletes || metadata.deletionTimestamp !== undefined
+  return deleting && (metadata.finalizers === undefined || metadata.finalizers.length === 0)
+}
+
+/** An abort leaves it open too: the request may have been under way. */
+function mayHaveHappened(error: unknown): boolean {
+  return (
+    error instanceof TransportError ||
+    isApiError(error, 'Timeout', 'InternalError') ||
+    (error instanceof Error && error.name === 'AbortError')
+  )
+}
