@@ -1,0 +1,60 @@
+import { MIMEType } from 'node:util'
+
+/** A media type as a header gives it: the type in lower case without parameters, and these by lower-case name. */
+export interface MediaType {
+  readonly type: string
+  readonly parameters: ReadonlyMap<string, string>
+}
+
+/** One of the media ranges of an Accept header: `type` may be `text/*` or the range of everything. */
+export interface AcceptRange extends MediaType {
+  /** 0 to 1; 0 excludes. */
+  readonly quality: number
+}
+
+/** Reads a Content-Type header, whatever its case and spaces; undefined where there is none or it is no media type. */
+export function parseMediaType(header: string | undefined): MediaType | undefined {
+  if (header === undefined) return undefined
+  try {
+    const { essence, params } = new MIMEType(header)
+    return { type: essence, parameters: new Map(params) }
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * The ranges of an Accept header, best first; among equals the order given. Without a header everything is accepted;
+ * what is no media range is left out.
+ */
+export function parseAccept(header: string | undefined): AcceptRange[] {
+  const ranges: AcceptRange[] = []
+  for (const part of splitList(header ?? '*/*')) {
+    const range = parseMediaType(part)
+    if (range === undefined) continue
+    const quality = Number(range.parameters.get('q') ?? 1)
+    ranges.push({ ...range, quality: quality >= 0 && quality <= 1 ? quality : 0 })
+  }
+  return ranges.sort((a, b) => b.quality - a.quality)
+}
+
+/**
+ * Whether an Accept header takes `type` in its plain form. The most specific range decides, so
+ * a range of all types beside `application/json;q=0` takes all but JSON. Ranges with a parameter `as` ask for another form of the object
+ * (such as a Table) and say nothing about the plain one.
+ */
+export function negotiates(acceptHeader: string | undefined, type: string): boolean {
+  const patterns = [type, `${type.slice(0, type.indexOf('/'))}/*`, '*/*']
+  const ranges = parseAccept(acceptHeader).filter(range => !range.parameters.has('as'))
+  for (const pattern of patterns) {
+    // Sorted by quality: the first one is the kindest of those that name the same type.
+    const range = ranges.find(candidate => candidate.type === pattern)
+    if (range !== undefined) return range.quality > 0
+  }
+  return false
+}
+
+/** Cuts at commas that are not in quotes. */
+function splitList(header: string): string[] {
+  return header.match(/(?:"(?:[^"\\]|\\.)*"|[^,"]|")+/g) ?? []
+}

@@ -1,0 +1,224 @@
+import { ApiError } from '@setpoint/controller-runtime/api'
+import { formatPath } from './field-path.ts'
+import { duplicateJsonFields, findJsonError, inspectJson } from './json-text.ts'
+import { positionAt, shorten, type TextPosition } from './text-position.ts'
+import { inexactNumber, readYaml, YamlError } from './yaml-text.ts'
+
+export const decodeDefaults = Object.freeze({
+  /** Levels of nesting: far more than any object needs, far fewer than recursive readers can stand. */
+  maxDepth: 200,
+  /** Bytes that a YAML document may grow to when its aliases are written out: as much as a body may have. */
+  maxExpandedSize: 3 * 1024 * 1024,
+})
+
+/**
+ * Reads a request body into a JSON value that nobody else holds. Numbers keep their value exactly or are refused;
+ * a field named `__proto__` is refused, any other name is an ordinary own property; of a field that JSON gives
+ * twice the last one counts (see `duplicateFields`), in YAML it is refused.
+ * @throws ApiError BadRequest saying what is wrong, and where: line and column from 1, in JSON the offset too.
+ */
+export function decodeDocument(bytes: Uint8Array, mediaType: 'json' | 'yaml'): unknown {
+  const text = decodeText(bytes)
+  return mediaType === 'json' ? decodeJson(text) : decodeYaml(text)
+}
+
+/** One document of a YAML text: its value, or why it has none. */
+export interface DecodedDocument {
+  /** Where the document starts, from 1: its `---`, or its first line with content where it has none. */
+  line: number
+  value?: unknown
+  /** BadRequest; lines in the message count from the start of the whole text. */
+  error?: ApiError
+}
+
+/**
+ * Reads each document of a YAML text by itself: a broken one does not hide the others. Empty documents (nothing but
+ * blank lines and comments) are left out.
+ */
+export function decodeDocuments(text: string): DecodedDocument[] {
+  return splitDocuments(text.replace(/^\uFEFF/, '')).map(part => {
+    try {
+      return { line: part.line, value: readOneYaml(part.text) }
+    } catch (error) {
+      if (!(error instanceof YamlError)) throw error
+      const position = error.position && { ...error.position, line: error.position.line + part.firstLine - 1 }
+      return { line: part.line, error: invalidYaml(error.message, position) }
+    }
+  })
+}
+
+/** Paths of the fields that a JSON body, decoded before without an error, gives more than once in one object. */
+export function duplicateFields(text: string): string[] {
+  return duplicateJsonFields(text.replace(/^\uFEFF/, ''))
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function decodeText(bytes: Uint8Array): string {
+  let text: string
+  try {
+    text = utf8.decode(bytes)
+  } catch (error) {
+    const at = firstInvalidByte(bytes)
+    throw new ApiError('BadRequest', `the body is not valid UTF-8, at byte ${at}`, undefined, {
+      cause: error,
+    })
+  }
+  if (!/\S/.test(text)) throw new ApiError('BadRequest', 'the body is empty, expected a document')
+  return text
+}
+
+/** Offset of the first byte that is not part of valid UTF-8. */
+function firstInvalidByte(bytes: Uint8Array): number {
+  const replaced = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
+  const given = Buffer.from('\uFFFD')
+  let byte = 0
+  let from = 0
+  for (let at = replaced.indexOf('\uFFFD'); at >= 0; at = replaced.indexOf('\uFFFD', from)) {
+    byte += Buffer.byteLength(replaced.slice(from, at))
+    // A replacement character may also be what was sent.
+    if (!given.equals(bytes.subarray(byte, byte + given.length))) return byte
+    byte += given.length
+    from = at + 1
+  }
+  return byte
+}
+
+function decodeJson(text: string): unknown {
+  const { maxDepth } = decodeDefaults
+  const { tooDeep, inexact, minusZero } = inspectJson(text, maxDepth)
+  if (tooDeep !== undefined) throw invalidJson(text, tooDeep, `nested deeper than ${maxDepth} levels`)
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    const found = findJsonError(text)
+    if (found === undefined) {
+      throw new ApiError('BadRequest', 'the body is not valid JSON', undefined, { cause: error })
+    }
+    const { offset, length, problem } = found
+    const seen =
+      offset >= text.length
+        ? 'the end of the body'
+        : JSON.stringify(shorten(text.slice(offset, offset + Math.max(length, 1)), 20))
+    throw invalidJson(text, offset, `${problem}, found ${seen}`)
+  }
+  if (inexact !== undefined) throw invalidJson(text, inexact[0], inexactNumber(text.slice(...inexact)))
+  if (minusZero) value = withoutMinusZero(value)
+  // The name may be written with escapes; the walk decides, this only spares nearly every body the walk.
+  if (text.includes('__proto__') || text.includes('\\u005')) refuseProto(value, [])
+  return value
+}
+
+function invalidJson(text: string, offset: number, problem: string): ApiError {
+  const { line, column } = positionAt(text, offset)
+  return new ApiError(
+    'BadRequest',
+    `the body is not valid JSON: line ${line}, column ${column} (offset ${offset}): ${problem}`,
+  )
+}
+
+/** JSON has one zero: -0 would be written back as 0, so it is read as 0. Changes `value` in place. */
+function withoutMinusZero(value: unknown): unknown {
+  if (value === 0) return 0
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) value[index] = withoutMinusZero(item)
+  } else if (isObject(value)) {
+    for (const [key, item] of Object.entries(value)) {
+      if (key !== '__proto__') value[key] = withoutMinusZero(item)
+    }
+  }
+  return value
+}
+
+/**
+ * An own property named `__proto__` is harmless here, but becomes the prototype of the copy when a plugin copies it
+ * with Object.assign. No real field has that name.
+ */
+function refuseProto(value: unknown, path: (string | number)[]): void {
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) refuseProto(item, [...path, index])
+  } else if (isObject(value)) {
+    for (const [key, item] of Object.entries(value)) {
+      const field = [...path, key]
+      if (key === '__proto__') {
+        throw new ApiError('BadRequest', `the field name __proto__ is not allowed: ${formatPath(field)}`)
+      }
+      refuseProto(item, field)
+    }
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}
+
+function decodeYaml(text: string): unknown {
+  try {
+    return readOneYaml(text)
+  } catch (error) {
+    if (error instanceof YamlError) throw invalidYaml(error.message, error.position)
+    throw error
+  }
+}
+
+function readOneYaml(text: string): unknown {
+  const documents = readYaml(text, decodeDefaults)
+  if (documents.length !== 1) {
+    throw new YamlError(
+      documents.length === 0 ? 'there is no document' : `expected one document, found ${documents.length}`,
+    )
+  }
+  return documents[0]
+}
+
+function invalidYaml(problem: string, position: TextPosition | undefined): ApiError {
+  const where = position === undefined ? '' : `line ${position.line}, column ${position.column}: `
+  return new ApiError('BadRequest', `the body is not valid YAML: ${where}${problem}`)
+}
+
+interface DocumentText {
+  /** From the first line of the part, blank ones and comments included. */
+  readonly text: string
+  readonly firstLine: number
+  readonly line: number
+}
+
+/**
+ * Cuts at the document markers. YAML forbids `---` and `...` at the start of a line inside any scalar, so no parser
+ * is needed to find them, and a broken document cannot swallow the next.
+ */
+function splitDocuments(text: string): DocumentText[] {
+  const parts: DocumentText[] = []
+  const lines = text.split(/\r\n|\r|\n/)
+  let firstLine = 1
+  let line: number | undefined
+  let hasContent = false
+  const close = (end: number) => {
+    if (hasContent && line !== undefined)
+      parts.push({ text: `${lines.slice(firstLine - 1, end).join('\n')}\n`, firstLine, line })
+    firstLine = end + 1
+    line = undefined
+    hasContent = false
+  }
+  for (const [index, content] of lines.entries()) {
+    const number = index + 1
+    if (/^---(?:\s|$)/.test(content)) {
+      // Directives stand before the marker and belong to the document after it.
+      if (hasContent || line !== undefined) close(index)
+      line = number
+      hasContent = !isBlank(content.slice(3))
+    } else if (/^\.\.\.(?:\s|$)/.test(content)) {
+      close(number)
+    } else if (!isBlank(content) && !(line === undefined && content.startsWith('%'))) {
+      line ??= number
+      hasContent = true
+    }
+  }
+  close(lines.length)
+  return parts
+}
+
+function isBlank(content: string): boolean {
+  return /^\s*(?:#.*)?$/.test(content)
+}

@@ -1,0 +1,39 @@
+/**
+ * Whether two JSON values are the same. The order of keys does not matter, -0 equals 0 (JSON writes both as 0), and
+ * a property that is undefined counts as absent, as it does when the value is written.
+ *
+ * Assumption: values nest no deeper than what the decoder lets through; this recurses into them.
+ */
+export function deepEqual(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (!isObject(a) || !isObject(b)) return false
+  if (Array.isArray(a) || Array.isArray(b)) return Array.isArray(a) && Array.isArray(b) && equalLists(a, b)
+  return equalObjects(a, b)
+}
+
+type JsonObject = Readonly<Record<string, unknown>>
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null
+}
+
+function equalLists(a: readonly unknown[], b: readonly unknown[]): boolean {
+  if (a.length !== b.length) return false
+  for (let index = 0; index < a.length; index++) {
+    if (!deepEqual(a[index], b[index])) return false
+  }
+  return true
+}
+
+function equalObjects(a: JsonObject, b: JsonObject): boolean {
+  let unmatched = 0
+  for (const key of Object.keys(b)) {
+    if (b[key] !== undefined) unmatched++
+  }
+  for (const key of Object.keys(a)) {
+    if (a[key] === undefined) continue
+    if (!Object.hasOwn(b, key) || !deepEqual(a[key], b[key])) return false
+    unmatched--
+  }
+  return unmatched === 0
+}

@@ -1,0 +1,167 @@
+import { visit } from 'jsonc-parser'
+import { type FieldPath, formatPath } from './field-path.ts'
+import { isExactDecimal } from './number-literal.ts'
+
+/** What makes a text unfit although or because of what JSON.parse says, as offsets into the text. */
+export interface JsonFindings {
+  /** The bracket that opens one level too many. */
+  readonly tooDeep?: number
+  /** The first number that a double does not keep, as a range. */
+  readonly inexact?: readonly [start: number, end: number]
+  /** Whether some number starts with "-0", and so may have been read as negative zero. */
+  readonly minusZero: boolean
+}
+
+const quote = 0x22
+const plus = 0x2b
+const minus = 0x2d
+const dot = 0x2e
+const zero = 0x30
+const nine = 0x39
+const upperE = 0x45
+const openBracket = 0x5b
+const backslash = 0x5c
+const closeBracket = 0x5d
+const lowerE = 0x65
+const openBrace = 0x7b
+const closeBrace = 0x7d
+
+/** Literals up to this length without an exponent hold at most 15 digits and are always kept. */
+const safeLength = 15
+
+/**
+ * Looks over a JSON text once, without recursion and without reading what is inside strings. It takes any text: on
+ * one that is not JSON its findings mean little, but that the depth is bounded still holds for a reader that
+ * recurses into brackets.
+ */
+export function inspectJson(text: string, maxDepth: number): JsonFindings {
+  let depth = 0
+  let minusZero = false
+  let inexact: readonly [number, number] | undefined
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === quote) {
+      const end = endOfString(text, at)
+      if (end < 0) break
+      at = end
+    } else if (code === openBrace || code === openBracket) {
+      if (++depth > maxDepth) return { tooDeep: at, minusZero, ...(inexact && { inexact }) }
+    } else if (code === closeBrace || code === closeBracket) {
+      depth--
+    } else if (code === minus || (code >= zero && code <= nine)) {
+      const start = at
+      let exponent = false
+      for (let next = text.charCodeAt(at + 1); isOfNumber(next); next = text.charCodeAt(++at + 1)) {
+        if (next === lowerE || next === upperE) exponent = true
+      }
+      if (code === minus && text.charCodeAt(start + 1) === zero) minusZero = true
+      const end = at + 1
+      if (inexact === undefined && (exponent || end - start > safeLength)) {
+        if (!isExactDecimal(text.slice(start, end))) inexact = [start, end]
+      }
+    }
+  }
+  return { minusZero, ...(inexact && { inexact }) }
+}
+
+function isOfNumber(code: number): boolean {
+  return (
+    (code >= zero && code <= nine) ||
+    code === dot ||
+    code === lowerE ||
+    code === upperE ||
+    code === plus ||
+    code === minus
+  )
+}
+
+/** The closing quote of the string that opens at `start`, or -1. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let before = end - 1
+    while (text.charCodeAt(before) === backslash) before--
+    if ((end - before) % 2 === 1) return end
+  }
+  return -1
+}
+
+/** The first error in a text that JSON.parse refuses. */
+export interface JsonSyntaxError {
+  /** UTF-16 units from the start. */
+  readonly offset: number
+  readonly length: number
+  /** What is wrong, as a clause. */
+  readonly problem: string
+}
+
+/**
+ * Finds where and why a text is not JSON; undefined when it is. Recurses into brackets, so the depth must have been
+ * bounded before.
+ */
+export function findJsonError(text: string): JsonSyntaxError | undefined {
+  let first: JsonSyntaxError | undefined
+  try {
+    visit(
+      text,
+      {
+        onError(error, offset, length) {
+          first = { offset, length, problem: problems[error] ?? 'is not valid JSON' }
+          throw new Found()
+        },
+      },
+      // jsonc-parser's own default allows comments and an empty text.
+      { disallowComments: true, allowTrailingComma: false, allowEmptyContent: false },
+    )
+  } catch (error) {
+    if (!(error instanceof Found)) throw error
+  }
+  return first
+}
+
+/** Ends the visit at the first error: what the recovering parser says after it misleads. */
+class Found extends Error {}
+
+const problems: { readonly [code: number]: string } = {
+  1: 'expected a value: an object, an array, a string in double quotes, a number, true, false or null',
+  2: 'the number is malformed',
+  3: 'expected a field name in double quotes',
+  4: 'expected a value',
+  5: "expected ':' after the field name",
+  6: "expected ',' or the closing bracket",
+  7: "expected ',' or '}'",
+  8: "expected ',' or ']'",
+  9: 'expected nothing after the end of the document',
+  10: 'comments are not allowed in JSON',
+  11: 'comments are not allowed in JSON',
+  12: 'the string is not closed',
+  13: 'the number breaks off: expected a digit',
+  14: 'the escape is malformed: expected \\u and four hexadecimal digits',
+  15: 'the escape is not one of JSON: \\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX',
+  16: 'control characters in a string must be written as escapes, such as \\n',
+}
+
+/**
+ * Paths of the fields that a JSON text gives more than once in the same object, each once, in order. JSON.parse
+ * lets the last one win. Recurses into brackets, so it must only see a text that has been decoded before.
+ */
+export function duplicateJsonFields(text: string): string[] {
+  const duplicates = new Set<string>()
+  const open: Set<string>[] = []
+  visit(text, {
+    onObjectBegin() {
+      open.push(new Set())
+    },
+    onObjectProperty(name, _offset, _length, _line, _column, pathOfParent) {
+      const seen = open.at(-1)
+      if (seen?.has(name)) {
+        const parent: FieldPath = pathOfParent()
+        duplicates.add(formatPath([...parent, name]))
+      }
+      seen?.add(name)
+    },
+    onObjectEnd() {
+      open.pop()
+    },
+  })
+  return [...duplicates]
+}

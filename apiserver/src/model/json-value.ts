@@ -1,0 +1,41 @@
+/** An object of a JSON value: own enumerable string keys, any names. */
+export type JsonObject = Record<string, unknown>
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Sets an own property, whatever its name: assignment would take `__proto__` for the prototype. */
+export function setOwn(object: JsonObject, key: string, value: unknown): void {
+  if (key !== '__proto__') object[key] = value
+  else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })
+}
+
+/** A copy of a JSON value that shares nothing with it. Recurses: the nesting must be bounded. */
+export function cloneJson(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(cloneJson)
+  if (!isJsonObject(value)) return value
+  const copy: JsonObject = {}
+  for (const key of Object.keys(value)) setOwn(copy, key, cloneJson(value[key]))
+  return copy
+}
+
+/** A rough size in bytes of JSON, and whether the value nests deeper than `maxDepth` levels. */
+export interface JsonExtent {
+  readonly size: number
+  readonly tooDeep: boolean
+}
+
+/** Measures a value without writing it; recursion ends at `maxDepth` levels, whatever the value. */
+export function extentOf(value: unknown, maxDepth: number): JsonExtent {
+  if (typeof value === 'string') return { size: value.length + 2, tooDeep: false }
+  if (typeof value !== 'object' || value === null) return { size: 5, tooDeep: false }
+  if (maxDepth <= 0) return { size: 2, tooDeep: true }
+  let size = 2
+  for (const [key, item] of Array.isArray(value) ? value.entries() : Object.entries(value)) {
+    const extent = extentOf(item, maxDepth - 1)
+    if (extent.tooDeep) return extent
+    size += extent.size + (typeof key === 'string' ? key.length + 4 : 1)
+  }
+  return { size, tooDeep: false }
+}

@@ -1,0 +1,51 @@
+import { cloneJson, isJsonObject, setOwn } from './json-value.ts'
+
+/**
+ * Fills in, in place, the defaults that a schema gives for fields that are absent, and then those inside of them.
+ * As in Kubernetes, null counts as absent where the field is not nullable, and no object is made up that has no
+ * default itself. Defaults count in properties, items, additionalProperties and allOf; not in anyOf and oneOf, where
+ * it is open which branch holds.
+ */
+export function fillDefaults(schema: unknown, value: unknown): void {
+  if (!isJsonObject(schema)) return
+  const { properties, items, additionalProperties, allOf } = schema
+  if (Array.isArray(value)) {
+    if (items !== undefined) for (const item of value) fillDefaults(items, item)
+  } else if (isJsonObject(value)) {
+    const declared = isJsonObject(properties) ? properties : {}
+    for (const [name, property] of Object.entries(declared)) {
+      if (isJsonObject(property) && property.default !== undefined && isAbsent(value, name, property)) {
+        setOwn(value, name, cloneJson(property.default))
+      }
+      if (Object.hasOwn(value, name)) fillDefaults(property, value[name])
+    }
+    if (isJsonObject(additionalProperties)) {
+      for (const [name, item] of Object.entries(value)) {
+        if (!Object.hasOwn(declared, name)) fillDefaults(additionalProperties, item)
+      }
+    }
+  }
+  if (Array.isArray(allOf)) for (const part of allOf) fillDefaults(part, value)
+}
+
+function isAbsent(object: Record<string, unknown>, name: string, schema: Record<string, unknown>): boolean {
+  if (!Object.hasOwn(object, name) || object[name] === undefined) return true
+  return object[name] === null && schema.nullable !== true
+}
+
+/** Every schema inside `schema` that has a default, with where it stands. */
+export function* schemasWithDefault(
+  schema: unknown,
+  place: string,
+): Generator<[place: string, schema: Record<string, unknown>]> {
+  if (!isJsonObject(schema)) return
+  if (schema.default !== undefined) yield [place, schema]
+  const { properties, items, additionalProperties, allOf } = schema
+  if (isJsonObject(properties)) {
+    for (const [name, property] of Object.entries(properties))
+      yield* schemasWithDefault(property, `${place}.${name}`)
+  }
+  yield* schemasWithDefault(items, `${place}[]`)
+  yield* schemasWithDefault(additionalProperties, `${place}[*]`)
+  if (Array.isArray(allOf)) for (const part of allOf) yield* schemasWithDefault(part, place)
+}

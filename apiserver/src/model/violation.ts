@@ -1,0 +1,277 @@
+import type { ErrorObject } from 'ajv'
+import { deepEqual } from './deep-equal.ts'
+import { type FieldPath, formatPath } from './field-path.ts'
+import { isJsonObject } from './json-value.ts'
+import { shorten } from './text-position.ts'
+
+/** One rule of a model's schema that an object breaks. */
+export interface Violation {
+  /** Where, as causes show it: `spec.tags[2]`, `spec.map[some.key]`. */
+  readonly field: string
+  /** The same as steps from the object's root. */
+  readonly path: FieldPath
+  readonly reason: ViolationReason
+  /** What is wrong, with the bound and the value, as a sentence whose subject is the field. */
+  readonly message: string
+}
+
+/** The names that Kubernetes gives to causes of an Invalid answer. */
+export type ViolationReason =
+  | 'FieldValueRequired'
+  | 'FieldValueTypeInvalid'
+  | 'FieldValueInvalid'
+  | 'FieldValueNotSupported'
+  | 'FieldValueTooLong'
+  | 'FieldValueTooMany'
+  | 'FieldValueForbidden'
+
+/** Characters of a value that a message shows. */
+const shownLength = 80
+
+/** The value at a path; undefined where there is none. */
+export function valueAt(root: unknown, path: FieldPath): unknown {
+  let value = root
+  for (const step of path) {
+    if (Array.isArray(value)) value = typeof step === 'number' ? value[step] : undefined
+    else if (isJsonObject(value) && Object.hasOwn(value, step)) value = value[step]
+    else return undefined
+  }
+  return value
+}
+
+/**
+ * What ajv's errors (of `allErrors`, in its order) mean to a person. A failed anyOf or oneOf is one violation at the
+ * value it stands at, told by the branch that came closest; the errors inside its branches are left out.
+ */
+export function violationsOf(errors: readonly ErrorObject[], object: unknown): Violation[] {
+  const unions = new Set(errors.filter(isUnion).map(error => error.schemaPath))
+  const violations: Violation[] = []
+  for (const [index, error] of errors.entries()) {
+    if (isInsideUnion(error, unions)) continue
+    violations.push(
+      isUnion(error) ? unionViolation(errors, index, error, object) : violationOf(error, object),
+    )
+  }
+  return violations
+}
+
+/**
+ * The violations of `next` that a write is to blame for: without those that the stored object (`previous`) has as
+ * well, with the same value, so that a stricter schema does not keep people from changing something else. Items of a
+ * list may have moved; each stored violation excuses one. Both objects must have their defaults filled in.
+ */
+export function remainingViolations(
+  next: readonly Violation[],
+  previous: readonly Violation[],
+  nextObject: unknown,
+  previousObject: unknown,
+): Violation[] {
+  const excuses = new Map<string, Violation[]>()
+  for (const violation of previous) {
+    const kind = kindOf(violation)
+    const known = excuses.get(kind)
+    if (known === undefined) excuses.set(kind, [violation])
+    else known.push(violation)
+  }
+  const isSame = (violation: Violation, stored: Violation): boolean => {
+    const moved = violation.field !== stored.field
+    // What is missing is the same absence only where it is missing from the same thing.
+    const levelsUp = moved && violation.reason === 'FieldValueRequired' ? -1 : undefined
+    return deepEqual(
+      valueAt(nextObject, violation.path.slice(0, levelsUp)),
+      valueAt(previousObject, stored.path.slice(0, levelsUp)),
+    )
+  }
+  const take = (violation: Violation, inPlace: boolean): boolean => {
+    const candidates = excuses.get(kindOf(violation)) ?? []
+    const index = candidates.findIndex(
+      stored => (violation.field === stored.field) === inPlace && isSame(violation, stored),
+    )
+    if (index >= 0) candidates.splice(index, 1)
+    return index >= 0
+  }
+  // Those in place come first, lest a moved one takes their excuse.
+  return next.filter(violation => !take(violation, true)).filter(violation => !take(violation, false))
+}
+
+/** What a moved item's violation has in common with itself before. */
+function kindOf({ path, reason }: Violation): string {
+  return JSON.stringify([reason, ...path.map(step => (typeof step === 'number' ? 0 : step))])
+}
+
+function isUnion(error: ErrorObject): boolean {
+  return error.keyword === 'anyOf' || error.keyword === 'oneOf'
+}
+
+function isInsideUnion({ schemaPath }: ErrorObject, unions: ReadonlySet<string>): boolean {
+  if (unions.size === 0) return false
+  for (const match of schemaPath.matchAll(/\/(?:anyOf|oneOf)(?=\/\d)/g)) {
+    if (unions.has(schemaPath.slice(0, match.index + match[0].length))) return true
+  }
+  return false
+}
+
+function violationOf(error: ErrorObject, object: unknown): Violation {
+  const at = pathOf(error.instancePath, object)
+  const value = valueAt(object, at)
+  const params: Readonly<Record<string, unknown>> = error.params
+  const make = (reason: ViolationReason, message: string, path: FieldPath = at): Violation => ({
+    field: formatPath(path),
+    path,
+    reason,
+    message,
+  })
+  const limit = String(params.limit)
+  const is = `, is ${show(value)}`
+  switch (error.keyword) {
+    case 'required':
+      return make('FieldValueRequired', 'is required', [...at, String(params.missingProperty)])
+    case 'additionalProperties':
+      return make('FieldValueForbidden', 'is not a field of this kind', [
+        ...at,
+        String(params.additionalProperty),
+      ])
+    case 'type':
+      return make('FieldValueTypeInvalid', `must be ${typeName(params.type)}${is}`)
+    case 'enum':
+      return make('FieldValueNotSupported', `must be one of ${list(params.allowedValues)}${is}`)
+    case 'maxLength':
+      return make('FieldValueTooLong', `must have at most ${count(limit, 'character')}${isLong(value)}`)
+    case 'minLength':
+      return make('FieldValueInvalid', `must have at least ${count(limit, 'character')}${is}`)
+    case 'maxItems':
+      return make('FieldValueTooMany', `must have at most ${count(limit, 'item')}${isLong(value)}`)
+    case 'minItems':
+      return make('FieldValueInvalid', `must have at least ${count(limit, 'item')}${isLong(value)}`)
+    case 'maxProperties':
+      return make('FieldValueTooMany', `must have at most ${count(limit, 'field')}${isLong(value)}`)
+    case 'minProperties':
+      return make('FieldValueInvalid', `must have at least ${count(limit, 'field')}${isLong(value)}`)
+    case 'uniqueItems':
+      return make(
+        'FieldValueInvalid',
+        `must not have the same item twice, has at ${params.first} and ${params.second}`,
+      )
+    case 'minimum':
+      return make('FieldValueInvalid', `must be at least ${limit}${is}`)
+    case 'maximum':
+      return make('FieldValueInvalid', `must be at most ${limit}${is}`)
+    case 'exclusiveMinimum':
+      return make('FieldValueInvalid', `must be greater than ${limit}${is}`)
+    case 'exclusiveMaximum':
+      return make('FieldValueInvalid', `must be less than ${limit}${is}`)
+    case 'multipleOf':
+      return make('FieldValueInvalid', `must be a multiple of ${params.multipleOf}${is}`)
+    case 'pattern':
+      return make('FieldValueInvalid', `must match the pattern ${params.pattern}${is}`)
+    case 'format':
+      return make('FieldValueInvalid', `must be in the format ${JSON.stringify(params.format)}${is}`)
+    case 'not':
+      return make('FieldValueInvalid', `has a value that is ruled out${is}`)
+    default:
+      return make('FieldValueInvalid', `breaks the rule ${error.keyword}${is}`)
+  }
+}
+
+function unionViolation(
+  errors: readonly ErrorObject[],
+  index: number,
+  error: ErrorObject,
+  object: unknown,
+): Violation {
+  const path = pathOf(error.instancePath, object)
+  const passing: unknown = error.params.passingSchemas
+  return {
+    field: formatPath(path),
+    path,
+    reason: 'FieldValueInvalid',
+    message: Array.isArray(passing)
+      ? `must match exactly one of its alternatives, matches numbers ${passing.map(branch => Number(branch) + 1).join(' and ')}`
+      : `must match ${error.keyword === 'oneOf' ? 'exactly' : 'at least'} one of its alternatives; ${closest(errors, index, error, object)}`,
+  }
+}
+
+/** What stands between the value and the branch with the fewest errors; one of the right type beats all others. */
+function closest(errors: readonly ErrorObject[], index: number, union: ErrorObject, object: unknown): string {
+  // ajv gives the errors of the branches right before the one of the union itself.
+  const branches = new Map<string, ErrorObject[]>()
+  const inside = `${union.schemaPath}/`
+  for (let at = index - 1; at >= 0; at--) {
+    const error = errors[at]
+    if (!error?.schemaPath.startsWith(inside) || !error.instancePath.startsWith(union.instancePath)) break
+    const branch = error.schemaPath.slice(inside.length).split('/', 1)[0] ?? ''
+    const known = branches.get(branch)
+    if (known === undefined) branches.set(branch, [error])
+    else known.unshift(error)
+  }
+  const misfits = (branch: readonly ErrorObject[]) =>
+    branch.some(error => error.keyword === 'type' && error.instancePath === union.instancePath)
+  const all = [...branches].sort(([a], [b]) => Number(a) - Number(b)).map(([, branch]) => branch)
+  if (all.length > 0 && all.every(misfits)) {
+    const types = all
+      .flat()
+      .filter(error => error.keyword === 'type' && error.instancePath === union.instancePath)
+    const value = show(valueAt(object, pathOf(union.instancePath, object)))
+    return `it must be ${[...new Set(types.map(error => typeName(error.params.type)))].join(' or ')}, is ${value}`
+  }
+  const best = all.filter(branch => !misfits(branch)).sort((a, b) => a.length - b.length)[0]
+  const told = best === undefined ? [] : violationsOf(best, object).slice(0, 3)
+  if (told.length === 0) return 'it matches none'
+  return `the closest one fails because ${told.map(violation => `${violation.field} ${violation.message}`).join(', and ')}`
+}
+
+/** ajv's JSON pointer as a path; whether a digit is a position is for the object to tell. */
+function pathOf(pointer: string, object: unknown): (string | number)[] {
+  const path: (string | number)[] = []
+  let value = object
+  for (const token of pointer.split('/').slice(1)) {
+    const name = token.replaceAll('~1', '/').replaceAll('~0', '~')
+    const step = Array.isArray(value) ? Number(name) : name
+    path.push(step)
+    value = valueAt(value, [step])
+  }
+  return path
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  object: 'an object',
+  array: 'an array',
+  string: 'a string',
+  integer: 'an integer',
+  number: 'a number',
+  boolean: 'true or false',
+  null: 'null',
+}
+
+function typeName(type: unknown): string {
+  const names: unknown[] = Array.isArray(type) ? type : [type]
+  return names.map(name => typeNames[String(name)] ?? String(name)).join(' or ')
+}
+
+function count(limit: string, noun: string): string {
+  return `${limit} ${noun}${limit === '1' ? '' : 's'}`
+}
+
+function isLong(value: unknown): string {
+  // Code points, as the rule counts them.
+  if (typeof value === 'string') return `, has ${[...value].length}: ${show(value)}`
+  if (Array.isArray(value)) return `, has ${value.length}`
+  return isJsonObject(value) ? `, has ${Object.keys(value).length}` : ''
+}
+
+function list(values: unknown): string {
+  if (!Array.isArray(values)) return 'the supported values'
+  const shown = values.slice(0, 50).map(value => JSON.stringify(value))
+  if (values.length > shown.length) shown.push(`${values.length - shown.length} more`)
+  return shown.join(', ')
+}
+
+/** A value in a few words. Long ones are cut before they are written, as they may be megabytes. */
+function show(value: unknown): string {
+  if (value === undefined) return 'absent'
+  if (typeof value === 'string') return JSON.stringify(shorten(value, shownLength))
+  if (Array.isArray(value))
+    return value.length === 0 ? 'an empty array' : `an array of ${count(String(value.length), 'item')}`
+  if (isJsonObject(value)) return 'an object'
+  return JSON.stringify(value)
+}

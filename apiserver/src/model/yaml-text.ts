@@ -1,0 +1,241 @@
+import {
+  CORE_SCHEMA,
+  constructFromEvents,
+  defineMappingTag,
+  defineScalarTag,
+  defineSequenceTag,
+  EVENT_ID,
+  type Event,
+  floatCoreTag,
+  intCoreTag,
+  NOT_RESOLVED,
+  parseEvents,
+  YAMLException,
+} from 'js-yaml'
+import { isExactDecimal } from './number-literal.ts'
+import { positionAt, shorten, type TextPosition } from './text-position.ts'
+
+/** Bounds of one YAML document. */
+export interface YamlLimits {
+  /** Levels of nesting, aliases followed. */
+  readonly maxDepth: number
+  /** Size of the document with every alias written out, in characters of its scalars and brackets. */
+  readonly maxExpandedSize: number
+}
+
+/** A YAML text cannot be read; `position` is where, the message a clause that says why. */
+export class YamlError extends Error {
+  override readonly name = 'YamlError'
+  readonly position: TextPosition | undefined
+
+  constructor(problem: string, position?: TextPosition, options?: ErrorOptions) {
+    super(problem, options)
+    this.position = position
+  }
+}
+
+/**
+ * Reads every document of a YAML 1.2 text into JSON values: trees, no shared nodes. Dates stay strings, `<<` is a
+ * key like any other, and keys are taken as written (`1.10: x` has the key "1.10").
+ * @throws YamlError for broken YAML, keys that are no scalars or come twice, `__proto__` as a key, numbers that a
+ *   double does not keep (.nan and .inf too), unknown tags, and documents beyond the limits.
+ */
+export function readYaml(text: string, limits: YamlLimits): unknown[] {
+  try {
+    const events = writeOutAliases(text, parseEvents(text, { maxDepth: limits.maxDepth }), limits)
+    return constructFromEvents(events, { source: text, schema }).map(value => {
+      // A document that is one number has no collection around it that would have looked at the number.
+      const [kept, problem] = take(value)
+      if (problem !== '') throw new YamlError(problem, { line: 1, column: 1 })
+      return kept
+    })
+  } catch (error) {
+    if (error instanceof YamlError) throw error
+    if (error instanceof YAMLException) {
+      const { reason, mark } = error
+      const position = mark && { line: mark.line + 1, column: mark.column + 1 }
+      throw new YamlError(reason, position, { cause: error })
+    }
+    // The library says that other exceptions can come out of broken input.
+    throw new YamlError('the text cannot be read as YAML', undefined, { cause: error })
+  }
+}
+
+/**
+ * Replaces each alias by the events of the node it points at, so that what comes after sees a tree. The budget is
+ * counted while copying: ten lines of aliases can stand for gigabytes.
+ */
+function writeOutAliases(text: string, events: readonly Event[], limits: YamlLimits): Event[] {
+  const fail = (problem: string, offset: number): never => {
+    throw new YamlError(problem, positionAt(text, offset))
+  }
+  const written: Event[] = []
+  const open: { anchor: string | undefined; start: number }[] = []
+  let anchors = new Map<string, { start: number; end: number | undefined }>()
+  let size = 0
+  let depth = 0
+
+  const write = (event: Event, offset: number) => {
+    if (event.type === EVENT_ID.SCALAR) size += Math.max(0, event.valueEnd - event.valueStart) + 1
+    if (event.type === EVENT_ID.MAPPING || event.type === EVENT_ID.SEQUENCE) {
+      size += 2
+      if (++depth > limits.maxDepth) {
+        fail(`with its aliases written out the document nests deeper than ${limits.maxDepth} levels`, offset)
+      }
+    }
+    if (event.type === EVENT_ID.POP) depth--
+    if (size > limits.maxExpandedSize) {
+      fail(`with its aliases written out the document is larger than ${limits.maxExpandedSize} bytes`, offset)
+    }
+    written.push(event)
+  }
+
+  for (const event of events) {
+    switch (event.type) {
+      case EVENT_ID.DOCUMENT:
+        anchors = new Map()
+        size = 0
+        depth = 0
+        open.push({ anchor: undefined, start: written.length })
+        written.push(event)
+        break
+      case EVENT_ID.ALIAS: {
+        const name = text.slice(event.anchorStart, event.anchorEnd)
+        const target = anchors.get(name)
+        if (target === undefined)
+          return fail(`the alias *${shorten(name, 40)} has no anchor before it`, event.anchorStart)
+        if (target.end === undefined)
+          return fail(`the alias *${shorten(name, 40)} stands inside its own anchor`, event.anchorStart)
+        for (let at = target.start; at < target.end; at++) {
+          const copy = written[at]
+          if (copy !== undefined) write(copy, event.anchorStart)
+        }
+        break
+      }
+      case EVENT_ID.POP: {
+        const node = open.pop()
+        write(event, 0)
+        if (node?.anchor !== undefined) anchors.set(node.anchor, { start: node.start, end: written.length })
+        break
+      }
+      default: {
+        const anchor = event.anchorStart < 0 ? undefined : text.slice(event.anchorStart, event.anchorEnd)
+        const start = written.length
+        const isScalar = event.type === EVENT_ID.SCALAR
+        write(event, isScalar ? event.valueStart : event.start)
+        if (anchor !== undefined) anchors.set(anchor, { start, end: isScalar ? written.length : undefined })
+        if (!isScalar) open.push({ anchor, start })
+      }
+    }
+  }
+  return written
+}
+
+/**
+ * A number together with its spelling, until it is known whether it is a key (the spelling counts) or a value (the
+ * number does, if it is exact).
+ */
+class NumberScalar {
+  readonly literal: string
+  readonly value: number | undefined
+
+  constructor(literal: string, value: number | undefined) {
+    this.literal = literal
+    this.value = value
+  }
+}
+
+const decimal = /^[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?$/
+const otherBase = /^([-+]?)(0[box][0-9a-fA-F]+)$/
+const notFinite = /^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/
+
+function readNumber(literal: string): NumberScalar | undefined {
+  if (notFinite.test(literal)) return new NumberScalar(literal, undefined)
+  const based = otherBase.exec(literal)
+  if (based !== null) {
+    const digits = based[2] ?? ''
+    const value = Number(digits)
+    if (Number.isNaN(value)) return undefined
+    const exact = Number.isSafeInteger(value)
+    return new NumberScalar(literal, exact ? signed(based[1] === '-', value) : undefined)
+  }
+  if (!decimal.test(literal)) return undefined
+  return new NumberScalar(literal, isExactDecimal(literal) ? signed(false, Number(literal)) : undefined)
+}
+
+/** JSON has one zero: -0 would be written back as 0. */
+function signed(negative: boolean, value: number): number {
+  if (value === 0) return 0
+  return negative ? -value : value
+}
+
+const intTag = defineScalarTag<NumberScalar>(intCoreTag.tagName, {
+  implicit: true,
+  implicitFirstChars: intCoreTag.implicitFirstChars,
+  identify: () => false,
+  resolve(source, isExplicit) {
+    // Long runs of digits are no integers to the library, and would go on to be strings.
+    const isInteger =
+      /^[-+]?\d+$/.test(source) || intCoreTag.resolve(source, isExplicit, intCoreTag.tagName) !== NOT_RESOLVED
+    return (isInteger ? readNumber(source) : undefined) ?? NOT_RESOLVED
+  },
+})
+
+const floatTag = defineScalarTag<NumberScalar>(floatCoreTag.tagName, {
+  implicit: true,
+  implicitFirstChars: floatCoreTag.implicitFirstChars,
+  identify: () => false,
+  resolve(source) {
+    if (!decimal.test(source) && !notFinite.test(source)) return NOT_RESOLVED
+    return readNumber(source) ?? NOT_RESOLVED
+  },
+})
+
+const mapTag = defineMappingTag<Record<string, unknown>>('tag:yaml.org,2002:map', {
+  create: () => ({}),
+  identify: () => false,
+  has: (object, key) => Object.hasOwn(object, keyOf(key) ?? ''),
+  keys: object => Object.keys(object),
+  get: (object, key) => object[keyOf(key) ?? ''],
+  addPair(object, key, value) {
+    const name = keyOf(key)
+    if (name === undefined) return 'a key must be a string, not a collection or null'
+    if (name === '__proto__') return 'the field name __proto__ is not allowed'
+    const [kept, problem] = take(value)
+    object[name] = kept
+    return problem
+  },
+})
+
+const seqTag = defineSequenceTag<unknown[]>('tag:yaml.org,2002:seq', {
+  create: () => [],
+  identify: () => false,
+  addItem(list, item) {
+    const [kept, problem] = take(item)
+    list.push(kept)
+    return problem
+  },
+})
+
+const schema = CORE_SCHEMA.withTags(intTag, floatTag, mapTag, seqTag)
+
+function keyOf(key: unknown): string | undefined {
+  if (key instanceof NumberScalar) return key.literal
+  return typeof key === 'string' || typeof key === 'boolean' ? String(key) : undefined
+}
+
+/** A value as JSON has it, and what is wrong with it ('' for nothing). */
+function take(value: unknown): [kept: unknown, problem: string] {
+  if (!(value instanceof NumberScalar)) return [value, '']
+  if (value.value !== undefined) return [value.value, '']
+  const { literal } = value
+  if (notFinite.test(literal)) return [null, `JSON has no number ${literal}`]
+  return [null, inexactNumber(literal)]
+}
+
+/** Why a number is refused, as a clause. */
+export function inexactNumber(literal: string): string {
+  const value = Number(literal)
+  const becomes = Number.isFinite(value) ? `it would become ${value}` : 'it is out of range'
+  return `the number ${shorten(literal, 60)} cannot be kept exactly (${becomes}): give it as a string, or with fewer digits`
+}

@@ -1,0 +1,88 @@
+import { isJsonObject, type JsonObject } from '../model/json-value.ts'
+
+/** An RFC 6901 pointer, read. The empty pointer means the whole document. */
+export interface JsonPointer {
+  readonly text: string
+  readonly tokens: readonly string[]
+}
+
+/** @throws PointerError where `text` is no pointer. */
+export function parsePointer(text: string): JsonPointer {
+  if (text === '') return { text, tokens: [] }
+  if (!text.startsWith('/')) throw new PointerError("must be empty or start with '/'")
+  if (/~(?![01])/.test(text)) throw new PointerError("must write '~' as ~0 and '/' as ~1")
+  const tokens = text
+    .slice(1)
+    .split('/')
+    .map(token => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+  // The same rule as for field names in a body.
+  if (tokens.includes('__proto__'))
+    throw new PointerError('has the field name __proto__, which is not allowed')
+  return { text, tokens }
+}
+
+/** A pointer is malformed, or leads nowhere; the message is a clause whose subject is the pointer. */
+export class PointerError extends Error {
+  override readonly name = 'PointerError'
+}
+
+/** The list or object that holds what a pointer points at, and where in it. */
+export type Place =
+  | { readonly kind: 'item'; readonly list: unknown[]; readonly index: number }
+  | { readonly kind: 'field'; readonly object: JsonObject; readonly key: string }
+
+/**
+ * The place a non-empty pointer points at in `document`. The value need not be there, all above it must be; `-` is
+ * the place after the last item of a list. Only own properties count.
+ * @throws PointerError where something on the way is missing, or an index is none.
+ */
+export function locate(document: unknown, pointer: JsonPointer): Place {
+  const parent = pointer.tokens
+    .slice(0, -1)
+    .reduce<unknown>(
+      (value, _token, depth) => valueAt(placeIn(value, pointer, depth), pointer, depth),
+      document,
+    )
+  return placeIn(parent, pointer, pointer.tokens.length - 1)
+}
+
+/** The value a pointer points at. @throws PointerError where there is none. */
+export function resolve(document: unknown, pointer: JsonPointer): unknown {
+  if (pointer.tokens.length === 0) return document
+  return valueAt(locate(document, pointer), pointer, pointer.tokens.length - 1)
+}
+
+/** Whether there is a value at a place. */
+export function isPresent(place: Place): boolean {
+  return place.kind === 'item' ? place.index < place.list.length : Object.hasOwn(place.object, place.key)
+}
+
+function placeIn(parent: unknown, pointer: JsonPointer, depth: number): Place {
+  const token = pointer.tokens[depth] ?? ''
+  if (Array.isArray(parent)) {
+    if (token === '-') return { kind: 'item', list: parent, index: parent.length }
+    if (!/^(?:0|[1-9][0-9]*)$/.test(token)) {
+      throw new PointerError(`has ${JSON.stringify(token.slice(0, 60))}, which is no index of the list there`)
+    }
+    const index = Number(token)
+    if (index > parent.length) throw new PointerError(`goes past the end of a list of ${parent.length}`)
+    return { kind: 'item', list: parent, index }
+  }
+  if (!isJsonObject(parent))
+    throw new PointerError(`leads into a value that has no fields, at ${upTo(pointer, depth)}`)
+  return { kind: 'field', object: parent, key: token }
+}
+
+function valueAt(place: Place, pointer: JsonPointer, depth: number): unknown {
+  if (!isPresent(place))
+    throw new PointerError(`does not exist: there is nothing at ${upTo(pointer, depth + 1)}`)
+  return place.kind === 'item' ? place.list[place.index] : place.object[place.key]
+}
+
+function upTo(pointer: JsonPointer, depth: number): string {
+  const text = pointer.text
+    .split('/')
+    .slice(0, depth + 1)
+    .join('/')
+  return text === '' ? 'the root' : text.slice(0, 200)
+}
