@@ -36,5 +36,5 @@ function compareUnitwise(left: string, right: string): number {
 
 /** Moves surrogates above all other units, and keeps the order among each. */
 function rankOfUnit(unit: number): number {
-  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x2000 : unit
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit
 }

@@ -152,6 +152,22 @@ export class Cursor<K, V> {
     return this.#leaf.values[this.#at]
   }
 
+  /** The key of the pair before this one; undefined at the first. */
+  get keyBefore(): K | undefined {
+    return this.#at > 0 ? this.#leaf.keys[this.#at - 1] : this.#peek(this.position - 1)
+  }
+
+  /** The key of the pair after this one; undefined at the last. */
+  get keyAfter(): K | undefined {
+    return this.#at + 1 < this.#leaf.keys.length
+      ? this.#leaf.keys[this.#at + 1]
+      : this.#peek(this.position + 1)
+  }
+
+  #peek(position: number): K | undefined {
+    return new Cursor(this.#root, this.#size, position).key
+  }
+
   /** Steps to the next pair; false, and on no pair, after the last. */
   next(): boolean {
     this.#at++

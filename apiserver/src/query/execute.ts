@@ -1,9 +1,11 @@
+import { compareCodePoints } from '../cache/code-point-order.ts'
 import type { Entry } from '../cache/entry.ts'
 import type { ModelSnapshot } from '../cache/model-store.ts'
 import type { ChunkPaging, ListQuery, PagePaging } from './list-query.ts'
-import { entryMatcher } from './match.ts'
+import { membersOf } from './names.ts'
 import { pageWindow } from './page.ts'
-import { entryComparator } from './sort.ts'
+import { planCosts, plansFor, runPlans } from './plan.ts'
+import { compileTerms, type Term } from './terms.ts'
 
 /** The objects of one numbered page, and how many there are on all pages. */
 export interface PageResult {
@@ -16,36 +18,96 @@ export interface PageResult {
 export interface ChunkResult {
   readonly kind: 'chunk'
   readonly items: readonly Entry[]
-  /** Name to go on after; absent where nothing follows. */
+  /** Name to go on after; undefined where nothing follows. */
   readonly next: string | undefined
-  /** Objects that follow. As in Kubernetes, counted only where there is no selector. */
+  /** Objects that follow, if any. As in Kubernetes, counted only where there is no selector. */
   readonly remaining: number | undefined
 }
 
-/** Answers a query from one state. */
+/**
+ * Answers a query from one state. Only index values are read, except of the objects that are answered; which of
+ * several ways is taken, and what each costs, is in `plansFor`.
+ */
 export function runQuery(snapshot: ModelSnapshot, query: ListQuery & { paging: PagePaging }): PageResult
 export function runQuery(snapshot: ModelSnapshot, query: ListQuery & { paging: ChunkPaging }): ChunkResult
 export function runQuery(snapshot: ModelSnapshot, query: ListQuery): PageResult | ChunkResult
 export function runQuery(snapshot: ModelSnapshot, query: ListQuery): PageResult | ChunkResult {
-  const matches = entryMatcher(query.selector, snapshot.indexes)
-  const found: Entry[] = []
-  snapshot.objects.forEachValue(entry => {
-    if (matches(entry)) found.push(entry)
-  })
-  const { paging } = query
-  if (paging.kind === 'page') {
-    found.sort(entryComparator(query.sort))
-    const { offset, count } = pageWindow(paging, found.length)
-    return { kind: 'page', items: found.slice(offset, offset + count), total: found.length }
+  const { selector, sort, paging } = query
+  const terms = compileTerms(snapshot, selector)
+  if (paging.kind === 'chunk') return chunkOf(snapshot, terms, paging)
+  const plans = plansFor(snapshot, terms, sort, total => pageWindow(paging, total))
+  return { kind: 'page', ...runPlans(plans) }
+}
+
+function chunkOf(
+  snapshot: ModelSnapshot,
+  terms: readonly Term[],
+  { limit, after }: ChunkPaging,
+): ChunkResult {
+  const wanted = limit ?? Infinity
+  const items: Entry[] = []
+  let more = false
+  const visit = (entry: Entry | undefined) => {
+    if (entry === undefined || !terms.every(term => term.test(entry))) return true
+    if (items.length < wanted) items.push(entry)
+    else more = true
+    return !more
   }
-  const { after, limit } = paging
-  const start = after === undefined ? 0 : found.filter(entry => entry.name <= after).length
-  const items = found.slice(start, limit === undefined ? undefined : start + limit)
-  const remaining = found.length - start - items.length
+  const names = namesOfSmallest(snapshot, terms, after)
+  let remaining = 0
+  if (names === undefined) {
+    const start = after === undefined ? 0 : positionAfter(snapshot, after)
+    const cursor = snapshot.objects.cursor(start)
+    while (cursor.value !== undefined && visit(cursor.value)) cursor.next()
+    if (terms.length === 0) remaining = snapshot.size - start - items.length
+  } else {
+    for (const name of names) if (!visit(snapshot.get(name))) break
+  }
   return {
     kind: 'chunk',
     items,
-    next: remaining > 0 ? items[items.length - 1]?.name : undefined,
-    remaining: query.selector.labels.length + query.selector.fields.length === 0 ? remaining : undefined,
+    next: more ? items[items.length - 1]?.name : undefined,
+    remaining: remaining > 0 ? remaining : undefined,
+  }
+}
+
+function positionAfter(snapshot: ModelSnapshot, name: string): number {
+  return snapshot.objects.rank(name) + (snapshot.get(name) === undefined ? 0 : 1)
+}
+
+/** The names of the smallest term after `after`, ascending; undefined where looking at every object is cheaper. */
+function namesOfSmallest(
+  snapshot: ModelSnapshot,
+  terms: readonly Term[],
+  after: string | undefined,
+): Iterable<string> | undefined {
+  let cost = snapshot.size * planCosts.scanned
+  let smallest: (() => Iterable<string>) | undefined
+  for (const term of terms) {
+    const members = membersOf(snapshot, term)
+    if (members === undefined) continue
+    const membersCost = members.size * (1 + members.searches * planCosts.search)
+    if (membersCost > cost) continue
+    cost = membersCost
+    smallest = () => {
+      if (!term.negated && term.runs.length === 1) return namesOfRun(term, after)
+      const names = new Set<string>()
+      members.each(name => {
+        if (after === undefined || compareCodePoints(name, after) > 0) names.add(name)
+      })
+      return [...names].sort(compareCodePoints)
+    }
+  }
+  return smallest?.()
+}
+
+function* namesOfRun({ tree, runs: [run] }: Term, after: string | undefined): Iterable<string> {
+  if (run === undefined) return
+  const value = tree.keyAt(run.from)
+  const from = after === undefined ? run.from : tree.rank(value, `${after}\u0000`)
+  const cursor = tree.cursor(from)
+  for (let left = run.to - from; left > 0; left--) {
+    if (cursor.value !== undefined) yield cursor.value
+    cursor.next()
   }
 }

@@ -7,25 +7,21 @@ import { type IndexSet, noValues } from '../cache/index-set.ts'
  * not has no values.
  */
 export function matchesEntry(entry: Entry, selector: Selector, indexes: IndexSet): boolean {
-  return entryMatcher(selector, indexes)(entry)
+  const { labels, fields } = selector
+  return (
+    (labels.length === 0 || matchesAll(labels, key => labelValuesOf(entry, key))) &&
+    (fields.length === 0 || matchesAll(fields, name => fieldValuesOf(entry, name, indexes)))
+  )
 }
 
-/** `matchesEntry` for many objects. */
-export function entryMatcher(selector: Selector, indexes: IndexSet): (entry: Entry) => boolean {
-  const { labels, fields } = selector
-  if (labels.length === 0 && fields.length === 0) return () => true
-  let current: Entry | undefined
-  const valuesOfLabel = (key: string) => {
-    if (current === undefined || !Object.hasOwn(current.labels, key)) return noValues
-    const value = current.labels[key]
-    return value === undefined ? noValues : [value]
-  }
-  const valuesOfField = (name: string) => {
-    const position = indexes.indexOf(name)
-    return (position === undefined ? undefined : current?.values[position]) ?? noValues
-  }
-  return entry => {
-    current = entry
-    return matchesAll(labels, valuesOfLabel) && matchesAll(fields, valuesOfField)
-  }
+/** The value of a label as a list of one, or none. */
+export function labelValuesOf(entry: Entry, key: string): readonly string[] {
+  // A label may be named as something that every object inherits, such as `constructor`.
+  const value = Object.hasOwn(entry.labels, key) ? entry.labels[key] : undefined
+  return value === undefined ? noValues : [value]
+}
+
+function fieldValuesOf(entry: Entry, name: string, indexes: IndexSet): readonly string[] {
+  const position = indexes.indexOf(name)
+  return (position === undefined ? undefined : entry.values[position]) ?? noValues
 }

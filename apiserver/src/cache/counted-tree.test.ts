@@ -1,0 +1,195 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { compareCodePoints } from './code-point-order.ts'
+import type { CountedTreeView } from './counted-tree.ts'
+import { byName, namesByValue } from './names-by-value.ts'
+
+type Pair = readonly [value: string | undefined, name: string]
+
+function comparePairs([leftValue, leftName]: Pair, [rightValue, rightName]: Pair): number {
+  if (leftValue === rightValue) return compareCodePoints(leftName, rightName)
+  if (leftValue === undefined) return 1
+  if (rightValue === undefined) return -1
+  return compareCodePoints(leftValue, rightValue)
+}
+
+/** The same thing, slow and plain. */
+class SortedArray {
+  pairs: readonly Pair[] = []
+
+  set(pair: Pair): boolean {
+    if (this.pairs.some(other => comparePairs(other, pair) === 0)) return false
+    this.pairs = [...this.pairs, pair].sort(comparePairs)
+    return true
+  }
+
+  delete(pair: Pair): boolean {
+    const before = this.pairs.length
+    this.pairs = this.pairs.filter(other => comparePairs(other, pair) !== 0)
+    return this.pairs.length < before
+  }
+
+  rank(pair: Pair): number {
+    return this.pairs.filter(other => comparePairs(other, pair) < 0).length
+  }
+}
+
+function contentOf(view: CountedTreeView<string, string>): Pair[] {
+  const pairs: Pair[] = []
+  const cursor = view.cursor(0)
+  for (let at = 0; at < view.size; at++) {
+    pairs.push([cursor.key, cursor.value ?? '?'])
+    cursor.next()
+  }
+  return pairs
+}
+
+function backwards(view: CountedTreeView<string, string>): Pair[] {
+  const pairs: Pair[] = []
+  const cursor = view.cursor(view.size - 1)
+  for (let at = 0; at < view.size; at++) {
+    pairs.push([cursor.key, cursor.value ?? '?'])
+    cursor.previous()
+  }
+  return pairs.reverse()
+}
+
+const value = fc.option(fc.constantFrom('', 'a', 'b', 'c', '\u{ffff}', '\u{1f600}'), { nil: undefined })
+const pair = fc.tuple(
+  value,
+  fc.nat(400).map(n => `n${n}`),
+)
+const operation = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ type: fc.constant('set' as const), pair }) },
+  { weight: 4, arbitrary: fc.record({ type: fc.constant('delete' as const), pair }) },
+  { weight: 1, arbitrary: fc.record({ type: fc.constant('snapshot' as const), pair }) },
+)
+
+describe('a counted tree', () => {
+  test('agrees with a sorted array, and so does every snapshot, whatever is written after it', () => {
+    fc.assert(
+      fc.property(fc.array(operation, { maxLength: 900, size: 'max' }), operations => {
+        const tree = namesByValue()
+        const model = new SortedArray()
+        const snapshots: { view: CountedTreeView<string, string>; pairs: readonly Pair[] }[] = []
+        for (const { type, pair } of operations) {
+          if (type === 'set') expect(tree.set(pair[0], pair[1])).toBe(model.set(pair))
+          else if (type === 'delete') expect(tree.delete(pair[0], pair[1])).toBe(model.delete(pair))
+          else snapshots.push({ view: tree.snapshot(), pairs: model.pairs })
+          expect(tree.size).toBe(model.pairs.length)
+        }
+        snapshots.push({ view: tree, pairs: model.pairs })
+        for (const { view, pairs } of snapshots) {
+          expect(contentOf(view)).toEqual(pairs)
+          expect(backwards(view)).toEqual(pairs)
+        }
+        for (const { pair } of operations.slice(0, 50)) {
+          expect(tree.rank(...pair)).toBe(model.rank(pair))
+          expect(tree.get(...pair)).toBe(
+            model.pairs.some(p => comparePairs(p, pair) === 0) ? pair[1] : undefined,
+          )
+        }
+      }),
+      { numRuns: 150 },
+    )
+  })
+
+  test('keeps order, counts and positions through 60,000 random writes and their removal', () => {
+    const tree = namesByValue()
+    const pairs: Pair[] = []
+    let seed = 7
+    const random = (below: number) => {
+      seed = (seed * 48271) % 2147483647
+      return seed % below
+    }
+    for (let i = 0; i < 30_000; i++) {
+      const pair: Pair = [`v${random(50)}`, `n${i * 7919}`]
+      pairs.push(pair)
+      expect(tree.set(...pair)).toBe(true)
+    }
+    const sorted = [...pairs].sort(comparePairs)
+    expect(contentOf(tree)).toEqual(sorted)
+    for (let i = 0; i < 1000; i++) {
+      const at = random(sorted.length)
+      const [key, name] = sorted[at] ?? ['', '']
+      expect([tree.keyAt(at), tree.valueAt(at)]).toEqual([key, name])
+      expect(tree.rank(key, name)).toBe(at)
+    }
+    const full = tree.snapshot()
+    while (pairs.length > 0) {
+      const [pair] = pairs.splice(random(pairs.length), 1)
+      if (pair === undefined) break
+      expect(tree.delete(...pair)).toBe(true)
+    }
+    expect(tree.size).toBe(0)
+    expect(contentOf(tree)).toEqual([])
+    expect(contentOf(full)).toEqual(sorted)
+  })
+
+  test('finds the bounds of a value, and those without a value after all others', () => {
+    const tree = namesByValue()
+    for (const [key, name] of [
+      ['a', '1'],
+      ['a', '2'],
+      ['b', '1'],
+      [undefined, '3'],
+      ['', '4'],
+    ] as const)
+      tree.set(key, name)
+    expect([tree.rank('', ''), tree.rank('', undefined)]).toEqual([0, 1])
+    expect([tree.rank('a', ''), tree.rank('a', undefined)]).toEqual([1, 3])
+    expect([tree.rank('aa', ''), tree.rank('aa', undefined)]).toEqual([3, 3])
+    expect([tree.rank(undefined, ''), tree.rank(undefined, undefined)]).toEqual([4, 5])
+  })
+
+  test('has nothing at positions outside of it', () => {
+    const tree = namesByValue()
+    tree.set('a', '1')
+    expect([tree.valueAt(-1), tree.valueAt(0), tree.valueAt(1)]).toEqual([undefined, '1', undefined])
+    const cursor = tree.cursor(0)
+    expect(cursor.next()).toBe(false)
+    expect(cursor.value).toBeUndefined()
+    expect(cursor.previous()).toBe(true)
+    expect(cursor.value).toBe('1')
+  })
+
+  test('is answered by the same snapshot until something is written', () => {
+    const tree = byName<number>()
+    tree.set('a', 1)
+    const first = tree.snapshot()
+    expect(tree.snapshot()).toBe(first)
+    tree.set('a', 2)
+    expect(tree.snapshot()).not.toBe(first)
+    expect([first.get('a'), tree.get('a')]).toEqual([1, 2])
+  })
+
+  test('with one thing a name, keeps the last one set', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.nat(300), fc.option(fc.nat(), { nil: undefined })), {
+          maxLength: 600,
+          size: 'max',
+        }),
+        writes => {
+          const tree = byName<number>()
+          const model = new Map<string, number>()
+          for (const [n, value] of writes) {
+            const name = `k${n}`
+            if (value === undefined) expect(tree.delete(name)).toBe(model.delete(name))
+            else {
+              expect(tree.set(name, value)).toBe(!model.has(name))
+              model.set(name, value)
+            }
+          }
+          expect(tree.size).toBe(model.size)
+          const sorted = [...model].sort(([a], [b]) => compareCodePoints(a, b)).map(([, value]) => value)
+          const found: number[] = []
+          tree.forEachValue(value => found.push(value))
+          expect(found).toEqual(sorted)
+          for (const [name, value] of model) expect(tree.get(name)).toBe(value)
+        },
+      ),
+      { numRuns: 100 },
+    )
+  })
+})

@@ -1,0 +1,111 @@
+import { IndexSet } from '../cache/index-set.ts'
+import type { ModelSnapshot } from '../cache/model-store.ts'
+import type { NamesByValue } from '../cache/names-by-value.ts'
+import type { Run, Term } from './terms.ts'
+
+/** The names of a set of objects, to be visited one by one. */
+export interface NameSource {
+  /** Names that will be visited, at most. */
+  readonly size: number
+  /** Whether a name may be visited more than once. */
+  readonly repeats: boolean
+  /** Tree searches for one name. */
+  readonly searches: number
+  each(visit: (name: string) => void): void
+}
+
+/** The objects that a term selects; undefined where they cannot be had at a cost that follows their number. */
+export function membersOf(snapshot: ModelSnapshot, term: Term): NameSource | undefined {
+  return term.negated ? outsideRuns(snapshot, term) : insideRuns(term)
+}
+
+/** The objects that a term leaves out. */
+export function othersOf(snapshot: ModelSnapshot, term: Term): NameSource | undefined {
+  return term.negated ? insideRuns(term) : outsideRuns(snapshot, term)
+}
+
+/** The ranks of a tree of `size` that are in no run. `runs` ascend. */
+export function gapsBetween(runs: readonly Run[], size: number): Run[] {
+  const gaps: Run[] = []
+  let from = 0
+  for (const run of runs) {
+    if (run.from > from) gaps.push({ from, to: run.from })
+    from = run.to
+  }
+  if (size > from) gaps.push({ from, to: size })
+  return gaps
+}
+
+function insideRuns({ tree, runs, inRuns, overlapping }: Term): NameSource {
+  return {
+    size: inRuns,
+    repeats: overlapping,
+    searches: 0,
+    each(visit) {
+      for (const { from, to } of runs) tree.forEachValue(visit, from, to)
+    },
+  }
+}
+
+function outsideRuns(snapshot: ModelSnapshot, term: Term): NameSource | undefined {
+  const { tree, runs, inRuns, whole } = term
+  const size = snapshot.size - inRuns
+  if (whole) {
+    const gaps = gapsBetween(runs, tree.size)
+    return {
+      size,
+      repeats: false,
+      searches: 0,
+      each: visit => {
+        for (const { from, to } of gaps) tree.forEachValue(visit, from, to)
+      },
+    }
+  }
+  const [run = emptyRun, ...more] = runs
+  if (more.length > 0) return undefined
+  const complement = new Complement(snapshot, tree, run)
+  return {
+    size,
+    repeats: false,
+    searches: Math.ceil(Math.log2(snapshot.size + 2)),
+    each(visit) {
+      for (let at = 0; at < size; at++) visit(complement.nameAt(at))
+    },
+  }
+}
+
+const emptyRun: Run = { from: 0, to: 0 }
+
+/**
+ * The objects that are not in one run, by name. Both all names and those of the run ascend, so the number of missing
+ * names before the run's i-th is the difference of two ranks, and the n-th missing name is found by halving:
+ *
+ *     all names     a b c d e f g          missing before run[i]:   c 2−0   d 3−1   g 6−2
+ *     the run           c d     g          the 3rd missing (at 2):  first i with more than 2 before it is 2 (g),
+ *                                          so it is all[2 + 2] = e
+ */
+export class Complement {
+  readonly #all: NamesByValue
+  readonly #tree: NamesByValue
+  readonly #run: Run
+
+  constructor(snapshot: ModelSnapshot, tree: NamesByValue, run: Run) {
+    this.#all = snapshot.view(IndexSet.name).values
+    this.#tree = tree
+    this.#run = run
+  }
+
+  /** The name at a position among the missing ones, ascending. */
+  nameAt(position: number): string {
+    const { from, to } = this.#run
+    let low = 0
+    let high = to - from
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      const name = this.#tree.valueAt(from + middle)
+      if (this.#all.rank(name, name) - middle > position) high = middle
+      else low = middle + 1
+    }
+    return this.#all.valueAt(position + low) ?? ''
+  }
+}

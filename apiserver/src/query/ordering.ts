@@ -1,0 +1,158 @@
+import type { Cursor } from '../cache/counted-tree.ts'
+import type { ModelSnapshot } from '../cache/model-store.ts'
+import type { NamesByValue } from '../cache/names-by-value.ts'
+import type { SortKey } from './list-query.ts'
+
+/**
+ * All objects in the order of one sort key, by position. Positions differ from ranks in the tree when descending:
+ * values fall, but names rise among equal values, and the objects without a value stay at the end.
+ *
+ *     ranks in the tree       (a,n1) (a,n2) (b,n3) (c,n4) (c,n5) (none,n6) (none,n7)
+ *     descending positions    n4 n5 · n3 · n1 n2 · n6 n7
+ */
+export class Ordering {
+  readonly tree: NamesByValue
+  readonly descending: boolean
+  /** Objects that have a value; their ranks come first. */
+  readonly present: number
+
+  constructor(snapshot: ModelSnapshot, { index, descending }: SortKey) {
+    const view = snapshot.view(index)
+    this.tree = descending ? view.largest : view.smallest
+    this.descending = descending
+    this.present = descending ? this.tree.rank(undefined, '') : this.tree.size
+  }
+
+  get size(): number {
+    return this.tree.size
+  }
+
+  /** The position of an object with this sort value. */
+  positionOf(value: string | undefined, name: string): number {
+    const rank = this.tree.rank(value, name)
+    if (!this.descending || value === undefined) return rank
+    const from = this.tree.rank(value, '')
+    const to = this.tree.rank(value, undefined)
+    return this.present - to + (rank - from)
+  }
+
+  /** The position at which ranks from `from` to `to`, all of one value, begin. */
+  positionOfRun(from: number, to: number): number {
+    return this.descending && from < this.present ? this.present - to : from
+  }
+
+  /** The objects that are equal to the one at a position: their ranks, and the position of the first. */
+  runAt(position: number): { value: string | undefined; from: number; to: number; position: number } {
+    const falling = this.descending && position < this.present
+    const value = this.tree.keyAt(falling ? this.present - 1 - position : position)
+    const from = this.tree.rank(value, '')
+    const to = this.tree.rank(value, undefined)
+    return { value, from, to, position: this.positionOfRun(from, to) }
+  }
+
+  cursor(position: number): OrderedCursor {
+    return this.descending
+      ? new DescendingCursor(this.tree, this.present, position)
+      : new AscendingCursor(this.tree, position)
+  }
+}
+
+/** Walks an ordering in either direction. Past an end it is on no object, has no name, and does not come back. */
+export interface OrderedCursor {
+  readonly name: string | undefined
+  readonly value: string | undefined
+  next(): boolean
+  previous(): boolean
+}
+
+class AscendingCursor implements OrderedCursor {
+  readonly #cursor: Cursor<string, string>
+
+  constructor(tree: NamesByValue, position: number) {
+    this.#cursor = tree.cursor(position)
+  }
+
+  get name(): string | undefined {
+    return this.#cursor.value
+  }
+
+  get value(): string | undefined {
+    return this.#cursor.key
+  }
+
+  next(): boolean {
+    return this.#cursor.next()
+  }
+
+  previous(): boolean {
+    return this.#cursor.previous()
+  }
+}
+
+class DescendingCursor implements OrderedCursor {
+  readonly #tree: NamesByValue
+  readonly #present: number
+  readonly #cursor: Cursor<string, string>
+  /** Ranks of the objects that have the same value as the present one. */
+  #from: number
+  #to: number
+
+  constructor(tree: NamesByValue, present: number, position: number) {
+    this.#tree = tree
+    this.#present = present
+    this.#from = present
+    this.#to = tree.size
+    if (position < 0 || position >= present) {
+      this.#cursor = tree.cursor(position)
+      return
+    }
+    this.#cursor = tree.cursor(present - 1 - position)
+    const value = this.#cursor.key
+    this.#from = tree.rank(value, '')
+    this.#to = tree.rank(value, undefined)
+    this.#cursor.moveTo(this.#from + (position - (present - this.#to)))
+  }
+
+  get name(): string | undefined {
+    return this.#cursor.value
+  }
+
+  get value(): string | undefined {
+    return this.#cursor.key
+  }
+
+  next(): boolean {
+    const cursor = this.#cursor
+    if (cursor.position + 1 < this.#to) return cursor.next()
+    if (this.#from === this.#present) return cursor.moveTo(this.#tree.size)
+    const to = this.#from
+    if (to === 0) {
+      this.#from = this.#present
+      this.#to = this.#tree.size
+      return cursor.moveTo(this.#from)
+    }
+    // Values that no two objects share are the usual case here, and need no search.
+    if (cursor.position === to) cursor.previous()
+    else cursor.moveTo(to - 1)
+    this.#to = to
+    this.#from = to - 1
+    const value = cursor.key
+    if (cursor.keyBefore !== value) return true
+    this.#from = this.#tree.rank(value, '')
+    return cursor.moveTo(this.#from)
+  }
+
+  previous(): boolean {
+    const cursor = this.#cursor
+    if (cursor.position > this.#from) return cursor.previous()
+    const from = this.#from === this.#present ? 0 : this.#to
+    if (from === this.#present) return cursor.moveTo(-1)
+    cursor.moveTo(from)
+    this.#from = from
+    this.#to = from + 1
+    const value = cursor.key
+    if (this.#to === this.#present || cursor.keyAfter !== value) return true
+    this.#to = this.#tree.rank(value, undefined)
+    return cursor.moveTo(this.#to - 1)
+  }
+}
