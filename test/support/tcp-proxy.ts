@@ -22,7 +22,10 @@ export interface TcpProxy {
   /** Refuses connections (nobody listens), and resets those that exist, until `accept`. */
   refuse(): Promise<void>
   accept(): Promise<void>
-  /** Keeps connections open but passes nothing, in neither direction, until `release`. What comes is kept. */
+  /**
+   * Leaves the present connections half open: they stay, and pass nothing in either direction until `release`.
+   * New ones work.
+   */
   hold(): void
   release(): void
   close(): Promise<void>
@@ -39,6 +42,7 @@ interface Pair {
   readonly upstream: Socket
   /** Bytes of the server that may still pass. */
   budget: number | undefined
+  held: boolean
 }
 
 class FaultyProxy implements TcpProxy {
@@ -48,7 +52,6 @@ class FaultyProxy implements TcpProxy {
   readonly #pairs = new Set<Pair>()
   #server: Server | undefined
   #budget: (() => number | undefined) | undefined
-  #held = false
   #onAnswer: (() => void) | undefined
 
   constructor(target: number) {
@@ -100,18 +103,18 @@ class FaultyProxy implements TcpProxy {
   }
 
   hold(): void {
-    this.#held = true
-    for (const { client, upstream } of this.#pairs) {
-      client.pause()
-      upstream.pause()
+    for (const pair of this.#pairs) {
+      pair.held = true
+      pair.client.pause()
+      pair.upstream.pause()
     }
   }
 
   release(): void {
-    this.#held = false
-    for (const { client, upstream } of this.#pairs) {
-      client.resume()
-      upstream.resume()
+    for (const pair of this.#pairs) {
+      pair.held = false
+      pair.client.resume()
+      pair.upstream.resume()
     }
   }
 
@@ -122,7 +125,7 @@ class FaultyProxy implements TcpProxy {
   #connect(client: Socket): void {
     this.accepted += 1
     const upstream = connect(this.#target, '127.0.0.1')
-    const pair: Pair = { client, upstream, budget: this.#budget?.() }
+    const pair: Pair = { client, upstream, budget: this.#budget?.(), held: false }
     this.#pairs.add(pair)
     for (const socket of [client, upstream]) {
       socket.setNoDelay(true)
@@ -132,12 +135,8 @@ class FaultyProxy implements TcpProxy {
         this.#pairs.delete(pair)
       })
     }
-    client.on('data', (chunk: Buffer) => forward(client, upstream, chunk, () => this.#held))
+    client.on('data', (chunk: Buffer) => forward(pair, client, upstream, chunk))
     upstream.on('data', (chunk: Buffer) => this.#answer(pair, chunk))
-    if (this.#held) {
-      client.pause()
-      upstream.pause()
-    }
   }
 
   #answer(pair: Pair, chunk: Buffer): void {
@@ -150,7 +149,7 @@ class FaultyProxy implements TcpProxy {
     }
     if (pair.budget === undefined || chunk.length <= pair.budget) {
       if (pair.budget !== undefined) pair.budget -= chunk.length
-      forward(pair.upstream, pair.client, chunk, () => this.#held)
+      forward(pair, pair.upstream, pair.client, chunk)
       return
     }
     // The bytes up to the cut must arrive: ended by FIN, which sends them, not by reset, which may drop them.
@@ -160,11 +159,11 @@ class FaultyProxy implements TcpProxy {
   }
 }
 
-function forward(from: Socket, to: Socket, chunk: Buffer, held: () => boolean): void {
+function forward(pair: Pair, from: Socket, to: Socket, chunk: Buffer): void {
   if (to.write(chunk)) return
   from.pause()
   to.once('drain', () => {
-    if (!held()) from.resume()
+    if (!pair.held) from.resume()
   })
 }
 

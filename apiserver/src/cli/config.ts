@@ -7,7 +7,7 @@ import {
   YAMLException,
 } from 'js-yaml'
 import type { Flag } from './flags-table.ts'
-import { quote, type ReadFile, readText, UsageError } from './flags-values.ts'
+import { type NamedText, quote, UsageError } from './flags-values.ts'
 
 /** What a configuration file says about one flag. */
 export interface ConfigEntry {
@@ -17,18 +17,16 @@ export interface ConfigEntry {
 }
 
 /**
- * Reads a configuration file: one YAML mapping from flag names to values, where a flag that takes several may have a
+ * Reads the text of a configuration file: one YAML mapping from flag names to values, where a flag that takes several may have a
  * list. Every value is taken as the text that stands there, so `etcd-password: 007` keeps its zeros.
  *
- * @throws UsageError naming file and line: for a file that cannot be read or is no such mapping, a key that is none of
+ * @throws UsageError naming file and line: for a text that is no such mapping, a key that is none of
  *   `accepted`, and a value that is neither a text nor, where that is possible, a list of texts.
  */
 export function readConfigFile(
-  path: string,
+  { path, text }: NamedText,
   accepted: readonly Flag[],
-  readFile: ReadFile,
 ): ReadonlyMap<Flag, ConfigEntry> {
-  const text = readText(path, readFile)
   const { document, lines } = parse(path, text)
   const entries = new Map<Flag, ConfigEntry>()
   for (const [key, value] of Object.entries(document)) {
@@ -75,18 +73,21 @@ function parse(path: string, text: string): { document: object; lines: ReadonlyM
     if (typeof document !== 'object' || document === null || Array.isArray(document)) {
       throw new UsageError(`${path}: a mapping from names to values is accepted, not ${describe(document)}`)
     }
-    // Depth 1 is the document, depth 2 its mapping: what stands there is a key and its value by turns.
+    // Depth 1 is the document, depth 2 its mapping: the nodes that begin there are a key and its value by turns.
     let depth = 0
     let isKey = true
     for (const event of events) {
-      if (event.type === EVENT_ID.POP) depth--
-      if (depth === 2 && event.type === EVENT_ID.SCALAR && isKey) {
-        const { valueStart } = event
-        lines.set(getScalarValue(text, event), text.slice(0, valueStart).split('\n').length)
+      if (event.type === EVENT_ID.POP) {
+        depth--
+        continue
       }
-      if (depth === 2) isKey = !isKey
-      if ('style' in event && event.type !== EVENT_ID.SCALAR) depth++
-      if (event.type === EVENT_ID.DOCUMENT) depth++
+      if (depth === 2) {
+        if (isKey && event.type === EVENT_ID.SCALAR) {
+          lines.set(getScalarValue(text, event), text.slice(0, event.valueStart).split('\n').length)
+        }
+        isKey = !isKey
+      }
+      if (event.type !== EVENT_ID.SCALAR && event.type !== EVENT_ID.ALIAS) depth++
     }
     return { document, lines }
   } catch (error) {

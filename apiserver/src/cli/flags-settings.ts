@@ -90,7 +90,7 @@ export class Settings {
     const configFile = this.optional(flags.config)
     if (configFile !== undefined) {
       const accepted = flagsOf(command).filter(flag => flag.kind !== 'switch' && flag !== flags.config)
-      const entries = readConfigFile(configFile, accepted, readFile)
+      const entries = readConfigFile(configFile, accepted)
       this.#sources = [...this.#sources, flag => entries.get(flag)]
     }
   }

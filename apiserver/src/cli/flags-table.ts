@@ -10,6 +10,7 @@ import {
   readNonEmpty,
   readPem,
   readServerUrl,
+  readTextFile,
 } from './flags-values.ts'
 
 /**
@@ -174,7 +175,7 @@ export const flags = Object.freeze({
     name: 'config',
     placeholder: 'FILE',
     description: 'a YAML file of settings; its keys are the names of these flags without dashes in front',
-    read: readNonEmpty,
+    read: readTextFile,
   }),
   help: { name: 'help', kind: 'switch', description: 'print this text', commands: [] } satisfies Flag,
   version: {

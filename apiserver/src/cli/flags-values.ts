@@ -132,7 +132,17 @@ export function readPem(text: string, readFile: ReadFile): string {
   return pem
 }
 
-export function readText(path: string, readFile: ReadFile): string {
+/** A file's text, with its path for messages. */
+export interface NamedText {
+  readonly path: string
+  readonly text: string
+}
+
+export function readTextFile(path: string, readFile: ReadFile): NamedText {
+  return { path, text: readText(nonEmpty(path, 'a file'), readFile) }
+}
+
+function readText(path: string, readFile: ReadFile): string {
   try {
     return readFile(path)
   } catch (error) {

@@ -1,7 +1,7 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { formatPath } from './field-path.ts'
 import { duplicateJsonFields, findJsonError, inspectJson } from './json-text.ts'
-import { positionAt, shorten, type TextPosition } from './text-position.ts'
+import { positionAt } from './text-position.ts'
 import { inexactNumber, readYaml, YamlError } from './yaml-text.ts'
 
 export const decodeDefaults = Object.freeze({
@@ -38,11 +38,10 @@ export interface DecodedDocument {
 export function decodeDocuments(text: string): DecodedDocument[] {
   return splitDocuments(text.replace(/^\uFEFF/, '')).map(part => {
     try {
-      return { line: part.line, value: readOneYaml(part.text) }
+      return { line: part.line, value: readPart(part) }
     } catch (error) {
-      if (!(error instanceof YamlError)) throw error
-      const position = error.position && { ...error.position, line: error.position.line + part.firstLine - 1 }
-      return { line: part.line, error: invalidYaml(error.message, position) }
+      if (error instanceof YamlError) return { line: part.line, error: invalidYaml(error) }
+      throw error
     }
   })
 }
@@ -98,9 +97,7 @@ function decodeJson(text: string): unknown {
     }
     const { offset, length, problem } = found
     const seen =
-      offset >= text.length
-        ? 'the end of the body'
-        : JSON.stringify(shorten(text.slice(offset, offset + Math.max(length, 1)), 20))
+      offset < text.length ? quote(text.slice(offset, offset + Math.max(length, 1))) : 'the end of the body'
     throw invalidJson(text, offset, `${problem}, found ${seen}`)
   }
   if (inexact !== undefined) throw invalidJson(text, inexact[0], inexactNumber(text.slice(...inexact)))
@@ -108,6 +105,16 @@ function decodeJson(text: string): unknown {
   // The name may be written with escapes; the walk decides, this only spares nearly every body the walk.
   if (text.includes('__proto__') || text.includes('\\u005')) refuseProto(value, [])
   return value
+}
+
+/** A piece of the body on one line, with blanks and controls that look like others spelled out. */
+function quote(piece: string): string {
+  const short = piece.length > 20 ? `${piece.slice(0, 20)}…` : piece
+  return JSON.stringify(short).replace(/[\u007f-\u00a0\u2000-\u200f\u2028-\u202f\ufeff]/g, spellOut)
+}
+
+function spellOut(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
 function invalidJson(text: string, offset: number, problem: string): ApiError {
@@ -154,27 +161,31 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 function decodeYaml(text: string): unknown {
+  const [part, second] = splitDocuments(text)
   try {
-    return readOneYaml(text)
+    if (part === undefined) throw new YamlError('there is nothing but blank lines and comments')
+    if (second !== undefined)
+      throw new YamlError('expected one document, here a second one begins', { line: second.line, column: 1 })
+    return readPart(part)
   } catch (error) {
-    if (error instanceof YamlError) throw invalidYaml(error.message, error.position)
-    throw error
+    throw error instanceof YamlError ? invalidYaml(error) : error
   }
 }
 
-function readOneYaml(text: string): unknown {
-  const documents = readYaml(text, decodeDefaults)
-  if (documents.length !== 1) {
-    throw new YamlError(
-      documents.length === 0 ? 'there is no document' : `expected one document, found ${documents.length}`,
-    )
+/** @throws YamlError with positions in the whole text. */
+function readPart(part: DocumentText): unknown {
+  try {
+    return readYaml(part.text, decodeDefaults)[0]
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error
+    const position = error.position && { ...error.position, line: error.position.line + part.firstLine - 1 }
+    throw new YamlError(error.message, position, { cause: error.cause })
   }
-  return documents[0]
 }
 
-function invalidYaml(problem: string, position: TextPosition | undefined): ApiError {
+function invalidYaml({ message, position, cause }: YamlError): ApiError {
   const where = position === undefined ? '' : `line ${position.line}, column ${position.column}: `
-  return new ApiError('BadRequest', `the body is not valid YAML: ${where}${problem}`)
+  return new ApiError('BadRequest', `the text is not valid YAML: ${where}${message}`, undefined, { cause })
 }
 
 interface DocumentText {

@@ -100,12 +100,33 @@ export interface JsonSyntaxError {
  */
 export function findJsonError(text: string): JsonSyntaxError | undefined {
   let first: JsonSyntaxError | undefined
+  let isNameNext = false
+  const open: ('object' | 'array')[] = []
   try {
     visit(
       text,
       {
+        onObjectBegin() {
+          open.push('object')
+          isNameNext = true
+        },
+        onArrayBegin() {
+          open.push('array')
+          isNameNext = false
+        },
+        onObjectEnd() {
+          open.pop()
+        },
+        onArrayEnd() {
+          open.pop()
+        },
+        onSeparator(character) {
+          isNameNext = character === ',' && open.at(-1) === 'object'
+        },
         onError(error, offset, length) {
-          first = { offset, length, problem: problems[error] ?? 'is not valid JSON' }
+          // The parser speaks of values where a field name is written without quotes.
+          const code = error === invalidSymbol && isNameNext ? nameExpected : error
+          first = { offset, length, problem: problems[code] ?? 'is not valid JSON' }
           throw new Found()
         },
       },
@@ -121,6 +142,9 @@ export function findJsonError(text: string): JsonSyntaxError | undefined {
 /** Ends the visit at the first error: what the recovering parser says after it misleads. */
 class Found extends Error {}
 
+const invalidSymbol = 1
+const nameExpected = 3
+
 const problems: { readonly [code: number]: string } = {
   1: 'expected a value: an object, an array, a string in double quotes, a number, true, false or null',
   2: 'the number is malformed',
@@ -133,7 +157,7 @@ const problems: { readonly [code: number]: string } = {
   9: 'expected nothing after the end of the document',
   10: 'comments are not allowed in JSON',
   11: 'comments are not allowed in JSON',
-  12: 'the string is not closed',
+  12: 'the string is not closed on its line (a line break in it is written \\n)',
   13: 'the number breaks off: expected a digit',
   14: 'the escape is malformed: expected \\u and four hexadecimal digits',
   15: 'the escape is not one of JSON: \\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX',

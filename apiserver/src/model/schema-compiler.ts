@@ -1,12 +1,32 @@
 import { Ajv, type FuncKeywordDefinition, type SchemaValidateFunction } from 'ajv'
 import formats from 'ajv-formats'
 import { isJsonObject, type JsonObject } from './json-value.ts'
+import { compilePattern } from './schema-dialect.ts'
 
 /** Longest string that is looked at for a format; the patterns of some take time that grows with the square. */
 const maxFormatLength = 2048
 
-/** Formats of content rather than of a notation: any length, and checked in linear time. */
-const contentFormats = new Set(['byte', 'binary', 'password'])
+/** The formats of strings, but those of content rather than of a notation: these are as long as they are. */
+const boundedFormats = [
+  'date',
+  'date-time',
+  'duration',
+  'email',
+  'hostname',
+  'ipv4',
+  'ipv6',
+  'iso-date-time',
+  'iso-time',
+  'json-pointer',
+  'json-pointer-uri-fragment',
+  'relative-json-pointer',
+  'time',
+  'uri',
+  'uri-reference',
+  'uri-template',
+  'url',
+  'uuid',
+]
 
 /** An ajv that compiles JSON Schemas of `toJsonSchema`, and reports all errors of a value rather than the first. */
 export function createCompiler(): Ajv {
@@ -18,49 +38,21 @@ export function createCompiler(): Ajv {
     // Unknown formats are let through, and nothing is printed about it.
     strict: false,
     logger: false,
-    code: { regExp: tolerantRegExp },
+    code: { regExp: Object.assign(compilePattern, { code: 'new RegExp' }) },
   })
   formats.default(ajv)
-  for (const [name, format] of Object.entries(ajv.formats)) {
-    const test = testOf(format)
-    if (test === undefined || contentFormats.has(name)) continue
-    ajv.addFormat(name, { type: 'string', validate: text => text.length <= maxFormatLength && test(text) })
+  for (const name of boundedFormats) {
+    // ajv's types leave open what a format is made of; a schema of nothing but the format calls it all the same.
+    const check = formatChecker.compile({ format: name })
+    ajv.addFormat(name, { type: 'string', validate: text => text.length <= maxFormatLength && check(text) })
   }
-  ajv.addFormat('regex', { type: 'string', validate: isPattern })
   ajv.removeKeyword('uniqueItems')
   ajv.addKeyword(uniqueItems)
   return ajv
 }
 
-function isPattern(text: string): boolean {
-  try {
-    tolerantRegExp(text, 'u')
-    return true
-  } catch {
-    return false
-  }
-}
-
-/** Unicode rules where a pattern keeps to them; else, as for `[\w\-]`, the older ones that most authors know. */
-const tolerantRegExp = Object.assign(
-  (pattern: string, flags: string) => {
-    try {
-      return new RegExp(pattern, flags)
-    } catch {
-      return new RegExp(pattern)
-    }
-  },
-  { code: 'new RegExp' },
-)
-
-/** The check of a format for strings; undefined for formats of numbers and those that check nothing. */
-function testOf(format: Ajv['formats'][string]): ((text: string) => boolean) | undefined {
-  if (format instanceof RegExp) return text => format.test(text)
-  if (typeof format !== 'object' || format.async === true || format.type === 'number') return undefined
-  const { validate } = format
-  if (validate instanceof RegExp) return text => validate.test(text)
-  return typeof validate === 'function' ? text => validate(text) : undefined
-}
+const formatChecker = new Ajv({ logger: false })
+formats.default(formatChecker)
 
 const validateUniqueItems: SchemaValidateFunction = (wanted: unknown, items: unknown[]) => {
   if (wanted !== true) return true

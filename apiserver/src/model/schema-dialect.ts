@@ -56,6 +56,7 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
   for (const [keyword, value] of Object.entries(schema)) {
     if (value === undefined || keyword.startsWith('x-') || annotations.has(keyword)) continue
     const at = `${place}.${keyword}`
+    if (keyword === 'pattern') checkPattern(value, at)
     if (plain.has(keyword)) result[keyword] = value
     else if (keyword === 'items' || keyword === 'not') result[keyword] = toJsonSchema(value, at)
     else if (keyword === 'additionalProperties') {
@@ -79,6 +80,26 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
   addTypes(result, schema)
   addBounds(result, schema, place)
   return result
+}
+
+/** Unicode rules where a pattern keeps to them; else, as for `[\w\-]`, the older ones that most authors know. */
+export function compilePattern(pattern: string, flags = 'u'): RegExp {
+  try {
+    return new RegExp(pattern, flags)
+  } catch {
+    return new RegExp(pattern)
+  }
+}
+
+function checkPattern(pattern: unknown, place: string): void {
+  if (typeof pattern !== 'string') throw new SchemaError(`${place} must be a string`)
+  try {
+    compilePattern(pattern)
+  } catch (error) {
+    throw new SchemaError(
+      `${place} is no regular expression: ${error instanceof Error ? error.message : error}`,
+    )
+  }
 }
 
 function addTypes(result: JsonObject, schema: JsonObject): void {

@@ -1,5 +1,5 @@
 import { ModelError, type Schema } from '@setpoint/controller-runtime/api'
-import type { Ajv, ValidateFunction } from 'ajv'
+import type { ValidateFunction } from 'ajv'
 import { type FieldPath, formatPath } from './field-path.ts'
 import { cloneJson, type JsonObject } from './json-value.ts'
 import { createCompiler } from './schema-compiler.ts'
@@ -14,6 +14,9 @@ export const schemaDefaults = Object.freeze({
   /** Unknown fields of one object that are named: they go into headers and messages. */
   maxUnknownFields: 100,
 })
+
+/** Shared by all models: making one takes as long as compiling twenty. */
+const ajv = createCompiler()
 
 /** The part of an object that a model's schema is about. */
 export interface SchemaSubject {
@@ -41,10 +44,9 @@ export interface SchemaValidator {
  * @throws ModelError naming the part of the schema that cannot be compiled, or a default that breaks its own schema.
  */
 export function compileSchemas(schema: { spec: Schema; status?: Schema }): SchemaValidator {
-  const { spec, status = {} } = schema
+  const { spec, status = { type: 'object' } } = schema
   const root = { properties: { spec, status } }
-  const ajv = createCompiler()
-  const check = compile(ajv, {
+  const check = compile({
     required: ['spec'],
     properties: { spec: toDraft7(spec, 'schema.spec'), status: toDraft7(status, 'schema.status') },
   })
@@ -52,7 +54,7 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
     ...schemasWithDefault(spec, 'schema.spec'),
     ...schemasWithDefault(status, 'schema.status'),
   ]
-  for (const [place, part] of defaulted) checkDefault(ajv, place, part)
+  for (const [place, part] of defaulted) checkDefault(place, part)
   return {
     hasDefaults: defaulted.length > 0,
     validate(object) {
@@ -73,14 +75,20 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
   }
 }
 
-function compile(ajv: Ajv, schema: JsonObject): ValidateFunction {
+function compile(schema: JsonObject): ValidateFunction {
   if (ajv.validateSchema(schema) !== true) {
     const problems = violationsOf(ajv.errors ?? [], schema).map(
       ({ path, message }) => `${placeOf(path)} ${message}`,
     )
     throw new ModelError(`the schema is not valid: ${problems.join('; ')}`)
   }
-  return ajv.compile(schema)
+  try {
+    return ajv.compile(schema)
+  } catch (error) {
+    throw new ModelError(`the schema does not compile: ${error instanceof Error ? error.message : error}`, {
+      cause: error,
+    })
+  }
 }
 
 /** A place in the compiled schema as the author wrote it: the first step stands for the root around the parts. */
@@ -99,10 +107,10 @@ function toDraft7(schema: unknown, place: string): JsonObject {
 }
 
 /** A default that its own schema refuses would make every object without the field invalid. */
-function checkDefault(ajv: Ajv, place: string, schema: JsonObject): void {
+function checkDefault(place: string, schema: JsonObject): void {
   const value = cloneJson(schema.default)
   fillDefaults(schema, value)
-  const check = compile(ajv, { properties: { default: toDraft7(schema, place) } })
+  const check = compile({ properties: { default: toDraft7(schema, place) } })
   const subject = { default: value }
   if (check(subject)) return
   const [violation] = violationsOf(check.errors ?? [], subject)

@@ -42,7 +42,7 @@ export class YamlError extends Error {
  */
 export function readYaml(text: string, limits: YamlLimits): unknown[] {
   try {
-    const events = writeOutAliases(text, parseEvents(text, { maxDepth: limits.maxDepth }), limits)
+    const events = writeOutAliases(text, parseEvents(text, { maxDepth: limits.maxDepth + 1 }), limits)
     return constructFromEvents(events, { source: text, schema }).map(value => {
       // A document that is one number has no collection around it that would have looked at the number.
       const [kept, problem] = take(value)
@@ -54,11 +54,19 @@ export function readYaml(text: string, limits: YamlLimits): unknown[] {
     if (error instanceof YAMLException) {
       const { reason, mark } = error
       const position = mark && { line: mark.line + 1, column: mark.column + 1 }
-      throw new YamlError(reason, position, { cause: error })
+      throw new YamlError(clearer(reason, limits), position, { cause: error })
     }
     // The library says that other exceptions can come out of broken input.
     throw new YamlError('the text cannot be read as YAML', undefined, { cause: error })
   }
+}
+
+/** The library's reason, said so that it helps where the plain one does not. */
+function clearer(reason: string, { maxDepth }: YamlLimits): string {
+  if (reason === 'deficient indentation')
+    return 'the indentation is too small, or a bracket before it is not closed'
+  if (reason === 'duplicated mapping key') return 'the field is given twice'
+  return reason.startsWith('nesting exceeded') ? `nested deeper than ${maxDepth} levels` : reason
 }
 
 /**

@@ -144,7 +144,7 @@ function splitTerms(text: string): string[] {
   return terms
 }
 
-const termPattern = /^\s*(!?)\s*([^\s=!(),\\]*)\s*(==|=|!=|(?<=\s)(?:in|notin)(?=\s*\()|)\s*([^]*)$/
+const termPattern = /^\s*(!?)\s*([^\s=!(),\\]*)\s*(==|=|!=|(?<=\s)(?:in|notin)(?=\s*\()|)\s*([\s\S]*)$/
 
 function parseTerm(term: string, dialect: Dialect): Requirement {
   const [, negation, key = '', operator, rest = ''] = termPattern.exec(term) ?? []
@@ -184,7 +184,7 @@ function existence(term: string, key: string, operator: 'exists' | 'absent', dia
 }
 
 function parseList(term: string, text: string): string[] {
-  const inner = /^\(([^]*)\)\s*$/.exec(text)?.[1]
+  const inner = /^\(([\s\S]*)\)\s*$/.exec(text)?.[1]
   if (inner === undefined)
     throw new SelectorError(term, 'expected one list in brackets, as in (a,b), and nothing after it')
   const elements: string[] = []

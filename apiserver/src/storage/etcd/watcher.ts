@@ -89,11 +89,11 @@ export class Watcher {
       if (signal.aborted) stream.cancel()
       for await (const response of stream) {
         silence.heard()
-        const from = this.#position
         const batch = this.#receive(response)
         if (!batch) continue
         silence.reading = false
-        if (isReplay(batch, start)) await this.#checkHistory(connection, from)
+        if (isReplay(batch, start)) await this.#checkHistory(connection, this.#position)
+        this.#position = batch.revision
         yield batch
         silence.reading = true
       }
@@ -121,17 +121,13 @@ export class Watcher {
     const last = response.events.at(-1)
     if (last === undefined) {
       const revision = parseRevision(response.header.revision)
-      if (revision <= this.#position) return undefined
-      this.#position = revision
-      return { changes: [], revision }
+      return revision > this.#position ? { changes: [], revision } : undefined
     }
     const revision = parseRevision(last.kv.mod_revision)
     const changes = this.#tail.join(response.events, revision, response.fragment)
     // Only revisions that are whole: of the last one of a fragment, more may follow.
     const whole = response.fragment ? toRevision(revision - 1) : revision
-    if (whole <= this.#position) return undefined
-    this.#position = whole
-    return { changes, revision: whole }
+    return whole > this.#position ? { changes, revision: whole } : undefined
   }
 
   #cancelled(response: IWatchResponse): Error {

@@ -1,0 +1,13 @@
+/**
+ * What this server knows of the store. One follower reads the log and feeds one cache for each model: the objects as
+ * wire bytes, their index values, and the recent changes, all of one revision at any moment. The read gate says when
+ * a cache is new enough to be asked.
+ */
+export * from './entry.ts'
+export * from './history.ts'
+export * from './index-set.ts'
+export * from './log-follower.ts'
+export * from './model-cache.ts'
+export * from './model-store.ts'
+export * from './read-gate.ts'
+export * from './snapshot-shelf.ts'

@@ -1,0 +1,111 @@
+import type { Revision } from '@setpoint/controller-runtime/api'
+import type { ServedModel } from '../model/served-model.ts'
+import type { Change, KeyValue } from '../storage/index.ts'
+import type { Entry } from './entry.ts'
+import { decodeEntry, type IndexProblem } from './entry-codec.ts'
+import { type CacheEvent, History } from './history.ts'
+import { ModelStore } from './model-store.ts'
+import { SnapshotShelf } from './snapshot-shelf.ts'
+
+/** Told of every change, after the cache has taken it in. */
+export interface CacheObserver {
+  changed(event: CacheEvent): void
+  /** The cache has been rebuilt and its history lost: what was being followed cannot be followed further. */
+  reset(): void
+}
+
+/**
+ * What a server knows of one model's objects: the objects with their indexes, and the recent changes. Fed by the
+ * log follower alone; everything else reads it.
+ */
+export class ModelCache {
+  readonly served: ServedModel
+  /** The states that lists were answered from. */
+  readonly shelf = new SnapshotShelf(this)
+  #store: ModelStore
+  #history: History
+  /** Everything up to here is in. */
+  #revision: Revision
+  readonly #observers = new Set<CacheObserver>()
+  readonly #problems = new Map<string, readonly IndexProblem[]>()
+  readonly #onCorrupt: (key: string, error: unknown) => void
+
+  constructor(served: ServedModel, revision: Revision, onCorrupt: (key: string, error: unknown) => void) {
+    this.served = served
+    this.#store = new ModelStore(served.indexes)
+    this.#history = new History(revision)
+    this.#revision = revision
+    this.#onCorrupt = onCorrupt
+  }
+
+  get revision(): Revision {
+    return this.#revision
+  }
+  get store(): ModelStore {
+    return this.#store
+  }
+  get history(): History {
+    return this.#history
+  }
+
+  /** Objects that an index function could not handle, by name. */
+  get problems(): ReadonlyMap<string, readonly IndexProblem[]> {
+    return this.#problems
+  }
+
+  observe(observer: CacheObserver): () => void {
+    this.#observers.add(observer)
+    return () => this.#observers.delete(observer)
+  }
+
+  /** Takes in part of the state that the cache starts from. */
+  load(pairs: readonly KeyValue[]): void {
+    for (const pair of pairs) {
+      const entry = this.#decode(pair.key, pair.value, pair.modRevision)
+      if (entry !== undefined) this.#store.apply(entry, undefined)
+    }
+  }
+
+  /** Takes in one change of the log; one that is already in is skipped. */
+  apply(change: Change): void {
+    if (change.revision <= this.#revision) return
+    const name = this.#nameOf(change.key)
+    const previous = this.#store.get(name)
+    const next = change.value && this.#decode(change.key, change.value, change.revision)
+    if (next === undefined) this.#problems.delete(name)
+    this.#revision = change.revision
+    if (previous === undefined && next === undefined) return
+    this.#store.apply(next, previous)
+    const event: CacheEvent = { revision: change.revision, previous, next }
+    this.#history.push(event)
+    for (const observer of this.#observers) observer.changed(event)
+  }
+
+  /** Starts over from another state of the store. */
+  reset(loaded: ModelCache): void {
+    this.#store = loaded.#store
+    this.#history = loaded.#history
+    this.#revision = loaded.#revision
+    this.shelf.clear()
+    this.#problems.clear()
+    for (const [name, problems] of loaded.#problems) this.#problems.set(name, problems)
+    for (const observer of this.#observers) observer.reset()
+  }
+
+  #nameOf(key: string): string {
+    return key.slice(this.served.keyPrefix.length)
+  }
+
+  #decode(key: string, value: Buffer, revision: Revision): Entry | undefined {
+    const name = this.#nameOf(key)
+    try {
+      const { entry, problems } = decodeEntry(this.served, name, value, revision)
+      if (problems.length > 0) this.#problems.set(name, problems)
+      else this.#problems.delete(name)
+      return entry
+    } catch (error) {
+      this.#onCorrupt(key, error)
+      return undefined
+    }
+  }
+}

@@ -1,0 +1,379 @@
+import { resolve } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { type CommandLine, parseCommandLine, type ServeOptions, UsageError } from './flags.ts'
+import { allFlags, environmentName, flags } from './flags-table.ts'
+
+type Env = Record<string, string>
+
+/** Parses `setpoint serve ...args` with files that exist only here. */
+function parse(args: string[], env: Env = {}, files: Record<string, string> = {}): CommandLine {
+  return parseCommandLine(['serve', ...args], env, path => {
+    const text = files[path]
+    if (text === undefined) throw new Error(`ENOENT: no such file or directory, open '${path}'`)
+    return text
+  })
+}
+
+function serve(args: string[], env: Env = {}, files: Record<string, string> = {}): ServeOptions {
+  const parsed = parse(args, env, files)
+  if (parsed.command !== 'serve') throw new Error(`parsed as ${parsed.command}`)
+  return parsed.options
+}
+
+/** What the refusal says; fails when there is none. */
+function refusal(args: string[], env: Env = {}, files: Record<string, string> = {}): string {
+  try {
+    parse(args, env, files)
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    expect(error.exitCode).toBe(2)
+    expect(error.message).not.toContain('\n')
+    return error.message
+  }
+  throw new Error(`${args.join(' ')} was accepted`)
+}
+
+const pem = '-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n'
+
+describe('setpoint serve', () => {
+  it('has a default for everything', () => {
+    expect(serve([])).toEqual({
+      role: 'all',
+      listen: { host: '127.0.0.1', port: 8090 },
+      basePath: '',
+      store: { kind: 'embedded', dataDir: resolve('.setpoint') },
+      plugins: undefined,
+      reservedDomain: 'setpoint.dev',
+      logLevel: 'info',
+    })
+  })
+
+  it('reads every setting from the command line, the environment and the configuration file alike', () => {
+    const settings = {
+      role: 'apiserver',
+      listen: '[::1]:0',
+      'base-path': '/x/y/',
+      store: 'etcd',
+      'etcd-endpoints': 'a:2379,b:2379',
+      'etcd-prefix': '/p/',
+      'etcd-ca': 'ca.pem',
+      'etcd-cert': 'cert.pem',
+      'etcd-key': 'key.pem',
+      'etcd-user': 'u',
+      'etcd-password': '007',
+      plugin: 'one',
+      'reserved-domain': 'example.com',
+      'log-level': 'warn',
+    }
+    const files = { 'ca.pem': pem, 'cert.pem': pem, 'key.pem': pem }
+    const expected: ServeOptions = {
+      role: 'apiserver',
+      listen: { host: '::1', port: 0 },
+      basePath: '/x/y',
+      store: {
+        kind: 'etcd',
+        endpoints: ['https://a:2379', 'https://b:2379'],
+        prefix: '/p',
+        tls: { ca: pem, cert: pem, key: pem },
+        credentials: { username: 'u', password: '007' },
+      },
+      plugins: [resolve('one')],
+      reservedDomain: 'example.com',
+      logLevel: 'warn',
+    }
+    const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
+    const env = Object.fromEntries(
+      Object.entries(settings).map(([name, value]) => [
+        `SETPOINT_${name.toUpperCase().replaceAll('-', '_')}`,
+        value,
+      ]),
+    )
+    const yaml = Object.entries(settings).map(([name, value]) => `${name}: '${value}'\n`)
+    expect(serve(args, {}, files)).toEqual(expected)
+    expect(serve([], env, files)).toEqual(expected)
+    expect(serve(['--config', 'c.yaml'], {}, { ...files, 'c.yaml': yaml.join('') })).toEqual(expected)
+    expect(serve([], { SETPOINT_CONFIG: 'c.yaml' }, { ...files, 'c.yaml': yaml.join('') })).toEqual(expected)
+  })
+
+  it('prefers the flag to the environment, and that to the file', () => {
+    const files = { 'c.yaml': 'log-level: error\nplugin: [three]\n' }
+    const env = { SETPOINT_LOG_LEVEL: 'warn', SETPOINT_PLUGIN: 'two' }
+    const config = ['--config', 'c.yaml']
+    expect(serve([...config, '--log-level', 'debug', '--plugin', 'one'], env, files)).toMatchObject({
+      logLevel: 'debug',
+      plugins: [resolve('one')],
+    })
+    expect(serve(config, env, files)).toMatchObject({ logLevel: 'warn', plugins: [resolve('two')] })
+    expect(serve(config, {}, files)).toMatchObject({ logLevel: 'error', plugins: [resolve('three')] })
+  })
+
+  it('takes an empty environment variable for an absent one', () => {
+    expect(serve([], { SETPOINT_LOG_LEVEL: '', SETPOINT_ETCD_ENDPOINTS: '' })).toEqual(serve([]))
+  })
+
+  it('takes a repeatable flag several times, and its values as a list elsewhere', () => {
+    const plugins = [resolve('a'), resolve('b')]
+    expect(serve(['--plugin', 'a', '--plugin', 'b']).plugins).toEqual(plugins)
+    expect(serve([], { SETPOINT_PLUGIN: 'a, b' }).plugins).toEqual(plugins)
+    expect(serve(['--config', 'c'], {}, { c: 'plugin: [a, b]' }).plugins).toEqual(plugins)
+    expect(serve(['--config', 'c'], {}, { c: 'plugin: a,b' }).plugins).toEqual([resolve('a,b')])
+  })
+
+  it('lets the last of a flag given twice count', () => {
+    expect(serve(['--log-level', 'debug', '--log-level=warn']).logLevel).toBe('warn')
+  })
+
+  it('listens on any loopback address, and on no other', () => {
+    const accepted = ['127.0.0.1:0', '127.8.9.1:65535', 'localhost:80', '[::1]:8090', '[::ffff:127.0.0.1]:1']
+    for (const address of accepted) expect(serve(['--listen', address])).toBeDefined()
+    const refused = [
+      '0.0.0.0:8090',
+      '10.0.0.1:80',
+      '[::]:8090',
+      '[2001:db8::1]:8090',
+      'example.com:80',
+      '127.1:80',
+    ]
+    for (const address of refused) {
+      expect(refusal(['--listen', address])).toMatch(/^--listen: .*not a loopback address.*authentication/)
+    }
+    expect(refusal([], { SETPOINT_LISTEN: '0.0.0.0:1' })).toMatch(
+      /^SETPOINT_LISTEN: 0\.0\.0\.0:1 is not a loopback/,
+    )
+  })
+
+  it.each([
+    '8090',
+    ':8090',
+    '127.0.0.1',
+    '127.0.0.1:',
+    '127.0.0.1:65536',
+    '127.0.0.1:x',
+    '::1:8090',
+    '[x]:1',
+    '',
+    'a b:1',
+  ])('refuses to listen on %j, saying what an address is', address => {
+    expect(refusal([`--listen=${address}`])).toMatch(/^--listen: ".*(HOST:PORT is accepted|65535|brackets)/)
+  })
+
+  it('takes as base path only what needs no escaping', () => {
+    expect(serve(['--base-path', '/'])).toMatchObject({ basePath: '' })
+    expect(serve(['--base-path', '/a-b/c.d'])).toMatchObject({ basePath: '/a-b/c.d' })
+    for (const path of ['x', '', '//', '/a//b', '/a b', '/..', '/a/./b', '/%41', '/ä', '/a?b']) {
+      expect(refusal([`--base-path=${path}`])).toContain('is not a path')
+    }
+  })
+})
+
+describe('the store', () => {
+  it('is etcd as soon as there are endpoints', () => {
+    expect(serve(['--etcd-endpoints', 'localhost:2379'])).toMatchObject({
+      store: {
+        kind: 'etcd',
+        endpoints: ['http://localhost:2379'],
+        prefix: '/setpoint',
+        tls: {},
+        credentials: undefined,
+      },
+    })
+    expect(serve(['--config', 'c'], {}, { c: 'etcd-endpoints:\n  - http://[::1]:1\n  - b:2' })).toMatchObject(
+      {
+        store: { endpoints: ['http://[::1]:1', 'http://b:2'] },
+      },
+    )
+  })
+
+  it.each([
+    [['--store', 'embedded', '--etcd-endpoints', 'a:1'], 'contradicts'],
+    [['--store', 'etcd'], 'needs --etcd-endpoints'],
+    [['--etcd-prefix', '/x'], 'needs --etcd-endpoints'],
+    [['--etcd-endpoints', ','], 'not an etcd endpoint'],
+    [['--etcd-endpoints', 'a'], 'not an etcd endpoint'],
+    [['--etcd-endpoints', 'a:1', '--etcd-user', 'u'], 'together or not at all'],
+    [['--etcd-endpoints', 'a:1', '--etcd-key', 'k'], 'together or not at all'],
+    [['--etcd-endpoints', 'a:1', '--etcd-ca', 'nowhere'], 'cannot be read'],
+    [['--etcd-endpoints', 'a:1', '--etcd-ca', 'text'], 'not a PEM file'],
+    [['--etcd-endpoints', 'http://a:1', '--etcd-ca', 'k'], 'has no TLS'],
+    [['--etcd-endpoints', 'http://a:1,https://b:1'], 'has no TLS'],
+    [['--store', 'sqlite'], 'is not one of embedded, etcd'],
+  ])('is refused for %j', (args, message) => {
+    expect(refusal(args, {}, { k: pem, text: 'hello' })).toContain(message)
+  })
+
+  it('is refused without showing the password', () => {
+    const args = ['--etcd-endpoints', 'a:1', '--etcd-password', 'secret']
+    expect(refusal(args)).not.toContain('secret')
+    expect(refusal(['--etcd-endpoints', 'a:1', '--etcd-password', '-secret'])).not.toContain('secret')
+  })
+})
+
+describe('--role controllers', () => {
+  it('works against a server and has no store of its own', () => {
+    expect(serve(['--role', 'controllers', '--server', 'https://example.com:8090/x/'])).toEqual({
+      role: 'controllers',
+      server: 'https://example.com:8090/x',
+      plugins: undefined,
+      reservedDomain: 'setpoint.dev',
+      logLevel: 'info',
+    })
+  })
+
+  it('needs --server, which means nothing anywhere else', () => {
+    expect(refusal(['--role', 'controllers'])).toContain('needs --server')
+    expect(refusal(['--server', 'http://a'])).toBe(
+      '--server is accepted only with --role controllers; the role is all',
+    )
+    expect(refusal(['--role=apiserver'], { SETPOINT_SERVER: 'http://a' })).toContain(
+      'SETPOINT_SERVER is accepted only',
+    )
+    for (const url of ['a', 'ftp://a', 'http://a?b', 'http://u:p@a', 'http://']) {
+      expect(refusal(['--role=controllers', `--server=${url}`])).toMatch(/^--server: .*URL/)
+    }
+  })
+
+  it("refuses a server's flags, but not what an image sets in the environment for every role", () => {
+    const args = ['--role', 'controllers', '--server', 'http://a']
+    expect(refusal([...args, '--data-dir', 'x'])).toContain(
+      '--data-dir means nothing with --role controllers',
+    )
+    expect(serve(args, { SETPOINT_LISTEN: '0.0.0.0:8090', SETPOINT_DATA_DIR: '/data' })).toBeDefined()
+  })
+})
+
+describe('a bad command line', () => {
+  it('is refused for a flag that does not exist, also for one of a later version', () => {
+    for (const name of [
+      '--tls-cert',
+      '--token-file',
+      '--oidc-issuer',
+      '--audit-log',
+      '--client-ca',
+      '--x',
+      '-x',
+      '-l',
+    ]) {
+      expect(refusal([name, 'y'])).toBe(`unknown flag ${name}; \`setpoint serve --help\` lists the flags`)
+    }
+    expect(refusal(['--listen-address=x'])).toContain('unknown flag --listen-address;')
+    expect(refusal(['--no-help'])).toContain('unknown flag --no-help;')
+  })
+
+  it('is refused for a flag without a value, or with one that it does not take', () => {
+    expect(refusal(['--listen'])).toBe('--listen needs a value: HOST:PORT')
+    expect(refusal(['--listen', '--role', 'all'])).toContain('--listen needs a value')
+    expect(refusal(['--help=yes'])).toBe('--help takes no value')
+    expect(serve(['--etcd-endpoints=a:1', '--etcd-user=u', '--etcd-password=-p'])).toMatchObject({
+      store: { credentials: { username: 'u', password: '-p' } },
+    })
+  })
+
+  it('is refused for a bad value, naming where it stands and what is accepted', () => {
+    expect(refusal(['--log-level', 'loud'])).toBe(
+      '--log-level: "loud" is not one of trace, debug, info, warn, error, silent',
+    )
+    expect(refusal([], { SETPOINT_ROLE: 'x' })).toBe(
+      'SETPOINT_ROLE: "x" is not one of all, apiserver, controllers',
+    )
+    expect(refusal(['--reserved-domain', 'A_b'])).toContain('must be a DNS sub-domain')
+    expect(refusal(['--data-dir='])).toBe('--data-dir: is empty: a directory is needed')
+  })
+
+  it('is refused for a command that does not exist, and for arguments', () => {
+    expect(() => parseCommandLine(['backup', 'x'], {})).toThrow('unknown command "backup"; accepted: serve')
+    expect(() => parseCommandLine(['--listen', '127.0.0.1:1'], {})).toThrow('a command is missing')
+    expect(refusal(['again'])).toBe('serve takes no argument "again"')
+    expect(refusal(['--', '--listen'])).toBe('serve takes no argument "--listen"')
+  })
+})
+
+describe('the configuration file', () => {
+  const config = (text: string) => refusal(['--config', 'c.yaml'], {}, { 'c.yaml': text })
+
+  it('is refused for an unknown key, naming its line and the keys that there are', () => {
+    expect(config('# settings\nlisten: 127.0.0.1:1\n\n"token-file": x\n')).toMatch(
+      /^c\.yaml:4: unknown key "token-file"; accepted: role, listen, .*, log-level$/,
+    )
+    expect(config('plugin:\n- a\n- {b: c}\nhelp: x')).toContain(
+      'c.yaml:1: plugin: a list of texts is accepted',
+    )
+    expect(config('plugin: [a,\n  b]\nconfig: other')).toContain('c.yaml:3: unknown key "config"')
+  })
+
+  it('is refused for a bad value, naming its line', () => {
+    expect(config('\nlisten: 8090\n')).toMatch(/^c\.yaml:2: listen: "8090" is not an address/)
+    expect(config('listen: [a]')).toBe('c.yaml:1: listen: one text is accepted, not a list')
+    expect(config('plugin: {a: b}')).toBe('c.yaml:1: plugin: a list of texts is accepted, not a mapping')
+    expect(config('plugin: []')).toContain('c.yaml:1: plugin: is empty')
+    expect(config('data-dir:')).toContain('c.yaml:1: data-dir: is empty')
+  })
+
+  it('is refused where it is no YAML mapping, or not there', () => {
+    expect(config('a: [')).toMatch(/^c\.yaml:1: /)
+    expect(config('role: all\nrole: all')).toMatch(/^c\.yaml:2: duplicated mapping key/)
+    expect(config('- a')).toContain('a mapping from names to values is accepted, not a list')
+    expect(config('role: all\n---\nrole: all')).toContain('one YAML document is accepted')
+    expect(config('a: !!js/undefined x')).toMatch(/^c\.yaml:1: /)
+    expect(refusal(['--config', 'gone'])).toMatch(/^--config: "gone" cannot be read: ENOENT/)
+    expect(refusal([], { SETPOINT_CONFIG: 'gone' })).toMatch(/^SETPOINT_CONFIG: "gone" cannot be read/)
+  })
+
+  it('may be empty, and takes every scalar as the text that stands there', () => {
+    for (const text of ['', '# nothing\n', '---\n', '{}']) {
+      expect(serve(['--config', 'c'], {}, { c: text })).toEqual(serve([]))
+    }
+    const c = 'etcd-endpoints: a:1\netcd-user: yes\netcd-password: 0123\n'
+    expect(serve(['--config', 'c'], {}, { c })).toMatchObject({
+      store: { credentials: { username: 'yes', password: '0123' } },
+    })
+  })
+})
+
+describe('help and version', () => {
+  it('answers the commands without any argument, and with --help', () => {
+    const help = parseCommandLine([], {})
+    expect(help).toEqual(parseCommandLine(['--help'], {}))
+    expect(help).toMatchObject({ command: 'help', text: expect.stringContaining('setpoint serve') })
+  })
+
+  it('shows every flag of serve with its default and its name in the environment', () => {
+    const help = parse(['--help'])
+    if (help.command === 'serve') throw new Error('did not answer help')
+    for (const flag of allFlags) {
+      expect(help.text).toContain(`--${flag.name}`)
+      if (flag.kind !== 'switch') expect(help.text).toContain(environmentName(flag))
+      if (flag.default !== undefined) expect(help.text).toContain(`default ${flag.default}`)
+    }
+    expect(help.text.replace(/\s+/g, ' ')).toContain(
+      'command line: better in the environment or the configuration file (SETPOINT_ETCD_PASSWORD)',
+    )
+  })
+
+  it('beats whatever else would be refused in the settings', () => {
+    expect(parse(['--listen', 'x', '--help']).command).toBe('help')
+    expect(parse(['--version'], { SETPOINT_ROLE: 'x' })).toEqual({
+      command: 'version',
+      text: expect.stringMatching(/^setpoint \d+\.\d+\.\d+\n$/),
+    })
+  })
+})
+
+it('warns of environment variables that mean nothing, but not of those that Kubernetes sets for a Service', () => {
+  const parsed = parse([], {
+    HOME: '/',
+    SETPOINT_LISTEN: '127.0.0.1:1',
+    SETPOINT_DATADIR: 'x',
+    SETPOINT_SERVICE_HOST: '10.0.0.1',
+    SETPOINT_SERVICE_PORT_HTTP: '8090',
+    SETPOINT_PORT: 'tcp://10.0.0.1:8090',
+    SETPOINT_PORT_8090_TCP_ADDR: '10.0.0.1',
+    SETPOINT_ETCD_PORT_2379_TCP: 'tcp://10.0.0.1:2379',
+  })
+  expect(parsed).toMatchObject({
+    warnings: ['the environment variable SETPOINT_DATADIR is no setting of this version and has no effect'],
+  })
+})
+
+it('reads the defaults of the table as if they had been given', () => {
+  expect(serve(['--listen', flags.listen.default, '--data-dir', flags.dataDir.default])).toEqual(serve([]))
+})

@@ -1,0 +1,230 @@
+import type { AddressInfo } from 'node:net'
+import { createManager, type Logger, type Manager } from '@setpoint/controller-runtime'
+import { LogFollower, ReadGate } from '../cache/index.ts'
+import { App, CustomRoutes, Health, ResourceApi } from '../http/index.ts'
+import { ModelRegistry } from '../model/model-registry.ts'
+import { ServedModel } from '../model/served-model.ts'
+import { discoverPlugins, type LoadedPlugin, loadPlugin, PluginLoadError } from '../plugins/load-plugin.ts'
+import { LoopbackTransport } from '../plugins/loopback-transport.ts'
+import { pluginModel } from '../plugins/plugin-kind.ts'
+import { type PluginEnvironment, PluginRunner } from '../plugins/plugin-runner.ts'
+import { PluginStatuses } from '../plugins/plugin-status.ts'
+import { Registry } from '../registry/index.ts'
+import { openEmbeddedStorage } from '../storage/embedded/index.ts'
+import { openEtcdStorage } from '../storage/etcd/index.ts'
+import type { Storage } from '../storage/index.ts'
+import { WatchHub } from '../watch/index.ts'
+import type { ServerOptions, StoreOptions } from './flags.ts'
+
+export const serverDefaults = Object.freeze({
+  /** Milliseconds that the listening line waits for plugins to start; the port answers (503) meanwhile. */
+  announceMs: 10_000,
+  /** Milliseconds that requests and sockets have to end after SIGTERM (Kubernetes kills after 30 s). */
+  drainMs: 20_000,
+})
+
+/** A running server. */
+export interface RunningServer {
+  /** `http://host:port<base path>`, with the real port. */
+  readonly url: string
+  /** Drains and stops: no new work, requests and reconciles finish, watches are closed, the store is released. */
+  stop(): Promise<void>
+}
+
+/**
+ * Puts the rooms together and starts them: the store, the log, the API, then the plugins. Resolves when it serves.
+ * @throws StoreLockedError, StoreFolderError, RangeError, or the error of `listen`.
+ */
+export async function startServer(options: ServerOptions, log: Logger): Promise<RunningServer> {
+  const storage = await openStorage(options.store, log)
+  const stopping = new AbortController()
+  const follower = new LogFollower({ storage, log })
+  const gate = new ReadGate(storage, follower)
+  const models = new ModelRegistry()
+  const registry = new Registry({ storage, reservedDomain: options.reservedDomain })
+  const hub = new WatchHub({ gate, follower, log })
+  const api = new ResourceApi({ models, registry, follower, gate, basePath: options.basePath })
+  const routes = new CustomRoutes(models, options.reservedDomain)
+  const health = new Health({ storage, follower })
+  const app = new App({ models, api, routes, hub, health, log, basePath: options.basePath })
+  let url: string
+  try {
+    url = await listen(app, options)
+  } catch (error) {
+    await storage.close()
+    throw error
+  }
+  follower.start()
+
+  const transport = new LoopbackTransport({ api, hub, log })
+  const manager = options.role === 'all' ? createManager({ transport, log }) : undefined
+  const pluginKind = new ServedModel(pluginModel(options.reservedDomain))
+  models.add(pluginKind)
+  const statuses = new PluginStatuses({ served: pluginKind, registry, log, signal: stopping.signal })
+  const environment: PluginEnvironment = {
+    storage,
+    models,
+    registry,
+    follower,
+    routes,
+    transport,
+    manager,
+    statuses,
+    reservedDomain: options.reservedDomain,
+    log,
+  }
+  const runners: PluginRunner[] = []
+  const started = startPlugins(options.plugins, environment, pluginKind, runners, stopping.signal).then(() =>
+    health.started(),
+  )
+  manager?.start()
+  await withinTime(started, serverDefaults.announceMs)
+
+  let stopped: Promise<void> | undefined
+  return {
+    url,
+    stop() {
+      stopped ??= stopServer({ app, health, hub, manager, runners, follower, storage, stopping, log })
+      return stopped
+    },
+  }
+}
+
+async function openStorage(store: StoreOptions, log: Logger): Promise<Storage> {
+  if (store.kind === 'embedded') return openEmbeddedStorage({ dataDir: store.dataDir, log })
+  const { ca, cert, key } = store.tls
+  return openEtcdStorage({
+    endpoints: store.endpoints,
+    prefix: store.prefix,
+    tls: {
+      ...(ca !== undefined && { ca: Buffer.from(ca) }),
+      ...(cert !== undefined && { cert: Buffer.from(cert) }),
+      ...(key !== undefined && { key: Buffer.from(key) }),
+    },
+    ...(store.credentials && {
+      auth: { user: store.credentials.username, password: store.credentials.password },
+    }),
+    log,
+  })
+}
+
+function listen(app: App, { listen: address, basePath }: ServerOptions): Promise<string> {
+  const { server } = app
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(address.port, address.host, () => {
+      server.off('error', reject)
+      const { address: host, port, family } = server.address() as AddressInfo
+      resolve(`http://${family === 'IPv6' ? `[${host}]` : host}:${port}${basePath}`)
+    })
+  })
+}
+
+/** Starts the server's own kind and every plugin; each one's fault stays its own. */
+async function startPlugins(
+  dirs: readonly string[] | undefined,
+  environment: PluginEnvironment,
+  pluginKind: ServedModel,
+  runners: PluginRunner[],
+  signal: AbortSignal,
+): Promise<void> {
+  const { log, statuses } = environment
+  await startOwnKind(pluginKind, environment, signal)
+  const loaded: LoadedPlugin[] = []
+  for (const dir of await discoverPlugins(dirs)) {
+    try {
+      const plugin = await loadPlugin(dir)
+      const twin = loaded.find(other => other.plugin.name === plugin.plugin.name)
+      if (twin !== undefined)
+        throw new PluginLoadError(
+          dir,
+          `the name ${JSON.stringify(plugin.plugin.name)} is that of the plugin in ${twin.dir}`,
+        )
+      loaded.push(plugin)
+    } catch (error) {
+      log.error({ dir, err: error }, 'a plugin cannot be loaded')
+      const message = error instanceof Error ? error.message : String(error)
+      const lastTransitionTime = new Date().toISOString()
+      statuses.publish(objectNameOf(dir), {
+        phase: 'Failed',
+        message,
+        conditions: [{ type: 'Ready', status: 'False', reason: 'LoadError', message, lastTransitionTime }],
+      })
+    }
+  }
+  runners.push(...loaded.map(plugin => new PluginRunner(plugin, environment)))
+  await Promise.all(runners.map(runner => runner.start()))
+  await statuses.settled()
+}
+
+async function startOwnKind(
+  served: ServedModel,
+  { registry, follower }: PluginEnvironment,
+  signal: AbortSignal,
+): Promise<void> {
+  await follower.add(served, signal)
+  await registry.records.establish(served)
+  served.phase = { name: 'Started' }
+}
+
+/** A valid object name for a plugin that could not even say its own: its folder's. */
+function objectNameOf(dir: string): string {
+  const base = dir.split(/[\\/]/).findLast(part => part !== '') ?? ''
+  return (
+    base
+      .toLowerCase()
+      .replace(/[^a-z0-9]+/g, '-')
+      .replace(/^-+|-+$/g, '')
+      .slice(0, 63) || 'unnamed'
+  )
+}
+
+async function withinTime(work: Promise<void>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>(resolve => {
+    timer = setTimeout(resolve, ms)
+  })
+  await Promise.race([work, late])
+  clearTimeout(timer)
+}
+
+interface Stoppable {
+  readonly app: App
+  readonly health: Health
+  readonly hub: WatchHub
+  readonly manager: Manager | undefined
+  readonly runners: readonly PluginRunner[]
+  readonly follower: LogFollower
+  readonly storage: Storage
+  readonly stopping: AbortController
+  readonly log: Logger
+}
+
+async function stopServer({
+  app,
+  health,
+  hub,
+  manager,
+  runners,
+  follower,
+  storage,
+  stopping,
+  log,
+}: Stoppable): Promise<void> {
+  log.info({}, 'the server is shutting down')
+  health.drain()
+  const closed = new Promise<void>(resolve => app.server.close(() => resolve()))
+  app.server.closeIdleConnections()
+  // Controllers finish their current item first: they read and write through the API, which must still be there.
+  await withinTime(
+    Promise.all([manager?.stop(), ...runners.map(runner => runner.stop())]).then(() => {}),
+    serverDefaults.drainMs,
+  )
+  hub.drain()
+  await withinTime(closed, serverDefaults.drainMs)
+  app.close()
+  stopping.abort()
+  await follower.stop()
+  await storage.close()
+  log.info({}, 'the server has stopped')
+}

@@ -1,0 +1,262 @@
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { Router } from '@koa/router'
+import { ApiError } from '@setpoint/controller-runtime/api'
+import Koa from 'koa'
+import type { Logger } from '../log.ts'
+import type { ModelRegistry } from '../model/model-registry.ts'
+import { checkLocalAccess, localUser } from '../security/index.ts'
+import type { WatchHub } from '../watch/index.ts'
+import { type ApiResponse, type Caller, headerOf, parseResourcePath, requestLimits } from './api-request.ts'
+import type { CustomRoutes } from './custom-routes.ts'
+import { group, groupList, resourceList } from './discovery.ts'
+import { errorResponse, methodNotAllowed, toApiError } from './error-response.ts'
+import type { Health, HealthAnswer } from './health.ts'
+import { negotiates } from './media-type.ts'
+import { readRequestBody } from './request-body.ts'
+import type { ResourceApi } from './resource-api.ts'
+import { versionInfo } from './version-info.ts'
+import { readWatchRequest } from './watch-parameters.ts'
+import { WatchSockets } from './watch-socket.ts'
+
+/** The header by which a plugin's client says whose it is. */
+const pluginHeader = 'x-setpoint-plugin'
+
+const noQuery = new URLSearchParams()
+
+export interface AppParts {
+  readonly models: ModelRegistry
+  readonly api: ResourceApi
+  readonly routes: CustomRoutes
+  readonly hub: WatchHub
+  readonly health: Health
+  readonly log: Logger
+  /** Before every path: '' or '/x'. */
+  readonly basePath: string
+}
+
+/** The HTTP server: finds out what a request is about and hands it on; knows every refusal's form. */
+export class App {
+  readonly server: Server
+  readonly #parts: AppParts
+  readonly #sockets: WatchSockets
+  readonly #system: Router
+
+  constructor(parts: AppParts) {
+    this.#parts = parts
+    this.#sockets = new WatchSockets(parts.hub)
+    this.#system = this.#systemRoutes()
+    const koa = new Koa()
+    koa.use(ctx => this.#serve(ctx))
+    koa.on('error', error => parts.log.debug({ err: error }, 'an answer could not be sent'))
+    this.server = createServer({ maxHeaderSize: requestLimits.headerBytes }, koa.callback())
+    this.server.on('upgrade', (message, socket, head) => void this.#upgrade(message, socket, head))
+    this.server.on('clientError', (error, socket) => refuseBrokenRequest(error, socket))
+  }
+
+  /** Drops the sockets that have not closed by themselves. */
+  close(): void {
+    this.#sockets.close()
+    this.server.closeAllConnections()
+  }
+
+  async #serve(ctx: Koa.Context): Promise<void> {
+    let response: ApiResponse | undefined
+    try {
+      response = await this.#respond(ctx)
+    } catch (thrown) {
+      const error = toApiError(thrown, this.#parts.log, { method: ctx.method, path: ctx.path })
+      response = errorResponse(error)
+      // The rest of a body that nobody reads would be taken for the next request.
+      if (!ctx.req.complete) ctx.set('connection', 'close')
+    }
+    if (response !== undefined) send(ctx, response)
+  }
+
+  async #respond(ctx: Koa.Context): Promise<ApiResponse | undefined> {
+    checkLocalAccess({ host: ctx.req.headers.host, origin: headerOf(ctx.headers, 'origin') })
+    const path = this.#belowBase(ctx.path)
+    if (path === undefined) throw noSuchPath(ctx.path)
+    const resource = parseResourcePath(path)
+    const served = resource && this.#parts.api.modelOf(resource)
+    if (resource !== undefined && served !== undefined) {
+      checkAccept(ctx)
+      const { req } = ctx
+      return this.#parts.api.handle(served, {
+        method: ctx.method,
+        path: resource,
+        query: ctx.querystring === '' ? noQuery : new URLSearchParams(ctx.querystring),
+        headers: ctx.headers,
+        caller: callerOf(ctx.req),
+        readBody: () => readRequestBody(req),
+      })
+    }
+    if (path.startsWith('/apis/')) {
+      ctx.state.caller = callerOf(ctx.req)
+      const allowed = await this.#parts.routes.handle(ctx, path)
+      if (allowed === undefined) return undefined
+      if (allowed.length > 0) return methodNotAllowed(ctx.method, allowed)
+    }
+    const { path: layers, route } = this.#system.match(path, ctx.method)
+    if (route) {
+      ctx.path = path
+      await this.#system.routes()(ctx as never, async () => {})
+      return undefined
+    }
+    if (layers.length > 0) return methodNotAllowed(ctx.method, ['GET', 'HEAD'])
+    throw noSuchPath(ctx.path)
+  }
+
+  /** The path below the base path, or undefined where it is not below it. */
+  #belowBase(path: string): string | undefined {
+    const { basePath } = this.#parts
+    if (basePath === '') return path
+    if (!path.startsWith(basePath)) return undefined
+    const below = path.slice(basePath.length)
+    return below === '' || below.startsWith('/') ? below : undefined
+  }
+
+  #systemRoutes(): Router {
+    const { health, models } = this.#parts
+    const router = new Router()
+    const probe = (check: (verbose: boolean) => Promise<HealthAnswer>) => async (ctx: Koa.Context) => {
+      const { status, text } = await check(ctx.query.verbose !== undefined)
+      ctx.status = status
+      ctx.type = 'text/plain'
+      ctx.body = text
+    }
+    router.get(
+      '/livez',
+      probe(verbose => health.live(verbose)),
+    )
+    router.get(
+      '/healthz',
+      probe(verbose => health.live(verbose)),
+    )
+    router.get(
+      '/readyz',
+      probe(verbose => health.ready(verbose)),
+    )
+    const json =
+      (make: (ctx: { params: Record<string, string> }) => object | undefined) => (ctx: Koa.Context) => {
+        const body = make(ctx as unknown as { params: Record<string, string> })
+        if (body === undefined) throw noSuchPath(ctx.path)
+        ctx.set('content-type', 'application/json')
+        ctx.body = JSON.stringify(body)
+      }
+    router.get(
+      '/version',
+      json(() => versionInfo()),
+    )
+    router.get(
+      '/apis',
+      json(() => groupList(models)),
+    )
+    router.get(
+      '/apis/:group',
+      json(({ params }) => group(models, params.group ?? '')),
+    )
+    router.get(
+      '/apis/:group/:version',
+      json(({ params }) => resourceList(models, `${params.group}/${params.version}`)),
+    )
+    return router
+  }
+
+  /** Opens a WebSocket watch. Whatever is refused before the upgrade is an ordinary answer. */
+  async #upgrade(message: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    // Until ws takes the socket over nobody else listens, and an unheard error would end the process.
+    const ignore = () => {}
+    socket.on('error', ignore)
+    try {
+      const { headers } = message
+      checkLocalAccess({ host: headers.host, origin: headerOf(headers, 'origin') })
+      const [fullPath = '', queryText = ''] = splitOnce(message.url ?? '', '?')
+      const path = this.#belowBase(fullPath)
+      const resource = path === undefined ? undefined : parseResourcePath(path)
+      const served =
+        resource && resource.subresource === undefined ? this.#parts.api.modelOf(resource) : undefined
+      if (resource === undefined || served === undefined) throw noSuchPath(fullPath)
+      if (headers.upgrade?.toLowerCase() !== 'websocket') {
+        throw new ApiError(
+          'BadRequest',
+          `the protocol ${JSON.stringify(headers.upgrade)} is not served, only websocket is`,
+        )
+      }
+      const cache = this.#parts.api.cacheOf(served)
+      const request = readWatchRequest(cache, resource.name, new URLSearchParams(queryText), {
+        bookmarksByDefault: true,
+      })
+      const present = await this.#parts.hub.admit()
+      this.#sockets.accept(message, socket, head, cache, request, present)
+      socket.off('error', ignore)
+    } catch (thrown) {
+      const error = toApiError(thrown, this.#parts.log, { method: 'upgrade', path: message.url })
+      refuseUpgrade(socket, errorResponse(error))
+    }
+  }
+}
+
+function callerOf(message: IncomingMessage): Caller {
+  return { user: localUser, plugin: headerOf(message.headers, pluginHeader) || undefined }
+}
+
+function checkAccept(ctx: Koa.Context): void {
+  const accept = headerOf(ctx.headers, 'accept')
+  if (accept !== undefined && !negotiates(accept, 'application/json')) {
+    throw new ApiError(
+      'NotAcceptable',
+      `only application/json can be produced, not ${JSON.stringify(accept.slice(0, 200))}`,
+    )
+  }
+}
+
+function send(ctx: Koa.Context, { status, headers, body }: ApiResponse): void {
+  ctx.status = status
+  ctx.set(headers as Record<string, string | string[]>)
+  ctx.body = body
+}
+
+function noSuchPath(path: string): ApiError {
+  return new ApiError('NotFound', `nothing is served at ${path.slice(0, 200)}`)
+}
+
+function splitOnce(text: string, separator: string): string[] {
+  const at = text.indexOf(separator)
+  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)]
+}
+
+const statusTexts: Readonly<Record<number, string>> = Object.freeze({
+  400: 'Bad Request',
+  403: 'Forbidden',
+  404: 'Not Found',
+  410: 'Gone',
+  429: 'Too Many Requests',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
+})
+
+function refuseUpgrade(socket: Duplex, { status, headers, body }: ApiResponse): void {
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.concat([...body])
+  const lines = [
+    `HTTP/1.1 ${status} ${statusTexts[status] ?? 'Error'}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    `content-length: ${bytes.length}`,
+    'connection: close',
+  ]
+  socket.end(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), bytes]))
+}
+
+/** What is no HTTP at all, or has a line and headers that are too large, still gets a Status. */
+function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const why =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? `the request line and headers are larger than ${requestLimits.headerBytes} bytes`
+      : 'the request is not well-formed HTTP'
+  refuseUpgrade(socket, errorResponse(new ApiError('BadRequest', why)))
+}

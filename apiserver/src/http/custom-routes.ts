@@ -1,0 +1,203 @@
+import { Router } from '@koa/router'
+import type { HostedPlugin, RouteGroup, RouteResponse } from '@setpoint/controller-runtime'
+import { isReservedDomain } from '@setpoint/controller-runtime/api'
+import type Koa from 'koa'
+import { decodeDocument } from '../model/decode.ts'
+import type { ModelRegistry } from '../model/model-registry.ts'
+import { type Caller, headerOf } from './api-request.ts'
+import { parseMediaType } from './media-type.ts'
+import { readRequestBody } from './request-body.ts'
+
+/** A plugin's route that cannot be served beside what is served already. */
+export class RouteConflictError extends Error {
+  override readonly name = 'RouteConflictError'
+}
+
+interface Mounted {
+  readonly plugin: string
+  readonly group: RouteGroup
+  readonly router: Router
+}
+
+/** The routes that plugins have added, below `/apis/<group>/<version>`. */
+export class CustomRoutes {
+  readonly #mounted: Mounted[] = []
+  readonly #models: ModelRegistry
+  readonly #reservedDomain: string
+
+  constructor(models: ModelRegistry, reservedDomain: string) {
+    this.#models = models
+    this.#reservedDomain = reservedDomain
+  }
+
+  /** @throws RouteConflictError naming both sides when a route would shadow another; nothing is mounted then. */
+  add(hosted: HostedPlugin): void {
+    const plugin = hosted.plugin.name
+    const mounted: Mounted[] = []
+    for (const group of hosted.routes) {
+      this.#checkGroup(plugin, group)
+      for (const other of [...this.#mounted, ...mounted]) checkShadowing(plugin, group, other)
+      checkRepetition(plugin, group)
+      mounted.push({ plugin, group, router: makeRouter(hosted, group) })
+    }
+    this.#mounted.push(...mounted)
+  }
+
+  remove(plugin: string): void {
+    for (let at = this.#mounted.length - 1; at >= 0; at--) {
+      if (this.#mounted[at]?.plugin === plugin) this.#mounted.splice(at, 1)
+    }
+  }
+
+  /** Whether a generated path of this model would be shadowed. @returns a sentence that names both. */
+  clashWith(groupVersion: string, plural: string, kind: string): string | undefined {
+    for (const { plugin, group } of this.#mounted) {
+      if (group.groupVersion !== groupVersion) continue
+      const route = group.routes.find(({ pattern }) => matchesGenerated(pattern, plural))
+      if (route !== undefined) {
+        return `the generated paths of ${kind} in ${groupVersion} would shadow the route ${route.method} ${route.pattern} of plugin ${JSON.stringify(plugin)}`
+      }
+    }
+    return undefined
+  }
+
+  /**
+   * Answers a request if a plugin has a route for it.
+   * @returns the methods that there are for this path, empty where no pattern matches; undefined when answered.
+   */
+  async handle(ctx: Koa.Context, path: string): Promise<readonly string[] | undefined> {
+    const allowed = new Set<string>()
+    for (const { group, router } of this.#mounted) {
+      const prefix = `/apis/${group.groupVersion}/`
+      if (!path.startsWith(prefix)) continue
+      const below = path.slice(prefix.length - 1)
+      const { path: layers, route } = router.match(below, ctx.method)
+      if (!route) {
+        for (const layer of layers) for (const method of layer.methods) allowed.add(method)
+        continue
+      }
+      ctx.path = below
+      await router.routes()(ctx as never, async () => {})
+      return undefined
+    }
+    return [...allowed]
+  }
+
+  #checkGroup(plugin: string, { groupVersion, routes }: RouteGroup): void {
+    const [group = '', version] = groupVersion.split('/')
+    if (isReservedDomain(group, this.#reservedDomain)) {
+      throw new RouteConflictError(
+        `plugin ${JSON.stringify(plugin)}: the group of its routes, ${JSON.stringify(group)}, is reserved for the service`,
+      )
+    }
+    for (const { model, plugin: owner } of this.#models.all()) {
+      if (model.group !== group || model.version !== version) continue
+      const route = routes.find(({ pattern }) => matchesGenerated(pattern, model.plural))
+      if (route !== undefined) {
+        throw new RouteConflictError(
+          `plugin ${JSON.stringify(plugin)}: its route ${route.method} ${route.pattern} in ${groupVersion} would shadow the generated paths of ${model.kind} (${owner === undefined ? 'the server' : `plugin ${JSON.stringify(owner)}`})`,
+        )
+      }
+    }
+  }
+}
+
+/** A pattern reduced to what decides which paths it matches: parameters are all alike. */
+function shapeOf(pattern: string): string[] {
+  return pattern
+    .split('/')
+    .filter(part => part !== '')
+    .map(part => (/[:*{(]/.test(part) ? '*' : part))
+}
+
+/** Whether a pattern can match `/<plural>`, `/<plural>/<name>` or `/<plural>/<name>/status`. */
+function matchesGenerated(pattern: string, plural: string): boolean {
+  const [first, , third, ...deeper] = shapeOf(pattern)
+  if (first === undefined) return false
+  if (first !== plural && first !== '*') return false
+  return deeper.length === 0 && (third === undefined || third === 'status' || third === '*')
+}
+
+function checkShadowing(plugin: string, group: RouteGroup, other: Mounted): void {
+  if (other.group.groupVersion !== group.groupVersion) return
+  for (const route of group.routes) {
+    const clash = other.group.routes.find(
+      theirs => theirs.method === route.method && overlap(theirs.pattern, route.pattern),
+    )
+    if (clash === undefined) continue
+    throw new RouteConflictError(
+      `plugin ${JSON.stringify(plugin)}: its route ${route.method} ${route.pattern} in ${group.groupVersion} would clash with ${clash.pattern} of plugin ${JSON.stringify(other.plugin)}`,
+    )
+  }
+}
+
+function checkRepetition(plugin: string, { groupVersion, routes }: RouteGroup): void {
+  const seen = new Set<string>()
+  for (const { method, pattern } of routes) {
+    const id = `${method} ${shapeOf(pattern).join('/')}`
+    if (seen.has(id))
+      throw new RouteConflictError(
+        `plugin ${JSON.stringify(plugin)}: the route ${method} ${pattern} in ${groupVersion} is declared twice`,
+      )
+    seen.add(id)
+  }
+}
+
+function overlap(left: string, right: string): boolean {
+  const a = shapeOf(left)
+  const b = shapeOf(right)
+  return a.length === b.length && a.every((part, at) => part === '*' || b[at] === '*' || part === b[at])
+}
+
+function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
+  const router = new Router()
+  for (const { method, pattern, handler } of group.routes) {
+    router.register(pattern, [method], async ctx => {
+      const gone = new AbortController()
+      ctx.res.on('close', () => gone.abort())
+      const caller: Caller = ctx.state.caller
+      const response = await handler({
+        method: ctx.method,
+        path: new URL(ctx.originalUrl, 'http://local').pathname,
+        params: ctx.params,
+        query: new URLSearchParams(ctx.querystring),
+        headers: flatHeaders(ctx.headers),
+        body: await readBody(ctx),
+        user: caller.user,
+        client: hosted.client,
+        log: hosted.log,
+        signal: AbortSignal.any([gone.signal, hosted.signal]),
+      })
+      respond(ctx, response)
+    })
+  }
+  return router
+}
+
+/** A JSON or YAML body decoded, any other text as it is, undefined where there is none. */
+async function readBody(ctx: Koa.Context): Promise<unknown> {
+  const bytes = await readRequestBody(ctx.req)
+  if (bytes.length === 0) return undefined
+  const type = parseMediaType(headerOf(ctx.headers, 'content-type') ?? 'application/json')?.type ?? ''
+  if (type === 'application/yaml') return decodeDocument(bytes, 'yaml')
+  if (type === 'application/json' || type.endsWith('+json')) return decodeDocument(bytes, 'json')
+  return type.startsWith('text/') ? bytes.toString() : bytes
+}
+
+function flatHeaders(headers: Koa.Context['headers']): Record<string, string | undefined> {
+  return Object.fromEntries(Object.keys(headers).map(name => [name, headerOf(headers, name)]))
+}
+
+function respond(ctx: Koa.Context, response: RouteResponse | undefined): void {
+  const { status, headers = {}, body } = response ?? {}
+  ctx.status = status ?? (body === undefined ? 204 : 200)
+  if (body !== undefined) {
+    if (typeof body === 'string' || body instanceof Uint8Array) {
+      ctx.body = typeof body === 'string' ? body : Buffer.from(body)
+    } else {
+      ctx.type = 'application/json'
+      ctx.body = JSON.stringify(body)
+    }
+  }
+  for (const [name, value] of Object.entries(headers)) ctx.set(name, value)
+}

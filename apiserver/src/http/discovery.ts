@@ -1,0 +1,41 @@
+import type { Model } from '@setpoint/controller-runtime/api'
+import type { ModelRegistry } from '../model/model-registry.ts'
+
+const objectVerbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
+const statusVerbs = ['get', 'patch', 'update']
+
+/** `GET /apis`: Kubernetes' APIGroupList. */
+export function groupList(models: ModelRegistry): object {
+  const groups = [...models.groups()].map(([name, versions]) => describeGroup(name, versions))
+  return { kind: 'APIGroupList', apiVersion: 'v1', groups }
+}
+
+/** `GET /apis/<group>`: Kubernetes' APIGroup, or undefined where nothing is served. */
+export function group(models: ModelRegistry, name: string): object | undefined {
+  const versions = models.groups().get(name)
+  return versions && { kind: 'APIGroup', apiVersion: 'v1', ...describeGroup(name, versions) }
+}
+
+/** `GET /apis/<group>/<version>`: Kubernetes' APIResourceList, or undefined where nothing is served. */
+export function resourceList(models: ModelRegistry, groupVersion: string): object | undefined {
+  const resources = [...models.all()]
+    .filter(({ model }) => model.apiVersion === groupVersion)
+    .flatMap(({ model }) => describeModel(model))
+  return resources.length === 0
+    ? undefined
+    : { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources }
+}
+
+function describeGroup(name: string, versions: ReadonlySet<string>) {
+  const described = [...versions].map(version => ({ groupVersion: `${name}/${version}`, version }))
+  return { name, versions: described, preferredVersion: described[0] }
+}
+
+function describeModel({ plural, singular, kind, subresources }: Model): object[] {
+  const resource = { name: plural, singularName: singular, namespaced: false, kind, verbs: objectVerbs }
+  if (!subresources.status) return [resource]
+  return [
+    resource,
+    { name: `${plural}/status`, singularName: '', namespaced: false, kind, verbs: statusVerbs },
+  ]
+}

@@ -1,0 +1,9 @@
+/**
+ * How requests come in: paths, negotiation, bodies, limits, and the one form of every refusal. It means nothing by
+ * itself; the registry says what a write means, the query what a list answers, the hub what a watch sends.
+ */
+export * from './api-request.ts'
+export * from './app.ts'
+export * from './custom-routes.ts'
+export * from './health.ts'
+export * from './resource-api.ts'

@@ -1,0 +1,28 @@
+import type { Revision } from '@setpoint/controller-runtime/api'
+import type { ServedModel } from '../model/served-model.ts'
+
+const comma = Buffer.from(',')
+const end = Buffer.from(']}')
+
+/**
+ * A list's body: ready bytes joined, nothing decoded or encoded again.
+ * `chunk` goes into the metadata, `fields` stand before the items.
+ */
+export function joinList(
+  served: ServedModel,
+  version: Revision,
+  chunk: { readonly continue?: string; readonly remainingItemCount?: number },
+  fields: object,
+  items: readonly { readonly bytes: Buffer }[],
+): Buffer {
+  const { apiVersion, kind } = served.model
+  const metadata = { version: String(version), resourceVersion: String(version), ...chunk }
+  const head = JSON.stringify({ apiVersion, kind: `${kind}List`, metadata, ...fields })
+  const parts: Buffer[] = [Buffer.from(`${head.slice(0, -1)},"items":[`)]
+  for (const [at, item] of items.entries()) {
+    if (at > 0) parts.push(comma)
+    parts.push(item.bytes)
+  }
+  parts.push(end)
+  return Buffer.concat(parts)
+}

@@ -1,0 +1,37 @@
+import type { IncomingMessage } from 'node:http'
+import { ApiError } from '@setpoint/controller-runtime/api'
+import { requestLimits } from './api-request.ts'
+
+/**
+ * Reads the whole body of a request.
+ * @throws ApiError 413 as soon as it is known to be too large, 400 when the client goes away in the middle.
+ */
+export function readRequestBody(message: IncomingMessage): Promise<Buffer> {
+  const limit = requestLimits.bodyBytes
+  const declared = Number(message.headers['content-length'])
+  if (declared > limit) return Promise.reject(tooLarge())
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = []
+    let length = 0
+    message.on('data', (part: Buffer) => {
+      length += part.length
+      if (length <= limit) parts.push(part)
+      else {
+        message.pause()
+        reject(tooLarge())
+      }
+    })
+    message.on('end', () =>
+      resolve(parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts)),
+    )
+    const broken = () => reject(new ApiError('BadRequest', 'the body ended before it was complete'))
+    message.on('error', broken)
+    message.on('close', () => {
+      if (!message.complete) broken()
+    })
+  })
+}
+
+function tooLarge(): ApiError {
+  return new ApiError('RequestEntityTooLarge', `the body is larger than ${requestLimits.bodyBytes} bytes`)
+}

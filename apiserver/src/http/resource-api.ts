@@ -1,0 +1,188 @@
+import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
+import type { LogFollower, ModelCache, ModelSnapshot, ReadGate } from '../cache/index.ts'
+import type { ModelRegistry } from '../model/model-registry.ts'
+import type { ServedModel } from '../model/served-model.ts'
+import { encodeContinue, type ListQuery, pageFields, parseListQuery, runQuery } from '../query/index.ts'
+import { notFound, notReady, type Registry, type WriteResult } from '../registry/index.ts'
+import type { ApiRequest, ApiResponse } from './api-request.ts'
+import { methodNotAllowed } from './error-response.ts'
+import { joinList } from './list-response.ts'
+import { readDeleteParameters, readObject, readPatch, readWriteOptions } from './write-parameters.ts'
+
+const collectionMethods = ['GET', 'POST', 'DELETE'] as const
+const nameMethods = ['GET', 'PUT', 'PATCH', 'DELETE'] as const
+const statusMethods = ['GET', 'PUT', 'PATCH'] as const
+
+const objectHeaders = Object.freeze({
+  'content-type': 'application/json',
+  'cache-control': 'no-cache, private',
+})
+
+/**
+ * The generated operations on objects: the contract's sections 4 and 5. The same for requests over HTTP and for
+ * clients in this process.
+ */
+export class ResourceApi {
+  readonly #models: ModelRegistry
+  readonly #registry: Registry
+  readonly #follower: LogFollower
+  readonly #gate: ReadGate
+  readonly #basePath: string
+
+  constructor(parts: {
+    models: ModelRegistry
+    registry: Registry
+    follower: LogFollower
+    gate: ReadGate
+    basePath: string
+  }) {
+    this.#models = parts.models
+    this.#registry = parts.registry
+    this.#follower = parts.follower
+    this.#gate = parts.gate
+    this.#basePath = parts.basePath
+  }
+
+  /** The model that a path is about, if it is one of the generated paths. */
+  modelOf(path: ApiRequest['path']): ServedModel | undefined {
+    const served = this.#models.find(path.group, path.version, path.plural)
+    if (served === undefined || path.subresource === undefined) return served
+    return path.subresource === 'status' && served.model.subresources.status ? served : undefined
+  }
+
+  /** @throws ApiError for every refusal. */
+  async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
+    const cache = this.cacheOf(served)
+    const { method, path } = request
+    const verb = method === 'HEAD' ? 'GET' : method
+    if (path.name === undefined) {
+      if (verb === 'GET') return this.#list(cache, request)
+      if (verb === 'POST') return this.#create(served, request)
+      if (verb === 'DELETE') return this.#deleteCollection(cache, request)
+      return methodNotAllowed(method, collectionMethods)
+    }
+    const scope = path.subresource === 'status' ? 'status' : 'object'
+    if (verb === 'GET') return this.#get(cache, path.name, request)
+    if (verb === 'PUT') {
+      const options = readWriteOptions(request)
+      const body = await readObject(request)
+      return written(200, await this.#registry.replace(served, path.name, body, scope, options))
+    }
+    if (verb === 'PATCH') {
+      const options = readWriteOptions(request)
+      const patch = await readPatch(request)
+      return written(200, await this.#registry.patch(served, path.name, patch, scope, options))
+    }
+    if (verb === 'DELETE' && scope === 'object') {
+      const { preconditions, options } = await readDeleteParameters(request)
+      return written(200, await this.#registry.delete(served, path.name, preconditions, options))
+    }
+    return methodNotAllowed(method, scope === 'status' ? statusMethods : nameMethods)
+  }
+
+  /** @throws ApiError 503 while the kind is not ready. */
+  cacheOf(served: ServedModel): ModelCache {
+    const { phase } = served
+    if (phase.name === 'Starting') throw notReady(served, 'its indexes are being built')
+    if (phase.name === 'Failed') throw notReady(served, phase.message)
+    const cache = this.#follower.cacheOf(served)
+    if (cache === undefined) throw notReady(served, 'its objects are being read')
+    return cache
+  }
+
+  async #create(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
+    const options = readWriteOptions(request)
+    const body = await readObject(request)
+    const result = await this.#registry.create(served, body, options)
+    const { apiVersion, plural } = served.model
+    return written(201, result, { location: `${this.#basePath}/apis/${apiVersion}/${plural}/${result.name}` })
+  }
+
+  async #get(cache: ModelCache, name: string, request: ApiRequest): Promise<ApiResponse> {
+    if (request.query.get('resourceVersion') !== '0') await this.#gate.pass(request.signal)
+    const entry = cache.store.get(name)
+    if (entry === undefined) throw notFound(cache.served, name)
+    return { status: 200, headers: objectHeaders, body: entry.bytes }
+  }
+
+  async #list(cache: ModelCache, request: ApiRequest): Promise<ApiResponse> {
+    const query = parseListQuery(request.query, cache.served.indexes)
+    const { snapshot, version } = await this.#stateFor(cache, query, request.signal)
+    const result = runQuery(snapshot, query)
+    const { served } = cache
+    if (result.kind === 'page') {
+      const fields = query.paging.kind === 'page' ? pageFields(query.paging, result.total) : {}
+      return {
+        status: 200,
+        headers: objectHeaders,
+        body: joinList(served, version, {}, fields, result.items),
+      }
+    }
+    const { next, remaining } = result
+    const chunk = {
+      ...(next !== undefined && { continue: encodeContinue({ version, after: next }) }),
+      ...(next !== undefined && remaining !== undefined && { remainingItemCount: remaining }),
+    }
+    return { status: 200, headers: objectHeaders, body: joinList(served, version, chunk, {}, result.items) }
+  }
+
+  /** The state that a list is answered from, and its version. @throws ApiError 410, 503, 504 */
+  async #stateFor(
+    cache: ModelCache,
+    { at }: ListQuery,
+    signal: AbortSignal | undefined,
+  ): Promise<{ snapshot: ModelSnapshot; version: Revision }> {
+    if (at.kind !== 'any') await this.#gate.pass(signal)
+    const { known } = this.#follower
+    if (at.kind === 'exact') {
+      if (at.revision > known)
+        throw new ApiError(
+          'Expired',
+          `version ${at.revision} has not been reached: the present one is ${known}`,
+        )
+      return { snapshot: cache.shelf.at(at.revision), version: at.revision }
+    }
+    if (at.kind === 'notOlderThan' && at.revision > known) {
+      throw new ApiError('Timeout', `Too large resource version: ${at.revision}, current: ${known}`, {
+        retryAfterSeconds: 1,
+        causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+      })
+    }
+    return { snapshot: cache.shelf.present(), version: known > cache.revision ? known : cache.revision }
+  }
+
+  /** Deletes what a list would answer, one by one; what has gone meanwhile is left out. */
+  async #deleteCollection(cache: ModelCache, request: ApiRequest): Promise<ApiResponse> {
+    const { preconditions, options } = await readDeleteParameters(request)
+    const query = parseListQuery(request.query, cache.served.indexes)
+    await this.#gate.pass(request.signal)
+    const { items } = runQuery(cache.store.snapshot(), query)
+    const deleted: Buffer[] = []
+    for (const { name } of items) {
+      try {
+        deleted.push((await this.#registry.delete(cache.served, name, preconditions, options)).bytes)
+      } catch (error) {
+        if (!(error instanceof ApiError && error.reason === 'NotFound')) throw error
+      }
+    }
+    const version = await this.#gate.pass(request.signal)
+    return {
+      status: 200,
+      headers: objectHeaders,
+      body: joinList(
+        cache.served,
+        version,
+        {},
+        {},
+        deleted.map(bytes => ({ bytes })),
+      ),
+    }
+  }
+}
+
+function written(status: number, result: WriteResult, headers: Record<string, string> = {}): ApiResponse {
+  const { warnings, bytes } = result
+  if (warnings.length === 0) return { status, headers: { ...objectHeaders, ...headers }, body: bytes }
+  const warning = warnings.map(text => `299 - ${JSON.stringify(text)}`)
+  return { status, headers: { ...objectHeaders, ...headers, warning }, body: bytes }
+}

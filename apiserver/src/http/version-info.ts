@@ -1,0 +1,14 @@
+import { programVersion } from '../cli/help.ts'
+
+/** `GET /version`, in Kubernetes' shape. */
+export function versionInfo(): object {
+  const version = programVersion()
+  const [major = '0', minor = '0'] = version.split('.')
+  return {
+    major,
+    minor,
+    gitVersion: `v${version}`,
+    platform: `${process.platform}/${process.arch}`,
+    runtime: `node ${process.version}`,
+  }
+}

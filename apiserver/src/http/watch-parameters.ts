@@ -1,0 +1,87 @@
+import { isVersion, parseRevision, type Revision, toRevision } from '@setpoint/controller-runtime/api'
+import type { ModelCache } from '../cache/index.ts'
+import { parseSelector } from '../query/index.ts'
+import { badRequest } from '../registry/index.ts'
+import { type WatchRequest, watchDefaults } from '../watch/index.ts'
+
+/** The transports differ in whether bookmarks come without being asked for. */
+export interface WatchTransport {
+  readonly bookmarksByDefault: boolean
+  /** Beats a version in the URL: what an EventSource sends when it comes back. */
+  readonly lastEventId?: string | undefined
+}
+
+/**
+ * Reads what a watch asks for: the contract's section 6, Kubernetes' rules where it is silent.
+ * @throws ApiError 400
+ */
+export function readWatchRequest(
+  cache: ModelCache,
+  name: string | undefined,
+  query: URLSearchParams,
+  transport: WatchTransport,
+): WatchRequest {
+  for (const parameter of ['page', 'size', 'sort', 'continue']) {
+    if (query.has(parameter)) throw badRequest(`${parameter} is for lists, a watch does not take it`)
+  }
+  const after = readVersion(query, transport.lastEventId)
+  const sendInitialEvents = readBoolean(query, 'sendInitialEvents')
+  const match = query.get('resourceVersionMatch')
+  if (match !== null && match !== 'NotOlderThan')
+    throw badRequest(`resourceVersionMatch ${JSON.stringify(match)}: a watch only takes NotOlderThan`)
+  const allowBookmarks = readBoolean(query, 'allowWatchBookmarks')
+  const initialEvents = sendInitialEvents ?? after === undefined
+  return {
+    name,
+    selector: parseSelector(query, cache.served.indexes),
+    // With both, the version only says how new the initial state must be.
+    after: initialEvents ? undefined : after,
+    initialEvents,
+    bookmarks: allowBookmarks ?? transport.bookmarksByDefault,
+    lifetimeMs: readLifetime(query),
+  }
+}
+
+/** Undefined for no version and for 0, which both mean: whatever there is. */
+function readVersion(query: URLSearchParams, lastEventId: string | undefined): Revision | undefined {
+  const given = new Set<string>()
+  if (lastEventId !== undefined && lastEventId !== '') given.add(lastEventId)
+  else {
+    for (const parameter of ['version', 'resourceVersion']) {
+      for (const value of query.getAll(parameter)) if (value !== '') given.add(value)
+    }
+  }
+  for (const value of given) {
+    if (!isVersion(value))
+      throw badRequest(`the version ${JSON.stringify(value.slice(0, 40))} is not a decimal number`)
+  }
+  if (given.size > 1) throw badRequest(`version and resourceVersion differ: ${[...given].join(', ')}`)
+  const [text] = given
+  if (text === undefined || /^0+$/.test(text)) return undefined
+  try {
+    return parseRevision(text.replace(/^0+/, ''))
+  } catch {
+    // Beyond every revision that a store can reach: later than the present, which is answered with 410.
+    return toRevision(Number.MAX_SAFE_INTEGER)
+  }
+}
+
+function readBoolean(query: URLSearchParams, parameter: string): boolean | undefined {
+  const value = query.get(parameter)
+  if (value === null || value === '') return undefined
+  if (value === 'true' || value === '1') return true
+  if (value === 'false' || value === '0') return false
+  throw badRequest(`${parameter} ${JSON.stringify(value)} is not true or false`)
+}
+
+function readLifetime(query: URLSearchParams): number {
+  const { minLifetimeMs, maxLifetimeMs } = watchDefaults
+  const text = query.get('timeoutSeconds')
+  if (text !== null && text !== '') {
+    if (!/^\d{1,9}$/.test(text))
+      throw badRequest(`timeoutSeconds ${JSON.stringify(text)} is not a number of seconds`)
+    const seconds = Number(text)
+    if (seconds > 0) return Math.min(seconds * 1000, maxLifetimeMs)
+  }
+  return minLifetimeMs + Math.random() * (maxLifetimeMs - minLifetimeMs)
+}

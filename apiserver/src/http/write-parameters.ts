@@ -1,0 +1,151 @@
+import { ApiError } from '@setpoint/controller-runtime/api'
+import { decodeDocument } from '../model/decode.ts'
+import {
+  badRequest,
+  deletePreconditions,
+  type PatchType,
+  type Preconditions,
+  type WriteOptions,
+} from '../registry/index.ts'
+import { type ApiRequest, headerOf } from './api-request.ts'
+import { parseMediaType } from './media-type.ts'
+
+const documentTypes: Readonly<Record<string, 'json' | 'yaml'>> = Object.freeze({
+  'application/json': 'json',
+  'application/yaml': 'yaml',
+})
+
+const patchTypes: Readonly<Record<string, PatchType>> = Object.freeze({
+  'application/json-patch+json': 'json',
+  'application/merge-patch+json': 'merge',
+})
+
+/** Reads the options that every write takes. @throws ApiError 400 for a value that there is not. */
+export function readWriteOptions(request: ApiRequest): WriteOptions {
+  const { query, caller, signal } = request
+  const fieldValidation = query.get('fieldValidation') ?? 'Warn'
+  if (
+    fieldValidation !== 'Strict' &&
+    fieldValidation !== 'Warn' &&
+    fieldValidation !== 'Ignore' &&
+    fieldValidation !== ''
+  ) {
+    throw badRequest(`fieldValidation ${JSON.stringify(fieldValidation)} is not one of Strict, Warn, Ignore`)
+  }
+  return {
+    dryRun: readDryRun(query.getAll('dryRun')),
+    fieldValidation: fieldValidation === '' ? 'Warn' : fieldValidation,
+    plugin: caller.plugin,
+    ...(signal && { signal }),
+  }
+}
+
+function readDryRun(values: readonly unknown[]): boolean {
+  const given = values.filter(value => value !== '')
+  for (const value of given) {
+    if (value !== 'All')
+      throw badRequest(`dryRun ${JSON.stringify(value)} is not supported, the only value is All`)
+  }
+  return given.length > 0
+}
+
+/** Reads the object that a POST or PUT carries, JSON or YAML. @throws ApiError 400, 413, 415 */
+export async function readObject(request: ApiRequest): Promise<unknown> {
+  return decodeDocument(await request.readBody(), documentType(request, documentTypes))
+}
+
+/** Reads a patch. @throws ApiError 400, 413, 415 */
+export async function readPatch(request: ApiRequest): Promise<{ type: PatchType; document: unknown }> {
+  const header = headerOf(request.headers, 'content-type')
+  if (header === undefined) throw unsupported('none', patchTypes)
+  const type = documentType(request, patchTypes)
+  return { type, document: decodeDocument(await request.readBody(), 'json') }
+}
+
+/** What the content type means; a request without one is taken for JSON, as Kubernetes does. */
+function documentType<T>(request: ApiRequest, types: Readonly<Record<string, T>>): T {
+  const header = headerOf(request.headers, 'content-type')
+  const media = parseMediaType(header ?? 'application/json')
+  const meaning = media !== undefined && Object.hasOwn(types, media.type) ? types[media.type] : undefined
+  if (media === undefined || meaning === undefined) throw unsupported(header ?? '', types)
+  const charset = media.parameters.get('charset')?.toLowerCase()
+  if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8' && charset !== 'us-ascii') {
+    throw new ApiError(
+      'UnsupportedMediaType',
+      `the charset ${JSON.stringify(charset)} is not supported, only utf-8 is`,
+    )
+  }
+  const encoding = headerOf(request.headers, 'content-encoding')
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new ApiError(
+      'UnsupportedMediaType',
+      `the content encoding ${JSON.stringify(encoding)} is not supported, send the body as it is`,
+    )
+  }
+  return meaning
+}
+
+function unsupported(given: string, types: object): ApiError {
+  return new ApiError(
+    'UnsupportedMediaType',
+    `the content type ${JSON.stringify(given)} is not supported here, only ${Object.keys(types).join(' and ')}`,
+  )
+}
+
+/** What a DELETE carries, in its body (Kubernetes' DeleteOptions) or its query. */
+export interface DeleteParameters {
+  readonly preconditions: Preconditions
+  readonly options: WriteOptions
+}
+
+/** @throws ApiError 400, 413, 415, and 422 for a propagation policy that nobody carries out. */
+export async function readDeleteParameters(request: ApiRequest): Promise<DeleteParameters> {
+  const { query } = request
+  const options = readWriteOptions(request)
+  const bytes = await request.readBody()
+  const body = bytes.length === 0 ? {} : decodeDocument(bytes, documentType(request, documentTypes))
+  if (!isRecord(body)) throw badRequest('the body of a DELETE must be a DeleteOptions object')
+  const given = body.preconditions ?? {}
+  if (!isRecord(given)) throw badRequest('preconditions must be an object with uid and version')
+  const policy = query.get('propagationPolicy') ?? body.propagationPolicy ?? 'Background'
+  if (policy === 'Orphan' || policy === 'Foreground') {
+    throw new ApiError(
+      'Invalid',
+      `propagationPolicy ${policy} needs a collector of dependents, which this server does not run; use Background`,
+    )
+  }
+  if (policy !== 'Background') {
+    throw new ApiError(
+      'Invalid',
+      `propagationPolicy ${JSON.stringify(policy)} is not one of Background, Foreground, Orphan`,
+    )
+  }
+  const texts = (...values: unknown[]) =>
+    values
+      .filter(value => value !== undefined && value !== null && value !== '')
+      .map(value => {
+        if (typeof value !== 'string')
+          throw badRequest(`a precondition must be a string, not ${JSON.stringify(value)}`)
+        return value
+      })
+  const uids = new Set(texts(query.get('uid'), given.uid))
+  if (uids.size > 1) throw badRequest('query and body name different uids')
+  const versions = texts(
+    query.get('version'),
+    query.get('resourceVersion'),
+    given.version,
+    given.resourceVersion,
+  )
+  const [uid] = uids
+  return {
+    preconditions: deletePreconditions(uid === undefined ? { versions } : { uid, versions }),
+    options: {
+      ...options,
+      dryRun: options.dryRun || readDryRun(Array.isArray(body.dryRun) ? body.dryRun : []),
+    },
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

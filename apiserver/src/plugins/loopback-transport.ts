@@ -1,0 +1,167 @@
+import {
+  ApiError,
+  type Transport,
+  type TransportRequest,
+  type TransportResponse,
+  type WatchConnection,
+  type WatchEnd,
+  type WatchRequestOptions,
+} from '@setpoint/controller-runtime'
+import { type ApiResponse, type Caller, parseResourcePath } from '../http/api-request.ts'
+import { errorResponse, toApiError } from '../http/error-response.ts'
+import type { ResourceApi } from '../http/resource-api.ts'
+import { readWatchRequest } from '../http/watch-parameters.ts'
+import type { Logger } from '../log.ts'
+import type { ServedModel } from '../model/served-model.ts'
+import type { Watch, WatchHub, WatchSink } from '../watch/index.ts'
+
+/** Who the plugins of this process are. */
+const pluginUser = Object.freeze({ name: 'setpoint:plugins', groups: Object.freeze(['setpoint:admins']) })
+
+/**
+ * The way to the server for plugins that run inside it: the same requests, checks and answers as over HTTP, without
+ * the sockets.
+ */
+export class LoopbackTransport implements Transport {
+  readonly #api: ResourceApi
+  readonly #hub: WatchHub
+  readonly #log: Logger
+
+  constructor(parts: { api: ResourceApi; hub: WatchHub; log: Logger }) {
+    this.#api = parts.api
+    this.#hub = parts.hub
+    this.#log = parts.log
+  }
+
+  async request(request: TransportRequest): Promise<TransportResponse> {
+    request.signal?.throwIfAborted()
+    const { method, path: target, headers = {}, body, signal } = request
+    let response: ApiResponse
+    try {
+      const { path, served, query } = this.#resolve(target)
+      response = await this.#api.handle(served, {
+        method,
+        path,
+        query,
+        headers,
+        caller: callerOf(headers),
+        readBody: async () => Buffer.from(body ?? ''),
+        ...(signal && { signal }),
+      })
+    } catch (thrown) {
+      signal?.throwIfAborted()
+      response = errorResponse(toApiError(thrown, this.#log, { method, path: target }))
+    }
+    const bytes = Buffer.isBuffer(response.body) ? response.body : Buffer.concat([...response.body])
+    return { status: response.status, headers: flatten(response.headers), body: bytes.toString() }
+  }
+
+  async watch(target: string, { signal }: WatchRequestOptions): Promise<WatchConnection> {
+    try {
+      const { path, served, query } = this.#resolve(target)
+      const cache = this.#api.cacheOf(served)
+      const request = readWatchRequest(cache, path.name, query, { bookmarksByDefault: true })
+      const present = await this.#hub.admit(signal)
+      signal.throwIfAborted()
+      return new LoopbackWatch(sink => this.#hub.open(cache, request, sink, present), signal)
+    } catch (thrown) {
+      signal.throwIfAborted()
+      throw toApiError(thrown, this.#log, { method: 'watch', path: target })
+    }
+  }
+
+  #resolve(target: string): {
+    path: NonNullable<ReturnType<typeof parseResourcePath>>
+    served: ServedModel
+    query: URLSearchParams
+  } {
+    const url = new URL(target, 'http://loopback')
+    const path = parseResourcePath(url.pathname)
+    const served = path && this.#api.modelOf(path)
+    if (path === undefined || served === undefined)
+      throw new ApiError('NotFound', `nothing is served at ${url.pathname}`)
+    return { path, served, query: url.searchParams }
+  }
+}
+
+function callerOf(headers: Readonly<Record<string, string>>): Caller {
+  return { user: pluginUser, plugin: headers['x-setpoint-plugin'] }
+}
+
+function flatten(headers: ApiResponse['headers']): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? value : value.join(', '),
+    ]),
+  )
+}
+
+/** A watch whose client is an iteration in this process: what it has not taken yet is the backlog. */
+class LoopbackWatch implements WatchConnection {
+  readonly end: Promise<WatchEnd>
+  readonly #frames: Buffer[] = []
+  readonly #watch: Watch
+  #backlog = 0
+  #ended = false
+  #wake: (() => void) | undefined
+
+  constructor(open: (sink: WatchSink) => Watch, signal: AbortSignal) {
+    const frames = this.#frames
+    const abort = () => this.close()
+    const { promise, resolve } = withResolvers<WatchEnd>()
+    this.end = promise
+    const backlog = () => this.#backlog
+    this.#watch = open({
+      get backlog() {
+        return backlog()
+      },
+      send: frame => {
+        frames.push(frame)
+        this.#backlog += frame.length
+        this.#wake?.()
+      },
+      end: end => {
+        this.#ended = true
+        signal.removeEventListener('abort', abort)
+        resolve(end)
+        this.#wake?.()
+      },
+    })
+    if (!this.#ended) signal.addEventListener('abort', abort, { once: true })
+  }
+
+  close(): void {
+    this.#watch.close()
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<string> {
+    try {
+      for (;;) {
+        const batch = this.#frames.splice(0)
+        for (const frame of batch) {
+          this.#backlog -= frame.length
+          yield frame.toString()
+        }
+        if (batch.length > 0) this.#watch.drained()
+        else if (this.#ended) return
+        else {
+          await new Promise<void>(resolve => {
+            this.#wake = resolve
+          })
+          this.#wake = undefined
+        }
+      }
+    } finally {
+      this.close()
+    }
+  }
+}
+
+function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => {}
+  const promise = new Promise<T>(settle => {
+    resolve = settle
+  })
+  return { promise, resolve }
+}

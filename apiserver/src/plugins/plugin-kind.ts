@@ -1,0 +1,62 @@
+import { defineModel, type ObjectOf } from '@setpoint/controller-runtime/api'
+
+/** The kind whose objects say which plugins there are and how they are doing: `plugins.<reserved domain>/v1`. */
+export function pluginModel(reservedDomain: string) {
+  return defineModel({
+    group: `plugins.${reservedDomain}`,
+    version: 'v1',
+    kind: 'Plugin',
+    singular: 'plugin',
+    plural: 'plugins',
+    schema: {
+      spec: { type: 'object' },
+      status: {
+        type: 'object',
+        properties: {
+          phase: { type: 'string', enum: ['Starting', 'Started', 'Failed'] },
+          message: { type: 'string', description: 'Why the plugin is in this phase.' },
+          version: { type: 'string', description: "Version of the plugin's package." },
+          kinds: {
+            type: 'array',
+            items: { type: 'string' },
+            description: 'What the plugin declares, as <plural>.<group>.',
+          },
+          conditions: {
+            type: 'array',
+            items: {
+              type: 'object',
+              required: ['type', 'status', 'lastTransitionTime'],
+              properties: {
+                type: { type: 'string' },
+                status: { type: 'string', enum: ['True', 'False', 'Unknown'] },
+                reason: { type: 'string' },
+                message: { type: 'string' },
+                lastTransitionTime: { type: 'string', format: 'date-time' },
+              },
+            },
+          },
+          problems: {
+            type: 'array',
+            description: 'What needs somebody to look at it, although the plugin runs.',
+            items: {
+              type: 'object',
+              required: ['source', 'message'],
+              properties: {
+                source: { type: 'string', description: 'A file with its line, or an index.' },
+                message: { type: 'string' },
+              },
+            },
+          },
+        },
+      },
+    },
+    subresources: { status: true },
+    indexes: on => [on.single({ name: 'status.phase', indexFunc: plugin => plugin.status?.phase })],
+    printerColumns: [
+      { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+      { name: 'Message', type: 'string', jsonPath: '.status.message' },
+    ],
+  })
+}
+
+export type PluginStatus = NonNullable<ObjectOf<ReturnType<typeof pluginModel>>['status']>

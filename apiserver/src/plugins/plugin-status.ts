@@ -1,0 +1,69 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { isApiError } from '@setpoint/controller-runtime/api'
+import type { Logger } from '../log.ts'
+import type { ServedModel } from '../model/served-model.ts'
+import { defaultWriteOptions, type Registry } from '../registry/index.ts'
+import type { PluginStatus } from './plugin-kind.ts'
+
+/** Milliseconds between attempts to write a status while the store is away. */
+const retryMs = 1000
+
+/** Writes the `Plugin` objects. The newest status of each plugin is written until it is stored. */
+export class PluginStatuses {
+  readonly #served: ServedModel
+  readonly #registry: Registry
+  readonly #log: Logger
+  readonly #signal: AbortSignal
+  readonly #wanted = new Map<string, PluginStatus>()
+  readonly #writing = new Map<string, Promise<void>>()
+
+  constructor(parts: { served: ServedModel; registry: Registry; log: Logger; signal: AbortSignal }) {
+    this.#served = parts.served
+    this.#registry = parts.registry
+    this.#log = parts.log
+    this.#signal = parts.signal
+  }
+
+  publish(name: string, status: PluginStatus): void {
+    this.#wanted.set(name, status)
+    if (this.#writing.has(name)) return
+    const writing = this.#write(name).finally(() => this.#writing.delete(name))
+    this.#writing.set(name, writing)
+  }
+
+  /** Resolves when everything published so far is stored, or the server stops. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#writing.values())
+  }
+
+  async #write(name: string): Promise<void> {
+    for (;;) {
+      const status = this.#wanted.get(name)
+      if (status === undefined) return
+      try {
+        await this.#store(name, status)
+        if (this.#wanted.get(name) === status) this.#wanted.delete(name)
+      } catch (error) {
+        if (this.#signal.aborted) return
+        this.#log.warn(
+          { plugin: name, err: error },
+          'the status of a plugin could not be written, trying again',
+        )
+        await delay(retryMs, undefined, { signal: this.#signal }).catch(() => {})
+        if (this.#signal.aborted) return
+      }
+    }
+  }
+
+  async #store(name: string, status: PluginStatus): Promise<void> {
+    const patch = { type: 'json', document: [{ op: 'add', path: '/status', value: status }] } as const
+    try {
+      await this.#registry.patch(this.#served, name, patch, 'status', defaultWriteOptions)
+    } catch (error) {
+      if (!isApiError(error, 'NotFound')) throw error
+      const { apiVersion, kind } = this.#served.model
+      await this.#registry.create(this.#served, { apiVersion, kind, metadata: { name } }, defaultWriteOptions)
+      await this.#registry.patch(this.#served, name, patch, 'status', defaultWriteOptions)
+    }
+  }
+}

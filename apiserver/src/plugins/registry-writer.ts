@@ -1,0 +1,47 @@
+import { ApiError, type ApiObject } from '@setpoint/controller-runtime/api'
+import type { ModelRegistry } from '../model/model-registry.ts'
+import type { ServedModel } from '../model/served-model.ts'
+import { defaultWriteOptions, notReady, type Registry } from '../registry/index.ts'
+import type { ResourceWriter } from './extensions.ts'
+
+/** Writes what plugins ship, on behalf of the service: straight to the registry, whoever may do what over HTTP. */
+export class RegistryWriter implements ResourceWriter {
+  readonly #models: ModelRegistry
+  readonly #registry: Registry
+
+  constructor(models: ModelRegistry, registry: Registry) {
+    this.#models = models
+    this.#registry = registry
+  }
+
+  async get(apiVersion: string, kind: string, name: string): Promise<ApiObject | undefined> {
+    const live = await this.#registry.readLive(this.#find(apiVersion, kind), name)
+    return live && JSON.parse(live.bytes.toString())
+  }
+
+  async create(object: object): Promise<ApiObject> {
+    const { apiVersion, kind } = object as Partial<ApiObject>
+    const served = this.#find(String(apiVersion), String(kind))
+    return JSON.parse((await this.#registry.create(served, object, defaultWriteOptions)).bytes.toString())
+  }
+
+  async patch(apiVersion: string, kind: string, name: string, document: object): Promise<ApiObject> {
+    const served = this.#find(apiVersion, kind)
+    const result = await this.#registry.patch(
+      served,
+      name,
+      { type: 'merge', document },
+      'object',
+      defaultWriteOptions,
+    )
+    return JSON.parse(result.bytes.toString())
+  }
+
+  #find(apiVersion: string, kind: string): ServedModel {
+    const served = this.#models.findKind(apiVersion, kind)
+    if (served === undefined)
+      throw new ApiError('NotFound', `the kind ${kind} of ${apiVersion} is not served`)
+    if (served.phase.name !== 'Started') throw notReady(served, 'it is not started')
+    return served
+  }
+}

@@ -1,0 +1,208 @@
+import {
+  checkLabelKey,
+  checkLabelValue,
+  checkName,
+  isReservedDomain,
+  labelPrefix,
+  nameLimits,
+  type OwnerReference,
+  type StatusCause,
+} from '@setpoint/controller-runtime/api'
+import { deepEqual } from '../model/deep-equal.ts'
+import type { BareMeta } from './stored-object.ts'
+
+/** What a client sent as metadata, read field by field; a field of the wrong type is a cause, never an exception. */
+export interface ClientMeta {
+  name?: string
+  generateName?: string
+  uid?: string
+  version?: string
+  resourceVersion?: string
+  finalizers?: string[]
+  ownerReferences?: OwnerReference[]
+  labels?: Record<string, string>
+  annotations?: Record<string, string>
+}
+
+/** Reads the metadata of a request. Unknown fields and those of the server are dropped; empty ones count as absent. */
+export function readMetadata(metadata: Record<string, unknown>, causes: StatusCause[]): ClientMeta {
+  const read: ClientMeta = {}
+  for (const field of ['name', 'generateName', 'uid', 'version', 'resourceVersion'] as const) {
+    const value = metadata[field]
+    if (typeof value === 'string') {
+      if (value !== '') read[field] = value
+    } else if (value !== undefined && value !== null) causes.push(wrongType(field, 'a string'))
+  }
+  const finalizers = readFinalizers(metadata.finalizers, causes)
+  if (finalizers !== undefined) read.finalizers = finalizers
+  const owners = readOwners(metadata.ownerReferences, causes)
+  if (owners !== undefined) read.ownerReferences = owners
+  for (const field of ['labels', 'annotations'] as const) {
+    const map = readMap(field, metadata[field], causes)
+    if (map !== undefined) read[field] = map
+  }
+  return read
+}
+
+function wrongType(field: string, expected: string): StatusCause {
+  return { reason: 'FieldValueTypeInvalid', field: `metadata.${field}`, message: `must be ${expected}` }
+}
+
+function readFinalizers(value: unknown, causes: StatusCause[]): string[] | undefined {
+  if (value === undefined || value === null) return undefined
+  if (!Array.isArray(value)) {
+    causes.push(wrongType('finalizers', 'an array of strings'))
+    return undefined
+  }
+  const finalizers = new Set<string>()
+  for (const [at, finalizer] of value.entries()) {
+    const field = `metadata.finalizers[${at}]`
+    if (typeof finalizer !== 'string') causes.push(wrongType(`finalizers[${at}]`, 'a string'))
+    else if (finalizer === '')
+      causes.push({ reason: 'FieldValueRequired', field, message: 'must not be empty' })
+    else if (finalizer.length > nameLimits.name) {
+      causes.push({
+        reason: 'FieldValueTooLong',
+        field,
+        message: `must be at most ${nameLimits.name} characters`,
+      })
+    } else finalizers.add(finalizer)
+  }
+  return finalizers.size > 0 ? [...finalizers] : undefined
+}
+
+function readOwners(value: unknown, causes: StatusCause[]): OwnerReference[] | undefined {
+  if (value === undefined || value === null) return undefined
+  if (!Array.isArray(value)) {
+    causes.push(wrongType('ownerReferences', 'an array of objects'))
+    return undefined
+  }
+  const owners: OwnerReference[] = []
+  let controllers = 0
+  for (const [at, owner] of value.entries()) {
+    const field = `ownerReferences[${at}]`
+    if (typeof owner !== 'object' || owner === null || Array.isArray(owner)) {
+      causes.push(wrongType(field, 'an object'))
+      continue
+    }
+    const { apiVersion, kind, name, uid, controller, blockOwnerDeletion } = owner as Record<string, unknown>
+    for (const [part, text] of Object.entries({ apiVersion, kind, name, uid })) {
+      if (typeof text !== 'string' || text === '') {
+        causes.push({
+          reason: 'FieldValueRequired',
+          field: `metadata.${field}.${part}`,
+          message: 'must be a string and not empty',
+        })
+      }
+    }
+    for (const [part, flag] of Object.entries({ controller, blockOwnerDeletion })) {
+      if (flag !== undefined && flag !== null && typeof flag !== 'boolean')
+        causes.push(wrongType(`${field}.${part}`, 'true or false'))
+    }
+    if (controller === true && ++controllers === 2) {
+      causes.push({
+        reason: 'FieldValueInvalid',
+        field: `metadata.${field}.controller`,
+        message: 'only one owner can be the controller',
+      })
+    }
+    const read: OwnerReference = {
+      apiVersion: String(apiVersion),
+      kind: String(kind),
+      name: String(name),
+      uid: String(uid),
+    }
+    if (typeof controller === 'boolean') read.controller = controller
+    if (typeof blockOwnerDeletion === 'boolean') read.blockOwnerDeletion = blockOwnerDeletion
+    owners.push(read)
+  }
+  return owners.length > 0 ? owners : undefined
+}
+
+function readMap(field: string, value: unknown, causes: StatusCause[]): Record<string, string> | undefined {
+  if (value === undefined || value === null) return undefined
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    causes.push(wrongType(field, 'a map of strings'))
+    return undefined
+  }
+  const entries: [string, string][] = []
+  for (const [key, text] of Object.entries(value)) {
+    if (typeof text === 'string') entries.push([key, text])
+    else causes.push(wrongType(`${field}[${key}]`, 'a string'))
+  }
+  return entries.length > 0 ? Object.fromEntries(entries) : undefined
+}
+
+/** Who writes: a plugin may not add or change labels of people and of the service. */
+export interface LabelRules {
+  readonly plugin: string | undefined
+  readonly reservedDomain: string
+}
+
+/**
+ * The violations of what a client may set. What was stored before and is left as it was does not count, so that a
+ * rule that came later makes nothing unchangeable.
+ */
+export function checkMetadata(
+  next: BareMeta,
+  previous: BareMeta | undefined,
+  rules: LabelRules,
+): StatusCause[] {
+  const causes: StatusCause[] = []
+  for (const [key, value] of Object.entries(next.labels ?? {})) {
+    if (
+      previous?.labels !== undefined &&
+      Object.hasOwn(previous.labels, key) &&
+      previous.labels[key] === value
+    )
+      continue
+    const field = `metadata.labels[${key}]`
+    const keyProblem = checkLabelKey(key)
+    if (keyProblem !== undefined) causes.push({ reason: 'FieldValueInvalid', field, message: keyProblem })
+    const valueProblem = checkLabelValue(value)
+    if (valueProblem !== undefined) causes.push({ reason: 'FieldValueInvalid', field, message: valueProblem })
+    const reserved = rules.plugin === undefined ? undefined : checkPluginLabel(key, rules.reservedDomain)
+    if (reserved !== undefined) causes.push({ reason: 'FieldValueForbidden', field, message: reserved })
+  }
+  if (next.annotations !== undefined && !deepEqual(next.annotations, previous?.annotations)) {
+    let bytes = 0
+    for (const [key, value] of Object.entries(next.annotations))
+      bytes += Buffer.byteLength(key) + Buffer.byteLength(value)
+    if (bytes > nameLimits.annotationBytes) {
+      causes.push({
+        reason: 'FieldValueTooLong',
+        field: 'metadata.annotations',
+        message: `must be at most ${nameLimits.annotationBytes} bytes together, are ${bytes}`,
+      })
+    }
+  }
+  if (previous?.deletionTimestamp !== undefined) {
+    const added = (next.finalizers ?? []).filter(finalizer => !previous.finalizers?.includes(finalizer))
+    if (added.length > 0) {
+      causes.push({
+        reason: 'FieldValueForbidden',
+        field: 'metadata.finalizers',
+        message: `no finalizers can be added while the object is being deleted: ${added.join(', ')}`,
+      })
+    }
+  }
+  return causes
+}
+
+/** Why a plugin may not set this label key, or undefined. */
+export function checkPluginLabel(key: string, reservedDomain: string): string | undefined {
+  const prefix = labelPrefix(key)
+  if (prefix === undefined)
+    return 'label keys without a prefix are for people: a plugin uses <its domain>/<name>'
+  if (isReservedDomain(prefix, reservedDomain))
+    return `label key prefixes of ${reservedDomain} are reserved for the service`
+  return undefined
+}
+
+/** @returns a cause when the name breaks the rules of the specification's 2.3. */
+export function checkObjectName(name: string): StatusCause | undefined {
+  const problem = checkName(name)
+  return problem === undefined
+    ? undefined
+    : { reason: 'FieldValueInvalid', field: 'metadata.name', message: problem }
+}

@@ -1,0 +1,366 @@
+import { randomUUID } from 'node:crypto'
+import { ApiError, isVersion, type StatusCause } from '@setpoint/controller-runtime/api'
+import { deepEqual } from '../model/deep-equal.ts'
+import { remainingViolations } from '../model/schema-validator.ts'
+import type { ServedModel } from '../model/served-model.ts'
+import { type ClientMeta, checkMetadata, checkObjectName, readMetadata } from './metadata.ts'
+import { badRequest, conflict, invalid } from './refusals.ts'
+import type { BareMeta, BareObject, Reservations, StoredObject } from './stored-object.ts'
+import { countReservations, reservationsOf, reservationsWithout, uniqueLimits } from './unique-index.ts'
+import type { Preconditions, WriteOptions } from './write-options.ts'
+
+/** An object that has passed every check and only needs to be stored. */
+export interface Draft {
+  readonly object: BareObject
+  readonly reservations: Reservations
+  readonly warnings: readonly string[]
+}
+
+/** What a request's body says, taken apart. */
+export interface ClientObject {
+  readonly meta: ClientMeta
+  readonly content: Readonly<Record<string, unknown>>
+  readonly preconditions: Preconditions
+  /** Violations of the shape of metadata, to be reported with all others. */
+  readonly causes: StatusCause[]
+}
+
+/**
+ * Takes a decoded body apart.
+ * @throws ApiError 400 when it is no object, or one of another kind, or its version is not a number.
+ */
+export function readClientObject(served: ServedModel, body: unknown): ClientObject {
+  if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
+  const { apiVersion, kind, metadata, ...content } = body
+  const { model } = served
+  if (apiVersion !== model.apiVersion || kind !== model.kind) {
+    throw badRequest(
+      `the body is ${show(kind)} of apiVersion ${show(apiVersion)}, but this path takes ${model.kind} of ${model.apiVersion}`,
+    )
+  }
+  if (metadata !== undefined && metadata !== null && !isRecord(metadata))
+    throw badRequest('metadata must be an object')
+  const causes: StatusCause[] = []
+  const meta = readMetadata(metadata ?? {}, causes)
+  return { meta, content, causes, preconditions: preconditionsOf(meta) }
+}
+
+/** @throws ApiError 400 for a version that is not a number. */
+export function preconditionsOf(given: {
+  uid?: string
+  version?: string
+  resourceVersion?: string
+}): Preconditions {
+  const preconditions: { uid?: string; versions?: string[] } = {}
+  if (given.uid !== undefined) preconditions.uid = given.uid
+  for (const field of ['version', 'resourceVersion'] as const) {
+    const version = given[field]
+    if (version === undefined) continue
+    if (!isVersion(version))
+      throw badRequest(`metadata.${field} ${show(version)} is not a version: it must be a decimal number`)
+    preconditions.versions ??= []
+    preconditions.versions.push(version)
+  }
+  return preconditions
+}
+
+/** @throws ApiError 409 when a precondition does not hold for the stored object. */
+export function checkPreconditions(
+  served: ServedModel,
+  name: string,
+  wanted: Preconditions,
+  uid: string,
+  version: string,
+): void {
+  if (wanted.uid !== undefined && wanted.uid !== uid) {
+    throw conflict(
+      served,
+      name,
+      `the uid is ${uid}, not ${wanted.uid}: it is another object of the same name`,
+    )
+  }
+  for (const given of wanted.versions ?? []) {
+    if (given !== version) {
+      throw conflict(
+        served,
+        name,
+        `the object has been modified: its version is ${version}, not ${given}; apply your changes to the latest version and try again`,
+      )
+    }
+  }
+}
+
+export function draftCreation(
+  served: ServedModel,
+  name: string,
+  client: ClientObject,
+  options: WriteOptions,
+  environment: { now: number; reservedDomain: string },
+): Draft {
+  const { meta, content } = client
+  const causes = [...client.causes]
+  const nameCause = checkObjectName(name)
+  if (nameCause !== undefined) causes.push(nameCause)
+  const metadata = orderMetadata({
+    name,
+    generateName: meta.generateName,
+    uid: randomUUID(),
+    generation: 1,
+    creationTimestamp: new Date(environment.now).toISOString(),
+    finalizers: meta.finalizers,
+    ownerReferences: meta.ownerReferences,
+    labels: meta.labels,
+    annotations: meta.annotations,
+  })
+  causes.push(
+    ...checkMetadata(metadata, undefined, {
+      plugin: options.plugin,
+      reservedDomain: environment.reservedDomain,
+    }),
+  )
+  const { status, ...withoutStatus } = content
+  const object = composeObject(served, metadata, served.model.subresources.status ? withoutStatus : content)
+  return finishDraft(served, object, undefined, causes, options)
+}
+
+/** Which part of an object a write may change. */
+export type Scope = 'object' | 'status'
+
+/**
+ * The object that an update would store, from the stored one and what the client sent.
+ * @returns undefined when nothing changes.
+ */
+export function draftUpdate(
+  served: ServedModel,
+  stored: StoredObject,
+  client: ClientObject,
+  scope: Scope,
+  options: WriteOptions,
+  reservedDomain: string,
+): Draft | undefined {
+  const { object: previous } = stored
+  const { meta, content } = client
+  const owned = previous.metadata
+  const causes = [...client.causes]
+  const metadata =
+    scope === 'status'
+      ? owned
+      : orderMetadata({
+          ...owned,
+          finalizers: meta.finalizers,
+          ownerReferences: meta.ownerReferences,
+          labels: meta.labels,
+          annotations: meta.annotations,
+        })
+  causes.push(...checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }))
+  const object = composeObject(served, metadata, contentOf(served, previous, content, scope))
+  if (onlyTakesAwayFinalizers(object, previous)) {
+    // Whatever a schema or an index has come to say: this must always be possible, or nothing could be deleted.
+    if (causes.length > 0) throw invalid(served, owned.name, causes)
+    if (object.metadata.finalizers?.length === owned.finalizers?.length) return undefined
+    return { object, reservations: stored.reservations, warnings: [] }
+  }
+  const draft = finishDraft(served, object, stored, causes, options)
+  if (deepEqual(draft.object, previous)) return undefined
+  if (scope === 'object' && desiredStateDiffers(served, draft.object, previous))
+    metadata.generation = owned.generation + 1
+  return draft
+}
+
+/** The object as it is once it has been declared deleted. Neither schema nor indexes are asked. */
+export function draftDeletionMark(stored: StoredObject, now: number): Draft {
+  const { object } = stored
+  const metadata = orderMetadata({
+    ...object.metadata,
+    generation: object.metadata.generation + 1,
+    deletionTimestamp: new Date(now).toISOString(),
+  })
+  return { object: { ...object, metadata }, reservations: stored.reservations, warnings: [] }
+}
+
+/** The content that an update leaves: with the status subresource, each of the two ways changes only its own part. */
+function contentOf(
+  served: ServedModel,
+  previous: BareObject,
+  content: Readonly<Record<string, unknown>>,
+  scope: Scope,
+): Record<string, unknown> {
+  if (!served.model.subresources.status) return { ...content }
+  const { apiVersion, kind, metadata, status: previousStatus, ...previousContent } = previous
+  const { status, ...rest } = content
+  if (scope === 'status') return status === undefined ? previousContent : { ...previousContent, status }
+  return previousStatus === undefined ? rest : { ...rest, status: previousStatus }
+}
+
+/** Fills in defaults and checks schema and indexes; all violations are thrown at once. */
+function finishDraft(
+  served: ServedModel,
+  object: BareObject,
+  stored: StoredObject | undefined,
+  causes: StatusCause[],
+  options: WriteOptions,
+): Draft {
+  const { name } = object.metadata
+  const completed = structuredCloneIfDefaulted(served, object)
+  let violations = served.schemas.validate(completed)
+  if (violations.length > 0 && stored !== undefined) {
+    violations = remainingViolations(
+      violations,
+      served.schemas.validate(stored.object),
+      completed,
+      stored.object,
+    )
+  }
+  for (const { field, reason, message } of violations) causes.push({ field, reason, message })
+  const warnings = checkUnknownFields(served, completed, options)
+  // Index functions may rely on what the schema promises, so they are only asked about objects that keep it.
+  const reservations = violations.length === 0 ? indexDraft(served, completed, stored, causes) : undefined
+  if (causes.length > 0 || reservations === undefined) throw invalid(served, name, causes)
+  return { object: completed, reservations, warnings }
+}
+
+function structuredCloneIfDefaulted(served: ServedModel, object: BareObject): BareObject {
+  if (!served.schemas.hasDefaults) return object
+  const completed: BareObject = { ...object, spec: structuredClone(object.spec) }
+  if (object.status !== undefined) completed.status = structuredClone(object.status)
+  served.schemas.applyDefaults(completed)
+  return completed
+}
+
+/** @throws ApiError 400 naming the fields under `Strict`. */
+function checkUnknownFields(served: ServedModel, object: BareObject, options: WriteOptions): string[] {
+  if (options.fieldValidation === 'Ignore') return []
+  const fields = served.schemas.unknownFields(object)
+  for (const field of Object.keys(object)) if (!knownFields.has(field)) fields.push(field)
+  if (fields.length === 0) return []
+  if (options.fieldValidation === 'Strict') {
+    throw new ApiError(
+      'BadRequest',
+      `strict decoding error: ${fields.map(field => `unknown field "${field}"`).join(', ')}`,
+      {
+        causes: fields.map(field => ({
+          reason: 'FieldValueInvalid',
+          message: `unknown field "${field}"`,
+          field,
+        })),
+      },
+    )
+  }
+  return fields.map(field => `unknown field "${field}"`)
+}
+
+const knownFields = new Set(['apiVersion', 'kind', 'metadata', 'spec', 'status'])
+
+/** The reservations of an object; a cause for every index that cannot handle it, unless it could not before either. */
+function indexDraft(
+  served: ServedModel,
+  object: BareObject,
+  stored: StoredObject | undefined,
+  causes: StatusCause[],
+): Reservations {
+  const { values, problems } = served.indexes.tryValuesOf(object)
+  if (problems.length > 0) {
+    const known = stored === undefined ? [] : served.indexes.tryValuesOf(stored.object).problems
+    for (const { index, message } of problems) {
+      if (known.some(problem => problem.index === index)) continue
+      causes.push({
+        reason: 'FieldValueInvalid',
+        field: index,
+        message: `the index ${index} cannot handle this object: ${message}`,
+      })
+    }
+  }
+  const reservations =
+    stored === undefined ? reservationsOf(served, values) : reservationsAfter(served, values, stored)
+  const count = countReservations(reservations)
+  if (count > uniqueLimits.valuesPerObject) {
+    causes.push({
+      reason: 'FieldValueTooMany',
+      message: `the object has ${count} values in unique indexes, at most ${uniqueLimits.valuesPerObject} are allowed`,
+    })
+  }
+  return reservations
+}
+
+/**
+ * What an updated object must hold. A value that it had before without holding it, because stored data clashed when
+ * the index came into force, need not be held as long as it is left as it is.
+ */
+function reservationsAfter(
+  served: ServedModel,
+  values: readonly (readonly string[])[],
+  stored: StoredObject,
+): Reservations {
+  const wanted = reservationsOf(served, values)
+  if (reservationsWithout(wanted, stored.reservations).length === 0) return wanted
+  const before = reservationsOf(served, served.indexes.tryValuesOf(stored.object).values)
+  const unheld = reservationsWithout(before, stored.reservations)
+  if (unheld.length === 0) return wanted
+  return Object.fromEntries(
+    Object.entries(wanted).map(([index, held]) => [
+      index,
+      held.filter(value => !unheld.some(pair => pair.index === index && pair.value === value)),
+    ]),
+  )
+}
+
+/** Whether what the user wants has changed: everything but metadata, and but status where that is a thing of its own. */
+function desiredStateDiffers(served: ServedModel, next: BareObject, previous: BareObject): boolean {
+  const { metadata: nextMeta, status: nextStatus, ...nextRest } = next
+  const { metadata: previousMeta, status: previousStatus, ...previousRest } = previous
+  if (!deepEqual(nextRest, previousRest)) return true
+  return !served.model.subresources.status && !deepEqual(nextStatus, previousStatus)
+}
+
+function onlyTakesAwayFinalizers(next: BareObject, previous: BareObject): boolean {
+  const kept = next.metadata.finalizers ?? []
+  const before = previous.metadata.finalizers ?? []
+  if (kept.some(finalizer => !before.includes(finalizer))) return false
+  const bare = (object: BareObject) => ({
+    ...object,
+    metadata: { ...object.metadata, finalizers: undefined },
+  })
+  return deepEqual(bare(next), bare(previous))
+}
+
+/** Writes an object's fields in their fixed order; `wireBytes` relies on the first three. */
+function composeObject(
+  served: ServedModel,
+  metadata: BareMeta,
+  content: Record<string, unknown>,
+): BareObject {
+  const { spec = {}, status, apiVersion: _apiVersion, kind: _kind, metadata: _metadata, ...unknown } = content
+  const { model } = served
+  const object: BareObject = { apiVersion: model.apiVersion, kind: model.kind, metadata, spec }
+  if (status !== undefined) object.status = status
+  return Object.assign(object, unknown)
+}
+
+const metadataOrder = [
+  'name',
+  'generateName',
+  'uid',
+  'generation',
+  'creationTimestamp',
+  'deletionTimestamp',
+  'finalizers',
+  'ownerReferences',
+  'labels',
+  'annotations',
+] as const
+
+/** Copies metadata in its fixed order, the name first, leaving out what is absent. */
+function orderMetadata(metadata: { [K in keyof BareMeta]: BareMeta[K] | undefined }): BareMeta {
+  return Object.fromEntries(
+    metadataOrder.flatMap(field => (metadata[field] === undefined ? [] : [[field, metadata[field]]])),
+  ) as unknown as BareMeta
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function show(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'missing'
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text
+}

@@ -1,0 +1,104 @@
+import { ApiError, type StatusCause, type StatusDetails } from '@setpoint/controller-runtime/api'
+import type { ServedModel } from '../model/served-model.ts'
+import {
+  CompactedError,
+  FutureRevisionError,
+  OutcomeUnknownError,
+  StoreFullError,
+  StoreUnavailableError,
+} from '../storage/contract.ts'
+
+/** Seconds after which a client may ask again when the store or a kind is not available. */
+export const retryAfterSeconds = 1
+
+function detailsOf(served: ServedModel, name?: string): StatusDetails {
+  const { group, plural } = served.model
+  return name === undefined ? { group, kind: plural } : { group, kind: plural, name }
+}
+
+function qualified(served: ServedModel): string {
+  return `${served.model.plural}.${served.model.group}`
+}
+
+export function notFound(served: ServedModel, name: string): ApiError {
+  return new ApiError(
+    'NotFound',
+    `${qualified(served)} ${JSON.stringify(name)} not found`,
+    detailsOf(served, name),
+  )
+}
+
+export function nameTaken(served: ServedModel, name: string, deleting: boolean): ApiError {
+  const message = `${qualified(served)} ${JSON.stringify(name)} already exists`
+  return new ApiError(
+    'AlreadyExists',
+    deleting ? `object is being deleted: ${message}` : message,
+    detailsOf(served, name),
+  )
+}
+
+export function valuesTaken(served: ServedModel, name: string, causes: StatusCause[]): ApiError {
+  const message = `${qualified(served)} ${JSON.stringify(name)}: ${causes.map(cause => cause.message).join('; ')}`
+  return new ApiError('AlreadyExists', message, { ...detailsOf(served, name), causes })
+}
+
+export function conflict(served: ServedModel, name: string, why: string): ApiError {
+  return new ApiError(
+    'Conflict',
+    `operation cannot be fulfilled on ${qualified(served)} ${JSON.stringify(name)}: ${why}`,
+    detailsOf(served, name),
+  )
+}
+
+/** All violations at once; the message spells out the first few. */
+export function invalid(served: ServedModel, name: string, causes: StatusCause[]): ApiError {
+  const shown = causes
+    .slice(0, 8)
+    .map(cause => (cause.field === undefined ? cause.message : `${cause.field}: ${cause.message}`))
+  if (causes.length > shown.length) shown.push(`and ${causes.length - shown.length} more`)
+  const message = `${served.model.kind}.${served.model.group} ${JSON.stringify(name)} is invalid: ${shown.join('; ')}`
+  return new ApiError('Invalid', message, { ...detailsOf(served, name), causes })
+}
+
+export function badRequest(message: string): ApiError {
+  return new ApiError('BadRequest', message)
+}
+
+export function notReady(served: ServedModel, why: string): ApiError {
+  return new ApiError('ServiceUnavailable', `${qualified(served)} is not available: ${why}`, {
+    ...detailsOf(served),
+    retryAfterSeconds,
+  })
+}
+
+/** What a fault of the store means to a client. Anything else is passed on as it is. */
+export function fromStorageError(error: unknown): unknown {
+  if (error instanceof StoreUnavailableError) {
+    return new ApiError(
+      'ServiceUnavailable',
+      'the store cannot be reached: nothing was changed, try again',
+      { retryAfterSeconds },
+      { cause: error },
+    )
+  }
+  if (error instanceof OutcomeUnknownError) {
+    return new ApiError(
+      'Timeout',
+      'the store has not answered: the change may have happened, read the object before trying again',
+      { retryAfterSeconds },
+      { cause: error },
+    )
+  }
+  if (error instanceof StoreFullError) {
+    return new ApiError(
+      'ServiceUnavailable',
+      `the store is full and takes no writes: ${error.message}`,
+      { retryAfterSeconds: 30 },
+      { cause: error },
+    )
+  }
+  if (error instanceof CompactedError || error instanceof FutureRevisionError) {
+    return new ApiError('Expired', error.message, undefined, { cause: error })
+  }
+  return error
+}

@@ -1,0 +1,474 @@
+import { randomInt } from 'node:crypto'
+import {
+  ApiError,
+  isVersion,
+  nameLimits,
+  type Revision,
+  type StatusCause,
+  zeroRevision,
+} from '@setpoint/controller-runtime/api'
+import type { ServedModel } from '../model/served-model.ts'
+import { type Compare, type KeyValue, type Operation, type Storage, storageLimits } from '../storage/index.ts'
+import {
+  type ClientObject,
+  checkPreconditions,
+  type Draft,
+  draftCreation,
+  draftDeletionMark,
+  draftUpdate,
+  readClientObject,
+  type Scope,
+} from './object-draft.ts'
+import { applyJsonPatch, applyMergePatch } from './patch.ts'
+import {
+  badRequest,
+  conflict,
+  fromStorageError,
+  invalid,
+  nameTaken,
+  notFound,
+  valuesTaken,
+} from './refusals.ts'
+import { holds } from './reservation-rebuild.ts'
+import {
+  decodeStored,
+  encodeObject,
+  encodeStored,
+  noReservations,
+  type Reservations,
+  type StoredObject,
+  wireBytes,
+} from './stored-object.ts'
+import {
+  decodeHolder,
+  encodeHolder,
+  reservationKey,
+  reservationsWithout,
+  UniqueIndexRecords,
+} from './unique-index.ts'
+import type { Preconditions, WriteOptions, WriteResult } from './write-options.ts'
+
+export const registryDefaults = Object.freeze({
+  /** Attempts at one write before its caller is told of the conflict: each lost one means that another write got through. */
+  attempts: 50,
+  /** Names tried for one generateName, as in Kubernetes. */
+  generatedNames: 8,
+  /** Characters after a generateName prefix: Kubernetes' alphabet, without vowels and look-alikes. */
+  suffixLength: 5,
+})
+
+const suffixAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
+
+export type PatchType = 'json' | 'merge'
+
+/** What a write becomes when it is stored: another content, or nothing. */
+interface Write {
+  readonly served: ServedModel
+  readonly name: string
+  readonly uid: string
+  readonly previous: { readonly revision: Revision; readonly reservations: Reservations } | undefined
+  readonly next: { readonly json: string; readonly reservations: Reservations } | undefined
+  /** Whether the write rests on the model's unique indexes, so that the record of them must hold. */
+  readonly indexed: boolean
+}
+
+type Outcome =
+  | { readonly stored: true; readonly revision: Revision }
+  | { readonly stored: false; readonly current: KeyValue | undefined }
+
+interface Current {
+  readonly stored: StoredObject
+  readonly revision: Revision
+  readonly value: Buffer
+}
+
+/**
+ * What a write means. Every request becomes one transaction on the store, which compares what it was made from: the
+ * object's revision, the record of unique indexes, and the absence of each unique value that it takes. Nothing is
+ * changed in any other way, and nothing is visible before it has come back through the store's log.
+ *
+ * Every refusal rests on a live read of the store, never on the cache, which may be behind.
+ * All methods reject with ApiError.
+ */
+export class Registry {
+  readonly records: UniqueIndexRecords
+  readonly #storage: Storage
+  readonly #now: () => number
+  readonly #reservedDomain: string
+
+  constructor(options: { storage: Storage; reservedDomain: string; now?: () => number }) {
+    this.#storage = options.storage
+    this.#reservedDomain = options.reservedDomain
+    this.#now = options.now ?? Date.now
+    this.records = new UniqueIndexRecords(options.storage)
+  }
+
+  async create(served: ServedModel, body: unknown, options: WriteOptions): Promise<WriteResult> {
+    const client = readClientObject(served, body)
+    const { name, generateName } = client.meta
+    if (name !== undefined) return this.#createNamed(served, name, client, options)
+    if (generateName === undefined) {
+      const cause = {
+        reason: 'FieldValueRequired',
+        field: 'metadata.name',
+        message: 'name or generateName is required',
+      }
+      throw invalid(served, '', [...client.causes, cause])
+    }
+    for (let tried = 1; ; tried++) {
+      const generated =
+        generateName.slice(0, nameLimits.name - registryDefaults.suffixLength) + randomSuffix()
+      try {
+        return await this.#createNamed(served, generated, client, options)
+      } catch (error) {
+        const clash =
+          error instanceof ApiError && error.reason === 'AlreadyExists' && error.details?.causes === undefined
+        if (!clash || tried === registryDefaults.generatedNames) throw error
+      }
+    }
+  }
+
+  async #createNamed(
+    served: ServedModel,
+    name: string,
+    client: ClientObject,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    const draft = draftCreation(served, name, client, options, {
+      now: this.#now(),
+      reservedDomain: this.#reservedDomain,
+    })
+    const json = encodeObject(draft.object)
+    const write = {
+      served,
+      name,
+      uid: draft.object.metadata.uid,
+      previous: undefined,
+      next: { json, reservations: draft.reservations },
+      indexed: true,
+    }
+    const outcome = await this.#commit(write, options)
+    if (!outcome.stored) {
+      const holder = outcome.current && decodeStored(outcome.current.value).object
+      throw nameTaken(served, name, holder?.metadata.deletionTimestamp !== undefined)
+    }
+    const bytes = options.dryRun
+      ? Buffer.from(json)
+      : wireBytes(served, name, Buffer.from(json), outcome.revision)
+    return { name, bytes, warnings: draft.warnings }
+  }
+
+  async replace(
+    served: ServedModel,
+    name: string,
+    body: unknown,
+    scope: Scope,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    const client = readClientObject(served, body)
+    checkBodyName(name, client.meta.name)
+    return this.#update(served, name, () => client, scope, options)
+  }
+
+  /**
+   * Applies a patch to the newest state, again after each conflict unless the patch itself carries a version.
+   */
+  async patch(
+    served: ServedModel,
+    name: string,
+    patch: { type: PatchType; document: unknown },
+    scope: Scope,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    const apply = patch.type === 'json' ? applyJsonPatch : applyMergePatch
+    return this.#update(
+      served,
+      name,
+      current => {
+        const patched = apply(parseWire(served, name, current), patch.document)
+        const client = readClientObject(served, patched)
+        checkBodyName(name, client.meta.name)
+        return client
+      },
+      scope,
+      options,
+    )
+  }
+
+  async #update(
+    served: ServedModel,
+    name: string,
+    makeClient: (current: Current) => ClientObject,
+    scope: Scope,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    let current = await this.#read(served, name, options)
+    for (let attempt = 1; ; attempt++) {
+      if (current === undefined) throw notFound(served, name)
+      const client = makeClient(current)
+      const { metadata } = current.stored.object
+      checkPreconditions(served, name, client.preconditions, metadata.uid, String(current.revision))
+      const draft = draftUpdate(served, current.stored, client, scope, options, this.#reservedDomain)
+      if (draft === undefined) return this.#unchanged(served, name, current)
+      const outcome = await this.#store(served, name, current, draft, options)
+      if (outcome.stored)
+        return this.#updated(
+          served,
+          name,
+          draft,
+          outcome.revision,
+          options.dryRun ? current.revision : undefined,
+        )
+      if (attempt === registryDefaults.attempts)
+        throw conflict(served, name, 'the object keeps changing; try again')
+      current = toCurrent(outcome.current)
+    }
+  }
+
+  /** Declares an object deleted, or removes it when nothing holds it back. */
+  async delete(
+    served: ServedModel,
+    name: string,
+    preconditions: Preconditions,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    let current = await this.#read(served, name, options)
+    for (let attempt = 1; ; attempt++) {
+      if (current === undefined) throw notFound(served, name)
+      const { object, reservations } = current.stored
+      checkPreconditions(served, name, preconditions, object.metadata.uid, String(current.revision))
+      if (object.metadata.deletionTimestamp !== undefined) return this.#unchanged(served, name, current)
+      if (object.metadata.finalizers !== undefined) {
+        const draft = draftDeletionMark(current.stored, this.#now())
+        const outcome = await this.#store(served, name, current, draft, options)
+        if (outcome.stored)
+          return this.#updated(
+            served,
+            name,
+            draft,
+            outcome.revision,
+            options.dryRun ? current.revision : undefined,
+          )
+        current = toCurrent(outcome.current)
+      } else {
+        const previous = { revision: current.revision, reservations }
+        const write = { served, name, uid: object.metadata.uid, previous, next: undefined, indexed: false }
+        const outcome = await this.#commit(write, options)
+        if (outcome.stored) {
+          const draft = { object, reservations, warnings: [] }
+          return this.#updated(
+            served,
+            name,
+            draft,
+            outcome.revision,
+            options.dryRun ? current.revision : undefined,
+          )
+        }
+        current = toCurrent(outcome.current)
+      }
+      if (attempt === registryDefaults.attempts)
+        throw conflict(served, name, 'the object keeps changing; try again')
+    }
+  }
+
+  /** Reads an object from the store itself. */
+  async readLive(
+    served: ServedModel,
+    name: string,
+  ): Promise<{ bytes: Buffer; stored: StoredObject } | undefined> {
+    const current = await this.#read(served, name, {})
+    if (current === undefined) return undefined
+    return { bytes: this.#unchanged(served, name, current).bytes, stored: current.stored }
+  }
+
+  async #read(
+    served: ServedModel,
+    name: string,
+    options: { signal?: AbortSignal },
+  ): Promise<Current | undefined> {
+    const { pair } = await guarded(this.#storage.get(served.keyOf(name), options))
+    return toCurrent(pair)
+  }
+
+  /** Stores a draft in place of the current object; one that is being deleted and has no finalizer left is removed. */
+  #store(
+    served: ServedModel,
+    name: string,
+    current: Current,
+    draft: Draft,
+    options: WriteOptions,
+  ): Promise<Outcome> {
+    const { metadata } = draft.object
+    const removed = metadata.deletionTimestamp !== undefined && metadata.finalizers === undefined
+    return this.#commit(
+      {
+        served,
+        name,
+        uid: metadata.uid,
+        previous: { revision: current.revision, reservations: current.stored.reservations },
+        next: removed ? undefined : { json: encodeObject(draft.object), reservations: draft.reservations },
+        // What releases values, or leaves them as they are recorded, does not depend on which indexes are in force.
+        indexed: draft.reservations !== current.stored.reservations,
+      },
+      options,
+    )
+  }
+
+  #unchanged(served: ServedModel, name: string, current: Current): WriteResult {
+    const json = current.value.subarray(current.value.indexOf(0x0a) + 1)
+    return { name, bytes: wireBytes(served, name, json, current.revision), warnings: [] }
+  }
+
+  #updated(
+    served: ServedModel,
+    name: string,
+    draft: Draft,
+    revision: Revision,
+    kept: Revision | undefined,
+  ): WriteResult {
+    const json = Buffer.from(encodeObject(draft.object))
+    return { name, bytes: wireBytes(served, name, json, kept ?? revision), warnings: draft.warnings }
+  }
+
+  /**
+   * One write as one transaction. Retries only what it has proven to be stale: the record of unique indexes as this
+   * server knew it, and reservations whose holder no longer exists.
+   * @returns what the object is now where it is not what the write was made from.
+   */
+  async #commit(write: Write, options: WriteOptions): Promise<Outcome> {
+    const { served, name, uid, previous, next } = write
+    const key = served.keyOf(name)
+    const before = previous?.reservations ?? noReservations
+    const after = next?.reservations ?? noReservations
+    const taken = reservationsWithout(after, before).map(pair => ({
+      ...pair,
+      key: reservationKey(served, pair.index, pair.value),
+    }))
+    const released = reservationsWithout(before, after)
+    const value = next && encodeStored(next.json, after)
+    if (value !== undefined && value.length > storageLimits.valueBytes) {
+      throw new ApiError(
+        'RequestEntityTooLarge',
+        `the object is ${value.length} bytes, at most ${storageLimits.valueBytes} can be stored`,
+      )
+    }
+    const recordKey = this.records.keyOf(served)
+    let recordRevision = write.indexed ? await guarded(this.records.revision(served)) : undefined
+    const staleReservations = new Map<string, Revision>()
+    for (let attempt = 1; ; attempt++) {
+      const compares: Compare[] = [{ key, modRevision: previous?.revision ?? zeroRevision }]
+      if (recordRevision !== undefined) compares.push({ key: recordKey, modRevision: recordRevision })
+      for (const reservation of taken) {
+        compares.push({
+          key: reservation.key,
+          modRevision: staleReservations.get(reservation.key) ?? zeroRevision,
+        })
+      }
+      const operations: Operation[] = []
+      if (!options.dryRun) {
+        operations.push(value === undefined ? { type: 'delete', key } : { type: 'put', key, value })
+        for (const reservation of taken) {
+          operations.push({
+            type: 'put',
+            key: reservation.key,
+            value: encodeHolder({ name, uid, value: reservation.value }),
+          })
+        }
+        for (const { index, value: old } of released)
+          operations.push({ type: 'delete', key: reservationKey(served, index, old) })
+      }
+      const onFailure = compares.map(compare => compare.key)
+      const call = options.signal === undefined ? {} : { signal: options.signal }
+      const result = await guarded(
+        this.#storage.transact({ compares, onSuccess: operations, onFailure }, call),
+      )
+      if (result.succeeded) return { stored: true, revision: result.revision }
+      const now = new Map(
+        result.pairs.flatMap(pair => (pair === undefined ? [] : [[pair.key, pair] as const])),
+      )
+      const current = now.get(key)
+      if ((current?.modRevision ?? zeroRevision) !== (previous?.revision ?? zeroRevision))
+        return { stored: false, current }
+      if (attempt === registryDefaults.attempts)
+        throw conflict(served, name, 'its unique values keep changing hands; try again')
+      if (recordRevision !== undefined && now.get(recordKey)?.modRevision !== recordRevision) {
+        recordRevision = await guarded(this.records.refresh(served))
+      }
+      await this.#checkHolders(write, taken, now, staleReservations)
+    }
+  }
+
+  /**
+   * Looks at the reservations that stood in the way. One that its holder has not recorded was left behind and may be
+   * taken over, at the revision seen.
+   * @throws ApiError 409 naming index, value and holder of those that are really held.
+   */
+  async #checkHolders(
+    write: Write,
+    taken: readonly { index: string; value: string; key: string }[],
+    now: ReadonlyMap<string, KeyValue>,
+    stale: Map<string, Revision>,
+  ): Promise<void> {
+    const { served } = write
+    const causes: StatusCause[] = []
+    for (const { index, value, key } of taken) {
+      const pair = now.get(key)
+      if (pair === undefined) {
+        stale.delete(key)
+        continue
+      }
+      const holder = decodeHolder(pair.value)
+      const held =
+        holder.uid !== write.uid &&
+        (await guarded(holds(this.#storage, served, holder.name, holder.uid, index, value)))
+      if (held) {
+        const message = `the value ${JSON.stringify(value)} of the unique index ${index} is held by ${JSON.stringify(holder.name)}`
+        causes.push({ reason: 'FieldValueDuplicate', field: index, message })
+      } else stale.set(key, pair.modRevision)
+    }
+    if (causes.length > 0) throw valuesTaken(served, write.name, causes)
+  }
+}
+
+/** Turns what the store throws into what a client is told. */
+async function guarded<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call
+  } catch (error) {
+    throw fromStorageError(error)
+  }
+}
+
+function toCurrent(pair: KeyValue | undefined): Current | undefined {
+  return pair && { stored: decodeStored(pair.value), revision: pair.modRevision, value: pair.value }
+}
+
+/** The object as a client sees it: what a patch applies to. */
+function parseWire(served: ServedModel, name: string, current: Current): unknown {
+  const json = current.value.subarray(current.value.indexOf(0x0a) + 1)
+  return JSON.parse(wireBytes(served, name, json, current.revision).toString())
+}
+
+function checkBodyName(name: string, given: string | undefined): void {
+  if (given !== undefined && given !== name) {
+    throw badRequest(
+      `metadata.name ${JSON.stringify(given)} differs from the name in the path, ${JSON.stringify(name)}`,
+    )
+  }
+}
+
+function randomSuffix(): string {
+  let suffix = ''
+  for (let i = 0; i < registryDefaults.suffixLength; i++)
+    suffix += suffixAlphabet[randomInt(suffixAlphabet.length)]
+  return suffix
+}
+
+/** Reads preconditions of a DELETE. @throws ApiError 400 for a version that is not a number. */
+export function deletePreconditions(given: { uid?: string; versions: readonly string[] }): Preconditions {
+  for (const version of given.versions) {
+    if (!isVersion(version))
+      throw badRequest(`the version ${JSON.stringify(version)} is not a decimal number`)
+  }
+  return given.uid === undefined ? { versions: given.versions } : given
+}

@@ -1,0 +1,102 @@
+import type { ObjectMeta, OwnerReference, Revision } from '@setpoint/controller-runtime/api'
+import type { ServedModel } from '../model/served-model.ts'
+
+/** Metadata as stored: everything but the version, which is the revision that the store gave the write. */
+export interface BareMeta extends Omit<ObjectMeta, 'version' | 'resourceVersion'> {
+  ownerReferences?: OwnerReference[]
+}
+
+/** An object without its version, keys in the order in which they are written. */
+export interface BareObject {
+  apiVersion: string
+  kind: string
+  metadata: BareMeta
+  spec: unknown
+  status?: unknown
+  [unknownField: string]: unknown
+}
+
+/** The values of unique indexes that an object holds, by the name of the index. Recorded with the object. */
+export type Reservations = Readonly<Record<string, readonly string[]>>
+
+export const noReservations: Reservations = Object.freeze({})
+
+/**
+ * The stored form of an object: one line that says what it has reserved, then its JSON without the version.
+ *
+ *     {"spec.url":["https://example.com"]}\n{"apiVersion":…,"kind":…,"metadata":{"name":"a","uid":…},…}
+ *
+ * The wire form is the second part with the version spliced in behind the name, so that neither reading a
+ * list nor sending an event ever encodes an object again.
+ */
+export interface StoredObject {
+  readonly object: BareObject
+  readonly reservations: Reservations
+}
+
+/** The JSON of an object without its version. `object` must have been made by `orderObject`. */
+export function encodeObject(object: BareObject): string {
+  return JSON.stringify(object)
+}
+
+export function encodeStored(objectJson: string, reservations: Reservations): Buffer {
+  return Buffer.from(`${JSON.stringify(reservations)}\n${objectJson}`)
+}
+
+/** The bytes of the object within a stored value; they share its memory. */
+export function objectBytes(value: Buffer): Buffer {
+  return value.subarray(value.indexOf(0x0a) + 1)
+}
+
+/** @throws SyntaxError when the value is not one that `encodeStored` made. */
+export function decodeStored(value: Buffer): StoredObject {
+  const end = value.indexOf(0x0a)
+  return {
+    reservations: JSON.parse(value.toString('utf8', 0, end)),
+    object: JSON.parse(value.toString('utf8', end + 1)),
+  }
+}
+
+/** The wire JSON of a stored object: its version spliced in behind the name. */
+export function wireBytes(served: ServedModel, name: string, json: Buffer, revision: Revision): Buffer {
+  const head = served.wirePrefix.length + name.length + 1
+  const prefix = `${served.wirePrefix}${name}"`
+  if (json.toString('latin1', 0, head) !== prefix)
+    return Buffer.from(encodeWire(served, JSON.parse(json.toString()), revision))
+  const version = `,"version":"${revision}","resourceVersion":"${revision}"`
+  const bytes = Buffer.allocUnsafe(json.length + version.length)
+  json.copy(bytes, 0, 0, head)
+  bytes.write(version, head, 'latin1')
+  json.copy(bytes, head + version.length, head)
+  return bytes
+}
+
+/** The wire JSON for an object stored under another API version of its kind. */
+function encodeWire(served: ServedModel, object: BareObject, revision: Revision): string {
+  const { name, ...rest } = object.metadata
+  const version = String(revision)
+  return JSON.stringify({
+    ...object,
+    apiVersion: served.model.apiVersion,
+    kind: served.model.kind,
+    metadata: { name, version, resourceVersion: version, ...rest },
+  })
+}
+
+/** The same wire object with another version: what a DELETED event carries. */
+export function withVersion(
+  served: ServedModel,
+  name: string,
+  wire: Buffer,
+  from: Revision,
+  to: Revision,
+): Buffer {
+  const head = served.wirePrefix.length + name.length + 1
+  const before = `,"version":"${from}","resourceVersion":"${from}"`
+  const after = `,"version":"${to}","resourceVersion":"${to}"`
+  const bytes = Buffer.allocUnsafe(wire.length - before.length + after.length)
+  wire.copy(bytes, 0, 0, head)
+  bytes.write(after, head, 'latin1')
+  wire.copy(bytes, head + after.length, head + before.length)
+  return bytes
+}

@@ -1,0 +1,31 @@
+/** What a request says about how to write. */
+export interface WriteOptions {
+  /** Do everything but store. */
+  readonly dryRun: boolean
+  /** What becomes of fields that the schema does not know. */
+  readonly fieldValidation: 'Strict' | 'Warn' | 'Ignore'
+  /** The plugin that writes, for whom stricter rules hold. */
+  readonly plugin: string | undefined
+  readonly signal?: AbortSignal
+}
+
+export const defaultWriteOptions: WriteOptions = Object.freeze({
+  dryRun: false,
+  fieldValidation: 'Ignore',
+  plugin: undefined,
+})
+
+/** What a write answers. */
+export interface WriteResult {
+  readonly name: string
+  /** The object's wire JSON. */
+  readonly bytes: Buffer
+  /** Sentences for `Warning` headers. */
+  readonly warnings: readonly string[]
+}
+
+/** Conditions on the object that a request acts on. */
+export interface Preconditions {
+  readonly uid?: string
+  readonly versions?: readonly string[]
+}

@@ -1,0 +1,257 @@
+import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest'
+import {
+  type EtcdOptions,
+  type EtcdProcess,
+  startEtcd,
+  startEtcdCluster,
+} from '../../../../test/support/etcd.ts'
+import { type Follower, follow } from '../../../../test/support/follow.ts'
+import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts'
+import {
+  CompactedError,
+  type Operation,
+  OutcomeUnknownError,
+  type Storage,
+  StoreUnavailableError,
+} from '../contract.ts'
+import { type EtcdStorageOptions, openEtcdStorage } from './index.ts'
+
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+async function etcdForTest(options: EtcdOptions = {}): Promise<EtcdProcess> {
+  const etcd = await startEtcd({ unsafeNoFsync: true, ...options })
+  cleanups.push(() => etcd.stop())
+  return etcd
+}
+
+async function proxyForTest(target: EtcdProcess): Promise<TcpProxy> {
+  const proxy = await startTcpProxy(target)
+  cleanups.push(() => proxy.close())
+  return proxy
+}
+
+async function storageForTest(
+  endpoints: readonly { readonly endpoint: string }[],
+  options: Partial<EtcdStorageOptions> = {},
+): Promise<Storage> {
+  const storage = await openEtcdStorage({ endpoints: endpoints.map(one => one.endpoint), ...options })
+  cleanups.push(() => storage.close())
+  return storage
+}
+
+const put = (key: string, value: string | Buffer): Operation => ({
+  type: 'put',
+  key,
+  value: Buffer.from(value),
+})
+
+async function commit(storage: Storage, ...onSuccess: Operation[]): Promise<Revision> {
+  return (await storage.transact({ compares: [], onSuccess })).revision
+}
+
+/** Tries until it is acknowledged: for proving that the store is back. */
+async function commitWhenBack(storage: Storage, operation: Operation): Promise<Revision> {
+  for (;;) {
+    try {
+      return await commit(storage, operation)
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError) && !(error instanceof OutcomeUnknownError)) throw error
+    }
+  }
+}
+
+const lines = (follower: Follower) => follower.changes.map(c => `${c.key}=${c.value}@${c.revision}`)
+
+describe('a watch on etcd', () => {
+  test('delivers each change once and in order, though its connection is cut at any byte of a replay', async () => {
+    const etcd = await etcdForTest()
+    const direct = await storageForTest([etcd])
+    const expected: string[] = []
+    for (let i = 0; i < 4_000; i += 50) {
+      const block = await Promise.all(
+        Array.from({ length: 50 }, async (_, lane) => {
+          const key = `objects/${lane}`
+          return `${key}=${i}@${await commit(direct, put(key, `${i}`))}`
+        }),
+      )
+      expected.push(...block)
+    }
+    expected.sort((a, b) => revisionOf(a) - revisionOf(b))
+    const proxy = await proxyForTest(etcd)
+    let cuts = 0
+    // From inside the first frames of a connection to the midst of a later batch. Some connections must live, or the
+    // replay would never end: etcd sends batches of a thousand revisions, about 150 KB.
+    proxy.cutAfter(() => (++cuts % 4 === 0 ? undefined : Math.floor(Math.random() ** 3 * 400_000)))
+    const through = await storageForTest([proxy])
+    const watch = follow(through, 'objects/', zeroRevision)
+    const turn = setInterval(() => proxy.cut(), 400)
+    onTestFinished(() => clearInterval(turn))
+    await watch.reaches(toRevision(revisionOf(expected.at(-1) ?? '')))
+    clearInterval(turn)
+    expect(proxy.accepted).toBeGreaterThan(3)
+    expect(lines(watch)).toEqual(expected)
+  })
+
+  test('delivers whole revisions, though etcd sends them in pieces and the connection is cut between', async () => {
+    const etcd = await etcdForTest()
+    const direct = await storageForTest([etcd])
+    const value = Buffer.alloc(12_000, 'x')
+    const revisions: Revision[] = []
+    for (let i = 0; i < 12; i++)
+      revisions.push(
+        await commit(direct, ...Array.from({ length: 100 }, (_, k) => put(`objects/${k}`, value))),
+      )
+    const proxy = await proxyForTest(etcd)
+    let cuts = 0
+    proxy.cutAfter(() => (++cuts > 6 ? undefined : 500_000 + Math.floor(Math.random() * 6_000_000)))
+    const through = await storageForTest([proxy])
+    const seen = new Map<Revision, number>()
+    const controller = new AbortController()
+    for await (const batch of through.watch('objects/', { after: zeroRevision, signal: controller.signal })) {
+      for (const { revision } of batch.changes) {
+        expect(revision).toBeLessThanOrEqual(batch.revision)
+        seen.set(revision, (seen.get(revision) ?? 0) + 1)
+      }
+      // Every revision so far is whole.
+      expect([...seen.values()].every(count => count === 100)).toBe(true)
+      if (batch.revision === revisions.at(-1)) break
+    }
+    expect([...seen.keys()]).toEqual(revisions)
+  })
+
+  test('and its writers lose nothing when etcd is killed and restarted, and no refusal is a lie', async () => {
+    const etcd = await etcdForTest({ unsafeNoFsync: false })
+    const storage = await storageForTest([etcd], { deadlineMs: 2_000 })
+    const watch = follow(storage, 'objects/', zeroRevision)
+    const acknowledged = new Map<string, Revision>()
+    const refused: string[] = []
+    let writing = true
+    const writers = Array.from({ length: 8 }, async (_, lane) => {
+      for (let i = 0; writing; i++) {
+        const value = `${lane}/${i}`
+        try {
+          acknowledged.set(value, await commit(storage, put(`objects/${lane}`, value)))
+        } catch (error) {
+          if (error instanceof StoreUnavailableError) refused.push(value)
+          else if (!(error instanceof OutcomeUnknownError)) throw error
+          // Not to fill the log with refusals while etcd starts.
+          await new Promise(resolve => setTimeout(resolve, 5))
+        }
+      }
+    })
+    for (let round = 0; round < 3; round++) {
+      const target = acknowledged.size + 300
+      while (acknowledged.size < target) await new Promise(resolve => setTimeout(resolve, 10))
+      await etcd.restart()
+    }
+    const end = acknowledged.size + 100
+    while (acknowledged.size < end) await new Promise(resolve => setTimeout(resolve, 10))
+    writing = false
+    await Promise.all(writers)
+    const last = await commit(storage, put('objects/last', 'last'))
+    await watch.reaches(last)
+    const again = follow(storage, 'objects/', zeroRevision)
+    await again.reaches(last)
+    expect(lines(watch)).toEqual(lines(again))
+    const seen = new Map(watch.changes.map(c => [`${c.value}`, c.revision]))
+    expect(seen.size).toBe(watch.changes.length)
+    for (const [value, revision] of acknowledged) expect(seen.get(value)).toBe(revision)
+    for (const value of refused) expect(seen.has(value)).toBe(false)
+  })
+
+  test('goes on over another member when the one in use hangs, and so do writes', async () => {
+    const members = await startEtcdCluster(3, { unsafeNoFsync: true })
+    cleanups.push(() => Promise.all(members.map(member => member.stop())))
+    const storage = await storageForTest(members, { deadlineMs: 1_500 })
+    const start = await commitWhenBack(storage, put('objects/a', 'start'))
+    const watch = follow(storage, 'objects/', zeroRevision)
+    await watch.reaches(start)
+    for (const [i, member] of members.entries()) {
+      member.pause()
+      try {
+        await watch.reaches(await commitWhenBack(storage, put('objects/a', `${i}`)))
+      } finally {
+        member.resume()
+      }
+    }
+    const values = watch.changes.map(c => `${c.value}`)
+    expect(values.filter((value, i) => value !== values[i - 1])).toEqual(['start', '0', '1', '2'])
+  })
+
+  test('goes on when its only etcd hung and came back', async () => {
+    const etcd = await etcdForTest()
+    const storage = await storageForTest([etcd], { deadlineMs: 500 })
+    const watch = follow(storage, 'objects/', await commit(storage, put('objects/a', '1')))
+    etcd.pause()
+    await expect(storage.get('objects/a')).rejects.toBeInstanceOf(StoreUnavailableError)
+    await new Promise(resolve => setTimeout(resolve, 4_500))
+    etcd.resume()
+    await watch.reaches(await commitWhenBack(storage, put('objects/a', '2')))
+    expect(watch.changes.at(-1)?.value?.toString()).toBe('2')
+  })
+
+  test('notices a connection that is half open', async () => {
+    const etcd = await etcdForTest()
+    const proxy = await proxyForTest(etcd)
+    const through = await storageForTest([proxy], { deadlineMs: 1_000 })
+    const direct = await storageForTest([etcd])
+    const watch = follow(through, 'objects/', zeroRevision)
+    await watch.reaches(await commit(direct, put('objects/a', '1')))
+    proxy.hold()
+    await watch.reaches(await commit(direct, put('objects/a', '2')))
+    await commitWhenBack(through, put('objects/a', '3'))
+  })
+
+  test('ends with CompactedError when what it missed while cut off is compacted, never with a gap', async () => {
+    const etcd = await etcdForTest()
+    const proxy = await proxyForTest(etcd)
+    const through = await storageForTest([proxy])
+    const direct = await storageForTest([etcd])
+    const watch = follow(through, 'objects/', zeroRevision)
+    await watch.reaches(await commit(direct, put('objects/a', '1')))
+    await proxy.refuse()
+    await commit(direct, put('objects/b', '2'))
+    // The compacted revision is a deletion: etcd takes a watch from there, and has forgotten it.
+    const deleted = await commit(direct, { type: 'delete', key: 'objects/b' })
+    await commit(direct, put('objects/c', '3'))
+    await direct.compact(deleted)
+    await proxy.accept()
+    await expect(watch.ended).rejects.toBeInstanceOf(CompactedError)
+    expect(watch.changes.map(c => c.key)).toEqual(['objects/a'])
+  })
+
+  test('ends with CompactedError when the store was replaced by another, also one that is as far', async () => {
+    const etcd = await etcdForTest()
+    const storage = await storageForTest([etcd])
+    for (let i = 0; i < 20; i++) await commit(storage, put('objects/a', `${i}`))
+    const { current } = await storage.head()
+    const watch = follow(storage, 'objects/', zeroRevision)
+    await watch.reaches(current)
+    await etcd.stop()
+    await etcdForTest({ port: etcd.port })
+    await expect(watch.ended).rejects.toBeInstanceOf(CompactedError)
+    expect(watch.reached).toBe(current)
+  })
+
+  test('closes its connections when it ends', async () => {
+    const etcd = await etcdForTest()
+    const proxy = await proxyForTest(etcd)
+    const storage = await storageForTest([proxy])
+    const revision = await commit(storage, put('objects/a', '1'))
+    const before = proxy.connections
+    for (let i = 0; i < 5; i++) {
+      const watch = follow(storage, 'objects/', zeroRevision)
+      await watch.reaches(revision)
+      await watch.stop()
+    }
+    await expect.poll(() => proxy.connections).toBe(before)
+    await storage.close()
+    await expect.poll(() => proxy.connections).toBe(0)
+  })
+})
+
+const revisionOf = (line: string) => Number(line.slice(line.lastIndexOf('@') + 1))

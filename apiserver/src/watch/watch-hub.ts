@@ -1,0 +1,144 @@
+import { ApiError, closeCodes, isApiError, type Revision, type WatchEnd } from '@setpoint/controller-runtime'
+import type { CacheEvent, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
+import type { Logger } from '../log.ts'
+import { ChangeFrames } from './frames.ts'
+import { Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
+
+/** A watch that is under way, as its transport sees it. */
+export interface Watch {
+  /** The client has taken some of what was sent. */
+  drained(): void
+  /** The client has gone. */
+  close(): void
+}
+
+/** The subscriptions of one model: each change is encoded once and handed to all of them. */
+class ModelWatches {
+  readonly subscriptions = new Set<Subscription>()
+  readonly #cache: ModelCache
+  readonly stop: () => void
+
+  constructor(cache: ModelCache) {
+    this.#cache = cache
+    this.stop = cache.observe({ changed: event => this.#changed(event), reset: () => this.#reset() })
+  }
+
+  #changed(event: CacheEvent): void {
+    if (this.subscriptions.size === 0) return
+    const frames = new ChangeFrames(this.#cache.served, event)
+    for (const subscription of this.subscriptions) subscription.changed(frames)
+  }
+
+  #reset(): void {
+    for (const subscription of this.subscriptions) subscription.expire()
+  }
+}
+
+/** Every watch of this server. Gives each its start, its bookmarks and its end. */
+export class WatchHub {
+  readonly #gate: ReadGate
+  readonly #follower: LogFollower
+  readonly #log: Logger
+  readonly #models = new Map<ModelCache, ModelWatches>()
+  readonly #bookmarks: NodeJS.Timeout
+  #draining = false
+
+  constructor(options: { gate: ReadGate; follower: LogFollower; log: Logger }) {
+    this.#gate = options.gate
+    this.#follower = options.follower
+    this.#log = options.log
+    this.#bookmarks = setInterval(() => void this.#sendBookmarks(), watchDefaults.bookmarkMs)
+    this.#bookmarks.unref()
+  }
+
+  /** Watches that are open. */
+  get size(): number {
+    let size = 0
+    for (const { subscriptions } of this.#models.values()) size += subscriptions.size
+    return size
+  }
+
+  /**
+   * Waits until the cache is new enough for the request to be answered exactly.
+   * @returns a revision whose state the cache has.
+   * @throws ApiError 503 when it is not, in time.
+   */
+  async admit(signal?: AbortSignal): Promise<Revision> {
+    if (this.#draining)
+      throw new ApiError('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds: 1 })
+    return this.#gate.pass(signal)
+  }
+
+  /** Opens a watch on a cache; `present` is what `admit` answered. */
+  open(cache: ModelCache, request: WatchRequest, sink: WatchSink, present: Revision): Watch {
+    const watches = this.#watchesOf(cache)
+    const ended: WatchSink = {
+      get backlog() {
+        return sink.backlog
+      },
+      send: (frame, resumable) => sink.send(frame, resumable),
+      end: end => {
+        clearTimeout(lifetime)
+        watches.subscriptions.delete(subscription)
+        sink.end(end)
+      },
+    }
+    const subscription = new Subscription(cache, request, ended, present)
+    const lifetime = setTimeout(() => {
+      subscription.bookmark(this.#follower.known)
+      subscription.end({ code: closeCodes.normal, reason: 'timeout' })
+    }, request.lifetimeMs)
+    lifetime.unref()
+    watches.subscriptions.add(subscription)
+    const latest = present > this.#follower.known ? present : this.#follower.known
+    if (request.after !== undefined && request.after > latest) subscription.expire()
+    else subscription.pump()
+    return {
+      drained: () => subscription.pump(),
+      close: () => subscription.end({ code: closeCodes.normal, reason: 'closed by the client' }),
+    }
+  }
+
+  /** Ends every watch of a model that is no longer served. */
+  remove(cache: ModelCache): void {
+    const watches = this.#models.get(cache)
+    if (watches === undefined) return
+    watches.stop()
+    this.#models.delete(cache)
+    for (const subscription of watches.subscriptions) {
+      subscription.end({ code: closeCodes.tryAgainLater, reason: 'the kind is not served at the moment' })
+    }
+  }
+
+  /** Takes no new watches and ends those that are open, each with a last bookmark. */
+  drain(end: WatchEnd = { code: closeCodes.goingAway, reason: 'the server is shutting down' }): void {
+    this.#draining = true
+    clearInterval(this.#bookmarks)
+    for (const { subscriptions } of this.#models.values()) {
+      for (const subscription of subscriptions) {
+        subscription.bookmark(this.#follower.known)
+        subscription.end(end)
+      }
+    }
+  }
+
+  #watchesOf(cache: ModelCache): ModelWatches {
+    const known = this.#models.get(cache)
+    if (known !== undefined) return known
+    const watches = new ModelWatches(cache)
+    this.#models.set(cache, watches)
+    return watches
+  }
+
+  async #sendBookmarks(): Promise<void> {
+    try {
+      const present = await this.#gate.pass()
+      for (const { subscriptions } of this.#models.values()) {
+        for (const subscription of subscriptions) subscription.bookmark(present)
+      }
+    } catch (error) {
+      if (!isApiError(error)) throw error
+      this.#log.debug({ err: error }, 'no bookmarks while the store cannot be asked')
+    }
+  }
+}

@@ -1,0 +1,64 @@
+import { defineModel, singleValueIndex } from '../api/model.ts'
+import { initialEventsEndAnnotation } from '../api/object.ts'
+
+/** The model that the SDK's own tests use. */
+export const Gadget = defineModel({
+  group: 'demo.example.com',
+  version: 'v1',
+  kind: 'Gadget',
+  singular: 'gadget',
+  plural: 'gadgets',
+  schema: {
+    spec: {
+      type: 'object',
+      required: ['size'],
+      properties: { size: { type: 'integer' }, colour: { type: 'string' } },
+    },
+    status: { type: 'object', properties: { phase: { type: 'string' }, seen: { type: 'integer' } } },
+  },
+  subresources: { status: true },
+  indexes: on => [on.single({ name: 'spec.colour', indexFunc: gadget => gadget.spec.colour })],
+})
+
+/** The same kind without the status subresource. */
+export const PlainGadget = defineModel({
+  group: 'demo.example.com',
+  version: 'v1',
+  kind: 'PlainGadget',
+  singular: 'plaingadget',
+  plural: 'plaingadgets',
+  schema: { spec: { type: 'object' }, status: { type: 'object' } },
+  indexes: [singleValueIndex({ name: 'never', indexFunc: () => undefined })],
+})
+
+/** A gadget as a server would tell it. */
+export function gadget(name: string, version: number, extra: { uid?: string; size?: number } = {}) {
+  return {
+    apiVersion: Gadget.apiVersion,
+    kind: Gadget.kind,
+    metadata: {
+      name,
+      uid: extra.uid ?? `uid-of-${name}`,
+      version: String(version),
+      resourceVersion: String(version),
+      generation: 1,
+      creationTimestamp: '2030-01-01T00:00:00.000Z',
+    },
+    spec: { size: extra.size ?? version },
+  }
+}
+
+export function bookmark(version: number, endsInitialEvents = false) {
+  return {
+    type: 'BOOKMARK',
+    object: {
+      apiVersion: Gadget.apiVersion,
+      kind: Gadget.kind,
+      metadata: {
+        version: String(version),
+        resourceVersion: String(version),
+        ...(endsInitialEvents && { annotations: { [initialEventsEndAnnotation]: 'true' } }),
+      },
+    },
+  }
+}

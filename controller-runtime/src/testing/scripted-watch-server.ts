@@ -1,0 +1,125 @@
+import http from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { type WebSocket, WebSocketServer } from 'ws'
+
+/** One watch as the scripted server sees it. */
+export class ScriptedWatch {
+  /** Path and query that were asked for. */
+  readonly url: URL
+  readonly #socket: WebSocket
+  /** Settled when the client, or the network, has closed it. */
+  readonly closed: Promise<number>
+
+  constructor(url: URL, socket: WebSocket) {
+    this.url = url
+    this.#socket = socket
+    this.closed = new Promise(resolve => {
+      socket.once('close', resolve)
+    })
+    socket.on('error', () => {})
+  }
+
+  /** The version that the client resumes from, or null where it wants everything. */
+  get version(): string | null {
+    return this.url.searchParams.get('version')
+  }
+
+  send(event: object): void {
+    this.#socket.send(JSON.stringify(event))
+  }
+
+  sendRaw(text: string): void {
+    this.#socket.send(text)
+  }
+
+  ping(): void {
+    this.#socket.ping()
+  }
+
+  close(code: number, reason?: string): void {
+    this.#socket.close(code, reason)
+  }
+
+  /** Cuts the connection without a word of the protocol. */
+  cut(): void {
+    this.#socket.terminate()
+  }
+}
+
+export type WatchScript = (watch: ScriptedWatch) => void
+export type RequestHandler = (request: http.IncomingMessage, response: http.ServerResponse) => void
+
+/** A refusal in place of the upgrade. */
+export interface Refusal {
+  readonly status: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: object
+}
+
+/**
+ * A real HTTP and WebSocket server that does what a test tells it: the n-th watch runs the n-th script (the last one
+ * again and again), a Refusal is answered in place of the upgrade.
+ */
+export class ScriptedWatchServer {
+  /** Every watch, in order. */
+  readonly watches: ScriptedWatch[] = []
+  /** Every attempt to open a watch, refused ones included. */
+  readonly attempts: URL[] = []
+  readonly #http: http.Server
+  readonly #sockets = new Set<Socket>()
+  #port = 0
+
+  private constructor(scripts: readonly (WatchScript | Refusal)[], onRequest: RequestHandler) {
+    const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
+    this.#http = http.createServer(onRequest)
+    this.#http.on('connection', socket => {
+      this.#sockets.add(socket)
+      socket.once('close', () => this.#sockets.delete(socket))
+    })
+    this.#http.on('upgrade', (request, socket, head) => {
+      const url = new URL(request.url ?? '/', 'http://localhost')
+      const script = scripts[Math.min(this.attempts.length, scripts.length - 1)]
+      this.attempts.push(url)
+      if (typeof script !== 'function') {
+        const { status = 503, headers = {}, body } = script ?? {}
+        const text = body === undefined ? '' : JSON.stringify(body)
+        const lines = Object.entries({ 'content-length': String(Buffer.byteLength(text)), ...headers })
+        socket.end(
+          `HTTP/1.1 ${status} Refused\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${text}`,
+        )
+        return
+      }
+      webSockets.handleUpgrade(request, socket, head, webSocket => {
+        const watch = new ScriptedWatch(url, webSocket)
+        this.watches.push(watch)
+        script(watch)
+      })
+    })
+  }
+
+  static async start(
+    scripts: readonly (WatchScript | Refusal)[],
+    onRequest: RequestHandler = (_request, response) => response.writeHead(404).end(),
+  ): Promise<ScriptedWatchServer> {
+    const server = new ScriptedWatchServer(scripts, onRequest)
+    await server.listen()
+    return server
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`
+  }
+
+  /** Listens; after `stop`, at the same port again. */
+  async listen(): Promise<void> {
+    await new Promise<void>(resolve => this.#http.listen(this.#port, '127.0.0.1', resolve))
+    const address: AddressInfo | string | null = this.#http.address()
+    if (typeof address === 'object' && address !== null) this.#port = address.port
+  }
+
+  /** Cuts every connection and stops listening. */
+  async stop(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    await new Promise<void>(resolve => this.#http.close(() => resolve()))
+  }
+}

@@ -1,0 +1,436 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { ApiError } from '../api/errors.ts'
+import type { ObjectOf } from '../api/model.ts'
+import { createClient } from '../client/client.ts'
+import { HttpTransport, type HttpTransportOptions } from '../client/http-transport.ts'
+import { bookmark, Gadget, gadget } from '../testing/gadgets.ts'
+import { type Refusal, ScriptedWatchServer, type WatchScript } from '../testing/scripted-watch-server.ts'
+import { Backoff } from './backoff.ts'
+import { Watcher, type WatcherEvent, type WatcherOptions } from './watcher.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp()
+})
+
+/** Fast enough for a test, still a back-off. */
+const quick = { backoffBaseMs: 5, backoffMaxMs: 20 }
+
+async function setUp(
+  scripts: (WatchScript | Refusal)[],
+  options: WatcherOptions = {},
+  transportOptions: Omit<HttpTransportOptions, 'server'> = {},
+) {
+  const server = await ScriptedWatchServer.start(scripts)
+  const transport = new HttpTransport({ server: server.url, ...transportOptions })
+  const watcher = new Watcher(createClient(transport), Gadget, { ...quick, ...options })
+  const abort = new AbortController()
+  const events = watcher.events(abort.signal)
+  cleanUps.push(
+    () => server.stop(),
+    () => transport.close(),
+    () => abort.abort(),
+  )
+  return { server, watcher, events, abort }
+}
+
+/** The next `count` events, shortened to what tells them apart. */
+async function next(events: AsyncGenerator<WatcherEvent<ObjectOf<typeof Gadget>>, void>, count: number) {
+  const told: string[] = []
+  while (told.length < count) {
+    const { value, done } = await events.next()
+    if (done || value === undefined) throw new Error(`the watcher ended after ${told.join(', ')}`)
+    if (value.type === 'replaced') {
+      told.push(
+        `replaced ${value.objects.map(o => `${o.metadata.name}@${o.metadata.version}`)} v${value.version}`,
+      )
+    } else if (value.type === 'bookmark') told.push(`bookmark v${value.version}`)
+    else told.push(`${value.type} ${value.object.metadata.name} v${value.version}`)
+  }
+  return told
+}
+
+const added = (name: string, version: number) => ({ type: 'ADDED', object: gadget(name, version) })
+const modified = (name: string, version: number) => ({ type: 'MODIFIED', object: gadget(name, version) })
+const deleted = (name: string, version: number) => ({ type: 'DELETED', object: gadget(name, version) })
+const expired = { type: 'ERROR', object: new ApiError('Expired', 'too old').toStatus() }
+
+const initial: WatchScript = watch => {
+  watch.send(added('a', 5))
+  watch.send(added('b', 3))
+  watch.send(bookmark(7, true))
+}
+
+describe('the beginning', () => {
+  test('everything that there is comes as one whole, then each change', async () => {
+    const { server, events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.send(modified('a', 8))
+        watch.send(deleted('b', 9))
+        watch.send(bookmark(12))
+      },
+    ])
+    expect(await next(events, 4)).toEqual([
+      'replaced a@5,b@3 v7',
+      'applied a v8',
+      'deleted b v9',
+      'bookmark v12',
+    ])
+    expect(server.attempts.map(String)).toEqual(['http://localhost/apis/demo.example.com/v1/gadgets'])
+  })
+
+  test('a list that breaks off leaves no trace', async () => {
+    const { events } = await setUp([
+      watch => {
+        watch.send(added('ghost', 2))
+        watch.send(bookmark(3))
+        watch.cut()
+      },
+      initial,
+    ])
+    expect(await next(events, 1)).toEqual(['replaced a@5,b@3 v7'])
+  })
+
+  test('selectors and a name are asked for, also when resuming', async () => {
+    const { server, events } = await setUp(
+      [
+        watch => {
+          initial(watch)
+          watch.close(1000)
+        },
+        watch => watch.send(modified('a', 8)),
+      ],
+      { labelSelector: 'tier=front', fieldSelector: ['spec.colour=red', 'x=y'] },
+    )
+    await next(events, 2)
+    expect(server.attempts[1]?.searchParams.getAll('labelSelector')).toEqual(['tier=front'])
+    expect(server.attempts[1]?.searchParams.getAll('fieldSelector')).toEqual(['spec.colour=red', 'x=y'])
+    expect(server.attempts[1]?.searchParams.get('version')).toBe('7')
+  })
+})
+
+describe('resuming', () => {
+  test('after a cut it goes on after the last version seen, bookmarks included', async () => {
+    const { server, events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.send(modified('a', 8))
+        watch.send(bookmark(20))
+        setTimeout(() => watch.cut(), 20)
+      },
+      watch => watch.send(modified('a', 21)),
+    ])
+    expect(await next(events, 4)).toEqual([
+      'replaced a@5,b@3 v7',
+      'applied a v8',
+      'bookmark v20',
+      'applied a v21',
+    ])
+    expect(server.watches.map(watch => watch.version)).toEqual([null, '20'])
+  })
+
+  test('what the server tells twice, or out of order, is told once', async () => {
+    const { watcher, events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.send(modified('a', 8))
+        watch.send(modified('a', 8))
+        watch.send(added('b', 3))
+        watch.send(deleted('a', 6))
+        watch.send(bookmark(8))
+        watch.send(modified('b', 10))
+      },
+    ])
+    expect(await next(events, 3)).toEqual(['replaced a@5,b@3 v7', 'applied a v8', 'applied b v10'])
+    expect(watcher.counts.outOfDate).toBe(3)
+  })
+
+  test('versions are compared as integers of any length', async () => {
+    const { events } = await setUp([
+      watch => {
+        watch.send(bookmark(9, true))
+        watch.send(modified('a', 10))
+        watch.send({
+          type: 'MODIFIED',
+          object: {
+            ...gadget('a', 1),
+            metadata: { ...gadget('a', 1).metadata, version: '9007199254740993' },
+          },
+        })
+        watch.send({
+          type: 'MODIFIED',
+          object: {
+            ...gadget('a', 1),
+            metadata: { ...gadget('a', 1).metadata, version: '9007199254740994' },
+          },
+        })
+      },
+    ])
+    expect(await next(events, 4)).toEqual([
+      'replaced  v9',
+      'applied a v10',
+      'applied a v9007199254740993',
+      'applied a v9007199254740994',
+    ])
+  })
+
+  test('an ordinary end after a healthy time is followed at once', async () => {
+    const { server, events } = await setUp(
+      [
+        watch => {
+          initial(watch)
+          setTimeout(() => watch.close(1000), 30)
+        },
+        watch => watch.send(modified('a', 8)),
+      ],
+      { healthyAfterMs: 1, backoffBaseMs: 60_000, backoffMaxMs: 60_000 },
+    )
+    expect(await next(events, 2)).toEqual(['replaced a@5,b@3 v7', 'applied a v8'])
+    expect(server.watches).toHaveLength(2)
+  })
+})
+
+describe('history that is lost', () => {
+  const gone: [string, WatchScript | Refusal][] = [
+    ['in-band', watch => watch.send(expired)],
+    ['as a close code', watch => watch.close(4410, 'too old')],
+    ['in-band and as a close code', watch => (watch.send(expired), watch.close(4410))],
+    ['in place of the upgrade', { status: 410, body: new ApiError('Expired', 'too old').toStatus() }],
+    ['in place of the upgrade, without a Status', { status: 410 }],
+  ]
+  test.each(gone)('410 %s: everything comes anew, as one whole', async (_way, refusal) => {
+    const { server, events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.cut()
+      },
+      refusal,
+      watch => {
+        watch.send(added('c', 30))
+        watch.send(bookmark(31, true))
+      },
+    ])
+    expect(await next(events, 2)).toEqual(['replaced a@5,b@3 v7', 'replaced c@30 v31'])
+    expect(server.attempts.map(url => url.searchParams.get('version'))).toEqual([null, '7', null])
+  })
+
+  test('410 in the middle of a live watch, and again while listing', async () => {
+    const { events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.send(expired)
+      },
+      watch => {
+        watch.send(added('a', 5))
+        watch.send(expired)
+      },
+      watch => watch.send(bookmark(40, true)),
+    ])
+    expect(await next(events, 2)).toEqual(['replaced a@5,b@3 v7', 'replaced  v40'])
+  })
+
+  test('a server whose versions began anew is followed', async () => {
+    const { events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.send(bookmark(1000))
+        watch.send(expired)
+      },
+      watch => {
+        watch.send(added('a', 2))
+        watch.send(bookmark(2, true))
+        watch.send(modified('a', 3))
+      },
+    ])
+    expect(await next(events, 4)).toEqual([
+      'replaced a@5,b@3 v7',
+      'bookmark v1000',
+      'replaced a@2 v2',
+      'applied a v3',
+    ])
+  })
+})
+
+describe('no error ends it', () => {
+  test.each([
+    ['a frame that is no JSON', '{"type":"MODI'],
+    ['an unknown event type', JSON.stringify({ type: 'RENAMED', object: gadget('a', 8) })],
+    ['an event without an object', JSON.stringify({ type: 'MODIFIED' })],
+    [
+      'an object of another kind',
+      JSON.stringify({ type: 'ADDED', object: { ...gadget('a', 8), kind: 'Tool' } }),
+    ],
+    [
+      'a version that is no number',
+      JSON.stringify({
+        type: 'ADDED',
+        object: { ...gadget('a', 8), metadata: { ...gadget('a', 8).metadata, version: 'x' } },
+      }),
+    ],
+  ])('%s is counted and leads to a new connection from the last version', async (_what, frame) => {
+    const { server, watcher, events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.sendRaw(frame)
+        watch.send(modified('b', 9))
+      },
+      watch => {
+        watch.send(modified('a', 8))
+        watch.send(modified('b', 9))
+      },
+    ])
+    expect(await next(events, 3)).toEqual(['replaced a@5,b@3 v7', 'applied a v8', 'applied b v9'])
+    expect(server.watches.map(watch => watch.version)).toEqual([null, '7'])
+    expect(watcher.counts.malformed).toBe(1)
+  })
+
+  test.each([401, 403, 404, 429, 500, 503])('a refusal with %i is tried again', async status => {
+    const { events } = await setUp([{ status }, { status }, initial])
+    expect(await next(events, 1)).toEqual(['replaced a@5,b@3 v7'])
+  })
+
+  test('an error other than 410 in a live watch resumes', async () => {
+    const { server, events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.send({ type: 'ERROR', object: new ApiError('InternalError', 'oops').toStatus() })
+      },
+      watch => watch.send(modified('a', 8)),
+    ])
+    expect(await next(events, 2)).toEqual(['replaced a@5,b@3 v7', 'applied a v8'])
+    expect(server.watches.map(watch => watch.version)).toEqual([null, '7'])
+  })
+
+  test('a server that is away and comes back', async () => {
+    const { server, events } = await setUp([initial, watch => watch.send(modified('a', 8))])
+    expect(await next(events, 1)).toEqual(['replaced a@5,b@3 v7'])
+    await server.stop()
+    const waiting = next(events, 1)
+    await new Promise(resolve => setTimeout(resolve, 50))
+    await server.listen()
+    expect(await waiting).toEqual(['applied a v8'])
+  })
+
+  test('a half-open connection is noticed by its silence, and pings keep a quiet one alive', async () => {
+    const { server, events } = await setUp(
+      [
+        watch => {
+          initial(watch)
+          const pings = setInterval(() => watch.ping(), 20)
+          // Quiet but alive for three times the deadline, then silent without a FIN.
+          setTimeout(() => {
+            watch.send(modified('a', 8))
+            clearInterval(pings)
+          }, 450)
+        },
+        watch => watch.send(modified('a', 9)),
+      ],
+      {},
+      { watchIdleTimeoutMs: 150 },
+    )
+    expect(await next(events, 3)).toEqual(['replaced a@5,b@3 v7', 'applied a v8', 'applied a v9'])
+    expect(server.watches.map(watch => watch.version)).toEqual([null, '8'])
+  })
+
+  test('Retry-After is honoured', async () => {
+    const started = performance.now()
+    const { events } = await setUp([
+      {
+        status: 503,
+        headers: { 'retry-after': '1' },
+        body: new ApiError('ServiceUnavailable', 'wait').toStatus(),
+      },
+      initial,
+    ])
+    await next(events, 1)
+    expect(performance.now() - started).toBeGreaterThanOrEqual(1000)
+  })
+
+  test('connections that end at once are not followed by a storm', async () => {
+    const { server } = await setUp(
+      [
+        watch => {
+          initial(watch)
+          watch.close(1000)
+        },
+      ],
+      { backoffBaseMs: 100, backoffMaxMs: 1000, random: () => 0.999 },
+    ).then(async set => {
+      void next(set.events, 1000).catch(() => {})
+      await new Promise(resolve => setTimeout(resolve, 400))
+      return set
+    })
+    expect(server.attempts.length).toBeLessThanOrEqual(3)
+  })
+
+  test('only an abort ends it: the iteration returns and the connection is closed', async () => {
+    const { server, events, abort } = await setUp([initial])
+    await next(events, 1)
+    const waiting = events.next()
+    abort.abort()
+    expect(await waiting).toEqual({ done: true, value: undefined })
+    expect(await server.watches[0]?.closed).toBe(1000)
+    expect(server.attempts).toHaveLength(1)
+  })
+
+  test('an abort ends it also while it waits to connect again', async () => {
+    const { events, abort } = await setUp([{ status: 503 }], { backoffBaseMs: 60_000, backoffMaxMs: 60_000 })
+    const waiting = events.next()
+    await new Promise(resolve => setTimeout(resolve, 50))
+    abort.abort()
+    expect(await waiting).toEqual({ done: true, value: undefined })
+  })
+})
+
+describe('cut after any byte', () => {
+  test('nothing is left out and nothing told twice', async () => {
+    // The n-th connection is cut after n frames more: every place between two frames, twice.
+    const history = [modified('a', 8), deleted('b', 9), added('c', 10), bookmark(11), modified('c', 12)]
+    const scripts: WatchScript[] = [
+      watch => {
+        initial(watch)
+        watch.cut()
+      },
+      initial,
+      ...[0, 1, 0, 2, 1, 1, 5].map(
+        (frames): WatchScript =>
+          watch => {
+            const rest = history.filter(
+              event => Number(event.object.metadata.version) > Number(watch.version),
+            )
+            for (const event of rest.slice(0, frames)) watch.send(event)
+            setTimeout(() => watch.cut(), 10)
+          },
+      ),
+    ]
+    scripts[1] = watch => {
+      initial(watch)
+      setTimeout(() => watch.cut(), 10)
+    }
+    const { events } = await setUp(scripts)
+    const told = await next(events, 6)
+    expect(told).toEqual([
+      'replaced a@5,b@3 v7',
+      'applied a v8',
+      'deleted b v9',
+      'applied c v10',
+      'bookmark v11',
+      'applied c v12',
+    ])
+  })
+})
+
+describe('back-off', () => {
+  test('is full jitter below a ceiling that doubles from 800 ms to 30 s, and begins anew after a reset', () => {
+    const ceiling = new Backoff({ baseMs: 800, maxMs: 30_000, random: () => 1 })
+    expect(Array.from({ length: 8 }, () => ceiling.next())).toEqual([
+      800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000,
+    ])
+    ceiling.reset()
+    expect(ceiling.next()).toBe(800)
+    const floor = new Backoff({ baseMs: 800, maxMs: 30_000, random: () => 0 })
+    expect([floor.next(), floor.next()]).toEqual([0, 0])
+    expect(floor.next(5000)).toBe(5000)
+  })
+})

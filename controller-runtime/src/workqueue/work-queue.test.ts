@@ -1,0 +1,395 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { priorities, WorkQueue } from './work-queue.ts'
+
+function setUp(options: ConstructorParameters<typeof WorkQueue>[0] = {}) {
+  const clock = new FakeClock()
+  return { clock, queue: new WorkQueue({ clock, ...options }) }
+}
+
+/** Takes what is ready and gives it back at once. */
+async function drainReady(queue: WorkQueue): Promise<string[]> {
+  const keys: string[] = []
+  while (queue.depth > 0) {
+    const item = await queue.get()
+    if (item === undefined) break
+    keys.push(item.key)
+    queue.done(item.key)
+  }
+  return keys
+}
+
+async function take(queue: WorkQueue): Promise<string> {
+  const item = await queue.get()
+  if (item === undefined) throw new Error('the queue is shut down')
+  return item.key
+}
+
+describe('one entry per key', () => {
+  test('a key that is added several times is handed out once', async () => {
+    const { queue } = setUp()
+    for (const key of ['a', 'b', 'a', 'a']) queue.add(key)
+    expect(await drainReady(queue)).toEqual(['a', 'b'])
+    expect(queue.depth).toBe(0)
+  })
+
+  test('a key added while it is worked on is handed out exactly once more, after done', async () => {
+    const { queue } = setUp()
+    queue.add('a')
+    await take(queue)
+    queue.add('a')
+    queue.add('a')
+    let second: string | undefined
+    const waiting = take(queue).then(key => {
+      second = key
+    })
+    await new Promise(setImmediate)
+    expect(second).toBeUndefined()
+    queue.done('a')
+    await waiting
+    expect(second).toBe('a')
+    queue.done('a')
+    expect(queue.depth).toBe(0)
+  })
+
+  test('an add at the very moment of done is not lost', async () => {
+    const { queue } = setUp()
+    queue.add('a')
+    await take(queue)
+    const waiting = take(queue)
+    queue.done('a')
+    queue.add('a')
+    expect(await waiting).toBe('a')
+  })
+
+  test('giving back a key that is not handed out is an error, not a second worker', () => {
+    const { queue } = setUp()
+    queue.add('a')
+    expect(() => queue.done('a')).toThrow(/not handed out/)
+  })
+})
+
+describe('order', () => {
+  test('first in, first out within a priority, and higher priorities first', async () => {
+    const { queue } = setUp()
+    queue.add('old-1', { priority: priorities.initial })
+    queue.add('old-2', { priority: priorities.initial })
+    queue.add('live-1')
+    queue.add('urgent', { priority: 5 })
+    queue.add('live-2')
+    expect(await drainReady(queue)).toEqual(['urgent', 'live-1', 'live-2', 'old-1', 'old-2'])
+  })
+
+  test('a live change raises a key out of the initial work, to the end of the live ones', async () => {
+    const { queue } = setUp()
+    for (const key of ['a', 'b', 'c']) queue.add(key, { priority: priorities.initial })
+    queue.add('d')
+    queue.add('b')
+    expect(await drainReady(queue)).toEqual(['d', 'b', 'a', 'c'])
+  })
+
+  test('initial work does not lower a key that is there as a live change', async () => {
+    const { queue } = setUp()
+    queue.add('a')
+    queue.add('b')
+    queue.add('a', { priority: priorities.initial })
+    expect(await drainReady(queue)).toEqual(['a', 'b'])
+  })
+
+  test('delayed keys of one priority come in the order of becoming ready', async () => {
+    const { clock, queue } = setUp()
+    queue.addAfter('late', 20)
+    queue.addAfter('early', 10)
+    await clock.advance(30)
+    expect(await drainReady(queue)).toEqual(['early', 'late'])
+  })
+})
+
+describe('delays', () => {
+  test('a key waits for its time, on one timer whatever waits', async () => {
+    const { clock, queue } = setUp()
+    for (let index = 0; index < 1000; index++) queue.addAfter(`key-${index}`, 1000 + index)
+    expect(clock.pendingTimers).toBe(1)
+    await clock.advance(999)
+    expect(queue.depth).toBe(0)
+    await clock.advance(1)
+    expect(queue.depth).toBe(1)
+    await clock.advance(1000)
+    expect(queue.depth).toBe(1000)
+    expect(clock.pendingTimers).toBe(0)
+  })
+
+  test('of two delays of one key the earlier counts', async () => {
+    const { clock, queue } = setUp()
+    queue.addAfter('a', 100)
+    queue.addAfter('a', 10)
+    queue.addAfter('a', 50)
+    await clock.advance(10)
+    expect(await drainReady(queue)).toEqual(['a'])
+    await clock.advance(1000)
+    expect(queue.depth).toBe(0)
+  })
+
+  test('an add makes a waiting key ready at once, and it does not come again at its old time', async () => {
+    const { clock, queue } = setUp()
+    queue.addAfter('a', 100)
+    queue.add('a')
+    expect(await drainReady(queue)).toEqual(['a'])
+    await clock.advance(1000)
+    expect(queue.depth).toBe(0)
+    expect(queue.delayed).toBe(0)
+  })
+
+  test('a key whose time comes while it is worked on waits for done', async () => {
+    const { clock, queue } = setUp()
+    queue.add('a')
+    await take(queue)
+    queue.addAfter('a', 10)
+    await clock.advance(10)
+    let second = false
+    const waiting = take(queue).then(() => {
+      second = true
+    })
+    await clock.advance(10)
+    expect(second).toBe(false)
+    queue.done('a')
+    await waiting
+  })
+
+  test('a delay of more than 2^31 ms is waited for', async () => {
+    const { clock, queue } = setUp()
+    const delayMs = 2 ** 31 + 5000
+    queue.addAfter('a', delayMs)
+    await clock.advance(delayMs - 1)
+    expect(queue.depth).toBe(0)
+    await clock.advance(1)
+    expect(queue.depth).toBe(1)
+  })
+
+  test('a wall clock that jumps changes nothing', async () => {
+    const { clock, queue } = setUp()
+    queue.addAfter('a', 1000)
+    clock.jump(-86_400_000)
+    clock.jump(2 * 86_400_000)
+    await clock.advance(999)
+    expect(queue.depth).toBe(0)
+    await clock.advance(1)
+    expect(queue.depth).toBe(1)
+  })
+})
+
+describe('back-off', () => {
+  test('doubles from 5 ms to 1000 s for each key alone, and forget ends it', () => {
+    const { queue } = setUp()
+    const delays = Array.from({ length: 20 }, () => queue.addRateLimited('a'))
+    expect(delays.slice(0, 4)).toEqual([5, 10, 20, 40])
+    expect(delays[17]).toBe(5 * 2 ** 17)
+    expect(delays.slice(18)).toEqual([1_000_000, 1_000_000])
+    expect(queue.addRateLimited('b')).toBe(5)
+    expect(queue.failures('a')).toBe(20)
+    queue.forget('a')
+    expect(queue.failures('a')).toBe(0)
+    expect(queue.addRateLimited('a')).toBe(5)
+  })
+
+  test('stays at its cap after any number of failures', () => {
+    const { queue } = setUp()
+    for (let count = 0; count < 3000; count++) queue.addRateLimited('a')
+    expect(queue.addRateLimited('a')).toBe(1_000_000)
+  })
+
+  test('is at least what the server asked for', () => {
+    const { queue } = setUp()
+    expect(queue.addRateLimited('a', { atLeastMs: 7000 })).toBe(7000)
+  })
+})
+
+describe('the end', () => {
+  test('whoever waits gets undefined, and adds are ignored', async () => {
+    const { clock, queue } = setUp()
+    const waiting = [queue.get(), queue.get()]
+    queue.addAfter('later', 10)
+    queue.shutDown()
+    expect(await Promise.all(waiting)).toEqual([undefined, undefined])
+    queue.add('a')
+    queue.addAfter('a', 5)
+    queue.addRateLimited('a')
+    await clock.advance(100)
+    expect(queue.depth).toBe(0)
+    expect(await queue.get()).toBeUndefined()
+    expect(clock.pendingTimers).toBe(0)
+  })
+
+  test('a drain waits for what is handed out, takes no new work, and ends at its bound', async () => {
+    const { clock, queue } = setUp()
+    queue.add('a')
+    queue.add('b')
+    await take(queue)
+    let drained: boolean | undefined
+    const drain = queue.drain(1000).then(result => {
+      drained = result
+    })
+    expect(await queue.get()).toBeUndefined()
+    await clock.advance(500)
+    expect(drained).toBeUndefined()
+    queue.done('a')
+    await drain
+    expect(drained).toBe(true)
+
+    const other = setUp()
+    other.queue.add('a')
+    await take(other.queue)
+    const bounded = other.queue.drain(1000)
+    await other.clock.advance(1000)
+    expect(await bounded).toBe(false)
+  })
+
+  test('a getter that is aborted takes no key with it', async () => {
+    const { queue } = setUp()
+    const abort = new AbortController()
+    const waiting = queue.get(abort.signal)
+    abort.abort(new Error('enough'))
+    await expect(waiting).rejects.toThrow('enough')
+    queue.add('a')
+    expect(await take(queue)).toBe('a')
+    await expect(queue.get(AbortSignal.abort(new Error('before')))).rejects.toThrow('before')
+  })
+
+  test('100,000 delayed keys leave nothing behind', async () => {
+    const { clock, queue } = setUp()
+    for (let index = 0; index < 100_000; index++) queue.addAfter(`key-${index}`, index % 1000)
+    clock.advanceSync(1000)
+    expect(queue.depth).toBe(100_000)
+    await drainReady(queue)
+    expect([queue.depth, queue.delayed, queue.processing, clock.pendingTimers]).toEqual([0, 0, 0, 0])
+  })
+})
+
+/**
+ * The queue against a model that is nothing but what its guarantees say. Workers are simulated: each command is an
+ * add, a passing of time, a get or a done.
+ */
+describe('any sequence of calls', () => {
+  interface Model {
+    /** Key to the time from which it may be handed out; no entry: not in the queue. */
+    readonly due: Map<string, { readyAt: number; priority: number }>
+    readonly handedOut: Set<string>
+    now: number
+  }
+
+  const key = fc.constantFrom('a', 'b', 'c', 'd')
+  const priority = fc.constantFrom(-100, 0, 7)
+  const commands = fc.array(
+    fc.oneof(
+      fc.record({ call: fc.constant('add' as const), key, priority }),
+      fc.record({
+        call: fc.constant('addAfter' as const),
+        key,
+        priority,
+        delayMs: fc.integer({ min: 0, max: 40 }),
+      }),
+      fc.record({ call: fc.constant('get' as const) }),
+      fc.record({ call: fc.constant('done' as const), key }),
+      fc.record({ call: fc.constant('pass' as const), ms: fc.integer({ min: 0, max: 25 }) }),
+    ),
+    { maxLength: 60 },
+  )
+
+  function add(model: Model, name: string, readyAt: number, atPriority: number) {
+    const existing = model.due.get(name)
+    model.due.set(name, {
+      readyAt: Math.min(existing?.readyAt ?? Number.POSITIVE_INFINITY, readyAt),
+      priority: Math.max(existing?.priority ?? Number.NEGATIVE_INFINITY, atPriority),
+    })
+  }
+
+  function ready(model: Model) {
+    return [...model.due].filter(([name, { readyAt }]) => readyAt <= model.now && !model.handedOut.has(name))
+  }
+
+  test('hands out no key twice at once, loses no wake-up, and prefers the higher priority', async () => {
+    await fc.assert(
+      fc.asyncProperty(commands, async list => {
+        const { clock, queue } = setUp()
+        const model: Model = { due: new Map(), handedOut: new Set(), now: 0 }
+        for (const command of list) {
+          if (command.call === 'add') {
+            queue.add(command.key, { priority: command.priority })
+            add(model, command.key, model.now, command.priority)
+          } else if (command.call === 'addAfter') {
+            queue.addAfter(command.key, command.delayMs, { priority: command.priority })
+            add(model, command.key, model.now + command.delayMs, command.priority)
+          } else if (command.call === 'pass') {
+            clock.advanceSync(command.ms)
+            model.now += command.ms
+          } else if (command.call === 'done') {
+            if (model.handedOut.delete(command.key)) queue.done(command.key)
+          } else {
+            const candidates = ready(model)
+            if (candidates.length === 0) continue
+            const item = await queue.get()
+            expect(item).toBeDefined()
+            const taken = item?.key ?? ''
+            expect(model.handedOut.has(taken)).toBe(false)
+            const best = Math.max(...candidates.map(([, entry]) => entry.priority))
+            expect(model.due.get(taken)?.priority).toBe(best)
+            expect(item?.priority).toBe(best)
+            model.due.delete(taken)
+            model.handedOut.add(taken)
+          }
+          expect(queue.processing).toBe(model.handedOut.size)
+          expect(queue.depth + queue.delayed).toBe(model.due.size)
+        }
+        // Whatever was added and not handed out since comes in the end.
+        for (const name of model.handedOut) queue.done(name)
+        clock.advanceSync(1000)
+        expect((await drainReady(queue)).sort()).toEqual([...model.due.keys()].sort())
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test('several workers with random pauses never hold one key at once, and every add is followed by a run', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.scheduler(),
+        fc.array(key, { minLength: 1, maxLength: 30 }),
+        async (scheduler, adds) => {
+          const { queue } = setUp()
+          const held = new Set<string>()
+          const lastAdd = new Map<string, number>()
+          const lastRun = new Map<string, number>()
+          let tick = 0
+          const worker = async () => {
+            for (;;) {
+              const item = await queue.get()
+              if (item === undefined) return
+              expect(held.has(item.key)).toBe(false)
+              held.add(item.key)
+              lastRun.set(item.key, tick++)
+              await scheduler.schedule(Promise.resolve(), 'work')
+              held.delete(item.key)
+              queue.done(item.key)
+            }
+          }
+          const workers = [worker(), worker(), worker()]
+          const producer = async () => {
+            for (const name of adds) {
+              lastAdd.set(name, tick++)
+              queue.add(name)
+              await scheduler.schedule(Promise.resolve(), 'add')
+            }
+          }
+          const produced = producer()
+          await scheduler.waitIdle()
+          await produced
+          queue.shutDown()
+          await Promise.all(workers)
+          for (const [name, at] of lastAdd) expect(lastRun.get(name)).toBeGreaterThan(at)
+        },
+      ),
+      { numRuns: 100 },
+    )
+  })
+})
