@@ -195,7 +195,13 @@ describe('history that is lost', () => {
   const gone: [string, WatchScript | Refusal][] = [
     ['in-band', watch => watch.send(expired)],
     ['as a close code', watch => watch.close(4410, 'too old')],
-    ['in-band and as a close code', watch => (watch.send(expired), watch.close(4410))],
+    [
+      'in-band and as a close code',
+      watch => {
+        watch.send(expired)
+        watch.close(4410)
+      },
+    ],
     ['in place of the upgrade', { status: 410, body: new ApiError('Expired', 'too old').toStatus() }],
     ['in place of the upgrade, without a Status', { status: 410 }],
   ]
