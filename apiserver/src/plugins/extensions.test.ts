@@ -1,0 +1,441 @@
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { ApiError, type ApiObject } from '@setpoint/controller-runtime/api'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { applyMergePatch } from '../registry/patch.ts'
+import {
+  applyExtensions,
+  type ExtensionResult,
+  extensionDefaults,
+  type NewExtension,
+  type ResourceWriter,
+} from './extensions.ts'
+
+/** Keeps objects in memory, with versions, and counts what is written. */
+class MemoryWriter implements ResourceWriter {
+  readonly objects = new Map<string, ApiObject>()
+  writes = 0
+  /** Runs before each write: somebody else's chance to be faster. */
+  beforeWrite: (name: string) => void = () => {}
+
+  async get(apiVersion: string, kind: string, name: string): Promise<ApiObject | undefined> {
+    this.#checkKind(apiVersion, kind)
+    return structuredClone(this.objects.get(name))
+  }
+
+  async create(object: NewExtension): Promise<ApiObject> {
+    this.#checkKind(object.apiVersion, object.kind)
+    const { name } = object.metadata
+    this.beforeWrite(name)
+    if (this.objects.has(name)) throw new ApiError('AlreadyExists', `gadgets ${name} already exists`)
+    return this.#store(name, object)
+  }
+
+  async patch(apiVersion: string, kind: string, name: string, mergePatch: object): Promise<ApiObject> {
+    this.#checkKind(apiVersion, kind)
+    this.beforeWrite(name)
+    const live = this.objects.get(name)
+    if (live === undefined) throw new ApiError('NotFound', `gadgets ${name} not found`)
+    const asked: unknown = Reflect.get(Object(Reflect.get(mergePatch, 'metadata')), 'version')
+    if (asked !== live.metadata.version) throw new ApiError('Conflict', `gadgets ${name} was changed`)
+    return this.#store(name, applyMergePatch(live, mergePatch))
+  }
+
+  /** What a person does: never counted, and always a new version. */
+  edit(name: string, change: object): void {
+    this.#put(name, applyMergePatch(this.objects.get(name), change))
+  }
+
+  #store(name: string, object: unknown): ApiObject {
+    this.writes++
+    return this.#put(name, object)
+  }
+
+  #put(name: string, object: unknown): ApiObject {
+    const version = String(++this.#version)
+    const stored = applyMergePatch(object, { metadata: { version } }) as ApiObject
+    this.objects.set(name, stored)
+    return stored
+  }
+
+  #version = 0
+
+  #checkKind(apiVersion: string, kind: string): void {
+    if (kind === 'Starting') throw new ApiError('ServiceUnavailable', 'starting')
+    if (apiVersion !== 'demo.example.com/v1' || kind !== 'Gadget') {
+      throw new ApiError('NotFound', `no kind ${kind} in ${apiVersion}`)
+    }
+  }
+}
+
+let resourcesDir: string
+let writer: MemoryWriter
+
+beforeEach(async () => {
+  resourcesDir = await mkdtemp(join(tmpdir(), 'setpoint-extensions-'))
+  writer = new MemoryWriter()
+})
+
+afterEach(() => rm(resourcesDir, { recursive: true }))
+
+/** Writes files below `extensions/`. */
+async function ship(files: Record<string, string>): Promise<void> {
+  for (const [name, text] of Object.entries(files)) {
+    const path = join(resourcesDir, 'extensions', name)
+    await mkdir(dirname(path), { recursive: true })
+    await writeFile(path, text)
+  }
+}
+
+function apply(version = '1.0.0', plugin = 'demo', signal?: AbortSignal): Promise<ExtensionResult> {
+  return applyExtensions({ plugin, version, resourcesDir, reservedDomain: 'setpoint.dev', writer, signal })
+}
+
+function gadget(name: string, spec: string, metadata = ''): string {
+  return `apiVersion: demo.example.com/v1\nkind: Gadget\nmetadata: {name: ${name}${metadata}}\nspec: ${spec}\n`
+}
+
+const clean = { unchanged: 0, problems: [] }
+
+describe('an object that a plugin ships', () => {
+  it('is created where there is none, with what the file says and whose it is', async () => {
+    await ship({
+      'a.yaml': gadget('one', '{n: 1}', ', labels: {demo.example.com/a: b}, annotations: {x: y}'),
+    })
+    expect(await apply()).toEqual({ ...clean, applied: 1 })
+    expect(writer.objects.get('one')).toEqual({
+      apiVersion: 'demo.example.com/v1',
+      kind: 'Gadget',
+      metadata: {
+        name: 'one',
+        version: '1',
+        labels: { 'demo.example.com/a': 'b' },
+        annotations: {
+          x: 'y',
+          'plugins.setpoint.dev/plugin': 'demo',
+          'plugins.setpoint.dev/version': '1.0.0',
+          'plugins.setpoint.dev/last-applied': expect.any(String),
+        },
+      },
+      spec: { n: 1 },
+    })
+  })
+
+  it('is not written again while nothing has changed, even if the file is laid out anew', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1, m: [1, 2]}') })
+    await apply()
+    await ship({ 'a.yaml': gadget('one', '\n  m:\n  - 1\n  - 2\n  n: 1 # the number') })
+    expect(await apply()).toEqual({ applied: 0, unchanged: 1, problems: [] })
+    expect(await apply('1.0.0+build.7')).toEqual({ applied: 0, unchanged: 1, problems: [] })
+    expect(writer.writes).toBe(1)
+  })
+
+  it('is created again after somebody deleted it', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}') })
+    await apply()
+    writer.objects.delete('one')
+    expect(await apply()).toEqual({ ...clean, applied: 1 })
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 1 })
+  })
+
+  it('keeps what people changed, and gets the fields that the file changed', async () => {
+    await ship({
+      'a.yaml': gadget('one', '{n: 1, email: a@b, tags: [x], deep: {a: 1, b: 1}}', ', labels: {d.e/a: "1"}'),
+    })
+    await apply()
+    writer.edit('one', {
+      metadata: { labels: { theirs: 'yes' }, annotations: { theirs: 'yes' } },
+      spec: { email: 'c@d', tags: ['x', 'y'], deep: { c: 1 } },
+    })
+    expect(await apply()).toEqual({ applied: 0, unchanged: 1, problems: [] })
+
+    await ship({
+      'a.yaml': gadget('one', '{n: 2, email: a@b, tags: [x, z], deep: {a: 2}}', ', labels: {d.e/a: "2"}'),
+    })
+    expect(await apply('1.1.0')).toEqual({ ...clean, applied: 1 })
+    expect(writer.objects.get('one')).toMatchObject({
+      metadata: {
+        labels: { 'd.e/a': '2', theirs: 'yes' },
+        annotations: { theirs: 'yes', 'plugins.setpoint.dev/version': '1.1.0' },
+      },
+      spec: { n: 2, email: 'c@d', tags: ['x', 'z'] },
+    })
+    expect(writer.objects.get('one')?.spec).toHaveProperty('deep', { a: 2, c: 1 })
+    expect(await apply('1.1.0')).toEqual({ applied: 0, unchanged: 1, problems: [] })
+  })
+
+  it('keeps everything where people have broken the record of what was applied', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}') })
+    await apply()
+    writer.edit('one', {
+      metadata: { annotations: { 'plugins.setpoint.dev/last-applied': '{' } },
+      spec: { n: 5 },
+    })
+    expect(await apply()).toEqual({ ...clean, applied: 1 })
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 5 })
+    await ship({ 'a.yaml': gadget('one', '{n: 2}') })
+    await apply()
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 2 })
+  })
+
+  it('is left alone and reported where it did not come from this plugin', async () => {
+    await ship({ 'a.yaml': `# ours\n---\n${gadget('one', '{n: 1}')}` })
+    writer.edit('one', { metadata: { name: 'one' }, spec: { n: 7 } })
+    const left = (why: string) => ({
+      applied: 0,
+      unchanged: 0,
+      problems: [
+        {
+          file: 'extensions/a.yaml',
+          line: 2,
+          message: `Gadget one exists and ${why}: it is left alone`,
+          transient: false,
+        },
+      ],
+    })
+    expect(await apply()).toEqual(left('did not come from a plugin'))
+    writer.objects.clear()
+    await apply('1.0.0', 'other')
+    expect(await apply()).toEqual(left('came from the plugin other'))
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 1 })
+  })
+
+  it('is left while it is being deleted, which may be over later', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}') })
+    await apply()
+    writer.edit('one', { metadata: { deletionTimestamp: '2026-01-01T00:00:00.000Z' } })
+    await ship({ 'a.yaml': gadget('one', '{n: 2}') })
+    const { problems } = await apply()
+    expect(problems).toMatchObject([{ message: expect.stringContaining('being deleted'), transient: true }])
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 1 })
+  })
+})
+
+describe('the version of the plugin', () => {
+  it('never goes back: what a newer one applied is left alone, and reported', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 2}') })
+    await apply('2.0.0-rc.1')
+    await ship({ 'a.yaml': gadget('one', '{n: 1}') })
+    for (const older of ['1.9.9', '2.0.0-beta.30', '0.0.0', 'nonsense']) {
+      const { problems } = await apply(older)
+      expect(problems).toMatchObject([
+        { message: expect.stringContaining(`newer than ${older}`), transient: false },
+      ])
+    }
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 2 })
+    await apply('2.0.0')
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 1 })
+  })
+
+  it('is recorded also where the newer file is the same, so that one in between cannot apply', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}') })
+    await apply('1.0.0')
+    expect(await apply('2.0.0')).toEqual({ ...clean, applied: 1 })
+    await ship({ 'a.yaml': gadget('one', '{n: 15}') })
+    await apply('1.5.0')
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 1 })
+  })
+})
+
+describe('several at once', () => {
+  it('is no problem where another server creates the object first', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}'), 'b.yaml': gadget('two', '{n: 2}') })
+    const results = await Promise.all([apply(), apply(), apply()])
+    expect(results.flatMap(({ problems }) => problems)).toEqual([])
+    expect(writer.writes).toBe(2)
+  })
+
+  it('reads again and applies where somebody writes in between', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1, m: 1}') })
+    await apply()
+    await ship({ 'a.yaml': gadget('one', '{n: 2, m: 1}') })
+    let edits = 0
+    writer.beforeWrite = () => {
+      if (edits++ < 3) writer.edit('one', { spec: { m: edits * 10 } })
+    }
+    expect(await apply()).toEqual({ ...clean, applied: 1 })
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 2, m: 30 })
+  })
+
+  it('creates it where somebody deletes it in between', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}') })
+    await apply()
+    await ship({ 'a.yaml': gadget('one', '{n: 2}') })
+    let deleted = false
+    writer.beforeWrite = () => {
+      if (!deleted) deleted = writer.objects.delete('one')
+    }
+    expect(await apply()).toEqual({ ...clean, applied: 1 })
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 2 })
+  })
+
+  it('does not undo a newer version that another server applies in between', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}') })
+    await apply('1.0.0')
+    await ship({ 'a.yaml': gadget('one', '{n: 2}') })
+    writer.beforeWrite = () => {
+      writer.beforeWrite = () => {}
+      writer.edit('one', {
+        metadata: { annotations: { 'plugins.setpoint.dev/version': '3.0.0' } },
+        spec: { n: 3 },
+      })
+    }
+    expect((await apply('2.0.0')).problems).toHaveLength(1)
+    expect(writer.objects.get('one')?.spec).toEqual({ n: 3 })
+  })
+
+  it('gives up in the end, until later', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}') })
+    await apply()
+    await ship({ 'a.yaml': gadget('one', '{n: 2}') })
+    let edits = 0
+    writer.beforeWrite = () => writer.edit('one', { spec: { edits: ++edits } })
+    expect((await apply()).problems).toMatchObject([{ transient: true }])
+    expect(edits).toBe(extensionDefaults.attempts)
+  })
+
+  it('reports a value of a unique index that another object holds, after one attempt', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}') })
+    let attempts = 0
+    writer.beforeWrite = () => {
+      attempts++
+      throw new ApiError('AlreadyExists', 'spec.email "a" is taken by gadget two')
+    }
+    expect((await apply()).problems).toMatchObject([
+      { message: 'spec.email "a" is taken by gadget two', transient: false },
+    ])
+    expect(attempts).toBe(1)
+  })
+})
+
+describe('a bad document', () => {
+  it('does not stop the others, and is named with its file and line', async () => {
+    await ship({
+      'a.yaml': [
+        gadget('one', '{n: 1}'),
+        'a: [\n',
+        gadget('two', '{n: 2}'),
+        '- a list\n',
+        gadget('three', '{n: 3}').replace('Gadget', 'Unknown'),
+        gadget('four', '{n: 3}').replace('Gadget', 'Starting'),
+      ].join('---\n'),
+      'b.yml': `${gadget('five', '{n: 5}').replace('metadata:', 'meta:')}---\n${gadget('six', '{n: 6}')}`,
+      'c.yaml': '',
+      'd.yaml': '# nothing\n---\n---\n',
+    })
+    const { applied, problems } = await apply()
+    expect(applied).toBe(3)
+    expect([...writer.objects.keys()]).toEqual(['one', 'two', 'six'])
+    expect(problems.map(({ file, line, transient }) => [file, line, transient]).sort()).toEqual([
+      ['extensions/a.yaml', 12, false],
+      ['extensions/a.yaml', 14, true],
+      ['extensions/a.yaml', 19, true],
+      ['extensions/a.yaml', 5, false],
+      ['extensions/b.yml', 1, false],
+    ])
+  })
+
+  it.each([
+    ['a label without prefix', ', labels: {app: x}', /"app" has no prefix/],
+    ['a reserved label', ', labels: {setpoint.dev/x: x}', /"setpoint.dev\/x" is reserved/],
+    [
+      'a reserved label below',
+      ', labels: {a.setpoint.dev/x: x, b: c}',
+      /"a\.setpoint\.dev\/x".*; .*"b" has no prefix/,
+    ],
+    ['labels that are none', ', labels: x', /metadata.labels must be a mapping/],
+    ['annotations that are none', ', annotations: [x]', /metadata.annotations must be a mapping/],
+    ['an annotation of ours', ', annotations: {plugins.setpoint.dev/plugin: y}', /set by the server alone/],
+  ])('is one with %s', async (_, metadata, message) => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}', metadata) })
+    expect((await apply()).problems).toEqual([
+      { file: 'extensions/a.yaml', line: 1, message: expect.stringMatching(message), transient: false },
+    ])
+    expect(writer.writes).toBe(0)
+  })
+
+  it.each([
+    ['text', /must be a mapping/],
+    ['{apiVersion: v1, kind: Gadget, metadata: {name: a}}', /apiVersion must be/],
+    ['{apiVersion: demo.example.com/v1, metadata: {name: a}}', /kind must be/],
+    ['{apiVersion: demo.example.com/v1, kind: Gadget}', /metadata must be/],
+    ['{apiVersion: demo.example.com/v1, kind: Gadget, metadata: {generateName: a}}', /metadata.name must be/],
+    ['{apiVersion: demo.example.com/v1, kind: Gadget, metadata: {name: 5}}', /metadata.name must be/],
+  ])('is %s', async (text, message) => {
+    await ship({ 'a.yaml': text })
+    expect((await apply()).problems).toMatchObject([{ message: expect.stringMatching(message) }])
+  })
+
+  it('is a second one for the same object', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}'), 'b.yaml': gadget('one', '{n: 2}') })
+    expect(await apply()).toMatchObject({
+      applied: 1,
+      problems: [
+        { file: 'extensions/b.yaml', message: 'Gadget one is already declared at extensions/a.yaml:1' },
+      ],
+    })
+    expect(await apply()).toMatchObject({ applied: 0, unchanged: 1 })
+  })
+
+  it('is one that is too large to be remembered', async () => {
+    await ship({ 'a.yaml': gadget('one', `{text: ${'x'.repeat(extensionDefaults.documentBytes)}}`) })
+    expect((await apply()).problems).toMatchObject([{ message: expect.stringContaining('too large') }])
+  })
+
+  it('drops what only the server sets, and empty maps', async () => {
+    await ship({ 'a.yaml': gadget('one', '{n: 1}', ', uid: x, version: "9", deletionTimestamp: y, labels:') })
+    expect(await apply()).toEqual({ ...clean, applied: 1 })
+    expect(Object.keys(writer.objects.get('one')?.metadata ?? {}).sort()).toEqual([
+      'annotations',
+      'name',
+      'version',
+    ])
+  })
+})
+
+describe('the files', () => {
+  it('are every .yaml and .yml, in folders too, by path; links to files are followed', async () => {
+    await ship({
+      'b.yml': gadget('b', '{n: 1}'),
+      'a/z.yaml': gadget('z', '{n: 1}'),
+      'a/a.YAML': gadget('a', '{n: 1}'),
+      'c.json': '{',
+      'readme.md': '# no',
+      '.hidden.yaml': 'a: [',
+      '..data/c.yaml': gadget('c', '{n: 1}'),
+      'windows.yaml': `\uFEFF${gadget('w', '{n: 1}').replaceAll('\n', '\r\n')}`,
+    })
+    await symlink('..data/c.yaml', join(resourcesDir, 'extensions', 'c.yaml'))
+    await symlink('.', join(resourcesDir, 'extensions', 'circle'))
+    expect(await apply()).toEqual({ ...clean, applied: 5 })
+    expect([...writer.objects.keys()]).toEqual(['a', 'z', 'b', 'c', 'w'])
+  })
+
+  it('are reported where they cannot be read', async () => {
+    await ship({ 'b.yaml': gadget('b', '{n: 1}') })
+    await writeFile(join(resourcesDir, 'extensions', 'a.yaml'), Buffer.from([0x61, 0x3a, 0xff]))
+    await symlink('nowhere', join(resourcesDir, 'extensions', 'c.yaml'))
+    expect(await apply()).toMatchObject({
+      applied: 1,
+      problems: [
+        { file: 'extensions/a.yaml', line: 1, message: 'is not valid UTF-8' },
+        { file: 'extensions/c.yaml', line: 1, message: expect.stringContaining('ENOENT') },
+      ],
+    })
+  })
+
+  it('may be none at all', async () => {
+    expect(await apply()).toEqual({ ...clean, applied: 0 })
+    await writeFile(join(resourcesDir, 'extensions'), 'a file')
+    expect((await apply()).problems).toMatchObject([{ file: 'extensions', line: 1 }])
+  })
+})
+
+it('stops between two documents when it is aborted', async () => {
+  await ship({ 'a.yaml': `${gadget('one', '{n: 1}')}---\n${gadget('two', '{n: 2}')}` })
+  const controller = new AbortController()
+  writer.beforeWrite = () => controller.abort(new Error('stopping'))
+  await expect(apply('1.0.0', 'demo', controller.signal)).rejects.toThrow('stopping')
+  expect([...writer.objects.keys()]).toEqual(['one'])
+})
