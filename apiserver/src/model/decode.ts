@@ -103,7 +103,7 @@ function decodeJson(text: string): unknown {
   if (inexact !== undefined) throw invalidJson(text, inexact[0], inexactNumber(text.slice(...inexact)))
   if (minusZero) value = withoutMinusZero(value)
   // The name may be written with escapes; the walk decides, this only spares nearly every body the walk.
-  if (text.includes('__proto__') || text.includes('\\u005')) refuseProto(value, [])
+  if (text.includes('__proto__') || text.includes('\\u00')) refuseProto(value, [])
   return value
 }
 

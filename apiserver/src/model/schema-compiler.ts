@@ -1,4 +1,10 @@
-import { Ajv, type FuncKeywordDefinition, type SchemaValidateFunction } from 'ajv'
+import {
+  Ajv,
+  type ErrorObject,
+  type FuncKeywordDefinition,
+  type SchemaValidateFunction,
+  type ValidateFunction,
+} from 'ajv'
 import formats from 'ajv-formats'
 import { isJsonObject, type JsonObject } from './json-value.ts'
 import { compilePattern } from './schema-dialect.ts'
@@ -28,17 +34,23 @@ const boundedFormats = [
   'uuid',
 ]
 
-/** An ajv that compiles JSON Schemas of `toJsonSchema`, and reports all errors of a value rather than the first. */
-export function createCompiler(): Ajv {
+/**
+ * An ajv that compiles JSON Schemas of `toJsonSchema`. Its checks stop at the first error, or collect them: then run
+ * them by `collectErrors`, which knows of the bound.
+ */
+export function createCompiler(options: { collect: boolean }): Ajv {
   const ajv = new Ajv({
-    allErrors: true,
+    allErrors: options.collect,
     messages: false,
     // Names such as `constructor` are ordinary fields.
     ownProperties: true,
     // Unknown formats are let through, and nothing is printed about it.
     strict: false,
     logger: false,
-    code: { regExp: Object.assign(compilePattern, { code: 'new RegExp' }) },
+    code: {
+      regExp: Object.assign(compilePattern, { code: 'new RegExp' }),
+      process: options.collect ? stopAtBound : undefined,
+    },
   })
   formats.default(ajv)
   for (const name of boundedFormats) {
@@ -49,6 +61,30 @@ export function createCompiler(): Ajv {
   ajv.removeKeyword('uniqueItems')
   ajv.addKeyword(uniqueItems)
   return ajv
+}
+
+/** Errors that are collected of one value. A list of a million wrong items would else take a gigabyte to refuse. */
+const maxErrors = 1000
+
+/** ajv has no such bound; its generated code adds each error in this one way. */
+function stopAtBound(code: string): string {
+  return code.replaceAll('vErrors.push(', `if(vErrors.length>=${maxErrors})throw vErrors;vErrors.push(`)
+}
+
+/** Errors of one value, in ajv's order. */
+export interface CollectedErrors {
+  readonly errors: readonly ErrorObject[]
+  /** False where there were too many. Errors may then be of branches of a union that another branch would satisfy. */
+  readonly complete: boolean
+}
+
+export function collectErrors(check: ValidateFunction, value: unknown): CollectedErrors {
+  try {
+    return { errors: check(value) ? [] : (check.errors ?? []), complete: true }
+  } catch (thrown) {
+    if (Array.isArray(thrown)) return { errors: thrown, complete: false }
+    throw thrown
+  }
 }
 
 const formatChecker = new Ajv({ logger: false })

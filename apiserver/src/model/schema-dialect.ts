@@ -79,6 +79,13 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
   }
   addTypes(result, schema)
   addBounds(result, schema, place)
+  if (result.pattern !== undefined && typeof result.maxLength === 'number') {
+    // Authors bound the length of what their pattern may see, but all rules are checked, not only those up to the first
+    // that fails; and a pattern over megabytes can take minutes.
+    result.if = { minLength: result.maxLength + 1 }
+    result.else = { pattern: result.pattern }
+    delete result.pattern
+  }
   return result
 }
 

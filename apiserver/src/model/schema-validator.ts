@@ -2,11 +2,11 @@ import { ModelError, type Schema } from '@setpoint/controller-runtime/api'
 import type { ValidateFunction } from 'ajv'
 import { type FieldPath, formatPath } from './field-path.ts'
 import { cloneJson, type JsonObject } from './json-value.ts'
-import { createCompiler } from './schema-compiler.ts'
+import { collectErrors, createCompiler } from './schema-compiler.ts'
 import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
 import { SchemaError, toJsonSchema } from './schema-dialect.ts'
 import { findUnknownFields } from './unknown-fields.ts'
-import { type Violation, violationsOf } from './violation.ts'
+import { tooManyViolations, type Violation, violationsOf } from './violation.ts'
 
 export { remainingViolations, type Violation, type ViolationReason } from './violation.ts'
 
@@ -15,8 +15,9 @@ export const schemaDefaults = Object.freeze({
   maxUnknownFields: 100,
 })
 
-/** Shared by all models: making one takes as long as compiling twenty. */
-const ajv = createCompiler()
+/** Shared by all models: making them takes as long as compiling twenty. */
+const collecting = createCompiler({ collect: true })
+const deciding = createCompiler({ collect: false })
 
 /** The part of an object that a model's schema is about. */
 export interface SchemaSubject {
@@ -28,7 +29,10 @@ export interface SchemaSubject {
 export interface SchemaValidator {
   /** Whether `applyDefaults` can change anything. */
   readonly hasDefaults: boolean
-  /** Everything in which `object` breaks the schema. A spec is required, a status is not. */
+  /**
+   * Everything in which `object` breaks the schema; about the first thousand, and one on the whole object to say so,
+   * where there is more. A spec is required, a status is not.
+   */
   validate(object: Readonly<SchemaSubject>): Violation[]
   /** Fills in the schema's defaults, in place: the object must be the caller's own. */
   applyDefaults(object: SchemaSubject): void
@@ -46,10 +50,13 @@ export interface SchemaValidator {
 export function compileSchemas(schema: { spec: Schema; status?: Schema }): SchemaValidator {
   const { spec, status = { type: 'object' } } = schema
   const root = { properties: { spec, status } }
-  const check = compile({
+  const draft7 = {
     required: ['spec'],
     properties: { spec: toDraft7(spec, 'schema.spec'), status: toDraft7(status, 'schema.status') },
-  })
+  }
+  const check = compile(draft7)
+  // Needed for the rare object with more errors than are collected; so it is compiled when one comes.
+  let decide: ValidateFunction | undefined
   const defaulted = [
     ...schemasWithDefault(spec, 'schema.spec'),
     ...schemasWithDefault(status, 'schema.status'),
@@ -59,7 +66,10 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
     hasDefaults: defaulted.length > 0,
     validate(object) {
       const subject = { spec: object.spec, status: object.status }
-      return check(subject) ? [] : violationsOf(check.errors ?? [], subject)
+      const { errors, complete } = collectErrors(check, subject)
+      if (complete) return violationsOf(errors, subject)
+      decide ??= deciding.compile(draft7)
+      return decide(subject) ? [] : [...violationsOf(errors, subject), tooManyViolations]
     },
     applyDefaults(object) {
       if (defaulted.length > 0) fillDefaults(root, object)
@@ -76,14 +86,14 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
 }
 
 function compile(schema: JsonObject): ValidateFunction {
-  if (ajv.validateSchema(schema) !== true) {
-    const problems = violationsOf(ajv.errors ?? [], schema).map(
+  if (deciding.validateSchema(schema) !== true) {
+    const problems = violationsOf(deciding.errors ?? [], schema).map(
       ({ path, message }) => `${placeOf(path)} ${message}`,
     )
     throw new ModelError(`the schema is not valid: ${problems.join('; ')}`)
   }
   try {
-    return ajv.compile(schema)
+    return collecting.compile(schema)
   } catch (error) {
     throw new ModelError(`the schema does not compile: ${error instanceof Error ? error.message : error}`, {
       cause: error,

@@ -25,6 +25,14 @@ export type ViolationReason =
   | 'FieldValueTooMany'
   | 'FieldValueForbidden'
 
+/** Says that a list of violations is not complete. It stands at the whole object, so that no change leaves it as it was. */
+export const tooManyViolations: Violation = Object.freeze({
+  field: '',
+  path: [],
+  reason: 'FieldValueTooMany',
+  message: 'there are more violations than are told',
+})
+
 /** Characters of a value that a message shows. */
 const shownLength = 80
 
@@ -47,7 +55,7 @@ export function violationsOf(errors: readonly ErrorObject[], object: unknown): V
   const unions = new Set(errors.filter(isUnion).map(error => error.schemaPath))
   const violations: Violation[] = []
   for (const [index, error] of errors.entries()) {
-    if (isInsideUnion(error, unions)) continue
+    if (isInsideUnion(error, unions) || error.keyword === 'if') continue
     violations.push(
       isUnion(error) ? unionViolation(errors, index, error, object) : violationOf(error, object),
     )

@@ -13,6 +13,8 @@ export const jsonPatchDefaults = Object.freeze({
    * itself would else double it beyond memory. As much as a body may have.
    */
   maxCopiedBytes: 3 * 1024 * 1024,
+  /** List items that inserting and removing may shift; some tenths of a second of work. */
+  maxShiftedItems: 500_000_000,
   /** Levels of nesting of the result, as for a decoded document. */
   maxDepth: 200,
 })
@@ -36,80 +38,121 @@ type Operation =
  */
 export function applyJsonPatch(target: unknown, patch: unknown): unknown {
   const operations = readOperations(patch)
-  let document = cloneJson(target)
-  let copiedBytes = 0
+  const document = new PatchedDocument(cloneJson(target))
   for (const [index, operation] of operations.entries()) {
     try {
-      if (operation.op === 'copy') {
-        const { size, tooDeep } = extentOf(resolve(document, operation.from), jsonPatchDefaults.maxDepth)
-        if (tooDeep) throw tooDeepError()
-        copiedBytes += size
-        if (copiedBytes > jsonPatchDefaults.maxCopiedBytes) {
-          throw new ApiError(
-            'RequestEntityTooLarge',
-            `${nameOf(index, operation)}: the copies of this patch add more than ${jsonPatchDefaults.maxCopiedBytes} bytes`,
-          )
-        }
-      }
-      document = apply(document, operation)
+      document.apply(operation)
     } catch (error) {
+      const name = nameOf(index, operation)
+      if (error instanceof LimitError) throw new ApiError('RequestEntityTooLarge', `${name} ${error.message}`)
       if (!(error instanceof PointerError)) throw error
+      const message = `${name} does not apply: ${error.message}`
       const field = formatPath(operation.path.tokens)
-      const message = `${nameOf(index, operation)} does not apply: ${error.message}`
       throw new ApiError('Invalid', message, { causes: [{ reason: 'FieldValueInvalid', message, field }] })
     }
   }
-  if (extentOf(document, jsonPatchDefaults.maxDepth).tooDeep) throw tooDeepError()
-  return document
-}
-
-function tooDeepError(): ApiError {
-  return new ApiError('BadRequest', `the patch nests values deeper than ${jsonPatchDefaults.maxDepth} levels`)
-}
-
-/** The document after one operation; changes `document` in place. @throws PointerError where it does not apply. */
-function apply(document: unknown, operation: Operation): unknown {
-  const { path } = operation
-  switch (operation.op) {
-    case 'add':
-      return put(document, path, cloneJson(operation.value))
-    case 'replace':
-      resolve(document, path)
-      return put(document, path, cloneJson(operation.value), true)
-    case 'remove':
-      return remove(document, path)
-    case 'copy':
-      return put(document, path, cloneJson(resolve(document, operation.from)))
-    case 'move': {
-      const { from } = operation
-      const value = resolve(document, from)
-      if (path.text === from.text) return document
-      if (path.text.startsWith(`${from.text}/`))
-        throw new PointerError(`is inside of the value to move, ${quote(from)}`)
-      return put(remove(document, from), path, value)
-    }
-    case 'test':
-      if (!deepEqual(resolve(document, path), operation.value)) throw new PointerError('holds another value')
-      return document
+  const { maxDepth } = jsonPatchDefaults
+  if (extentOf(document.value, maxDepth).tooDeep) {
+    throw new ApiError('BadRequest', `the result of the patch nests deeper than ${maxDepth} levels`)
   }
+  return document.value
 }
 
-function put(document: unknown, pointer: JsonPointer, value: unknown, overwrite = false): unknown {
-  if (pointer.tokens.length === 0) return value
-  const place = locate(document, pointer)
-  if (place.kind === 'field') setOwn(place.object, place.key, value)
-  else if (overwrite) place.list[place.index] = value
-  else place.list.splice(place.index, 0, value)
-  return document
+/** An operation costs more than it may; the message is a clause whose subject is the operation. */
+class LimitError extends Error {
+  override readonly name = 'LimitError'
 }
 
-function remove(document: unknown, pointer: JsonPointer): unknown {
-  if (pointer.tokens.length === 0) throw new PointerError('is the whole document, which cannot be removed')
-  const place = locate(document, pointer)
-  if (!isPresent(place)) throw new PointerError('does not exist')
-  if (place.kind === 'field') delete place.object[place.key]
-  else place.list.splice(place.index, 1)
-  return document
+/** A document that operations change in place, and what they have cost so far. */
+class PatchedDocument {
+  value: unknown
+  #copiedBytes = 0
+  #shiftedItems = 0
+
+  constructor(value: unknown) {
+    this.value = value
+  }
+
+  /** @throws PointerError where the operation does not apply, LimitError where it costs too much. */
+  apply(operation: Operation): void {
+    const { path } = operation
+    switch (operation.op) {
+      case 'add':
+        this.#put(path, cloneJson(operation.value))
+        break
+      case 'replace':
+        resolve(this.value, path)
+        this.#put(path, cloneJson(operation.value), true)
+        break
+      case 'remove':
+        this.#remove(path)
+        break
+      case 'copy':
+        this.#put(path, this.#copyOf(operation.from))
+        break
+      case 'move':
+        this.#move(operation.from, path)
+        break
+      case 'test':
+        if (!deepEqual(resolve(this.value, path), operation.value))
+          throw new PointerError('holds another value')
+    }
+  }
+
+  #copyOf(from: JsonPointer): unknown {
+    const { maxDepth, maxCopiedBytes } = jsonPatchDefaults
+    const original = resolve(this.value, from)
+    // Moves may have nested it deeper than what is safe to walk; the result would be refused anyway.
+    const { size, tooDeep } = extentOf(original, maxDepth)
+    if (tooDeep) throw new LimitError(`copies a value that nests deeper than ${maxDepth} levels`)
+    this.#copiedBytes += size
+    if (this.#copiedBytes > maxCopiedBytes) {
+      throw new LimitError(`brings what the patch copies to more than ${maxCopiedBytes} bytes`)
+    }
+    return cloneJson(original)
+  }
+
+  #move(from: JsonPointer, path: JsonPointer): void {
+    const value = resolve(this.value, from)
+    if (path.text === from.text) return
+    if (path.text.startsWith(`${from.text}/`)) throw new PointerError('is inside of the value to move')
+    this.#remove(from)
+    this.#put(path, value)
+  }
+
+  #put(pointer: JsonPointer, value: unknown, overwrite = false): void {
+    if (pointer.tokens.length === 0) {
+      this.value = value
+      return
+    }
+    const place = locate(this.value, pointer)
+    if (place.kind === 'field') setOwn(place.object, place.key, value)
+    else if (overwrite) place.list[place.index] = value
+    else {
+      this.#countShifted(place.list.length - place.index)
+      place.list.splice(place.index, 0, value)
+    }
+  }
+
+  #remove(pointer: JsonPointer): void {
+    if (pointer.tokens.length === 0) throw new PointerError('is the whole document, which cannot be removed')
+    const place = locate(this.value, pointer)
+    if (!isPresent(place)) throw new PointerError('does not exist')
+    if (place.kind === 'field') delete place.object[place.key]
+    else {
+      this.#countShifted(place.list.length - place.index)
+      place.list.splice(place.index, 1)
+    }
+  }
+
+  #countShifted(items: number): void {
+    this.#shiftedItems += items
+    if (this.#shiftedItems > jsonPatchDefaults.maxShiftedItems) {
+      throw new LimitError(
+        `brings the list items that the patch shifts to more than ${jsonPatchDefaults.maxShiftedItems}`,
+      )
+    }
+  }
 }
 
 function readOperations(patch: unknown): Operation[] {

@@ -1,0 +1,385 @@
+import { ApiError, isApiError } from '@setpoint/controller-runtime/api'
+import fc from 'fast-check'
+import { dump } from 'js-yaml'
+import { describe, expect, it } from 'vitest'
+import { decodeDefaults, decodeDocument, decodeDocuments, duplicateFields } from './decode.ts'
+import { deepEqual } from './deep-equal.ts'
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+const json = (text: string) => decodeDocument(bytes(text), 'json')
+const yaml = (text: string) => decodeDocument(bytes(text), 'yaml')
+
+function refusal(run: () => unknown): ApiError {
+  try {
+    run()
+  } catch (error) {
+    if (isApiError(error, 'BadRequest')) return error
+    throw error
+  }
+  throw new Error('nothing was refused')
+}
+
+/** Any JSON value but for the one field name that is refused. */
+const values = fc.jsonValue({ maxDepth: 6 }).filter(value => !JSON.stringify(value).includes('"__proto__":'))
+
+describe('a JSON body', () => {
+  it('comes out as the value that was written', () => {
+    fc.assert(
+      fc.property(values, value => {
+        const decoded = json(JSON.stringify(value))
+        expect(deepEqual(decoded, value)).toBe(true)
+        expect(JSON.stringify(decoded)).toBe(JSON.stringify(value))
+      }),
+    )
+  })
+
+  it.each([
+    ['{', 'line 1, column 2 (offset 1)', "expected ',' or '}', found the end of the body"],
+    ['{"a": 1,\n "b" 2}', 'line 2, column 6 (offset 14)', "expected ':' after the field name"],
+    ['{"a": 1,}', 'line 1, column 9 (offset 8)', 'expected a field name in double quotes, found "}"'],
+    ['{a: 1}', 'line 1, column 2 (offset 1)', 'expected a field name in double quotes, found "a"'],
+    ["{'a': 1}", 'line 1, column 2 (offset 1)', 'expected a field name in double quotes'],
+    ['{"a": 1, b: 2}', 'line 1, column 10 (offset 9)', 'expected a field name in double quotes, found "b"'],
+    ['{"a": tru}', 'line 1, column 7 (offset 6)', 'expected a value'],
+    ['[1, 2', 'line 1, column 6 (offset 5)', "expected ',' or"],
+    ['[1 2]', 'line 1, column 4 (offset 3)', "expected ','"],
+    ['[1,]', 'line 1, column 4 (offset 3)', 'expected a value, found "]"'],
+    ['{"a": 1} x', 'line 1, column 10 (offset 9)', 'found "x"'],
+    ['{} {}', 'line 1, column 4 (offset 3)', 'expected nothing after the end of the document'],
+    ['01', 'line 1, column 2 (offset 1)', 'found "1"'],
+    ['[1.]', 'line 1, column 2 (offset 1)', 'the number breaks off'],
+    ['[.5]', 'line 1, column 2 (offset 1)', 'expected a value'],
+    ['NaN', 'line 1, column 1 (offset 0)', 'expected a value'],
+    ['// x\n{}', 'line 1, column 1 (offset 0)', 'comments are not allowed'],
+    ['{"a": /* x */ 1}', 'line 1, column 7 (offset 6)', 'comments are not allowed'],
+    ['{"a": "x\ny"}', 'line 1, column 7 (offset 6)', 'the string is not closed on its line'],
+    ['"\u0001"', 'line 1, column 1 (offset 0)', 'control characters'],
+    ['"\\x"', 'line 1, column 1 (offset 0)', 'the escape'],
+    ['"\\u12"', 'line 1, column 1 (offset 0)', 'the escape'],
+    ['\u00a0{}', 'line 1, column 1 (offset 0)', 'found "\\u00a0"'],
+  ])('%j is refused with where and why', (text, where, why) => {
+    const { message } = refusal(() => json(text))
+    expect(message).toContain(where)
+    expect(message).toContain(why)
+  })
+
+  it.each(['', ' \n\t', '\uFEFF'])('without content (%j) is refused as empty', text => {
+    expect(refusal(() => json(text)).message).toContain('empty')
+    expect(refusal(() => yaml(text)).message).toContain('empty')
+  })
+
+  it('may start with a byte order mark', () => {
+    expect(json('\uFEFF{"a":1}')).toEqual({ a: 1 })
+    expect(yaml('\uFEFFa: 1')).toEqual({ a: 1 })
+    expect(duplicateFields('\uFEFF{"a":1,"a":2}')).toEqual(['a'])
+  })
+
+  it.each([
+    [[0xff], 0],
+    [[...bytes('{"a":"é\uFFFD'), 0xc3, 0x28], 11],
+    [[...bytes('\uFEFF"x'), 0xe2, 0x82], 5],
+    [[0x22, 0xed, 0xa0, 0x80, 0x22], 1],
+  ])('of bytes that are no UTF-8 is refused with the first such byte', (body, at) => {
+    for (const type of ['json', 'yaml'] as const) {
+      expect(refusal(() => decodeDocument(Uint8Array.from(body), type)).message).toContain(`at byte ${at}`)
+    }
+  })
+
+  it.each([
+    ['{"n": 12345678901234567890}', 'column 7', '12345678901234567890'],
+    ['[0, 9007199254740993]', 'column 5', 'become 9007199254740992'],
+    ['{"a":\n [0.1000000000000000055]}', 'line 2, column 3', '0.1000000000000000055'],
+    ['1e400', 'column 1', 'out of range'],
+    ['-1e400', 'column 1', 'out of range'],
+    ['1e-400', 'column 1', 'become 0'],
+    ['[-1E-400]', 'column 2', 'become 0'],
+  ])('%s is refused rather than rounded', (text, where, what) => {
+    const { message } = refusal(() => json(text))
+    expect(message).toContain(where)
+    expect(message).toContain(what)
+  })
+
+  it('may hold any digits inside strings', () => {
+    const text = '{"12345678901234567890":"\\\\\\"9007199254740993 1e400","a":["1e-400","\\\\"],"b":"[[["}'
+    expect(JSON.stringify(json(text))).toBe(text)
+  })
+
+  it('has one zero', () => {
+    expect(json('[-0, -0.0, -0e5, {"a": -0}]')).toEqual([0, 0, 0, { a: 0 }])
+    expect(json('-0')).toBe(0)
+    expect(json('[-0.5]')).toEqual([-0.5])
+  })
+
+  it('may nest up to the bound and no deeper, however deep it goes', () => {
+    const { maxDepth } = decodeDefaults
+    const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
+    expect(json(nested(maxDepth))).toBeDefined()
+    expect(yaml(nested(maxDepth))).toBeDefined()
+    for (const text of [
+      nested(maxDepth + 1),
+      nested(1_000_000),
+      '['.repeat(1_000_000),
+      '{"a":'.repeat(500_000),
+    ]) {
+      expect(refusal(() => json(text)).message).toContain(`deeper than ${maxDepth}`)
+      expect(refusal(() => yaml(text)).message).toContain(`deeper than ${maxDepth}`)
+    }
+  })
+
+  it.each([
+    '{"__proto__":{"x":1}}',
+    '{"a":[{"__proto__":1}]}',
+    '{"\\u005f_proto__":1}',
+    '{"__pr\\u006fto__":1}',
+  ])('%s is refused for its field name', text => {
+    expect(refusal(() => json(text)).message).toContain('__proto__')
+  })
+
+  it('may use the names of what objects inherit as ordinary fields', () => {
+    const text = '{"constructor":{"prototype":{"x":1}},"toString":1,"hasOwnProperty":2,"a":"__proto__"}'
+    expect(JSON.stringify(json(text))).toBe(text)
+    expect(JSON.stringify(yaml(text))).toBe(text)
+    expect({}).not.toHaveProperty('x')
+  })
+
+  it('with a field given twice has the last one, and the first is told on demand', () => {
+    const text = '{"a":1,"a":2,"b":{"c":[{"d.e":1,"d.e":2,"d.e":3}]},"toString":1,"a":3}'
+    expect(json(text)).toMatchObject({ a: 3 })
+    expect(duplicateFields(text)).toEqual(['a', 'b.c[0][d.e]'])
+    expect(duplicateFields('{"a":{"x":1},"b":{"x":1}}')).toEqual([])
+  })
+})
+
+describe('a YAML body', () => {
+  it('gives the same value as the JSON of it', () => {
+    fc.assert(
+      fc.property(values, value => {
+        expect(deepEqual(yaml(JSON.stringify(value)), json(JSON.stringify(value)))).toBe(true)
+      }),
+    )
+  })
+
+  it('gives back what was dumped, strings that look like something else included', () => {
+    fc.assert(
+      fc.property(values, value => {
+        expect(deepEqual(yaml(dump(value)), json(JSON.stringify(value)))).toBe(true)
+      }),
+    )
+  })
+
+  it.each([
+    ['a: 2024-01-01', { a: '2024-01-01' }],
+    ['a: 2024-01-01T10:00:00Z', { a: '2024-01-01T10:00:00Z' }],
+    ['<<: {a: 1}\nb: 2', { '<<': { a: 1 }, b: 2 }],
+    ['a: yes\nb: on\nc: 1_000\nd: 12:30:00', { a: 'yes', b: 'on', c: '1_000', d: '12:30:00' }],
+    [
+      'a: 0o17\nb: 0x1F\nc: +5\nd: 007\ne: .5\nf: 5.\ng: 1e3',
+      { a: 15, b: 31, c: 5, d: 7, e: 0.5, f: 5, g: 1000 },
+    ],
+    ['a: -0\nb: [-0.0]', { a: 0, b: [0] }],
+    [
+      'a: "12345678901234567890"\nb: !!str 9007199254740993',
+      { a: '12345678901234567890', b: '9007199254740993' },
+    ],
+    [
+      '1.10: a\n0x10: b\n8080: c\ntrue: d\n12345678901234567890: e',
+      { '1.10': 'a', '0x10': 'b', 8080: 'c', true: 'd', '12345678901234567890': 'e' },
+    ],
+    ['a: &x {b: 1}\nc: *x\nd: [*x, &x 2, *x]', { a: { b: 1 }, c: { b: 1 }, d: [{ b: 1 }, 2, 2] }],
+    ['%YAML 1.2\n---\na: 1\n...\n', { a: 1 }],
+    ['# only\n---\na: 1\n---\n# nothing\n', { a: 1 }],
+    ['a: ~\nb:\nc: null', { a: null, b: null, c: null }],
+    ['5', 5],
+  ])('%j is read by the rules of YAML 1.2', (text, value) => {
+    expect(yaml(text)).toEqual(value)
+  })
+
+  it('gives nodes that aliases share as copies of their own', () => {
+    const value = yaml('a: &x {b: [1]}\nc: *x')
+    expect(value).toEqual({ a: { b: [1] }, c: { b: [1] } })
+    if (typeof value !== 'object' || value === null || !('a' in value) || !('c' in value))
+      throw new Error('no object')
+    expect(value.a).not.toBe(value.c)
+  })
+
+  it.each([
+    ['a: 1\nb: [1, 2\nc: 3', 'line 3', 'not closed'],
+    ['a: b: c', 'line 1, column 5', 'indentation'],
+    ['a: 1\na: 2', 'line 2, column 1', 'given twice'],
+    ['1: a\n"1": b', 'line 2', 'given twice'],
+    ['a: 1\nb: 12345678901234567890', 'line 2', 'cannot be kept exactly'],
+    ['a: [1, 0.1000000000000000055]', 'line 1, column 8', 'become 0.1'],
+    ['- 1e400', 'line 1, column 3', 'out of range'],
+    [`a: 1${'0'.repeat(400)}`, 'line 1', 'out of range'],
+    ['- 0xFFFFFFFFFFFFFFFFFF', 'line 1, column 3', 'cannot be kept exactly'],
+    ['1e-400', 'line 1, column 1', 'become 0'],
+    ['a: .nan', 'line 1', 'no number .nan'],
+    ['a: -.INF', 'line 1', 'no number -.INF'],
+    ['a: !!float 1e999', 'line 1', 'out of range'],
+    ['a: !foo x', 'line 1, column 4', 'unknown'],
+    ['a: !!binary aGk=', 'line 1, column 4', 'unknown'],
+    ['? [a]\n: b', 'line 1', 'a key must be a string'],
+    ['~: b', 'line 1', 'a key must be a string'],
+    ['a:\n  __proto__: {x: 1}', 'line 2, column 3', '__proto__'],
+    ['a: *x', 'line 1, column 5', 'no anchor before it'],
+    ['a: &x [*x]', 'line 1, column 9', 'inside its own anchor'],
+    ['a: 1\n---\nb: 2', 'line 2, column 1', 'expected one document'],
+    ['\n# x\n---\n', '', 'nothing but blank lines'],
+    ['a: "\\q"', 'line 1', 'escape'],
+  ])('%j is refused with where and why', (text, where, why) => {
+    const { message } = refusal(() => yaml(text))
+    expect(message).toContain(where)
+    expect(message).toContain(why)
+  })
+
+  it('is refused where its aliases stand for more than a body may hold', () => {
+    const level = (name: string, of: string) => `${name}: &${name} [${Array(9).fill(of).join(', ')}]`
+    const bomb = [
+      level('a', 'x'),
+      ...[...'bcdefghi'].map((name, index) => level(name, `*${'abcdefgh'[index]}`)),
+    ]
+    expect(refusal(() => yaml(bomb.join('\n'))).message).toContain(
+      `larger than ${decodeDefaults.maxExpandedSize}`,
+    )
+  })
+
+  it('is refused where its aliases nest deeper than the bound', () => {
+    const chain = Array.from({ length: 50 }, (_, level) => `- &a${level + 1} [[[[[*a${level}]]]]]`)
+    expect(refusal(() => yaml(['- &a0 []', ...chain].join('\n'))).message).toContain('nests deeper')
+  })
+})
+
+describe('a text of several YAML documents', () => {
+  it('gives each with the line where it starts, and a broken one does not hide the others', () => {
+    const text = [
+      '# a file', // 1
+      '', // 2
+      'a: 1', // 3
+      '---', // 4
+      'b: [', // 5
+      '---', // 6
+      '# nothing', // 7
+      '--- # nothing either', // 8
+      '---', // 9
+      'c: |', // 10
+      '  x', // 11
+      '  ---', // 12
+      '...', // 13
+      '%YAML 1.2', // 14
+      '---', // 15
+      'd: 1', // 16
+      'd: 2', // 17
+      '--- {e: 1}', // 18
+      '---', // 19
+      'f: 12345678901234567890', // 20
+    ].join('\r\n')
+    const documents = decodeDocuments(text)
+    expect(documents.map(({ line }) => line)).toEqual([3, 4, 9, 15, 18, 19])
+    expect(documents.map(({ value }) => value)).toEqual([
+      { a: 1 },
+      undefined,
+      { c: 'x\n---\n' },
+      undefined,
+      { e: 1 },
+      undefined,
+    ])
+    expect(documents[1]?.error?.message).toContain('line 6')
+    expect(documents[3]?.error?.message).toContain('line 17, column 1')
+    expect(documents[5]?.error?.message).toContain('line 20')
+    expect(documents.every(({ error }) => error === undefined || error.reason === 'BadRequest')).toBe(true)
+  })
+
+  it('may be empty', () => {
+    for (const text of ['', '\uFEFF', '# x\n\n', '---\n---\n...\n']) expect(decodeDocuments(text)).toEqual([])
+  })
+
+  it('that is null is a document', () => {
+    expect(decodeDocuments('null')).toEqual([{ line: 1, value: null }])
+  })
+
+  it('gives every document that was dumped', () => {
+    fc.assert(
+      fc.property(fc.array(values, { maxLength: 5 }), list => {
+        const documents = decodeDocuments(list.map(value => `---\n${dump(value)}`).join(''))
+        expect(documents.map(({ value }) => value)).toEqual(list.map(value => json(JSON.stringify(value))))
+      }),
+    )
+  })
+})
+
+describe('any input at all', () => {
+  const run = (body: Uint8Array) => {
+    for (const type of ['json', 'yaml'] as const) {
+      try {
+        decodeDocument(body, type)
+      } catch (error) {
+        expect(error).toBeInstanceOf(ApiError)
+        expect(isApiError(error, 'BadRequest')).toBe(true)
+      }
+    }
+    const text = new TextDecoder().decode(body)
+    for (const { value, error } of decodeDocuments(text))
+      expect(error === undefined || value === undefined).toBe(true)
+  }
+
+  it('of random bytes is decoded or refused', () => {
+    fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), run), { numRuns: 1000 })
+  })
+
+  it('of the characters that mean something is decoded or refused', () => {
+    const marks = fc.string({
+      unit: fc.constantFrom(...'{}[]:,"\'\\ \n\t-?&*!|>%@`#~.0123eE+<_ax\u00a0\uFEFF\u2028'),
+      maxLength: 40,
+    })
+    fc.assert(
+      fc.property(marks, text => run(bytes(text))),
+      { numRuns: 3000 },
+    )
+  })
+
+  it('of a document with some damage is decoded or refused', () => {
+    const damaged = fc
+      .tuple(values, fc.nat(), fc.nat(20), fc.string({ maxLength: 5 }))
+      .map(([value, at, cut, insert]) => {
+        const text = dump({ a: value, b: [value, { c: 1.5, d: 'x' }] })
+        const start = at % text.length
+        return text.slice(0, start) + insert + text.slice(start + cut)
+      })
+    fc.assert(
+      fc.property(damaged, text => run(bytes(text))),
+      { numRuns: 1000 },
+    )
+    const damagedJson = fc
+      .tuple(values, fc.nat(), fc.nat(20), fc.string({ maxLength: 5 }))
+      .map(([value, at, cut, insert]) => {
+        const text = JSON.stringify({ a: value, b: [value, { c: 1.5, d: 'x' }] })
+        const start = at % text.length
+        return text.slice(0, start) + insert + text.slice(start + cut)
+      })
+    fc.assert(
+      fc.property(damagedJson, text => run(bytes(text))),
+      { numRuns: 1000 },
+    )
+  })
+
+  it('that JSON.parse refuses is refused with a position', () => {
+    const marks = fc.string({
+      unit: fc.constantFrom(...'{}[]:,"\\ \n-.01eEtrufalsn/*\u00a0\u0000é'),
+      minLength: 1,
+      maxLength: 20,
+    })
+    fc.assert(
+      fc.property(marks, text => {
+        let valid = true
+        try {
+          JSON.parse(text)
+        } catch {
+          valid = false
+        }
+        if (valid || text.trim() === '') return
+        expect(refusal(() => json(text)).message).toMatch(/line \d+, column \d+ \(offset \d+\): /)
+      }),
+      { numRuns: 5000 },
+    )
+  })
+})
