@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import http from 'node:http'
+import https from 'node:https'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findEtcd } from '../../scripts/etcd.mjs'
@@ -145,14 +147,32 @@ class Member implements EtcdProcess {
     await once(child, 'spawn')
   }
 
-  /** Waits until the client port accepts connections: etcd opens it once it has joined its cluster. */
+  /** Waits until it calls itself healthy: it accepts connections well before it has a leader and answers. */
   async serves(): Promise<void> {
     const deadline = performance.now() + 30_000
-    while (!(await accepts(this.port))) {
+    while (!(await this.#isHealthy())) {
       if (this.#child?.exitCode !== null || performance.now() > deadline)
         throw new Error(`etcd did not come up:\n${this.#output}`)
       await new Promise(resolve => setTimeout(resolve, 20))
     }
+  }
+
+  async #isHealthy(): Promise<boolean> {
+    const { tls } = this.#options
+    const files = tls && (await Promise.all([tls.ca, tls.cert, tls.key].map(path => readFile(path))))
+    return new Promise(resolve => {
+      const url = `${this.endpoint}/health`
+      const options = { timeout: 1_000, agent: false }
+      const asked = files
+        ? https.get(url, { ...options, ca: files[0], cert: files[1], key: files[2] })
+        : http.get(url, options)
+      asked.once('timeout', () => asked.destroy())
+      asked.once('error', () => resolve(false))
+      asked.once('response', response => {
+        response.resume()
+        resolve(response.statusCode === 200)
+      })
+    })
   }
 
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
@@ -196,15 +216,4 @@ async function freePorts(count: number): Promise<number[]> {
   })
   await Promise.all(servers.map(server => once(server.close(), 'close')))
   return ports
-}
-
-function accepts(port: number): Promise<boolean> {
-  return new Promise(resolve => {
-    const socket = connect(port, '127.0.0.1')
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
 }

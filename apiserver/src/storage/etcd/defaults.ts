@@ -5,8 +5,8 @@ export const etcdDefaults = Object.freeze({
   /** How long a lost answer is looked for while its transaction may still happen; see `outcome.ts`. */
   settleMs: 1_000,
   /** A watch that hears nothing for this long asks whether its member still answers. */
-  watchProbeMs: 1_500,
-  watchProbeTimeoutMs: 2_000,
+  watchProbeMs: 1_000,
+  watchProbeTimeoutMs: 1_500,
   /** HTTP/2 pings on connections with calls: etcd drops clients that ping more often than every 5 s. */
   keepaliveMs: 6_000,
   keepaliveTimeoutMs: 3_000,

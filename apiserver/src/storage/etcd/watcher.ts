@@ -89,7 +89,7 @@ export class Watcher {
       if (signal.aborted) stream.cancel()
       for await (const response of stream) {
         silence.heard()
-        const batch = this.#receive(response)
+        const batch = this.#receive(response, connection)
         if (!batch) continue
         silence.reading = false
         if (isReplay(batch, start)) await this.#checkHistory(connection, this.#position)
@@ -110,8 +110,8 @@ export class Watcher {
     }
   }
 
-  #receive(response: IWatchResponse): WatchBatch | undefined {
-    if (response.canceled) throw this.#cancelled(response)
+  #receive(response: IWatchResponse, connection: Connection): WatchBatch | undefined {
+    if (response.canceled) throw this.#cancelled(response, connection)
     if (response.created) {
       this.#failures = 0
       return undefined
@@ -130,7 +130,7 @@ export class Watcher {
     return whole > this.#position ? { changes, revision: whole } : undefined
   }
 
-  #cancelled(response: IWatchResponse): Error {
+  #cancelled(response: IWatchResponse, connection: Connection): Error {
     const compacted = parseRevision(response.compact_revision)
     if (compacted > 0) {
       return new CompactedError(
@@ -139,7 +139,7 @@ export class Watcher {
       )
     }
     const reason = response.cancel_reason || 'no reason given'
-    return new CallError(grpcStatus.unavailable, `etcd cancelled the watch: ${reason}`, '')
+    return new CallError(grpcStatus.unavailable, `etcd cancelled the watch: ${reason}`, connection.endpoint)
   }
 
   /**

@@ -1,0 +1,230 @@
+import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type EtcdProcess, startEtcd } from '../../../../test/support/etcd.ts'
+import { follow } from '../../../../test/support/follow.ts'
+import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts'
+import {
+  type Operation,
+  OutcomeUnknownError,
+  type Storage,
+  StoreUnavailableError,
+  type Transaction,
+} from '../contract.ts'
+import { openEtcdStorage } from './index.ts'
+
+let etcd: EtcdProcess
+let proxy: TcpProxy
+/** Over the proxy. */
+let storage: Storage
+let direct: Storage
+let prefixes = 0
+
+beforeAll(async () => {
+  etcd = await startEtcd({ unsafeNoFsync: true })
+})
+afterAll(() => etcd?.stop())
+beforeEach(async () => {
+  proxy = await startTcpProxy(etcd)
+  const prefix = `/outcome/${prefixes++}`
+  storage = await openEtcdStorage({ endpoints: [proxy.endpoint], prefix, deadlineMs: 2_000 })
+  direct = await openEtcdStorage({ endpoints: [etcd.endpoint], prefix })
+})
+afterEach(async () => {
+  await storage.close()
+  await direct.close()
+  await proxy.close()
+})
+
+const put = (key: string, value: string): Operation => ({ type: 'put', key, value: Buffer.from(value) })
+const del = (key: string): Operation => ({ type: 'delete', key })
+
+async function commit(...onSuccess: Operation[]): Promise<Revision> {
+  return (await direct.transact({ compares: [], onSuccess })).revision
+}
+
+/** Sends it through the proxy, loses the answer, and lets something happen before the proxy lets one look it up. */
+async function loseAnswer(
+  transaction: Transaction,
+  meanwhile: () => Promise<unknown> = async () => {},
+  before: () => Promise<unknown> = async () => {},
+) {
+  // Connected, so that the next bytes from the server are the answer.
+  await storage.head()
+  await before()
+  const lost = proxy.cutNextAnswer()
+  const result = storage.transact(transaction)
+  result.catch(() => {})
+  await lost
+  await proxy.refuse()
+  await meanwhile()
+  await proxy.accept()
+  return result
+}
+
+describe('a transaction on etcd whose answer is lost', () => {
+  test('is found to have happened: an update', async () => {
+    const old = await commit(put('a', 'old'))
+    const result = await loseAnswer({
+      compares: [{ key: 'a', modRevision: old }],
+      onSuccess: [put('a', 'new')],
+    })
+    const { pair } = await direct.get('a')
+    expect(pair?.value.toString()).toBe('new')
+    expect(result).toEqual({ succeeded: true, revision: pair?.modRevision })
+  })
+
+  test('is found to have happened: a creation that others have written over', async () => {
+    let made: Revision = zeroRevision
+    const result = await loseAnswer(
+      { compares: [{ key: 'a', modRevision: zeroRevision }], onSuccess: [put('a', 'mine')] },
+      async () => {
+        made = (await direct.get('a')).pair?.modRevision ?? zeroRevision
+        await commit(put('a', 'theirs'))
+        await commit(put('a', 'theirs'))
+      },
+    )
+    expect(made).toBeGreaterThan(0)
+    expect(result).toEqual({ succeeded: true, revision: made })
+  })
+
+  test('is found to have happened: an update that others have written over, deleted and made again', async () => {
+    const old = await commit(put('a', 'old'))
+    let made: Revision = zeroRevision
+    const result = await loseAnswer(
+      { compares: [{ key: 'a', modRevision: old }], onSuccess: [put('a', 'mine')] },
+      async () => {
+        made = (await direct.get('a')).pair?.modRevision ?? zeroRevision
+        await commit(del('a'))
+        for (let i = 0; i < 20; i++) await commit(put('b', `${i}`))
+        await commit(put('a', 'mine'))
+      },
+    )
+    expect(made).toBeGreaterThan(old)
+    expect(result).toEqual({ succeeded: true, revision: made })
+  })
+
+  test('is found to have happened: a deletion', async () => {
+    const old = await commit(put('a', 'old'))
+    const result = await loseAnswer(
+      { compares: [{ key: 'a', modRevision: old }], onSuccess: [del('a')] },
+      async () => {
+        await commit(put('b', '1'))
+        await commit(put('b', '2'))
+      },
+    )
+    expect((await direct.get('a')).pair).toBeUndefined()
+    expect(result.succeeded).toBe(true)
+    expect((await direct.list('', { revision: result.revision })).pairs.map(p => p.key)).toEqual([])
+  })
+
+  test.each(['after its last read', 'before its last read'])(
+    'is found to be refused, with the state that refuses it, by an equal value written %s',
+    async when => {
+      const old = await commit(put('a', 'old'))
+      let theirs: Revision = zeroRevision
+      const refuse = async () => {
+        theirs = await commit(put('a', 'new'))
+      }
+      if (when === 'before its last read') await refuse()
+      const result = await loseAnswer(
+        {
+          compares: [{ key: 'a', modRevision: old }],
+          onSuccess: [put('a', 'new')],
+          onFailure: ['a', 'missing'],
+        },
+        undefined,
+        when === 'before its last read' ? undefined : refuse,
+      )
+      expect(result.succeeded).toBe(false)
+      expect(!result.succeeded && result.pairs[0]?.modRevision).toBe(theirs)
+      expect(!result.succeeded && result.pairs[1]).toBeUndefined()
+    },
+  )
+
+  test('stays unknown when nothing proves it: a creation that others have deleted', async () => {
+    const lost = loseAnswer(
+      { compares: [{ key: 'a', modRevision: zeroRevision }], onSuccess: [put('a', 'mine')] },
+      () => commit(del('a')),
+    )
+    await expect(lost).rejects.toBeInstanceOf(OutcomeUnknownError)
+  })
+
+  test('stays unknown when the caller does not wait', async () => {
+    await storage.head()
+    const controller = new AbortController()
+    etcd.pause()
+    try {
+      const sent = storage.transact(
+        { compares: [], onSuccess: [put('a', '1')] },
+        { signal: controller.signal },
+      )
+      setImmediate(() => controller.abort())
+      await expect(sent).rejects.toSatisfy(
+        error => error instanceof OutcomeUnknownError || error instanceof StoreUnavailableError,
+      )
+    } finally {
+      etcd.resume()
+    }
+  })
+
+  test('that was never sent did not happen', async () => {
+    await storage.head()
+    await proxy.refuse()
+    // The first to notice may have been sent into the broken connection; then its fate must not be claimed.
+    const first = storage.transact({ compares: [], onSuccess: [put('a', '1')] })
+    await expect(first).rejects.toSatisfy(
+      error => error instanceof OutcomeUnknownError || error instanceof StoreUnavailableError,
+    )
+    const second = storage.transact({ compares: [], onSuccess: [put('a', '2')] })
+    await expect(second).rejects.toBeInstanceOf(StoreUnavailableError)
+    await proxy.accept()
+    expect((await direct.get('a')).pair).toBeUndefined()
+  })
+
+  test('is never reported as what it was not, with connections cut at any byte under contention', async () => {
+    const watch = follow(direct, 'objects/', zeroRevision)
+    const succeeded = new Map<string, Revision>()
+    const refused: string[] = []
+    let unknown = 0
+    let running = true
+    const cutter = (async () => {
+      while (running) {
+        await new Promise(resolve => setTimeout(resolve, 15 + Math.random() * 30))
+        if (Math.random() < 0.5) proxy.cut()
+        else proxy.cutAfter(() => Math.floor(Math.random() * 3_000) + 100)
+      }
+      proxy.cutAfter(undefined)
+    })()
+    await Promise.all(
+      Array.from({ length: 6 }, async (_, lane) => {
+        for (let i = 0; i < 60; i++) {
+          const key = `objects/${lane % 2}`
+          const value = `${lane}/${i}`
+          const old = (await direct.get(key)).pair?.modRevision ?? zeroRevision
+          const operation = i % 7 === 6 ? del(key) : put(key, value)
+          try {
+            const result = await storage.transact({
+              compares: [{ key, modRevision: old }],
+              onSuccess: [operation],
+            })
+            if (operation.type === 'delete') continue
+            if (result.succeeded) succeeded.set(value, result.revision)
+            else refused.push(value)
+          } catch (error) {
+            if (error instanceof StoreUnavailableError) refused.push(value)
+            else if (error instanceof OutcomeUnknownError) unknown++
+            else throw error
+          }
+        }
+      }),
+    )
+    running = false
+    await cutter
+    await watch.reaches(await commit(put('objects/last', 'last')))
+    const happened = new Map(watch.changes.filter(c => c.value).map(c => [`${c.value}`, c.revision]))
+    for (const [value, revision] of succeeded) expect(happened.get(value)).toBe(revision)
+    for (const value of refused) expect(happened.has(value)).toBe(false)
+    expect(succeeded.size).toBeGreaterThan(0)
+    expect(succeeded.size + refused.length).toBeGreaterThan(unknown)
+  })
+})
