@@ -4,8 +4,10 @@ import type { EmbeddedBounds } from './defaults.ts'
 import { encodeKey } from './keys.ts'
 import {
   type DraftChange,
-  encodeHistory,
+  type DraftRevision,
+  draftRevision,
   encodePresent,
+  encodeSegments,
   type PresentRow,
   presentHeaderBytes,
   type StoreState,
@@ -25,7 +27,7 @@ export class Batch {
   /** What the batch has read or written; undefined is a key that does not exist. */
   readonly #rows = new Map<string, PresentRow | undefined>()
   readonly #written = new Map<string, PresentRow | undefined>()
-  readonly #history: { revision: Revision; row: Buffer }[] = []
+  readonly #history: DraftRevision[] = []
   #current: Revision
   #compacted: Revision
   #historyBytes: number
@@ -78,9 +80,9 @@ export class Batch {
       this.#rows.set(key, row)
       this.#written.set(key, row)
     }
-    const row = encodeHistory(changes)
-    this.#history.push({ revision, row })
-    this.#historyBytes += row.length
+    const draft = draftRevision(revision, changes)
+    this.#history.push(draft)
+    this.#historyBytes += draft.bytes
     this.#dataBytes += growth
     this.#current = revision
     return { succeeded: true, revision }
@@ -95,17 +97,19 @@ export class Batch {
 
   /** What to write, or undefined if nothing has changed and nothing of the history is due to go. */
   finish(): FileCommit | undefined {
-    const sweep = this.#sweep()
+    const beyondBound = this.#current - this.#bounds.historyRevisions
+    if (beyondBound > this.#compacted) this.#compacted = toRevision(beyondBound)
+    const { sweep, swept } = this.#sweep()
     if (this.#history.length === 0 && sweep.length === 0 && this.#compacted === this.#start.compacted)
       return undefined
     return {
       present: this.#written,
-      history: this.#history,
+      history: encodeSegments(this.#history, this.#bounds.segmentBytes),
       sweep,
       state: {
         current: this.#current,
         compacted: this.#compacted,
-        swept: sweep.at(-1) ?? this.#start.swept,
+        swept,
         historyBytes: this.#historyBytes,
         dataBytes: this.#dataBytes,
       },
@@ -113,24 +117,23 @@ export class Batch {
   }
 
   /**
-   * The oldest revisions that go with this commit: compacted ones, and those beyond the bounds, which are thereby
-   * compacted. The revisions of this very batch stay, so its rows need not be looked at before they are written.
+   * The oldest segments that go with this commit: those that are compacted as a whole, and those that the history has
+   * too many bytes with, which are thereby compacted. The revisions of this very batch stay.
    */
-  #sweep(): Revision[] {
+  #sweep(): { sweep: Revision[]; swept: Revision } {
     const sweep: Revision[] = []
-    let swept = this.#start.swept
-    while (sweep.length < this.#bounds.sweepRevisions && swept < this.#start.current) {
-      const isDue =
-        swept < this.#compacted ||
-        this.#current - swept > this.#bounds.historyRevisions ||
-        this.#historyBytes > this.#bounds.historyBytes
-      if (!isDue) break
-      swept = toRevision(swept + 1)
-      sweep.push(swept)
-      this.#historyBytes -= this.#file.historyRow(swept)?.length ?? 0
+    let { swept } = this.#start
+    while (sweep.length < this.#bounds.sweepSegments && swept < this.#start.current) {
+      const isTooLarge = this.#historyBytes > this.#bounds.historyBytes
+      if (swept >= this.#compacted && !isTooLarge) break
+      const oldest = this.#file.segmentWith(toRevision(swept + 1))
+      if (oldest === undefined || (oldest.last > this.#compacted && !isTooLarge)) break
+      sweep.push(oldest.first)
+      swept = oldest.last
+      this.#historyBytes -= oldest.row.length
     }
     if (swept > this.#compacted) this.#compacted = swept
-    return sweep
+    return { sweep, swept }
   }
 
   #read(key: string): PresentRow | undefined {

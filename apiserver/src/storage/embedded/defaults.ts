@@ -26,8 +26,13 @@ export const embeddedDefaults = Object.freeze({
   batchTransactions: 512,
   /** Bytes of values of one commit. A transaction that is larger alone goes alone. */
   batchBytes: 16 * 1024 * 1024,
-  /** Revisions of history that one commit removes at most, so that a large compaction does not stop the writes. */
-  sweepRevisions: 2_000,
+  /**
+   * Bytes of a segment of the history. Large ones waste less of LMDB's pages; small ones make it cheap to read a
+   * single past value.
+   */
+  segmentBytes: 16 * 1024,
+  /** Segments of the history that one commit removes at most, so that a large compaction does not stop the writes. */
+  sweepSegments: 500,
   /** How long a commit may take, in milliseconds, before its callers are told that the outcome is unknown. */
   commitTimeoutMs: 30_000,
   /** Pairs of a page of a list where the caller does not say. */

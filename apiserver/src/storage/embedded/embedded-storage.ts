@@ -87,7 +87,7 @@ class EmbeddedStorage implements Storage {
     this.#watches = new Watches(file, this.#tail, bounds)
     this.#past = new PastStates(file, bounds.pastRevisions)
     this.#commits = new GroupCommit(file, bounds, log, commit => {
-      for (const { revision, row } of commit.history) this.#tail.push(revision, row)
+      for (const segment of commit.history) this.#tail.push(segment)
       this.#watches.announce()
     })
   }

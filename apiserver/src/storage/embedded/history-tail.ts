@@ -1,13 +1,5 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
-import { decodeHistory, type HistoryChange } from './rows.ts'
-
-/** All changes of one revision. */
-export interface RevisionChanges {
-  readonly revision: Revision
-  readonly changes: readonly HistoryChange[]
-  /** Size of its row, in bytes. */
-  readonly bytes: number
-}
+import { type RevisionChanges, revisionsOf, type Segment } from './rows.ts'
 
 /**
  * The newest revisions of the history, decoded once for all watches. Bounded by count and bytes; what has fallen out
@@ -26,9 +18,11 @@ export class HistoryTail {
     this.#maxBytes = maxBytes
   }
 
-  push(revision: Revision, row: Buffer): void {
-    this.#entries.push({ revision, changes: decodeHistory(revision, row), bytes: row.length })
-    this.#bytes += row.length
+  push(segment: Segment): void {
+    for (const entry of revisionsOf(segment, segment.first)) {
+      this.#entries.push(entry)
+      this.#bytes += entry.bytes
+    }
     while (
       this.#entries.length - this.#first > this.#maxRevisions ||
       (this.#bytes > this.#maxBytes && this.#first < this.#entries.length)

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Revision } from '@setpoint/controller-runtime/api'
 import { CompactedError, type KeyValue } from '../contract.ts'
 import { compareKeys, encodeKey } from './keys.ts'
-import { decodeHistory, toKeyValue } from './rows.ts'
+import { toKeyValue } from './rows.ts'
 import type { StoreFile } from './store-file.ts'
 
 /** Revisions of history that are looked through before others get their turn. */
@@ -42,8 +42,8 @@ export class PastState {
         throw new CompactedError(`revision ${this.#revision} is compacted`, compacted)
       if (this.#upTo === current) return
       let count = 0
-      for (const { revision, row } of this.#file.historyAfter(this.#upTo)) {
-        for (const { key, before } of decodeHistory(revision, row)) {
+      for (const { revision, changes } of this.#file.historyAfter(this.#upTo)) {
+        for (const { key, before } of changes) {
           if (this.#undo.has(key)) continue
           this.#undo.set(key, before && revision)
           if (before) this.#keys = undefined
@@ -87,8 +87,7 @@ export class PastState {
 
   #pairOf(key: string): KeyValue {
     const revision = this.#undo.get(key)
-    const row = revision && this.#file.historyRow(revision)
-    const change = row && decodeHistory(revision, row).find(one => one.key === key)
+    const change = revision && this.#file.changesOf(revision).find(one => one.key === key)
     if (!change?.before)
       throw new Error(`the history of ${JSON.stringify(key)} has a hole at revision ${revision}`)
     return change.before

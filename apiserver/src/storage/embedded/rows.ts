@@ -2,16 +2,18 @@ import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-ru
 import type { Change, KeyValue } from '../contract.ts'
 
 /**
- * The rows of the file. All numbers are 8-byte big-endian doubles (exact for every revision) unless said otherwise.
+ * The rows of the file. Revisions are big-endian doubles, exact for all of them, unless said otherwise.
  *
- *     present   key bytes                   -> modRevision | createRevision | value
- *     history   revision as uint64          -> change*, all changes of that revision
+ *     present   key bytes                    -> modRevision | createRevision | value
+ *     history   first revision, as uint64    -> segment: the changes of consecutive revisions
+ *     segment   revision*                       revision: length u32 | change*
  *     change    flags u8 | key length u16 | key | createRevision | value?    (length u32 | bytes)
  *                                                | previous?  (modRevision | createRevision | length u32 | bytes)
- *     state     "state" in the meta table   -> StoreState, five numbers
+ *     state     "state" in the meta table    -> StoreState, five numbers
  *
  * A change carries the value and the one before it, so that a watch needs nothing else, and the state at a past
- * revision is the present with the later changes undone.
+ * revision is the present with the later changes undone. The revisions of one commit share segments, because one
+ * large row costs LMDB far less than many that each fill a page badly.
  */
 export interface PresentRow {
   readonly modRevision: Revision
@@ -65,15 +67,57 @@ export interface DraftChange {
 const hasValue = 1
 const hasPrevious = 2
 
-export function encodeHistory(changes: readonly DraftChange[]): Buffer {
-  let size = 0
+/** The changes of one revision, before they have become bytes. */
+export interface DraftRevision {
+  readonly revision: Revision
+  readonly changes: readonly DraftChange[]
+  /** Size in a segment, in bytes. */
+  readonly bytes: number
+}
+
+export function draftRevision(revision: Revision, changes: readonly DraftChange[]): DraftRevision {
+  let bytes = 4
   for (const { key, now, before } of changes) {
-    size += 11 + key.length
-    if (now !== undefined) size += 4 + now.bytes.length - presentHeaderBytes
-    if (before !== undefined) size += 4 + before.bytes.length
+    bytes += 11 + key.length
+    if (now !== undefined) bytes += 4 + now.bytes.length - presentHeaderBytes
+    if (before !== undefined) bytes += 4 + before.bytes.length
   }
-  const row = Buffer.allocUnsafe(size)
-  let at = 0
+  return { revision, changes, bytes }
+}
+
+/** Consecutive revisions in one row. */
+export interface Segment {
+  readonly first: Revision
+  readonly last: Revision
+  readonly row: Buffer
+}
+
+/** @param segmentBytes size of a segment that is not exceeded but by a single revision. */
+export function encodeSegments(revisions: readonly DraftRevision[], segmentBytes: number): Segment[] {
+  const segments: Segment[] = []
+  for (let from = 0; from < revisions.length; ) {
+    let bytes = 0
+    let to = from
+    for (; to < revisions.length; to++) {
+      const next = revisions[to]?.bytes ?? 0
+      if (to > from && bytes + next > segmentBytes) break
+      bytes += next
+    }
+    const members = revisions.slice(from, to)
+    const first = members[0]
+    const last = members.at(-1)
+    if (first === undefined || last === undefined) break
+    const row = Buffer.allocUnsafe(bytes)
+    let at = 0
+    for (const member of members) at = writeRevision(row, at, member)
+    segments.push({ first: first.revision, last: last.revision, row })
+    from = to
+  }
+  return segments
+}
+
+function writeRevision(row: Buffer, start: number, { changes, bytes }: DraftRevision): number {
+  let at = row.writeUInt32BE(bytes - 4, start)
   for (const { key, now, before } of changes) {
     at = row.writeUInt8((now ? hasValue : 0) | (before ? hasPrevious : 0), at)
     at = row.writeUInt16BE(key.length, at)
@@ -89,7 +133,35 @@ export function encodeHistory(changes: readonly DraftChange[]): Buffer {
       at += before.bytes.copy(row, at, presentHeaderBytes)
     }
   }
-  return row
+  return at
+}
+
+export function decodeSegment(first: Revision, row: Buffer): Segment {
+  let last = first - 1
+  for (let at = 0; at < row.length; at += 4 + row.readUInt32BE(at)) last++
+  return { first, last: toRevision(last), row }
+}
+
+/** All changes of one revision, with their size in bytes. Their values share the memory of the segment. */
+export interface RevisionChanges {
+  readonly revision: Revision
+  readonly changes: readonly HistoryChange[]
+  readonly bytes: number
+}
+
+/** The revisions of a segment from one on, ascending. */
+export function* revisionsOf(segment: Segment, from: Revision): Generator<RevisionChanges> {
+  let revision = segment.first
+  for (let at = 0; at < segment.row.length; revision = toRevision(revision + 1)) {
+    const bytes = segment.row.readUInt32BE(at)
+    if (revision >= from)
+      yield {
+        revision,
+        changes: decodeChanges(revision, segment.row.subarray(at + 4, at + 4 + bytes)),
+        bytes,
+      }
+    at += 4 + bytes
+  }
 }
 
 /** A change together with the pair that it replaced, which undoes it. */
@@ -97,8 +169,7 @@ export interface HistoryChange extends Change {
   readonly before: KeyValue | undefined
 }
 
-/** All changes of one revision. Their values share the memory of `row`. */
-export function decodeHistory(revision: Revision, row: Buffer): HistoryChange[] {
+function decodeChanges(revision: Revision, row: Buffer): HistoryChange[] {
   const changes: HistoryChange[] = []
   for (let at = 0; at < row.length; ) {
     const flags = row.readUInt8(at)
@@ -145,9 +216,9 @@ export interface StoreState {
   readonly current: Revision
   /** What is older than this state can neither be listed nor watched from. */
   readonly compacted: Revision
-  /** The last revision whose history row has been removed: at most `compacted`, behind it while a sweep goes on. */
+  /** The last revision whose history has been removed: at most `compacted`, mostly a little behind it. */
   readonly swept: Revision
-  /** Bytes of the history rows above `swept`. */
+  /** Bytes of the history above `swept`. */
   readonly historyBytes: number
   /** Bytes of the present's keys and values. */
   readonly dataBytes: number

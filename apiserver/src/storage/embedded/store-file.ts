@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Revision } from '@setpoint/controller-runtime/api'
+import { type Revision, toRevision } from '@setpoint/controller-runtime/api'
 import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
 import type { EmbeddedBounds } from './defaults.ts'
 import { errorMessage, StoreFolderError } from './folder-error.ts'
@@ -8,11 +8,16 @@ import { encodeKey } from './keys.ts'
 import {
   decodePresent,
   decodeRevision,
+  decodeSegment,
   decodeState,
   emptyState,
   encodeRevision,
   encodeState,
+  type HistoryChange,
   type PresentRow,
+  type RevisionChanges,
+  revisionsOf,
+  type Segment,
   type StoreState,
 } from './rows.ts'
 
@@ -24,8 +29,8 @@ const stateKey = Buffer.from('state')
 export interface FileCommit {
   /** The rows of keys afterwards; undefined removes the key. */
   readonly present: ReadonlyMap<string, PresentRow | undefined>
-  readonly history: readonly { readonly revision: Revision; readonly row: Buffer }[]
-  /** Revisions whose history rows are removed. */
+  readonly history: readonly Segment[]
+  /** The first revisions of the segments that are removed. */
   readonly sweep: readonly Revision[]
   readonly state: StoreState
 }
@@ -43,6 +48,8 @@ export class StoreFile {
   readonly #meta: Database<Buffer, Buffer>
   #snapshot: Transaction
   #state: StoreState
+  /** The segment read last; segments never change, and neighbouring revisions are read together. */
+  #lastSegment: Segment | undefined
 
   /**
    * @param dataDir an existing folder that this process holds.
@@ -111,15 +118,33 @@ export class StoreFile {
       yield { key: key.toString('utf8'), row: decodePresent(value) }
   }
 
-  historyRow(revision: Revision): Buffer | undefined {
-    return this.#history.get(encodeRevision(revision), { transaction: this.#snapshot })
+  /** The segment that a revision is in, or undefined where it is not kept. */
+  segmentWith(revision: Revision): Segment | undefined {
+    const last = this.#lastSegment
+    if (last !== undefined && last.first <= revision && revision <= last.last) return last
+    const range = { transaction: this.#snapshot, start: encodeRevision(revision), reverse: true, limit: 1 }
+    for (const { key, value } of this.#history.getRange(range)) {
+      const segment = decodeSegment(decodeRevision(key), value)
+      this.#lastSegment = segment
+      return segment.last < revision ? undefined : segment
+    }
+    return undefined
   }
 
-  /** The history rows after a revision, ascending. To be consumed without awaiting in between. */
-  *historyAfter(revision: Revision): Generator<{ revision: Revision; row: Buffer }> {
-    const range = { transaction: this.#snapshot, start: encodeRevision(revision + 1) }
+  /** The changes of one revision; empty where they are not kept. */
+  changesOf(revision: Revision): readonly HistoryChange[] {
+    const segment = this.segmentWith(revision)
+    if (segment !== undefined) for (const { changes } of revisionsOf(segment, revision)) return changes
+    return []
+  }
+
+  /** The kept changes after a revision, ascending. To be consumed without awaiting in between. */
+  *historyAfter(revision: Revision): Generator<RevisionChanges> {
+    const next = toRevision(revision + 1)
+    const start = this.segmentWith(next)?.first ?? next
+    const range = { transaction: this.#snapshot, start: encodeRevision(start) }
     for (const { key, value } of this.#history.getRange(range))
-      yield { revision: decodeRevision(key), row: value }
+      yield* revisionsOf(decodeSegment(decodeRevision(key), value), next)
   }
 
   /**
@@ -135,8 +160,8 @@ export class StoreFile {
           if (row === undefined) void this.#present.remove(bytes)
           else void this.#present.put(bytes, row.bytes)
         }
-        for (const { revision, row } of history) void this.#history.put(encodeRevision(revision), row)
-        for (const revision of sweep) void this.#history.remove(encodeRevision(revision))
+        for (const { first, row } of history) void this.#history.put(encodeRevision(first), row)
+        for (const first of sweep) void this.#history.remove(encodeRevision(first))
         void this.#meta.put(stateKey, encodeState(state))
       })
     } catch (error) {

@@ -2,8 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Revision } from '@setpoint/controller-runtime/api'
 import { type Change, CompactedError, type WatchBatch } from '../contract.ts'
 import type { EmbeddedBounds } from './defaults.ts'
-import type { HistoryTail, RevisionChanges } from './history-tail.ts'
-import { decodeHistory } from './rows.ts'
+import type { HistoryTail } from './history-tail.ts'
+import type { RevisionChanges } from './rows.ts'
 import type { StoreFile } from './store-file.ts'
 
 /**
@@ -62,7 +62,7 @@ export class Watches {
           continue
         }
         const tail = this.#tail.after(delivered)
-        const batch = this.#gather(prefix, delivered, tail ?? this.#fromFile(delivered))
+        const batch = this.#gather(prefix, delivered, tail ?? this.#file.historyAfter(delivered))
         delivered = batch.revision
         yield batch
         // A consumer that never waits would otherwise keep everybody else from running while it catches up.
@@ -103,10 +103,5 @@ export class Watches {
       if (++count === this.#bounds.watchRevisions || bytes > this.#bounds.watchBytes) break
     }
     return { changes, revision }
-  }
-
-  *#fromFile(after: Revision): Generator<RevisionChanges> {
-    for (const { revision, row } of this.#file.historyAfter(after))
-      yield { revision, changes: decodeHistory(revision, row), bytes: row.length }
   }
 }
