@@ -48,8 +48,11 @@ export function bookmarkOf(version: number): object {
 }
 
 /** A JSON Patch where `patch` is an array, else a merge patch. */
-export function mergePatch(target: unknown, patch: unknown): unknown {
-  if (Array.isArray(patch)) return jsonPatch(target, patch)
+export function applyPatch(target: unknown, patch: unknown): unknown {
+  return Array.isArray(patch) ? jsonPatch(target, patch) : mergePatch(target, patch)
+}
+
+function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isRecord(patch)) return patch
   const result: Record<string, unknown> = isRecord(target) ? { ...target } : {}
   for (const [key, value] of Object.entries(patch)) {

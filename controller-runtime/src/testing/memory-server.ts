@@ -9,7 +9,7 @@ import type {
   WatchEnd,
   WatchRequestOptions,
 } from '../client/transport.ts'
-import { bookmarkOf, copy, isRecord, type Json, mergePatch, type Stored, stored } from './memory-json.ts'
+import { applyPatch, bookmarkOf, copy, isRecord, type Json, type Stored, stored } from './memory-json.ts'
 
 interface Change {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
@@ -162,7 +162,7 @@ export class MemoryServer implements Transport {
       case 'PUT':
         return [200, this.#replace(kind, current, stored(body), status)]
       default:
-        return [200, this.#replace(kind, current, stored(mergePatch(current, body)), status)]
+        return [200, this.#replace(kind, current, stored(applyPatch(current, body)), status)]
     }
   }
 
