@@ -231,7 +231,11 @@ async function importEntry(dir: string, entry: string, timeoutMs: number): Promi
     return await Promise.race([imported, late])
   } catch (error) {
     if (error instanceof PluginLoadError) throw error
-    throw new PluginLoadError(dir, `${file} cannot be imported: ${messageOf(error)}`, { cause: error })
+    throw new PluginLoadError(
+      dir,
+      `${file} cannot be imported: ${messageOf(error)}${whereToLook(error, file)}`,
+      { cause: error },
+    )
   } finally {
     clearTimeout(timer)
   }
@@ -277,9 +281,14 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Name and message of what was thrown; for a syntax error also where it is, which only its stack tells. */
+/** Name and message of what was thrown. */
 function messageOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  const place = error instanceof SyntaxError ? /^file:\S+:\d+$/m.exec(error.stack ?? '')?.[0] : undefined
-  return `${error.name}: ${error.message}${place === undefined ? '' : ` (${place})`}`
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+}
+
+/** Of a module that does not parse, Node tells an importer what is wrong, but not where. */
+function whereToLook(error: unknown, file: string): string {
+  if (!(error instanceof SyntaxError)) return ''
+  const place = /^file:\S+:\d+$/m.exec(error.stack ?? '')?.[0]
+  return place === undefined ? `; \`node ${file}\` in that folder shows the line` : ` (${place})`
 }
