@@ -1,0 +1,210 @@
+import { describe, expect, test } from 'vitest'
+import { ApiError } from '../api/errors.ts'
+import { Gadget, gadget, PlainGadget } from '../testing/gadgets.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { createClient } from './client.ts'
+import { type Transport, TransportError, type TransportRequest } from './transport.ts'
+
+/** A transport that answers with what it is told and remembers what it was asked. */
+function scripted(...answers: { status?: number; headers?: Record<string, string>; body: unknown }[]) {
+  const requests: TransportRequest[] = []
+  const transport: Transport = {
+    async request(request) {
+      requests.push(request)
+      const {
+        status = 200,
+        headers = {},
+        body,
+      } = answers[Math.min(requests.length, answers.length) - 1] ?? { body: null }
+      return { status, headers, body: typeof body === 'string' ? body : JSON.stringify(body) }
+    },
+    watch: () => Promise.reject(new Error('not here')),
+  }
+  return { requests, client: createClient(transport, { plugin: 'demo', headers: { 'x-more': '1' } }) }
+}
+
+const base = '/apis/demo.example.com/v1/gadgets'
+const stored = gadget('a', 5)
+
+describe('requests', () => {
+  test('every one names the plugin', async () => {
+    const { requests, client } = scripted({ body: stored })
+    await client.get(Gadget, 'a')
+    await client.patch(Gadget, 'a', {})
+    for (const { headers } of requests)
+      expect(headers).toMatchObject({ 'x-setpoint-plugin': 'demo', 'x-more': '1' })
+  })
+
+  test('parameters of lists are encoded, and repeated where there are several', async () => {
+    const { requests, client } = scripted({ body: { metadata: { version: '5' }, items: [] } })
+    await client.list(Gadget, {
+      labelSelector: 'k in (a,b)',
+      fieldSelector: ['spec.colour=a&b', 'x!=y'],
+      sort: ['spec.colour,desc', 'metadata.name'],
+      page: 2,
+      size: 20,
+    })
+    expect(requests[0]?.path).toBe(
+      `${base}?labelSelector=k+in+%28a%2Cb%29&fieldSelector=spec.colour%3Da%26b&fieldSelector=x%21%3Dy&sort=spec.colour%2Cdesc&sort=metadata.name&page=2&size=20`,
+    )
+  })
+
+  test('create and update fill in kind and apiVersion', async () => {
+    const { requests, client } = scripted({ body: stored })
+    await client.create(
+      Gadget,
+      { metadata: { name: 'a' }, spec: { size: 1 } },
+      { dryRun: true, fieldValidation: 'Strict' },
+    )
+    await client.update(Gadget, { metadata: { name: 'a', version: '4' }, spec: { size: 1 } })
+    expect(requests.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      `POST ${base}?dryRun=All&fieldValidation=Strict`,
+      `PUT ${base}/a`,
+    ])
+    for (const { body } of requests) {
+      expect(JSON.parse(body ?? '')).toMatchObject({ apiVersion: 'demo.example.com/v1', kind: 'Gadget' })
+    }
+  })
+
+  test('an array is a JSON patch, an object a merge patch; given the object, its uid is a precondition', async () => {
+    const { requests, client } = scripted({ body: stored })
+    await client.patch(Gadget, 'a', [{ op: 'test', path: '/spec/size', value: 5 }])
+    await client.patch(Gadget, 'a', { spec: { colour: null } })
+    await client.patch(
+      Gadget,
+      { ...stored, status: undefined },
+      { metadata: { labels: { a: 'b' } } },
+      { version: '5' },
+    )
+    expect(requests.map(({ headers, body }) => [headers?.['content-type'], JSON.parse(body ?? '')])).toEqual([
+      ['application/json-patch+json', [{ op: 'test', path: '/spec/size', value: 5 }]],
+      ['application/merge-patch+json', { spec: { colour: null } }],
+      ['application/merge-patch+json', { metadata: { labels: { a: 'b' }, uid: 'uid-of-a', version: '5' } }],
+    ])
+  })
+
+  test('the status goes to its subresource where the model has one, else to the object', async () => {
+    const plain = { ...stored, kind: 'PlainGadget' }
+    const { requests, client } = scripted(
+      { body: stored },
+      { body: stored },
+      { body: plain },
+      { body: plain },
+    )
+    await client.patchStatus(Gadget, 'a', { phase: 'Ready' })
+    await client.updateStatus(Gadget, { ...stored, status: { phase: 'Ready' } })
+    await client.patchStatus(PlainGadget, 'a', { phase: 'Ready' })
+    await client.updateStatus(PlainGadget, { ...plain, status: { phase: 'Ready' } })
+    expect(requests.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      `PATCH ${base}/a/status`,
+      `PUT ${base}/a/status`,
+      'PATCH /apis/demo.example.com/v1/plaingadgets/a',
+      'PUT /apis/demo.example.com/v1/plaingadgets/a',
+    ])
+    expect(JSON.parse(requests[2]?.body ?? '')).toEqual({ status: { phase: 'Ready' } })
+  })
+
+  test('delete carries its preconditions', async () => {
+    const { requests, client } = scripted({ body: stored })
+    await client.delete(Gadget, 'a', {
+      preconditions: { uid: 'u', version: '5' },
+      propagationPolicy: 'Orphan',
+    })
+    await client.delete(Gadget, 'a')
+    expect(JSON.parse(requests[0]?.body ?? '')).toMatchObject({
+      preconditions: { uid: 'u', version: '5' },
+      propagationPolicy: 'Orphan',
+    })
+    expect(requests[1]?.body).toBeUndefined()
+  })
+
+  test('an empty name is refused instead of addressing the collection', async () => {
+    const { requests, client } = scripted({ body: stored })
+    await expect(client.delete(Gadget, '')).rejects.toThrow(TypeError)
+    expect(requests).toEqual([])
+  })
+})
+
+describe('answers', () => {
+  test('a refusal is an ApiError with reason, details, and what Retry-After says', async () => {
+    const error = new ApiError('Invalid', 'spec.size: too big', {
+      causes: [{ reason: 'x', message: 'y', field: 'spec.size' }],
+    })
+    await expect(
+      scripted({ status: 422, body: error.toStatus() }).client.get(Gadget, 'a'),
+    ).rejects.toMatchObject({
+      reason: 'Invalid',
+      code: 422,
+      details: { causes: [{ field: 'spec.size' }] },
+    })
+    await expect(
+      scripted({ status: 429, headers: { 'retry-after': '3' }, body: '<html>' }).client.get(Gadget, 'a'),
+    ).rejects.toMatchObject({ reason: 'TooManyRequests', details: { retryAfterSeconds: 3 } })
+  })
+
+  test.each([
+    ['no JSON', '<html>'],
+    ['another kind', { ...stored, kind: 'Tool' }],
+    ['no version', { ...stored, metadata: { name: 'a', uid: 'u' } }],
+  ])('a success that is %s is a TransportError', async (_what, body) => {
+    await expect(scripted({ body }).client.get(Gadget, 'a')).rejects.toThrow(TransportError)
+  })
+
+  test('getIfExists: a missing object is undefined, a kind that is not served an error', async () => {
+    const missing = new ApiError('NotFound', 'gadgets "a" not found', {
+      name: 'a',
+      kind: 'gadgets',
+    }).toStatus()
+    expect(await scripted({ status: 404, body: missing }).client.getIfExists(Gadget, 'a')).toBeUndefined()
+    const unserved = new ApiError('NotFound', 'nothing is served here').toStatus()
+    await expect(
+      scripted({ status: 404, body: unserved }).client.getIfExists(Gadget, 'a'),
+    ).rejects.toMatchObject({
+      reason: 'NotFound',
+    })
+  })
+})
+
+describe('items', () => {
+  const part = (names: string[], more: object) => ({
+    body: { metadata: { version: '50', ...more }, items: names.map(name => gadget(name, 5)), ...more },
+  })
+
+  test('follows `continue` to the end', async () => {
+    const { requests, client } = scripted(part(['a', 'b'], { continue: 'next' }), part(['c'], {}))
+    const names: string[] = []
+    for await (const item of client.items(Gadget, { pageSize: 2, labelSelector: 'x=y' }))
+      names.push(item.metadata.name)
+    expect(names).toEqual(['a', 'b', 'c'])
+    expect(requests.map(({ path }) => path)).toEqual([
+      `${base}?labelSelector=x%3Dy&limit=2`,
+      `${base}?labelSelector=x%3Dy&limit=2&continue=next`,
+    ])
+  })
+
+  test('sorted, it takes pages of the state that the first page showed', async () => {
+    const { requests, client } = scripted(part(['a'], { hasNext: true }), part(['b'], { hasNext: false }))
+    const names: string[] = []
+    for await (const item of client.items(Gadget, { pageSize: 1, sort: 'spec.colour' }))
+      names.push(item.metadata.name)
+    expect(names).toEqual(['a', 'b'])
+    expect(requests[1]?.path).toBe(
+      `${base}?sort=spec.colour&page=2&size=1&resourceVersion=50&resourceVersionMatch=Exact`,
+    )
+  })
+})
+
+describe('watch', () => {
+  test('yields typed events; leaving the iteration closes it', async () => {
+    const client = createClient(new MemoryServer())
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 3 } })
+    const stream = await client.watch(Gadget)
+    const types: string[] = []
+    for await (const event of stream) {
+      types.push(event.type)
+      if (event.type === 'ADDED') expect(event.object.spec.size).toBe(3)
+      if (event.type === 'BOOKMARK') break
+    }
+    expect(types).toEqual(['ADDED', 'BOOKMARK'])
+  })
+})

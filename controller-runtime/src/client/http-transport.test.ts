@@ -1,0 +1,282 @@
+import http from 'node:http'
+import { afterEach, describe, expect, test } from 'vitest'
+import { ApiError } from '../api/errors.ts'
+import {
+  type RequestHandler,
+  ScriptedWatchServer,
+  type WatchScript,
+} from '../testing/scripted-watch-server.ts'
+import { HttpTransport, type HttpTransportOptions, httpTransportDefaults } from './http-transport.ts'
+import { TransportError } from './transport.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0)) await cleanUp()
+})
+
+async function setUp(
+  {
+    onRequest,
+    watch = () => {},
+    basePath = '',
+  }: {
+    onRequest?: RequestHandler
+    watch?: WatchScript | { status: number; headers?: Record<string, string>; body?: object }
+    basePath?: string
+  },
+  options: Omit<HttpTransportOptions, 'server'> = {},
+) {
+  const server = await ScriptedWatchServer.start([watch], onRequest)
+  const transport = new HttpTransport({ server: `${server.url}${basePath}`, ...options })
+  cleanUps.push(
+    () => transport.close(),
+    () => server.stop(),
+  )
+  return { server, transport }
+}
+
+async function bodyOf(request: http.IncomingMessage): Promise<string> {
+  let body = ''
+  for await (const chunk of request) body += String(chunk)
+  return body
+}
+
+describe('requests', () => {
+  test('go below the base path, with token, headers and body, and answer whatever the status is', async () => {
+    const seen: unknown[] = []
+    const { transport } = await setUp(
+      {
+        basePath: '/control/',
+        onRequest: async (request, response) => {
+          const { authorization, 'content-type': type, 'x-own': own } = request.headers
+          seen.push([request.method, request.url, authorization, type, own, await bodyOf(request)])
+          response.writeHead(409, { 'X-Answer': 'yes' }).end('{"é":1}')
+        },
+      },
+      { token: async () => 'secret', headers: { 'x-own': 'mine' } },
+    )
+    const answer = await transport.request({
+      method: 'POST',
+      path: '/apis/g/v/gadgets?dryRun=All&a=b%2Fc',
+      headers: { 'content-type': 'application/json' },
+      body: '{"ü":1}',
+    })
+    expect(seen).toEqual([
+      [
+        'POST',
+        '/control/apis/g/v/gadgets?dryRun=All&a=b%2Fc',
+        'Bearer secret',
+        'application/json',
+        'mine',
+        '{"ü":1}',
+      ],
+    ])
+    expect(answer).toMatchObject({ status: 409, headers: { 'x-answer': 'yes' }, body: '{"é":1}' })
+  })
+
+  test('keep their connection', async () => {
+    const ports = new Set<number | undefined>()
+    const { transport } = await setUp({
+      onRequest: (request, response) => {
+        ports.add(request.socket.remotePort)
+        response.end('{}')
+      },
+    })
+    for (let count = 0; count < 5; count++) await transport.request({ method: 'GET', path: '/' })
+    expect(ports.size).toBe(1)
+  })
+
+  test('a server that is away is a TransportError', async () => {
+    const transport = new HttpTransport({ server: 'http://127.0.0.1:1' })
+    await expect(transport.request({ method: 'GET', path: '/' })).rejects.toThrow(TransportError)
+    await expect(transport.watch('/', { signal: new AbortController().signal })).rejects.toThrow(
+      TransportError,
+    )
+  })
+
+  test('a server that does not answer is given up after the time-out, in every phase', async () => {
+    const { transport } = await setUp(
+      {
+        onRequest: (request, response) => {
+          if (request.url === '/half') response.writeHead(200).write('half of')
+        },
+      },
+      { requestTimeoutMs: 60 },
+    )
+    await expect(transport.request({ method: 'GET', path: '/' })).rejects.toThrow(/no answer for 60 ms/)
+    await expect(transport.request({ method: 'GET', path: '/half' })).rejects.toThrow(TransportError)
+  })
+
+  test('an answer that keeps coming is not given up', async () => {
+    const { transport } = await setUp(
+      {
+        onRequest: (_request, response) => {
+          let count = 0
+          const timer = setInterval(() => {
+            response.write('x')
+            if (++count === 10) {
+              clearInterval(timer)
+              response.end()
+            }
+          }, 20)
+        },
+      },
+      { requestTimeoutMs: 100 },
+    )
+    expect((await transport.request({ method: 'GET', path: '/' })).body).toBe('x'.repeat(10))
+  })
+
+  test('an answer that breaks off is a TransportError, not half an answer', async () => {
+    const { transport } = await setUp({
+      onRequest: (_request, response) => {
+        response.writeHead(200, { 'content-length': '100' }).write('half of')
+        setTimeout(() => response.destroy(), 10)
+      },
+    })
+    await expect(transport.request({ method: 'GET', path: '/' })).rejects.toThrow(TransportError)
+  })
+
+  test('an abort rejects with its reason, before and during', async () => {
+    const { transport } = await setUp({ onRequest: () => {} })
+    const reason = new Error('enough')
+    await expect(
+      transport.request({ method: 'GET', path: '/', signal: AbortSignal.abort(reason) }),
+    ).rejects.toBe(reason)
+    const abort = new AbortController()
+    const waiting = transport.request({ method: 'GET', path: '/', signal: abort.signal })
+    setTimeout(() => abort.abort(reason), 20)
+    await expect(waiting).rejects.toBe(reason)
+  })
+
+  test('a kept connection that the server has closed costs a read nothing', async () => {
+    let count = 0
+    const server = http.createServer((request, response) => {
+      response.end(String(++count), () => {
+        // Closed right behind the answer, without saying so in a header: the client learns of it too late.
+        setTimeout(() => request.socket.destroy(), 0)
+      })
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    cleanUps.push(() => server.close())
+    const address = server.address()
+    const port = typeof address === 'object' ? address?.port : 0
+    const transport = new HttpTransport({ server: `http://127.0.0.1:${port}` })
+    cleanUps.push(() => transport.close())
+    for (let round = 1; round <= 30; round++) {
+      expect((await transport.request({ method: 'GET', path: '/' })).status).toBe(200)
+    }
+  })
+
+  test('a server that is no http URL is refused at once', () => {
+    expect(() => new HttpTransport({ server: 'ftp://example.com' })).toThrow(TypeError)
+    expect(() => new HttpTransport({ server: 'nonsense' })).toThrow(TypeError)
+  })
+})
+
+describe('watches', () => {
+  const signal = () => new AbortController().signal
+
+  test('yield every frame in order, and then how they ended', async () => {
+    const { server, transport } = await setUp(
+      {
+        watch: watch => {
+          for (let index = 0; index < 3; index++) watch.sendRaw(`frame ${index}`)
+          watch.close(4410, 'too old')
+        },
+        basePath: '/control',
+      },
+      { token: 'secret' },
+    )
+    const connection = await transport.watch('/apis/g/v/gadgets?version=5', { signal: signal() })
+    const frames: string[] = []
+    for await (const frame of connection) frames.push(frame)
+    expect(frames).toEqual(['frame 0', 'frame 1', 'frame 2'])
+    expect(await connection.end).toEqual({ code: 4410, reason: 'too old' })
+    expect(server.attempts[0]?.pathname).toBe('/control/apis/g/v/gadgets')
+  })
+
+  test('a refusal is an ApiError with the reason of its Status, and with its Retry-After', async () => {
+    const forbidden = await setUp({
+      watch: { status: 403, body: new ApiError('Forbidden', 'not for you').toStatus() },
+    })
+    await expect(forbidden.transport.watch('/', { signal: signal() })).rejects.toMatchObject({
+      reason: 'Forbidden',
+      message: 'not for you',
+    })
+    const busy = await setUp({ watch: { status: 503, headers: { 'retry-after': '7' } } })
+    await expect(busy.transport.watch('/', { signal: signal() })).rejects.toMatchObject({
+      reason: 'ServiceUnavailable',
+      details: { retryAfterSeconds: 7 },
+    })
+  })
+
+  test('a connection that is lost ends as 1006, with nothing thrown', async () => {
+    const { transport } = await setUp({ watch: watch => watch.cut() })
+    const connection = await transport.watch('/', { signal: signal() })
+    for await (const _ of connection) expect.unreachable()
+    expect(await connection.end).toMatchObject({ code: 1006 })
+  })
+
+  test('one without ping and without event is dead after the deadline', async () => {
+    const { transport } = await setUp({}, { watchIdleTimeoutMs: 60 })
+    const connection = await transport.watch('/', { signal: signal() })
+    for await (const _ of connection) expect.unreachable()
+    expect(await connection.end).toEqual({ code: 1006, reason: 'no ping and no event for 60 ms' })
+  })
+
+  test('an abort, and leaving the iteration, close it at the server too', async () => {
+    const { server, transport } = await setUp({ watch: watch => watch.sendRaw('one') })
+    const abort = new AbortController()
+    const aborted = await transport.watch('/', { signal: abort.signal })
+    abort.abort()
+    await aborted.end
+    const left = await transport.watch('/', { signal: signal() })
+    for await (const frame of left) {
+      expect(frame).toBe('one')
+      break
+    }
+    expect(await Promise.all(server.watches.map(watch => watch.closed))).toEqual([1000, 1000])
+    await expect(transport.watch('/', { signal: AbortSignal.abort(new Error('before')) })).rejects.toThrow(
+      'before',
+    )
+  })
+
+  test('an abort during the upgrade rejects with its reason', async () => {
+    const silent = http.createServer()
+    silent.on('upgrade', () => {})
+    await new Promise<void>(resolve => silent.listen(0, '127.0.0.1', resolve))
+    const address = silent.address()
+    const port = typeof address === 'object' ? address?.port : 0
+    cleanUps.push(() => {
+      silent.closeAllConnections()
+      silent.close()
+    })
+    const transport = new HttpTransport({ server: `http://127.0.0.1:${port}`, handshakeTimeoutMs: 80 })
+    cleanUps.push(() => transport.close())
+    const abort = new AbortController()
+    const waiting = transport.watch('/', { signal: abort.signal })
+    setTimeout(() => abort.abort(new Error('enough')), 20)
+    await expect(waiting).rejects.toThrow('enough')
+    await expect(transport.watch('/', { signal: signal() })).rejects.toThrow(TransportError)
+  })
+
+  test('a reader that is slow holds the socket instead of filling memory, stays connected, and misses nothing', async () => {
+    const total = httpTransportDefaults.frameQueueLength * 5
+    const { transport } = await setUp(
+      {
+        watch: watch => {
+          for (let index = 0; index < total; index++) watch.sendRaw(String(index))
+        },
+      },
+      { watchIdleTimeoutMs: 50 },
+    )
+    const connection = await transport.watch('/', { signal: signal() })
+    let expected = 0
+    for await (const frame of connection) {
+      if (expected === 0) await new Promise(resolve => setTimeout(resolve, 200))
+      expect(frame).toBe(String(expected++))
+      if (expected === total) break
+    }
+    expect(expected).toBe(total)
+  })
+})
