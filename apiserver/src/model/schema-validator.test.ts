@@ -1,0 +1,505 @@
+import { ModelError, type Schema } from '@setpoint/controller-runtime/api'
+import fc from 'fast-check'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import {
+  compileSchemas,
+  remainingViolations,
+  type SchemaSubject,
+  schemaDefaults,
+} from './schema-validator.ts'
+
+const violations = (spec: Schema, value: unknown) => compileSchemas({ spec }).validate({ spec: value })
+const told = (spec: Schema, value: unknown) =>
+  violations(spec, value).map(({ field, reason, message }) => `${field} ${reason}: ${message}`)
+
+describe('a violation', () => {
+  const cases: [Schema, unknown, string][] = [
+    [{ type: 'object', required: ['a'] }, {}, 'spec.a FieldValueRequired: is required'],
+    [{ type: 'object', required: ['constructor'] }, {}, 'spec.constructor FieldValueRequired: is required'],
+    [{ type: 'string' }, 5, 'spec FieldValueTypeInvalid: must be a string, is 5'],
+    [{ type: 'integer' }, 1.5, 'spec FieldValueTypeInvalid: must be an integer, is 1.5'],
+    [{ type: 'object' }, [], 'spec FieldValueTypeInvalid: must be an object, is an empty array'],
+    [{ type: 'object' }, null, 'spec FieldValueTypeInvalid: must be an object, is null'],
+    [
+      { type: 'string', nullable: true },
+      true,
+      'spec FieldValueTypeInvalid: must be a string or null, is true',
+    ],
+    [{ enum: ['a', 'b'] }, 'c', 'spec FieldValueNotSupported: must be one of "a", "b", is "c"'],
+    [
+      { type: 'string', maxLength: 2 },
+      '😀😀😀',
+      'spec FieldValueTooLong: must have at most 2 characters, has 3: "😀😀😀"',
+    ],
+    [{ type: 'string', minLength: 1 }, '', 'spec FieldValueInvalid: must have at least 1 character, is ""'],
+    [{ type: 'string', pattern: '^a+$' }, 'b', 'spec FieldValueInvalid: must match the pattern ^a+$, is "b"'],
+    [
+      { type: 'string', format: 'email' },
+      'x',
+      'spec FieldValueInvalid: must be in the format "email", is "x"',
+    ],
+    [{ type: 'integer', minimum: 0 }, -1, 'spec FieldValueInvalid: must be at least 0, is -1'],
+    [{ type: 'integer', maximum: 100 }, 101, 'spec FieldValueInvalid: must be at most 100, is 101'],
+    [{ minimum: 0, exclusiveMinimum: true }, 0, 'spec FieldValueInvalid: must be greater than 0, is 0'],
+    [{ maximum: 1, exclusiveMaximum: true }, 1, 'spec FieldValueInvalid: must be less than 1, is 1'],
+    [{ multipleOf: 5 }, 7, 'spec FieldValueInvalid: must be a multiple of 5, is 7'],
+    [{ type: 'array', maxItems: 1 }, [1, 2], 'spec FieldValueTooMany: must have at most 1 item, has 2'],
+    [{ type: 'array', minItems: 1 }, [], 'spec FieldValueInvalid: must have at least 1 item, has 0'],
+    [
+      { uniqueItems: true },
+      [{ a: 1, b: 2 }, 0, { b: 2, a: 1 }],
+      'spec FieldValueInvalid: must not have the same item twice, has at 0 and 2',
+    ],
+    [{ maxProperties: 1 }, { a: 1, b: 1 }, 'spec FieldValueTooMany: must have at most 1 field, has 2'],
+    [{ minProperties: 1 }, {}, 'spec FieldValueInvalid: must have at least 1 field, has 0'],
+    [
+      { properties: {}, additionalProperties: false },
+      { a: 1 },
+      'spec.a FieldValueForbidden: is not a field of this kind',
+    ],
+    [{ not: { enum: [1] } }, 1, 'spec FieldValueInvalid: has a value that is ruled out, is 1'],
+    [{ items: { type: 'string' } }, ['a', 2], 'spec[1] FieldValueTypeInvalid: must be a string, is 2'],
+    [
+      { properties: { '0': { type: 'string' } } },
+      { 0: 1 },
+      'spec[0] FieldValueTypeInvalid: must be a string, is 1',
+    ],
+    [
+      { additionalProperties: { type: 'string' } },
+      { 'a.b/c~d': 1 },
+      'spec[a.b/c~d] FieldValueTypeInvalid: must be a string, is 1',
+    ],
+  ]
+  it.each(cases)('of %j by %j is told as a sentence', (schema, value, sentence) => {
+    expect(told(schema, value)).toEqual([sentence])
+  })
+
+  it('shows the beginning of a long value on one line', () => {
+    const [violation] = violations({ maxLength: 3 }, `a\n${'x'.repeat(1_000_000)}`)
+    expect(violation?.message.length).toBeLessThan(200)
+    expect(violation?.message).toContain('has 1000002: "a xxx')
+    expect(violation?.message).toContain('…')
+  })
+
+  it('has its path as steps', () => {
+    const schema: Schema = { properties: { l: { items: { additionalProperties: { type: 'string' } } } } }
+    expect(violations(schema, { l: [{}, { '1': 5 }] })[0]?.path).toEqual(['spec', 'l', 1, '1'])
+  })
+
+  it('comes with all others of the same object, of spec and status', () => {
+    const schemas = compileSchemas({
+      spec: {
+        type: 'object',
+        required: ['a', 'b'],
+        properties: { c: { type: 'string', maxLength: 1, pattern: '^x$' }, d: { type: 'integer' } },
+      },
+      status: { type: 'object', properties: { phase: { type: 'string' } } },
+    })
+    const fields = schemas
+      .validate({ spec: { c: 'y', d: 'z' }, status: { phase: 1 } })
+      .map(({ field }) => field)
+    expect(fields.sort()).toEqual(['spec.a', 'spec.b', 'spec.c', 'spec.d', 'status.phase'])
+  })
+
+  it('is what a missing spec is, and a missing status is none', () => {
+    const schemas = compileSchemas({ spec: {}, status: { type: 'object', required: ['a'] } })
+    expect(schemas.validate({ spec: undefined })).toMatchObject([
+      { field: 'spec', reason: 'FieldValueRequired' },
+    ])
+    expect(schemas.validate({ spec: {} })).toEqual([])
+    expect(schemas.validate({ spec: {}, status: {} })).toMatchObject([{ field: 'status.a' }])
+    expect(compileSchemas({ spec: {} }).validate({ spec: {}, status: 5 })).toMatchObject([
+      { field: 'status' },
+    ])
+  })
+})
+
+describe('alternatives', () => {
+  const shapes: Schema = {
+    oneOf: [
+      {
+        type: 'object',
+        required: ['port'],
+        properties: { port: { type: 'integer' } },
+        additionalProperties: false,
+      },
+      { type: 'object', required: ['path', 'mode', 'owner'] },
+      { type: 'string' },
+    ],
+  }
+
+  it('that all fail are one violation, told by the closest', () => {
+    expect(told(shapes, { port: 'x' })).toEqual([
+      'spec FieldValueInvalid: must match exactly one of its alternatives; the closest one fails because spec.port must be an integer, is "x"',
+    ])
+    expect(told({ anyOf: [{ type: 'string' }, { type: 'integer' }] }, true)).toEqual([
+      'spec FieldValueInvalid: must match at least one of its alternatives; it must be a string or an integer, is true',
+    ])
+  })
+
+  it('of which two hold where one may are one violation', () => {
+    expect(told({ oneOf: [{ minimum: 1 }, { maximum: 5 }] }, 3)).toEqual([
+      'spec FieldValueInvalid: must match exactly one of its alternatives, matches numbers 1 and 2',
+    ])
+  })
+
+  it('do not hide what else is wrong, inside of each other and in lists', () => {
+    const schema: Schema = {
+      properties: {
+        l: {
+          items: {
+            anyOf: [{ type: 'string' }, { anyOf: [{ minimum: 5 }, { multipleOf: 2 }], type: 'integer' }],
+          },
+        },
+        anyOf: { items: { type: 'string' } },
+      },
+    }
+    expect(violations(schema, { l: ['a', 1, 2, true], anyOf: [5] }).map(({ field }) => field)).toEqual([
+      'spec.l[1]',
+      'spec.l[3]',
+      'spec.anyOf[0]',
+    ])
+  })
+})
+
+describe('the dialect', () => {
+  const accepts = (schema: Schema, value: unknown) => violations(schema, value).length === 0
+
+  it.each<[Schema, unknown[], unknown[]]>([
+    [{ type: 'string', nullable: true }, ['a', null], [1]],
+    [{ type: 'string', enum: ['a'], nullable: true }, ['a', null], ['b']],
+    [{ nullable: true }, [null, 1, {}], []],
+    [{ type: 'number', minimum: 0, exclusiveMinimum: false }, [0], [-1]],
+    [{ type: 'integer', format: 'int32' }, [2 ** 31 - 1, -(2 ** 31)], [2 ** 31]],
+    [{ type: 'integer', format: 'int64' }, [2 ** 53], []],
+    [{ type: 'number', format: 'float' }, [1.5], []],
+    [
+      { type: 'string', format: 'date-time' },
+      ['2026-11-18T10:00:00Z'],
+      ['2026-11-18', 'x', '2026-13-18T10:00:00Z'],
+    ],
+    [{ type: 'string', format: 'date' }, ['2026-11-18'], ['2026-02-30']],
+    [{ type: 'string', format: 'email' }, ['a@example.com'], ['a', 'a@', `${'a'.repeat(3000)}@example.com`]],
+    [{ type: 'string', format: 'uri' }, ['http://example.com/a?b#c'], ['a b', '/a']],
+    [{ type: 'string', format: 'uuid' }, ['123e4567-e89b-12d3-a456-426614174000'], ['x']],
+    [{ type: 'string', format: 'ipv4' }, ['127.0.0.1'], ['256.0.0.1']],
+    [{ type: 'string', format: 'ipv6' }, ['::1'], ['127.0.0.1']],
+    [{ type: 'string', format: 'hostname' }, ['a.example.com'], ['-a']],
+    [{ type: 'string', format: 'byte' }, ['aGk=', 'a'.repeat(4000)], ['a']],
+    [{ type: 'string', format: 'password' }, ['anything'], []],
+    [{ type: 'string', format: 'no-such-format' }, ['anything'], []],
+    [{ type: 'string', pattern: '^[\\w\\-]+$' }, ['a-b'], ['a b']],
+    [{ type: 'string', pattern: '^\\p{Lu}$' }, ['Ä'], ['ä']],
+    [{ type: 'string', pattern: '^.$', maxLength: 5 }, ['😀'], ['ab']],
+    [{ 'x-anything': { type: 'nonsense' }, description: 'd', example: 5, default: 1 }, [1], []],
+    [{ allOf: [{ minimum: 1 }, { maximum: 3 }] }, [1, 3], [0, 4]],
+  ])('%j', (schema, good, bad) => {
+    for (const value of good) expect([value, accepts(schema, value)]).toEqual([value, true])
+    for (const value of bad) expect([value, accepts(schema, value)]).toEqual([value, false])
+  })
+
+  it.each([
+    [{ type: 'strin' }, 'schema.spec.type must be one of'],
+    [{ type: ['string', 'null'] }, 'schema.spec.type must be one of'],
+    [
+      { properties: { a: { items: { $ref: '#/x' } } } },
+      'schema.spec.properties.a.items.$ref is not a keyword',
+    ],
+    [{ maxlength: 5 }, 'schema.spec.maxlength is not a keyword'],
+    [{ properties: { a: { pattern: '[' } } }, 'schema.spec.properties.a.pattern is no regular expression'],
+    [{ minLength: -1 }, 'schema.spec.minLength must be at least 0, is -1'],
+    [{ properties: { a: { required: 'x' } } }, 'schema.spec.properties.a.required must be an array'],
+    [{ properties: [] }, 'schema.spec.properties must be an object of schemas'],
+    [{ items: 5 }, 'schema.spec.items must be a schema'],
+    [{ anyOf: {} }, 'schema.spec.anyOf must be a list'],
+    [{ exclusiveMinimum: true }, 'needs a minimum'],
+    [
+      { properties: { n: { type: 'integer', default: 'x' } } },
+      'the default in schema.spec.n breaks its own schema',
+    ],
+    [null, 'schema.spec must be a schema'],
+  ])('%j is refused when the model is loaded, with the place', (schema, why) => {
+    expect(() => Reflect.apply(compileSchemas, undefined, [{ spec: schema }])).toThrow(
+      expect.objectContaining({ name: 'ModelError', message: expect.stringContaining(why) }),
+    )
+    expect(() => Reflect.apply(compileSchemas, undefined, [{ spec: {}, status: schema }])).toThrow(ModelError)
+  })
+
+  it('does not let a pattern see a string that is too long anyway', () => {
+    const schema: Schema = { type: 'string', maxLength: 20, pattern: '^(a+)+$' }
+    const started = performance.now()
+    expect(violations(schema, `${'a'.repeat(100_000)}b`).map(({ reason }) => reason)).toEqual([
+      'FieldValueTooLong',
+    ])
+    expect(performance.now() - started).toBeLessThan(1000)
+    expect(violations(schema, 'ab').map(({ reason }) => reason)).toEqual(['FieldValueInvalid'])
+  })
+})
+
+describe('an object with very many violations', () => {
+  const wrong = Array.from({ length: 500_000 }, () => 1)
+
+  it('is refused with a thousand or so and a word that there are more', () => {
+    const found = violations({ items: { type: 'string' } }, wrong)
+    expect(found.length).toBeGreaterThan(900)
+    expect(found.length).toBeLessThan(1100)
+    expect(found.at(-1)).toMatchObject({ field: '', reason: 'FieldValueTooMany' })
+  })
+
+  it('is not refused for those of an alternative where another one holds', () => {
+    expect(
+      violations({ anyOf: [{ items: { type: 'string' } }, { items: { type: 'integer' } }] }, wrong),
+    ).toEqual([])
+    expect(
+      violations({ anyOf: [{ items: { type: 'string' } }, { items: { type: 'object' } }] }, wrong),
+    ).not.toEqual([])
+  })
+
+  it('is never excused once something changes', () => {
+    const { validate } = compileSchemas({
+      spec: { properties: { l: { items: { type: 'string' } }, n: { type: 'integer' } } },
+    })
+    const previous = { spec: { l: wrong } }
+    const next = { spec: { l: wrong, n: 'bad' } }
+    expect(remainingViolations(validate(next), validate(previous), next, previous)).not.toEqual([])
+  })
+
+  it('such as a list of 200,000 objects that must differ, is decided in time', () => {
+    const list = Array.from({ length: 200_000 }, (_, id) => ({ id }))
+    const started = performance.now()
+    expect(violations({ uniqueItems: true }, list)).toEqual([])
+    expect(violations({ uniqueItems: true }, [...list, { id: 7 }])).toHaveLength(1)
+    expect(performance.now() - started).toBeLessThan(5000)
+  })
+})
+
+describe('defaults', () => {
+  const filled = (spec: Schema, value: unknown): unknown => {
+    const object: SchemaSubject = { spec: value }
+    compileSchemas({ spec }).applyDefaults(object)
+    return object.spec
+  }
+
+  it.each<[Schema, unknown, unknown]>([
+    [{ properties: { a: { default: 1 } } }, {}, { a: 1 }],
+    [{ properties: { a: { default: 1 } } }, { a: 0 }, { a: 0 }],
+    [{ properties: { a: { type: 'integer', default: 1 } } }, { a: null }, { a: 1 }],
+    [{ properties: { a: { type: 'integer', nullable: true, default: 1 } } }, { a: null }, { a: null }],
+    [{ properties: { a: { properties: { b: { default: 1 } } } } }, {}, {}],
+    [{ properties: { a: { default: {}, properties: { b: { default: 1 } } } } }, {}, { a: { b: 1 } }],
+    [{ items: { properties: { a: { default: 1 } } } }, [{}, { a: 2 }, 5], [{ a: 1 }, { a: 2 }, 5]],
+    [{ additionalProperties: { properties: { a: { default: 1 } } } }, { x: {} }, { x: { a: 1 } }],
+    [{ allOf: [{ properties: { a: { default: 1 } } }] }, {}, { a: 1 }],
+    [{ anyOf: [{ properties: { a: { default: 1 } } }] }, {}, {}],
+    [{ properties: { constructor: { default: 1 } } }, {}, { constructor: 1 }],
+    [{ default: { a: 1 } }, undefined, { a: 1 }],
+    [{ properties: { a: { default: 1 } } }, 'no object', 'no object'],
+  ])('of %j in %j give %j', (schema, value, result) => {
+    expect(filled(schema, value)).toEqual(result)
+  })
+
+  it('are copies: one object does not see what is done to another', () => {
+    const schemas = compileSchemas({ spec: { properties: { a: { type: 'array', default: [{}] } } } })
+    const objects: SchemaSubject[] = [{ spec: {} }, { spec: {} }]
+    for (const object of objects) schemas.applyDefaults(object)
+    const [first, second] = objects.map(({ spec }) => spec)
+    if (typeof first !== 'object' || first === null || !('a' in first) || !Array.isArray(first.a))
+      throw new Error('no list')
+    first.a.push(1)
+    expect(second).toEqual({ a: [{}] })
+  })
+
+  it('fill in a status only where there is one', () => {
+    const schemas = compileSchemas({
+      spec: {},
+      status: { type: 'object', properties: { phase: { default: 'New' } } },
+    })
+    const [without, having]: SchemaSubject[] = [{ spec: {} }, { spec: {}, status: {} }]
+    schemas.applyDefaults(without ?? {})
+    schemas.applyDefaults(having ?? {})
+    expect(without).toEqual({ spec: {} })
+    expect(having).toEqual({ spec: {}, status: { phase: 'New' } })
+    expect(schemas.hasDefaults).toBe(true)
+    expect(compileSchemas({ spec: {} }).hasDefaults).toBe(false)
+  })
+})
+
+describe('unknown fields', () => {
+  it.each<[Schema, unknown, string[]]>([
+    [{ properties: { a: {} } }, { a: 1, b: 2, 'c.d': 3 }, ['spec.b', 'spec[c.d]']],
+    [{ properties: { a: {} } }, { toString: 1, constructor: 2 }, ['spec.toString', 'spec.constructor']],
+    [{ type: 'object' }, { a: { b: 1 } }, []],
+    [{ properties: { a: {} }, additionalProperties: true }, { b: { c: 1 } }, []],
+    [
+      { properties: { a: {} }, additionalProperties: { properties: { x: {} } } },
+      { b: { x: 1, y: 1 } },
+      ['spec.b.y'],
+    ],
+    [{ properties: { a: {} }, additionalProperties: false }, { b: 1 }, []],
+    [
+      { properties: { a: { properties: {} } }, 'x-kubernetes-preserve-unknown-fields': true },
+      { a: { c: 1 }, b: 1 },
+      ['spec.a.c'],
+    ],
+    [
+      { properties: { l: { items: { properties: { a: {} } } } } },
+      { l: [{ a: 1 }, { b: 1 }] },
+      ['spec.l[1].b'],
+    ],
+    [
+      {
+        properties: { a: {} },
+        allOf: [{ properties: { b: {} } }],
+        anyOf: [{ properties: { c: {} } }, { oneOf: [{ properties: { d: {} } }] }],
+      },
+      { a: 1, b: 1, c: 1, d: 1, e: 1 },
+      ['spec.e'],
+    ],
+    [{ properties: { a: {} }, anyOf: [{ required: ['a'] }] }, { b: 1 }, ['spec.b']],
+    [
+      {
+        anyOf: [
+          { properties: { a: { properties: { x: {} } } } },
+          { properties: { a: { properties: { y: {} } } } },
+        ],
+      },
+      { a: { x: 1, y: 1, z: 1 } },
+      ['spec.a.z'],
+    ],
+    [{ properties: { a: { properties: {} } } }, { a: 'text' }, []],
+  ])('of %j in %j are %j', (spec, value, fields) => {
+    expect(compileSchemas({ spec }).unknownFields({ spec: value })).toEqual(fields)
+  })
+
+  it('are looked for in the status too, and are named up to a bound', () => {
+    const schemas = compileSchemas({ spec: { properties: {} }, status: { type: 'object', properties: {} } })
+    expect(schemas.unknownFields({ spec: { a: 1 }, status: { b: 1 } })).toEqual(['spec.a', 'status.b'])
+    const spec = Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`f${index}`, 1]))
+    expect(schemas.unknownFields({ spec, status: { b: 1 } })).toHaveLength(schemaDefaults.maxUnknownFields)
+  })
+})
+
+describe('a violation that was stored before', () => {
+  const { validate } = compileSchemas({
+    spec: {
+      type: 'object',
+      required: ['email'],
+      properties: {
+        email: { type: 'string', maxLength: 5 },
+        n: { type: 'integer', maximum: 10 },
+        tags: { type: 'array', maxItems: 3, items: { type: 'string', maxLength: 2 } },
+        parts: { type: 'array', items: { type: 'object', required: ['id'] } },
+      },
+    },
+  })
+  const remaining = (previousSpec: unknown, nextSpec: unknown) => {
+    const previous = { spec: previousSpec }
+    const next = { spec: nextSpec }
+    return remainingViolations(validate(next), validate(previous), next, previous).map(({ field }) => field)
+  }
+
+  it.each<[string, unknown, unknown, string[]]>([
+    ['does not block while it is left', { email: 'too long' }, { email: 'too long', n: 1 }, []],
+    ['does not block while what is missing stays missing', { n: 1 }, { n: 2 }, []],
+    [
+      'blocks when its value changes to another bad one',
+      { email: 'too long' },
+      { email: 'longer still' },
+      ['spec.email'],
+    ],
+    ['blocks when its kind changes', { email: 'too long' }, { email: 5 }, ['spec.email']],
+    ['blocks when it is removed and required', { email: 'too long' }, {}, ['spec.email']],
+    ['does not excuse a new one', { email: 'too long' }, { email: 'too long', n: 11 }, ['spec.n']],
+    [
+      'does not block when it moves in its list',
+      { email: 'a', tags: ['a', 'bad'] },
+      { email: 'a', tags: ['bad'] },
+      [],
+    ],
+    [
+      'does not excuse a second one of its kind',
+      { email: 'a', tags: ['bad'] },
+      { email: 'a', tags: ['bad', 'bad'] },
+      ['spec.tags[1]'],
+    ],
+    [
+      'of a list blocks when the list changes',
+      { email: 'a', tags: ['a', 'b', 'c', 'd'] },
+      { email: 'a', tags: ['a', 'b', 'c', 'e'] },
+      ['spec.tags'],
+    ],
+    [
+      'does not block when its item moves',
+      { email: 'a', parts: [{ id: 1 }, { x: 1 }] },
+      { email: 'a', parts: [{ x: 1 }] },
+      [],
+    ],
+    [
+      'of one item does not excuse another',
+      { email: 'a', parts: [{ id: 1 }, { x: 1 }] },
+      { email: 'a', parts: [{ y: 1 }] },
+      ['spec.parts[0].id'],
+    ],
+  ])('%s', (_name, previous, next, fields) => {
+    expect(remaining(previous, next)).toEqual(fields)
+  })
+
+  it('never blocks what changes nothing', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), spec => {
+        expect(remaining(spec, JSON.parse(JSON.stringify(spec)))).toEqual([])
+      }),
+    )
+  })
+})
+
+describe('any value', () => {
+  afterEach(() => {
+    vi.restoreAllMocks()
+  })
+
+  it('is judged without an exception, without output and without being changed', () => {
+    const output = vi.spyOn(process.stderr, 'write')
+    const schemas = compileSchemas({
+      spec: {
+        type: 'object',
+        properties: {
+          a: { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'integer', minimum: 3 } }] },
+          b: {
+            type: 'array',
+            uniqueItems: true,
+            items: {
+              oneOf: [
+                { type: 'string', format: 'uri' },
+                { type: 'object', required: ['x'] },
+              ],
+            },
+          },
+          constructor: { type: 'string', maxLength: 2, pattern: '^a' },
+        },
+        additionalProperties: { type: 'string', format: 'unheard-of' },
+      },
+    })
+    const spec = fc.oneof(
+      fc.jsonValue(),
+      fc.dictionary(
+        fc.constantFrom('a', 'b', 'constructor', 'toString', '0', 'c.d/~'),
+        fc.jsonValue({ maxDepth: 3 }),
+        { noNullPrototype: true },
+      ),
+    )
+    fc.assert(
+      fc.property(spec, value => {
+        const before = JSON.stringify(value)
+        for (const violation of schemas.validate({ spec: value })) {
+          expect(violation.field).not.toBe('')
+          expect(violation.message).not.toContain('undefined')
+        }
+        schemas.unknownFields({ spec: value })
+        expect(JSON.stringify(value)).toBe(before)
+      }),
+      { numRuns: 1000 },
+    )
+    expect(output).not.toHaveBeenCalled()
+  })
+})
