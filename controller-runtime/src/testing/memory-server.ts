@@ -49,6 +49,10 @@ export class MemoryServer implements Transport {
     return this.#objects.get(plural)?.get(name)
   }
 
+  get openWatches(): number {
+    return this.#subscribers.size
+  }
+
   /** Watches are told nothing until `releaseWatches`: the caches of clients grow stale. */
   holdWatches(): void {
     this.#held = true

@@ -192,7 +192,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
     }, watcherDefaults.slowListWarningMs)
     try {
       for (;;) {
-        const event = await this.#read(connection)
+        const event = await this.#read(connection, signal)
         if (event instanceof Error) return await this.#retreat({ phase: 'empty' }, event, signal, connection)
         if (event.type === 'DELETED') {
           objects.delete(event.object.metadata.name)
@@ -215,7 +215,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
 
   async #follow(state: State<T> & { phase: 'live' }, signal: AbortSignal): Promise<Step<T>> {
     const { connection } = state
-    const event = await this.#read(connection)
+    const event = await this.#read(connection, signal)
     if (event instanceof Error) {
       const next: State<T> = isExpired(event)
         ? { phase: 'empty' }
@@ -242,9 +242,10 @@ export class Watcher<T extends ApiObject = ApiObject> {
   /** The next event, or why there is none: the server's error, the end of the watch, or a frame that is no event. */
   async #read(
     connection: Connection<T>,
+    signal: AbortSignal,
   ): Promise<Exclude<WatchEvent<T>, { type: 'ERROR' }> | ApiError | Error> {
     try {
-      const { done, value } = await connection.events.next()
+      const { done, value } = await unlessAborted(connection.events.next(), signal)
       if (done !== true) {
         return value.type === 'ERROR' ? ApiError.fromResponse(value.object.code, value.object) : value
       }
@@ -292,6 +293,16 @@ class WatchEnded extends Error {
     super(`the watch was closed with ${code}${reason === '' ? '' : `: ${reason}`}`)
     this.code = code
   }
+}
+
+/** A transport should end the iteration itself; the informer's stop does not depend on it. */
+function unlessAborted<R>(result: Promise<R>, signal: AbortSignal): Promise<R> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason)
+    if (signal.aborted) onAbort()
+    signal.addEventListener('abort', onAbort, { once: true })
+    result.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+  })
 }
 
 function isExpired(error: unknown): boolean {

@@ -1,0 +1,222 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import type { ObjectOf } from '../api/model.ts'
+import { createClient } from '../client/client.ts'
+import { HttpTransport } from '../client/http-transport.ts'
+import { type Transport, TransportError } from '../client/transport.ts'
+import { eventually } from '../testing/eventually.ts'
+import { bookmark, Gadget, gadget, PlainGadget } from '../testing/gadgets.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { ScriptedWatchServer } from '../testing/scripted-watch-server.ts'
+import { createManager, type ManagerOptions } from './manager.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0)) await cleanUp()
+})
+
+function setUp(options: Partial<ManagerOptions> = {}) {
+  const server = new MemoryServer()
+  const client = createClient(server)
+  const manager = createManager({ client, drainTimeoutMs: 50, ...options })
+  cleanUps.push(() => manager.stop())
+  const create = (name: string, size = 1) => client.create(Gadget, { metadata: { name }, spec: { size } })
+  return { server, client, manager, create }
+}
+
+const pause = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
+
+describe('start', () => {
+  test('a server that is away is waited for, and then everything runs', async () => {
+    const server = await ScriptedWatchServer.start([
+      watch => {
+        watch.send({ type: 'ADDED', object: gadget('a', 5) })
+        watch.send(bookmark(7, true))
+      },
+    ])
+    await server.stop()
+    const transport = new HttpTransport({ server: server.url })
+    const manager = createManager({ transport })
+    cleanUps.push(
+      () => manager.stop(),
+      () => transport.close(),
+      () => server.stop(),
+    )
+    const seen: string[] = []
+    manager.controller(Gadget, c => c.reconcile(async ({ metadata: { name } }) => void seen.push(name)))
+    manager.start()
+    const impatient = AbortSignal.timeout(50)
+    await expect(manager.synced(impatient)).rejects.toMatchObject({ name: 'TimeoutError' })
+    await server.listen()
+    await manager.synced()
+    await eventually(() => seen.length === 1)
+    expect(seen).toEqual(['a'])
+  })
+
+  test('a controller that is added later starts at once', async () => {
+    const { manager, create } = setUp()
+    manager.start()
+    await create('a')
+    const seen: string[] = []
+    manager.controller(Gadget, c => c.reconcile(async ({ metadata: { name } }) => void seen.push(name)))
+    await eventually(() => seen.length === 1)
+  })
+
+  test('controllers of one model share one watch', async () => {
+    let watches = 0
+    const memory = new MemoryServer()
+    const transport: Transport = {
+      request: request => memory.request(request),
+      watch: (path, options) => {
+        watches++
+        return memory.watch(path, options)
+      },
+    }
+    const { manager } = setUp({ transport, client: createClient(transport) })
+    const seen: string[] = []
+    for (const name of ['one', 'two']) {
+      manager.controller(Gadget, c => c.named(name).reconcile(async () => void seen.push(name)))
+    }
+    manager.controller(PlainGadget, c => c.reconcile(async () => {}))
+    expect(manager.informer(Gadget)).toBe(manager.informer({ ...Gadget }))
+    manager.start()
+    await manager.synced()
+    await createClient(memory).create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await eventually(() => seen.length === 2)
+    expect(seen.sort()).toEqual(['one', 'two'])
+    expect(watches).toBe(2)
+  })
+
+  test('two controllers of one name are refused', () => {
+    const { manager } = setUp()
+    const build = () => manager.controller(Gadget, c => c.reconcile(() => {}))
+    build()
+    expect(build).toThrow(/gadgets\.demo\.example\.com/)
+  })
+})
+
+describe('stop', () => {
+  test('takes no new work, lets current runs finish, and ends within its bound', async () => {
+    const { manager, create } = setUp({ drainTimeoutMs: 5_000 })
+    const begun: string[] = []
+    const finished: string[] = []
+    let release: () => void = () => {}
+    manager.controller(Gadget, c =>
+      c.concurrency(1).reconcile(async ({ metadata: { name } }, { signal }) => {
+        begun.push(name)
+        await new Promise<void>(resolve => {
+          release = resolve
+        })
+        expect(signal.aborted).toBe(false)
+        finished.push(name)
+      }),
+    )
+    manager.start()
+    await create('a')
+    await create('b')
+    await eventually(() => begun.length === 1)
+    let stopped = false
+    const stopping = manager.stop().then(() => {
+      stopped = true
+    })
+    await create('c')
+    await pause(30)
+    expect(stopped).toBe(false)
+    release()
+    await stopping
+    expect(begun).toEqual(['a'])
+    expect(finished).toEqual(['a'])
+  })
+
+  test('runs that take too long have their signals aborted, and cannot write any more', async () => {
+    const { manager, create, server } = setUp({ drainTimeoutMs: 30 })
+    const outcomes: string[] = []
+    manager.controller(Gadget, c =>
+      c.reconcile(async (object: ObjectOf<typeof Gadget>, { client, signal }) => {
+        await new Promise(resolve => signal.addEventListener('abort', resolve))
+        await client.patchStatus(Gadget, object, { phase: 'TooLate' }).then(
+          () => outcomes.push('written'),
+          () => outcomes.push('refused'),
+        )
+      }),
+    )
+    manager.start()
+    await create('a')
+    await eventually(() => manager.informer(Gadget).size === 1)
+    await manager.stop()
+    expect(outcomes).toEqual(['refused'])
+    expect(server.peek('gadgets', 'a')?.status).toBeUndefined()
+  })
+
+  test('a run that never settles and heeds no signal does not keep it', async () => {
+    const { manager, create } = setUp({ drainTimeoutMs: 10 })
+    let begun = false
+    manager.controller(Gadget, c =>
+      c.reconcile(() => {
+        begun = true
+        return new Promise<never>(() => {})
+      }),
+    )
+    manager.start()
+    await create('a')
+    await eventually(() => begun)
+    const started = performance.now()
+    await manager.stop()
+    expect(performance.now() - started).toBeLessThan(3_000)
+  })
+
+  test('it can be called twice, before the start, and with the server away', async () => {
+    const { manager } = setUp()
+    await Promise.all([manager.stop(), manager.stop()])
+    manager.start()
+    expect(() => manager.controller(Gadget, c => c.reconcile(() => {}))).toThrow(/stopped/)
+
+    const away: Transport = {
+      request: () => Promise.reject(new TransportError('away')),
+      watch: () => Promise.reject(new TransportError('away')),
+    }
+    const other = createManager({ transport: away })
+    other.controller(Gadget, c => c.reconcile(() => {}))
+    other.start()
+    const synced = other.synced()
+    await pause(10)
+    await other.stop()
+    await expect(synced).rejects.toMatchObject({ name: 'AbortError' })
+  })
+
+  test('a transport whose watch does not end with its signal does not keep it', async () => {
+    const stuck: Transport = {
+      request: () => Promise.reject(new TransportError('away')),
+      watch: async () => ({
+        end: new Promise(() => {}),
+        close: () => {},
+        [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }),
+      }),
+    }
+    const manager = createManager({ transport: stuck })
+    manager.controller(Gadget, c => c.reconcile(() => {}))
+    manager.start()
+    await pause(10)
+    await manager.stop()
+  })
+})
+
+describe('remove', () => {
+  test('stops one controller, and the watch with the last', async () => {
+    const { manager, create, server } = setUp()
+    const seen: string[] = []
+    const one = manager.controller(Gadget, c => c.named('one').reconcile(async () => void seen.push('one')))
+    const two = manager.controller(Gadget, c => c.named('two').reconcile(async () => void seen.push('two')))
+    manager.start()
+    await manager.synced()
+    await manager.remove(one)
+    await create('a')
+    await eventually(() => seen.length === 1)
+    expect(seen).toEqual(['two'])
+    await manager.remove(two)
+    expect(server.openWatches).toBe(0)
+  })
+})
+
+test('a manager needs a way to the server', () => {
+  expect(() => createManager({})).toThrow(TypeError)
+})

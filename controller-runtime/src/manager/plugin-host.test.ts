@@ -1,0 +1,202 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import type { ObjectOf } from '../api/model.ts'
+import { createClient } from '../client/client.ts'
+import type { TransportRequest } from '../client/transport.ts'
+import { type Logger, silentLogger } from '../logger.ts'
+import { definePlugin, isPlugin, type PluginContext } from '../plugin/plugin.ts'
+import { ApiVersion, Get, Post } from '../plugin/routes.ts'
+import { eventually } from '../testing/eventually.ts'
+import { Gadget } from '../testing/gadgets.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { createManager } from './manager.ts'
+import { setupPlugin } from './plugin-host.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0)) await cleanUp()
+})
+
+function setUp(setup: (plugin: PluginContext) => void | Promise<void>) {
+  const transport = new MemoryServer()
+  const manager = createManager({ transport, drainTimeoutMs: 50 })
+  cleanUps.push(() => manager.stop())
+  const plugin = definePlugin({ name: 'demo', models: [Gadget], setup })
+  return { transport, manager, plugin, host: { transport, manager, log: silentLogger } }
+}
+
+const create = (server: MemoryServer, name: string) =>
+  createClient(server).create(Gadget, { metadata: { name }, spec: { size: 1 } })
+
+class Endpoint {
+  greeting = 'hello'
+  greet() {
+    return { body: this.greeting }
+  }
+}
+Get('/greeting')(Endpoint.prototype, 'greet')
+
+/** What TypeScript makes of a class with `@ApiVersion`, `@Get` and `@Post`: the test runner knows no decorators. */
+const initializers: ((this: unknown) => void)[] = []
+class Decorated {
+  constructor() {
+    for (const initialize of initializers) initialize.call(this)
+  }
+  one() {
+    return { body: 1 }
+  }
+  two() {
+    return undefined
+  }
+}
+const methodContext = (name: 'one' | 'two'): ClassMethodDecoratorContext => ({
+  kind: 'method',
+  name,
+  static: false,
+  private: false,
+  access: { has: object => object instanceof Decorated, get: () => Decorated.prototype[name] },
+  addInitializer: initialize => void initializers.push(initialize),
+  metadata: {},
+})
+Get('/one')(Decorated.prototype.one, methodContext('one'))
+Post('/two')(Decorated.prototype.two, methodContext('two'))
+ApiVersion('uc.api.demo.example.com/v1')(Decorated)
+
+describe('setupPlugin', () => {
+  test('collects controllers and routes, and runs the controllers as the plugin', async () => {
+    const seen: string[] = []
+    const { transport, manager, plugin, host } = setUp(context => {
+      context.controller(Gadget, c =>
+        c.reconcile(async (gadget: ObjectOf<typeof Gadget>, { client }) => {
+          seen.push(gadget.metadata.name)
+          await client.patchStatus(Gadget, gadget, { phase: 'Ready' })
+        }),
+      )
+      context.routes('console.api.demo.example.com/v1', r =>
+        r.get('/gadgets/:name/summary', () => ({ body: 'x' })),
+      )
+      context.routes(Decorated)
+      context.routes(Endpoint)
+    })
+    const headers: TransportRequest['headers'][] = []
+    transport.onRequest = request => {
+      if (request.method === 'PATCH') headers.push(request.headers)
+    }
+    const hosted = await setupPlugin(plugin, { ...host, reservedHeaders: { 'x-from': 'here' } })
+    expect(hosted.controllers.map(controller => controller.name)).toEqual(['demo/gadgets.demo.example.com'])
+    expect(
+      hosted.routes.flatMap(({ groupVersion, routes }) =>
+        routes.map(({ method, pattern }) => `${method} ${groupVersion}${pattern}`),
+      ),
+    ).toEqual([
+      'GET console.api.demo.example.com/v1/gadgets/:name/summary',
+      'GET uc.api.demo.example.com/v1/one',
+      'POST uc.api.demo.example.com/v1/two',
+    ])
+    expect(hosted.unmarkedClasses).toEqual(['Endpoint'])
+    manager.start()
+    await create(transport, 'a')
+    await eventually(() => headers.length === 1)
+    expect(seen).toEqual(['a'])
+    expect(headers[0]).toMatchObject({ 'x-setpoint-plugin': 'demo', 'x-from': 'here' })
+  })
+
+  test('plain JavaScript marks a class by calls, and its methods keep their instance', async () => {
+    ApiVersion('api.demo.example.com/v1')(Endpoint)
+    const { plugin, host } = setUp(context => context.routes(Endpoint))
+    const { routes } = await setupPlugin(plugin, host)
+    const handler = routes[0]?.routes[0]?.handler
+    const request = {
+      method: 'GET',
+      path: '/',
+      params: {},
+      query: new URLSearchParams(),
+      headers: {},
+      body: undefined,
+      user: { name: 'x', groups: [] },
+      client: createClient(new MemoryServer()),
+      log: silentLogger,
+      signal: new AbortController().signal,
+    }
+    expect(await handler?.(request)).toEqual({ body: 'hello' })
+  })
+
+  test('a setup that fails starts nothing and aborts the signal', async () => {
+    let signal: AbortSignal | undefined
+    let runs = 0
+    const { transport, manager, plugin, host } = setUp(async context => {
+      signal = context.signal
+      context.controller(Gadget, c => c.reconcile(() => void runs++))
+      throw new Error('no database')
+    })
+    manager.start()
+    await expect(setupPlugin(plugin, host)).rejects.toThrow('no database')
+    expect(signal?.aborted).toBe(true)
+    await create(transport, 'a')
+    await new Promise(resolve => setTimeout(resolve, 20))
+    expect(runs).toBe(0)
+  })
+
+  test('a setup that never ends is given up', async () => {
+    const { plugin, host } = setUp(() => new Promise(() => {}))
+    await expect(setupPlugin(plugin, { ...host, setupTimeoutMs: 20 })).rejects.toThrow(/within 20 ms/)
+  })
+
+  test('registering after setup is an error, not silence', async () => {
+    let context: PluginContext | undefined
+    const { plugin, host } = setUp(given => {
+      context = given
+    })
+    await setupPlugin(plugin, host)
+    expect(() => context?.controller(Gadget, c => c.reconcile(() => {}))).toThrow(/during setup/)
+    expect(() => context?.routes('g.example.com/v1', () => {})).toThrow(/during setup/)
+  })
+
+  test('a registration that makes no sense names the mistake', async () => {
+    const cases: [(context: PluginContext) => void, RegExp][] = [
+      [c => c.controller(Gadget, () => {}), /neither reconcile nor finalize/],
+      [c => c.controller(Gadget, b => b.finalize('no-domain', () => {})), /<domain>\/<name>/],
+      [c => c.controller(Gadget, b => b.concurrency(0).reconcile(() => {})), /integer from 1/],
+      [c => c.controller(Gadget, b => b.timeoutMs(-1).reconcile(() => {})), /above 0/],
+      [c => c.routes('nonsense', r => r.get('/x', () => undefined)), /<group>\/<version>/],
+      [c => c.routes('g.example.com/v1', r => r.get('x', () => undefined)), /starts with/],
+    ]
+    for (const [setup, message] of cases) {
+      const { plugin, host } = setUp(setup)
+      await expect(setupPlugin(plugin, host)).rejects.toThrow(message)
+    }
+  })
+
+  test('stop aborts the signal, drains the controllers, and leaves other plugins alone', async () => {
+    const seen: string[] = []
+    const build = (name: string) =>
+      definePlugin({
+        name,
+        setup: context => context.controller(Gadget, c => c.reconcile(async () => void seen.push(name))),
+      })
+    const { transport, manager, host } = setUp(() => {})
+    const one = await setupPlugin(build('one'), host)
+    await setupPlugin(build('two'), host)
+    manager.start()
+    await manager.synced()
+    await one.stop()
+    expect(one.signal.aborted).toBe(true)
+    await create(transport, 'a')
+    await eventually(() => seen.length === 1)
+    expect(seen).toEqual(['two'])
+  })
+})
+
+test('definePlugin refuses what is no plugin, and its result is recognised', () => {
+  expect(() => definePlugin({ name: 'No Spaces' })).toThrow(TypeError)
+  const plugin = definePlugin({ name: 'demo' })
+  expect(isPlugin(plugin)).toBe(true)
+  expect(isPlugin({ name: 'demo', models: [] })).toBe(false)
+  const lines: string[] = []
+  const log: Logger = { ...silentLogger, warn: (_fields, message) => lines.push(message), child: () => log }
+  class Unmarked {}
+  const unmarked = definePlugin({ name: 'demo', setup: context => context.routes(Unmarked) })
+  return setupPlugin(unmarked, { transport: new MemoryServer(), log }).then(({ unmarkedClasses }) => {
+    expect(unmarkedClasses).toEqual(['Unmarked'])
+    expect(lines).toEqual(['a class without ApiVersion is not exposed'])
+  })
+})
