@@ -282,8 +282,8 @@ export class CountedTree<K, V> extends CountedTreeView<K, V> {
         return false
       }
       this.#appended = rightmost && at === node.keys.length
-      insertAt(node.keys, at, key)
-      insertAt(node.values, at, value)
+      node.keys.splice(at, 0, key)
+      node.values.splice(at, 0, value)
       return true
     }
     const at = childFor(node, compare, key, value)
@@ -296,11 +296,11 @@ export class CountedTree<K, V> extends CountedTreeView<K, V> {
       return true
     }
     const right = this.#split(child, splitPoint(child, this.#appended))
-    insertAt(node.children, at + 1, right)
-    insertAt(node.keys, at + 1, right.keys[0])
-    if (this.order.byValue) insertAt(node.values, at + 1, right.values[0])
+    node.children.splice(at + 1, 0, right)
+    node.keys.splice(at + 1, 0, right.keys[0])
+    if (this.order.byValue) node.values.splice(at + 1, 0, right.values[0])
     node.counts[at] = sizeOf(child)
-    insertAt(node.counts, at + 1, sizeOf(right))
+    node.counts.splice(at + 1, 0, sizeOf(right))
     return true
   }
 
@@ -452,11 +452,4 @@ function childFor<K, V>(
     else high = middle
   }
   return low - 1
-}
-
-/** As `splice(at, 0, item)`, without the array that it answers. */
-function insertAt<T>(items: T[], at: number, item: T): void {
-  items.push(item)
-  for (let i = items.length - 1; i > at; i--) items[i] = items[i - 1] as T
-  items[at] = item
 }

@@ -69,6 +69,22 @@ export class History {
     }
   }
 
+  /**
+   * Puts older events before those that are kept: all that there were above `floor` and up to the present floor.
+   * They may take the room that there is and no more.
+   */
+  prepend(events: readonly CacheEvent[], floor: Revision): void {
+    const { maxEvents, maxBytes } = this.#limits
+    const bytes = events.reduce((sum, event) => sum + bytesOf(event), 0)
+    if (this.size + events.length > maxEvents || this.#bytes + bytes > maxBytes) return
+    const now = this.#now()
+    this.#events = [...events, ...this.#events.slice(this.#start)]
+    this.#times = [...events.map(() => now), ...this.#times.slice(this.#start)]
+    this.#start = 0
+    this.#bytes += bytes
+    this.#floor = floor
+  }
+
   /** Position of the first event after `revision`, for `at`; undefined where some of them are gone. */
   positionAfter(revision: Revision): number | undefined {
     if (revision < this.#floor) return undefined

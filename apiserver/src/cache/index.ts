@@ -5,6 +5,7 @@
  */
 export * from './entry.ts'
 export * from './history.ts'
+export * from './history-replay.ts'
 export * from './index-set.ts'
 export * from './log-follower.ts'
 export * from './model-cache.ts'

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { laterRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { type Change, CompactedError, type Storage } from '../storage/index.ts'
@@ -60,7 +60,7 @@ export class LogFollower {
 
   /** The state of the caches is the state of the store at this revision, which may be above the last change. */
   get known(): Revision {
-    return this.#known > this.#position ? this.#known : this.#position
+    return laterRevision(this.#known, this.#position)
   }
 
   /** Why the caches cannot be relied on at the moment; undefined where they can. */
@@ -129,7 +129,7 @@ export class LogFollower {
 
   /** The store has said that nothing was written between the position and `current`. */
   confirm(current: Revision): void {
-    if (current > this.#known) this.#known = current
+    this.#known = laterRevision(this.#known, current)
   }
 
   async #run(): Promise<void> {
@@ -235,7 +235,7 @@ export class LogFollower {
   }
 
   #advance(revision: Revision): void {
-    if (revision > this.#position) this.#position = toRevision(revision)
+    this.#position = laterRevision(this.#position, revision)
     if (this.#waiters.length === 0) return
     const reached = this.#waiters.filter(waiter => waiter.revision <= this.#position)
     if (reached.length === 0) return

@@ -1,4 +1,4 @@
-import type { Revision } from '@setpoint/controller-runtime/api'
+import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
 import type { Change, KeyValue } from '../storage/index.ts'
 import type { Entry } from './entry.ts'
@@ -81,6 +81,16 @@ export class ModelCache {
     for (const observer of this.#observers) observer.changed(event)
   }
 
+  /** The change that the store remembers, as an event. Of the previous content the revision is not known any more. */
+  toEvent(change: Change): CacheEvent {
+    const { key, value, previous, revision } = change
+    return {
+      revision,
+      previous: previous && this.#read(key, previous, zeroRevision)?.entry,
+      next: value && this.#read(key, value, revision)?.entry,
+    }
+  }
+
   /** Starts over from another state of the store. */
   reset(loaded: ModelCache): void {
     this.#store = loaded.#store
@@ -98,11 +108,15 @@ export class ModelCache {
 
   #decode(key: string, value: Buffer, revision: Revision): Entry | undefined {
     const name = this.#nameOf(key)
+    const decoded = this.#read(key, value, revision)
+    if (decoded !== undefined && decoded.problems.length > 0) this.#problems.set(name, decoded.problems)
+    else this.#problems.delete(name)
+    return decoded?.entry
+  }
+
+  #read(key: string, value: Buffer, revision: Revision): ReturnType<typeof decodeEntry> | undefined {
     try {
-      const { entry, problems } = decodeEntry(this.served, name, value, revision)
-      if (problems.length > 0) this.#problems.set(name, problems)
-      else this.#problems.delete(name)
-      return entry
+      return decodeEntry(this.served, this.#nameOf(key), value, revision)
     } catch (error) {
       this.#onCorrupt(key, error)
       return undefined

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import { createManager, type Logger, type Manager } from '@setpoint/controller-runtime'
-import { LogFollower, ReadGate } from '../cache/index.ts'
+import { HistoryReplay, LogFollower, ReadGate } from '../cache/index.ts'
 import { App, CustomRoutes, Health, ResourceApi } from '../http/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { ServedModel } from '../model/served-model.ts'
@@ -42,7 +42,7 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   const gate = new ReadGate(storage, follower)
   const models = new ModelRegistry()
   const registry = new Registry({ storage, reservedDomain: options.reservedDomain })
-  const hub = new WatchHub({ gate, follower, log })
+  const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const api = new ResourceApi({ models, registry, follower, gate, basePath: options.basePath })
   const routes = new CustomRoutes(models, options.reservedDomain)
   const health = new Health({ storage, follower })
@@ -96,11 +96,14 @@ async function openStorage(store: StoreOptions, log: Logger): Promise<Storage> {
   return openEtcdStorage({
     endpoints: store.endpoints,
     prefix: store.prefix,
-    tls: {
-      ...(ca !== undefined && { ca: Buffer.from(ca) }),
-      ...(cert !== undefined && { cert: Buffer.from(cert) }),
-      ...(key !== undefined && { key: Buffer.from(key) }),
-    },
+    // Absent altogether where nothing is given: plain http endpoints take none.
+    ...((ca ?? cert ?? key) !== undefined && {
+      tls: {
+        ...(ca !== undefined && { ca: Buffer.from(ca) }),
+        ...(cert !== undefined && { cert: Buffer.from(cert) }),
+        ...(key !== undefined && { key: Buffer.from(key) }),
+      },
+    }),
     ...(store.credentials && {
       auth: { user: store.credentials.username, password: store.credentials.password },
     }),

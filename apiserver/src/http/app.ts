@@ -187,7 +187,7 @@ export class App {
       const request = readWatchRequest(cache, resource.name, new URLSearchParams(queryText), {
         bookmarksByDefault: true,
       })
-      const present = await this.#parts.hub.admit()
+      const present = await this.#parts.hub.admit(cache, request)
       this.#sockets.accept(message, socket, head, cache, request, present)
       socket.off('error', ignore)
     } catch (thrown) {

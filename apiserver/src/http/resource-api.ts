@@ -1,4 +1,4 @@
-import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
+import { ApiError, laterRevision, type Revision } from '@setpoint/controller-runtime/api'
 import type { LogFollower, ModelCache, ModelSnapshot, ReadGate } from '../cache/index.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
 import type { ServedModel } from '../model/served-model.ts'
@@ -148,7 +148,7 @@ export class ResourceApi {
         causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
       })
     }
-    return { snapshot: cache.shelf.present(), version: known > cache.revision ? known : cache.revision }
+    return { snapshot: cache.shelf.present(), version: laterRevision(known, cache.revision) }
   }
 
   /** Deletes what a list would answer, one by one; what has gone meanwhile is left out. */

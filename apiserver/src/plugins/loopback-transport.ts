@@ -61,7 +61,7 @@ export class LoopbackTransport implements Transport {
       const { path, served, query } = this.#resolve(target)
       const cache = this.#api.cacheOf(served)
       const request = readWatchRequest(cache, path.name, query, { bookmarksByDefault: true })
-      const present = await this.#hub.admit(signal)
+      const present = await this.#hub.admit(cache, request, signal)
       signal.throwIfAborted()
       return new LoopbackWatch(sink => this.#hub.open(cache, request, sink, present), signal)
     } catch (thrown) {

@@ -335,11 +335,11 @@ export function storageConformance(name: string, harness: StorageHarness): void 
       'a transaction of the most items is one; above the limits it is refused',
       async ({ storage }) => {
         const most = storageLimits.transactionItems
-        const keys = Array.from({ length: most - 1 }, (_, i) => `k${String(i).padStart(3, '0')}`)
+        const keys = Array.from({ length: most }, (_, i) => `k${String(i).padStart(3, '0')}`)
         const r1 = await commit(
           storage,
           keys.map(key => put(key, '1')),
-          [compare('k000', zeroRevision)],
+          keys.map(key => compare(key, zeroRevision)),
         )
         expect((await listAll(storage, '')).every(p => p.modRevision === r1)).toBe(true)
         const refused: Transaction[] = [
@@ -352,6 +352,31 @@ export function storageConformance(name: string, harness: StorageHarness): void 
         ]
         for (const transaction of refused) await expect(storage.transact(transaction)).rejects.toThrow()
         expect((await listAll(storage, '')).map(p => p.key)).toEqual(keys)
+      },
+    )
+
+    guarantee(
+      'a watch up to a revision delivers the changes until then and returns, also where there are none',
+      async ({ storage }) => {
+        const r1 = await commit(storage, [put('a/1', 'x')])
+        const r2 = await commit(storage, [put('b/1', 'x')])
+        const r3 = await commit(storage, [put('a/2', 'y'), del('a/1')])
+        const r4 = await commit(storage, [put('b/2', 'x')])
+        await commit(storage, [put('a/3', 'z')])
+        const { signal } = new AbortController()
+        const delivered = async (prefix: string, after: Revision, until: Revision) => {
+          const changes: string[] = []
+          for await (const batch of storage.watch(prefix, { after, until, signal })) {
+            for (const change of batch.changes) {
+              if (change.revision <= until) changes.push(`${change.key}@${change.revision}`)
+            }
+          }
+          return changes.sort()
+        }
+        expect(await delivered('a/', r1, r4)).toEqual([`a/1@${r3}`, `a/2@${r3}`])
+        expect(await delivered('a/', r1, r2)).toEqual([])
+        expect(await delivered('b/', zeroRevision, r4)).toEqual([`b/1@${r2}`, `b/2@${r4}`])
+        expect(await delivered('a/', r4, r4)).toEqual([])
       },
     )
 

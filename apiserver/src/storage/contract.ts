@@ -91,7 +91,7 @@ export type Operation =
   | { readonly type: 'put'; readonly key: string; readonly value: Uint8Array }
   | { readonly type: 'delete'; readonly key: string }
 
-/** Compares and operations together at most `storageLimits.transactionItems`; each key is operated on at most once. */
+/** Each list has at most `storageLimits.transactionItems` members; each key is operated on at most once. */
 export interface Transaction {
   readonly compares: readonly Compare[]
   readonly onSuccess: readonly Operation[]
@@ -109,6 +109,8 @@ export type TransactionResult =
 
 export interface WatchOptions {
   readonly after: Revision
+  /** The iteration returns once everything up to here, which must have been reached, has been delivered. */
+  readonly until?: Revision
   readonly signal: AbortSignal
 }
 
@@ -136,7 +138,7 @@ export interface WatchBatch {
 export const storageLimits = Object.freeze({
   /** Bytes of one value: below etcd's default request limit of 1.5 MiB, which counts keys and framing too. */
   valueBytes: 1_500_000,
-  /** Compares and operations of one transaction: below etcd's default of 128. */
+  /** Compares, and operations, of one transaction: below etcd's default of 128, which holds for each list by itself. */
   transactionItems: 126,
 })
 

@@ -2,6 +2,7 @@ import {
   ApiError,
   type ChangeType,
   closeCodes,
+  laterRevision,
   type Revision,
   type Selector,
   type WatchEnd,
@@ -83,7 +84,7 @@ export class Subscription {
     this.#position = request.after ?? present
     this.#state = { phase: 'catching up' }
     if (request.initialEvents) {
-      const revision = cache.revision > present ? cache.revision : present
+      const revision = laterRevision(cache.revision, present)
       this.#position = revision
       this.#state = { phase: 'initial', entries: this.#presentEntries(), revision }
     }
@@ -111,7 +112,10 @@ export class Subscription {
     }
     while (this.#state.phase === 'catching up' && this.#hasRoom()) {
       const { history, served } = this.#cache
-      if (this.#position < history.floor) return this.expire()
+      if (this.#position < history.floor) {
+        this.expire()
+        return
+      }
       const event = history.next(this.#position)
       if (event === undefined) this.#state = { phase: 'live' }
       else this.#deliver(new ChangeFrames(served, event))

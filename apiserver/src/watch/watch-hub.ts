@@ -1,5 +1,12 @@
-import { ApiError, closeCodes, isApiError, type Revision, type WatchEnd } from '@setpoint/controller-runtime'
-import type { CacheEvent, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
+import {
+  ApiError,
+  closeCodes,
+  isApiError,
+  laterRevision,
+  type Revision,
+  type WatchEnd,
+} from '@setpoint/controller-runtime'
+import type { CacheEvent, HistoryReplay, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
 import type { Logger } from '../log.ts'
 import { ChangeFrames } from './frames.ts'
 import { Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
@@ -37,14 +44,16 @@ class ModelWatches {
 /** Every watch of this server. Gives each its start, its bookmarks and its end. */
 export class WatchHub {
   readonly #gate: ReadGate
+  readonly #replay: HistoryReplay
   readonly #follower: LogFollower
   readonly #log: Logger
   readonly #models = new Map<ModelCache, ModelWatches>()
   readonly #bookmarks: NodeJS.Timeout
   #draining = false
 
-  constructor(options: { gate: ReadGate; follower: LogFollower; log: Logger }) {
+  constructor(options: { gate: ReadGate; replay: HistoryReplay; follower: LogFollower; log: Logger }) {
     this.#gate = options.gate
+    this.#replay = options.replay
     this.#follower = options.follower
     this.#log = options.log
     this.#bookmarks = setInterval(() => void this.#sendBookmarks(), watchDefaults.bookmarkMs)
@@ -59,14 +68,16 @@ export class WatchHub {
   }
 
   /**
-   * Waits until the cache is new enough for the request to be answered exactly.
+   * Waits until the cache is new enough for the request to be answered exactly, and reaches far enough back.
    * @returns a revision whose state the cache has.
    * @throws ApiError 503 when it is not, in time.
    */
-  async admit(signal?: AbortSignal): Promise<Revision> {
+  async admit(cache: ModelCache, request: WatchRequest, signal?: AbortSignal): Promise<Revision> {
     if (this.#draining)
       throw new ApiError('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds: 1 })
-    return this.#gate.pass(signal)
+    const present = await this.#gate.pass(signal)
+    if (request.after !== undefined) await this.#replay.reach(cache, request.after)
+    return present
   }
 
   /** Opens a watch on a cache; `present` is what `admit` answered. */
@@ -90,7 +101,7 @@ export class WatchHub {
     }, request.lifetimeMs)
     lifetime.unref()
     watches.subscriptions.add(subscription)
-    const latest = present > this.#follower.known ? present : this.#follower.known
+    const latest = laterRevision(present, this.#follower.known)
     if (request.after !== undefined && request.after > latest) subscription.expire()
     else subscription.pump()
     return {

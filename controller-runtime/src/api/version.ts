@@ -24,6 +24,11 @@ export function parseRevision(text: string): Revision {
   return toRevision(Number(text))
 }
 
+/** The higher of two revisions. */
+export function laterRevision(left: Revision, right: Revision): Revision {
+  return Math.max(left, right) as Revision
+}
+
 /** Whether a client's version is well-formed: decimal digits, of any length. */
 export function isVersion(text: string): boolean {
   return /^\d{1,128}$/.test(text)

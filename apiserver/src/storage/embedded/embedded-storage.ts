@@ -123,8 +123,8 @@ class EmbeddedStorage implements Storage {
     return await this.#commits.transact(transaction, this.#check(transaction), options?.signal)
   }
 
-  watch(prefix: string, { after, signal }: WatchOptions): AsyncIterable<WatchBatch> {
-    return this.#watches.watch(prefix, after, signal)
+  watch(prefix: string, options: WatchOptions): AsyncIterable<WatchBatch> {
+    return this.#watches.watch(prefix, options)
   }
 
   async head(options?: CallOptions): Promise<{ current: Revision; written: Revision }> {
@@ -176,7 +176,7 @@ class EmbeddedStorage implements Storage {
    * @throws RangeError when the transaction is not one that every store takes.
    */
   #check({ compares, onSuccess, onFailure }: Transaction): number {
-    if (compares.length + onSuccess.length > storageLimits.transactionItems)
+    if (Math.max(compares.length, onSuccess.length) > storageLimits.transactionItems)
       throw new RangeError(
         `a transaction has at most ${storageLimits.transactionItems} compares and operations`,
       )

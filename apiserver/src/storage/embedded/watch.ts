@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Revision } from '@setpoint/controller-runtime/api'
-import { type Change, CompactedError, type WatchBatch } from '../contract.ts'
+import { type Change, CompactedError, type WatchBatch, type WatchOptions } from '../contract.ts'
 import type { EmbeddedBounds } from './defaults.ts'
 import type { HistoryTail } from './history-tail.ts'
 import type { RevisionChanges } from './rows.ts'
@@ -43,8 +43,7 @@ export class Watches {
 
   async *watch(
     prefix: string,
-    after: Revision,
-    signal: AbortSignal,
+    { after, until, signal }: WatchOptions,
   ): AsyncGenerator<WatchBatch, void, undefined> {
     let wake = () => {}
     const onWake = () => wake()
@@ -55,6 +54,7 @@ export class Watches {
         const { current, compacted } = this.#file.state
         if (delivered < compacted)
           throw new CompactedError(`the changes after revision ${delivered} are not all kept`, compacted)
+        if (until !== undefined && delivered >= until) return
         if (delivered >= current) {
           await new Promise<void>(resolve => {
             wake = resolve

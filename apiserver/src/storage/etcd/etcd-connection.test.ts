@@ -64,7 +64,7 @@ describe('the storage on etcd', () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest(etcd.endpoint, { deadlineMs: 300 })
     const revision = await commit(storage, put('a', '1'))
-    etcd.pause()
+    await etcd.pause()
     try {
       const unsent = await Promise.allSettled([
         storage.get('a'),
@@ -86,7 +86,7 @@ describe('the storage on etcd', () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest(etcd.endpoint, { deadlineMs: 60_000 })
     await storage.head()
-    etcd.pause()
+    await etcd.pause()
     const controller = new AbortController()
     const aborted = storage.get('a', { signal: controller.signal })
     const closed = storage.get('a')

@@ -26,7 +26,7 @@ afterAll(() => etcd?.stop())
 beforeEach(async () => {
   proxy = await startTcpProxy(etcd)
   const prefix = `/outcome/${prefixes++}`
-  storage = await openEtcdStorage({ endpoints: [proxy.endpoint], prefix, deadlineMs: 2_000 })
+  storage = await openEtcdStorage({ endpoints: [proxy.endpoint], prefix, deadlineMs: 1_000 })
   direct = await openEtcdStorage({ endpoints: [etcd.endpoint], prefix })
 })
 afterEach(async () => {
@@ -152,7 +152,7 @@ describe('a transaction on etcd whose answer is lost', () => {
   test('stays unknown when the caller does not wait', async () => {
     await storage.head()
     const controller = new AbortController()
-    etcd.pause()
+    await etcd.pause()
     try {
       const sent = storage.transact(
         { compares: [], onSuccess: [put('a', '1')] },
@@ -197,7 +197,7 @@ describe('a transaction on etcd whose answer is lost', () => {
     })()
     await Promise.all(
       Array.from({ length: 6 }, async (_, lane) => {
-        for (let i = 0; i < 60; i++) {
+        for (let i = 0; i < 40; i++) {
           const key = `objects/${lane % 2}`
           const value = `${lane}/${i}`
           const old = (await direct.get(key)).pair?.modRevision ?? zeroRevision

@@ -141,7 +141,34 @@ class EtcdStorage implements Storage {
     }
   }
 
-  async *watch(prefix: string, options: WatchOptions): AsyncGenerator<WatchBatch, void, undefined> {
+  watch(prefix: string, options: WatchOptions): AsyncGenerator<WatchBatch, void, undefined> {
+    return options.until === undefined
+      ? this.#follow(prefix, options)
+      : this.#replay(prefix, { ...options, until: options.until })
+  }
+
+  /**
+   * A prefix in which nothing happens gives no sign of how far its watch has come. The tip does: every transaction
+   * of ours puts it. So all keys are followed up to it, and those of the prefix are passed on.
+   */
+  async *#replay(
+    prefix: string,
+    options: WatchOptions & { until: Revision },
+  ): AsyncGenerator<WatchBatch, void, undefined> {
+    const { after, until, signal } = options
+    const { written } = await this.head({ signal })
+    const last = Math.min(until, written)
+    if (last <= after) return
+    for await (const { changes, revision } of this.#follow('', { after, signal })) {
+      yield {
+        changes: changes.filter(change => change.key.startsWith(prefix) && change.revision <= until),
+        revision,
+      }
+      if (revision >= last) return
+    }
+  }
+
+  async *#follow(prefix: string, options: WatchOptions): AsyncGenerator<WatchBatch, void, undefined> {
     const watcher = new Watcher({
       endpoints: this.#endpoints,
       keyspace: this.#keyspace,

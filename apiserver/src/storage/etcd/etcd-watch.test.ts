@@ -166,12 +166,12 @@ describe('a watch on etcd', () => {
   test('goes on over another member when the one in use hangs, and so do writes', async () => {
     const members = await startEtcdCluster(3, { unsafeNoFsync: true })
     cleanups.push(() => Promise.all(members.map(member => member.stop())))
-    const storage = await storageForTest(members, { deadlineMs: 1_500 })
+    const storage = await storageForTest(members, { deadlineMs: 1_000 })
     const start = await commitWhenBack(storage, put('objects/a', 'start'))
     const watch = follow(storage, 'objects/', zeroRevision)
     await watch.reaches(start)
     for (const [i, member] of members.entries()) {
-      member.pause()
+      await member.pause()
       try {
         await watch.reaches(await commitWhenBack(storage, put('objects/a', `${i}`)))
       } finally {
@@ -186,7 +186,7 @@ describe('a watch on etcd', () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest([etcd], { deadlineMs: 500 })
     const watch = follow(storage, 'objects/', await commit(storage, put('objects/a', '1')))
-    etcd.pause()
+    await etcd.pause()
     await expect(storage.get('objects/a')).rejects.toBeInstanceOf(StoreUnavailableError)
     await new Promise(resolve => setTimeout(resolve, 4_500))
     etcd.resume()

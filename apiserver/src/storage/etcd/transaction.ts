@@ -30,7 +30,7 @@ const modRevisionTarget = 2
  */
 export function encodeTransaction(keyspace: Keyspace, transaction: Transaction, id: Buffer): ITxnRequest {
   const { compares, onSuccess, onFailure } = transaction
-  if (compares.length + onSuccess.length > storageLimits.transactionItems)
+  if (Math.max(compares.length, onSuccess.length) > storageLimits.transactionItems)
     throw new RangeError(`more than ${storageLimits.transactionItems} compares and operations`)
   const success: IRequestOp[] = []
   for (const operation of onSuccess) {

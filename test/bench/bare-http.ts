@@ -1,0 +1,13 @@
+import { createServer } from 'node:http'
+
+/** The peer of reads: node:http sending prepared bytes, with the headers that anyone would send. */
+const bytes = Buffer.from(process.env.BENCH_BODY ?? '{}')
+const server = createServer((_request, response) => {
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length })
+  response.end(bytes)
+})
+server.listen(0, '127.0.0.1', () => {
+  const address = server.address()
+  if (typeof address === 'object') console.log(`listening on http://127.0.0.1:${address?.port}`)
+})
+process.on('SIGTERM', () => process.exit(0))
