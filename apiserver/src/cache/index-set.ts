@@ -7,6 +7,8 @@ export const indexSetDefaults = Object.freeze({
    * phases, owners and tags, which repeat; a field in which every value is another one gains nothing from more.
    */
   sharedValues: 1024,
+  /** Characters of the values of one list that is shared: longer ones are hardly the same, and would be kept alive. */
+  sharedLength: 256,
 })
 
 /** No values: one array for every object and index that has none. */
@@ -120,10 +122,12 @@ export class IndexSet {
     const shared = this.#shared[position]
     if (values.length === 0 || shared === undefined) return noValues
     const [first = ''] = values
-    // No value that holds the separator is shared, so one joined text stands for one array.
-    if (values.length === 1) return shared.get(first, () => [first])
-    if (values.some(value => value.includes(separator))) return values
-    return shared.get(separator + values.join(separator), () => values)
+    const id = values.length === 1 ? first : separator + values.join(separator)
+    // An id stands for one list only if no value holds the separator.
+    const repeats =
+      id.length <= indexSetDefaults.sharedLength && values.every(value => !value.includes(separator))
+    const make = () => (values.length === 1 ? [first] : values)
+    return repeats ? shared.get(id, make) : make()
   }
 }
 
