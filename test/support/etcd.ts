@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import http from 'node:http'
 import https from 'node:https'
 import { createServer } from 'node:net'
@@ -33,7 +33,7 @@ export interface EtcdProcess {
   /** Starts it again over the same data, after killing it where it still runs. Resolves once it serves. */
   restart(): Promise<void>
   /** Stops the processor time of the process: connections stay up, nothing answers. */
-  pause(): void
+  pause(): Promise<void>
   resume(): void
   /** Ends it and removes its data, unless they were given. Idempotent. */
   stop(): Promise<void>
@@ -186,8 +186,10 @@ class Member implements EtcdProcess {
     await this.serves()
   }
 
-  pause(): void {
+  async pause(): Promise<void> {
     this.#child?.kill('SIGSTOP')
+    // The signal takes its time to reach all threads, and one that still runs may answer.
+    while (!(await isStopped(this.pid))) await new Promise(resolve => setTimeout(resolve, 1))
   }
 
   resume(): void {
@@ -198,6 +200,18 @@ class Member implements EtcdProcess {
     await this.kill()
     if (this.#options.dataDir === undefined) await rm(this.#dataDir, { recursive: true, force: true })
   }
+}
+
+/** On Linux, where /proc tells of every thread; elsewhere the signal is taken to have worked. */
+async function isStopped(pid: number): Promise<boolean> {
+  const threads = await readdir(`/proc/${pid}/task`).catch(() => [])
+  const states = await Promise.all(
+    threads.map(async id => {
+      const stat = await readFile(`/proc/${pid}/task/${id}/stat`, 'utf8').catch(() => '')
+      return stat.charAt(stat.lastIndexOf(')') + 2)
+    }),
+  )
+  return states.every(state => state === 'T')
 }
 
 /** Ports that nobody listens on now: all are held at once, so that they differ. */

@@ -1,5 +1,5 @@
 import type { Logger } from '@setpoint/controller-runtime'
-import { parseRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { parseRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { IKeyValue, IRangeResponse } from 'etcd3'
 import {
   type CallOptions,
@@ -162,7 +162,8 @@ class EtcdStorage implements Storage {
     for await (const { changes, revision } of this.#follow('', { after, signal })) {
       yield {
         changes: changes.filter(change => change.key.startsWith(prefix) && change.revision <= until),
-        revision,
+        // Not above: what came after `until` is left out.
+        revision: toRevision(Math.min(revision, until)),
       }
       if (revision >= last) return
     }

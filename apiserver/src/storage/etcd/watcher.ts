@@ -92,7 +92,7 @@ export class Watcher {
         const batch = this.#receive(response, connection)
         if (!batch) continue
         silence.reading = false
-        if (isReplay(batch, start)) await this.#checkHistory(connection, this.#position)
+        if (isReplay(response.events, start)) await this.#checkHistory(connection, this.#position)
         this.#position = batch.revision
         yield batch
         silence.reading = true
@@ -178,10 +178,10 @@ interface StoreMark {
   readonly term: bigint
 }
 
-/** Whether etcd read these changes from its history, rather than passing them on as they happened: then one by one. */
-function isReplay({ changes }: WatchBatch, start: Revision): boolean {
-  const first = changes[0]
-  return first !== undefined && (first.revision <= start || first.revision !== changes.at(-1)?.revision)
+/** Whether etcd read these events from its history, rather than passing them on as they happened: then one by one. */
+function isReplay(events: readonly IEvent[], start: Revision): boolean {
+  const first = events[0]?.kv.mod_revision
+  return first !== undefined && (parseRevision(first) <= start || first !== events.at(-1)?.kv.mod_revision)
 }
 
 /** Holds back the changes of a revision of which more may follow, and turns etcd's events into changes. */
