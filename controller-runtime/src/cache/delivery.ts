@@ -1,7 +1,7 @@
 import type { ApiObject } from '../api/object.ts'
+import { Breather } from '../breather.ts'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
-import { Breather } from '../watch/breather.ts'
 import type { Change } from './store.ts'
 
 /**

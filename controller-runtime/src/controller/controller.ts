@@ -2,6 +2,7 @@ import PQueue from 'p-queue'
 import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
+import { Breather } from '../breather.ts'
 import type { HandlerRegistration, Informer } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
 import { ObservedClient } from '../client/observed-client.ts'
@@ -159,7 +160,10 @@ export class Controller<T extends ApiObject = ApiObject> {
   }
 
   async #dispatch(informer: Informer<T>, writes: OwnWrites<T>): Promise<void> {
+    // Runs that wait for nothing would otherwise follow each other without ever letting the process do else.
+    const breather = new Breather(this.#clock)
     for (;;) {
+      await breather.pause()
       if (this.#slots.pending >= this.#definition.concurrency) {
         await new Promise(resolve => this.#slots.once('next', resolve))
         continue

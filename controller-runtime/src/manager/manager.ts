@@ -9,8 +9,8 @@ import { Controller } from '../controller/controller.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 
 export const managerDefaults = Object.freeze({
-  /** How long runs may take to finish once the manager stops: controller-runtime's GracefulShutdownTimeout. */
-  drainTimeoutMs: 30_000,
+  /** How long runs may take to finish once the manager stops: below the 30 s that Kubernetes leaves a process. */
+  drainTimeoutMs: 25_000,
 })
 
 export interface ManagerOptions {

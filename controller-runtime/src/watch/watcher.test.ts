@@ -1,3 +1,4 @@
+import net from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { ApiError } from '../api/errors.ts'
 import type { ObjectOf } from '../api/model.ts'
@@ -389,41 +390,75 @@ describe('no error ends it', () => {
   })
 })
 
-describe('cut after any byte', () => {
-  test('nothing is left out and nothing told twice', async () => {
-    // The n-th connection is cut after n frames more: every place between two frames, twice.
-    const history = [modified('a', 8), deleted('b', 9), added('c', 10), bookmark(11), modified('c', 12)]
-    const scripts: WatchScript[] = [
-      watch => {
-        initial(watch)
-        watch.cut()
-      },
-      initial,
-      ...[0, 1, 0, 2, 1, 1, 5].map(
-        (frames): WatchScript =>
-          watch => {
-            const rest = history.filter(
-              event => Number(event.object.metadata.version) > Number(watch.version),
-            )
-            for (const event of rest.slice(0, frames)) watch.send(event)
-            setTimeout(() => watch.cut(), 10)
-          },
-      ),
-    ]
-    scripts[1] = watch => {
+describe('a connection that is cut', () => {
+  const history = [modified('a', 8), deleted('b', 9), added('c', 10), bookmark(11), modified('c', 12)]
+  const told = [
+    'replaced a@5,b@3 v7',
+    'applied a v8',
+    'deleted b v9',
+    'applied c v10',
+    'bookmark v11',
+    'applied c v12',
+  ]
+  const everything: WatchScript = watch => {
+    if (watch.version === null) initial(watch)
+    for (const event of history) {
+      if (Number(event.object.metadata.version) > Number(watch.version ?? 7)) watch.send(event)
+    }
+  }
+
+  test('between any two events leaves nothing out and tells nothing twice', async () => {
+    const few = [0, 1, 0, 2, 1, 1, 5].map(
+      (frames): WatchScript =>
+        watch => {
+          const rest = history.filter(event => Number(event.object.metadata.version) > Number(watch.version))
+          for (const event of rest.slice(0, frames)) watch.send(event)
+          setTimeout(() => watch.cut(), 10)
+        },
+    )
+    const listed: WatchScript = watch => {
       initial(watch)
       setTimeout(() => watch.cut(), 10)
     }
-    const { events } = await setUp(scripts)
-    const told = await next(events, 6)
-    expect(told).toEqual([
-      'replaced a@5,b@3 v7',
-      'applied a v8',
-      'deleted b v9',
-      'applied c v10',
-      'bookmark v11',
-      'applied c v12',
-    ])
+    const { events } = await setUp([listed, ...few])
+    expect(await next(events, 6)).toEqual(told)
+  })
+
+  test('after any byte, of the upgrade too, leaves nothing out and tells nothing twice', async () => {
+    const server = await ScriptedWatchServer.start([everything])
+    let budget = 0
+    // Between client and server: the first connection of each round is cut after `budget` bytes of the server's.
+    const proxy = net.createServer(client => {
+      const upstream = net.connect(Number(new URL(server.url).port), '127.0.0.1')
+      let left = budget
+      budget = Number.POSITIVE_INFINITY
+      client.on('error', () => {})
+      upstream.on('error', () => {})
+      client.pipe(upstream)
+      upstream.on('data', data => {
+        client.write(data.subarray(0, Math.min(left, data.length)))
+        left -= data.length
+        if (left <= 0) client.destroySoon()
+      })
+      upstream.on('close', () => client.destroy())
+      client.on('close', () => upstream.destroy())
+    })
+    await new Promise<void>(resolve => proxy.listen(0, '127.0.0.1', resolve))
+    const address = proxy.address()
+    const port = typeof address === 'object' ? address?.port : 0
+    const transport = new HttpTransport({ server: `http://127.0.0.1:${port}` })
+    cleanUps.push(
+      () => proxy.close(),
+      () => transport.close(),
+      () => server.stop(),
+    )
+    for (let bytes = 0; bytes < 2300; bytes += 7) {
+      budget = bytes
+      const abort = new AbortController()
+      const watcher = new Watcher(createClient(transport), Gadget, { backoffBaseMs: 1, backoffMaxMs: 1 })
+      expect(await next(watcher.events(abort.signal), 6), `cut after ${bytes} bytes`).toEqual(told)
+      abort.abort()
+    }
   })
 })
 

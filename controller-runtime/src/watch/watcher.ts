@@ -3,12 +3,12 @@ import type { Model } from '../api/model.ts'
 import { type ApiObject, initialEventsEndAnnotation } from '../api/object.ts'
 import { compareVersions } from '../api/version.ts'
 import { closeCodes, type WatchEvent } from '../api/watch-event.ts'
+import { Breather } from '../breather.ts'
 import type { Client, SelectorOptions, WatchStream } from '../client/client.ts'
 import { MalformedEventError } from '../client/decode.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { Backoff } from './backoff.ts'
-import { Breather } from './breather.ts'
 
 export const watcherDefaults = Object.freeze({
   /** Ceiling of the first delay before a new connection. client-go's reflector begins with 800 ms. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from './clock.ts'
 
 /**
  * Keeps a long loop of short steps from holding up the process: `await breather.pause()` in each step lets others
