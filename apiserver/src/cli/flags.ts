@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { programVersion } from '../program-version.ts'
 import { readArguments, Settings } from './flags-settings.ts'
 import {
   allFlags,
@@ -16,7 +17,7 @@ import {
   type ReadFile,
   UsageError,
 } from './flags-values.ts'
-import { commandHelp, commands, generalHelp, programVersion } from './help.ts'
+import { commandHelp, commands, generalHelp } from './help.ts'
 
 export type { LogLevel } from './flags-table.ts'
 export { formatAddress, isLoopback, type ListenAddress, UsageError } from './flags-values.ts'

@@ -1,19 +1,9 @@
-import { readFileSync } from 'node:fs'
 import { type CommandName, environmentName, type Flag, flagsOf } from './flags-table.ts'
 
 /** What `setpoint` runs when it is named first on the command line. */
 export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   serve: 'run the control plane',
 })
-
-/** The version of this server: that of its package. */
-export function programVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  const manifest: unknown = JSON.parse(text)
-  const version: unknown =
-    typeof manifest === 'object' && manifest !== null && 'version' in manifest && manifest.version
-  return typeof version === 'string' ? version : '0.0.0'
-}
 
 /** What `setpoint --help` prints. */
 export function generalHelp(): string {

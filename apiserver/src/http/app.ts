@@ -5,9 +5,17 @@ import { ApiError } from '@setpoint/controller-runtime/api'
 import Koa from 'koa'
 import type { Logger } from '../log.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
+import type { ServedModel } from '../model/served-model.ts'
 import { checkLocalAccess, localUser } from '../security/index.ts'
 import type { WatchHub } from '../watch/index.ts'
-import { type ApiResponse, type Caller, headerOf, parseResourcePath, requestLimits } from './api-request.ts'
+import {
+  type ApiResponse,
+  type Caller,
+  headerOf,
+  parseResourcePath,
+  type ResourcePath,
+  requestLimits,
+} from './api-request.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import { group, groupList, resourceList } from './discovery.ts'
 import { errorResponse, methodNotAllowed, toApiError } from './error-response.ts'
@@ -18,6 +26,7 @@ import type { ResourceApi } from './resource-api.ts'
 import { versionInfo } from './version-info.ts'
 import { readWatchRequest } from './watch-parameters.ts'
 import { WatchSockets } from './watch-socket.ts'
+import { StreamSink } from './watch-stream.ts'
 
 /** The header by which a plugin's client says whose it is. */
 const pluginHeader = 'x-setpoint-plugin'
@@ -80,12 +89,14 @@ export class App {
     const resource = parseResourcePath(path)
     const served = resource && this.#parts.api.modelOf(resource)
     if (resource !== undefined && served !== undefined) {
+      const query = ctx.querystring === '' ? noQuery : new URLSearchParams(ctx.querystring)
+      if (isWatch(ctx.method, query)) return this.#stream(ctx, served, resource, query)
       checkAccept(ctx)
       const { req } = ctx
       return this.#parts.api.handle(served, {
         method: ctx.method,
         path: resource,
-        query: ctx.querystring === '' ? noQuery : new URLSearchParams(ctx.querystring),
+        query,
         headers: ctx.headers,
         caller: callerOf(ctx.req),
         readBody: () => readRequestBody(req),
@@ -105,6 +116,38 @@ export class App {
     }
     if (layers.length > 0) return methodNotAllowed(ctx.method, ['GET', 'HEAD'])
     throw noSuchPath(ctx.path)
+  }
+
+  /** Serves a watch over plain HTTP. Whatever is refused before the first event is an ordinary answer. */
+  async #stream(
+    ctx: Koa.Context,
+    served: ServedModel,
+    path: ResourcePath,
+    query: URLSearchParams,
+  ): Promise<undefined> {
+    const accept = headerOf(ctx.headers, 'accept')
+    const events =
+      accept !== undefined &&
+      negotiates(accept, 'text/event-stream') &&
+      !negotiates(accept, 'application/json')
+    if (!events) checkAccept(ctx)
+    const cache = this.#parts.api.cacheOf(served)
+    const request = readWatchRequest(cache, path.name, query, {
+      bookmarksByDefault: events,
+      ...(events && { lastEventId: headerOf(ctx.headers, 'last-event-id') }),
+    })
+    const present = await this.#parts.hub.admit(cache, request)
+    ctx.respond = false
+    const { res } = ctx
+    const watch = this.#parts.hub.open(
+      cache,
+      request,
+      new StreamSink(res, events ? 'events' : 'lines'),
+      present,
+    )
+    res.on('drain', () => watch.drained())
+    res.on('close', () => watch.close())
+    return undefined
   }
 
   /** The path below the base path, or undefined where it is not below it. */
@@ -195,6 +238,16 @@ export class App {
       refuseUpgrade(socket, errorResponse(error))
     }
   }
+}
+
+function isWatch(method: string, query: URLSearchParams): boolean {
+  const watch = query.get('watch')
+  if (watch === null || watch === '' || watch === 'false' || watch === '0') return false
+  if (watch !== 'true' && watch !== '1') {
+    throw new ApiError('BadRequest', `watch ${JSON.stringify(watch)} is not true or false`)
+  }
+  if (method !== 'GET') throw new ApiError('BadRequest', `watch is for GET, not for ${method}`)
+  return true
 }
 
 function callerOf(message: IncomingMessage): Caller {

@@ -1,4 +1,4 @@
-import { programVersion } from '../cli/help.ts'
+import { programVersion } from '../program-version.ts'
 
 /** `GET /version`, in Kubernetes' shape. */
 export function versionInfo(): object {

@@ -42,8 +42,8 @@ export interface WatchRequest {
 export interface WatchSink {
   /** Bytes that were sent and that the client has not taken yet. */
   readonly backlog: number
-  /** `resumable` is false for initial events: a client cannot resume from one of them. */
-  send(frame: Buffer, resumable: boolean): void
+  /** `version` is what a client that has this frame can resume from; initial events and errors have none. */
+  send(frame: Buffer, version: Revision | undefined): void
   /** Nothing is sent after this. */
   end(end: WatchEnd): void
 }
@@ -104,10 +104,11 @@ export class Subscription {
       const { entries, revision } = this.#state
       const { done, value } = entries.next()
       if (!done) {
-        this.#sink.send(changeFrame('ADDED', value.bytes), false)
+        this.#sink.send(changeFrame('ADDED', value.bytes), undefined)
         continue
       }
-      if (this.#request.bookmarks) this.#sink.send(bookmarkFrame(this.#cache.served, revision, true), true)
+      if (this.#request.bookmarks)
+        this.#sink.send(bookmarkFrame(this.#cache.served, revision, true), revision)
       this.#state = { phase: 'catching up' }
     }
     while (this.#state.phase === 'catching up' && this.#hasRoom()) {
@@ -135,7 +136,7 @@ export class Subscription {
   bookmark(revision: Revision): void {
     if (this.#state.phase !== 'live' || revision < this.#position) return
     this.#position = revision
-    if (this.#request.bookmarks) this.#sink.send(bookmarkFrame(this.#cache.served, revision), true)
+    if (this.#request.bookmarks) this.#sink.send(bookmarkFrame(this.#cache.served, revision), revision)
   }
 
   /** Ends with a 410: what comes next is no longer known. */
@@ -145,7 +146,7 @@ export class Subscription {
       'Expired',
       `the changes after version ${this.#position} are no longer kept: list again`,
     )
-    this.#sink.send(errorFrame(error.toStatus()), false)
+    this.#sink.send(errorFrame(error.toStatus()), undefined)
     this.end({ code: closeCodes.expired, reason: 'Expired' })
   }
 
@@ -173,7 +174,7 @@ export class Subscription {
     if (event.revision <= this.#position) return
     this.#position = event.revision
     const type = this.#typeOf(event.previous, event.next)
-    if (type !== undefined) this.#sink.send(frames.of(type), true)
+    if (type !== undefined) this.#sink.send(frames.of(type), event.revision)
   }
 
   #typeOf(previous: Entry | undefined, next: Entry | undefined): ChangeType | undefined {

@@ -87,7 +87,7 @@ export class WatchHub {
       get backlog() {
         return sink.backlog
       },
-      send: (frame, resumable) => sink.send(frame, resumable),
+      send: (frame, version) => sink.send(frame, version),
       end: end => {
         clearTimeout(lifetime)
         watches.subscriptions.delete(subscription)

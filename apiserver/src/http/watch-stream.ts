@@ -1,0 +1,58 @@
+import type { ServerResponse } from 'node:http'
+import type { Revision, WatchEnd } from '@setpoint/controller-runtime'
+import type { WatchSink } from '../watch/index.ts'
+
+/** The two forms of a watch over plain HTTP: one JSON document a line, or Server-Sent Events. */
+export type StreamForm = 'lines' | 'events'
+
+export const streamDefaults = Object.freeze({
+  /** Milliseconds between comments on an event stream: below the idle time-outs of ordinary proxies. */
+  commentMs: 25_000,
+})
+
+const newline = Buffer.from('\n')
+const dataHead = Buffer.from('data: ')
+const eventEnd = Buffer.from('\n\n')
+const comment = ': still here\n\n'
+
+/** The HTTP end of a watch. A client that goes away is noticed by the connection's close. */
+export class StreamSink implements WatchSink {
+  readonly #response: ServerResponse
+  readonly #form: StreamForm
+  readonly #comments: NodeJS.Timeout | undefined
+
+  constructor(response: ServerResponse, form: StreamForm) {
+    this.#response = response
+    this.#form = form
+    response.writeHead(200, {
+      'content-type': form === 'events' ? 'text/event-stream' : 'application/json',
+      'cache-control': 'no-cache, private',
+      // Proxies that collect answers would hold events back.
+      'x-accel-buffering': 'no',
+    })
+    response.flushHeaders()
+    if (form === 'events') {
+      this.#comments = setInterval(() => response.write(comment), streamDefaults.commentMs)
+      this.#comments.unref()
+      response.on('close', () => clearInterval(this.#comments))
+    }
+  }
+
+  get backlog(): number {
+    return this.#response.writableLength
+  }
+
+  send(frame: Buffer, version: Revision | undefined): void {
+    if (this.#form === 'lines') this.#response.write(Buffer.concat([frame, newline]))
+    else {
+      const id = version === undefined ? [] : [Buffer.from(`id: ${version}\n`)]
+      this.#response.write(Buffer.concat([...id, dataHead, frame, eventEnd]))
+    }
+  }
+
+  /** HTTP has no close codes: why it ended is in the last event, or the client resumes and is told. */
+  end(_end: WatchEnd): void {
+    clearInterval(this.#comments)
+    this.#response.end()
+  }
+}
