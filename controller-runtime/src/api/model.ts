@@ -207,6 +207,8 @@ function problemsOf(
   for (const index of indexes) {
     if (typeof index?.valuesOf !== 'function') {
       problems.push('indexes must be made by singleValueIndex or multiValueIndex')
+    } else if (typeof index.name !== 'string') {
+      problems.push('every index must have a name')
     } else if (!/^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$/.test(index.name)) {
       problems.push(
         `index name ${JSON.stringify(index.name)} must consist of letters, digits, '.', '-', '_' and '/'`,

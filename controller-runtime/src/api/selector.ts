@@ -33,6 +33,8 @@ export const selectorLimits = Object.freeze({
   length: 64 * 1024,
   /** Terms of one selector, all repetitions of the parameter together. */
   terms: 500,
+  /** Values of a list that are compared one by one; a longer one is made a set when it is first needed. */
+  searched: 8,
 })
 
 /** A selector that does not parse. `term` is the offending part, shortened. */
@@ -76,11 +78,28 @@ export function matches(requirement: Requirement, values: readonly string[]): bo
     case 'absent':
       return values.length === 0
     case 'in':
-      return values.some(value => requirement.values.includes(value))
+      return includesAny(requirement.values, values)
     case 'notin':
-      return !values.some(value => requirement.values.includes(value))
+      return !includesAny(requirement.values, values)
   }
 }
+
+function includesAny(wanted: readonly string[], values: readonly string[]): boolean {
+  if (wanted.length <= selectorLimits.searched) {
+    for (const value of values) if (wanted.includes(value)) return true
+    return false
+  }
+  let set = wantedSets.get(wanted)
+  if (set === undefined) {
+    set = new Set(wanted)
+    wantedSets.set(wanted, set)
+  }
+  for (const value of values) if (set.has(value)) return true
+  return false
+}
+
+/** Long lists of values as sets: a selector is tested against many objects. */
+const wantedSets = new WeakMap<readonly string[], ReadonlySet<string>>()
 
 /** Writes requirements back as text that parses to the same requirements. */
 export function formatRequirements(requirements: readonly Requirement[]): string {

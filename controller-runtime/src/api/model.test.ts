@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'vitest'
+import {
+  defaultIndexNames,
+  defineModel,
+  IndexValueError,
+  type Model,
+  ModelError,
+  multiValueIndex,
+  singleValueIndex,
+} from './model.ts'
+
+const gadget = {
+  group: 'demo.example.com',
+  version: 'v1',
+  kind: 'Gadget',
+  singular: 'gadget',
+  plural: 'gadgets',
+  schema: { spec: { type: 'object', properties: { n: { type: 'integer' } } } },
+} as const
+
+const undefinedValue = () => undefined
+
+/** Declares a model with some properties replaced by what no type allows. */
+function declare(changes: Record<string, unknown>): Model {
+  return Reflect.apply(defineModel, undefined, [{ ...gadget, ...changes }])
+}
+
+describe('a model', () => {
+  test('has everything that was left out', () => {
+    const model = defineModel(gadget)
+    expect(model).toMatchObject({ apiVersion: 'demo.example.com/v1', subresources: { status: false } })
+    expect([model.indexes, model.printerColumns]).toEqual([[], []])
+    expect(Object.isFrozen(model)).toBe(true)
+  })
+
+  test('may declare its indexes through factories that know its objects', () => {
+    const model = defineModel({
+      ...gadget,
+      indexes: on => [
+        on.single({ name: 'spec.n', unique: true, version: 3, indexFunc: ({ spec }) => spec.n?.toString() }),
+        on.multi({ name: 'spec.tags', order: 'DESC', indexFunc: () => [] }),
+      ],
+    })
+    expect(
+      model.indexes.map(({ name, order, unique, version, multiple }) => [
+        name,
+        order,
+        unique,
+        version,
+        multiple,
+      ]),
+    ).toEqual([
+      ['spec.n', 'ASC', true, 3, false],
+      ['spec.tags', 'DESC', false, 1, true],
+    ])
+  })
+
+  test.each<[string, Record<string, unknown>, string]>([
+    ['a group with capitals', { group: 'Demo' }, 'group must be a DNS sub-domain'],
+    ['no group', { group: undefined }, 'group must be a string'],
+    ['a version with a dot', { version: 'v1.2' }, 'version must consist of'],
+    ['a kind in lower case', { kind: 'gadget' }, 'kind must be CamelCase'],
+    ['a singular with capitals', { singular: 'Gadget' }, 'singular must consist of'],
+    ['a plural with a slash', { plural: 'gad/gets' }, 'plural must consist of'],
+    ['a number for a plural', { plural: 7 }, 'plural must be a string'],
+    ['no schema', { schema: undefined }, 'schema.spec must be'],
+    ['no schema of spec', { schema: {} }, 'schema.spec must be'],
+    ['an index not made by a factory', { indexes: [{ name: 'x' }] }, 'indexes must be made by'],
+    ['no index at all', { indexes: [undefined] }, 'indexes must be made by'],
+    [
+      'an index without a name',
+      { indexes: [Reflect.apply(singleValueIndex, undefined, [{ indexFunc: undefinedValue }])] },
+      'every index must have a name',
+    ],
+    [
+      'an index name with a comma',
+      { indexes: [singleValueIndex({ name: 'a,b', indexFunc: undefinedValue })] },
+      'index name "a,b" must consist of',
+    ],
+    [
+      'two indexes of one name',
+      { indexes: ['a', 'a'].map(name => singleValueIndex({ name, indexFunc: undefinedValue })) },
+      'index name "a" is used twice',
+    ],
+    ...defaultIndexNames.map((name): [string, Record<string, unknown>, string] => [
+      `an index named ${name}`,
+      { indexes: [singleValueIndex({ name, indexFunc: undefinedValue })] },
+      'is used twice or is one that every model has',
+    ]),
+    [
+      'an unknown order',
+      {
+        indexes: [
+          Reflect.apply(singleValueIndex, undefined, [
+            { name: 'a', order: 'asc', indexFunc: undefinedValue },
+          ]),
+        ],
+      },
+      'index a: order must be ASC or DESC',
+    ],
+    [
+      'an index version of 0',
+      { indexes: [singleValueIndex({ name: 'a', version: 0, indexFunc: undefinedValue })] },
+      'index a: version must be an integer from 1',
+    ],
+  ])('with %s is refused, saying so', (_, changes, message) => {
+    expect(() => declare(changes)).toThrow(ModelError)
+    expect(() => declare(changes)).toThrow(message)
+  })
+
+  test('has all its problems named at once', () => {
+    expect(() => declare({ group: 'A', version: 'B', kind: 'c', plural: 'D' })).toThrow(
+      /group .*; version .*; kind .*; plural /,
+    )
+  })
+
+  test('may have the empty group, which the server reserves for itself', () => {
+    expect(declare({ group: '' }).apiVersion).toBe('/v1')
+  })
+})
+
+describe('an index', () => {
+  const answering = (value: unknown) => ({ name: 'a', indexFunc: () => JSON.parse(JSON.stringify(value)) })
+
+  test('of one value takes a string, also an empty one, or undefined for none', () => {
+    expect(singleValueIndex({ name: 'a', indexFunc: () => '' }).valuesOf(Object.create(null))).toEqual([''])
+    expect(singleValueIndex({ name: 'a', indexFunc: undefinedValue }).valuesOf(Object.create(null))).toEqual(
+      [],
+    )
+  })
+
+  test.each([null, 7, true, [], ['a'], {}])('of one value refuses %j', value => {
+    const index = singleValueIndex(answering(value))
+    expect(() => index.valuesOf(Object.create(null))).toThrow(IndexValueError)
+  })
+
+  test('of several values takes each of them once', () => {
+    const index = multiValueIndex({ name: 'a', indexFunc: () => ['b', 'a', 'b', ''] })
+    expect(index.valuesOf(Object.create(null))).toEqual(['b', 'a', ''])
+  })
+
+  test.each([null, 7, 'a', {}, [1], ['a', null], [['a']]])('of several values refuses %j', value => {
+    const index = multiValueIndex(answering(value))
+    expect(() => index.valuesOf(Object.create(null))).toThrow(IndexValueError)
+  })
+
+  test("throws what its author's function throws", () => {
+    const failure = new Error('no spec')
+    const index = singleValueIndex({
+      name: 'a',
+      indexFunc: () => {
+        throw failure
+      },
+    })
+    expect(() => index.valuesOf(Object.create(null))).toThrow(failure)
+  })
+})

@@ -1,0 +1,341 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  escapeSelectorValue,
+  formatRequirements,
+  matches,
+  matchesAll,
+  parseFieldSelector,
+  parseLabelSelector,
+  type Requirement,
+  SelectorError,
+  selectorLimits,
+} from './selector.ts'
+
+const is = (key: string, ...values: string[]): Requirement => ({ key, operator: 'in', values })
+const isNot = (key: string, ...values: string[]): Requirement => ({ key, operator: 'notin', values })
+const has = (key: string): Requirement => ({ key, operator: 'exists', values: [] })
+const hasNot = (key: string): Requirement => ({ key, operator: 'absent', values: [] })
+
+/** The message of the refusal, which must come at once whatever the length of the text. */
+function refusal(parse: (...texts: string[]) => unknown, ...texts: string[]): string {
+  const begun = performance.now()
+  try {
+    parse(...texts)
+  } catch (error) {
+    expect(performance.now() - begun).toBeLessThan(250)
+    if (error instanceof SelectorError) return error.message
+    throw error
+  }
+  throw new Error(`not refused: ${texts.join(' & ').slice(0, 100)}`)
+}
+
+describe('a label selector', () => {
+  test.each<[string, Requirement[]]>([
+    ['', []],
+    ['  ', []],
+    ['k=v', [is('k', 'v')]],
+    ['k==v', [is('k', 'v')]],
+    ['k!=v', [isNot('k', 'v')]],
+    ['k', [has('k')]],
+    ['!k', [hasNot('k')]],
+    ['! k', [hasNot('k')]],
+    ['k in (a,b)', [is('k', 'a', 'b')]],
+    ['k in(a)', [is('k', 'a')]],
+    ['k notin (a,b)', [isNot('k', 'a', 'b')]],
+    ['k in (a,b,a)', [is('k', 'a', 'b')]],
+    [' k  =  v , m ', [is('k', 'v'), has('m')]],
+    ['k in ( a , b ),m=n', [is('k', 'a', 'b'), is('m', 'n')]],
+    ['k=', [is('k', '')]],
+    ['k!=', [isNot('k', '')]],
+    ['example.com/app.kind_x=A-b.c_9', [is('example.com/app.kind_x', 'A-b.c_9')]],
+    ['in in (in)', [is('in', 'in')]],
+    ['in', [has('in')]],
+    ['notin notin (a)', [isNot('notin', 'a')]],
+    ['inn', [has('inn')]],
+    ['k=in', [is('k', 'in')]],
+    ['a=1,a=2', [is('a', '1'), is('a', '2')]],
+  ])('%j is read as it is meant', (text, requirements) => {
+    expect(parseLabelSelector(text)).toEqual(requirements)
+  })
+
+  test('given several times is joined by AND', () => {
+    expect(parseLabelSelector('a=1,b', '', '!c')).toEqual([is('a', '1'), has('b'), hasNot('c')])
+  })
+
+  test.each([
+    [',', '"": empty term (a comma too many?)'],
+    ['k=v,', '"": empty term (a comma too many?)'],
+    [',k=v', '"": empty term (a comma too many?)'],
+    ['k=v,,m', '"": empty term (a comma too many?)'],
+    ['=v', '"=v": the key is empty'],
+    ['!', '"!": the key is empty'],
+    ['!!k', '"!!k": the key is empty'],
+    ['!=v', '"!=v": the key is empty'],
+    ['()', '"()": the key is empty'],
+    ['in (a)', '"in (a)": expected an operator after "in"'],
+    ['!k=v', '"!k=v": nothing may follow the key in \'!key\''],
+    ['!k in (a)', '"!k in (a)": nothing may follow the key in \'!key\''],
+    ['!k v', '"!k v": nothing may follow the key in \'!key\''],
+    ['k v', '"k v": expected an operator after "k"'],
+    ['k in a', '"k in a": expected an operator after "k"'],
+    ['k not in (a)', '"k not in (a)": expected an operator after "k"'],
+    ['k IN (a)', '"k IN (a)": expected an operator after "k"'],
+    ['kin (a)', '"kin (a)": expected an operator after "kin"'],
+    ['k in', '"k in": expected an operator after "k"'],
+    ['k in ()', '"k in ()": the list has an empty element'],
+    ['k in (a,)', '"k in (a,)": the list has an empty element'],
+    ['k in (,a)', '"k in (,a)": the list has an empty element'],
+    ['k in (a,,b)', '"k in (a,,b)": the list has an empty element'],
+    ['k in (a', '"k in (a": a bracket is not closed'],
+    ['k in (a,b', '"k in (a,b": a bracket is not closed'],
+    ['k in a)', '"k in a)": a bracket is closed that was not opened'],
+    ['k in ((a))', '"k in ((a))": a bracket is opened inside a bracket'],
+    ['k in (a) b', '"k in (a) b": expected one list in brackets, as in (a,b), and nothing after it'],
+    ['k in (a)(b)', '"k in (a)(b)": ")" in a value is written with a backslash before it'],
+    ['k=(a)', '"k=(a)": "(" in a value is written with a backslash before it'],
+    ['k=(a,b)', '"k=(a,b)": "(" in a value is written with a backslash before it'],
+    ['k===v', '"k===v": "=" in a value is written with a backslash before it'],
+    ['k=!v', '"k=!v": "!" in a value is written with a backslash before it'],
+    ['k=a=b', '"k=a=b": "=" in a value is written with a backslash before it'],
+    ['k=\\', '"k=\\\\": a backslash at the end escapes nothing'],
+    ['k=a\\b', '"k=a\\\\b": a backslash cannot stand before "b"'],
+  ])('%j is refused with the term and the reason', (text, message) => {
+    expect(refusal(parseLabelSelector, text)).toBe(message)
+  })
+
+  test.each([
+    'k>1',
+    'k<1',
+    '-k=v',
+    'k-=v',
+    'a/b/c=v',
+    '/k=v',
+    'a/=v',
+    'UPPER.com/k=v',
+    'k=-v',
+    'k=v w',
+    'k=ä',
+    'ä=v',
+    'k=a\\,b',
+    'k=\\ v',
+    'k in (a b)',
+    `k=${'v'.repeat(64)}`,
+    `${'k'.repeat(64)}=v`,
+    `${'p'.repeat(254)}/k=v`,
+    '__proto__=x',
+  ])('%j breaks the rules of label keys and values', text => {
+    expect(refusal(parseLabelSelector, text)).toMatch(/label|slash/)
+  })
+})
+
+describe('a field selector', () => {
+  test.each<[string, Requirement[]]>([
+    ['f=v', [is('f', 'v')]],
+    ['f==v', [is('f', 'v')]],
+    ['f!=v', [isNot('f', 'v')]],
+    ['f=(a,b)', [is('f', 'a', 'b')]],
+    ['f==(a,b)', [is('f', 'a', 'b')]],
+    ['f=(a)', [is('f', 'a')]],
+    ['f!=(a,b)', [isNot('f', 'a', 'b')]],
+    ['f in (a,b)', [is('f', 'a', 'b')]],
+    ['f notin (a)', [isNot('f', 'a')]],
+    ['f=', [is('f', '')]],
+    ['f!=', [isNot('f', '')]],
+    ['metadata.labels=app\\=web', [is('metadata.labels', 'app=web')]],
+    ['f=a\\,b', [is('f', 'a,b')]],
+    ['f=\\(a\\)', [is('f', '(a)')]],
+    ['f=\\!\\\\', [is('f', '!\\')]],
+    ['f=(a\\,b,c\\)d)', [is('f', 'a,b', 'c)d')]],
+    ['f=\\ v\\ ', [is('f', ' v ')]],
+    ['f=  v w  ', [is('f', 'v w')]],
+    ['f=01', [is('f', '01')]],
+    ['f=ä😀', [is('f', 'ä😀')]],
+    ['f in (in)', [is('f', 'in')]],
+  ])('%j is read as it is meant', (text, requirements) => {
+    expect(parseFieldSelector(text)).toEqual(requirements)
+  })
+
+  test.each([
+    ['f', '"f": a field selector needs an operator and a value'],
+    ['!f', '"!f": a field selector needs an operator and a value'],
+    ['f=(a', '"f=(a": a bracket is not closed'],
+    ['f=a)', '"f=a)": a bracket is closed that was not opened'],
+    ['f=()', '"f=()": the list has an empty element'],
+    ['f=(a,)', '"f=(a,)": the list has an empty element'],
+    ['f=(a)b', '"f=(a)b": expected one list in brackets, as in (a,b), and nothing after it'],
+    ['f=a(b)', '"f=a(b)": "(" in a value is written with a backslash before it'],
+    ['f=v,', '"": empty term (a comma too many?)'],
+    ['f=a=b', '"f=a=b": "=" in a value is written with a backslash before it'],
+    ['f=a!', '"f=a!": "!" in a value is written with a backslash before it'],
+    ['f=a\\', '"f=a\\\\": a backslash at the end escapes nothing'],
+    ['=v', '"=v": the key is empty'],
+  ])('%j is refused with the term and the reason', (text, message) => {
+    expect(refusal(parseFieldSelector, text)).toBe(message)
+  })
+})
+
+describe('a selector that is too large is refused at once', () => {
+  test.each([
+    ['10,000 terms', Array.from({ length: 10_000 }, (_, i) => `k${i}=v`).join(',')],
+    ['100 KiB', 'k'.repeat(100 * 1024)],
+    ['60,000 spaces before nothing', `k${' '.repeat(60_000)}`.concat('=(')],
+    ['60,000 opened brackets', '('.repeat(60_000)],
+    ['60,000 backslashes', `k=${'\\'.repeat(60_001)}`],
+    ['60,000 commas', ','.repeat(60_000)],
+    ['60,000 exclamation marks', '!'.repeat(60_000)],
+    ['a key of 60,000 characters', `${'a-'.repeat(30_000)}=v`],
+    ['a value of 60,000 characters', `k=${'a-'.repeat(30_000)}`],
+    ['a prefix of 60,000 characters', `${'a.'.repeat(30_000)}/k=v`],
+  ])('%s', (_, text) => {
+    expect(refusal(parseLabelSelector, text)).not.toBe('')
+    expect(refusal(parseLabelSelector, text).length).toBeLessThan(400)
+  })
+
+  test('also where every one of many repetitions is small', () => {
+    const texts = Array.from({ length: selectorLimits.terms + 1 }, (_, i) => `k${i}`)
+    expect(parseLabelSelector(...texts.slice(1))).toHaveLength(selectorLimits.terms)
+    expect(refusal(parseLabelSelector, ...texts)).toContain(`more than ${selectorLimits.terms} terms`)
+  })
+
+  test('a list of 10,000 values is read at once and matches as a short one does', () => {
+    const values = Array.from({ length: 10_000 }, (_, i) => `v${i}`)
+    const [requirement] = parseFieldSelector(`f in (${values.join(',')})`)
+    if (requirement === undefined) throw new Error('unexpected')
+    expect(requirement.values).toEqual(values)
+    const begun = performance.now()
+    for (let i = 0; i < 10_000; i++) {
+      expect(matches(requirement, [`w${i}`])).toBe(false)
+    }
+    expect(matches(requirement, ['x', 'v9999'])).toBe(true)
+    expect(performance.now() - begun).toBeLessThan(2_000)
+  })
+})
+
+describe('matching', () => {
+  test.each<[Requirement, readonly string[], boolean]>([
+    [is('k', 'a'), ['a'], true],
+    [is('k', 'a'), ['b', 'a'], true],
+    [is('k', 'a', 'b'), ['b'], true],
+    [is('k', 'a'), ['b'], false],
+    [is('k', 'a'), [], false],
+    [is('k', ''), [], false],
+    [is('k', ''), [''], true],
+    [is('k', '1'), ['01'], false],
+    [isNot('k', 'a'), [], true],
+    [isNot('k', 'a'), ['b'], true],
+    [isNot('k', 'a'), ['b', 'a'], false],
+    [has('k'), [''], true],
+    [has('k'), [], false],
+    [hasNot('k'), [], true],
+    [hasNot('k'), [''], false],
+  ])('%j of %j is %s', (requirement, values, expected) => {
+    expect(matches(requirement, values)).toBe(expected)
+  })
+
+  test('needs every requirement, and none of nothing', () => {
+    const labels: Record<string, string[]> = { a: ['1'], b: ['2'] }
+    const valuesOf = (key: string) => labels[key] ?? []
+    expect(matchesAll([], valuesOf)).toBe(true)
+    expect(matchesAll([is('a', '1'), is('b', '2')], valuesOf)).toBe(true)
+    expect(matchesAll([is('a', '1'), is('b', '3')], valuesOf)).toBe(false)
+  })
+
+  test('not-in is exactly what in leaves out, whatever the values and however many are listed', () => {
+    const value = fc.nat(30).map(n => `v${n}`)
+    fc.assert(
+      fc.property(fc.uniqueArray(value, { minLength: 1 }), fc.array(value), (wanted, values) => {
+        const expected = values.some(value => wanted.includes(value))
+        expect(matches(is('k', ...wanted), values)).toBe(expected)
+        expect(matches(isNot('k', ...wanted), values)).toBe(!expected)
+      }),
+    )
+  })
+})
+
+describe('writing requirements back', () => {
+  const anyValue = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc
+      .array(fc.constantFrom(',', '(', ')', '=', '!', '\\', ' ', '\t', '\n', 'a', 'in'))
+      .map(parts => parts.join('')),
+  )
+  const listOf = (value: fc.Arbitrary<string>, empty: fc.Arbitrary<string[]>) =>
+    // An empty text cannot be an element of a list of several.
+    fc.oneof(
+      fc.uniqueArray(
+        value.filter(text => text !== ''),
+        { minLength: 1, maxLength: 4 },
+      ),
+      empty,
+    )
+  const inOrNot = fc.constantFrom('in' as const, 'notin' as const)
+
+  test('gives a field selector that reads as the same requirements', () => {
+    const requirement = fc.record({
+      key: fc.constantFrom('metadata.name', 'spec.n', 'in', 'notin'),
+      operator: inOrNot,
+      values: listOf(anyValue, fc.constant([''])),
+    })
+    fc.assert(
+      fc.property(fc.array(requirement, { maxLength: 5 }), requirements => {
+        expect(parseFieldSelector(formatRequirements(requirements))).toEqual(requirements)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  test('gives a label selector that reads as the same requirements', () => {
+    const key = fc.constantFrom('app', 'in', 'notin', 'example.com/tier', 'a.b_c-d')
+    const requirement = fc.oneof(
+      fc.record({
+        key,
+        operator: inOrNot,
+        values: listOf(
+          fc.stringMatching(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,5}[A-Za-z0-9])?$/),
+          fc.constant(['']),
+        ),
+      }),
+      fc.record({
+        key,
+        operator: fc.constantFrom('exists' as const, 'absent' as const),
+        values: fc.constant([]),
+      }),
+    )
+    fc.assert(
+      fc.property(fc.array(requirement, { maxLength: 5 }), requirements => {
+        expect(parseLabelSelector(formatRequirements(requirements))).toEqual(requirements)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  test('an escaped value is one value, whatever is in it', () => {
+    fc.assert(
+      fc.property(anyValue, value => {
+        expect(parseFieldSelector(`f=${escapeSelectorValue(value)}`)).toEqual([is('f', value)])
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  test('no text at all makes the parser do anything but answer or refuse', () => {
+    const text = fc.array(
+      fc.constantFrom('a', 'k', ' ', ',', '(', ')', '=', '!', '\\', 'in', 'notin', ' in (', 'é', '/'),
+      { maxLength: 12 },
+    )
+    fc.assert(
+      fc.property(text, parts => {
+        for (const parse of [parseLabelSelector, parseFieldSelector]) {
+          try {
+            const requirements = parse(parts.join(''))
+            expect(parse(formatRequirements(requirements))).toEqual(requirements)
+          } catch (error) {
+            expect(error).toBeInstanceOf(SelectorError)
+          }
+        }
+      }),
+      { numRuns: 5000 },
+    )
+  })
+})
