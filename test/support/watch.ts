@@ -1,0 +1,293 @@
+import { WebSocket } from 'ws'
+import type { Answer, ApiObject } from './api.ts'
+import { readObject } from './api.ts'
+import { type Fields, fieldsOf, textOf } from './json.ts'
+
+/** Recorders of WebSocket watches. */
+
+export interface WatchEvent {
+  readonly type: string
+  /** Of the object; of a bookmark the version up to which everything was sent. '' for an ERROR. */
+  readonly version: string
+  readonly name: string
+  readonly raw: Fields
+}
+
+export interface Close {
+  readonly code: number
+  readonly reason: string
+}
+
+/** One WebSocket, from its opening to its close. */
+export class Watch {
+  readonly events: WatchEvent[] = []
+  readonly closed: Promise<Close>
+  readonly #socket: WebSocket
+  #wake: (() => void)[] = []
+  #isClosed = false
+  onEvent: ((event: WatchEvent) => void) | undefined
+
+  private constructor(socket: WebSocket) {
+    this.#socket = socket
+    socket.on('message', data => {
+      const event = readEvent(data.toString())
+      this.events.push(event)
+      this.onEvent?.(event)
+      this.#notify()
+    })
+    this.closed = new Promise(resolve => {
+      socket.on('close', (code, reason) => {
+        this.#isClosed = true
+        this.#notify()
+        resolve({ code, reason: reason.toString() })
+      })
+    })
+    // A broken connection closes with 1006, which is recorded.
+    socket.on('error', () => {})
+  }
+
+  /** Opens a watch. @throws WatchRefused with the HTTP answer when the server does not upgrade */
+  static open(
+    url: string,
+    path: string,
+    options: {
+      headers?: Record<string, string>
+      protocols?: string[]
+      onEvent?: (event: WatchEvent) => void
+    } = {},
+  ): Promise<Watch> {
+    const { headers = {}, protocols = [], onEvent } = options
+    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, protocols, { headers })
+    const watch = new Watch(socket)
+    watch.onEvent = onEvent
+    return new Promise((resolve, reject) => {
+      socket.on('open', () => resolve(watch))
+      socket.on('error', reject)
+      socket.on('unexpected-response', (_request, response) => {
+        let text = ''
+        response.setEncoding('utf8')
+        response.on('data', (part: string) => {
+          text += part
+        })
+        response.on('end', () => {
+          const answered = new Headers()
+          for (const [name, value] of Object.entries(response.headers)) {
+            if (value !== undefined) answered.set(name, [value].flat().join(', '))
+          }
+          reject(new WatchRefused(response.statusCode ?? 0, answered, text))
+        })
+      })
+    })
+  }
+
+  /** Events without the bookmarks. */
+  get changes(): WatchEvent[] {
+    return this.events.filter(({ type }) => type !== 'BOOKMARK')
+  }
+
+  /** `TYPE name` of every event but bookmarks. */
+  get story(): string[] {
+    return this.changes.map(({ type, name }) => `${type} ${name}`)
+  }
+
+  /** Resolves once what has arrived satisfies the condition. @throws Error when the watch closes before. */
+  async until(condition: (watch: this) => boolean, what = String(condition)): Promise<void> {
+    while (!condition(this)) {
+      if (this.#isClosed) {
+        const { code, reason } = await this.closed
+        throw new Error(
+          `the watch closed (${code} ${reason}) before ${what}; it had ${this.story.join(', ')}`,
+        )
+      }
+      await new Promise<void>(resolve => this.#wake.push(resolve))
+    }
+  }
+
+  /** Resolves once the initial events are complete, with the version of the bookmark. */
+  async synced(): Promise<string> {
+    await this.until(({ events }) => events.some(isInitialEnd), 'the end of the initial events')
+    return this.events.find(isInitialEnd)?.version ?? ''
+  }
+
+  /** Resolves once a change of this object, or of a later version, has arrived. */
+  reaches(version: string): Promise<void> {
+    return this.until(
+      ({ events }) => events.some(event => event.version !== '' && Number(event.version) >= Number(version)),
+      `version ${version}`,
+    )
+  }
+
+  async close(): Promise<Close> {
+    this.#socket.close()
+    return this.closed
+  }
+
+  /** As a network does it: no close frame. */
+  async cut(): Promise<Close> {
+    this.#socket.terminate()
+    return this.closed
+  }
+
+  #notify(): void {
+    const waiting = this.#wake
+    this.#wake = []
+    for (const wake of waiting) wake()
+  }
+}
+
+export class WatchRefused extends Error {
+  override readonly name = 'WatchRefused'
+  readonly answer: Answer
+
+  constructor(status: number, headers: Headers, text: string) {
+    super(`the watch was refused: ${status} ${text.slice(0, 500)}`)
+    let body: unknown
+    try {
+      body = JSON.parse(text)
+    } catch {
+      body = undefined
+    }
+    this.answer = { status, headers, text, body }
+  }
+}
+
+/** The HTTP answer with which a watch is refused. Fails when it is not. */
+export async function refusedWatch(
+  url: string,
+  path: string,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  try {
+    await (await Watch.open(url, path, { headers })).close()
+  } catch (error) {
+    if (error instanceof WatchRefused) return error.answer
+    throw error
+  }
+  throw new Error(`the watch ${path} was opened`)
+}
+
+/** Reads a frame and checks its form. */
+function readEvent(frame: string): WatchEvent {
+  const raw = fieldsOf(JSON.parse(frame))
+  const type = textOf(raw.type)
+  const object = fieldsOf(raw.object)
+  if (!['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'].includes(type)) throw new Error(`event ${type}`)
+  if (type === 'ERROR') return { type, version: '', name: '', raw }
+  const metadata = fieldsOf(object.metadata)
+  const version = textOf(metadata.version)
+  if (version !== metadata.resourceVersion) throw new Error(`version and resourceVersion differ: ${frame}`)
+  return { type, version, name: type === 'BOOKMARK' ? '' : textOf(metadata.name), raw }
+}
+
+export function objectIn(event: WatchEvent | undefined): ApiObject {
+  return readObject(event?.raw.object)
+}
+
+export function isInitialEnd({ type, raw }: WatchEvent): boolean {
+  if (type !== 'BOOKMARK') return false
+  const { annotations } = fieldsOf(fieldsOf(raw.object).metadata)
+  return annotations !== undefined && fieldsOf(annotations)['k8s.io/initial-events-end'] === 'true'
+}
+
+/**
+ * A watcher that does what a good client does: it comes back after every disconnection with the last version that it
+ * has seen, and starts over only on a 410.
+ */
+export class Follower {
+  /** The changes after the initial state, over all connections. */
+  readonly changes: WatchEvent[] = []
+  /** Object names and versions of the first initial events. */
+  readonly initial = new Map<string, string>()
+  readonly closeCodes: number[] = []
+  /** How often the server has answered 410: each is a gap in what this follower has seen. */
+  expired = 0
+  /** Versions from which it has resumed. */
+  readonly resumed: string[] = []
+  readonly problems: string[] = []
+  #version: string | undefined
+  #synced = false
+  #stopped = false
+  #watch: Watch | undefined
+  readonly #url: () => string
+  readonly #path: string
+  readonly #running: Promise<void>
+  #wake: (() => void)[] = []
+
+  /** The URL is asked for at each connection. `path` has no query. */
+  constructor(url: () => string, path: string) {
+    this.#url = url
+    this.#path = path
+    this.#running = this.#run()
+  }
+
+  get version(): string | undefined {
+    return this.#version
+  }
+
+  async synced(): Promise<void> {
+    await this.#until(() => this.#synced)
+  }
+
+  /** Resolves once everything up to this version has been seen. */
+  async reaches(version: string): Promise<void> {
+    await this.#until(() => this.#version !== undefined && Number(this.#version) >= Number(version))
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await this.#watch?.cut()
+    await this.#running
+  }
+
+  async #until(condition: () => boolean): Promise<void> {
+    while (!condition()) {
+      if (this.#stopped) throw new Error('the follower was stopped')
+      await new Promise<void>(resolve => this.#wake.push(resolve))
+    }
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopped) {
+      try {
+        if (this.#version !== undefined) this.resumed.push(this.#version)
+        const query = this.#version === undefined ? '' : `?version=${this.#version}`
+        // Frames may come in the packet of the handshake, before anybody could add a listener.
+        const watch = await Watch.open(this.#url(), `${this.#path}${query}`, {
+          onEvent: event => this.#take(event),
+        })
+        this.#watch = watch
+        if (this.#stopped) await watch.cut()
+        this.closeCodes.push((await watch.closed).code)
+      } catch {
+        // Refused, or nobody there: tried again below.
+      }
+      if (!this.#stopped) await new Promise(resolve => setTimeout(resolve, 30))
+    }
+  }
+
+  #take(event: WatchEvent): void {
+    if (event.type === 'ERROR') {
+      this.expired += 1
+      this.problems.push(`resumed from ${this.#version}: ${JSON.stringify(event.raw)}`)
+      this.#version = undefined
+    } else if (!this.#synced && this.#version === undefined) {
+      if (isInitialEnd(event)) {
+        this.#synced = true
+        this.#version = event.version
+      } else this.initial.set(event.name, event.version)
+    } else if (this.#version === undefined) {
+      // Starting over after a 410.
+      if (isInitialEnd(event)) this.#version = event.version
+    } else {
+      const before = Number(this.#version)
+      const now = Number(event.version)
+      if (event.type === 'BOOKMARK' ? now < before : now <= before)
+        this.problems.push(`${event.type} ${event.name} of version ${now} came after ${before}`)
+      if (event.type !== 'BOOKMARK') this.changes.push(event)
+      this.#version = event.version
+    }
+    const waiting = this.#wake
+    this.#wake = []
+    for (const wake of waiting) wake()
+  }
+}

@@ -1,0 +1,92 @@
+import { randomUUID } from 'node:crypto'
+import { cp, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Api, type Collection } from './api.ts'
+import { type EtcdProcess, startEtcd } from './etcd.ts'
+import { type ServerOptions, type ServerProcess, startServer } from './server.ts'
+
+/** The two stores that every guarantee holds on. For `describe.each`. */
+export const stores = ['embedded', 'etcd'] as const
+export type Store = (typeof stores)[number]
+
+/** Everything a suite needs, on one of the stores. */
+export interface World {
+  readonly store: Store
+  readonly server: ServerProcess
+  readonly api: Api
+  /** Only with that store. */
+  readonly etcd: EtcdProcess | undefined
+  /** The folders of its plugins, outside the repository. */
+  readonly plugins: readonly string[]
+  /** Another server of the same control plane; with etcd only. */
+  another(): Promise<ServerProcess>
+  end(): Promise<void>
+}
+
+/** Starts a server on a store, with copies of fixture plugins. */
+export async function startWorld(
+  store: Store,
+  fixtures: readonly string[],
+  options: Pick<ServerOptions, 'args' | 'env'> & { readonly fsync?: boolean } = {},
+): Promise<World> {
+  const plugins = await Promise.all(fixtures.map(name => copyFixture(name)))
+  // The tests that kill the machine's processes, not the machine, lose nothing without fsync.
+  const etcd = store === 'etcd' ? await startEtcd({ unsafeNoFsync: !options.fsync }) : undefined
+  const { args, env } = options
+  const serverOptions: ServerOptions = {
+    store,
+    plugins,
+    ...(etcd && { etcd, etcdPrefix: `/e2e-${randomUUID().slice(0, 8)}` }),
+    ...(args && { args }),
+    ...(env && { env }),
+  }
+  const server = await startServer(serverOptions)
+  const others: ServerProcess[] = []
+  return {
+    store,
+    server,
+    api: new Api(server.url),
+    etcd,
+    plugins,
+    async another() {
+      const other = await startServer(serverOptions)
+      others.push(other)
+      return other
+    },
+    async end() {
+      await Promise.all([server, ...others].map(each => each.stop()))
+      await etcd?.stop()
+      await Promise.all(plugins.map(dir => rm(dir, { recursive: true, force: true })))
+    },
+  }
+}
+
+/** Copies a plugin of `test/fixtures` to a fresh folder outside the repository. */
+export async function copyFixture(name: string): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), `setpoint-${name}-`))
+  await cp(fileURLToPath(new URL(`../fixtures/${name}/`, import.meta.url)), dir, { recursive: true })
+  return dir
+}
+
+/** Asks again until the answer is there; fails with the last reason when it has not come after a generous time. */
+export async function eventually<T>(ask: () => Promise<T> | T, patienceMs = 20_000): Promise<T> {
+  const deadline = performance.now() + patienceMs
+  for (;;) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (performance.now() > deadline) throw error
+      await new Promise(resolve => setTimeout(resolve, 25))
+    }
+  }
+}
+
+/** Creates objects at once, a few at a time. */
+export async function createAll(
+  collection: Collection,
+  objects: readonly { readonly name: string; readonly spec?: unknown; readonly metadata?: object }[],
+): Promise<void> {
+  for (const { name, spec = {}, metadata = {} } of objects) await collection.create(name, spec, metadata)
+}

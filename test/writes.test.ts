@@ -1,0 +1,875 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type Api, type Collection, objectOf, refusalOf } from './support/api.ts'
+import { fieldsOf } from './support/json.ts'
+import { devicesOf, itemsOf, vaultsOf } from './support/kinds.ts'
+import { objectIn, Watch } from './support/watch.ts'
+import { startWorld, stores, type World } from './support/worlds.ts'
+
+describe.each(stores)('writes on the %s store', store => {
+  let world: World
+  let api: Api
+  let items: Collection
+  let devices: Collection
+  let vaults: Collection
+
+  beforeAll(async () => {
+    world = await startWorld(store, ['items-plugin'])
+    api = world.api
+    items = itemsOf(api)
+    devices = devicesOf(api)
+    vaults = vaultsOf(api)
+  })
+  afterAll(() => world?.end())
+  beforeEach(() => items.clear())
+
+  /** Runs something and answers the events that it caused, in order; a marker object says when all have come. */
+  async function eventsOf(run: () => Promise<unknown>): Promise<string[]> {
+    const watch = await Watch.open(world.server.url, items.path)
+    await watch.synced()
+    const before = watch.changes.length
+    await run()
+    const marker = await items.create('marker', {})
+    await watch.reaches(marker.metadata.version)
+    await watch.close()
+    await api.delete(items.at('marker'))
+    return watch.story.slice(before).filter(line => !line.endsWith(' marker'))
+  }
+
+  describe('create', () => {
+    it('answers 201 with the object and where it is', async () => {
+      const answer = await api.post(items.path, items.body('one', { title: 'first' }))
+      const { metadata, spec } = objectOf(answer, 201)
+      expect(answer.headers.get('location')).toBe(items.at('one'))
+      expect(metadata.name).toBe('one')
+      expect(spec).toEqual({ title: 'first' })
+      expect((await items.read('one')).raw).toEqual(answer.body)
+    })
+
+    it('takes YAML as well as JSON', async () => {
+      const yaml = `apiVersion: ${items.apiVersion}\nkind: Item\nmetadata:\n  name: from-yaml\nspec:\n  count: 3\n  tags: [a, b]\n`
+      objectOf(await api.post(items.path, yaml, { type: 'application/yaml' }), 201)
+      expect((await items.read('from-yaml')).spec).toEqual({ count: 3, tags: ['a', 'b'] })
+    })
+
+    it('refuses a name that is taken with 409 AlreadyExists and changes nothing', async () => {
+      const first = await items.create('one', { title: 'first' })
+      const refusal = refusalOf(await api.post(items.path, items.body('one', {})), 409, 'AlreadyExists')
+      expect(refusal.message).toContain('one')
+      expect((await items.read('one')).raw).toEqual(first.raw)
+    })
+
+    it('lets exactly one of many creates of one name win', async () => {
+      const answers = await Promise.all(
+        Array.from({ length: 12 }, (_, n) => api.post(items.path, items.body('raced', { count: n }))),
+      )
+      const winners = answers.filter(({ status }) => status === 201)
+      expect(winners).toHaveLength(1)
+      for (const answer of answers) if (answer.status !== 201) refusalOf(answer, 409, 'AlreadyExists')
+      const [winner] = winners
+      expect((await items.read('raced')).raw).toEqual(winner?.body)
+    })
+
+    it('makes a name of generateName and five characters', async () => {
+      const made = objectOf(
+        await api.post(items.path, items.body(undefined, {}, { generateName: 'gen-' })),
+        201,
+      )
+      expect(made.metadata.name).toMatch(/^gen-[a-z0-9]{5}$/)
+      const again = objectOf(
+        await api.post(items.path, items.body(undefined, {}, { generateName: 'gen-' })),
+        201,
+      )
+      expect(again.metadata.name).not.toBe(made.metadata.name)
+    })
+
+    it('cuts a generateName that is too long', async () => {
+      const { metadata } = objectOf(
+        await api.post(items.path, items.body(undefined, {}, { generateName: 'x'.repeat(300) })),
+        201,
+      )
+      expect(metadata.name).toHaveLength(253)
+      expect((await items.read(metadata.name)).metadata.uid).toBe(metadata.uid)
+    })
+
+    it('prefers name to generateName', async () => {
+      const made = await items.create('named', {}, { generateName: 'gen-' })
+      expect(made.metadata.name).toBe('named')
+    })
+
+    it('refuses an object without any name with 422', async () => {
+      const refusal = refusalOf(await api.post(items.path, items.body(undefined, {})), 422)
+      expect(refusal.causes.map(({ field }) => field)).toContain('metadata.name')
+    })
+
+    it.each([
+      ['another kind', { kind: 'Device' }],
+      ['another group version', { apiVersion: 'demo.example.com/v1' }],
+      ['no kind', { kind: undefined }],
+      ['no apiVersion', { apiVersion: undefined }],
+    ])('refuses a body of %s on the route with 400 and stores nothing', async (_what, other) => {
+      const body = { ...items.body('stray', { size: 1 }), ...other }
+      const missing = Object.values(other)[0] === undefined
+      const answer = await api.post(items.path, body)
+      // Kubernetes fills in what is left out from the route.
+      if (missing && answer.status === 201) expect(objectOf(answer, 201).kind).toBe('Item')
+      else {
+        refusalOf(answer, 400)
+        refusalOf(await api.get(items.at('stray')), 404)
+      }
+    })
+  })
+
+  describe('replace', () => {
+    it('replaces the whole object where the version is the current one', async () => {
+      const first = await items.create('one', { title: 'first', count: 1 }, { labels: { 'x.com/a': 'b' } })
+      const { version } = first.metadata
+      const second = objectOf(await api.put(items.at('one'), items.body('one', { count: 2 }, { version })))
+      expect(second.spec).toEqual({ count: 2 })
+      expect(second.metadata.labels).toEqual({})
+      expect(Number(second.metadata.version)).toBeGreaterThan(Number(version))
+      const { resourceVersion } = second.metadata
+      objectOf(await api.put(items.at('one'), items.body('one', { title: 'x' }, { resourceVersion })))
+      expect((await items.read('one')).spec).toEqual({ title: 'x' })
+    })
+
+    it('refuses a stale version with 409 Conflict, in either field', async () => {
+      const { metadata } = await items.create('one', { count: 1 })
+      await api.put(items.at('one'), items.body('one', { count: 2 }))
+      for (const stale of [{ version: metadata.version }, { resourceVersion: metadata.version }]) {
+        refusalOf(await api.put(items.at('one'), items.body('one', { count: 3 }, stale)), 409, 'Conflict')
+      }
+      expect((await items.read('one')).spec).toEqual({ count: 2 })
+    })
+
+    it('takes each of version and resourceVersion as a precondition of its own', async () => {
+      const { metadata: first } = await items.create('one', { count: 1 })
+      const { metadata: second } = objectOf(await api.put(items.at('one'), items.body('one', { count: 2 })))
+      const both = { version: second.version, resourceVersion: first.version }
+      const answer = await api.put(items.at('one'), items.body('one', { count: 3 }, both))
+      expect([400, 409]).toContain(answer.status)
+      expect((await items.read('one')).spec).toEqual({ count: 2 })
+    })
+
+    it('refuses a version that is not current even where the content would not change', async () => {
+      await items.create('one', { count: 1 })
+      const answer = await api.put(items.at('one'), items.body('one', { count: 1 }, { version: '1' }))
+      refusalOf(answer, 409, 'Conflict')
+    })
+
+    it('is unconditional without a version', async () => {
+      await items.create('one', { count: 1 })
+      for (const count of [2, 3]) objectOf(await api.put(items.at('one'), items.body('one', { count })))
+      expect((await items.read('one')).spec).toEqual({ count: 3 })
+    })
+
+    it('refuses the uid of another object of the same name with 409', async () => {
+      const { metadata } = await items.create('one', { count: 1 })
+      await api.delete(items.at('one'))
+      await items.create('one', { count: 2 })
+      const answer = await api.put(items.at('one'), items.body('one', { count: 3 }, { uid: metadata.uid }))
+      refusalOf(answer, 409, 'Conflict')
+      expect((await items.read('one')).spec).toEqual({ count: 2 })
+    })
+
+    it('creates nothing: 404 where there is no such object', async () => {
+      refusalOf(await api.put(items.at('nobody'), items.body('nobody', {})), 404)
+      refusalOf(await api.get(items.at('nobody')), 404)
+    })
+
+    it('refuses a name that differs from the path with 400', async () => {
+      await items.create('one', { count: 1 })
+      refusalOf(await api.put(items.at('one'), items.body('two', { count: 2 })), 400)
+      expect((await items.read('one')).spec).toEqual({ count: 1 })
+      refusalOf(await api.get(items.at('two')), 404)
+    })
+
+    it('refuses a body of another kind with 400', async () => {
+      await items.create('one', { count: 1 })
+      refusalOf(await api.put(items.at('one'), devices.body('one', { size: 1 })), 400)
+      expect((await items.read('one')).spec).toEqual({ count: 1 })
+    })
+
+    it('lets exactly one of many writers with one version win', async () => {
+      const { metadata } = await items.create('one', { count: 0 })
+      const { version } = metadata
+      const answers = await Promise.all(
+        Array.from({ length: 12 }, (_, n) =>
+          api.put(items.at('one'), items.body('one', { count: n + 1 }, { version })),
+        ),
+      )
+      expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+      for (const answer of answers) if (answer.status !== 200) refusalOf(answer, 409, 'Conflict')
+    })
+  })
+
+  describe('patch', () => {
+    it('merges a merge patch: null removes, arrays are replaced, the rest stays', async () => {
+      await items.create('one', { title: 'a', count: 1, tags: ['x', 'y'], deep: { flag: true, text: 't' } })
+      const patched = objectOf(
+        await api.mergePatch(items.at('one'), { spec: { count: null, tags: ['z'], deep: { text: 'u' } } }),
+      )
+      expect(patched.spec).toEqual({ title: 'a', tags: ['z'], deep: { flag: true, text: 'u' } })
+      expect((await items.read('one')).raw).toEqual(patched.raw)
+    })
+
+    it('applies every operation of a JSON patch', async () => {
+      await items.create('one', { title: 'a', count: 1, tags: ['x', 'y'] })
+      const patched = objectOf(
+        await api.jsonPatch(items.at('one'), [
+          { op: 'test', path: '/spec/title', value: 'a' },
+          { op: 'replace', path: '/spec/count', value: 2 },
+          { op: 'add', path: '/spec/tags/-', value: 'z' },
+          { op: 'remove', path: '/spec/tags/0' },
+          { op: 'copy', from: '/spec/title', path: '/spec/rank' },
+          { op: 'move', from: '/spec/title', path: '/spec/level' },
+        ]),
+      )
+      expect(patched.spec).toEqual({ count: 2, tags: ['y', 'z'], rank: 'a', level: 'a' })
+    })
+
+    it('applies a JSON patch whole or not at all', async () => {
+      const made = await items.create('one', { count: 1 })
+      const answer = await api.jsonPatch(items.at('one'), [
+        { op: 'replace', path: '/spec/count', value: 2 },
+        { op: 'test', path: '/spec/title', value: 'not there' },
+      ])
+      expect([409, 422]).toContain(answer.status)
+      refusalOf(answer, answer.status)
+      expect((await items.read('one')).raw).toEqual(made.raw)
+    })
+
+    it.each([
+      'application/strategic-merge-patch+json',
+      'application/apply-patch+yaml',
+      'application/json',
+      'text/plain',
+    ])('refuses %s with 415', async type => {
+      await items.create('one', { count: 1 })
+      refusalOf(await api.request('PATCH', items.at('one'), { spec: { count: 2 } }, { type }), 415)
+      expect((await items.read('one')).spec).toEqual({ count: 1 })
+    })
+
+    it('loses none of many patches that meet', async () => {
+      await items.create('one', {})
+      const keys = Array.from({ length: 16 }, (_, n) => `k${n}`)
+      const answers = await Promise.all(
+        keys.map(key => api.mergePatch(items.at('one'), { metadata: { annotations: { [key]: 'set' } } })),
+      )
+      for (const answer of answers) objectOf(answer)
+      expect(Object.keys((await items.read('one')).metadata.annotations).sort()).toEqual(keys.sort())
+    })
+
+    it('with a version is refused with 409 when that is not the current one', async () => {
+      const { metadata } = await items.create('one', { count: 1 })
+      await api.mergePatch(items.at('one'), { spec: { count: 2 } })
+      for (const field of ['version', 'resourceVersion']) {
+        const patch = { metadata: { [field]: metadata.version }, spec: { count: 3 } }
+        refusalOf(await api.mergePatch(items.at('one'), patch), 409, 'Conflict')
+      }
+      expect((await items.read('one')).spec).toEqual({ count: 2 })
+    })
+
+    it('cannot rename, change the kind or create', async () => {
+      await items.create('one', { count: 1 })
+      for (const patch of [{ metadata: { name: 'two' } }, { kind: 'Device' }, { apiVersion: 'a.b/v1' }]) {
+        refusalOf(await api.mergePatch(items.at('one'), patch), 400)
+      }
+      refusalOf(await api.mergePatch(items.at('nobody'), { spec: {} }), 404)
+      expect((await items.list()).names).toEqual(['one'])
+    })
+
+    it('is validated as a whole object', async () => {
+      await items.create('one', { count: 1 })
+      const refusal = refusalOf(await api.mergePatch(items.at('one'), { spec: { count: 101 } }), 422)
+      expect(refusal.causes.map(({ field }) => field)).toEqual(['spec.count'])
+      expect((await items.read('one')).spec).toEqual({ count: 1 })
+    })
+  })
+
+  describe('a write that changes nothing', () => {
+    it('keeps the version and sends no event, for PUT and both patches', async () => {
+      const made = await items.create('one', { count: 1, deep: { flag: true } })
+      const events = await eventsOf(async () => {
+        const answers = [
+          await api.put(items.at('one'), made.raw),
+          await api.put(items.at('one'), items.body('one', { deep: { flag: true }, count: 1 })),
+          await api.mergePatch(items.at('one'), { spec: { count: 1 } }),
+          await api.mergePatch(items.at('one'), {}),
+          await api.jsonPatch(items.at('one'), [{ op: 'replace', path: '/spec/count', value: 1 }]),
+          await api.jsonPatch(items.at('one'), []),
+        ]
+        for (const answer of answers) expect(objectOf(answer).raw).toEqual(made.raw)
+      })
+      expect(events).toEqual([])
+    })
+
+    it('does not fail for server-owned fields that are sent back changed: the stored values stand', async () => {
+      const made = await items.create('one', { count: 1 })
+      const own = {
+        creationTimestamp: '2001-01-01T00:00:00.000Z',
+        deletionTimestamp: '2001-01-01T00:00:00.000Z',
+        generation: 99,
+        managedFields: [{ manager: 'me' }],
+        selfLink: '/nowhere',
+      }
+      const answer = await api.put(items.at('one'), items.body('one', { count: 1 }, own))
+      expect(objectOf(answer).raw).toEqual(made.raw)
+    })
+  })
+
+  describe('dryRun', () => {
+    it('of a create answers what would be and stores nothing', async () => {
+      const events = await eventsOf(async () => {
+        const answer = await api.post(`${items.path}?dryRun=All`, items.body('dry', { count: 1 }))
+        expect(answer.status).toBe(201)
+        const { metadata, spec } = fieldsOf(answer.body)
+        expect(spec).toEqual({ count: 1 })
+        expect(fieldsOf(metadata).name).toBe('dry')
+        refusalOf(await api.get(items.at('dry')), 404)
+      })
+      expect(events).toEqual([])
+    })
+
+    it('of an update and a delete leaves the object as it is', async () => {
+      const made = await items.create('one', { count: 1 }, { finalizers: ['x.com/f'] })
+      const free = await items.create('free', { count: 1 })
+      const events = await eventsOf(async () => {
+        expect(
+          objectOf(await api.put(`${items.at('one')}?dryRun=All`, items.body('one', { count: 2 }))).spec,
+        ).toEqual({ count: 2 })
+        objectOf(await api.mergePatch(`${items.at('one')}?dryRun=All`, { spec: { count: 3 } }))
+        objectOf(await api.delete(`${items.at('one')}?dryRun=All`))
+        objectOf(await api.delete(`${items.at('free')}?dryRun=All`))
+        objectOf(await api.delete(items.at('free'), { dryRun: ['All'] }))
+      })
+      expect(events).toEqual([])
+      expect((await items.read('one')).raw).toEqual(made.raw)
+      expect((await items.read('free')).raw).toEqual(free.raw)
+    })
+
+    it('still refuses what a real write would be refused for', async () => {
+      await items.create('one', { code: 'taken' })
+      const dry = `${items.path}?dryRun=All`
+      refusalOf(await api.post(dry, items.body('one', {})), 409, 'AlreadyExists')
+      refusalOf(await api.post(dry, items.body('two', { code: 'taken' })), 409, 'AlreadyExists')
+      refusalOf(await api.post(dry, items.body('two', { count: -1 })), 422)
+    })
+
+    it('takes no value but All', async () => {
+      refusalOf(await api.post(`${items.path}?dryRun=Some`, items.body('dry', {})), 400)
+      refusalOf(await api.get(items.at('dry')), 404)
+    })
+  })
+
+  describe('fieldValidation', () => {
+    const unknown = { count: 1, colour: 'red', deep: { flag: true, extra: 1 } }
+
+    it('Strict refuses an unknown field with 400 and names it', async () => {
+      const answer = await api.post(`${items.path}?fieldValidation=Strict`, items.body('one', unknown))
+      const { message } = refusalOf(answer, 400)
+      expect(message).toContain('colour')
+      expect(message).toContain('extra')
+      refusalOf(await api.get(items.at('one')), 404)
+    })
+
+    it('Warn, the default, keeps the field and says so in a Warning header', async () => {
+      for (const query of ['', '?fieldValidation=Warn']) {
+        const answer = await api.post(`${items.path}${query}`, items.body('one', unknown))
+        expect(objectOf(answer, 201).spec).toEqual(unknown)
+        expect(answer.headers.get('warning')).toMatch(/^299 .*colour/)
+        await api.delete(items.at('one'))
+      }
+    })
+
+    it('Ignore keeps the field silently', async () => {
+      const answer = await api.post(`${items.path}?fieldValidation=Ignore`, items.body('one', unknown))
+      expect(objectOf(answer, 201).spec).toEqual(unknown)
+      expect(answer.headers.get('warning')).toBeNull()
+    })
+
+    it('does not warn where every field is known', async () => {
+      const answer = await api.post(items.path, items.body('one', { count: 1, deep: { flag: true } }))
+      expect(objectOf(answer, 201).metadata.name).toBe('one')
+      expect(answer.headers.get('warning')).toBeNull()
+    })
+
+    it('takes no other value', async () => {
+      refusalOf(await api.post(`${items.path}?fieldValidation=Maybe`, items.body('one', {})), 400)
+    })
+
+    it('does not matter to a schema that closes itself: 422 always', async () => {
+      for (const mode of ['Strict', 'Warn', 'Ignore']) {
+        const answer = await api.post(
+          `${vaults.path}?fieldValidation=${mode}`,
+          vaults.body('v', { key: 'k', other: 1 }),
+        )
+        if (mode === 'Strict' && answer.status === 400) refusalOf(answer, 400)
+        else expect(refusalOf(answer, 422).causes.map(({ field }) => field)).toContain('spec.other')
+      }
+      refusalOf(await api.get(vaults.at('v')), 404)
+    })
+  })
+
+  describe('validation', () => {
+    it('reports every violation at once, each with its field', async () => {
+      const spec = {
+        title: 'more than ten characters',
+        mode: 'sideways',
+        link: 'no uri at all',
+        count: 101,
+        ratio: 'much',
+        parts: [{ id: 'fine' }, {}, { id: 7 }],
+        deep: { flag: 'yes' },
+      }
+      const { causes } = refusalOf(await api.post(items.path, items.body('bad', spec)), 422, 'Invalid')
+      const fields = [
+        'spec.count',
+        'spec.deep.flag',
+        'spec.link',
+        'spec.mode',
+        'spec.parts[1].id',
+        'spec.parts[2].id',
+        'spec.ratio',
+        'spec.title',
+      ]
+      expect([...new Set(causes.map(({ field }) => field))].sort()).toEqual(fields)
+      refusalOf(await api.get(items.at('bad')), 404)
+    })
+
+    it('joins faults of the metadata and of the content', async () => {
+      const body = items.body(
+        'Bad_Name',
+        { count: -1 },
+        { labels: { 'a/b/c': 'x', fine: 'no spaces allowed' } },
+      )
+      const { causes } = refusalOf(await api.post(items.path, body), 422)
+      const fields = causes.map(({ field }) => field ?? '').join(' ')
+      expect(fields).toContain('metadata.name')
+      expect(fields).toContain('metadata.labels')
+      expect(fields).toContain('spec.count')
+    })
+
+    it('takes the bounds themselves', async () => {
+      await items.create('low', { count: 0, title: 'x' })
+      await items.create('high', { count: 100, title: 'ten chars!' })
+      refusalOf(await api.post(items.path, items.body('empty', { title: '' })), 422)
+    })
+
+    it('counts the characters of a string, not its UTF-16 units', async () => {
+      await items.create('emoji', { title: '😀'.repeat(10) })
+      refusalOf(await api.post(items.path, items.body('more', { title: '😀'.repeat(11) })), 422)
+    })
+
+    it('runs on what would be stored, so that an update is held to it too', async () => {
+      await items.create('one', { count: 1 })
+      refusalOf(await api.put(items.at('one'), items.body('one', { count: 1000 })), 422)
+      expect((await items.read('one')).spec).toEqual({ count: 1 })
+    })
+
+    it('demands what is required', async () => {
+      const { causes } = refusalOf(await api.post(devices.path, devices.body('d', {})), 422)
+      expect(causes.map(({ field }) => field)).toEqual(['spec.size'])
+      expect(
+        refusalOf(await api.post(devices.path, { ...devices.body('d', {}), spec: undefined }), 422).causes,
+      ).not.toEqual([])
+    })
+  })
+
+  describe('finalizers and deletion', () => {
+    it('removes an object without finalizers at once and answers it', async () => {
+      await items.create('one', { count: 1 })
+      const events = await eventsOf(async () => {
+        const gone = objectOf(await api.delete(items.at('one')))
+        expect(gone.spec).toEqual({ count: 1 })
+        refusalOf(await api.get(items.at('one')), 404)
+      })
+      expect(events).toEqual(['DELETED one'])
+      refusalOf(await api.delete(items.at('one')), 404)
+    })
+
+    it('marks an object with finalizers as deleting and keeps it readable', async () => {
+      const made = await items.create('one', { count: 1 }, { finalizers: ['x.com/a', 'x.com/b'] })
+      const marked = objectOf(await api.delete(items.at('one')))
+      expect(marked.metadata.deletionTimestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+      expect(marked.metadata.generation).toBe(made.metadata.generation + 1)
+      expect(Number(marked.metadata.version)).toBeGreaterThan(Number(made.metadata.version))
+      expect((await items.read('one')).raw).toEqual(marked.raw)
+      expect((await items.list()).names).toEqual(['one'])
+    })
+
+    it('changes nothing when a deleting object is deleted again', async () => {
+      await items.create('one', {}, { finalizers: ['x.com/a'] })
+      const marked = objectOf(await api.delete(items.at('one')))
+      const events = await eventsOf(async () => {
+        expect(objectOf(await api.delete(items.at('one'))).raw).toEqual(marked.raw)
+      })
+      expect(events).toEqual([])
+    })
+
+    it('lets no client set, move or clear the deletion time', async () => {
+      const made = await items.create(
+        'one',
+        {},
+        { finalizers: ['x.com/a'], deletionTimestamp: '2001-01-01T00:00:00Z' },
+      )
+      expect(made.metadata.deletionTimestamp).toBeUndefined()
+      const { metadata } = objectOf(await api.delete(items.at('one')))
+      const without = items.body('one', {}, { finalizers: ['x.com/a'] })
+      const moved = items.body(
+        'one',
+        {},
+        { finalizers: ['x.com/a'], deletionTimestamp: '2031-01-01T00:00:00Z' },
+      )
+      await api.put(items.at('one'), without)
+      await api.put(items.at('one'), moved)
+      await api.mergePatch(items.at('one'), { metadata: { deletionTimestamp: null } })
+      await api.jsonPatch(items.at('one'), [{ op: 'remove', path: '/metadata/deletionTimestamp' }])
+      const now = await items.read('one')
+      expect(now.metadata.deletionTimestamp).toBe(metadata.deletionTimestamp)
+      expect(now.metadata.version).toBe(metadata.version)
+    })
+
+    it('lets finalizers of a deleting object be taken away but not added', async () => {
+      await items.create('one', {}, { finalizers: ['x.com/a', 'x.com/b'] })
+      await api.delete(items.at('one'))
+      for (const finalizers of [
+        ['x.com/a', 'x.com/b', 'x.com/c'],
+        ['x.com/a', 'x.com/c'],
+      ]) {
+        refusalOf(await api.mergePatch(items.at('one'), { metadata: { finalizers } }), 422)
+      }
+      const fewer = objectOf(await api.mergePatch(items.at('one'), { metadata: { finalizers: ['x.com/b'] } }))
+      expect(fewer.metadata.finalizers).toEqual(['x.com/b'])
+    })
+
+    it('still takes other changes of a deleting object', async () => {
+      await items.create('one', { count: 1 }, { finalizers: ['x.com/a'] })
+      await api.delete(items.at('one'))
+      expect(objectOf(await api.mergePatch(items.at('one'), { spec: { count: 2 } })).spec).toEqual({
+        count: 2,
+      })
+    })
+
+    it.each([
+      ['a merge patch', (path: string) => api.mergePatch(path, { metadata: { finalizers: null } })],
+      [
+        'a JSON patch',
+        (path: string) => api.jsonPatch(path, [{ op: 'remove', path: '/metadata/finalizers/0' }]),
+      ],
+      ['a PUT', (path: string) => api.put(path, items.body('one', { count: 1 }))],
+    ])(
+      'removes a deleting object by %s that empties its finalizers: one DELETED, in the same write',
+      async (_how, empty) => {
+        await items.create('one', { count: 1 }, { finalizers: ['x.com/a'] })
+        await api.delete(items.at('one'))
+        const events = await eventsOf(async () => {
+          objectOf(await empty(items.at('one')))
+          refusalOf(await api.get(items.at('one')), 404)
+        })
+        expect(events).toEqual(['DELETED one'])
+      },
+    )
+
+    it('does not remove a live object whose finalizers are emptied', async () => {
+      await items.create('one', {}, { finalizers: ['x.com/a'] })
+      objectOf(await api.mergePatch(items.at('one'), { metadata: { finalizers: [] } }))
+      expect((await items.read('one')).metadata.finalizers).toEqual([])
+    })
+
+    it('refuses the name of a deleting object to a create', async () => {
+      await items.create('one', {}, { finalizers: ['x.com/a'] })
+      await api.delete(items.at('one'))
+      refusalOf(await api.post(items.path, items.body('one', {})), 409, 'AlreadyExists')
+    })
+
+    it('gives a later object of the name another uid', async () => {
+      const first = await items.create('one', {})
+      await api.delete(items.at('one'))
+      const second = await items.create('one', {})
+      expect(second.metadata.uid).not.toBe(first.metadata.uid)
+      expect(Number(second.metadata.version)).toBeGreaterThan(Number(first.metadata.version))
+    })
+
+    it('keeps finalizers as a set', async () => {
+      const made = await items.create('one', {}, { finalizers: ['x.com/a', 'x.com/a', 'x.com/b'] })
+      expect(made.metadata.finalizers).toEqual(['x.com/a', 'x.com/b'])
+    })
+
+    it.each([
+      ['an empty one', ['']],
+      ['one of 254 characters', ['x'.repeat(254)]],
+      ['one that is no string', [7]],
+      ['something else than a list', 'x.com/a'],
+    ])('refuses %s among finalizers', async (_what, finalizers) => {
+      const answer = await api.post(items.path, items.body('one', {}, { finalizers }))
+      expect([400, 422]).toContain(answer.status)
+      refusalOf(answer, answer.status)
+      refusalOf(await api.get(items.at('one')), 404)
+    })
+  })
+
+  describe('preconditions of a delete', () => {
+    it('hold in the body and in the query, for uid and version', async () => {
+      const { metadata } = await items.create('one', {})
+      const other = '00000000-0000-4000-8000-000000000000'
+      const refused = [
+        () => api.delete(items.at('one'), { preconditions: { uid: other } }),
+        () => api.delete(items.at('one'), { preconditions: { resourceVersion: '1' } }),
+        () => api.delete(items.at('one'), { preconditions: { version: '1' } }),
+        () => api.delete(`${items.at('one')}?uid=${other}`),
+        () => api.delete(`${items.at('one')}?version=1`),
+        () => api.delete(`${items.at('one')}?version=${metadata.version}&uid=${other}`),
+      ]
+      for (const refuse of refused) refusalOf(await refuse(), 409, 'Conflict')
+      expect((await items.read('one')).metadata.version).toBe(metadata.version)
+      const options = {
+        kind: 'DeleteOptions',
+        apiVersion: 'v1',
+        preconditions: { uid: metadata.uid, resourceVersion: metadata.version },
+      }
+      objectOf(await api.delete(items.at('one'), options))
+      refusalOf(await api.get(items.at('one')), 404)
+    })
+
+    it('let a delete through by query', async () => {
+      const { metadata } = await items.create('one', {})
+      objectOf(await api.delete(`${items.at('one')}?uid=${metadata.uid}&version=${metadata.version}`))
+      refusalOf(await api.get(items.at('one')), 404)
+    })
+
+    it('refuses a version that is no number with 400', async () => {
+      await items.create('one', {})
+      refusalOf(await api.delete(`${items.at('one')}?version=latest`), 400)
+      refusalOf(await api.delete(items.at('one'), { preconditions: { version: 7 } }), 400)
+      await items.read('one')
+    })
+
+    it('refuses propagation policies that nobody carries out with 422', async () => {
+      await items.create('one', {})
+      for (const policy of ['Orphan', 'Foreground']) {
+        refusalOf(await api.delete(`${items.at('one')}?propagationPolicy=${policy}`), 422)
+        refusalOf(await api.delete(items.at('one'), { propagationPolicy: policy }), 422)
+      }
+      objectOf(await api.delete(items.at('one'), { propagationPolicy: 'Background' }))
+    })
+  })
+
+  describe('deleting a collection', () => {
+    it('deletes what the selectors match and answers it as a list', async () => {
+      await items.create('a', { rank: 'x' }, { labels: { 'x.com/k': 'v' } })
+      await items.create('b', { rank: 'x' })
+      await items.create('c', { rank: 'y' }, { labels: { 'x.com/k': 'v' } })
+      await items.create('d', { rank: 'x' }, { labels: { 'x.com/k': 'v' }, finalizers: ['x.com/f'] })
+      const answer = await api.delete(`${items.path}?labelSelector=x.com/k%3Dv&fieldSelector=spec.rank%3Dx`)
+      expect(answer.status).toBe(200)
+      expect(fieldsOf(answer.body).kind).toBe('ItemList')
+      expect((await items.list({ sort: 'metadata.name' })).names).toEqual(['b', 'c', 'd'])
+      expect((await items.read('d')).metadata.deletionTimestamp).toBeDefined()
+      expect((await items.read('c')).metadata.deletionTimestamp).toBeUndefined()
+    })
+
+    it('deletes nothing at all when a selector does not parse', async () => {
+      await items.create('a', {})
+      refusalOf(await api.delete(`${items.path}?labelSelector=a%20b`), 400)
+      refusalOf(await api.delete(`${items.path}?fieldSelector=spec.nothing%3Dx`), 400)
+      expect((await items.list()).names).toEqual(['a'])
+    })
+  })
+
+  describe('generation', () => {
+    it('rises with the content, not with the metadata, and with the start of the deletion', async () => {
+      const generation = async () => (await items.read('one')).metadata.generation
+      await items.create('one', { count: 1 }, { finalizers: ['x.com/a'] })
+      expect(await generation()).toBe(1)
+      await api.mergePatch(items.at('one'), { metadata: { labels: { 'x.com/a': 'b' } } })
+      expect(await generation()).toBe(1)
+      await api.mergePatch(items.at('one'), { spec: { count: 2 } })
+      expect(await generation()).toBe(2)
+      await api.mergePatch(items.at('one'), { status: { phase: 'x' } })
+      expect(await generation()).toBe(3)
+      await api.delete(items.at('one'))
+      expect(await generation()).toBe(4)
+    })
+  })
+
+  describe('the status subresource', () => {
+    beforeEach(() => devices.clear())
+
+    it('keeps status out of ordinary writes, and spec out of status writes', async () => {
+      const made = objectOf(
+        await api.post(devices.path, { ...devices.body('d', { size: 1 }), status: { phase: 'Up' } }),
+        201,
+      )
+      expect(made.status).toEqual({})
+      const put = objectOf(
+        await api.put(devices.at('d'), { ...devices.body('d', { size: 2 }), status: { phase: 'Up' } }),
+      )
+      expect([put.spec, put.status, put.metadata.generation]).toEqual([{ size: 2 }, {}, 2])
+      const status = objectOf(
+        await api.put(`${devices.at('d')}/status`, {
+          ...devices.body('d', { size: 3 }),
+          status: { phase: 'Up' },
+        }),
+      )
+      expect([status.spec, status.status, status.metadata.generation]).toEqual([
+        { size: 2 },
+        { phase: 'Up' },
+        2,
+      ])
+      const patched = objectOf(
+        await api.mergePatch(`${devices.at('d')}/status`, { spec: { size: 9 }, status: { phase: 'Down' } }),
+      )
+      expect([patched.spec, patched.status]).toEqual([{ size: 2 }, { phase: 'Down' }])
+      expect(objectOf(await api.get(`${devices.at('d')}/status`)).raw).toEqual(patched.raw)
+    })
+
+    it('validates status', async () => {
+      await devices.create('d', { size: 1 })
+      refusalOf(await api.mergePatch(`${devices.at('d')}/status`, { status: { phase: 'Sideways' } }), 422)
+    })
+
+    it('is not there for a model that does not declare it: 404', async () => {
+      await items.create('one', {})
+      refusalOf(await api.get(`${items.at('one')}/status`), 404)
+      refusalOf(await api.put(`${items.at('one')}/status`, items.body('one', {})), 404)
+    })
+
+    it('lets PUT write status where it is not declared', async () => {
+      await items.create('one', {})
+      const put = objectOf(
+        await api.put(items.at('one'), { ...items.body('one', {}), status: { phase: 'P' } }),
+      )
+      expect(put.status).toEqual({ phase: 'P' })
+    })
+  })
+
+  describe('a unique index', () => {
+    it('refuses a value that is held with 409 and says which index, value and holder', async () => {
+      await items.create('holder', { code: 'c-1' })
+      const refusal = refusalOf(
+        await api.post(items.path, items.body('late', { code: 'c-1' })),
+        409,
+        'AlreadyExists',
+      )
+      const [cause] = refusal.causes
+      expect(cause?.reason).toBe('FieldValueDuplicate')
+      expect(cause?.field).toContain('spec.code')
+      expect(cause?.message).toContain('c-1')
+      expect(cause?.message).toContain('holder')
+      refusalOf(await api.get(items.at('late')), 404)
+    })
+
+    it('refuses an update to a held value and leaves the object as it was', async () => {
+      await items.create('holder', { code: 'c-1' })
+      const made = await items.create('other', { code: 'c-2' })
+      refusalOf(await api.mergePatch(items.at('other'), { spec: { code: 'c-1' } }), 409, 'AlreadyExists')
+      expect((await items.read('other')).raw).toEqual(made.raw)
+    })
+
+    it('gives a value free on delete, on update and with the last finalizer', async () => {
+      await items.create('a', { code: 'v' })
+      await api.delete(items.at('a'))
+      await items.create('b', { code: 'v' })
+      objectOf(await api.mergePatch(items.at('b'), { spec: { code: 'w' } }))
+      await items.create('c', { code: 'v' }, { finalizers: ['x.com/f'] })
+      await api.delete(items.at('c'))
+      refusalOf(await api.post(items.path, items.body('d', { code: 'v' })), 409, 'AlreadyExists')
+      objectOf(await api.mergePatch(items.at('c'), { metadata: { finalizers: null } }))
+      await items.create('d', { code: 'v' })
+    })
+
+    it('holds each of several values', async () => {
+      await items.create('a', { aliases: ['x', 'y', 'x'] })
+      for (const aliases of [['y'], ['z', 'x']]) {
+        refusalOf(await api.post(items.path, items.body('b', { aliases })), 409, 'AlreadyExists')
+      }
+      objectOf(await api.mergePatch(items.at('a'), { spec: { aliases: ['y', 'w'] } }))
+      await items.create('b', { aliases: ['x', 'z'] })
+      refusalOf(await api.post(items.path, items.body('c', { aliases: ['w'] })), 409, 'AlreadyExists')
+    })
+
+    it('distinguishes the empty string from no value', async () => {
+      await items.create('none-1', {})
+      await items.create('none-2', {})
+      await items.create('empty', { code: '' })
+      refusalOf(await api.post(items.path, items.body('empty-2', { code: '' })), 409, 'AlreadyExists')
+    })
+
+    it('is not disturbed by its own value', async () => {
+      await items.create('a', { code: 'v', count: 1 })
+      objectOf(await api.put(items.at('a'), items.body('a', { code: 'v', count: 2 })))
+      expect((await items.read('a')).spec).toEqual({ code: 'v', count: 2 })
+    })
+
+    it('lets exactly one of many writers of one value win', async () => {
+      for (let round = 0; round < 20; round++) {
+        const value = `r-${round}`
+        const answers = await Promise.all(
+          Array.from({ length: 6 }, (_, n) =>
+            api.post(items.path, items.body(`w-${round}-${n}`, { code: value })),
+          ),
+        )
+        expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409, 409])
+        expect((await items.list({ fieldSelector: `spec.code=${value}` })).names).toHaveLength(1)
+      }
+    })
+
+    it('takes at most 60 values an object', async () => {
+      const aliases = Array.from({ length: 61 }, (_, n) => `alias-${n}`)
+      refusalOf(await api.post(items.path, items.body('many', { aliases })), 422)
+      await items.create('many', { aliases: aliases.slice(1) })
+    })
+  })
+
+  describe('an index function that fails', () => {
+    it.each(['throw', 'number'])('refuses the write with 422 (%s) and the server goes on', async boom => {
+      const refusal = refusalOf(await api.post(items.path, items.body('bad', { boom })), 422)
+      expect(refusal.message).toContain('spec.boom')
+      await items.create('one', { boom: 'fine' })
+      refusalOf(await api.mergePatch(items.at('one'), { spec: { boom } }), 422)
+      expect((await items.list()).names).toEqual(['one'])
+    })
+  })
+
+  describe('sizes', () => {
+    it('takes an object of one mebibyte and answers it whole', async () => {
+      const text = 'x'.repeat(1024 * 1024)
+      await items.create('large', { deep: { text } })
+      expect((await items.read('large')).spec).toEqual({ deep: { text } })
+    })
+
+    it('refuses an object that no store takes with 413', async () => {
+      const text = 'x'.repeat(2 * 1024 * 1024)
+      refusalOf(await api.post(items.path, items.body('too-large', { deep: { text } })), 413)
+      refusalOf(await api.get(items.at('too-large')), 404)
+    })
+
+    it('refuses a body of more than 3 MiB with 413', async () => {
+      const text = 'x'.repeat(3 * 1024 * 1024)
+      refusalOf(await api.post(items.path, items.body('too-large', { deep: { text } })), 413)
+    })
+  })
+
+  it('gives every write a version of its own, higher than those before', async () => {
+    const versions: number[] = []
+    for (let n = 0; n < 10; n++) {
+      versions.push(Number((await items.create(`o-${n}`, { count: n })).metadata.version))
+      versions.push(
+        Number(
+          objectOf(await api.mergePatch(items.at(`o-${n}`), { spec: { count: n + 1 } })).metadata.version,
+        ),
+      )
+    }
+    expect(versions).toEqual([...new Set(versions)].sort((a, b) => a - b))
+  })
+
+  it('gives the answer of a delete the version of the deletion, as the watch does', async () => {
+    await items.create('one', { count: 1 })
+    const watch = await Watch.open(world.server.url, items.path)
+    await watch.synced()
+    const gone = objectOf(await api.delete(items.at('one')))
+    await watch.until(({ story }) => story.includes('DELETED one'))
+    expect(objectIn(watch.changes.at(-1)).metadata.version).toBe(gone.metadata.version)
+    await watch.close()
+  })
+})
