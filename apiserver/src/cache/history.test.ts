@@ -1,0 +1,84 @@
+import { toRevision } from '@setpoint/controller-runtime/api'
+import { describe, expect, it } from 'vitest'
+import type { Entry } from './entry.ts'
+import { type CacheEvent, History, historyDefaults } from './history.ts'
+
+const entry = (revision: number, bytes = 10): Entry => ({
+  name: `o${revision}`,
+  revision: toRevision(revision),
+  bytes: Buffer.alloc(bytes),
+  labels: {},
+  values: [],
+})
+const event = (revision: number, bytes?: number): CacheEvent => ({
+  revision: toRevision(revision),
+  previous: undefined,
+  next: entry(revision, bytes),
+})
+const limits = { ...historyDefaults, minEvents: 2, maxEvents: 5, maxBytes: 1000, maxAgeMs: 100 }
+
+/** The revisions that a watch resumed after `revision` would be sent. */
+function resumed(history: History, revision: number): number[] | 'expired' {
+  if (history.positionAfter(toRevision(revision)) === undefined) return 'expired'
+  const revisions: number[] = []
+  for (let at = toRevision(revision); ; ) {
+    const next = history.next(at)
+    if (next === undefined) return revisions
+    revisions.push(next.revision)
+    at = next.revision
+  }
+}
+
+describe('history', () => {
+  it('has every event above its floor and says so when one is gone', () => {
+    const history = new History(toRevision(10), () => 0, limits)
+    for (const revision of [12, 13, 17, 20, 21]) history.push(event(revision))
+    expect(resumed(history, 10)).toEqual([12, 13, 17, 20, 21])
+    expect(resumed(history, 13)).toEqual([17, 20, 21])
+    expect(resumed(history, 15)).toEqual([17, 20, 21])
+    expect(resumed(history, 9)).toBe('expired')
+    history.push(event(30))
+    expect(history.floor).toBe(12)
+    expect(resumed(history, 11)).toBe('expired')
+    expect(resumed(history, 12)).toEqual([13, 17, 20, 21, 30])
+  })
+
+  it('lets old events go, but keeps the few that a quiet kind needs', () => {
+    let now = 0
+    const history = new History(toRevision(0), () => now, limits)
+    for (const revision of [1, 2, 3, 4]) history.push(event(revision))
+    now = 1000
+    history.push(event(5))
+    expect(history.size).toBe(2)
+    expect(resumed(history, 3)).toEqual([4, 5])
+  })
+
+  it('is bounded in bytes, whatever their age and number', () => {
+    const history = new History(toRevision(0), () => 0, limits)
+    for (const revision of [1, 2, 3]) history.push(event(revision, 600))
+    expect(history.size).toBe(1)
+    expect(history.floor).toBe(2)
+  })
+
+  it('joins older events without a gap, or not at all where there is no room', () => {
+    const history = new History(toRevision(10), () => 0, limits)
+    history.push(event(11))
+    history.prepend([event(7), event(9)], toRevision(6))
+    expect(history.floor).toBe(6)
+    expect(resumed(history, 6)).toEqual([7, 9, 11])
+    history.prepend([event(3), event(4), event(5)], toRevision(2))
+    expect(history.floor).toBe(6)
+  })
+
+  it('keeps its answers right while thousands of events pass through', () => {
+    const history = new History(toRevision(0), () => 0, {
+      ...limits,
+      maxBytes: Number.MAX_SAFE_INTEGER,
+      maxEvents: 1500,
+    })
+    for (let revision = 1; revision <= 10_000; revision++) history.push(event(revision, 1))
+    expect(history.floor).toBe(8500)
+    expect(resumed(history, 9997)).toEqual([9998, 9999, 10_000])
+    expect(resumed(history, 8499)).toBe('expired')
+  })
+})

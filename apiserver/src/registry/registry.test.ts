@@ -1,0 +1,241 @@
+import { type ApiObject, isApiError } from '@setpoint/controller-runtime/api'
+import { describe, expect, it } from 'vitest'
+import { openRooms, type Rooms, thing } from '../testing.ts'
+import { decodeStored } from './stored-object.ts'
+import { reservationKey } from './unique-index.ts'
+import { defaultWriteOptions, type WriteResult } from './write-options.ts'
+
+const options = defaultWriteOptions
+const parse = ({ bytes }: WriteResult): ApiObject => JSON.parse(bytes.toString())
+const refused = (reason: Parameters<typeof isApiError>[1]) => (error: unknown) => isApiError(error, reason)
+
+async function live({ registry, served }: Rooms, name: string): Promise<ApiObject | undefined> {
+  const found = await registry.readLive(served, name)
+  return found && JSON.parse(found.bytes.toString())
+}
+
+describe('unique values', () => {
+  it('are held by one object, however many take them at once', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    for (let round = 0; round < 20; round++) {
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 8 }, (_, n) =>
+          registry.create(served, thing(`r${round}-${n}`, { email: `e${round}` }), options),
+        ),
+      )
+      expect(outcomes.filter(outcome => outcome.status === 'fulfilled')).toHaveLength(1)
+      for (const outcome of outcomes) {
+        if (outcome.status === 'rejected') expect(isApiError(outcome.reason, 'AlreadyExists')).toBe(true)
+      }
+    }
+  })
+
+  it('can be taken by another as soon as their holder has let go, by a change or by its end', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    await registry.create(served, thing('a', { email: 'x' }), options)
+    await expect(registry.create(served, thing('b', { email: 'x' }), options)).rejects.toSatisfy(
+      refused('AlreadyExists'),
+    )
+    await registry.replace(served, 'a', thing('a', { email: 'y' }), 'object', options)
+    await registry.create(served, thing('b', { email: 'x' }), options)
+    await registry.delete(served, 'a', {}, options)
+    await registry.replace(served, 'b', thing('b', { email: 'y' }), 'object', options)
+    expect((await live(rooms, 'b'))?.spec).toEqual({ email: 'y' })
+  })
+
+  it('that were left behind without a holder are found and taken over', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, storage } = rooms
+    const key = reservationKey(served, 'spec.email', 'x')
+    const value = Buffer.from(JSON.stringify({ name: 'gone', uid: 'u', value: 'x' }))
+    await storage.transact({ compares: [], onSuccess: [{ type: 'put', key, value }] })
+    const created = parse(await registry.create(served, thing('a', { email: 'x' }), options))
+    const { pair } = await storage.get(key)
+    expect(JSON.parse(pair?.value.toString() ?? '')).toEqual({
+      name: 'a',
+      uid: created.metadata.uid,
+      value: 'x',
+    })
+  })
+
+  it('are recorded with the object that holds them', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, storage } = rooms
+    await registry.create(served, thing('a', { email: 'x' }), options)
+    const { pair } = await storage.get(served.keyOf('a'))
+    expect(pair && decodeStored(pair.value).reservations).toEqual({ 'spec.email': ['x'] })
+  })
+})
+
+describe('deletion', () => {
+  it('of what has finalizers only marks it, once, and emptying them removes it with everything it held', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, storage } = rooms
+    await registry.create(served, thing('a', { email: 'x' }, { finalizers: ['d/f', 'd/g'] }), options)
+    const marked = parse(await registry.delete(served, 'a', {}, options))
+    const again = parse(await registry.delete(served, 'a', {}, options))
+    expect(again).toEqual(marked)
+    expect(marked.metadata.generation).toBe(2)
+    const revived = thing('a', { email: 'x' }, { finalizers: ['d/f'], deletionTimestamp: null })
+    const kept = parse(await registry.replace(served, 'a', revived, 'object', options))
+    expect(kept.metadata.deletionTimestamp).toBe(marked.metadata.deletionTimestamp)
+    await expect(
+      registry.replace(served, 'a', thing('a', {}, { finalizers: ['d/f', 'd/new'] }), 'object', options),
+    ).rejects.toSatisfy(refused('Invalid'))
+    await registry.patch(
+      served,
+      'a',
+      { type: 'merge', document: { metadata: { finalizers: null } } },
+      'object',
+      options,
+    )
+    expect(await live(rooms, 'a')).toBeUndefined()
+    expect((await storage.get(reservationKey(served, 'spec.email', 'x'))).pair).toBeUndefined()
+  })
+
+  it('is never stopped by a schema or an index that the object does not satisfy', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, storage } = rooms
+    await registry.create(served, thing('a', { n: 1 }, { finalizers: ['d/f'] }), options)
+    // As an older version of the plugin may have stored it: what is allowed now, it breaks.
+    const { pair } = await storage.get(served.keyOf('a'))
+    const broken = pair?.value.toString().replace('"n":1', '"n":1000,"tags":7') ?? ''
+    await storage.transact({
+      compares: [],
+      onSuccess: [{ type: 'put', key: served.keyOf('a'), value: Buffer.from(broken) }],
+    })
+    await expect(
+      registry.patch(served, 'a', { type: 'merge', document: { spec: { n: 2000 } } }, 'object', options),
+    ).rejects.toSatisfy(refused('Invalid'))
+    await registry.delete(served, 'a', {}, options)
+    await registry.patch(
+      served,
+      'a',
+      { type: 'merge', document: { metadata: { finalizers: null } } },
+      'object',
+      options,
+    )
+    expect(await live(rooms, 'a')).toBeUndefined()
+  })
+})
+
+describe('an update', () => {
+  it('that changes nothing writes nothing', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    const created = parse(
+      await registry.create(served, thing('a', { n: 1, tags: ['t'] }, { labels: { a: 'b' } }), options),
+    )
+    const same = {
+      ...thing('a', { tags: ['t'], n: 1 }, { labels: { a: 'b' }, finalizers: [], generation: 77 }),
+    }
+    expect(parse(await registry.replace(served, 'a', same, 'object', options))).toEqual(created)
+    const patch = { type: 'merge', document: { spec: { n: 1 } } } as const
+    expect(parse(await registry.patch(served, 'a', patch, 'object', options))).toEqual(created)
+  })
+
+  it('is refused with another version, and each of the two names of it counts', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    const { metadata } = parse(await registry.create(served, thing('a'), options))
+    for (const wrong of [
+      { version: '1' },
+      { resourceVersion: '1' },
+      { version: metadata.version, resourceVersion: '1' },
+    ]) {
+      const body = thing('a', { n: 1 }, wrong)
+      await expect(registry.replace(served, 'a', body, 'object', options)).rejects.toSatisfy(
+        refused('Conflict'),
+      )
+    }
+    await registry.replace(
+      served,
+      'a',
+      thing('a', { n: 1 }, { version: metadata.version }),
+      'object',
+      options,
+    )
+  })
+
+  it('raises the generation for what the user wants, and not for status or labels', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    await registry.create(served, thing('a'), options)
+    const generation = async (document: object, scope: 'object' | 'status') =>
+      parse(await registry.patch(served, 'a', { type: 'merge', document }, scope, options)).metadata
+        .generation
+    expect(await generation({ metadata: { labels: { a: 'b' } } }, 'object')).toBe(1)
+    expect(await generation({ status: { phase: 'p' } }, 'status')).toBe(1)
+    expect(await generation({ status: { phase: 'ignored' } }, 'object')).toBe(1)
+    expect(await generation({ spec: { n: 3 } }, 'object')).toBe(2)
+    expect((await live(rooms, 'a'))?.status).toEqual({ phase: 'p' })
+  })
+
+  it('of many at once loses none', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    await registry.create(served, thing('a'), options)
+    const keys = Array.from({ length: 20 }, (_, n) => `k${n}`)
+    await Promise.all(
+      keys.map(key =>
+        registry.patch(
+          served,
+          'a',
+          { type: 'merge', document: { metadata: { annotations: { [key]: key } } } },
+          'object',
+          options,
+        ),
+      ),
+    )
+    expect(Object.keys((await live(rooms, 'a'))?.metadata.annotations ?? {}).sort()).toEqual([...keys].sort())
+  })
+})
+
+describe('a dry run', () => {
+  it('checks everything and stores nothing', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    const dry = { ...options, dryRun: true }
+    await registry.create(served, thing('a', { email: 'x' }), options)
+    await expect(registry.create(served, thing('a'), dry)).rejects.toSatisfy(refused('AlreadyExists'))
+    await expect(registry.create(served, thing('b', { email: 'x' }), dry)).rejects.toSatisfy(
+      refused('AlreadyExists'),
+    )
+    await expect(registry.create(served, thing('b', { n: -1 }), dry)).rejects.toSatisfy(refused('Invalid'))
+    expect(parse(await registry.create(served, thing('b'), dry)).metadata.name).toBe('b')
+    expect(await live(rooms, 'b')).toBeUndefined()
+    const before = await live(rooms, 'a')
+    expect(
+      parse(await registry.patch(served, 'a', { type: 'merge', document: { spec: { n: 5 } } }, 'object', dry))
+        .spec,
+    ).toEqual({ email: 'x', n: 5 })
+    await registry.delete(served, 'a', {}, dry)
+    expect(await live(rooms, 'a')).toEqual(before)
+  })
+})
+
+describe('plugins', () => {
+  it('may not add or change labels of people or of the service, and may write back what is there', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    const plugin = { ...options, plugin: 'demo' }
+    for (const key of ['plain', 'setpoint.dev/x', 'sub.setpoint.dev/x']) {
+      await expect(
+        registry.create(served, thing('a', {}, { labels: { [key]: 'v' } }), plugin),
+      ).rejects.toSatisfy(refused('Invalid'))
+    }
+    await registry.create(served, thing('a', {}, { labels: { plain: 'v' } }), options)
+    await registry.replace(
+      served,
+      'a',
+      thing('a', { n: 1 }, { labels: { plain: 'v', 'd.example.com/x': 'v' } }),
+      'object',
+      plugin,
+    )
+    await expect(
+      registry.replace(served, 'a', thing('a', { n: 1 }, { labels: { plain: 'other' } }), 'object', plugin),
+    ).rejects.toSatisfy(refused('Invalid'))
+  })
+})

@@ -1,0 +1,75 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { defineModel, silentLogger } from '@setpoint/controller-runtime'
+import { LogFollower, type ModelCache, ReadGate } from './cache/index.ts'
+import { ServedModel } from './model/served-model.ts'
+import { Registry } from './registry/index.ts'
+import { openEmbeddedStorage } from './storage/embedded/index.ts'
+import type { Storage } from './storage/index.ts'
+
+/** The kind of this package's own tests: one index of each sort. */
+export const testModel = defineModel({
+  group: 'test.example.com',
+  version: 'v1',
+  kind: 'Thing',
+  singular: 'thing',
+  plural: 'things',
+  schema: {
+    spec: {
+      type: 'object',
+      properties: {
+        email: { type: 'string', maxLength: 20 },
+        n: { type: 'integer', minimum: 0, maximum: 100 },
+        tags: { type: 'array', items: { type: 'string' } },
+      },
+    },
+    status: { type: 'object', properties: { phase: { type: 'string' } } },
+  },
+  subresources: { status: true },
+  indexes: on => [
+    on.single({ name: 'spec.email', unique: true, indexFunc: thing => thing.spec.email }),
+    on.single({ name: 'spec.n', indexFunc: thing => thing.spec.n?.toString().padStart(3, '0') }),
+    on.multi({ name: 'spec.tags', indexFunc: thing => thing.spec.tags ?? [] }),
+  ],
+})
+
+/** The inner rooms over a real embedded store in a folder of its own. */
+export interface Rooms extends AsyncDisposable {
+  readonly storage: Storage
+  readonly served: ServedModel
+  readonly registry: Registry
+  readonly follower: LogFollower
+  readonly gate: ReadGate
+  readonly cache: ModelCache
+}
+
+export async function openRooms(): Promise<Rooms> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-test-'))
+  const storage = await openEmbeddedStorage({ dataDir })
+  const served = new ServedModel(testModel)
+  const registry = new Registry({ storage, reservedDomain: 'setpoint.dev' })
+  const follower = new LogFollower({ storage, log: silentLogger })
+  follower.start()
+  await registry.records.establish(served)
+  const cache = await follower.add(served, new AbortController().signal)
+  served.phase = { name: 'Started' }
+  return {
+    storage,
+    served,
+    registry,
+    follower,
+    gate: new ReadGate(storage, follower),
+    cache,
+    async [Symbol.asyncDispose]() {
+      await follower.stop()
+      await storage.close()
+      await rm(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** The body of a request for a thing. */
+export function thing(name: string, spec: object = {}, metadata: object = {}): object {
+  return { apiVersion: testModel.apiVersion, kind: testModel.kind, metadata: { name, ...metadata }, spec }
+}
