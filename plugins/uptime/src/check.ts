@@ -108,11 +108,21 @@ function explain(error: unknown, url: URL): CheckResult {
   if (known !== undefined) return { state: 'Down', reason: known[0], message: known[1](url) }
   const isTls = /CERT|SSL|TLS|^EPROTO$|UNABLE_TO_/.test(code)
   return isTls
-    ? { state: 'Down', reason: 'TlsFailed', message: `no secure connection: ${oneLine(text)}` }
+    ? {
+        state: 'Down',
+        reason: 'TlsFailed',
+        message: `no secure connection: ${oneLine(tlsReason(cause) ?? text)}`,
+      }
     : { state: 'Down', reason: 'RequestFailed', message: `the request failed: ${oneLine(text)}` }
 }
 
-/** OpenSSL's messages have line breaks, and some are long. */
+/** What OpenSSL says in words; its messages begin with the addresses of threads and source files. */
+function tlsReason(cause: unknown): string | undefined {
+  const reason: unknown = cause instanceof Error && 'reason' in cause ? cause.reason : undefined
+  return typeof reason === 'string' ? reason : undefined
+}
+
+/** Some messages have line breaks, and some are long. */
 function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim().slice(0, 200)
 }

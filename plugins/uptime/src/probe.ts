@@ -46,8 +46,10 @@ export const Probe = defineModel({
         url: {
           type: 'string',
           maxLength: probeDefaults.urlLength,
-          // A scheme, a host without user and password (which do not belong into an object), and the rest.
-          pattern: '^https?://[^\\s/?#@]+([/?#]\\S*)?$',
+          pattern: '^https?://',
+          // A rule of its own, so that each message names what is wrong: a host, no user and password (which do not
+          // belong into an object that everybody reads), no spaces.
+          allOf: [{ pattern: '^[^:]*://[^\\s/?#@]+([/?#]\\S*)?$' }],
           description: 'What to request: an http:// or https:// URL without user and password.',
         },
         intervalSeconds: {

@@ -1,0 +1,148 @@
+import { systemClock } from '@setpoint/controller-runtime'
+import { FakeClock } from '@setpoint/controller-runtime/testing'
+import { afterEach, expect, test } from 'vitest'
+import { checkUrl } from './check.ts'
+import { deadUrl, Target, until } from './testing/target.ts'
+
+const targets: Target[] = []
+
+afterEach(async () => {
+  await Promise.all(targets.splice(0).map(target => target.stop()))
+})
+
+async function start(...answer: Parameters<typeof Target.start>): Promise<Target> {
+  const target = await Target.start(...answer)
+  targets.push(target)
+  return target
+}
+
+function check(url: string, expectStatus?: number) {
+  return checkUrl({ url, timeoutMs: 5_000, expectStatus }, new AbortController().signal, systemClock)
+}
+
+test.each([200, 204, 304, 399])('status %i is up when none is expected', async status => {
+  const { url } = await start((_, response) => response.writeHead(status).end())
+  expect(await check(url)).toMatchObject({ state: 'Up', reason: 'Answered', httpStatus: status })
+})
+
+test.each([400, 404, 500, 503])('status %i is down when none is expected', async status => {
+  const { url } = await start((_, response) => response.writeHead(status).end())
+  expect(await check(url)).toMatchObject({
+    state: 'Down',
+    reason: 'UnexpectedStatus',
+    message: `HTTP ${status}, expected one from 200 to 399`,
+    httpStatus: status,
+    latencyMs: expect.any(Number),
+  })
+})
+
+test('an expected status is up, and every other is down', async () => {
+  const { url } = await start((_, response) => response.writeHead(418).end())
+  expect(await check(url, 418)).toMatchObject({ state: 'Up', message: 'HTTP 418' })
+  expect(await check(url, 200)).toMatchObject({ state: 'Down', message: 'HTTP 418, expected 200' })
+})
+
+test('a redirect is the answer: its target is not asked, whatever its scheme', async () => {
+  const other = await start()
+  for (const location of [other.url, 'file:///etc/passwd', 'ftp://127.0.0.1/']) {
+    const { url } = await start((_, response) => response.writeHead(302, { location }).end())
+    expect(await check(url)).toMatchObject({ state: 'Up', httpStatus: 302 })
+    expect(await check(url, 200)).toMatchObject({ state: 'Down', httpStatus: 302 })
+  }
+  expect(other.requests).toBe(0)
+})
+
+test('a refused connection is down and says so', async () => {
+  expect(await check(await deadUrl())).toEqual({
+    state: 'Down',
+    reason: 'ConnectionRefused',
+    message: 'connection refused',
+  })
+})
+
+test('a connection that is closed without an answer is down', async () => {
+  const { url } = await start(request => request.socket.destroy())
+  expect(await check(url)).toMatchObject({ state: 'Down', reason: 'ConnectionLost' })
+})
+
+test('an unknown host is down and named', async () => {
+  expect(await check('http://nowhere.invalid/')).toMatchObject({
+    state: 'Down',
+    reason: 'HostNotFound',
+    message: expect.stringContaining('nowhere.invalid'),
+  })
+})
+
+test('a server that does not speak TLS is down for https, with the reason in words', async () => {
+  const { url } = await start()
+  expect(await check(url.replace('http:', 'https:'))).toMatchObject({
+    state: 'Down',
+    reason: 'TlsFailed',
+    message: expect.stringMatching(/^no secure connection: [a-z ]+$/i),
+  })
+})
+
+test('no answer within the timeout is down, and the connection is given up', async () => {
+  let closed = false
+  const target = await start(request => request.socket.on('close', () => (closed = true)))
+  const clock = new FakeClock()
+  const result = checkUrl(
+    { url: target.url, timeoutMs: 2_000, expectStatus: undefined },
+    new AbortController().signal,
+    clock,
+  )
+  await until('the request arrives', () => target.requests === 1)
+  await clock.advance(2_000)
+  expect(await result).toEqual({ state: 'Down', reason: 'TimedOut', message: 'no answer within 2 s' })
+  await until('the connection closes', () => closed)
+})
+
+test('a body without end is not read: the head decides and the connection is closed', async () => {
+  let sentBytes = 0
+  let closed = false
+  const { url } = await start((_, response) => {
+    const chunk = Buffer.alloc(64 * 1024)
+    const send = () => {
+      while (!closed) {
+        sentBytes += chunk.length
+        if (!response.write(chunk)) return
+      }
+    }
+    response.on('drain', send).on('close', () => (closed = true))
+    send()
+  })
+  expect(await check(url)).toMatchObject({ state: 'Up', httpStatus: 200 })
+  await until('the connection closes', () => closed)
+  // What fits into the buffers of two sockets.
+  expect(sentBytes).toBeLessThan(32 * 1024 * 1024)
+})
+
+test('a check that is aborted rejects with the reason: that is no verdict on the server', async () => {
+  const target = await start(() => {})
+  const controller = new AbortController()
+  const result = checkUrl(
+    { url: target.url, timeoutMs: 5_000, expectStatus: undefined },
+    controller.signal,
+    systemClock,
+  )
+  await until('the request arrives', () => target.requests === 1)
+  const reason = new Error('stopping')
+  controller.abort(reason)
+  await expect(result).rejects.toBe(reason)
+})
+
+test.each([
+  ['http://[', 'the URL is not valid'],
+  ['http://user:secret@127.0.0.1/', 'the URL has a user or password in it'],
+  ['ftp://127.0.0.1/', 'the scheme ftp: is not http: or https:'],
+  ['http://127.0.0.1:25/', 'port 25 is one that HTTP clients refuse'],
+])('%s cannot be requested: unknown, not down', async (url, message) => {
+  expect(await check(url)).toEqual({ state: 'Unknown', reason: 'NotRequestable', message })
+})
+
+test('no timer is left behind', async () => {
+  const { url } = await start()
+  const clock = new FakeClock()
+  await checkUrl({ url, timeoutMs: 5_000, expectStatus: undefined }, new AbortController().signal, clock)
+  expect(clock.pendingTimers).toBe(0)
+})
