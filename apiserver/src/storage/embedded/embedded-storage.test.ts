@@ -1,18 +1,28 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { storageConformance } from '../conformance.ts'
-import { openEmbeddedStorage } from './index.ts'
+import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type StorageHarness, storageConformance } from '../conformance.ts'
+import {
+  CompactedError,
+  OutcomeUnknownError,
+  type Storage,
+  StoreFullError,
+  StoreUnavailableError,
+  type Transaction,
+} from '../contract.ts'
+import { type EmbeddedBounds, openEmbeddedStorage } from './index.ts'
 
-storageConformance('embedded', {
+const harness = (bounds: Partial<EmbeddedBounds>): StorageHarness => ({
   async open() {
     const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-embedded-'))
-    let storage = await openEmbeddedStorage({ dataDir })
+    let storage = await openEmbeddedStorage({ dataDir, ...bounds })
     return {
       storage,
       async reopen() {
         await storage.close()
-        storage = await openEmbeddedStorage({ dataDir })
+        storage = await openEmbeddedStorage({ dataDir, ...bounds })
         return storage
       },
       async dispose() {
@@ -21,4 +31,224 @@ storageConformance('embedded', {
       },
     }
   },
+})
+
+storageConformance('embedded', harness({}))
+
+// Every bound so low that each of its edges is met: nothing but speed may depend on them.
+storageConformance(
+  'embedded with small buffers',
+  harness({
+    tailRevisions: 3,
+    batchTransactions: 4,
+    segmentBytes: 200,
+    sweepSegments: 1,
+    watchRevisions: 2,
+    watchBytes: 100,
+    listBytes: 50,
+    pastRevisions: 1,
+  }),
+)
+
+describe('embedded', () => {
+  let dataDir: string
+  let storage: Storage
+
+  const open = async (bounds: Partial<EmbeddedBounds> = {}) => {
+    await storage?.close()
+    storage = await openEmbeddedStorage({ dataDir, ...bounds })
+  }
+
+  beforeEach(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'setpoint-embedded-'))
+  })
+  afterEach(async () => {
+    await storage.close()
+    await rm(dataDir, { recursive: true })
+  })
+
+  test('revisions begin at 1 and have no gaps, also over refusals and reopening', async () => {
+    await open()
+    expect(await storage.head()).toEqual({ current: 0, written: 0 })
+    expect(await write('a', '1')).toBe(1)
+    await storage.transact({ compares: [{ key: 'a', modRevision: zeroRevision }], onSuccess: [] })
+    await storage.transact({ compares: [], onSuccess: [{ type: 'delete', key: 'missing' }] })
+    await storage.transact({ compares: [], onSuccess: [] })
+    expect(await write('a', '2')).toBe(2)
+    await open()
+    expect(await storage.head()).toEqual({ current: 2, written: 2 })
+    expect(await write('a', '3')).toBe(3)
+  })
+
+  test('transactions that arrive together share commits, each with its own revision', async () => {
+    await open()
+    const controller = new AbortController()
+    const batches: number[] = []
+    const watching = (async () => {
+      for await (const { changes } of storage.watch('', { after: zeroRevision, signal: controller.signal })) {
+        batches.push(changes.length)
+        if (batches.reduce((sum, count) => sum + count) === 256) break
+      }
+    })()
+    const revisions = await Promise.all(Array.from({ length: 256 }, (_, i) => write(`k${i}`, 'x')))
+    expect(new Set(revisions).size).toBe(256)
+    await watching
+    expect(batches.length).toBeLessThan(8)
+  })
+
+  test('the history keeps the last revisions up to its bound, and a restart does not change that', async () => {
+    await open({ historyRevisions: 10 })
+    for (let i = 1; i <= 30; i++) await write('a', `${i}`)
+    const check = async () => {
+      const oldest = await storage.list('', { revision: toRevision(20) })
+      expect(oldest.pairs.map(p => `${p.value}`)).toEqual(['20'])
+      await expect(storage.list('', { revision: toRevision(19) })).rejects.toBeInstanceOf(CompactedError)
+      expect(await values(20, 30)).toEqual(Array.from({ length: 10 }, (_, i) => `${i + 21}`))
+      await expect(values(19, 30)).rejects.toMatchObject({ name: 'CompactedError', compactRevision: 20 })
+    }
+    await check()
+    await open({ historyRevisions: 10 })
+    await check()
+    await open({ historyRevisions: 5 })
+    await write('a', '31')
+    await expect(values(25, 31)).rejects.toBeInstanceOf(CompactedError)
+    expect(await values(26, 31)).toEqual(['27', '28', '29', '30', '31'])
+  })
+
+  test('the bytes of the history are bounded, and with them the file', async () => {
+    await open({ historyBytes: 1_000_000 })
+    const value = 'x'.repeat(100_000)
+    for (let i = 0; i < 150; i++) await write('a', value)
+    const { current } = await storage.head()
+    await expect(values(current - 20, current)).rejects.toBeInstanceOf(CompactedError)
+    expect(await values(current - 3, current)).toHaveLength(3)
+    expect((await stat(join(dataDir, 'store.mdb'))).size).toBeLessThan(8_000_000)
+  })
+
+  test('a watch that is overtaken by the end of the history gets CompactedError, not a gap', async () => {
+    await open({ historyRevisions: 10, tailRevisions: 5, watchRevisions: 2 })
+    await write('a', '0')
+    const watch = storage.watch('', { after: zeroRevision, signal: new AbortController().signal })
+    const iterator = watch[Symbol.asyncIterator]()
+    expect(await iterator.next()).toMatchObject({ value: { revision: 1 } })
+    for (let i = 0; i < 50; i++) await write('a', `${i}`)
+    await expect(iterator.next()).rejects.toBeInstanceOf(CompactedError)
+  })
+
+  test('a compaction far larger than what one commit removes ends, and writes go on meanwhile', async () => {
+    await open({ segmentBytes: 1, sweepSegments: 10 })
+    for (let i = 0; i < 40; i++)
+      await Promise.all(Array.from({ length: 10 }, (_, k) => write(`k${k}`, `${i}`)))
+    await storage.compact(toRevision(390))
+    for (let i = 0; i < 5; i++) await write('a', `${i}`)
+    await expect(values(389, 405)).rejects.toBeInstanceOf(CompactedError)
+    expect(await values(390, 405)).toHaveLength(15)
+  })
+
+  test('a watch of a quiet prefix is told how far the store has come', async () => {
+    await open()
+    const last = await write('other', 'x')
+    for await (const batch of storage.watch('w/', {
+      after: zeroRevision,
+      signal: AbortSignal.timeout(5_000),
+    })) {
+      expect(batch.changes).toEqual([])
+      if (batch.revision === last) return
+    }
+    throw new Error('the watch did not reach the present')
+  })
+
+  test('a store that is full refuses growth, and nothing else', async () => {
+    await open({ dataBytes: 1_000 })
+    await write('a', 'x'.repeat(600))
+    const results = await Promise.allSettled([
+      write('b', 'x'.repeat(600)),
+      write('a', 'y'.repeat(600)),
+      write('c', 'small'),
+    ])
+    expect(results.map(result => result.status)).toEqual(['rejected', 'fulfilled', 'fulfilled'])
+    await expect(write('b', 'x'.repeat(600))).rejects.toBeInstanceOf(StoreFullError)
+    expect((await storage.get('b')).pair).toBeUndefined()
+    await open({ dataBytes: 1_000 })
+    await expect(write('b', 'x'.repeat(600))).rejects.toBeInstanceOf(StoreFullError)
+    await storage.transact({ compares: [], onSuccess: [{ type: 'delete', key: 'a' }] })
+    await write('b', 'x'.repeat(600))
+  })
+
+  test('what does not fit into the queue is refused and changes nothing', async () => {
+    await open({ queuedTransactions: 10 })
+    const results = await Promise.allSettled(Array.from({ length: 15 }, (_, i) => write(`k${i}`, 'x')))
+    const refused = results.flatMap(result => (result.status === 'rejected' ? [result.reason] : []))
+    expect(refused).toHaveLength(5)
+    for (const reason of refused) expect(reason).toBeInstanceOf(StoreUnavailableError)
+    expect((await storage.list('')).pairs).toHaveLength(10)
+  })
+
+  test('an abort says whether the transaction has not happened or may have', async () => {
+    await open()
+    const waiting = new AbortController()
+    const before = storage.transact(putting('a'), { signal: waiting.signal })
+    waiting.abort()
+    await expect(before).rejects.toBeInstanceOf(StoreUnavailableError)
+    const committing = new AbortController()
+    const during = storage.transact(putting('b'), { signal: committing.signal })
+    await new Promise(resolve => setImmediate(resolve))
+    committing.abort()
+    await expect(during).rejects.toBeInstanceOf(OutcomeUnknownError)
+    await write('c', 'x')
+    expect((await storage.list('')).pairs.map(p => p.key)).toEqual(['b', 'c'])
+  })
+
+  test('closing lets the commit under way end and refuses what waits', async () => {
+    await open()
+    const during = write('a', 'x')
+    await new Promise(resolve => setImmediate(resolve))
+    const waiting = write('b', 'x')
+    const results = Promise.allSettled([during, waiting, storage.close()])
+    expect(await results).toMatchObject([
+      { value: 1 },
+      { reason: { name: 'StoreUnavailableError' } },
+      { status: 'fulfilled' },
+    ])
+    await open()
+    expect((await storage.list('')).pairs.map(p => p.key)).toEqual(['a'])
+  })
+
+  test('keys that no store could keep are refused', async () => {
+    await open()
+    for (const key of ['', '/a', 'x'.repeat(1_025), 'é'.repeat(513), '\ud800'])
+      await expect(write(key, 'x')).rejects.toBeInstanceOf(RangeError)
+    await write('x'.repeat(1_024), 'x')
+    expect((await storage.get('x'.repeat(5_000))).pair).toBeUndefined()
+    expect((await storage.list('x'.repeat(5_000))).pairs).toEqual([])
+    expect((await storage.list('', { after: 'x'.repeat(5_000) })).pairs).toEqual([])
+  })
+
+  test('keys beyond ASCII are in the order of their UTF-8 bytes, now and in the past', async () => {
+    await open()
+    const keys = ['z', 'é', '\uffee', '\u{1f600}', '中']
+    let revision = zeroRevision
+    for (const key of keys) revision = await write(key, 'x')
+    for (const key of keys) await storage.transact({ compares: [], onSuccess: [{ type: 'delete', key }] })
+    const sorted = [...keys].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+    expect((await storage.list('', { revision })).pairs.map(p => p.key)).toEqual(sorted)
+  })
+
+  const putting = (key: string, value = 'x'): Transaction => ({
+    compares: [],
+    onSuccess: [{ type: 'put', key, value: Buffer.from(value) }],
+  })
+
+  const write = async (key: string, value: string): Promise<Revision> =>
+    (await storage.transact(putting(key, value))).revision
+
+  async function values(after: number, until: number): Promise<string[]> {
+    const seen: string[] = []
+    const options = { after: toRevision(after), signal: AbortSignal.timeout(5_000) }
+    for await (const { changes, revision } of storage.watch('', options)) {
+      seen.push(...changes.map(change => `${change.value}`))
+      if (revision >= until) return seen
+    }
+    throw new Error(`the watch did not reach revision ${until}`)
+  }
 })

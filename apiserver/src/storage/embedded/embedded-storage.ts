@@ -1,5 +1,5 @@
 import { accessSync, constants, mkdirSync, realpathSync } from 'node:fs'
-import { type Logger, silentLogger } from '@setpoint/controller-runtime'
+import type { Logger } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
 import {
   type CallOptions,
@@ -39,7 +39,7 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
  * @throws StoreFolderError when the folder cannot be made or written, or holds something that is not such a store.
  */
 export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
-  const { dataDir, log = silentLogger, ...bounds } = options
+  const { dataDir, log, ...bounds } = options
   const folder = prepareFolder(dataDir)
   const lock = await lockFolder(folder)
   try {
@@ -79,7 +79,7 @@ class EmbeddedStorage implements Storage {
   readonly #commits: GroupCommit
   #closing: Promise<void> | undefined
 
-  constructor(file: StoreFile, lock: FolderLock, bounds: EmbeddedBounds, log: Logger) {
+  constructor(file: StoreFile, lock: FolderLock, bounds: EmbeddedBounds, log: Logger | undefined) {
     this.#file = file
     this.#lock = lock
     this.#bounds = bounds

@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { open } from 'lmdb'
 import { StoreLockedError } from '../contract.ts'
+import { checkDatabaseFile } from './database-file.ts'
 import { errorMessage, StoreFolderError } from './folder-error.ts'
 
 /**
@@ -71,8 +72,10 @@ const holderKey = Buffer.from('holder')
 
 function openLock(dataDir: string) {
   try {
+    const path = join(dataDir, 'holder.mdb')
+    checkDatabaseFile(path)
     return open<Buffer, Buffer>({
-      path: join(dataDir, 'holder.mdb'),
+      path,
       noSubdir: true,
       encoding: 'binary',
       keyEncoding: 'binary',

@@ -1,3 +1,4 @@
+import { statfs } from 'node:fs/promises'
 import { constants } from 'node:os'
 import type { Logger } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
@@ -9,7 +10,7 @@ import {
   type TransactionResult,
 } from '../contract.ts'
 import { Batch } from './batch.ts'
-import type { EmbeddedBounds } from './defaults.ts'
+import { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
 import { errorMessage } from './folder-error.ts'
 import { encodeState } from './rows.ts'
 import type { FileCommit, StoreFile } from './store-file.ts'
@@ -28,7 +29,7 @@ import type { FileCommit, StoreFile } from './store-file.ts'
 export class GroupCommit {
   readonly #file: StoreFile
   readonly #bounds: EmbeddedBounds
-  readonly #log: Logger
+  readonly #log: Logger | undefined
   readonly #publish: (commit: FileCommit) => void
   #waiting: Waiting[] = []
   #waitingBytes = 0
@@ -39,7 +40,12 @@ export class GroupCommit {
   #closed = false
 
   /** @param publish called after each durable commit, with the file already showing it, before its callers know. */
-  constructor(file: StoreFile, bounds: EmbeddedBounds, log: Logger, publish: (commit: FileCommit) => void) {
+  constructor(
+    file: StoreFile,
+    bounds: EmbeddedBounds,
+    log: Logger | undefined,
+    publish: (commit: FileCommit) => void,
+  ) {
     this.#file = file
     this.#bounds = bounds
     this.#log = log
@@ -154,7 +160,7 @@ export class GroupCommit {
       if (commit !== undefined) failure = await this.#write(commit, entries)
       isMoreDue = commit !== undefined && failure === undefined
     } catch (error) {
-      this.#log.error({ err: error }, 'The embedded store has failed.')
+      this.#log?.error({ err: error }, 'The embedded store has failed.')
       failure = new OutcomeUnknownError(`the store has failed: ${errorMessage(error)}`, { cause: error })
     }
     if (failure === undefined) for (const entry of entries) entry.answer()
@@ -193,14 +199,14 @@ export class GroupCommit {
     if (isThere) this.#publish(commit)
     if (isThere && failure === undefined) return undefined
     failure ??= new Error(`the file is at revision ${now.current} instead of ${commit.state.current}`)
-    this.#log.error(
+    this.#log?.error(
       { err: failure, revision: commit.state.current },
       'A commit to the embedded store has failed.',
     )
     const options = { cause: failure }
     if (isThere)
       return new OutcomeUnknownError(`a commit has failed, yet is there: ${errorMessage(failure)}`, options)
-    if (isFull(failure))
+    if (await isFull(failure, this.#file.folder))
       return new StoreFullError(`the disk of the store is full: ${errorMessage(failure)}`, options)
     return new StoreUnavailableError(`the store cannot write: ${errorMessage(failure)}`, options)
   }
@@ -220,7 +226,7 @@ export class GroupCommit {
   #stall(entries: readonly Waiting[]): void {
     this.#stalled = true
     const { commitTimeoutMs } = this.#bounds
-    this.#log.error({ commitTimeoutMs }, 'The disk of the embedded store does not answer.')
+    this.#log?.error({ commitTimeoutMs }, 'The disk of the embedded store does not answer.')
     for (const entry of entries)
       entry.reject(new OutcomeUnknownError(`the commit has not ended within ${commitTimeoutMs} ms`))
     this.#refuseWaiting('the disk does not answer: a commit is overdue')
@@ -238,12 +244,20 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-const { ENOSPC, EDQUOT } = constants.errno
+const { ENOSPC, EDQUOT, EFBIG, EIO } = constants.errno
 const lmdbMapFull = -30792
 
-function isFull(error: unknown): boolean {
+/**
+ * LMDB reports a write that only partly fitted on the disk as EIO, like a broken disk. They are told apart by the
+ * room that is left.
+ */
+async function isFull(error: unknown, folder: string): Promise<boolean> {
   if (typeof error !== 'object' || error === null || !('code' in error)) return false
-  return error.code === ENOSPC || error.code === EDQUOT || error.code === lmdbMapFull
+  const { code } = error
+  if (code === ENOSPC || code === EDQUOT || code === EFBIG || code === lmdbMapFull) return true
+  if (code !== EIO) return false
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize < embeddedDefaults.batchBytes
 }
 
 function nextTurn(): Promise<void> {

@@ -2,6 +2,7 @@ import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Revision, toRevision } from '@setpoint/controller-runtime/api'
 import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
+import { checkDatabaseFile } from './database-file.ts'
 import type { EmbeddedBounds } from './defaults.ts'
 import { errorMessage, StoreFolderError } from './folder-error.ts'
 import { encodeKey } from './keys.ts'
@@ -42,6 +43,7 @@ export interface FileCommit {
  * `state` are always one and the same revision, and nobody sees what could still be lost.
  */
 export class StoreFile {
+  readonly folder: string
   readonly #root: RootDatabase<Buffer, Buffer>
   readonly #present: Database<Buffer, Buffer>
   readonly #history: Database<Buffer, Buffer>
@@ -57,6 +59,7 @@ export class StoreFile {
    */
   static async open(dataDir: string, bounds: EmbeddedBounds): Promise<StoreFile> {
     const path = join(dataDir, 'store.mdb')
+    checkDatabaseFile(path)
     let root: RootDatabase<Buffer, Buffer>
     try {
       root = open<Buffer, Buffer>({
@@ -82,7 +85,7 @@ export class StoreFile {
         throw new StoreFolderError(`${path} is a database of something else; choose another folder`)
       const meta = openTable(root, 'meta')
       checkFormat(path, meta, tables.size === 0)
-      const file = new StoreFile(root, meta)
+      const file = new StoreFile(dataDir, root, meta)
       if (tables.size === 0) syncFolder(dataDir)
       return file
     } catch (error) {
@@ -91,7 +94,8 @@ export class StoreFile {
     }
   }
 
-  private constructor(root: RootDatabase<Buffer, Buffer>, meta: Database<Buffer, Buffer>) {
+  private constructor(folder: string, root: RootDatabase<Buffer, Buffer>, meta: Database<Buffer, Buffer>) {
+    this.folder = folder
     this.#root = root
     this.#meta = meta
     this.#present = openTable(root, 'present')

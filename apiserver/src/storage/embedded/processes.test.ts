@@ -1,0 +1,250 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { open } from 'lmdb'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { StoreLockedError } from '../contract.ts'
+import { openEmbeddedStorage, StoreFolderError } from './index.ts'
+
+let program: string
+let folder: string
+let dataDir: string
+const children: ChildProcess[] = []
+
+beforeAll(async () => {
+  program = await mkdtemp(join(tmpdir(), 'setpoint-embedded-program-'))
+  await compile(program)
+})
+afterAll(() => rm(program, { recursive: true, force: true }))
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'setpoint-embedded-'))
+  dataDir = join(folder, 'data')
+})
+afterEach(async () => {
+  for (const child of children.splice(0)) await kill(child)
+  await rm(folder, { recursive: true })
+})
+
+describe('the folder of a store', () => {
+  test('is made if it does not exist, with the folders above it', async () => {
+    const storage = await openEmbeddedStorage({ dataDir: join(dataDir, 'a', 'b') })
+    await storage.close()
+  })
+
+  test('is held by one store of a process at a time', async () => {
+    const storage = await openEmbeddedStorage({ dataDir })
+    const second = openEmbeddedStorage({ dataDir: join(folder, 'other', '..', 'data') })
+    await expect(second).rejects.toThrow(`${dataDir} is in use by process ${process.pid} on `)
+    await expect(openEmbeddedStorage({ dataDir })).rejects.toBeInstanceOf(StoreLockedError)
+    await expect(storage.head()).resolves.toEqual({ current: 0, written: 0 })
+    await storage.close()
+    await (await openEmbeddedStorage({ dataDir })).close()
+  })
+
+  test('is held by one process at a time, and free as soon as that has been killed', async () => {
+    const holder = start(writer)
+    await line(holder)
+    const refused = openEmbeddedStorage({ dataDir })
+    await expect(refused).rejects.toBeInstanceOf(StoreLockedError)
+    await expect(refused).rejects.toThrow(`${dataDir} is in use by process ${holder.pid} on `)
+    await kill(holder)
+    const storage = await openEmbeddedStorage({ dataDir })
+    const late = start(writer)
+    expect((await once(late, 'exit'))[0]).toBe(3)
+    await storage.close()
+  })
+
+  test('goes to exactly one of several processes that come at once', async () => {
+    const contenders = Array.from({ length: 4 }, () => start(writer))
+    const results = await Promise.all(
+      contenders.map(child =>
+        Promise.race([line(child).then(() => 'open'), once(child, 'exit').then(([code]) => code)]),
+      ),
+    )
+    expect(results.sort()).toEqual([3, 3, 3, 'open'])
+  })
+
+  test('that cannot be made or written is refused by name', async () => {
+    await writeFile(dataDir, 'a file')
+    await expect(openEmbeddedStorage({ dataDir })).rejects.toBeInstanceOf(StoreFolderError)
+    await expect(openEmbeddedStorage({ dataDir: join(dataDir, 'sub') })).rejects.toThrow(
+      /data.sub cannot be made/,
+    )
+    await rm(dataDir)
+    await mkdir(dataDir)
+    await chmod(dataDir, 0o500)
+    // The permissions of a folder do not hold root back.
+    if (process.getuid?.() !== 0)
+      await expect(openEmbeddedStorage({ dataDir })).rejects.toThrow(/cannot be written/)
+    await chmod(dataDir, 0o700)
+  })
+
+  test('with something else in place of the store is refused and left as it is', async () => {
+    await mkdir(dataDir)
+    const path = join(dataDir, 'store.mdb')
+    for (const content of [Buffer.alloc(100_000, 'not a store'), Buffer.from('short')]) {
+      await writeFile(path, content)
+      await expect(openEmbeddedStorage({ dataDir })).rejects.toBeInstanceOf(StoreFolderError)
+      expect((await readFile(path)).equals(content)).toBe(true)
+    }
+    await rm(path)
+    const foreign = open({ path, noSubdir: true })
+    await foreign.openDB({ name: 'theirs' }).put('a', 1)
+    await foreign.close()
+    await expect(openEmbeddedStorage({ dataDir })).rejects.toThrow(/is a database of something else/)
+  })
+
+  test('whose store has been cut off is refused', async () => {
+    const storage = await openEmbeddedStorage({ dataDir })
+    const onSuccess = [{ type: 'put' as const, key: 'a', value: Buffer.alloc(100_000) }]
+    for (let i = 0; i < 3; i++) await storage.transact({ compares: [], onSuccess })
+    await storage.close()
+    for (const bytes of [30_000, 5_000, 1_000]) {
+      await truncate(join(dataDir, 'store.mdb'), bytes)
+      await expect(openEmbeddedStorage({ dataDir })).rejects.toBeInstanceOf(StoreFolderError)
+    }
+  })
+
+  test('written by a newer version is refused, and opens again with that version', async () => {
+    await (await openEmbeddedStorage({ dataDir })).close()
+    await setFormat('{"store":"setpoint","version":2}')
+    await expect(openEmbeddedStorage({ dataDir })).rejects.toThrow(/has format 2, written by a newer version/)
+    await setFormat('{"store":"another","version":1}')
+    await expect(openEmbeddedStorage({ dataDir })).rejects.toBeInstanceOf(StoreFolderError)
+    await setFormat('{"store":"setpoint","version":1}')
+    await (await openEmbeddedStorage({ dataDir })).close()
+  })
+})
+
+describe('a store whose process is killed', () => {
+  test('has every acknowledged transaction, no part of another, and a log without a gap', async () => {
+    const acknowledged = new Map<number, string>()
+    for (let round = 0; round < 3; round++) {
+      const child = start(writer, `${round}`)
+      let count = 0
+      for await (const text of lines(child)) {
+        const [revision, key, end] = text.split(' ')
+        // The last line may be cut off.
+        if (revision === undefined || key === undefined || end !== '.') continue
+        expect(acknowledged.has(Number(revision))).toBe(false)
+        acknowledged.set(Number(revision), key)
+        if (++count === 3_000) child.kill('SIGKILL')
+      }
+      const storage = await openEmbeddedStorage({ dataDir })
+      const { current } = await storage.head()
+      expect(current).toBeGreaterThanOrEqual(Math.max(...acknowledged.keys()))
+      let next = 1
+      for await (const batch of storage.watch('', {
+        after: zeroRevision,
+        signal: AbortSignal.timeout(20_000),
+      })) {
+        for (let i = 0; i < batch.changes.length; i += 2) {
+          // Each transaction of the writer puts a key of its own and the shared counter, to the same value.
+          const [a, b] = batch.changes.slice(i, i + 2)
+          expect([a?.revision, b?.revision]).toEqual([next, next])
+          expect(a?.value?.equals(b?.value ?? Buffer.alloc(0))).toBe(true)
+          const key = acknowledged.get(next)
+          if (key !== undefined) expect([a?.key, b?.key]).toContain(key)
+          next++
+        }
+        if (batch.revision === current) break
+      }
+      expect(next).toBe(current + 1)
+      const first = await storage.transact({ compares: [], onSuccess: [] })
+      expect(first.revision).toBe(current)
+      expect((await storage.list('', { revision: toRevision(1) })).pairs).toHaveLength(2)
+      await storage.close()
+    }
+  }, 60_000)
+})
+
+// Child processes
+
+/** Writes from 64 lanes until it is killed, and prints the revision and key of each transaction that was answered. */
+const writer = `
+import { openEmbeddedStorage } from './storage/embedded/index.js'
+const [dataDir, round = '0'] = process.argv.slice(1)
+const storage = await openEmbeddedStorage({ dataDir }).catch(error => {
+  process.stderr.write(error.message)
+  process.exit(error.name === 'StoreLockedError' ? 3 : 4)
+})
+process.stdout.write('open\\n')
+let count = 0
+await Promise.all(Array.from({ length: 64 }, async () => {
+  for (;;) {
+    const key = 'k/' + round + '/' + count++
+    const value = Buffer.from(key.repeat(1 + (count % 200)))
+    const onSuccess = [{ type: 'put', key, value }, { type: 'put', key: 'counter', value }]
+    const { revision } = await storage.transact({ compares: [], onSuccess })
+    process.stdout.write(revision + ' ' + key + ' .\\n')
+    if (process.stdout.writableLength > 100_000) await new Promise(resolve => process.stdout.once('drain', resolve))
+  }
+}))
+`
+
+/** Compiles the store as the package would, since Node 20 does not run TypeScript. */
+async function compile(to: string): Promise<void> {
+  const root = fileURLToPath(new URL('../../../../', import.meta.url))
+  await symlink(join(root, 'node_modules'), join(to, 'node_modules'))
+  await writeFile(join(to, 'package.json'), '{"type":"module"}')
+  const compilerOptions = {
+    rootDir: join(root, 'apiserver/src'),
+    outDir: to,
+    composite: false,
+    incremental: false,
+    declaration: false,
+    declarationMap: false,
+    typeRoots: [join(root, 'node_modules/@types')],
+  }
+  const files = [fileURLToPath(new URL('index.ts', import.meta.url))]
+  const project = { extends: join(root, 'tsconfig.base.json'), compilerOptions, files }
+  await writeFile(join(to, 'tsconfig.json'), JSON.stringify(project))
+  await promisify(execFile)(process.execPath, [
+    join(root, 'node_modules/typescript/bin/tsc'),
+    '--project',
+    to,
+  ])
+}
+
+function start(source: string, ...args: string[]): ChildProcess {
+  const options = ['--input-type=module', '--eval', source, dataDir, ...args]
+  const child = spawn(process.execPath, options, { cwd: program, stdio: ['ignore', 'pipe', 'ignore'] })
+  children.push(child)
+  return child
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const exit = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exit
+}
+
+function lines(child: ChildProcess) {
+  if (child.stdout === null) throw new Error('the child has no output')
+  return createInterface({ input: child.stdout })
+}
+
+async function line(child: ChildProcess): Promise<string> {
+  const [text] = await once(lines(child), 'line')
+  return String(text)
+}
+
+async function setFormat(text: string): Promise<void> {
+  const root = open<Buffer, Buffer>({
+    path: join(dataDir, 'store.mdb'),
+    noSubdir: true,
+    encoding: 'binary',
+    keyEncoding: 'binary',
+  })
+  await root
+    .openDB({ name: 'meta', encoding: 'binary', keyEncoding: 'binary' })
+    .put(Buffer.from('format'), Buffer.from(text))
+  await root.close()
+}
