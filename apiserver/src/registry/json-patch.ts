@@ -78,7 +78,7 @@ class PatchedDocument {
     const { path } = operation
     switch (operation.op) {
       case 'add':
-        this.#put(path, operation.value)
+        this.#put(path, cloneJson(operation.value))
         break
       case 'replace':
         resolve(this.value, path)
