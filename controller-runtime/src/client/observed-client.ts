@@ -118,6 +118,8 @@ export class ObservedClient implements Client {
     send: () => Promise<T>,
   ): Promise<T> {
     const dryRun = options?.dryRun === true
+    // Not left to the transport: it may have nothing under way that it could abort.
+    this.#signal.throwIfAborted()
     let written: T
     try {
       written = await send()

@@ -228,7 +228,6 @@ export class Controller<T extends ApiObject = ApiObject> {
         return { kind: 'done', requeueAfterMs: undefined }
       case 'finalize':
         await this.#definition.finalize(object, context)
-        signal.throwIfAborted()
         if (finalizer !== undefined) {
           await removeFinalizer(client, model, object, finalizer, controllerDefaults.finalizerAttempts)
         }

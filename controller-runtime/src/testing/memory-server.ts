@@ -201,7 +201,11 @@ export class MemoryServer implements Transport {
 
   #delete(kind: string, current: Stored, body: unknown): Stored {
     if (isRecord(body) && isRecord(body.preconditions)) this.#check(current, body.preconditions)
-    if ((current.metadata.finalizers ?? []).length === 0) return this.#store(kind, 'DELETED', copy(current))
+    if ((current.metadata.finalizers ?? []).length === 0) {
+      this.#store(kind, 'DELETED', copy(current))
+      // The last stored state, as Kubernetes answers it: its version does not tell when it was deleted.
+      return current
+    }
     if (current.metadata.deletionTimestamp !== undefined) return current
     const next = copy(current)
     next.metadata.deletionTimestamp = '2030-01-02T00:00:00.000Z'

@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest'
+import { ApiError } from '../api/errors.ts'
+import { Gadget } from '../testing/gadgets.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { createClient } from './client.ts'
+import { ObservedClient } from './observed-client.ts'
+import { TransportError, type TransportRequest } from './transport.ts'
+
+function setUp() {
+  const server = new MemoryServer()
+  const told: string[] = []
+  const observer = {
+    wrote: (
+      _model: object,
+      { metadata }: { metadata: { name: string; version: string } },
+      removed: boolean,
+    ) => void told.push(`${removed ? 'removed' : 'wrote'} ${metadata.name}@${metadata.version}`),
+    uncertain: (_model: object, name: string) => void told.push(`uncertain ${name}`),
+  }
+  const abort = new AbortController()
+  const client = new ObservedClient(createClient(server), observer, abort.signal)
+  return { server, told, abort, observer, client }
+}
+
+test('every write is told with what was stored, reads and dry runs are not', async () => {
+  const { told, client } = setUp()
+  const a = await client.create(Gadget, {
+    metadata: { name: 'a', finalizers: ['x.example.com/x'] },
+    spec: { size: 1 },
+  })
+  await client.update(Gadget, { ...a, spec: { size: 2 } })
+  await client.patch(Gadget, 'a', { spec: { size: 3 } })
+  await client.patchStatus(Gadget, 'a', { phase: 'Ready' })
+  const current = await client.get(Gadget, 'a')
+  await client.list(Gadget)
+  await client.getIfExists(Gadget, 'b')
+  await client.updateStatus(Gadget, { ...current, status: { phase: 'Gone' } })
+  await client.patch(Gadget, 'a', {}, { dryRun: true })
+  await client.delete(Gadget, 'a')
+  await client.patch(Gadget, 'a', [{ op: 'remove', path: '/metadata/finalizers/0' }])
+  expect(told).toEqual([
+    'wrote a@101',
+    'wrote a@102',
+    'wrote a@103',
+    'wrote a@104',
+    'wrote a@105',
+    'wrote a@106',
+    'removed a@107',
+  ])
+})
+
+test('a refusal leaves no doubt, a lost answer does', async () => {
+  const { told, server, client } = setUp()
+  await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  told.length = 0
+  const failures: [Error, string[]][] = [
+    [new ApiError('Conflict', 'no'), []],
+    [new ApiError('Invalid', 'no'), []],
+    [new ApiError('ServiceUnavailable', 'no'), []],
+    [new ApiError('Timeout', 'perhaps'), ['uncertain a']],
+    [new TransportError('lost'), ['uncertain a']],
+  ]
+  for (const [failure, expected] of failures) {
+    server.onRequest = () => {
+      throw failure
+    }
+    await expect(client.patch(Gadget, 'a', {})).rejects.toThrow(failure.message)
+    expect(told.splice(0)).toEqual(expected)
+  }
+})
+
+test('after the abort nothing more is sent, even over a transport that heeds no signal', async () => {
+  const { observer, abort } = setUp()
+  const sent: TransportRequest[] = []
+  const deaf = createClient({
+    request: async request => {
+      sent.push(request)
+      throw new TransportError('away')
+    },
+    watch: () => Promise.reject(new TransportError('away')),
+  })
+  const client = new ObservedClient(deaf, observer, abort.signal)
+  abort.abort(new Error('over'))
+  await expect(client.patch(Gadget, 'a', {}, { signal: new AbortController().signal })).rejects.toThrow(
+    'over',
+  )
+  await expect(client.delete(Gadget, 'a')).rejects.toThrow('over')
+  expect(sent).toEqual([])
+})
