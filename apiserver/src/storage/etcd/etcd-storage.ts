@@ -147,38 +147,35 @@ class EtcdStorage implements Storage {
       : this.#replay(prefix, { ...options, until: options.until })
   }
 
-  /**
-   * A prefix in which nothing happens gives no sign of how far its watch has come. The tip does: every transaction
-   * of ours puts it. So all keys are followed up to it, and those of the prefix are passed on.
-   */
+  /** All keys are followed to the end of the replay, as `Watcher` needs it; those of the prefix are passed on. */
   async *#replay(
     prefix: string,
     options: WatchOptions & { until: Revision },
   ): AsyncGenerator<WatchBatch, void, undefined> {
-    const { after, until, signal } = options
-    const { written } = await this.head({ signal })
-    const last = Math.min(until, written)
-    if (last <= after) return
-    for await (const { changes, revision } of this.#follow('', { after, signal })) {
+    const { until } = options
+    for await (const { changes, revision } of this.#follow('', options)) {
       yield {
         changes: changes.filter(change => change.key.startsWith(prefix) && change.revision <= until),
         // Not above: what came after `until` is left out.
         revision: toRevision(Math.min(revision, until)),
       }
-      if (revision >= last) return
     }
   }
 
-  async *#follow(prefix: string, options: WatchOptions): AsyncGenerator<WatchBatch, void, undefined> {
+  #follow(
+    prefix: string,
+    { after, until, signal }: WatchOptions,
+  ): AsyncGenerator<WatchBatch, void, undefined> {
     const watcher = new Watcher({
       endpoints: this.#endpoints,
       keyspace: this.#keyspace,
       prefix,
-      after: options.after,
-      signal: AbortSignal.any([options.signal, this.#closing.signal]),
+      after,
+      until,
+      signal: AbortSignal.any([signal, this.#closing.signal]),
       log: this.#log,
     })
-    yield* watcher.batches()
+    return watcher.batches()
   }
 
   async compact(revision: Revision, options?: CallOptions): Promise<void> {

@@ -1,3 +1,4 @@
+import type { Logger } from '@setpoint/controller-runtime'
 import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest'
 import {
@@ -184,11 +185,24 @@ describe('a watch on etcd', () => {
 
   test('goes on when its only etcd hung and came back', async () => {
     const etcd = await etcdForTest()
-    const storage = await storageForTest([etcd], { deadlineMs: 500 })
-    const watch = follow(storage, 'objects/', await commit(storage, put('objects/a', '1')))
+    let noticed = () => {}
+    const broke = new Promise<void>(resolve => {
+      noticed = resolve
+    })
+    const log: Logger = {
+      debug() {},
+      info() {},
+      warn: (_, message) => message.includes('the watch') && noticed(),
+      error() {},
+      child: () => log,
+    }
+    const storage = await storageForTest([etcd], { deadlineMs: 500, log })
+    const first = await commit(storage, put('objects/a', '1'))
+    const watch = follow(storage, 'objects/', zeroRevision)
+    await watch.reaches(first)
     await etcd.pause()
     await expect(storage.get('objects/a')).rejects.toBeInstanceOf(StoreUnavailableError)
-    await new Promise(resolve => setTimeout(resolve, 4_500))
+    await broke
     etcd.resume()
     await watch.reaches(await commitWhenBack(storage, put('objects/a', '2')))
     expect(watch.changes.at(-1)?.value?.toString()).toBe('2')

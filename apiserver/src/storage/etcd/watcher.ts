@@ -15,6 +15,11 @@ export interface WatcherOptions {
   readonly keyspace: Keyspace
   readonly prefix: string
   readonly after: Revision
+  /**
+   * Ends the watch once everything up to here has been delivered. Only with the prefix `''`: a prefix in which nothing
+   * happens gives no sign of how far its watch has come. The tip does, as every transaction of ours puts it.
+   */
+  readonly until?: Revision | undefined
   /** Ends the watch without an error. */
   readonly signal: AbortSignal
   readonly log: Logger | undefined
@@ -53,6 +58,7 @@ export class Watcher {
       try {
         connection = endpoints.dial()
         yield* this.#stream(connection)
+        return
       } catch (error) {
         if (signal.aborted) return
         if (error instanceof CompactedError) throw error
@@ -70,10 +76,12 @@ export class Watcher {
     }
   }
 
-  /** One connection's worth. Ends by an error only. */
-  async *#stream(connection: Connection): AsyncGenerator<WatchBatch, never, undefined> {
+  /** One connection's worth. Ends by an error, or once it has come to `until`. */
+  async *#stream(connection: Connection): AsyncGenerator<WatchBatch, void, undefined> {
     const { keyspace, prefix, signal } = this.#options
     const start = await this.#checkHistory(connection, this.#position)
+    const end = await this.#end(connection)
+    if (this.#position >= end) return
     this.#tail.reset()
     const stream = await connection.watch({
       ...keyspace.range(prefix),
@@ -95,6 +103,7 @@ export class Watcher {
         if (isReplay(response.events, start)) await this.#checkHistory(connection, this.#position)
         this.#position = batch.revision
         yield batch
+        if (batch.revision >= end) return
         silence.reading = true
       }
       throw (
@@ -108,6 +117,14 @@ export class Watcher {
       signal.removeEventListener('abort', cancel)
       stream.cancel()
     }
+  }
+
+  /** The revision that is the last to wait for: beyond the last one that was written under our prefix none comes. */
+  async #end(connection: Connection): Promise<number> {
+    const { keyspace, until, signal } = this.#options
+    if (until === undefined) return Number.POSITIVE_INFINITY
+    const { kvs } = await connection.call('range', { key: keyspace.tip }, signal)
+    return Math.min(until, kvs[0] ? parseRevision(kvs[0].mod_revision) : 0)
   }
 
   #receive(response: IWatchResponse, connection: Connection): WatchBatch | undefined {
