@@ -2,6 +2,7 @@ import { ApiError } from '@setpoint/controller-runtime/api'
 import { formatPath } from './field-path.ts'
 import { duplicateJsonFields, findJsonError, inspectJson } from './json-text.ts'
 import { positionAt } from './text-position.ts'
+import { type DocumentText, splitDocuments } from './yaml-documents.ts'
 import { inexactNumber, readYaml, YamlError } from './yaml-text.ts'
 
 export const decodeDefaults = Object.freeze({
@@ -175,7 +176,7 @@ function decodeYaml(text: string): unknown {
 /** @throws YamlError with positions in the whole text. */
 function readPart(part: DocumentText): unknown {
   try {
-    return readYaml(part.text, decodeDefaults)[0]
+    return readYaml(part.text, decodeDefaults)
   } catch (error) {
     if (!(error instanceof YamlError)) throw error
     const position = error.position && { ...error.position, line: error.position.line + part.firstLine - 1 }
@@ -186,50 +187,4 @@ function readPart(part: DocumentText): unknown {
 function invalidYaml({ message, position, cause }: YamlError): ApiError {
   const where = position === undefined ? '' : `line ${position.line}, column ${position.column}: `
   return new ApiError('BadRequest', `the text is not valid YAML: ${where}${message}`, undefined, { cause })
-}
-
-interface DocumentText {
-  /** From the first line of the part, blank ones and comments included. */
-  readonly text: string
-  readonly firstLine: number
-  readonly line: number
-}
-
-/**
- * Cuts at the document markers. YAML forbids `---` and `...` at the start of a line inside any scalar, so no parser
- * is needed to find them, and a broken document cannot swallow the next.
- */
-function splitDocuments(text: string): DocumentText[] {
-  const parts: DocumentText[] = []
-  const lines = text.split(/\r\n|\r|\n/)
-  let firstLine = 1
-  let line: number | undefined
-  let hasContent = false
-  const close = (end: number) => {
-    if (hasContent && line !== undefined)
-      parts.push({ text: `${lines.slice(firstLine - 1, end).join('\n')}\n`, firstLine, line })
-    firstLine = end + 1
-    line = undefined
-    hasContent = false
-  }
-  for (const [index, content] of lines.entries()) {
-    const number = index + 1
-    if (/^---(?:\s|$)/.test(content)) {
-      // Directives stand before the marker and belong to the document after it.
-      if (hasContent || line !== undefined) close(index)
-      line = number
-      hasContent = !isBlank(content.slice(3))
-    } else if (/^\.\.\.(?:\s|$)/.test(content)) {
-      close(number)
-    } else if (!isBlank(content) && !(line === undefined && content.startsWith('%'))) {
-      line ??= number
-      hasContent = true
-    }
-  }
-  close(lines.length)
-  return parts
-}
-
-function isBlank(content: string): boolean {
-  return /^\s*(?:#.*)?$/.test(content)
 }

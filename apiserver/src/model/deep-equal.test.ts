@@ -41,6 +41,7 @@ describe('whether JSON values are equal', () => {
     [{ toString: 1 }, {}],
     [{}, { constructor: 1 }],
     [JSON.parse('{"__proto__":{}}'), {}],
+    [JSON.parse('{"__proto__":{}}'), { a: 1 }],
     [JSON.parse('{"__proto__":{"a":1}}'), { a: 1 }],
   ])('%j does not equal %j', (a, b) => {
     expect(deepEqual(a, b)).toBe(false)

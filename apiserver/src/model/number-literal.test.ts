@@ -6,8 +6,8 @@ import { isExactDecimal } from './number-literal.ts'
 function sameDecimal(a: string, b: string): boolean {
   const [left, leftScale] = scaled(a)
   const [right, rightScale] = scaled(b)
-  const scale = Math.min(leftScale, rightScale)
-  return left * powerOfTen(leftScale - scale) === right * powerOfTen(rightScale - scale)
+  const shift = leftScale - rightScale
+  return shift < 0n ? left === right * powerOfTen(-shift) : left * powerOfTen(shift) === right
 }
 
 function powerOfTen(exponent: bigint): bigint {

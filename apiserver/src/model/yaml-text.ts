@@ -35,20 +35,20 @@ export class YamlError extends Error {
 }
 
 /**
- * Reads every document of a YAML 1.2 text into JSON values: trees, no shared nodes. Dates stay strings, `<<` is a
+ * Reads a YAML 1.2 text of one document into a JSON value: a tree, no shared nodes. Dates stay strings, `<<` is a
  * key like any other, and keys are taken as written (`1.10: x` has the key "1.10").
  * @throws YamlError for broken YAML, keys that are no scalars or come twice, `__proto__` as a key, numbers that a
  *   double does not keep (.nan and .inf too), unknown tags, and documents beyond the limits.
  */
-export function readYaml(text: string, limits: YamlLimits): unknown[] {
+export function readYaml(text: string, limits: YamlLimits): unknown {
   try {
     const events = writeOutAliases(text, parseEvents(text, { maxDepth: limits.maxDepth + 1 }), limits)
-    return constructFromEvents(events, { source: text, schema }).map(value => {
-      // A document that is one number has no collection around it that would have looked at the number.
-      const [kept, problem] = take(value)
-      if (problem !== '') throw new YamlError(problem, { line: 1, column: 1 })
-      return kept
-    })
+    const documents = constructFromEvents(events, { source: text, schema })
+    if (documents.length !== 1) throw new YamlError(`expected one document, found ${documents.length}`)
+    // A document that is one number has no collection around it that would have looked at the number.
+    const [kept, problem] = take(documents[0])
+    if (problem !== '') throw new YamlError(problem, positionAt(text, text.indexOf(literalOf(documents[0]))))
+    return kept
   } catch (error) {
     if (error instanceof YamlError) throw error
     if (error instanceof YAMLException) {
@@ -79,7 +79,7 @@ function writeOutAliases(text: string, events: readonly Event[], limits: YamlLim
   }
   const written: Event[] = []
   const open: { anchor: string | undefined; start: number }[] = []
-  let anchors = new Map<string, { start: number; end: number | undefined }>()
+  const anchors = new Map<string, { start: number; end: number | undefined }>()
   let size = 0
   let depth = 0
 
@@ -101,9 +101,6 @@ function writeOutAliases(text: string, events: readonly Event[], limits: YamlLim
   for (const event of events) {
     switch (event.type) {
       case EVENT_ID.DOCUMENT:
-        anchors = new Map()
-        size = 0
-        depth = 0
         open.push({ anchor: undefined, start: written.length })
         written.push(event)
         break
@@ -130,7 +127,7 @@ function writeOutAliases(text: string, events: readonly Event[], limits: YamlLim
         const anchor = event.anchorStart < 0 ? undefined : text.slice(event.anchorStart, event.anchorEnd)
         const start = written.length
         const isScalar = event.type === EVENT_ID.SCALAR
-        write(event, isScalar ? event.valueStart : event.start)
+        write(event, Math.max(0, isScalar ? event.valueStart : event.start))
         if (anchor !== undefined) anchors.set(anchor, { start, end: isScalar ? written.length : undefined })
         if (!isScalar) open.push({ anchor, start })
       }
@@ -230,6 +227,10 @@ const schema = CORE_SCHEMA.withTags(intTag, floatTag, mapTag, seqTag)
 function keyOf(key: unknown): string | undefined {
   if (key instanceof NumberScalar) return key.literal
   return typeof key === 'string' || typeof key === 'boolean' ? String(key) : undefined
+}
+
+function literalOf(value: unknown): string {
+  return value instanceof NumberScalar ? value.literal : ''
 }
 
 /** A value as JSON has it, and what is wrong with it ('' for nothing). */
