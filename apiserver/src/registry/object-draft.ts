@@ -201,15 +201,12 @@ function finishDraft(
   options: WriteOptions,
 ): Draft {
   const { name } = object.metadata
-  const completed = structuredCloneIfDefaulted(served, object)
+  const completed = withDefaults(served, object)
   let violations = served.schemas.validate(completed)
   if (violations.length > 0 && stored !== undefined) {
-    violations = remainingViolations(
-      violations,
-      served.schemas.validate(stored.object),
-      completed,
-      stored.object,
-    )
+    // A default that came later must not make what was left as it is look changed.
+    const before = withDefaults(served, stored.object)
+    violations = remainingViolations(violations, served.schemas.validate(before), completed, before)
   }
   for (const { field, reason, message } of violations) causes.push({ field, reason, message })
   const warnings = checkUnknownFields(served, completed, options)
@@ -219,7 +216,7 @@ function finishDraft(
   return { object: completed, reservations, warnings }
 }
 
-function structuredCloneIfDefaulted(served: ServedModel, object: BareObject): BareObject {
+function withDefaults(served: ServedModel, object: BareObject): BareObject {
   if (!served.schemas.hasDefaults) return object
   const completed: BareObject = { ...object, spec: structuredClone(object.spec) }
   if (object.status !== undefined) completed.status = structuredClone(object.status)
