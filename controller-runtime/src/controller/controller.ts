@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import PQueue from 'p-queue'
 import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
@@ -292,6 +293,8 @@ class Run {
   #timedOut = false
 
   constructor(clock: Clock, timeoutMs: number) {
+    // A run may have any number of requests under way, each of which listens; Node warns from the eleventh on.
+    setMaxListeners(0, this.#controller.signal)
     this.timeout = new Promise(resolve => {
       this.#resolveTimeout = resolve
     })

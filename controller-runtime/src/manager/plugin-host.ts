@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { type Client, createClient } from '../client/client.ts'
@@ -55,6 +56,8 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
   const log = options.log.child({ plugin: plugin.name })
   const client = createClient(transport, { plugin: plugin.name, ...(headers && { headers }) })
   const stopping = new AbortController()
+  // Whatever a plugin does may listen to it.
+  setMaxListeners(0, stopping.signal)
   const controllers: Controller[] = []
   const routes: RouteGroup[] = []
   const unmarkedClasses: string[] = []
