@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Answer } from './api.ts'
 
@@ -14,7 +13,7 @@ export async function sendRaw(port: number, bytes: string | Uint8Array): Promise
   socket.on('data', (part: Buffer) => parts.push(part))
   socket.setTimeout(15_000, () => socket.destroy())
   socket.write(bytes)
-  await once(socket, 'close')
+  await new Promise<void>(resolve => socket.once('close', () => resolve()))
   return readAnswer(Buffer.concat(parts).toString())
 }
 
