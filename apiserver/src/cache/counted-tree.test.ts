@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { compareCodePoints } from './code-point-order.ts'
-import type { CountedTreeView } from './counted-tree.ts'
-import { byName, namesByValue } from './names-by-value.ts'
+import { CountedTree, type CountedTreeView } from './counted-tree.ts'
+import { createNameTree } from './index-tree.ts'
 
 type Pair = readonly [value: string | undefined, name: string]
 
@@ -12,6 +12,13 @@ function comparePairs([leftValue, leftName]: Pair, [rightValue, rightName]: Pair
   if (rightValue === undefined) return -1
   return compareCodePoints(leftValue, rightValue)
 }
+
+const createPairTree = () =>
+  new CountedTree<string, string>({
+    byValue: true,
+    comparing: () => (leftValue, leftName, rightValue, rightName) =>
+      comparePairs([leftValue, leftName ?? '\u{10ffff}'], [rightValue, rightName ?? '\u{10ffff}']),
+  })
 
 /** The same thing, slow and plain. */
 class SortedArray {
@@ -69,7 +76,7 @@ describe('a counted tree', () => {
   test('agrees with a sorted array, and so does every snapshot, whatever is written after it', () => {
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 900, size: 'max' }), operations => {
-        const tree = namesByValue()
+        const tree = createPairTree()
         const model = new SortedArray()
         const snapshots: { view: CountedTreeView<string, string>; pairs: readonly Pair[] }[] = []
         for (const { type, pair } of operations) {
@@ -90,12 +97,12 @@ describe('a counted tree', () => {
           )
         }
       }),
-      { numRuns: 150 },
+      { numRuns: 40 },
     )
   })
 
   test('keeps order, counts and positions through 60,000 random writes and their removal', () => {
-    const tree = namesByValue()
+    const tree = createPairTree()
     const pairs: Pair[] = []
     let seed = 7
     const random = (below: number) => {
@@ -127,7 +134,7 @@ describe('a counted tree', () => {
   })
 
   test('finds the bounds of a value, and those without a value after all others', () => {
-    const tree = namesByValue()
+    const tree = createPairTree()
     for (const [key, name] of [
       ['a', '1'],
       ['a', '2'],
@@ -143,7 +150,7 @@ describe('a counted tree', () => {
   })
 
   test('has nothing at positions outside of it', () => {
-    const tree = namesByValue()
+    const tree = createPairTree()
     tree.set('a', '1')
     expect([tree.valueAt(-1), tree.valueAt(0), tree.valueAt(1)]).toEqual([undefined, '1', undefined])
     const cursor = tree.cursor(0)
@@ -154,7 +161,7 @@ describe('a counted tree', () => {
   })
 
   test('is answered by the same snapshot until something is written', () => {
-    const tree = byName<number>()
+    const tree = createNameTree<number>()
     tree.set('a', 1)
     const first = tree.snapshot()
     expect(tree.snapshot()).toBe(first)
@@ -171,7 +178,7 @@ describe('a counted tree', () => {
           size: 'max',
         }),
         writes => {
-          const tree = byName<number>()
+          const tree = createNameTree<number>()
           const model = new Map<string, number>()
           for (const [n, value] of writes) {
             const name = `k${n}`

@@ -17,16 +17,17 @@
  */
 
 /** Negative, zero or positive as the left pair comes before, is, or comes after the right one. */
-export type PairComparator<K, V> = (
+export type PairComparator<K, S> = (
   leftKey: K | undefined,
-  leftValue: V | undefined,
+  leftValue: S | undefined,
   rightKey: K | undefined,
-  rightValue: V | undefined,
+  rightValue: S | undefined,
 ) => number
 
-export interface PairOrder<K, V> {
+/** How pairs are ordered. `S` is the part of a value that the order looks at, which is all that a search needs. */
+export interface PairOrder<K, S> {
   /** A comparator that is right wherever its left pair is this one. */
-  comparing(key: K | undefined, value: V | undefined): PairComparator<K, V>
+  comparing(key: K | undefined, value: S | undefined): PairComparator<K, S>
   /** Whether values take part in the order. If not, one key stands for one pair, and branches keep no values alive. */
   readonly byValue: boolean
 }
@@ -57,12 +58,12 @@ const noCounts: number[] = []
 let lastGeneration = 0
 
 /** A tree as it was at one moment. Positions count from 0. */
-export class CountedTreeView<K, V> {
+export class CountedTreeView<K, V extends S, S = V> {
   protected root: Node<K, V>
   protected pairs: number
-  protected readonly order: PairOrder<K, V>
+  protected readonly order: PairOrder<K, S>
 
-  constructor(order: PairOrder<K, V>, root: Node<K, V>, pairs: number) {
+  constructor(order: PairOrder<K, S>, root: Node<K, V>, pairs: number) {
     this.order = order
     this.root = root
     this.pairs = pairs
@@ -73,7 +74,7 @@ export class CountedTreeView<K, V> {
   }
 
   /** The number of pairs before this one, whether or not it is in the tree. */
-  rank(key: K | undefined, value?: V): number {
+  rank(key: K | undefined, value?: S): number {
     const compare = this.order.comparing(key, value)
     let node = this.root
     let rank = 0
@@ -86,7 +87,7 @@ export class CountedTreeView<K, V> {
   }
 
   /** The value of the pair that compares equal, or undefined. */
-  get(key: K | undefined, value?: V): V | undefined {
+  get(key: K | undefined, value?: S): V | undefined {
     const compare = this.order.comparing(key, value)
     let node = this.root
     while (node.children !== undefined) {
@@ -217,19 +218,19 @@ const outside: Node<never, never> = {
 }
 
 /** The tree that changes. One writer, any number of snapshots. */
-export class CountedTree<K, V> extends CountedTreeView<K, V> {
+export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S> {
   #generation: number
   /** The view of the present state, until the next change. */
-  #view: CountedTreeView<K, V> | undefined
+  #view: CountedTreeView<K, V, S> | undefined
 
-  constructor(order: PairOrder<K, V>) {
+  constructor(order: PairOrder<K, S>) {
     lastGeneration++
     super(order, leaf(lastGeneration, [], []), 0)
     this.#generation = lastGeneration
   }
 
   /** An immutable view of the present state, in O(1). */
-  snapshot(): CountedTreeView<K, V> {
+  snapshot(): CountedTreeView<K, V, S> {
     if (this.#view === undefined) {
       this.#view = new CountedTreeView(this.order, this.root, this.pairs)
       this.#generation = ++lastGeneration
@@ -254,7 +255,7 @@ export class CountedTree<K, V> extends CountedTreeView<K, V> {
   }
 
   /** Removes the pair that compares equal. Whether there was one. */
-  delete(key: K | undefined, value?: V): boolean {
+  delete(key: K | undefined, value?: S): boolean {
     this.#view = undefined
     const root = this.#own(this.root)
     this.root = root
@@ -269,7 +270,7 @@ export class CountedTree<K, V> extends CountedTreeView<K, V> {
 
   #set(
     node: Node<K, V>,
-    compare: PairComparator<K, V>,
+    compare: PairComparator<K, S>,
     key: K | undefined,
     value: V,
     rightmost: boolean,
@@ -304,7 +305,7 @@ export class CountedTree<K, V> extends CountedTreeView<K, V> {
     return true
   }
 
-  #delete(node: Node<K, V>, compare: PairComparator<K, V>, key: K | undefined, value?: V): boolean {
+  #delete(node: Node<K, V>, compare: PairComparator<K, S>, key: K | undefined, value?: S): boolean {
     if (node.children === undefined) {
       const at = lowerBound(node, compare, key, value)
       if (at === node.keys.length || compare(key, value, node.keys[at], node.values[at]) !== 0) return false
@@ -419,11 +420,11 @@ function childAt<K, V>(children: readonly Node<K, V>[], at: number): Node<K, V> 
 }
 
 /** The first position in a leaf whose pair is not before the given one. */
-function lowerBound<K, V>(
+function lowerBound<K, V extends S, S>(
   node: Node<K, V>,
-  compare: PairComparator<K, V>,
+  compare: PairComparator<K, S>,
   key: K | undefined,
-  value: V | undefined,
+  value: S | undefined,
 ): number {
   const { keys, values } = node
   let low = 0
@@ -437,11 +438,11 @@ function lowerBound<K, V>(
 }
 
 /** The child whose range holds the pair: the last one whose separator is not after it. */
-function childFor<K, V>(
+function childFor<K, V extends S, S>(
   node: Node<K, V>,
-  compare: PairComparator<K, V>,
+  compare: PairComparator<K, S>,
   key: K | undefined,
-  value: V | undefined,
+  value: S | undefined,
 ): number {
   const { keys, values } = node
   let low = 1

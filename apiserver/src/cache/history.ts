@@ -10,7 +10,15 @@ export interface CacheEvent {
   readonly next: Entry | undefined
 }
 
-export const historyDefaults = Object.freeze({
+/** Bounds of one model's history. */
+export interface HistoryLimits {
+  readonly minEvents: number
+  readonly maxEvents: number
+  readonly maxAgeMs: number
+  readonly maxBytes: number
+}
+
+export const historyDefaults: HistoryLimits = Object.freeze({
   /** Events kept however old they are, so that a quiet kind can be resumed (Kubernetes' lower bound). */
   minEvents: 100,
   /** Events kept at most (Kubernetes' upper bound). */
@@ -32,14 +40,10 @@ export class History {
   #start = 0
   #bytes = 0
   #floor: Revision
-  readonly #limits: typeof historyDefaults
+  readonly #limits: HistoryLimits
   readonly #now: () => number
 
-  constructor(
-    floor: Revision,
-    now: () => number = Date.now,
-    limits: typeof historyDefaults = historyDefaults,
-  ) {
+  constructor(floor: Revision, now: () => number = Date.now, limits = historyDefaults) {
     this.#floor = floor
     this.#now = now
     this.#limits = limits

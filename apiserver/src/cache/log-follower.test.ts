@@ -1,6 +1,9 @@
-import { isApiError, type Revision } from '@setpoint/controller-runtime/api'
+import { silentLogger } from '@setpoint/controller-runtime'
+import { isApiError, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
+import { startEtcd } from '../../../test/support/etcd.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
+import { openEtcdStorage } from '../storage/etcd/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { openRooms, thing } from '../testing.ts'
 import type { CacheEvent } from './history.ts'
@@ -53,8 +56,7 @@ describe('log follower', () => {
         })()
       },
     }
-    const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log }
-    const follower = new LogFollower({ storage: holding, log })
+    const follower = new LogFollower({ storage: holding, log: silentLogger })
     follower.start()
     const cache = await follower.add(served, never)
     let resets = 0
@@ -91,6 +93,23 @@ describe('read gate', () => {
     await until(() => answers.length === 2)
     answers[1]?.(head)
     await second
+  })
+
+  it('lets readers through after a transaction that touched no object', async () => {
+    const etcd = await startEtcd({ unsafeNoFsync: true })
+    const storage = await openEtcdStorage({ endpoints: [etcd.endpoint] })
+    const follower = new LogFollower({ storage, log: silentLogger })
+    try {
+      follower.start()
+      await follower.reached(zeroRevision, never)
+      const put = { type: 'put', key: 'models/any', value: Buffer.from('x') } as const
+      const { revision } = await storage.transact({ compares: [], onSuccess: [put] })
+      expect(await new ReadGate(storage, follower).pass()).toBeGreaterThanOrEqual(revision)
+    } finally {
+      await follower.stop()
+      await storage.close()
+      await etcd.stop()
+    }
   })
 
   it('answers 503, not an old state, while the store does not answer', async () => {

@@ -17,6 +17,12 @@ export const followerDefaults = Object.freeze({
 /** Where the keys of all objects are. */
 const objectsPrefix = 'objects/'
 
+/**
+ * All keys are followed, not only those of objects: a transaction that touches none moves the store's `written` too,
+ * and whoever waits for that revision would wait until the next object changes.
+ */
+const wholeLog = ''
+
 interface Followed {
   readonly cache: ModelCache
   /** Changes that arrived while the cache is being built; undefined once it is. */
@@ -137,7 +143,7 @@ export class LogFollower {
     while (!signal.aborted) {
       try {
         await this.#restart(signal)
-        for await (const batch of this.#storage.watch(objectsPrefix, { after: this.#position, signal })) {
+        for await (const batch of this.#storage.watch(wholeLog, { after: this.#position, signal })) {
           for (const change of batch.changes) this.#dispatch(change)
           this.#advance(batch.revision)
         }
@@ -227,6 +233,7 @@ export class LogFollower {
   }
 
   #dispatch(change: Change): void {
+    if (!change.key.startsWith(objectsPrefix)) return
     const nameAt = change.key.lastIndexOf('/')
     const followed = this.#followed.get(change.key.slice(objectsPrefix.length, nameAt))
     if (followed === undefined) return

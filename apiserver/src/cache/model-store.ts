@@ -1,38 +1,58 @@
-import type { CountedTreeView } from './counted-tree.ts'
+import type { CountedTree, CountedTreeView } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
-import { type IndexSet, noValues } from './index-set.ts'
-import { byName, largestOf, type NamesByValue, namesByValue, smallestOf } from './names-by-value.ts'
+import { IndexSet, noValues } from './index-set.ts'
+import {
+  createIndexTree,
+  createNameTree,
+  type IndexTree,
+  largestOf,
+  type Named,
+  type Slot,
+  smallestOf,
+} from './index-tree.ts'
 
 /** One index of a snapshot. An index of at most one value per object needs one tree, which then has all three roles. */
 export interface IndexView {
   /** Every value of every object. In a single-value index the objects without one follow at the end. */
-  readonly values: NamesByValue
+  readonly values: IndexTree
   /** Each object once, by its smallest value, those without one at the end: the ascending order. */
-  readonly smallest: NamesByValue
+  readonly smallest: IndexTree
   /** Each object once, by its largest value, those without one at the end: read backwards, the descending order. */
-  readonly largest: NamesByValue
+  readonly largest: IndexTree
 }
 
 /** The objects and all indexes of a model as they were at one moment. */
 export class ModelSnapshot {
   readonly indexes: IndexSet
   /** Entries by name. */
-  readonly objects: CountedTreeView<string, Entry>
+  readonly objects: CountedTreeView<string, Entry, unknown>
   /** By position in `indexes`. */
   readonly views: readonly IndexView[]
-  /** Pairs (label key, name). */
-  readonly labelKeys: NamesByValue
+  /** Pairs (label key, object). */
+  readonly labelKeys: IndexTree
+  /** The last write of the store that is in. */
+  readonly #written: number
 
   constructor(
     indexes: IndexSet,
-    objects: CountedTreeView<string, Entry>,
+    objects: CountedTreeView<string, Entry, unknown>,
     views: readonly IndexView[],
-    labelKeys: NamesByValue,
+    labelKeys: IndexTree,
+    written: number,
   ) {
     this.indexes = indexes
     this.objects = objects
     this.views = views
     this.labelKeys = labelKeys
+    this.#written = written
+  }
+
+  /** The object of a slot that is in this snapshot, as it was then. */
+  entryOf(slot: Slot): Entry {
+    if (slot.written <= this.#written) return slot.entry
+    const entry = this.objects.get(slot.name)
+    if (entry === undefined) throw new RangeError(`${slot.name} is not in this snapshot`)
+    return entry
   }
 
   get size(): number {
@@ -59,16 +79,21 @@ export class ModelSnapshot {
  */
 export class ModelStore {
   readonly indexes: IndexSet
-  readonly #objects = byName<Entry>()
-  readonly #labelKeys = namesByValue()
+  readonly #objects = createNameTree<Entry>()
+  /** The index of names: what finds a slot. */
+  readonly #slots = new SingleValueIndex()
+  readonly #labelKeys = createIndexTree()
+  /** By position; the first is `#slots`. */
   readonly #indexes: readonly Index[]
+  #written = 0
   #snapshot: ModelSnapshot | undefined
 
   constructor(indexes: IndexSet) {
     this.indexes = indexes
-    this.#indexes = indexes.specs.map(spec =>
-      spec.multiple ? new MultiValueIndex() : new SingleValueIndex(),
-    )
+    this.#indexes = indexes.specs.map((spec, position) => {
+      if (position === IndexSet.name) return this.#slots
+      return spec.multiple ? new MultiValueIndex() : new SingleValueIndex()
+    })
   }
 
   get size(): number {
@@ -89,26 +114,23 @@ export class ModelStore {
     if (previous !== undefined && previous.name !== name) {
       throw new Error(`model store: ${previous.name} cannot become ${name}`)
     }
-    if (this.#objects.get(name) !== previous) {
+    const stored = this.#slots.find(name)
+    if (stored?.entry !== previous) {
       throw new Error(`model store: ${name} is not what it is said to have been`)
     }
     this.#snapshot = undefined
-    if (next === undefined) this.#objects.delete(name)
-    else this.#objects.set(name, next)
-    for (let position = 0; position < this.#indexes.length; position++) {
-      const before = previous && (previous.values[position] ?? noValues)
-      const after = next && (next.values[position] ?? noValues)
-      if (before === after || (before && after && sameValues(before, after))) continue
-      this.#indexes[position]?.change(name, before, after)
-    }
-    const labelsBefore = previous?.labels
-    const labelsAfter = next?.labels
-    if (labelsBefore === labelsAfter) return
-    for (const key in labelsBefore) {
-      if (labelsAfter === undefined || !Object.hasOwn(labelsAfter, key)) this.#labelKeys.delete(key, name)
-    }
-    for (const key in labelsAfter) {
-      if (labelsBefore === undefined || !Object.hasOwn(labelsBefore, key)) this.#labelKeys.set(key, name)
+    this.#written++
+    if (next === undefined) {
+      this.#objects.delete(name)
+      if (stored !== undefined) this.#reindex(stored, undefined, previous)
+    } else if (stored === undefined) {
+      this.#objects.set(name, next)
+      this.#reindex({ name, entry: next, written: this.#written }, next, undefined)
+    } else {
+      this.#objects.set(stored.name, next)
+      stored.entry = next
+      stored.written = this.#written
+      this.#reindex(stored, next, previous)
     }
   }
 
@@ -119,23 +141,61 @@ export class ModelStore {
       this.#objects.snapshot(),
       this.#indexes.map(index => index.view()),
       this.#labelKeys.snapshot(),
+      this.#written,
     )
     return this.#snapshot
   }
+
+  #reindex(slot: StoredSlot, next: Entry | undefined, previous: Entry | undefined): void {
+    for (let position = 0; position < this.#indexes.length; position++) {
+      const before = previous && valuesAt(previous, position)
+      const after = next && valuesAt(next, position)
+      if (before === after || (before && after && sameValues(before, after))) continue
+      this.#indexes[position]?.change(slot, before, after)
+    }
+    const labelsBefore = previous?.labels
+    const labelsAfter = next?.labels
+    if (labelsBefore === labelsAfter) return
+    for (const key in labelsBefore) {
+      if (labelsAfter === undefined || !Object.hasOwn(labelsAfter, key)) this.#labelKeys.delete(key, slot)
+    }
+    for (const key in labelsAfter) {
+      if (labelsBefore === undefined || !Object.hasOwn(labelsBefore, key)) this.#labelKeys.set(key, slot)
+    }
+  }
+}
+
+/** A slot as the store alone may change it. */
+interface StoredSlot extends Slot {
+  entry: Entry
+  written: number
+}
+
+function valuesAt(entry: Entry, position: number): readonly string[] {
+  // The store itself relies on the index of names, so that one is made here.
+  return position === IndexSet.name ? [entry.name] : (entry.values[position] ?? noValues)
 }
 
 interface Index {
   /** The object's values change; undefined where it does not exist before or after. */
-  change(name: string, before: readonly string[] | undefined, after: readonly string[] | undefined): void
+  change(slot: StoredSlot, before: readonly string[] | undefined, after: readonly string[] | undefined): void
   view(): IndexView
 }
 
 class SingleValueIndex implements Index {
-  readonly #tree = namesByValue()
+  readonly #tree = createIndexTree<StoredSlot>()
 
-  change(name: string, before: readonly string[] | undefined, after: readonly string[] | undefined): void {
-    if (before !== undefined) this.#tree.delete(before[0], name)
-    if (after !== undefined) this.#tree.set(after[0], name)
+  find(value: string): StoredSlot | undefined {
+    return this.#tree.get(value, { name: value })
+  }
+
+  change(
+    slot: StoredSlot,
+    before: readonly string[] | undefined,
+    after: readonly string[] | undefined,
+  ): void {
+    if (before !== undefined) this.#tree.delete(before[0], slot)
+    if (after !== undefined) this.#tree.set(after[0], slot)
   }
 
   view(): IndexView {
@@ -145,36 +205,19 @@ class SingleValueIndex implements Index {
 }
 
 class MultiValueIndex implements Index {
-  readonly #values = namesByValue()
-  readonly #smallest = namesByValue()
-  readonly #largest = namesByValue()
+  readonly #values = createIndexTree()
+  readonly #smallest = createIndexTree()
+  readonly #largest = createIndexTree()
 
-  change(name: string, before: readonly string[] | undefined, after: readonly string[] | undefined): void {
-    for (const value of before ?? noValues) if (!after?.includes(value)) this.#values.delete(value, name)
-    for (const value of after ?? noValues) if (!before?.includes(value)) this.#values.set(value, name)
-    this.#move(
-      this.#smallest,
-      name,
-      before && { value: smallestOf(before) },
-      after && { value: smallestOf(after) },
-    )
-    this.#move(
-      this.#largest,
-      name,
-      before && { value: largestOf(before) },
-      after && { value: largestOf(after) },
-    )
-  }
-
-  #move(
-    tree: ReturnType<typeof namesByValue>,
-    name: string,
-    before: { value: string | undefined } | undefined,
-    after: { value: string | undefined } | undefined,
+  change(
+    slot: StoredSlot,
+    before: readonly string[] | undefined,
+    after: readonly string[] | undefined,
   ): void {
-    if (before && after && before.value === after.value) return
-    if (before) tree.delete(before.value, name)
-    if (after) tree.set(after.value, name)
+    for (const value of before ?? noValues) if (!after?.includes(value)) this.#values.delete(value, slot)
+    for (const value of after ?? noValues) if (!before?.includes(value)) this.#values.set(value, slot)
+    move(this.#smallest, slot, before && { value: smallestOf(before) }, after && { value: smallestOf(after) })
+    move(this.#largest, slot, before && { value: largestOf(before) }, after && { value: largestOf(after) })
   }
 
   view(): IndexView {
@@ -184,6 +227,17 @@ class MultiValueIndex implements Index {
       largest: this.#largest.snapshot(),
     }
   }
+}
+
+function move(
+  tree: CountedTree<string, Slot, Named>,
+  slot: Slot,
+  before: { value: string | undefined } | undefined,
+  after: { value: string | undefined } | undefined,
+): void {
+  if (before && after && before.value === after.value) return
+  if (before) tree.delete(before.value, slot)
+  if (after) tree.set(after.value, slot)
 }
 
 function sameValues(left: readonly string[], right: readonly string[]): boolean {

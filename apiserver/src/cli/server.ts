@@ -12,7 +12,7 @@ import { PluginStatuses } from '../plugins/plugin-status.ts'
 import { Registry } from '../registry/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { openEtcdStorage } from '../storage/etcd/index.ts'
-import type { Storage } from '../storage/index.ts'
+import { compactRegularly, type Storage } from '../storage/index.ts'
 import { WatchHub } from '../watch/index.ts'
 import type { ServerOptions, StoreOptions } from './flags.ts'
 
@@ -55,6 +55,9 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
     throw error
   }
   follower.start()
+  // The embedded store bounds its history by itself.
+  const compaction =
+    options.store.kind === 'etcd' ? compactRegularly(storage, log, stopping.signal) : Promise.resolve()
 
   const transport = new LoopbackTransport({ api, hub, log })
   const manager = options.role === 'all' ? createManager({ transport, log }) : undefined
@@ -84,7 +87,18 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   return {
     url,
     stop() {
-      stopped ??= stopServer({ app, health, hub, manager, runners, follower, storage, stopping, log })
+      stopped ??= stopServer({
+        app,
+        health,
+        hub,
+        manager,
+        runners,
+        follower,
+        storage,
+        compaction,
+        stopping,
+        log,
+      })
       return stopped
     },
   }
@@ -199,6 +213,7 @@ interface Stoppable {
   readonly runners: readonly PluginRunner[]
   readonly follower: LogFollower
   readonly storage: Storage
+  readonly compaction: Promise<void>
   readonly stopping: AbortController
   readonly log: Logger
 }
@@ -211,6 +226,7 @@ async function stopServer({
   runners,
   follower,
   storage,
+  compaction,
   stopping,
   log,
 }: Stoppable): Promise<void> {
@@ -227,6 +243,7 @@ async function stopServer({
   await withinTime(closed, serverDefaults.drainMs)
   app.close()
   stopping.abort()
+  await compaction
   await follower.stop()
   await storage.close()
   log.info({}, 'the server has stopped')

@@ -3,3 +3,4 @@
  * suite: etcd, for several servers, and an embedded one, for one. Nothing here knows what an object is.
  */
 export * from './contract.ts'
+export * from './compactor.ts'

@@ -14,6 +14,10 @@ export const embeddedDefaults = Object.freeze({
    * it is the riskiest thing that LMDB could be asked to do. Costs neither memory nor disk.
    */
   mapBytes: 64 * 1024 * 1024 * 1024,
+  /** Bytes of disk taken ahead of need, or a sixteenth of the file if that is more: see `FileSpace`. */
+  spaceAheadBytes: 4 * 1024 * 1024,
+  /** Bytes of those that are left to what makes the data smaller, so that a full disk can be cleared. */
+  spaceReserveBytes: 1024 * 1024,
   /** Recent revisions that watches are fed from without touching the file. */
   tailRevisions: 10_000,
   /** Bytes of those: what a watch that lags by a few seconds under full load needs. */

@@ -122,7 +122,7 @@ describe('embedded', () => {
     const { current } = await storage.head()
     await expect(values(current - 20, current)).rejects.toBeInstanceOf(CompactedError)
     expect(await values(current - 3, current)).toHaveLength(3)
-    expect((await stat(join(dataDir, 'store.mdb'))).size).toBeLessThan(8_000_000)
+    expect((await stat(join(dataDir, 'store.mdb'))).size).toBeLessThan(16_000_000)
   })
 
   test('a watch that is overtaken by the end of the history gets CompactedError, not a gap', async () => {

@@ -245,7 +245,8 @@ interface Waiting {
 }
 
 const { ENOSPC, EDQUOT, EFBIG, EIO } = constants.errno
-const lmdbMapFull = -30792
+/** As Node names them and as LMDB numbers them, with LMDB's own for a map that is full. */
+const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG', ENOSPC, EDQUOT, EFBIG, -30792])
 
 /**
  * LMDB reports a write that only partly fitted on the disk as EIO, like a broken disk. They are told apart by the
@@ -254,7 +255,7 @@ const lmdbMapFull = -30792
 async function isFull(error: unknown, folder: string): Promise<boolean> {
   if (typeof error !== 'object' || error === null || !('code' in error)) return false
   const { code } = error
-  if (code === ENOSPC || code === EDQUOT || code === EFBIG || code === lmdbMapFull) return true
+  if (fullCodes.has(code)) return true
   if (code !== EIO) return false
   const { bavail, bsize } = await statfs(folder)
   return bavail * bsize < embeddedDefaults.batchBytes

@@ -4,6 +4,7 @@ import { type Revision, toRevision } from '@setpoint/controller-runtime/api'
 import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
 import { checkDatabaseFile } from './database-file.ts'
 import type { EmbeddedBounds } from './defaults.ts'
+import { FileSpace } from './file-space.ts'
 import { errorMessage, StoreFolderError } from './folder-error.ts'
 import { encodeKey } from './keys.ts'
 import {
@@ -25,6 +26,13 @@ import {
 const formatVersion = 1
 const formatKey = Buffer.from('format')
 const stateKey = Buffer.from('state')
+
+interface Tables {
+  readonly root: RootDatabase<Buffer, Buffer>
+  readonly meta: Database<Buffer, Buffer>
+  readonly present: Database<Buffer, Buffer>
+  readonly history: Database<Buffer, Buffer>
+}
 
 /** What one commit writes, in one LMDB transaction. */
 export interface FileCommit {
@@ -48,6 +56,11 @@ export class StoreFile {
   readonly #present: Database<Buffer, Buffer>
   readonly #history: Database<Buffer, Buffer>
   readonly #meta: Database<Buffer, Buffer>
+  readonly #space: FileSpace
+  readonly #bounds: EmbeddedBounds
+  readonly #pageBytes: number
+  /** Bytes that LMDB uses of the file at most. */
+  #end: number
   #snapshot: Transaction
   #state: StoreState
   /** The segment read last; segments never change, and neighbouring revisions are read together. */
@@ -85,7 +98,11 @@ export class StoreFile {
         throw new StoreFolderError(`${path} is a database of something else; choose another folder`)
       const meta = openTable(root, 'meta')
       checkFormat(path, meta, tables.size === 0)
-      const file = new StoreFile(dataDir, root, meta)
+      const present = openTable(root, 'present')
+      const history = openTable(root, 'history')
+      // Only now, as this counts everything beyond the file's present end as free to be written over.
+      const space = await FileSpace.open(path, bounds)
+      const file = new StoreFile(dataDir, { root, meta, present, history }, space, bounds)
       if (tables.size === 0) syncFolder(dataDir)
       return file
     } catch (error) {
@@ -94,12 +111,18 @@ export class StoreFile {
     }
   }
 
-  private constructor(folder: string, root: RootDatabase<Buffer, Buffer>, meta: Database<Buffer, Buffer>) {
+  private constructor(folder: string, tables: Tables, space: FileSpace, bounds: EmbeddedBounds) {
+    const { root, meta, present, history } = tables
     this.folder = folder
     this.#root = root
     this.#meta = meta
-    this.#present = openTable(root, 'present')
-    this.#history = openTable(root, 'history')
+    this.#present = present
+    this.#history = history
+    this.#space = space
+    this.#bounds = bounds
+    const stats = root.getStats()
+    this.#pageBytes = statistic(stats, 'pageSize')
+    this.#end = usedBytes(stats)
     root.resetReadTxn()
     this.#snapshot = root.useReadTransaction()
     this.#state = this.#readState()
@@ -154,9 +177,10 @@ export class StoreFile {
   /**
    * Writes a commit as one LMDB transaction, off this thread. Resolves once it is on the disk; it becomes readable by
    * `refresh`. One at a time.
-   * @throws what LMDB says. `happened` tells whether it took effect nevertheless.
+   * @throws what LMDB or the system says. `refresh` shows whether it took effect nevertheless.
    */
   async commit({ present, history, sweep, state }: FileCommit): Promise<void> {
+    await this.#takeSpace({ present, history, sweep, state })
     try {
       await this.#root.batch(() => {
         for (const [key, row] of present) {
@@ -190,8 +214,22 @@ export class StoreFile {
     const patience = new Promise<void>(resolve => {
       timer = setTimeout(resolve, patienceMs)
     })
-    await Promise.race([this.#root.close(), patience])
+    await Promise.race([this.#root.close().then(() => this.#space.close()), patience])
     clearTimeout(timer)
+  }
+
+  async #takeSpace({ present, history, sweep, state }: FileCommit): Promise<void> {
+    let pages = pagesPerCommit + (present.size + history.length + sweep.length) * pagesPerRow
+    for (const row of present.values()) pages += Math.ceil((row?.bytes.length ?? 0) / this.#pageBytes)
+    for (const { row } of history) pages += Math.ceil(row.length / this.#pageBytes)
+    const need = pages * this.#pageBytes
+    const isClearing = present.size === 0 || state.dataBytes < this.#state.dataBytes
+    const spare = isClearing ? 0 : this.#bounds.spaceReserveBytes
+    // Most of what a commit may need it takes from pages that have become free, so before space is taken on account
+    // of the estimates they are replaced by the truth.
+    if (this.#space.isLow(this.#end + need + spare)) this.#end = usedBytes(this.#root.getStats())
+    await this.#space.ensure(this.#end + need + spare)
+    this.#end += need
   }
 
   #readState(): StoreState {
@@ -202,6 +240,21 @@ export class StoreFile {
 
 function openTable(root: RootDatabase<Buffer, Buffer>, name: string): Database<Buffer, Buffer> {
   return root.openDB<Buffer, Buffer>({ name, encoding: 'binary', keyEncoding: 'binary' })
+}
+
+/** Pages of the trees, and of LMDB's list of free pages, that a commit may copy whatever it writes. */
+const pagesPerCommit = 64
+/** Pages that writing or removing a row may copy besides those of the row: a leaf, a split, and its share above. */
+const pagesPerRow = 4
+
+function usedBytes(stats: object): number {
+  return (statistic(stats, 'lastPageNumber') + 1) * statistic(stats, 'pageSize')
+}
+
+function statistic(stats: object, name: string): number {
+  const value: unknown = Reflect.get(stats, name)
+  if (typeof value !== 'number') throw new Error(`lmdb does not report its ${name}`)
+  return value
 }
 
 /** LMDB lists its tables as keys of the root one; lmdb ends their names with a zero byte. */

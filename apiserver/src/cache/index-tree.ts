@@ -1,0 +1,85 @@
+import { compareCodePoints, ordersByUnit } from './code-point-order.ts'
+import { CountedTree, type CountedTreeView, type PairComparator } from './counted-tree.ts'
+import type { Entry } from './entry.ts'
+
+/**
+ * One object of a store for as long as it exists. Indexes point to slots, so that a write leaves alone every index in
+ * which it changes no value, and a reader comes from an index to the object without a search by name. A slot has the
+ * newest entry; a snapshot that is older than it finds its own by name (`ModelSnapshot.entryOf`).
+ */
+export interface Slot extends Named {
+  readonly entry: Entry
+  /** The write of the store that put the entry there. */
+  readonly written: number
+}
+
+/** What a search for a place in an index needs to know of an object. */
+export interface Named {
+  readonly name: string
+}
+
+/**
+ * Pairs (value, object), ordered by value and then name, both by code point; the value undefined stands for none and
+ * comes last. A search of a rank without an object comes after every object of its value, with `first` before:
+ *
+ *     rank('a', first) ─▶ ('a', n1) ('a', n7) ◀─ rank('a') ─▶ ('b', n3) … (undefined, n2) …
+ */
+export type IndexTree = CountedTreeView<string, Slot, Named>
+
+/** Comes before every object of the same value. */
+export const first: Named = Object.freeze({ name: '' })
+
+/** An empty tree; the writer's own type of slots may let it change them. */
+export function createIndexTree<T extends Slot = Slot>(): CountedTree<string, T, Named> {
+  return new CountedTree({
+    byValue: true,
+    comparing(value, object) {
+      return ordersByUnit(value ?? '') && ordersByUnit(object?.name ?? '')
+        ? compareByUnit
+        : compareByCodePoint
+    },
+  })
+}
+
+/** An empty tree of things by name. */
+export function createNameTree<T>(): CountedTree<string, T, unknown> {
+  return new CountedTree({
+    byValue: false,
+    comparing: name => (ordersByUnit(name ?? '') ? namesByUnit : namesByCodePoint),
+  })
+}
+
+/** The smallest of some values; undefined where there is none. */
+export function smallestOf(values: readonly string[]): string | undefined {
+  if (values.length < 2) return values[0]
+  return values.reduce((least, value) => (compareCodePoints(value, least) < 0 ? value : least))
+}
+
+/** The largest of some values; undefined where there is none. */
+export function largestOf(values: readonly string[]): string | undefined {
+  if (values.length < 2) return values[0]
+  return values.reduce((most, value) => (compareCodePoints(value, most) > 0 ? value : most))
+}
+
+const namesByUnit: PairComparator<string, unknown> = (left, _l, right) => unitOrder(left, right)
+const namesByCodePoint: PairComparator<string, unknown> = (left, _l, right) => codePointOrder(left, right)
+
+const compareByUnit: PairComparator<string, Named> = (leftValue, left, rightValue, right) =>
+  leftValue === rightValue ? unitOrder(left?.name, right?.name) : unitOrder(leftValue, rightValue)
+
+const compareByCodePoint: PairComparator<string, Named> = (leftValue, left, rightValue, right) =>
+  leftValue === rightValue ? codePointOrder(left?.name, right?.name) : codePointOrder(leftValue, rightValue)
+
+function unitOrder(left: string | undefined, right: string | undefined): number {
+  if (left === right) return 0
+  if (left === undefined) return 1
+  if (right === undefined) return -1
+  return left < right ? -1 : 1
+}
+
+function codePointOrder(left: string | undefined, right: string | undefined): number {
+  if (left === right) return 0
+  if (left === undefined) return 1
+  if (right === undefined) return -1
+  return compareCodePoints(left, right)
+}
