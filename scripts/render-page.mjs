@@ -1,0 +1,36 @@
+/**
+ * Puts rendered text between the markers of a documentation page, so that prose and tables stand in one file and no
+ * table is written by hand.
+ *
+ *     node scripts/render-errors.mjs            writes the page
+ *     node scripts/render-errors.mjs --check    exits with 1 where the page is not what would be written
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+
+/**
+ * @param {URL} page the file
+ * @param {string} script the renderer's name, as it stands in the markers
+ * @param {readonly (readonly string[])[]} rows of a table, the header first
+ */
+export function renderPage(page, script, rows) {
+  const begin = `<!-- rendered by ${script}: begin -->`
+  const end = `<!-- rendered by ${script}: end -->`
+  const before = readFileSync(page, 'utf8')
+  const from = before.indexOf(begin)
+  const to = before.indexOf(end)
+  if (from < 0 || to < from) throw new Error(`${page.pathname} has no markers of ${script}`)
+  const after = `${before.slice(0, from)}${begin}\n\n${table(rows)}\n${before.slice(to)}`
+  if (!process.argv.includes('--check')) writeFileSync(page, after)
+  else if (after !== before) {
+    console.error(`${page.pathname} is out of date: run \`node ${script}\``)
+    process.exitCode = 1
+  }
+}
+
+/** @param {readonly (readonly string[])[]} rows */
+function table([header = [], ...rows]) {
+  const lines = [header, header.map(() => '---'), ...rows].map(
+    cells => `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`,
+  )
+  return `${lines.join('\n')}\n`
+}
