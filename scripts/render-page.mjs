@@ -27,10 +27,14 @@ export function renderPage(page, script, rows) {
   }
 }
 
-/** @param {readonly (readonly string[])[]} rows */
+/**
+ * As the formatter aligns tables, so that it leaves the page alone.
+ * @param {readonly (readonly string[])[]} rows
+ */
 function table([header = [], ...rows]) {
-  const lines = [header, header.map(() => '---'), ...rows].map(
-    cells => `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`,
-  )
-  return `${lines.join('\n')}\n`
+  const cells = [header, ...rows].map(row => row.map(cell => cell.replaceAll('|', '\\|')))
+  const widths = header.map((_, column) => Math.max(...cells.map(row => row[column]?.length ?? 0)))
+  const line = row => `| ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`
+  const [head = [], ...body] = cells
+  return `${[head, widths.map(width => '-'.repeat(width)), ...body].map(line).join('\n')}\n`
 }
