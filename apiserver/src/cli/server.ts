@@ -21,6 +21,8 @@ export const serverDefaults = Object.freeze({
   announceMs: 10_000,
   /** Milliseconds that requests and sockets have to end after SIGTERM (Kubernetes kills after 30 s). */
   drainMs: 20_000,
+  /** Milliseconds between two looks for idle connections while draining. */
+  closeIdleMs: 100,
 })
 
 /** A running server. */
@@ -233,7 +235,8 @@ async function stopServer({
   log.info({}, 'the server is shutting down')
   health.drain()
   const closed = new Promise<void>(resolve => app.server.close(() => resolve()))
-  app.server.closeIdleConnections()
+  // Connections that fall idle later are closed too, so that none waits for its next request.
+  const closeIdle = setInterval(() => app.server.closeIdleConnections(), serverDefaults.closeIdleMs)
   // Controllers finish their current item first: they read and write through the API, which must still be there.
   await withinTime(
     Promise.all([manager?.stop(), ...runners.map(runner => runner.stop())]).then(() => {}),
@@ -241,6 +244,7 @@ async function stopServer({
   )
   hub.drain()
   await withinTime(closed, serverDefaults.drainMs)
+  clearInterval(closeIdle)
   app.close()
   stopping.abort()
   await compaction

@@ -21,7 +21,7 @@ import { group, groupList, resourceList } from './discovery.ts'
 import { errorResponse, methodNotAllowed, toApiError } from './error-response.ts'
 import type { Health, HealthAnswer } from './health.ts'
 import { negotiates } from './media-type.ts'
-import { readRequestBody } from './request-body.ts'
+import { discardRequestBody, readRequestBody } from './request-body.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { versionInfo } from './version-info.ts'
 import { readWatchRequest } from './watch-parameters.ts'
@@ -44,6 +44,11 @@ export interface AppParts {
   readonly basePath: string
 }
 
+export const appDefaults = Object.freeze({
+  /** Milliseconds that an idle connection is kept: above those of ordinary load balancers, which must not meet a closed one. */
+  keepAliveMs: 75_000,
+})
+
 /** The HTTP server: finds out what a request is about and hands it on; knows every refusal's form. */
 export class App {
   readonly server: Server
@@ -59,6 +64,7 @@ export class App {
     koa.use(ctx => this.#serve(ctx))
     koa.on('error', error => parts.log.debug({ err: error }, 'an answer could not be sent'))
     this.server = createServer({ maxHeaderSize: requestLimits.headerBytes }, koa.callback())
+    this.server.keepAliveTimeout = appDefaults.keepAliveMs
     this.server.on('upgrade', (message, socket, head) => void this.#upgrade(message, socket, head))
     this.server.on('clientError', (error, socket) => refuseBrokenRequest(error, socket))
   }
@@ -76,8 +82,7 @@ export class App {
     } catch (thrown) {
       const error = toApiError(thrown, this.#parts.log, { method: ctx.method, path: ctx.path })
       response = errorResponse(error)
-      // The rest of a body that nobody reads would be taken for the next request.
-      if (!ctx.req.complete) ctx.set('connection', 'close')
+      if (!ctx.req.complete && !ctx.res.headersSent) return refuseUnread(ctx, response)
     }
     if (response !== undefined) send(ctx, response)
   }
@@ -268,6 +273,16 @@ function send(ctx: Koa.Context, { status, headers, body }: ApiResponse): void {
   ctx.status = status
   ctx.set(headers as Record<string, string | string[]>)
   ctx.body = body
+}
+
+/** Refuses a request whose body has not all arrived: whatever follows must not be taken for the next request. */
+async function refuseUnread(ctx: Koa.Context, { status, headers, body }: ApiResponse): Promise<void> {
+  ctx.respond = false
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.concat([...body])
+  ctx.res.writeHead(status, { ...headers, connection: 'close', 'content-length': bytes.length })
+  ctx.res.write(bytes)
+  await discardRequestBody(ctx.req)
+  ctx.res.end()
 }
 
 function noSuchPath(path: string): ApiError {

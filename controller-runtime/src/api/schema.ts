@@ -54,8 +54,8 @@ type FromNonNull<S> = S extends { readonly enum: readonly (infer E)[] }
 
 type FromObject<S> = S extends { readonly properties: infer P }
   ? Simplify<
-      { [K in keyof P as K extends RequiredOf<S> ? K : never]: FromSchema<P[K]> } & {
-        [K in keyof P as K extends RequiredOf<S> ? never : K]?: FromSchema<P[K]>
+      { -readonly [K in keyof P as K extends RequiredOf<S> ? K : never]: FromSchema<P[K]> } & {
+        -readonly [K in keyof P as K extends RequiredOf<S> ? never : K]?: FromSchema<P[K]>
       }
     >
   : S extends { readonly additionalProperties: infer A extends Schema }
