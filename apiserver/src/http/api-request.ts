@@ -41,6 +41,10 @@ export const requestLimits = Object.freeze({
   bodyBytes: 3 * 1024 * 1024,
   /** Bytes of a request's line and headers together: room for a long selector, which is then refused by name. */
   headerBytes: 256 * 1024,
+  /** Bytes taken off a connection after a refusal, so that the client gets to read it. */
+  discardedBytes: 16 * 1024 * 1024,
+  /** Milliseconds that this may take. */
+  discardMs: 1000,
 })
 
 /**

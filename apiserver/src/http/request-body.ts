@@ -32,6 +32,26 @@ export function readRequestBody(message: IncomingMessage): Promise<Buffer> {
   })
 }
 
+/**
+ * Takes the rest of a body that nobody wants off the connection. Closing it with bytes unread would reset it, and the
+ * client would lose the answer that is on its way. Resolves at the end of the body, or when its limits are reached.
+ */
+export function discardRequestBody(message: IncomingMessage): Promise<void> {
+  return new Promise(resolve => {
+    const timer = setTimeout(resolve, requestLimits.discardMs)
+    let length = 0
+    message.removeAllListeners('data')
+    message.on('data', (part: Buffer) => {
+      length += part.length
+      if (length > requestLimits.discardedBytes) resolve()
+    })
+    message.once('end', resolve)
+    message.once('close', resolve)
+    message.once('close', () => clearTimeout(timer))
+    message.resume()
+  })
+}
+
 function tooLarge(): ApiError {
   return new ApiError('RequestEntityTooLarge', `the body is larger than ${requestLimits.bodyBytes} bytes`)
 }
