@@ -1,7 +1,8 @@
 import { createServer } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 
 /** The peer of reads: node:http sending prepared bytes, with the headers that anyone would send. */
-const bytes = Buffer.from(process.env.BENCH_BODY ?? '{}')
+const bytes = await buffer(process.stdin)
 const server = createServer((_request, response) => {
   response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length })
   response.end(bytes)

@@ -8,34 +8,51 @@ import { createInterface } from 'node:readline'
 /** A program of ours that runs beside the load generator until it is stopped. */
 export interface Program extends AsyncDisposable {
   readonly url: URL
+  readonly pid: number
 }
 
-/** Runs `setpoint serve` with these arguments and the bench's own plugin. */
+const root = join(import.meta.dirname, '../..')
+
+/** Runs `setpoint serve` with these arguments and the bench's own plugin; with a store of its own where none is given. */
 export async function startSetpoint(args: readonly string[]): Promise<Program> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-bench-'))
-  const plugin = join(import.meta.dirname, '../../test/bench/plugin')
-  const bin = join(import.meta.dirname, '../../node_modules/.bin/setpoint')
-  const all = ['serve', '--listen', '127.0.0.1:0', '--plugin', plugin, '--log-level', 'warn', ...args]
-  if (!args.includes('--etcd-endpoints')) all.push('--data-dir', dataDir)
-  return listening(spawn(bin, all, { stdio: ['ignore', 'pipe', 'inherit'] }), () =>
-    rm(dataDir, { recursive: true, force: true }),
-  )
+  const all = [
+    'serve',
+    '--listen',
+    '127.0.0.1:0',
+    '--plugin',
+    join(root, 'test/bench/plugin'),
+    '--log-level',
+    'warn',
+    ...args,
+  ]
+  let cleanUp = async () => {}
+  if (!args.includes('--etcd-endpoints') && !args.includes('--data-dir')) {
+    const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-bench-'))
+    all.push('--data-dir', dataDir)
+    cleanUp = () => rm(dataDir, { recursive: true, force: true })
+  }
+  const bin = join(root, 'node_modules/.bin/setpoint')
+  return listening(spawn(bin, all, { stdio: ['ignore', 'pipe', 'inherit'] }), cleanUp)
 }
 
-/** Runs another script of this folder, which prints the address that it listens on. */
-export function startPeer(script: string): Promise<Program> {
-  return listening(
-    spawn(process.execPath, [join(import.meta.dirname, script)], { stdio: ['ignore', 'pipe', 'inherit'] }),
-  )
+/** Runs another script of this folder, which reads the body to answer and prints the address that it listens on. */
+export function startPeer(script: string, body: string): Promise<Program> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, script)], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  child.stdin.end(body)
+  return listening(child)
 }
 
 async function listening(child: ChildProcess, cleanUp = async () => {}): Promise<Program> {
-  if (child.stdout === null) throw new Error('no standard output')
+  if (child.stdout === null || child.pid === undefined) throw new Error('the program cannot be run')
+  const { pid } = child
   for await (const line of createInterface(child.stdout)) {
     const address = /listening on (http:\S+)/.exec(line)?.[1]
     if (address === undefined) continue
     return {
       url: new URL(address),
+      pid,
       async [Symbol.asyncDispose]() {
         child.kill('SIGTERM')
         await once(child, 'exit')

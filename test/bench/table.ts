@@ -3,9 +3,10 @@ export interface Row {
   readonly name: string
   readonly unit: string
   readonly ours: readonly number[]
+  /** What it is compared with, round by round; a constant where the aim is an absolute figure. */
   readonly peer: readonly number[]
-  /** The ratio ours/peer that is aimed at; at least it where `higherIsBetter`, else at most. */
-  readonly aim: number
+  /** What the median of ours/peer should be. */
+  readonly aim: { readonly atLeast: number } | { readonly atMost: number }
 }
 
 export function median(values: readonly number[]): number {
@@ -17,13 +18,20 @@ export function median(values: readonly number[]): number {
 
 /** Ratios are taken round by round, where both ran next to each other, and their median is shown. */
 export function printTable(rows: readonly Row[]): void {
-  console.log('| what | unit | Setpoint | bare peer | ratio (min–max) | aim |')
-  console.log('|---|---|---|---|---|---|')
+  console.log('| what | unit | Setpoint | peer | ratio (min–max) | aim | met |')
+  console.log('|---|---|---|---|---|---|---|')
   for (const { name, unit, ours, peer, aim } of rows) {
     const ratios = ours.map((value, at) => value / (peer[at] ?? Number.NaN))
+    const ratio = median(ratios)
     const spread = `${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)}`
+    const [text, met] =
+      'atLeast' in aim ? [`≥ ${aim.atLeast}`, ratio >= aim.atLeast] : [`≤ ${aim.atMost}`, ratio <= aim.atMost]
     console.log(
-      `| ${name} | ${unit} | ${Math.round(median(ours))} | ${Math.round(median(peer))} | **${median(ratios).toFixed(2)}** (${spread}) | ${aim} |`,
+      `| ${name} | ${unit} | ${figure(median(ours))} | ${figure(median(peer))} | **${ratio.toFixed(2)}** (${spread}) | ${text} | ${met ? 'yes' : 'no'} |`,
     )
   }
+}
+
+function figure(value: number): string {
+  return value >= 100 ? Math.round(value).toString() : value.toPrecision(3)
 }

@@ -1,6 +1,6 @@
-import { defineModel, definePlugin, singleValueIndex } from '@setpoint/controller-runtime'
+import { defineModel, definePlugin, multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime'
 
-/** About 300 bytes of content and one declared index: an ordinary small kind. */
+/** An ordinary kind with three declared indexes. */
 export const Item = defineModel({
   group: 'bench.example.com',
   version: 'v1',
@@ -11,10 +11,18 @@ export const Item = defineModel({
     spec: {
       type: 'object',
       required: ['text'],
-      properties: { text: { type: 'string', maxLength: 4096 }, n: { type: 'integer', minimum: 0 } },
+      properties: {
+        text: { type: 'string', maxLength: 4096 },
+        n: { type: 'integer', minimum: 0 },
+        tags: { type: 'array', items: { type: 'string' } },
+      },
     },
   },
-  indexes: [singleValueIndex({ name: 'spec.n', indexFunc: item => item.spec.n?.toString() })],
+  indexes: [
+    singleValueIndex({ name: 'spec.n', indexFunc: item => item.spec.n?.toString().padStart(8, '0') }),
+    singleValueIndex({ name: 'spec.half', indexFunc: item => String((item.spec.n ?? 0) % 2) }),
+    multiValueIndex({ name: 'spec.tags', indexFunc: item => item.spec.tags ?? [] }),
+  ],
 })
 
 export default definePlugin({ name: 'bench', models: [Item] })

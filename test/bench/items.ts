@@ -1,0 +1,27 @@
+import { load, rawRequest } from './raw-http.ts'
+
+/** The kind of the bench's plugin, in `plugin/index.js`. */
+export const collection = '/apis/bench.example.com/v1/items'
+
+/** Requests kept in flight: enough to keep every process busy, as few as a small deployment has. */
+export const lanes = 64
+
+/** Rounds that count; one before them warms both sides up. */
+export const rounds = 5
+
+/** The body of a creation. `text` is what makes the object as large as wanted. */
+export function itemJson(name: string, n: number, text: string): string {
+  return JSON.stringify({
+    apiVersion: 'bench.example.com/v1',
+    kind: 'Item',
+    metadata: { name, labels: { 'bench.example.com/shard': `s${n % 10}` } },
+    spec: { text, n, tags: [`t${n % 1000}`] },
+  })
+}
+
+/** Creates items `i0000000` and on, with `textLength` characters of text each. */
+export async function createItems(url: URL, count: number, textLength: number): Promise<void> {
+  const text = 'x'.repeat(textLength)
+  const name = (n: number) => `i${String(n).padStart(7, '0')}`
+  await load(url, lanes, count, n => rawRequest('POST', url, collection, itemJson(name(n), n, text)), 201)
+}
