@@ -1,8 +1,9 @@
 import { compareCodePoints } from '../cache/code-point-order.ts'
 import type { Entry } from '../cache/entry.ts'
+import type { Slot } from '../cache/index-tree.ts'
 import type { ModelSnapshot } from '../cache/model-store.ts'
 import type { ChunkPaging, ListQuery, PagePaging } from './list-query.ts'
-import { membersOf } from './names.ts'
+import { membersOf } from './members.ts'
 import { pageWindow } from './page.ts'
 import { planCosts, plansFor, runPlans } from './plan.ts'
 import { compileTerms, type Term } from './terms.ts'
@@ -47,21 +48,21 @@ function chunkOf(
   const wanted = limit ?? Infinity
   const items: Entry[] = []
   let more = false
-  const visit = (entry: Entry | undefined) => {
-    if (entry === undefined || !terms.every(term => term.test(entry))) return true
+  const visit = (entry: Entry) => {
+    if (!terms.every(term => term.test(entry))) return true
     if (items.length < wanted) items.push(entry)
     else more = true
     return !more
   }
-  const names = namesOfSmallest(snapshot, terms, after)
+  const slots = smallestTerm(snapshot, terms, after)
   let remaining = 0
-  if (names === undefined) {
+  if (slots === undefined) {
     const start = after === undefined ? 0 : positionAfter(snapshot, after)
     const cursor = snapshot.objects.cursor(start)
     while (cursor.value !== undefined && visit(cursor.value)) cursor.next()
     if (terms.length === 0) remaining = snapshot.size - start - items.length
   } else {
-    for (const name of names) if (!visit(snapshot.get(name))) break
+    for (const slot of slots) if (!visit(snapshot.entryOf(slot))) break
   }
   return {
     kind: 'chunk',
@@ -75,36 +76,36 @@ function positionAfter(snapshot: ModelSnapshot, name: string): number {
   return snapshot.objects.rank(name) + (snapshot.get(name) === undefined ? 0 : 1)
 }
 
-/** The names of the smallest term after `after`, ascending; undefined where looking at every object is cheaper. */
-function namesOfSmallest(
+/** The objects of the smallest term after `after`, by name; undefined where looking at every object is cheaper. */
+function smallestTerm(
   snapshot: ModelSnapshot,
   terms: readonly Term[],
   after: string | undefined,
-): Iterable<string> | undefined {
+): Iterable<Slot> | undefined {
   let cost = snapshot.size * planCosts.scanned
-  let smallest: (() => Iterable<string>) | undefined
+  let smallest: (() => Iterable<Slot>) | undefined
   for (const term of terms) {
     const members = membersOf(snapshot, term)
     if (members === undefined) continue
-    const membersCost = members.size * (1 + members.searches * planCosts.search)
+    const membersCost = members.size * (planCosts.gathered + members.searches * planCosts.search)
     if (membersCost > cost) continue
     cost = membersCost
     smallest = () => {
-      if (!term.negated && term.runs.length === 1) return namesOfRun(term, after)
-      const names = new Set<string>()
-      members.each(name => {
-        if (after === undefined || compareCodePoints(name, after) > 0) names.add(name)
+      if (!term.negated && term.runs.length === 1) return slotsOfRun(term, after)
+      const slots = new Set<Slot>()
+      members.each(slot => {
+        if (after === undefined || compareCodePoints(slot.name, after) > 0) slots.add(slot)
       })
-      return [...names].sort(compareCodePoints)
+      return [...slots].sort((left, right) => compareCodePoints(left.name, right.name))
     }
   }
   return smallest?.()
 }
 
-function* namesOfRun({ tree, runs: [run] }: Term, after: string | undefined): Iterable<string> {
+function* slotsOfRun({ tree, runs: [run] }: Term, after: string | undefined): Iterable<Slot> {
   if (run === undefined) return
-  const value = tree.keyAt(run.from)
-  const from = after === undefined ? run.from : tree.rank(value, `${after}\u0000`)
+  // The name that comes next after any name is that name and a zero.
+  const from = after === undefined ? run.from : tree.rank(tree.keyAt(run.from), { name: `${after}\u0000` })
   const cursor = tree.cursor(from)
   for (let left = run.to - from; left > 0; left--) {
     if (cursor.value !== undefined) yield cursor.value

@@ -1,6 +1,6 @@
 import type { Cursor } from '../cache/counted-tree.ts'
+import { first, type IndexTree, type Slot } from '../cache/index-tree.ts'
 import type { ModelSnapshot } from '../cache/model-store.ts'
-import type { NamesByValue } from '../cache/names-by-value.ts'
 import type { SortKey } from './list-query.ts'
 
 /**
@@ -11,7 +11,7 @@ import type { SortKey } from './list-query.ts'
  *     descending positions    n4 n5 · n3 · n1 n2 · n6 n7
  */
 export class Ordering {
-  readonly tree: NamesByValue
+  readonly tree: IndexTree
   readonly descending: boolean
   /** Objects that have a value; their ranks come first. */
   readonly present: number
@@ -20,7 +20,7 @@ export class Ordering {
     const view = snapshot.view(index)
     this.tree = descending ? view.largest : view.smallest
     this.descending = descending
-    this.present = descending ? this.tree.rank(undefined, '') : this.tree.size
+    this.present = descending ? this.tree.rank(undefined, first) : this.tree.size
   }
 
   get size(): number {
@@ -28,11 +28,11 @@ export class Ordering {
   }
 
   /** The position of an object with this sort value. */
-  positionOf(value: string | undefined, name: string): number {
-    const rank = this.tree.rank(value, name)
+  positionOf(value: string | undefined, slot: Slot): number {
+    const rank = this.tree.rank(value, slot)
     if (!this.descending || value === undefined) return rank
-    const from = this.tree.rank(value, '')
-    const to = this.tree.rank(value, undefined)
+    const from = this.tree.rank(value, first)
+    const to = this.tree.rank(value)
     return this.present - to + (rank - from)
   }
 
@@ -45,8 +45,8 @@ export class Ordering {
   runAt(position: number): { value: string | undefined; from: number; to: number; position: number } {
     const falling = this.descending && position < this.present
     const value = this.tree.keyAt(falling ? this.present - 1 - position : position)
-    const from = this.tree.rank(value, '')
-    const to = this.tree.rank(value, undefined)
+    const from = this.tree.rank(value, first)
+    const to = this.tree.rank(value)
     return { value, from, to, position: this.positionOfRun(from, to) }
   }
 
@@ -57,22 +57,22 @@ export class Ordering {
   }
 }
 
-/** Walks an ordering in either direction. Past an end it is on no object, has no name, and does not come back. */
+/** Walks an ordering in either direction. Past an end it is on no object, and does not come back. */
 export interface OrderedCursor {
-  readonly name: string | undefined
+  readonly slot: Slot | undefined
   readonly value: string | undefined
   next(): boolean
   previous(): boolean
 }
 
 class AscendingCursor implements OrderedCursor {
-  readonly #cursor: Cursor<string, string>
+  readonly #cursor: Cursor<string, Slot>
 
-  constructor(tree: NamesByValue, position: number) {
+  constructor(tree: IndexTree, position: number) {
     this.#cursor = tree.cursor(position)
   }
 
-  get name(): string | undefined {
+  get slot(): Slot | undefined {
     return this.#cursor.value
   }
 
@@ -90,14 +90,14 @@ class AscendingCursor implements OrderedCursor {
 }
 
 class DescendingCursor implements OrderedCursor {
-  readonly #tree: NamesByValue
+  readonly #tree: IndexTree
   readonly #present: number
-  readonly #cursor: Cursor<string, string>
+  readonly #cursor: Cursor<string, Slot>
   /** Ranks of the objects that have the same value as the present one. */
   #from: number
   #to: number
 
-  constructor(tree: NamesByValue, present: number, position: number) {
+  constructor(tree: IndexTree, present: number, position: number) {
     this.#tree = tree
     this.#present = present
     this.#from = present
@@ -108,12 +108,12 @@ class DescendingCursor implements OrderedCursor {
     }
     this.#cursor = tree.cursor(present - 1 - position)
     const value = this.#cursor.key
-    this.#from = tree.rank(value, '')
-    this.#to = tree.rank(value, undefined)
+    this.#from = tree.rank(value, first)
+    this.#to = tree.rank(value)
     this.#cursor.moveTo(this.#from + (position - (present - this.#to)))
   }
 
-  get name(): string | undefined {
+  get slot(): Slot | undefined {
     return this.#cursor.value
   }
 
@@ -138,7 +138,7 @@ class DescendingCursor implements OrderedCursor {
     this.#from = to - 1
     const value = cursor.key
     if (cursor.keyBefore !== value) return true
-    this.#from = this.#tree.rank(value, '')
+    this.#from = this.#tree.rank(value, first)
     return cursor.moveTo(this.#from)
   }
 
@@ -152,7 +152,7 @@ class DescendingCursor implements OrderedCursor {
     this.#to = from + 1
     const value = cursor.key
     if (this.#to === this.#present || cursor.keyAfter !== value) return true
-    this.#to = this.#tree.rank(value, undefined)
+    this.#to = this.#tree.rank(value)
     return cursor.moveTo(this.#to - 1)
   }
 }

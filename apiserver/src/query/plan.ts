@@ -1,12 +1,13 @@
 import type { Entry } from '../cache/entry.ts'
 import { IndexSet } from '../cache/index-set.ts'
+import type { Slot } from '../cache/index-tree.ts'
 import type { ModelSnapshot } from '../cache/model-store.ts'
 import type { SortKey } from './list-query.ts'
-import { Complement, gapsBetween, membersOf, type NameSource, othersOf } from './names.ts'
+import { Complement, gapsBetween, type Members, membersOf, othersOf } from './members.ts'
 import { Ordering } from './ordering.ts'
 import { entryComparator, sortValue } from './sort.ts'
 import { countOf, type Run, runTerm, type Term } from './terms.ts'
-import { orderedWindow } from './window.ts'
+import { orderedWindow, windowCost } from './window.ts'
 
 /** Some of the objects of an answer in its order, and the number of all. */
 export interface Found {
@@ -20,31 +21,31 @@ export type WindowOf = (total: number) => { readonly offset: number; readonly co
 /** One way to answer a query. All ways give the same answer. */
 export interface Plan {
   readonly name: 'ranks' | 'groups' | 'exclude' | 'walk' | 'gather' | 'scan'
-  /** Expected cost, in look-ups of an object by name. */
+  /** Expected cost in microseconds, to compare with that of other plans. */
   readonly cost: number
   /** Answers, or gives up (undefined) where it turns out to cost more than `budget`. */
   run(budget: number): Found | undefined
 }
 
-/** Costs relative to the look-up of an object by name, which is a microsecond or so. Measured; only ratios matter. */
+/** Costs in microseconds, as measured on a store of 100,000 objects under load. Only their ratios matter. */
 export const planCosts = Object.freeze({
-  /** Going to the next object by name and testing it: neighbours are found without a search. */
-  scanned: 0.08,
-  /** A step along an index, the look-up of the object and its test. */
-  walked: 1.1,
+  /** Taking the next object of an index. */
+  taken: 0.2,
+  /** Testing the next object by name: neighbours in the tree are mostly neighbours in memory. */
+  scanned: 0.2,
+  /** Testing the next object of a sort index. */
+  walked: 0.35,
+  /** Testing and keeping an object of a term. */
+  gathered: 0.45,
   /** Finding the rank of a value and name, or what is at a rank. */
   search: 0.8,
-  /** Keeping one found object in a set or list. */
-  kept: 0.1,
-  /** Comparing two objects in a sort. */
-  compared: 0.06,
   /** Planning and answering for one group of equal first keys. */
-  grouped: 8,
-  /** How far a plan whose cost can only be guessed may go beyond the next best one before that takes over. */
+  grouped: 4,
+  /** How many times the cost of the next best plan one may reach whose own can only be guessed. */
   patience: 2,
 })
 
-const { scanned, walked, search, kept, compared, grouped } = planCosts
+const { taken, scanned, walked, gathered, search, grouped } = planCosts
 
 /**
  * All plans for the objects that satisfy every term, sorted, cheapest first. The last one never gives up.
@@ -114,12 +115,12 @@ class Request {
     if (count === 0) return { name: 'ranks', cost: 0, run: () => ({ items: [], total }) }
     if (this.#sort.length > 1) return undefined
     const [term] = this.#terms
-    const names = term === undefined ? this.#namesAt([{ from: 0, to: total }]) : this.#namesOfTerm(term)
-    if (names === undefined) return undefined
+    const inOrder = term === undefined ? this.#at([{ from: 0, to: total }]) : this.#inTerm(term)
+    if (inOrder === undefined) return undefined
     return {
       name: 'ranks',
-      cost: count * names.cost,
-      run: () => ({ items: this.#entriesOf(names.take(offset, count)), total }),
+      cost: count * inOrder.cost,
+      run: () => ({ items: this.#entriesOf(inOrder.take(offset, count)), total }),
     }
   }
 
@@ -150,30 +151,30 @@ class Request {
 
   exclude(): Plan | undefined {
     if (this.#sort.length > 1 || this.#terms.length === 0) return undefined
-    const sources: NameSource[] = []
+    const sources: Members[] = []
     let cost = 0
     for (const term of this.#terms) {
       const others = othersOf(this.#snapshot, term)
       if (others === undefined) return undefined
       sources.push(others)
-      cost += others.size * (1 + others.searches * search + 2 * search + kept)
+      cost += others.size * (gathered + others.searches * search + 2 * search)
     }
     const [key = byName] = this.#sort
     return {
       name: 'exclude',
       cost,
       run: () => {
-        const names = new Set<string>()
-        for (const source of sources) source.each(name => names.add(name))
-        const total = this.#snapshot.size - names.size
+        const slots = new Set<Slot>()
+        for (const source of sources) source.each(slot => slots.add(slot))
+        const total = this.#snapshot.size - slots.size
         const { offset, count } = this.#windowOf(total)
         const positions: number[] = []
-        for (const entry of this.#entriesOf([...names])) {
-          positions.push(this.#ordering.positionOf(sortValue(entry, key), entry.name))
+        for (const slot of slots) {
+          positions.push(this.#ordering.positionOf(sortValue(this.#snapshot.entryOf(slot), key), slot))
         }
         positions.sort((left, right) => left - right)
         const excluded = positions.map(position => ({ from: position, to: position + 1 }))
-        const rest = this.#namesAt(gapsBetween(excluded, this.#snapshot.size))
+        const rest = this.#at(gapsBetween(excluded, this.#snapshot.size))
         return { items: this.#entriesOf(rest.take(offset, count)), total }
       },
     }
@@ -181,29 +182,32 @@ class Request {
 
   walk(): Plan | undefined {
     const total = this.#total
-    if (total === undefined) return undefined
+    const grouping = this.#terms.length === 0 && this.#sort.length > 1
+    if (total === undefined || grouping) return undefined
     const { offset, count } = this.#windowOf(total)
     const fromStart = offset + count
     const fromEnd = total - offset
+    // With further keys whole groups are taken and sorted.
+    const step = this.#sort.length > 1 ? walked * 4 : walked
     const steps = (Math.min(fromStart, fromEnd) / Math.max(1, total)) * this.#snapshot.size
     return {
       name: 'walk',
-      cost: steps * walked,
+      cost: steps * step,
       run: budget =>
         fromStart <= fromEnd
-          ? this.#walk(true, offset, count, total, budget / walked)
-          : this.#walk(false, total - fromStart, count, total, budget / walked),
+          ? this.#walk(true, offset, count, total, budget / step)
+          : this.#walk(false, total - fromStart, count, total, budget / step),
     }
   }
 
   gather(): Plan | undefined {
-    let base: NameSource | undefined
+    let base: Members | undefined
     let baseTerm: Term | undefined
     let cost = Infinity
     for (const term of this.#terms) {
       const members = membersOf(this.#snapshot, term)
       if (members === undefined) continue
-      const termCost = members.size * (1 + members.searches * search + kept)
+      const termCost = members.size * (gathered + members.searches * search)
       if (termCost >= cost) continue
       base = members
       baseTerm = term
@@ -215,14 +219,17 @@ class Request {
     const others = this.#terms.filter(term => term !== baseTerm)
     return {
       name: 'gather',
-      cost: cost + sortingCost(size),
+      cost: cost + this.#sortingCost(Math.min(size, this.#total ?? size)),
       run: () => {
-        const names: string[] = []
-        source.each(name => names.push(name))
         const found: Entry[] = []
-        for (const entry of this.#entriesOf(repeats ? [...new Set(names)] : names)) {
-          if (others.every(term => term.test(entry))) found.push(entry)
-        }
+        const seen = repeats ? new Set<Slot>() : undefined
+        source.each(slot => {
+          if (seen?.has(slot)) return
+          seen?.add(slot)
+          const entry = this.#snapshot.entryOf(slot)
+          for (const term of others) if (!term.test(entry)) return
+          found.push(entry)
+        })
         return this.#windowIn(found)
       },
     }
@@ -231,7 +238,7 @@ class Request {
   scan(): Plan {
     return {
       name: 'scan',
-      cost: this.#snapshot.size * scanned + sortingCost(this.#total ?? this.#smallest()),
+      cost: this.#snapshot.size * scanned + this.#sortingCost(this.#total ?? this.#smallest()),
       run: () => {
         const found: Entry[] = []
         this.#snapshot.objects.forEachValue(entry => {
@@ -253,6 +260,11 @@ class Request {
     return Math.min(size, ...this.#terms.map(term => (term.negated ? size - term.inRuns : term.inRuns)))
   }
 
+  #sortingCost(total: number): number {
+    const { offset, count } = this.#windowOf(total)
+    return windowCost(total, this.#sort, this.#ordering, offset, count)
+  }
+
   #windowIn(found: Entry[]): Found {
     const { offset, count } = this.#windowOf(found.length)
     return {
@@ -261,8 +273,8 @@ class Request {
     }
   }
 
-  /** The names of one term in the order of the one sort key, where ranks tell them. */
-  #namesOfTerm(term: Term): NamesInOrder | undefined {
+  /** The objects of one term in the order of the one sort key, where ranks tell them. */
+  #inTerm(term: Term): InOrder | undefined {
     const [key = byName] = this.#sort
     if (term.whole && term.tree === this.#ordering.tree) {
       const intervals = term.runs.map(({ from, to }) => {
@@ -270,7 +282,7 @@ class Request {
         return { from: position, to: position + to - from }
       })
       intervals.sort((left, right) => left.from - right.from)
-      return this.#namesAt(term.negated ? gapsBetween(intervals, this.#snapshot.size) : intervals)
+      return this.#at(term.negated ? gapsBetween(intervals, this.#snapshot.size) : intervals)
     }
     const [run, ...more] = term.runs
     if (run === undefined || more.length > 0) return undefined
@@ -278,43 +290,43 @@ class Request {
     if (key.index === IndexSet.name && total !== undefined) {
       const complement = term.negated ? new Complement(this.#snapshot, term.tree, run) : undefined
       return {
-        cost: 1 + search * (complement === undefined ? 1 : 2 * Math.log2(run.to - run.from + 2)),
+        cost: taken + search * (complement === undefined ? 1 : 2 * Math.log2(run.to - run.from + 2)),
         take: (offset, count) => {
-          const names: string[] = []
+          const slots: Slot[] = []
           for (let position = offset; position < offset + count; position++) {
             const at = key.descending ? total - 1 - position : position
-            const name = complement === undefined ? term.tree.valueAt(run.from + at) : complement.nameAt(at)
-            if (name !== undefined) names.push(name)
+            const slot = complement === undefined ? term.tree.valueAt(run.from + at) : complement.slotAt(at)
+            if (slot !== undefined) slots.push(slot)
           }
-          return names
+          return slots
         },
       }
     }
     return undefined
   }
 
-  /** The names at intervals of positions of the ordering; the intervals ascend. */
-  #namesAt(intervals: readonly Run[]): NamesInOrder {
+  /** The objects at intervals of positions of the ordering; the intervals ascend. */
+  #at(intervals: readonly Run[]): InOrder {
     return {
-      cost: 1,
+      cost: taken,
       take: (offset, count) => {
-        const names: string[] = []
+        const slots: Slot[] = []
         let skip = offset
         for (const { from, to } of intervals) {
-          if (names.length === count) break
+          if (slots.length === count) break
           if (skip >= to - from) {
             skip -= to - from
             continue
           }
           const cursor = this.#ordering.cursor(from + skip)
-          for (let left = Math.min(to - from - skip, count - names.length); left > 0; left--) {
-            const { name } = cursor
-            if (name !== undefined) names.push(name)
-            if (left > 1) cursor.next()
+          for (let left = Math.min(to - from - skip, count - slots.length); left > 0; left--) {
+            const { slot } = cursor
+            if (slot !== undefined) slots.push(slot)
+            cursor.next()
           }
           skip = 0
         }
-        return names
+        return slots
       },
     }
   }
@@ -339,8 +351,8 @@ class Request {
     const cursor = this.#ordering.cursor(forward ? 0 : this.#ordering.size - 1)
     for (let steps = 0; items.length < count; steps++) {
       if (steps > maxSteps) return undefined
-      const { name, value } = cursor
-      if (name === undefined) {
+      const { slot, value } = cursor
+      if (slot === undefined) {
         takeGroup()
         break
       }
@@ -348,8 +360,8 @@ class Request {
         takeGroup()
         groupValue = value
       }
-      const entry = this.#snapshot.get(name)
-      if (entry !== undefined && this.#matches(entry)) {
+      const entry = this.#snapshot.entryOf(slot)
+      if (this.#matches(entry)) {
         if (compare === undefined) take(entry)
         else group.push(entry)
       }
@@ -360,33 +372,15 @@ class Request {
     return { items, total }
   }
 
-  #entriesOf(names: readonly string[]): Entry[] {
-    const entries: Entry[] = []
-    if (names.length < this.#snapshot.size * (scanned + kept)) {
-      for (const name of names) {
-        const entry = this.#snapshot.get(name)
-        if (entry !== undefined) entries.push(entry)
-      }
-      return entries
-    }
-    const byName = new Map<string, Entry>()
-    this.#snapshot.objects.forEachValue(entry => byName.set(entry.name, entry))
-    for (const name of names) {
-      const entry = byName.get(name)
-      if (entry !== undefined) entries.push(entry)
-    }
-    return entries
+  #entriesOf(slots: readonly Slot[]): Entry[] {
+    return slots.map(slot => this.#snapshot.entryOf(slot))
   }
 }
 
 const byName: SortKey = Object.freeze({ index: IndexSet.name, descending: false })
 
-/** Names by position in the answer; `cost` is for one of them. */
-interface NamesInOrder {
+/** Objects by position in the answer; `cost` is for one of them. */
+interface InOrder {
   readonly cost: number
-  take(offset: number, count: number): string[]
-}
-
-function sortingCost(size: number): number {
-  return size * compared * 4
+  take(offset: number, count: number): Slot[]
 }

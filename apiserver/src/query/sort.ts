@@ -1,7 +1,7 @@
 import { compareCodePoints } from '../cache/code-point-order.ts'
 import type { Entry } from '../cache/entry.ts'
 import { noValues } from '../cache/index-set.ts'
-import { largestOf, smallestOf } from '../cache/names-by-value.ts'
+import { largestOf, smallestOf } from '../cache/index-tree.ts'
 import type { SortKey } from './list-query.ts'
 
 /** What an object counts as in a sort: its smallest value ascending, its largest descending; undefined for none. */

@@ -1,8 +1,8 @@
 import { matches, type Requirement, type Selector } from '@setpoint/controller-runtime/api'
 import type { Entry } from '../cache/entry.ts'
 import { IndexSet, noValues } from '../cache/index-set.ts'
+import { first, type IndexTree } from '../cache/index-tree.ts'
 import type { ModelSnapshot } from '../cache/model-store.ts'
-import type { NamesByValue } from '../cache/names-by-value.ts'
 import { labelValuesOf } from './match.ts'
 
 /** Neighbours of one value in a tree, ranks `from` up to but not including `to`: their names ascend. */
@@ -17,7 +17,7 @@ export interface Run {
  * object.
  */
 export interface Term {
-  readonly tree: NamesByValue
+  readonly tree: IndexTree
   /** Ascending, not empty, apart from each other. */
   readonly runs: readonly Run[]
   readonly negated: boolean
@@ -40,7 +40,7 @@ export function compileTerms(snapshot: ModelSnapshot, selector: Selector): Term[
 }
 
 /** The objects of one run of a tree that has every object once, as a term of its own. */
-export function runTerm(tree: NamesByValue, run: Run, test: (entry: Entry) => boolean): Term {
+export function runTerm(tree: IndexTree, run: Run, test: (entry: Entry) => boolean): Term {
   return {
     tree,
     runs: [run],
@@ -79,7 +79,7 @@ function fieldTerm(snapshot: ModelSnapshot, requirement: Requirement): Term {
 }
 
 function term(
-  tree: NamesByValue,
+  tree: IndexTree,
   values: readonly string[],
   negated: boolean,
   overlapping: boolean,
@@ -89,9 +89,9 @@ function term(
   const runs: Run[] = []
   let inRuns = 0
   for (const value of values) {
-    const from = tree.rank(value, '')
+    const from = tree.rank(value, first)
     if (tree.keyAt(from) !== value) continue
-    const to = tree.rank(value, undefined)
+    const to = tree.rank(value)
     runs.push({ from, to })
     inRuns += to - from
   }

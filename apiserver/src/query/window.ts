@@ -3,6 +3,18 @@ import type { SortKey } from './list-query.ts'
 import type { Ordering } from './ordering.ts'
 import { entryComparator } from './sort.ts'
 
+/** Costs in microseconds, on the scale of `planCosts`. */
+const costs = Object.freeze({
+  /** Comparing two objects in a sort. */
+  compared: 0.3,
+  /** Keeping a found object in a map, and taking it out. */
+  mapped: 0.2,
+  /** A step along the sort index. */
+  stepped: 0.1,
+})
+
+type Way = 'first' | 'last' | 'index' | 'sort'
+
 /**
  * `count` objects from position `offset` of the sorted `found`, without sorting more of it than needed. `ordering` is
  * that of the first sort key over all objects. Reorders `found`.
@@ -16,18 +28,51 @@ export function orderedWindow(
 ): Entry[] {
   if (count <= 0) return []
   const compare = entryComparator(sort)
-  const fromStart = offset + count
-  const fromEnd = found.length - offset
-  const nearer = Math.min(fromStart, fromEnd)
-  if (nearer * 4 < found.length) {
-    if (nearer === fromStart) return firstOf(found, compare, fromStart).slice(offset)
-    const last = firstOf(found, (left, right) => compare(right, left), fromEnd)
-    return last.reverse().slice(0, count)
+  switch (cheapest(found.length, sort, ordering, offset, count).way) {
+    case 'first':
+      return firstOf(found, compare, offset + count).slice(offset)
+    case 'last':
+      return firstOf(found, (left, right) => compare(right, left), found.length - offset)
+        .reverse()
+        .slice(0, count)
+    case 'index':
+      return alongIndex(found, ordering, offset, count)
+    case 'sort':
+      return found.sort(compare).slice(offset, offset + count)
   }
-  // Comparing costs some twenty steps along the index an object, where there are many.
-  if (sort.length === 1 && found.length * 16 > ordering.size)
-    return alongIndex(found, ordering, offset, count)
-  return found.sort(compare).slice(offset, fromStart)
+}
+
+/** What `orderedWindow` would cost for so many found objects. */
+export function windowCost(
+  found: number,
+  sort: readonly SortKey[],
+  ordering: Ordering,
+  offset: number,
+  count: number,
+): number {
+  return count <= 0 ? 0 : cheapest(found, sort, ordering, offset, count).cost
+}
+
+function cheapest(
+  found: number,
+  sort: readonly SortKey[],
+  ordering: Ordering,
+  offset: number,
+  count: number,
+): { way: Way; cost: number } {
+  const best: { way: Way; cost: number } = { way: 'sort', cost: sortCost(found) }
+  const consider = (way: Way, cost: number) => {
+    if (cost < best.cost) Object.assign(best, { way, cost })
+  }
+  // One comparison with the worst kept so far, and every now and then a sort of those kept.
+  consider('first', found * costs.compared + 2 * sortCost(offset + count))
+  consider('last', found * costs.compared + 2 * sortCost(found - offset))
+  if (sort.length === 1) consider('index', found * costs.mapped + ordering.size * costs.stepped)
+  return best
+}
+
+function sortCost(size: number): number {
+  return size * Math.log2(size + 1) * costs.compared
 }
 
 /** The first `count` in order: a buffer of twice as many is cut back whenever it is full. */
@@ -55,9 +100,9 @@ function alongIndex(found: readonly Entry[], ordering: Ordering, offset: number,
   const items: Entry[] = []
   const cursor = ordering.cursor(0)
   for (let at = 0; items.length < count; cursor.next()) {
-    const { name } = cursor
-    if (name === undefined) break
-    const entry = byName.get(name)
+    const { slot } = cursor
+    if (slot === undefined) break
+    const entry = byName.get(slot.name)
     if (entry !== undefined && at++ >= offset) items.push(entry)
   }
   return items

@@ -1,26 +1,26 @@
 import { IndexSet } from '../cache/index-set.ts'
+import type { IndexTree, Slot } from '../cache/index-tree.ts'
 import type { ModelSnapshot } from '../cache/model-store.ts'
-import type { NamesByValue } from '../cache/names-by-value.ts'
 import type { Run, Term } from './terms.ts'
 
-/** The names of a set of objects, to be visited one by one. */
-export interface NameSource {
-  /** Names that will be visited, at most. */
+/** A set of objects, to be visited one by one. */
+export interface Members {
+  /** Objects that will be visited, at most. */
   readonly size: number
-  /** Whether a name may be visited more than once. */
+  /** Whether an object may be visited more than once. */
   readonly repeats: boolean
-  /** Tree searches for one name. */
+  /** Tree searches for one object. */
   readonly searches: number
-  each(visit: (name: string) => void): void
+  each(visit: (slot: Slot) => void): void
 }
 
 /** The objects that a term selects; undefined where they cannot be had at a cost that follows their number. */
-export function membersOf(snapshot: ModelSnapshot, term: Term): NameSource | undefined {
+export function membersOf(snapshot: ModelSnapshot, term: Term): Members | undefined {
   return term.negated ? outsideRuns(snapshot, term) : insideRuns(term)
 }
 
 /** The objects that a term leaves out. */
-export function othersOf(snapshot: ModelSnapshot, term: Term): NameSource | undefined {
+export function othersOf(snapshot: ModelSnapshot, term: Term): Members | undefined {
   return term.negated ? insideRuns(term) : outsideRuns(snapshot, term)
 }
 
@@ -36,7 +36,7 @@ export function gapsBetween(runs: readonly Run[], size: number): Run[] {
   return gaps
 }
 
-function insideRuns({ tree, runs, inRuns, overlapping }: Term): NameSource {
+function insideRuns({ tree, runs, inRuns, overlapping }: Term): Members {
   return {
     size: inRuns,
     repeats: overlapping,
@@ -47,7 +47,7 @@ function insideRuns({ tree, runs, inRuns, overlapping }: Term): NameSource {
   }
 }
 
-function outsideRuns(snapshot: ModelSnapshot, term: Term): NameSource | undefined {
+function outsideRuns(snapshot: ModelSnapshot, term: Term): Members | undefined {
   const { tree, runs, inRuns, whole } = term
   const size = snapshot.size - inRuns
   if (whole) {
@@ -69,7 +69,7 @@ function outsideRuns(snapshot: ModelSnapshot, term: Term): NameSource | undefine
     repeats: false,
     searches: Math.ceil(Math.log2(snapshot.size + 2)),
     each(visit) {
-      for (let at = 0; at < size; at++) visit(complement.nameAt(at))
+      for (let at = 0; at < size; at++) visit(complement.slotAt(at))
     },
   }
 }
@@ -85,27 +85,29 @@ const emptyRun: Run = { from: 0, to: 0 }
  *                                          so it is all[2 + 2] = e
  */
 export class Complement {
-  readonly #all: NamesByValue
-  readonly #tree: NamesByValue
+  readonly #all: IndexTree
+  readonly #tree: IndexTree
   readonly #run: Run
 
-  constructor(snapshot: ModelSnapshot, tree: NamesByValue, run: Run) {
+  constructor(snapshot: ModelSnapshot, tree: IndexTree, run: Run) {
     this.#all = snapshot.view(IndexSet.name).values
     this.#tree = tree
     this.#run = run
   }
 
-  /** The name at a position among the missing ones, ascending. */
-  nameAt(position: number): string {
+  /** The object at a position among the missing ones, by name ascending. */
+  slotAt(position: number): Slot {
     const { from, to } = this.#run
     let low = 0
     let high = to - from
     while (low < high) {
       const middle = (low + high) >>> 1
-      const name = this.#tree.valueAt(from + middle)
-      if (this.#all.rank(name, name) - middle > position) high = middle
+      const slot = this.#tree.valueAt(from + middle)
+      if (this.#all.rank(slot?.name, slot) - middle > position) high = middle
       else low = middle + 1
     }
-    return this.#all.valueAt(position + low) ?? ''
+    const slot = this.#all.valueAt(position + low)
+    if (slot === undefined) throw new RangeError(`no object is missing at ${position}`)
+    return slot
   }
 }
