@@ -117,6 +117,11 @@ export class Watch {
     )
   }
 
+  /** Sends a text message. */
+  say(text: string): void {
+    this.#socket.send(text)
+  }
+
   async close(): Promise<Close> {
     this.#socket.close()
     return this.closed
