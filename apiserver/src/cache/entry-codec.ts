@@ -1,13 +1,20 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
 import { type BareObject, objectBytes, wireBytes } from '../registry/stored-object.ts'
+import { reservationsOf, reservationsWithout } from '../registry/unique-index.ts'
 import type { Entry } from './entry.ts'
 
-/** What an index could not make of a stored object. */
-export interface IndexProblem {
-  readonly index: string
-  readonly message: string
-}
+export const entryDefaults = Object.freeze({
+  /** Characters kept of what an author's index function has thrown: it may have thrown it for every object. */
+  messageLength: 300,
+})
+
+/** What is wrong with a stored object in an index: it is readable by its name all the same. */
+export type IndexProblem =
+  /** The index function threw, or answered something other than strings. */
+  | { readonly kind: 'function'; readonly index: string; readonly message: string }
+  /** It has a value of a unique index without holding it, because an older object held it when the index came. */
+  | { readonly kind: 'unheld'; readonly index: string; readonly value: string }
 
 /**
  * Makes a cache entry of a stored value: decodes it once, asks the model's index functions, and splices the version
@@ -24,8 +31,38 @@ export function decodeEntry(
   const object: BareObject = JSON.parse(json.toString())
   const { values, problems } = served.indexes.tryValuesOf(object)
   const labels = served.indexes.labelsOf(object)
+  const unheld = unheldIn(served, values, value)
   return {
     entry: { name, revision, bytes: wireBytes(served, name, json, revision), labels, values },
-    problems,
+    problems:
+      problems.length === 0 && unheld.length === 0
+        ? noProblems
+        : [
+            ...problems.map(({ index, message }) => ({
+              kind: 'function' as const,
+              index,
+              message: message.slice(0, entryDefaults.messageLength),
+            })),
+            ...unheld,
+          ],
   }
+}
+
+const noProblems: readonly IndexProblem[] = Object.freeze([])
+
+function unheldIn(
+  served: ServedModel,
+  values: readonly (readonly string[])[],
+  stored: Buffer,
+): readonly IndexProblem[] {
+  if (served.uniqueIndexes.length === 0) return noProblems
+  const wanted = reservationsOf(served, values)
+  const recorded = stored.toString('utf8', 0, stored.indexOf(0x0a))
+  // Almost every object holds just what it has, written in the same order: that is seen without parsing.
+  if (JSON.stringify(wanted) === recorded) return noProblems
+  return reservationsWithout(wanted, JSON.parse(recorded)).map(({ index, value }) => ({
+    kind: 'unheld',
+    index,
+    value,
+  }))
 }

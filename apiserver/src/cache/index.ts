@@ -4,6 +4,7 @@
  * a cache is new enough to be asked.
  */
 export * from './entry.ts'
+export type { IndexProblem } from './entry-codec.ts'
 export * from './history.ts'
 export * from './history-replay.ts'
 export * from './index-set.ts'

@@ -28,6 +28,7 @@ export class ModelCache {
   #revision: Revision
   readonly #observers = new Set<CacheObserver>()
   readonly #problems = new Map<string, readonly IndexProblem[]>()
+  #problemsChanged: () => void = () => {}
   readonly #onCorrupt: (key: string, error: unknown) => void
 
   constructor(served: ServedModel, revision: Revision, onCorrupt: (key: string, error: unknown) => void) {
@@ -48,9 +49,14 @@ export class ModelCache {
     return this.#history
   }
 
-  /** Objects that an index function could not handle, by name. */
+  /** Objects that an index function could not handle, or that have unique values which others hold, by name. */
   get problems(): ReadonlyMap<string, readonly IndexProblem[]> {
     return this.#problems
+  }
+
+  /** Calls back after every change of `problems`. One observer at a time. */
+  observeProblems(changed: () => void): void {
+    this.#problemsChanged = changed
   }
 
   observe(observer: CacheObserver): () => void {
@@ -72,7 +78,7 @@ export class ModelCache {
     const name = this.#nameOf(change.key)
     const previous = this.#store.get(name)
     const next = change.value && this.#decode(change.key, change.value, change.revision)
-    if (next === undefined) this.#problems.delete(name)
+    if (next === undefined) this.#note(name, undefined)
     this.#revision = change.revision
     if (previous === undefined && next === undefined) return
     this.#store.apply(next, previous)
@@ -99,6 +105,7 @@ export class ModelCache {
     this.shelf.clear()
     this.#problems.clear()
     for (const [name, problems] of loaded.#problems) this.#problems.set(name, problems)
+    this.#problemsChanged()
     for (const observer of this.#observers) observer.reset()
   }
 
@@ -109,9 +116,14 @@ export class ModelCache {
   #decode(key: string, value: Buffer, revision: Revision): Entry | undefined {
     const name = this.#nameOf(key)
     const decoded = this.#read(key, value, revision)
-    if (decoded !== undefined && decoded.problems.length > 0) this.#problems.set(name, decoded.problems)
-    else this.#problems.delete(name)
+    this.#note(name, decoded?.problems)
     return decoded?.entry
+  }
+
+  #note(name: string, problems: readonly IndexProblem[] | undefined): void {
+    if (problems !== undefined && problems.length > 0) this.#problems.set(name, problems)
+    else if (!this.#problems.delete(name)) return
+    this.#problemsChanged()
   }
 
   #read(key: string, value: Buffer, revision: Revision): ReturnType<typeof decodeEntry> | undefined {

@@ -4,6 +4,7 @@ import { HistoryReplay, LogFollower, ReadGate } from '../cache/index.ts'
 import { App, CustomRoutes, Health, ResourceApi } from '../http/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { ServedModel } from '../model/served-model.ts'
+import { claimIndexes } from '../plugins/index-claim.ts'
 import { discoverPlugins, type LoadedPlugin, loadPlugin, PluginLoadError } from '../plugins/load-plugin.ts'
 import { LoopbackTransport } from '../plugins/loopback-transport.ts'
 import { pluginModel } from '../plugins/plugin-kind.ts'
@@ -47,7 +48,8 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const api = new ResourceApi({ models, registry, follower, gate, basePath: options.basePath })
   const routes = new CustomRoutes(models, options.reservedDomain)
-  const health = new Health({ storage, follower })
+  const runners: PluginRunner[] = []
+  const health = new Health({ storage, follower, plugins: () => runners })
   const app = new App({ models, api, routes, hub, health, log, basePath: options.basePath })
   let url: string
   try {
@@ -78,10 +80,10 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
     reservedDomain: options.reservedDomain,
     log,
   }
-  const runners: PluginRunner[] = []
-  const started = startPlugins(options.plugins, environment, pluginKind, runners, stopping.signal).then(() =>
-    health.started(),
-  )
+  const started = startOwnKind(pluginKind, environment, stopping.signal).then(() => {
+    health.started()
+    return startPlugins(options.plugins, environment, runners)
+  })
   manager?.start()
   await withinTime(started, serverDefaults.announceMs)
 
@@ -139,16 +141,13 @@ function listen(app: App, { listen: address, basePath }: ServerOptions): Promise
   })
 }
 
-/** Starts the server's own kind and every plugin; each one's fault stays its own. */
+/** Starts every plugin; each one's fault stays its own. */
 async function startPlugins(
   dirs: readonly string[] | undefined,
   environment: PluginEnvironment,
-  pluginKind: ServedModel,
   runners: PluginRunner[],
-  signal: AbortSignal,
 ): Promise<void> {
   const { log, statuses } = environment
-  await startOwnKind(pluginKind, environment, signal)
   const loaded: LoadedPlugin[] = []
   for (const dir of await discoverPlugins(dirs)) {
     try {
@@ -178,11 +177,11 @@ async function startPlugins(
 
 async function startOwnKind(
   served: ServedModel,
-  { registry, follower }: PluginEnvironment,
+  { storage, registry, follower, log }: PluginEnvironment,
   signal: AbortSignal,
 ): Promise<void> {
+  await claimIndexes({ storage, records: registry.records, served, log, signal })
   await follower.add(served, signal)
-  await registry.records.establish(served)
   served.phase = { name: 'Started' }
 }
 

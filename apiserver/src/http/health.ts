@@ -14,7 +14,17 @@ interface Check {
   run(): Promise<string | undefined>
 }
 
-/** `/livez`, `/healthz` and `/readyz`. A plugin that has failed does not make the server unready. */
+/** How a plugin is doing, for whoever asks for details. */
+export interface PluginProgress {
+  readonly name: string
+  /** `ok`, or what it is about, or why it has failed. */
+  readonly progress: string
+}
+
+/**
+ * `/livez`, `/healthz` and `/readyz`. A plugin that is starting or has failed does not make the server unready: its
+ * own kinds answer 503, and all others are served. The verbose form has a line for each of them.
+ */
 export class Health {
   readonly #storage: Storage
   readonly #follower: LogFollower
@@ -22,12 +32,19 @@ export class Health {
   #starting = true
   #storeChecked: { at: number; result: Promise<string | undefined> } | undefined
 
-  constructor(parts: { storage: Storage; follower: LogFollower }) {
+  readonly #plugins: () => readonly PluginProgress[]
+
+  constructor(parts: {
+    storage: Storage
+    follower: LogFollower
+    plugins: () => readonly PluginProgress[]
+  }) {
     this.#storage = parts.storage
     this.#follower = parts.follower
+    this.#plugins = parts.plugins
   }
 
-  /** The server's own kinds and every plugin have been tried. */
+  /** The server's own kinds are served. */
   started(): void {
     this.#starting = false
   }
@@ -46,9 +63,12 @@ export class Health {
       { name: 'shutdown', run: async () => (this.#draining ? 'the server is shutting down' : undefined) },
       { name: 'store', run: () => this.#checkStore() },
       { name: 'caches', run: async () => this.#follower.trouble },
-      { name: 'startup', run: async () => (this.#starting ? 'plugins are starting' : undefined) },
+      {
+        name: 'startup',
+        run: async () => (this.#starting ? 'the kinds of the server itself are starting' : undefined),
+      },
     ]
-    return answer('readyz', checks, verbose)
+    return answer('readyz', checks, verbose, this.#plugins())
   }
 
   #checkStore(): Promise<string | undefined> {
@@ -70,7 +90,12 @@ export interface HealthAnswer {
 }
 
 /** Kubernetes' form: `ok`, or a line for each check when one fails or when asked. */
-async function answer(name: string, checks: readonly Check[], verbose: boolean): Promise<HealthAnswer> {
+async function answer(
+  name: string,
+  checks: readonly Check[],
+  verbose: boolean,
+  plugins: readonly PluginProgress[] = [],
+): Promise<HealthAnswer> {
   const results = await Promise.all(
     checks.map(async check => ({ name: check.name, problem: await check.run() })),
   )
@@ -79,6 +104,7 @@ async function answer(name: string, checks: readonly Check[], verbose: boolean):
   const lines = results.map(result =>
     result.problem === undefined ? `[+]${result.name} ok` : `[-]${result.name} failed: ${result.problem}`,
   )
+  for (const plugin of plugins) lines.push(`[+]plugin/${plugin.name} ${plugin.progress.replace(/\s+/g, ' ')}`)
   return {
     status: failed ? 503 : 200,
     text: [...lines, `${name} check ${failed ? 'failed' : 'passed'}`, ''].join('\n'),

@@ -9,11 +9,14 @@ import {
 import { isReservedDomain } from '@setpoint/controller-runtime/api'
 import type { LogFollower } from '../cache/index.ts'
 import type { CustomRoutes } from '../http/custom-routes.ts'
+import { deepEqual } from '../model/deep-equal.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
 import { ServedModel } from '../model/served-model.ts'
-import { type Registry, rebuildReservations } from '../registry/index.ts'
-import { OutcomeUnknownError, type Storage, StoreUnavailableError } from '../storage/index.ts'
+import type { Registry } from '../registry/index.ts'
+import type { Storage } from '../storage/index.ts'
 import { applyExtensions, type ExtensionProblem } from './extensions.ts'
+import { claimIndexes } from './index-claim.ts'
+import { type IndexFindings, IndexReport, type ReportedProblem } from './index-report.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
 import type { PluginStatus } from './plugin-kind.ts'
 import type { PluginStatuses } from './plugin-status.ts'
@@ -22,13 +25,11 @@ import { RegistryWriter } from './registry-writer.ts'
 export const runnerDefaults = Object.freeze({
   /** Milliseconds for a plugin's `setup`: it only registers things. */
   setupTimeoutMs: 30_000,
-  /** Milliseconds between attempts while the store is away. */
-  storeRetryMs: 500,
   /** Milliseconds between attempts at YAML documents that may go better later. */
   extensionsRetryMs: 5_000,
-  /** Objects between two log lines about a cache that is being built. */
+  /** Objects between two log lines about indexes that are being built or recomputed. */
   progressObjects: 50_000,
-  /** Problems of one kind that a status lists; the log has them all. */
+  /** Problems of shipped files that a status lists; the log has them all. Those of indexes have a bound of their own. */
   shownProblems: 20,
 })
 
@@ -67,7 +68,10 @@ export class PluginRunner {
   readonly #models: ServedModel[] = []
   #hosted: HostedPlugin | undefined
   #status: PluginStatus
-  #problems: { source: string; message: string }[] = []
+  #problems: ReportedProblem[] = []
+  readonly #findings = new Map<ServedModel, IndexFindings>()
+  /** What each model that is not started yet is about, by its resource. */
+  readonly #progress = new Map<string, string>()
 
   constructor(loaded: LoadedPlugin, environment: PluginEnvironment) {
     const { name, models } = loaded.plugin
@@ -100,10 +104,19 @@ export class PluginRunner {
       this.#publish('Failed', message)
       return
     }
-    this.#publish('Started', 'its kinds are served')
+    this.#publish('Started')
     this.#log.info({ kinds: this.#status.kinds }, 'the plugin has started')
     for (const controller of this.#hosted?.controllers ?? []) this.#environment.manager?.add(controller)
     await this.#applyExtensions()
+  }
+
+  /** One line for `/readyz?verbose`. */
+  get progress(): string {
+    if (this.#status.phase === 'Starting') {
+      const models = [...this.#progress.values()]
+      return ['starting', ...models].join('; ')
+    }
+    return this.#status.phase === 'Failed' ? `failed: ${this.#status.message ?? ''}` : 'ok'
   }
 
   async stop(): Promise<void> {
@@ -156,50 +169,62 @@ export class PluginRunner {
   async #startModel(served: ServedModel): Promise<void> {
     const { registry, storage, follower } = this.#environment
     const { signal } = this.#stopped
-    const { changed } = await this.#untilStoreAnswers(() => registry.records.establish(served))
-    if (changed) {
-      this.#log.info(
-        { resource: served.resource },
-        'the unique indexes have changed, what objects hold is computed again',
-      )
-      const clashes = await this.#untilStoreAnswers(() => rebuildReservations(storage, served, signal))
-      for (const { index, value, name, holder } of clashes) {
-        this.#problems.push({
-          source: `index ${index} of ${served.resource}`,
-          message: `${JSON.stringify(name)} has the value ${JSON.stringify(value)}, which ${JSON.stringify(holder)} holds`,
-        })
-      }
-    }
+    const log = this.#log
+    await claimIndexes({
+      storage,
+      records: registry.records,
+      served,
+      log,
+      signal,
+      onProgress: this.#watchProgress(served, 'the values of its unique indexes are being computed'),
+    })
+    const report = this.#watchProgress(served, 'its indexes are being built')
     let objects = 0
-    let reported = 0
     const cache = await follower.add(served, signal, count => {
       objects += count
-      if (objects - reported < runnerDefaults.progressObjects) return
-      reported = objects
-      this.#log.info({ resource: served.resource, objects }, 'the indexes are being built')
+      report(objects)
     })
-    for (const [name, problems] of cache.problems) {
-      for (const { index, message } of problems) {
-        this.#problems.push({
-          source: `index ${index} of ${served.resource}`,
-          message: `cannot handle ${JSON.stringify(name)}: ${message}`,
-        })
-      }
-    }
+    log.info({ resource: served.resource, objects: cache.store.size }, 'the indexes are built')
+    const indexes = new IndexReport({
+      cache,
+      registry,
+      log,
+      signal,
+      changed: findings => {
+        this.#note(served, findings)
+        if (this.#status.phase === 'Started') this.#publish('Started')
+      },
+    })
+    await indexes.report()
+    this.#progress.delete(served.resource)
     served.phase = { name: 'Started' }
   }
 
-  /** Tries again what failed because the store is away; a fault of anything else is thrown. */
-  async #untilStoreAnswers<T>(attempt: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await attempt()
-      } catch (error) {
-        this.#stopped.signal.throwIfAborted()
-        if (!(error instanceof StoreUnavailableError || error instanceof OutcomeUnknownError)) throw error
-        await delay(runnerDefaults.storeRetryMs, undefined, { signal: this.#stopped.signal })
-      }
+  /** For `/readyz?verbose` and the log. @returns what is to be told how many objects have been read. */
+  #watchProgress(served: ServedModel, activity: string): (objects: number) => void {
+    const { resource } = served
+    let logged = 0
+    const note = (objects: number) =>
+      this.#progress.set(resource, `${resource}: ${activity}, ${objects} objects so far`)
+    note(0)
+    return objects => {
+      note(objects)
+      if (objects < logged) logged = 0
+      if (objects - logged < runnerDefaults.progressObjects) return
+      logged = objects
+      this.#log.info({ resource, objects }, activity)
     }
+  }
+
+  #note(served: ServedModel, findings: IndexFindings): void {
+    const known = this.#findings.get(served)?.problems ?? []
+    for (const problem of findings.problems) {
+      const old = known.some(
+        ({ source, message }) => source === problem.source && message === problem.message,
+      )
+      if (!old) this.#log.warn({ ...problem }, 'the indexes need somebody to look at them')
+    }
+    this.#findings.set(served, findings)
   }
 
   async #applyExtensions(): Promise<void> {
@@ -223,7 +248,7 @@ export class PluginRunner {
       for (const problem of result.problems)
         this.#log.warn({ ...problem }, 'a shipped object was not applied')
       this.#problems = [...known, ...result.problems.map(describeProblem)]
-      this.#publish('Started', 'its kinds are served')
+      this.#publish('Started')
       if (!result.problems.some(problem => problem.transient)) return
       try {
         await delay(runnerDefaults.extensionsRetryMs, undefined, { signal: this.#stopped.signal, ref: false })
@@ -233,28 +258,59 @@ export class PluginRunner {
     }
   }
 
-  #publish(phase: 'Starting' | 'Started' | 'Failed', message: string): void {
+  #publish(phase: 'Starting' | 'Started' | 'Failed', why?: string): void {
     const ready = { Starting: 'Unknown', Started: 'True', Failed: 'False' } as const
-    const [previous] = this.#status.conditions ?? []
-    const lastTransitionTime =
-      previous?.status === ready[phase] ? previous.lastTransitionTime : new Date().toISOString()
-    const problems = this.#problems.slice(0, runnerDefaults.shownProblems)
-    if (this.#problems.length > problems.length) {
-      problems.push({
+    const findings = [...this.#findings.values()]
+    const notInForce = findings.find(({ standing }) => standing.name !== 'in force')?.standing
+    const { reason, message: indexes } =
+      notInForce === undefined || notInForce.name === 'in force'
+        ? { reason: 'InForce', message: 'its unique indexes are in force' }
+        : {
+            reason: notInForce.name === 'superseded' ? 'Superseded' : 'Recomputing',
+            message: `writes of some of its kinds answer 503: ${notInForce.why}`,
+          }
+    const message =
+      why ?? (reason === 'InForce' ? 'its kinds are served' : `its kinds are served, but ${indexes}`)
+    const shown = this.#problems.slice(0, runnerDefaults.shownProblems)
+    if (this.#problems.length > shown.length) {
+      shown.push({
         source: 'more',
-        message: `${this.#problems.length - problems.length} further problems are in the log`,
+        message: `${this.#problems.length - shown.length} further problems are in the log`,
       })
     }
-    this.#status = {
+    const status: PluginStatus = {
       ...this.#status,
       phase,
       message,
-      conditions: [{ type: 'Ready', status: ready[phase], reason: phase, message, lastTransitionTime }],
-      problems,
+      conditions: [
+        this.#condition('Ready', ready[phase], phase, message),
+        ...(phase === 'Started'
+          ? [
+              this.#condition(
+                'UniqueIndexesInForce',
+                reason === 'InForce' ? 'True' : 'False',
+                reason,
+                indexes,
+              ),
+            ]
+          : []),
+      ],
+      problems: [...shown, ...findings.flatMap(({ problems }) => problems)],
     }
-    this.#environment.statuses.publish(this.name, this.#status)
+    if (deepEqual(status, this.#status)) return
+    this.#status = status
+    this.#environment.statuses.publish(this.name, status)
+  }
+
+  #condition(type: string, status: 'True' | 'False' | 'Unknown', reason: string, message: string): Condition {
+    const previous = this.#status.conditions?.find(condition => condition.type === type)
+    const lastTransitionTime =
+      previous?.status === status ? previous.lastTransitionTime : new Date().toISOString()
+    return { type, status, reason, message, lastTransitionTime }
   }
 }
+
+type Condition = NonNullable<PluginStatus['conditions']>[number]
 
 function describeProblem({ file, line, message }: ExtensionProblem): { source: string; message: string } {
   return { source: `${file}:${line}`, message }

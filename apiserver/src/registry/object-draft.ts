@@ -1,18 +1,36 @@
 import { randomUUID } from 'node:crypto'
-import { ApiError, isVersion, type StatusCause } from '@setpoint/controller-runtime/api'
+import { ApiError, compareVersions, isVersion, type StatusCause } from '@setpoint/controller-runtime/api'
 import { deepEqual } from '../model/deep-equal.ts'
 import { remainingViolations } from '../model/schema-validator.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { type ClientMeta, checkMetadata, checkObjectName, readMetadata } from './metadata.ts'
 import { badRequest, conflict, invalid } from './refusals.ts'
-import type { BareMeta, BareObject, Reservations, StoredObject } from './stored-object.ts'
-import { countReservations, reservationsOf, reservationsWithout, uniqueLimits } from './unique-index.ts'
+import {
+  type BareMeta,
+  type BareObject,
+  noReservations,
+  type Reservations,
+  type StoredObject,
+} from './stored-object.ts'
+import {
+  countReservations,
+  filterReservations,
+  reservationsOf,
+  reservationsWithout,
+  uniqueLimits,
+} from './unique-index.ts'
 import type { Preconditions, WriteOptions } from './write-options.ts'
 
 /** An object that has passed every check and only needs to be stored. */
 export interface Draft {
   readonly object: BareObject
+  /** What the object must hold. */
   readonly reservations: Reservations
+  /**
+   * Values that it has had without holding them, because stored data clashed when the index came into force: it takes
+   * those that have become free, and is not refused for the others. A draft that is not about values has none.
+   */
+  readonly claims?: Reservations
   readonly warnings: readonly string[]
 }
 
@@ -20,14 +38,13 @@ export interface Draft {
 export interface ClientObject {
   readonly meta: ClientMeta
   readonly content: Readonly<Record<string, unknown>>
-  readonly preconditions: Preconditions
   /** Violations of the shape of metadata, to be reported with all others. */
   readonly causes: StatusCause[]
 }
 
 /**
  * Takes a decoded body apart.
- * @throws ApiError 400 when it is no object, or one of another kind, or its version is not a number.
+ * @throws ApiError 400 when it is no object, or one of another kind.
  */
 export function readClientObject(served: ServedModel, body: unknown): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
@@ -42,10 +59,10 @@ export function readClientObject(served: ServedModel, body: unknown): ClientObje
     throw badRequest('metadata must be an object')
   const causes: StatusCause[] = []
   const meta = readMetadata(metadata ?? {}, causes)
-  return { meta, content, causes, preconditions: preconditionsOf(meta) }
+  return { meta, content, causes }
 }
 
-/** @throws ApiError 400 for a version that is not a number. */
+/** What an update's metadata demands of the stored object. @throws ApiError 400 for a version that is not a number. */
 export function preconditionsOf(given: {
   uid?: string
   version?: string
@@ -80,7 +97,7 @@ export function checkPreconditions(
     )
   }
   for (const given of wanted.versions ?? []) {
-    if (given !== version) {
+    if (compareVersions(given, version) !== 0) {
       throw conflict(
         served,
         name,
@@ -211,9 +228,9 @@ function finishDraft(
   for (const { field, reason, message } of violations) causes.push({ field, reason, message })
   const warnings = checkUnknownFields(served, completed, options)
   // Index functions may rely on what the schema promises, so they are only asked about objects that keep it.
-  const reservations = violations.length === 0 ? indexDraft(served, completed, stored, causes) : undefined
-  if (causes.length > 0 || reservations === undefined) throw invalid(served, name, causes)
-  return { object: completed, reservations, warnings }
+  const values = violations.length === 0 ? indexDraft(served, completed, stored, causes) : undefined
+  if (causes.length > 0 || values === undefined) throw invalid(served, name, causes)
+  return { object: completed, ...values, warnings }
 }
 
 function withDefaults(served: ServedModel, object: BareObject): BareObject {
@@ -248,27 +265,34 @@ function checkUnknownFields(served: ServedModel, object: BareObject, options: Wr
 
 const knownFields = new Set(['apiVersion', 'kind', 'metadata', 'spec', 'status'])
 
-/** The reservations of an object; a cause for every index that cannot handle it, unless it could not before either. */
+/** What an object must hold and may claim; a cause for every index that cannot handle it, unless it could not before either. */
 function indexDraft(
   served: ServedModel,
   object: BareObject,
   stored: StoredObject | undefined,
   causes: StatusCause[],
-): Reservations {
+): { reservations: Reservations; claims: Reservations } {
   const { values, problems } = served.indexes.tryValuesOf(object)
-  if (problems.length > 0) {
-    const known = stored === undefined ? [] : served.indexes.tryValuesOf(stored.object).problems
-    for (const { index, message } of problems) {
-      if (known.some(problem => problem.index === index)) continue
-      causes.push({
-        reason: 'FieldValueInvalid',
-        field: index,
-        message: `the index ${index} cannot handle this object: ${message}`,
-      })
-    }
+  const wanted = reservationsOf(served, values)
+  // Only where something is unusual does it matter what the indexes make of the stored object.
+  const unusual =
+    stored !== undefined &&
+    (problems.length > 0 || reservationsWithout(wanted, stored.reservations).length > 0)
+  const before = unusual ? served.indexes.tryValuesOf(stored.object) : undefined
+  for (const { index, message } of problems) {
+    if (before?.problems.some(problem => problem.index === index)) continue
+    causes.push({
+      reason: 'FieldValueInvalid',
+      field: index,
+      message: `the index ${index} cannot handle this object: ${message}`,
+    })
   }
+  const unheld =
+    before && stored ? reservationsWithout(reservationsOf(served, before.values), stored.reservations) : []
+  const isUnheld = (index: string, value: string) =>
+    unheld.some(pair => pair.index === index && pair.value === value)
   const reservations =
-    stored === undefined ? reservationsOf(served, values) : reservationsAfter(served, values, stored)
+    unheld.length === 0 ? wanted : filterReservations(wanted, (index, value) => !isUnheld(index, value))
   const count = countReservations(reservations)
   if (count > uniqueLimits.valuesPerObject) {
     causes.push({
@@ -276,29 +300,12 @@ function indexDraft(
       message: `the object has ${count} values in unique indexes, at most ${uniqueLimits.valuesPerObject} are allowed`,
     })
   }
-  return reservations
-}
-
-/**
- * What an updated object must hold. A value that it had before without holding it, because stored data clashed when
- * the index came into force, need not be held as long as it is left as it is.
- */
-function reservationsAfter(
-  served: ServedModel,
-  values: readonly (readonly string[])[],
-  stored: StoredObject,
-): Reservations {
-  const wanted = reservationsOf(served, values)
-  if (reservationsWithout(wanted, stored.reservations).length === 0) return wanted
-  const before = reservationsOf(served, served.indexes.tryValuesOf(stored.object).values)
-  const unheld = reservationsWithout(before, stored.reservations)
-  if (unheld.length === 0) return wanted
-  return Object.fromEntries(
-    Object.entries(wanted).map(([index, held]) => [
-      index,
-      held.filter(value => !unheld.some(pair => pair.index === index && pair.value === value)),
-    ]),
-  )
+  let room = uniqueLimits.valuesPerObject - count
+  const claims =
+    unheld.length === 0
+      ? noReservations
+      : filterReservations(wanted, (index, value) => isUnheld(index, value) && room-- > 0)
+  return { reservations, claims }
 }
 
 /** Whether what the user wants has changed: everything but metadata, and but status where that is a thing of its own. */

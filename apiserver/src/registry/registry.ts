@@ -16,6 +16,7 @@ import {
   draftCreation,
   draftDeletionMark,
   draftUpdate,
+  preconditionsOf,
   readClientObject,
   type Scope,
 } from './object-draft.ts'
@@ -42,10 +43,12 @@ import {
 import {
   decodeHolder,
   encodeHolder,
+  filterReservations,
+  joinReservations,
   reservationKey,
   reservationsWithout,
-  UniqueIndexRecords,
 } from './unique-index.ts'
+import { UniqueIndexRecords } from './unique-index-record.ts'
 import type { Preconditions, WriteOptions, WriteResult } from './write-options.ts'
 
 export const registryDefaults = Object.freeze({
@@ -67,7 +70,14 @@ interface Write {
   readonly name: string
   readonly uid: string
   readonly previous: { readonly revision: Revision; readonly reservations: Reservations } | undefined
-  readonly next: { readonly json: string; readonly reservations: Reservations } | undefined
+  readonly next:
+    | {
+        readonly json: string
+        readonly reservations: Reservations
+        /** Taken where they are free. */
+        readonly claims: Reservations
+      }
+    | undefined
   /** Whether the write rests on the model's unique indexes, so that the record of them must hold. */
   readonly indexed: boolean
 }
@@ -144,7 +154,7 @@ export class Registry {
       name,
       uid: draft.object.metadata.uid,
       previous: undefined,
-      next: { json, reservations: draft.reservations },
+      next: { json, reservations: draft.reservations, claims: noReservations },
       indexed: true,
     }
     const outcome = await this.#commit(write, options)
@@ -207,7 +217,7 @@ export class Registry {
       if (current === undefined) throw notFound(served, name)
       const client = makeClient(current)
       const { metadata } = current.stored.object
-      checkPreconditions(served, name, client.preconditions, metadata.uid, String(current.revision))
+      checkPreconditions(served, name, preconditionsOf(client.meta), metadata.uid, String(current.revision))
       const draft = draftUpdate(served, current.stored, client, scope, options, this.#reservedDomain)
       if (draft === undefined) return this.#unchanged(served, name, current)
       const outcome = await this.#store(served, name, current, draft, options)
@@ -281,6 +291,12 @@ export class Registry {
     return { bytes: this.#unchanged(served, name, current).bytes, stored: current.stored }
   }
 
+  /** Name of the object for which a value of a unique index is reserved at present. */
+  async holderOf(served: ServedModel, index: string, value: string): Promise<string | undefined> {
+    const { pair } = await guarded(this.#storage.get(reservationKey(served, index, value)))
+    return pair && decodeHolder(pair.value).name
+  }
+
   async #read(
     served: ServedModel,
     name: string,
@@ -306,9 +322,15 @@ export class Registry {
         name,
         uid: metadata.uid,
         previous: { revision: current.revision, reservations: current.stored.reservations },
-        next: removed ? undefined : { json: encodeObject(draft.object), reservations: draft.reservations },
+        next: removed
+          ? undefined
+          : {
+              json: encodeObject(draft.object),
+              reservations: draft.reservations,
+              claims: draft.claims ?? noReservations,
+            },
         // What releases values, or leaves them as they are recorded, does not depend on which indexes are in force.
-        indexed: draft.reservations !== current.stored.reservations,
+        indexed: !removed && draft.reservations !== current.stored.reservations,
       },
       options,
     )
@@ -339,26 +361,14 @@ export class Registry {
     const { served, name, uid, previous, next } = write
     const key = served.keyOf(name)
     const before = previous?.reservations ?? noReservations
-    const after = next?.reservations ?? noReservations
-    const taken = reservationsWithout(after, before).map(pair => ({
-      ...pair,
-      key: reservationKey(served, pair.index, pair.value),
-    }))
-    const released = reservationsWithout(before, after)
-    const value = next && encodeStored(next.json, after)
-    if (value !== undefined && value.length > storageLimits.valueBytes) {
-      throw new ApiError(
-        'RequestEntityTooLarge',
-        `the object is ${value.length} bytes, at most ${storageLimits.valueBytes} can be stored`,
-      )
-    }
+    let planned = planReservations(served, before, next, next?.claims ?? noReservations)
     const recordKey = this.records.keyOf(served)
     let recordRevision = write.indexed ? await guarded(this.records.revision(served)) : undefined
     const staleReservations = new Map<string, Revision>()
     for (let attempt = 1; ; attempt++) {
       const compares: Compare[] = [{ key, modRevision: previous?.revision ?? zeroRevision }]
       if (recordRevision !== undefined) compares.push({ key: recordKey, modRevision: recordRevision })
-      for (const reservation of taken) {
+      for (const reservation of planned.taken) {
         compares.push({
           key: reservation.key,
           modRevision: staleReservations.get(reservation.key) ?? zeroRevision,
@@ -366,15 +376,16 @@ export class Registry {
       }
       const operations: Operation[] = []
       if (!options.dryRun) {
+        const { value } = planned
         operations.push(value === undefined ? { type: 'delete', key } : { type: 'put', key, value })
-        for (const reservation of taken) {
+        for (const reservation of planned.taken) {
           operations.push({
             type: 'put',
             key: reservation.key,
             value: encodeHolder({ name, uid, value: reservation.value }),
           })
         }
-        for (const { index, value: old } of released)
+        for (const { index, value: old } of planned.released)
           operations.push({ type: 'delete', key: reservationKey(served, index, old) })
       }
       const onFailure = compares.map(compare => compare.key)
@@ -394,24 +405,33 @@ export class Registry {
       if (recordRevision !== undefined && now.get(recordKey)?.modRevision !== recordRevision) {
         recordRevision = await guarded(this.records.refresh(served))
       }
-      await this.#checkHolders(write, taken, now, staleReservations)
+      const lost = await this.#checkHolders(write, planned.taken, now, staleReservations)
+      if (lost.size > 0) {
+        const claims = filterReservations(
+          planned.claims,
+          (index, value) => !lost.has(reservationKey(served, index, value)),
+        )
+        planned = planReservations(served, before, next, claims)
+      }
     }
   }
 
   /**
    * Looks at the reservations that stood in the way. One that its holder has not recorded was left behind and may be
    * taken over, at the revision seen.
-   * @throws ApiError 409 naming index, value and holder of those that are really held.
+   * @returns the keys of those that were only claimed and are held.
+   * @throws ApiError 409 naming index, value and holder of the others that are really held.
    */
   async #checkHolders(
     write: Write,
-    taken: readonly { index: string; value: string; key: string }[],
+    taken: readonly PlannedReservation[],
     now: ReadonlyMap<string, KeyValue>,
     stale: Map<string, Revision>,
-  ): Promise<void> {
+  ): Promise<ReadonlySet<string>> {
     const { served } = write
     const causes: StatusCause[] = []
-    for (const { index, value, key } of taken) {
+    const lost = new Set<string>()
+    for (const { index, value, key, claimed } of taken) {
       const pair = now.get(key)
       if (pair === undefined) {
         stale.delete(key)
@@ -421,12 +441,61 @@ export class Registry {
       const held =
         holder.uid !== write.uid &&
         (await guarded(holds(this.#storage, served, holder.name, holder.uid, index, value)))
-      if (held) {
+      if (held && claimed) lost.add(key)
+      else if (held) {
         const message = `the value ${JSON.stringify(value)} of the unique index ${index} is held by ${JSON.stringify(holder.name)}`
         causes.push({ reason: 'FieldValueDuplicate', field: index, message })
       } else stale.set(key, pair.modRevision)
     }
     if (causes.length > 0) throw valuesTaken(served, write.name, causes)
+    return lost
+  }
+}
+
+interface PlannedReservation {
+  readonly index: string
+  readonly value: string
+  readonly key: string
+  /** Not needed: given up where somebody holds it. */
+  readonly claimed: boolean
+}
+
+/**
+ * The stored form of a write with the reservations that it takes and lets go.
+ * @throws ApiError 413 when the store does not take a value of that size.
+ */
+function planReservations(
+  served: ServedModel,
+  before: Reservations,
+  next: Write['next'],
+  claims: Reservations,
+): {
+  value: Buffer | undefined
+  claims: Reservations
+  taken: readonly PlannedReservation[]
+  released: readonly { index: string; value: string }[]
+} {
+  const needed = next?.reservations ?? noReservations
+  const after = joinReservations(needed, claims)
+  const planned = (pairs: readonly { index: string; value: string }[], claimed: boolean) =>
+    pairs.map(pair => ({ ...pair, claimed, key: reservationKey(served, pair.index, pair.value) }))
+  const value = next && encodeStored(next.json, after)
+  if (value !== undefined && value.length > storageLimits.valueBytes) {
+    // What is only claimed must not be what makes it too large.
+    if (claims !== noReservations) return planReservations(served, before, next, noReservations)
+    throw new ApiError(
+      'RequestEntityTooLarge',
+      `the object is ${value.length} bytes, at most ${storageLimits.valueBytes} can be stored`,
+    )
+  }
+  return {
+    value,
+    claims,
+    taken: [
+      ...planned(reservationsWithout(needed, before), false),
+      ...planned(reservationsWithout(claims, before), true),
+    ],
+    released: reservationsWithout(before, after),
   }
 }
 

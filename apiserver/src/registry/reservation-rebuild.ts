@@ -1,135 +1,256 @@
-import type { Revision } from '@setpoint/controller-runtime/api'
+import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
-import type { Operation, Storage } from '../storage/index.ts'
-import {
-  decodeStored,
-  encodeObject,
-  encodeStored,
-  type Reservations,
-  type StoredObject,
-} from './stored-object.ts'
+import { type Compare, type KeyValue, type Operation, type Storage, storageLimits } from '../storage/index.ts'
+import { decodeStored, objectBytes, type Reservations, type StoredObject } from './stored-object.ts'
 import {
   decodeHolder,
   encodeHolder,
+  type Holder,
   reservationKey,
   reservationsOf,
   reservationsWithout,
+  uniqueLimits,
 } from './unique-index.ts'
 
-/** A value that two stored objects have in a unique index: the older one holds it. */
-export interface StoredClash {
-  readonly index: string
-  readonly value: string
-  readonly name: string
-  readonly holder: string
+export const rebuildDefaults = Object.freeze({
+  /** Objects settled at once: enough to keep a store busy that needs some milliseconds for each transaction. */
+  concurrency: 16,
+  /** Objects of one page: what is decoded before others may run. */
+  pageSize: 200,
+})
+
+/** Another server has put another set of unique indexes in the place of the one that was being computed. */
+export class RebuildSupersededError extends Error {
+  override readonly name = 'RebuildSupersededError'
 }
 
-interface Candidate {
-  readonly name: string
-  readonly createRevision: Revision
+/** Where and for whom reservations are computed. */
+export interface Rebuild {
+  readonly storage: Storage
+  readonly served: ServedModel
+  /** The model's record and the revision at which it says that this server's set is being computed. */
+  readonly record: { readonly key: string; readonly revision: Revision }
+  /** Ends the work between two objects. */
+  readonly signal: AbortSignal
+  /** Told of every page: how many more objects have been settled. */
+  readonly onProgress?: (objects: number) => void
+  /** Told of a stored value that is no object; it is left as it is. */
+  readonly onCorrupt?: (key: string, error: unknown) => void
 }
 
 /**
- * Recomputes what each object of a model holds, after another set of unique indexes has been put in force: from then
- * on no server writes by the old one. The oldest object holds a value that several have; the others keep it without
- * holding it, and stay writable as long as they leave it as it is.
+ * Brings what every object of a model holds in line with this server's unique indexes. The oldest object (by create
+ * revision) that has a value holds it; the others keep it without holding it.
+ *
+ * Assumptions: the model's record says that the set is being recomputed, so that nobody creates an object or takes
+ * a value meanwhile; objects may still be deleted and lose finalizers. Objects may therefore be read page by page,
+ * from different moments.
+ *
+ * Guarantees: it does not matter in which order objects are settled, how often, or by how many servers at once, so
+ * that it can be begun again after a crash. An object is rewritten only if what it holds differs, which gives it
+ * a new version, with the same content. Every write compares the record.
+ *
+ * @throws RebuildSupersededError; what the store throws.
  */
-export async function rebuildReservations(
-  storage: Storage,
-  served: ServedModel,
-  signal: AbortSignal,
-): Promise<StoredClash[]> {
-  const clashes: StoredClash[] = []
-  for (const { name } of await oldestFirst(storage, served, signal)) {
-    clashes.push(...(await settleObject(storage, served, name, signal)))
-  }
-  return clashes
-}
-
-async function oldestFirst(storage: Storage, served: ServedModel, signal: AbortSignal): Promise<Candidate[]> {
-  const candidates: Candidate[] = []
-  let revision: Revision | undefined
+export async function rebuildReservations(rebuild: Rebuild): Promise<void> {
+  const { storage, served, signal, onProgress } = rebuild
   let after: string | undefined
   for (;;) {
     const page = await storage.list(served.keyPrefix, {
       signal,
-      ...(revision && { revision }),
-      ...(after && { after }),
+      limit: rebuildDefaults.pageSize,
+      ...(after !== undefined && { after }),
     })
-    revision = page.revision
-    for (const { key, createRevision } of page.pairs)
-      candidates.push({ name: key.slice(served.keyPrefix.length), createRevision })
+    for (let at = 0; at < page.pairs.length; at += rebuildDefaults.concurrency) {
+      const some = page.pairs.slice(at, at + rebuildDefaults.concurrency)
+      await Promise.all(some.map(pair => settle(rebuild, pair)))
+    }
+    onProgress?.(page.pairs.length)
     after = page.pairs.at(-1)?.key
-    if (!page.more || after === undefined) break
+    if (!page.more || after === undefined) return
   }
-  return candidates.sort((a, b) => a.createRevision - b.createRevision)
 }
 
-/** Brings the reservations of one object in line, in one transaction; again if it changes meanwhile. */
-async function settleObject(
-  storage: Storage,
-  served: ServedModel,
-  name: string,
-  signal: AbortSignal,
-): Promise<StoredClash[]> {
-  const key = served.keyOf(name)
-  for (;;) {
+/** Brings one object in line, in one transaction; again if it has changed meanwhile. */
+async function settle(rebuild: Rebuild, seen: KeyValue): Promise<void> {
+  const { served, storage, signal } = rebuild
+  let pair: KeyValue | undefined = seen
+  while (pair !== undefined) {
     signal.throwIfAborted()
-    const { pair } = await storage.get(key, { signal })
-    if (pair === undefined) return []
-    const stored = decodeStored(pair.value)
-    const { held, clashes } = await decideHeld(storage, served, stored, signal)
-    const taken = reservationsWithout(held, stored.reservations)
-    const released = reservationsWithout(stored.reservations, held)
-    if (taken.length === 0 && released.length === 0) return clashes
-    const { uid } = stored.object.metadata
-    const operations: Operation[] = [
-      { type: 'put', key, value: encodeStored(encodeObject(stored.object), held) },
-    ]
+    const { key, modRevision, value }: KeyValue = pair
+    const stored = decode(rebuild, pair)
+    if (stored === undefined) return
+    const wanted = wantedBy(served, stored)
+    const released = reservationsWithout(stored.reservations, wanted)
+    const taken = await takeable(rebuild, pair, reservationsWithout(wanted, stored.reservations))
+    let held = withPairs(stored.reservations, released, taken)
+    let next = replaceReservations(value, held)
+    if (next.length > storageLimits.valueBytes) {
+      // There is no room to record more: it keeps what it holds, and is reported for what it does not.
+      taken.length = 0
+      held = withPairs(stored.reservations, released, taken)
+      next = replaceReservations(value, held)
+    }
+    if (taken.length === 0 && released.length === 0) return
+    const { name, uid } = stored.object.metadata
+    const operations: Operation[] = [{ type: 'put', key, value: next }]
     for (const { index, value } of taken) {
-      operations.push({
-        type: 'put',
-        key: reservationKey(served, index, value),
-        value: encodeHolder({ name, uid, value }),
-      })
+      const holder = encodeHolder({ name, uid, value })
+      operations.push({ type: 'put', key: reservationKey(served, index, value), value: holder })
     }
     for (const { index, value } of released)
       operations.push({ type: 'delete', key: reservationKey(served, index, value) })
-    const result = await storage.transact(
-      { compares: [{ key, modRevision: pair.modRevision }], onSuccess: operations },
-      { signal },
-    )
-    if (result.succeeded) return clashes
+    const compares = [
+      { key, modRevision },
+      ...taken.map(({ index, value, revision }) => ({
+        key: reservationKey(served, index, value),
+        modRevision: revision,
+      })),
+    ]
+    if (await write(rebuild, compares, operations)) return
+    pair = (await storage.get(key)).pair
   }
 }
 
-async function decideHeld(
-  storage: Storage,
-  served: ServedModel,
-  stored: StoredObject,
-  signal: AbortSignal,
-): Promise<{ held: Reservations; clashes: StoredClash[] }> {
-  const { name, uid } = stored.object.metadata
-  const wanted = reservationsOf(served, served.indexes.tryValuesOf(stored.object).values)
-  const held: Record<string, string[]> = {}
-  const clashes: StoredClash[] = []
-  for (const [index, values] of Object.entries(wanted)) {
-    for (const value of values) {
-      const { pair } = await storage.get(reservationKey(served, index, value), { signal })
-      const holder = pair && decodeHolder(pair.value)
-      if (
-        holder !== undefined &&
-        holder.uid !== uid &&
-        (await holds(storage, served, holder.name, holder.uid, index, value))
-      ) {
-        clashes.push({ index, value, name, holder: holder.name })
-        continue
+interface Takeable {
+  readonly index: string
+  readonly value: string
+  /** Of the reservation that a crash has left behind and that is taken over; zero where there is none. */
+  readonly revision: Revision
+}
+
+/** Those of the values that the object may take, after younger objects and those that have no claim have let go. */
+async function takeable(
+  rebuild: Rebuild,
+  pair: KeyValue,
+  wanted: readonly { readonly index: string; readonly value: string }[],
+): Promise<Takeable[]> {
+  const { storage, served } = rebuild
+  const taken: Takeable[] = []
+  for (const { index, value } of wanted) {
+    for (;;) {
+      const reservation = (await storage.get(reservationKey(served, index, value))).pair
+      const holding = reservation && (await holderOf(rebuild, reservation, index, value))
+      if (holding === undefined || holding.pair.key === pair.key) {
+        taken.push({ index, value, revision: reservation?.modRevision ?? zeroRevision })
+        break
       }
-      held[index] ??= []
-      held[index].push(value)
+      const rightful = wantedBy(served, holding.stored)[index]?.includes(value) === true
+      if (rightful && holding.pair.createRevision < pair.createRevision) break
+      await letGo(rebuild, holding, index, value)
     }
   }
-  return { held, clashes }
+  return taken
+}
+
+interface Holding {
+  readonly pair: KeyValue
+  readonly stored: StoredObject
+}
+
+/** The object that holds a reservation; undefined where nobody does, because it was left behind. */
+async function holderOf(
+  rebuild: Rebuild,
+  reservation: KeyValue,
+  index: string,
+  value: string,
+): Promise<Holding | undefined> {
+  const { storage, served } = rebuild
+  const holder = readHolder(reservation.value)
+  if (holder === undefined) return undefined
+  const { pair } = await storage.get(served.keyOf(holder.name))
+  const stored = pair && decode(rebuild, pair)
+  if (pair === undefined || stored === undefined) return undefined
+  const holding = stored.object.metadata.uid === holder.uid && records(stored, index, value)
+  return holding ? { pair, stored } : undefined
+}
+
+/** Takes a value from an object that has no claim to it any more. If the object changes meanwhile, nothing happens. */
+async function letGo(
+  rebuild: Rebuild,
+  { pair, stored }: Holding,
+  index: string,
+  value: string,
+): Promise<void> {
+  const { key, modRevision } = pair
+  const kept = withPairs(stored.reservations, [{ index, value }], [])
+  await write(
+    rebuild,
+    [{ key, modRevision }],
+    [
+      { type: 'put', key, value: replaceReservations(pair.value, kept) },
+      { type: 'delete', key: reservationKey(rebuild.served, index, value) },
+    ],
+  )
+}
+
+/** One transaction, provided that the record still is the one that is being computed. @returns whether it happened. */
+async function write(
+  { storage, record }: Rebuild,
+  compares: readonly Compare[],
+  onSuccess: readonly Operation[],
+): Promise<boolean> {
+  const { key, revision: modRevision } = record
+  const all = [{ key, modRevision }, ...compares]
+  const result = await storage.transact({ compares: all, onSuccess, onFailure: [key] })
+  if (!result.succeeded && result.pairs[0]?.modRevision !== modRevision)
+    throw new RebuildSupersededError('the record of unique indexes has been changed by another server')
+  return result.succeeded
+}
+
+/** What an object should hold: as many values as one object can. */
+function wantedBy(served: ServedModel, stored: StoredObject): Reservations {
+  const { values } = served.indexes.tryValuesOf(stored.object)
+  let room = uniqueLimits.valuesPerObject
+  return Object.fromEntries(
+    Object.entries(reservationsOf(served, values)).flatMap(([index, all]) => {
+      const some = all.slice(0, room)
+      room -= some.length
+      return some.length === 0 ? [] : [[index, some] as const]
+    }),
+  )
+}
+
+type Pairs = readonly { readonly index: string; readonly value: string }[]
+
+function withPairs(reservations: Reservations, released: Pairs, taken: Pairs): Reservations {
+  const held = new Map<string, string[]>()
+  for (const [index, values] of Object.entries(reservations)) {
+    const kept = values.filter(value => !released.some(pair => pair.index === index && pair.value === value))
+    if (kept.length > 0) held.set(index, kept)
+  }
+  for (const { index, value } of taken) {
+    const values = held.get(index)
+    if (values === undefined) held.set(index, [value])
+    else values.push(value)
+  }
+  return Object.fromEntries(held)
+}
+
+/** A stored value whose content is left byte for byte as it is. */
+function replaceReservations(value: Buffer, reservations: Reservations): Buffer {
+  return Buffer.concat([Buffer.from(`${JSON.stringify(reservations)}\n`), objectBytes(value)])
+}
+
+function decode({ onCorrupt }: Rebuild, { key, value }: KeyValue): StoredObject | undefined {
+  try {
+    return decodeStored(value)
+  } catch (error) {
+    onCorrupt?.(key, error)
+    return undefined
+  }
+}
+
+function readHolder(value: Buffer): Holder | undefined {
+  try {
+    return decodeHolder(value)
+  } catch {
+    return undefined
+  }
+}
+
+function records(stored: StoredObject, index: string, value: string): boolean {
+  return Object.hasOwn(stored.reservations, index) && stored.reservations[index]?.includes(value) === true
 }
 
 /** Whether an object has recorded that it holds a value. */
@@ -142,6 +263,7 @@ export async function holds(
   value: string,
 ): Promise<boolean> {
   const { pair } = await storage.get(served.keyOf(name))
-  const stored = pair && decodeStored(pair.value)
-  return stored?.object.metadata.uid === uid && stored.reservations[index]?.includes(value) === true
+  if (pair === undefined) return false
+  const stored = decodeStored(pair.value)
+  return stored.object.metadata.uid === uid && records(stored, index, value)
 }

@@ -1,8 +1,5 @@
 import { createHash } from 'node:crypto'
-import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
-import type { Storage } from '../storage/index.ts'
-import { notReady } from './refusals.ts'
 import { noReservations, type Reservations } from './stored-object.ts'
 
 /**
@@ -64,72 +61,28 @@ export function reservationsWithout(
   return pairs
 }
 
+export function filterReservations(
+  reservations: Reservations,
+  keep: (index: string, value: string) => boolean,
+): Reservations {
+  const kept: Record<string, readonly string[]> = {}
+  for (const [index, values] of Object.entries(reservations)) {
+    const some = values.filter(value => keep(index, value))
+    if (some.length > 0) kept[index] = some
+  }
+  return kept
+}
+
+/** What is in either of two sets that have nothing in common. */
+export function joinReservations(left: Reservations, right: Reservations): Reservations {
+  if (right === noReservations) return left
+  const joined: Record<string, readonly string[]> = { ...left }
+  for (const [index, values] of Object.entries(right)) joined[index] = [...(joined[index] ?? []), ...values]
+  return joined
+}
+
 export function countReservations(reservations: Reservations): number {
   let count = 0
   for (const values of Object.values(reservations)) count += values.length
   return count
-}
-
-/** The versions of a model's unique indexes by name, in canonical order: what the record of a model holds. */
-function describeUnique(served: ServedModel): string {
-  const unique = served.uniqueIndexes.map(({ name, version }) => [name, version] as const)
-  unique.sort(([a], [b]) => (a < b ? -1 : 1))
-  return JSON.stringify({ unique: Object.fromEntries(unique) })
-}
-
-/** The records of the unique indexes in force, as this server last saw them. */
-export class UniqueIndexRecords {
-  readonly #storage: Storage
-  readonly #revisions = new Map<ServedModel, Revision>()
-
-  constructor(storage: Storage) {
-    this.#storage = storage
-  }
-
-  keyOf(served: ServedModel): string {
-    return `models/${served.resource}`
-  }
-
-  /**
-   * The revision that a write of this model compares.
-   * @throws ApiError 503 when another set of unique indexes is in force.
-   */
-  async revision(served: ServedModel): Promise<Revision> {
-    return this.#revisions.get(served) ?? (await this.refresh(served))
-  }
-
-  /** Reads the record again, after a comparison has failed. Same errors as `revision`. */
-  async refresh(served: ServedModel): Promise<Revision> {
-    const { pair } = await this.#storage.get(this.keyOf(served))
-    if (pair === undefined || pair.value.toString() !== describeUnique(served)) {
-      this.#revisions.delete(served)
-      throw notReady(
-        served,
-        'another set of unique indexes is in force, put there by another version of the plugin',
-      )
-    }
-    this.#revisions.set(served, pair.modRevision)
-    return pair.modRevision
-  }
-
-  /** Puts this server's set of unique indexes in force. @returns whether it was another one before. */
-  async establish(served: ServedModel): Promise<{ changed: boolean }> {
-    const key = this.keyOf(served)
-    const wanted = describeUnique(served)
-    for (;;) {
-      const { pair } = await this.#storage.get(key)
-      if (pair?.value.toString() === wanted) {
-        this.#revisions.set(served, pair.modRevision)
-        return { changed: false }
-      }
-      const result = await this.#storage.transact({
-        compares: [{ key, modRevision: pair?.modRevision ?? zeroRevision }],
-        onSuccess: [{ type: 'put', key, value: Buffer.from(wanted) }],
-      })
-      if (result.succeeded) {
-        this.#revisions.set(served, result.revision)
-        return { changed: pair !== undefined }
-      }
-    }
-  }
 }

@@ -1,0 +1,249 @@
+import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import type { ServedModel } from '../model/served-model.ts'
+import type { Storage } from '../storage/index.ts'
+import { notReady } from './refusals.ts'
+
+/** What this server's set of unique indexes is to the one in the model's record. */
+export type Standing =
+  | { readonly name: 'in force' }
+  /** It is this server's set, and somebody is still computing what objects hold by it. */
+  | { readonly name: 'recomputing'; readonly why: string }
+  /** It is another set: that of another version of the plugin. */
+  | { readonly name: 'superseded'; readonly why: string }
+
+type Versions = Readonly<Record<string, number>>
+
+/** What the key `models/<group>/<plural>` holds. */
+interface UniqueIndexRecord {
+  /** The unique indexes by name, with their versions. */
+  readonly unique: Versions
+  /** The highest version that each index has ever had in force, also of those that are gone. */
+  readonly highest: Versions
+  /** Reservations are only being computed: nobody may rely on them. */
+  readonly recomputing: boolean
+}
+
+/**
+ * The records of which unique indexes of each model are in force. Every write that rests on them compares the
+ * revision of its model's record, so that no server writes by another set than the one in force.
+ *
+ *     (absent) ──no objects──▶ in force ◀──── every object is settled ────┐
+ *         └──objects─────────────────┐  │                                 │
+ *                                    ▼  ▼ a server starts with another set│
+ *                                 recomputing ────────────────────────────┘
+ *                                       ▲ │ a server starts with yet another set, or after a crash in the middle
+ *                                       └─┘
+ *
+ * Which of two sets is newer:
+ *
+ * - A set with a lower version of an index than was ever in force is the older one. It never goes back in force.
+ * - Otherwise the sets differ in what was added or taken away, and the server that starts later wins: going back to a
+ *   plugin without the index is done by starting it.
+ *
+ * A record is changed only at a server's start, once by each start and never by a server that has lost its place:
+ * servers with different sets cannot fight for it.
+ */
+export class UniqueIndexRecords {
+  readonly #storage: Storage
+  /** Revisions of the records in which this server's sets are in force. */
+  readonly #revisions = new Map<ServedModel, Revision>()
+  readonly #standings = new Map<ServedModel, Standing>()
+  readonly #observers = new Map<ServedModel, () => void>()
+
+  constructor(storage: Storage) {
+    this.#storage = storage
+  }
+
+  keyOf(served: ServedModel): string {
+    return `models/${served.resource}`
+  }
+
+  /** As last seen; undefined before `establish`. */
+  standingOf(served: ServedModel): Standing | undefined {
+    return this.#standings.get(served)
+  }
+
+  /** Calls back whenever the standing of a model is seen to have changed. One observer a model. */
+  observe(served: ServedModel, changed: () => void): void {
+    this.#observers.set(served, changed)
+  }
+
+  /**
+   * The revision that a write of this model compares.
+   * @throws ApiError 503 when this server's set of unique indexes is not in force.
+   */
+  async revision(served: ServedModel): Promise<Revision> {
+    return this.#revisions.get(served) ?? (await this.refresh(served))
+  }
+
+  /** Reads the record again, after a comparison has failed. Same errors as `revision`. */
+  async refresh(served: ServedModel): Promise<Revision> {
+    const standing = await this.check(served)
+    const revision = this.#revisions.get(served)
+    if (revision !== undefined) return revision
+    throw notReady(served, standing.name === 'in force' ? 'its unique indexes are changing' : standing.why)
+  }
+
+  /** Reads the record and says how this server's set stands. @throws what the store throws. */
+  async check(served: ServedModel): Promise<Standing> {
+    const { pair } = await this.#storage.get(this.keyOf(served))
+    const record = pair && decodeRecord(pair.value)
+    return this.#see(served, record && standingIn(record, served), pair?.modRevision)
+  }
+
+  /**
+   * Claims the model for this server's set of unique indexes, at its start.
+   * @returns `recompute`: the revision of the record at which what objects hold must be computed, and then be
+   * completed; undefined when the set is in force already, or has been superseded.
+   */
+  async establish(served: ServedModel): Promise<{ standing: Standing; recompute: Revision | undefined }> {
+    const key = this.keyOf(served)
+    const unique = versionsOf(served)
+    for (;;) {
+      const { pair } = await this.#storage.get(key)
+      const record = pair && decodeRecord(pair.value)
+      const standing = record && standingIn(record, served)
+      if (record !== undefined && standing !== undefined) {
+        const older = standing.name === 'superseded' && newerIndex(record.highest, unique) !== undefined
+        if (standing.name !== 'superseded' || older) {
+          const recompute = standing.name === 'recomputing' ? pair?.modRevision : undefined
+          return { standing: this.#see(served, standing, pair?.modRevision), recompute }
+        }
+      }
+      const next: UniqueIndexRecord = {
+        unique,
+        highest: highestOf(record?.highest ?? {}, unique),
+        // Nothing is written without a record, so that a kind that has neither a record nor objects stays empty.
+        recomputing: pair !== undefined || (await this.#hasObjects(served)),
+      }
+      const result = await this.#storage.transact({
+        compares: [{ key, modRevision: pair?.modRevision ?? zeroRevision }],
+        onSuccess: [{ type: 'put', key, value: encodeRecord(next) }],
+      })
+      if (!result.succeeded) continue
+      return {
+        standing: this.#see(served, standingIn(next, served), result.revision),
+        recompute: next.recomputing ? result.revision : undefined,
+      }
+    }
+  }
+
+  /**
+   * Puts the set in force after every object has been settled.
+   * @param recomputed the record's revision at which that was done; where another server has changed the record
+   * meanwhile, it stands as that server has left it.
+   */
+  async complete(served: ServedModel, recomputed: Revision): Promise<Standing> {
+    const key = this.keyOf(served)
+    const { pair } = await this.#storage.get(key)
+    if (pair?.modRevision === recomputed) {
+      const unique = versionsOf(served)
+      const highest = highestOf(decodeRecord(pair.value)?.highest ?? {}, unique)
+      await this.#storage.transact({
+        compares: [{ key, modRevision: recomputed }],
+        onSuccess: [{ type: 'put', key, value: encodeRecord({ unique, highest, recomputing: false }) }],
+      })
+    }
+    return this.check(served)
+  }
+
+  async #hasObjects(served: ServedModel): Promise<boolean> {
+    const { pairs } = await this.#storage.list(served.keyPrefix, { limit: 1 })
+    return pairs.length > 0
+  }
+
+  #see(
+    served: ServedModel,
+    standing: Standing = { name: 'superseded', why: 'nothing says which unique indexes are in force' },
+    revision?: Revision,
+  ): Standing {
+    if (standing.name === 'in force' && revision !== undefined) this.#revisions.set(served, revision)
+    else this.#revisions.delete(served)
+    const previous = this.#standings.get(served)
+    this.#standings.set(served, standing)
+    if (previous !== undefined && !sameStanding(previous, standing)) this.#observers.get(served)?.()
+    return standing
+  }
+}
+
+function sameStanding(left: Standing, right: Standing): boolean {
+  if (left.name === 'in force' || right.name === 'in force') return left.name === right.name
+  return left.name === right.name && left.why === right.why
+}
+
+function standingIn(record: UniqueIndexRecord, served: ServedModel): Standing {
+  const unique = versionsOf(served)
+  if (sameVersions(record.unique, unique)) {
+    if (!record.recomputing) return { name: 'in force' }
+    return { name: 'recomputing', why: 'what its objects hold in unique indexes is being computed again' }
+  }
+  const newer = newerIndex(record.highest, unique)
+  const why =
+    newer === undefined
+      ? `another set of unique indexes is in force, put there by another version of the plugin that started later: ${show(record.unique)}, not ${show(unique)}`
+      : `a newer version of the plugin has put version ${record.highest[newer]} of the unique index ${newer} in force, this one has version ${unique[newer]}`
+  return { name: 'superseded', why }
+}
+
+/** An index of which a higher version has been in force than the one given. */
+function newerIndex(highest: Versions, unique: Versions): string | undefined {
+  return Object.keys(unique).find(name => versionIn(unique, name) < versionIn(highest, name))
+}
+
+function versionIn(versions: Versions, name: string): number {
+  return Object.hasOwn(versions, name) ? (versions[name] ?? 0) : 0
+}
+
+function highestOf(before: Versions, unique: Versions): Versions {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(unique)])].sort()
+  return Object.fromEntries(
+    names.map(name => [name, Math.max(versionIn(before, name), versionIn(unique, name))]),
+  )
+}
+
+function versionsOf(served: ServedModel): Versions {
+  const unique = served.uniqueIndexes.map(({ name, version }) => [name, version] as const)
+  return Object.fromEntries(unique.sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+function sameVersions(left: Versions, right: Versions): boolean {
+  const names = Object.keys(left)
+  return (
+    names.length === Object.keys(right).length &&
+    names.every(name => versionIn(left, name) === versionIn(right, name))
+  )
+}
+
+function show(versions: Versions): string {
+  const names = Object.keys(versions)
+  if (names.length === 0) return 'none'
+  return names.map(name => `${name} (version ${versions[name]})`).join(', ')
+}
+
+function encodeRecord(record: UniqueIndexRecord): Buffer {
+  return Buffer.from(JSON.stringify(record))
+}
+
+/** Undefined where the value is no record: whoever starts next computes everything again. */
+function decodeRecord(value: Buffer): UniqueIndexRecord | undefined {
+  let record: unknown
+  try {
+    record = JSON.parse(value.toString())
+  } catch {
+    return undefined
+  }
+  if (!isFields(record) || !isVersions(record.unique)) return undefined
+  return {
+    unique: record.unique,
+    highest: isVersions(record.highest) ? record.highest : record.unique,
+    recomputing: record.recomputing === true,
+  }
+}
+
+function isFields(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isVersions(value: unknown): value is Versions {
+  return isFields(value) && Object.values(value).every(Number.isSafeInteger)
+}
