@@ -34,7 +34,7 @@ export const embeddedDefaults = Object.freeze({
    * Bytes of a segment of the history. Large ones waste less of LMDB's pages; small ones make it cheap to read a
    * single past value.
    */
-  segmentBytes: 16 * 1024,
+  segmentBytes: 64 * 1024,
   /** Segments of the history that one commit removes at most, so that a large compaction does not stop the writes. */
   sweepSegments: 500,
   /** How long a commit may take, in milliseconds, before its callers are told that the outcome is unknown. */

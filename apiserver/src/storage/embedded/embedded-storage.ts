@@ -146,8 +146,9 @@ class EmbeddedStorage implements Storage {
     await this.#commits.close()
     this.#watches.close()
     this.#tail.clear()
-    await this.#file.close(this.#bounds.commitTimeoutMs)
-    await this.#lock.release()
+    // While a commit hangs it may still happen, and nobody else may build on what is there: then the lock is kept
+    // until the process ends.
+    if (await this.#file.close(this.#bounds.commitTimeoutMs)) await this.#lock.release()
   }
 
   #begin(options: CallOptions | undefined): void {

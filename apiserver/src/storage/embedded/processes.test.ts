@@ -164,6 +164,29 @@ describe('a store whose process is killed', () => {
   }, 60_000)
 })
 
+describe.skipIf(process.platform === 'win32')('a store whose disk is full', () => {
+  test('refuses what grows, still reads and deletes, and is whole when it is opened again', async () => {
+    // The largest size of a file stands in for the disk; the shell counts it in blocks of 512 or 1024 bytes.
+    const child = start(filler, '--limit')
+    const report: unknown = JSON.parse(await line(child))
+    expect(report).toMatchObject({ error: 'StoreFullError', read: 100_000, deleted: true })
+    await kill(child)
+    const storage = await openEmbeddedStorage({ dataDir })
+    const { current } = await storage.head()
+    expect(report).toMatchObject({ current })
+    const seen = new Set<number>()
+    for await (const batch of storage.watch('', {
+      after: zeroRevision,
+      signal: AbortSignal.timeout(20_000),
+    })) {
+      for (const { revision } of batch.changes) seen.add(revision)
+      if (batch.revision === current) break
+    }
+    expect(seen.size).toBe(current)
+    await storage.close()
+  })
+})
+
 // Child processes
 
 /** Writes from 64 lanes until it is killed, and prints the revision and key of each transaction that was answered. */
@@ -186,6 +209,22 @@ await Promise.all(Array.from({ length: 64 }, async () => {
     if (process.stdout.writableLength > 100_000) await new Promise(resolve => process.stdout.once('drain', resolve))
   }
 }))
+`
+
+/** Writes until the store is full, and prints what can be done then. */
+const filler = `
+import { openEmbeddedStorage } from './storage/embedded/index.js'
+const storage = await openEmbeddedStorage({ dataDir: process.argv[1] })
+const value = Buffer.alloc(100_000, 'x')
+const transact = operation => storage.transact({ compares: [], onSuccess: [operation] })
+let count = 0
+let error
+while (error === undefined)
+  await transact({ type: 'put', key: 'k' + count, value }).then(() => count++, reason => (error = reason.name))
+const read = (await storage.get('k0')).pair.value.length
+const deleted = (await transact({ type: 'delete', key: 'k0' })).succeeded
+const { current } = await storage.head()
+process.stdout.write(JSON.stringify({ error, read, deleted, current }) + '\\n')
 `
 
 /** Compiles the store as the package would, since Node 20 does not run TypeScript. */
@@ -213,8 +252,11 @@ async function compile(to: string): Promise<void> {
 }
 
 function start(source: string, ...args: string[]): ChildProcess {
-  const options = ['--input-type=module', '--eval', source, dataDir, ...args]
-  const child = spawn(process.execPath, options, { cwd: program, stdio: ['ignore', 'pipe', 'ignore'] })
+  const node = [process.execPath, '--input-type=module', '--eval', source, dataDir, ...args]
+  const [command = '', ...rest] = args.includes('--limit')
+    ? ['sh', '-c', 'ulimit -f 40000 && exec "$@"', 'sh', ...node]
+    : node
+  const child = spawn(command, rest, { cwd: program, stdio: ['ignore', 'pipe', 'ignore'] })
   children.push(child)
   return child
 }

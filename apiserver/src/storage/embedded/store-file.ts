@@ -207,15 +207,23 @@ export class StoreFile {
     return this.#state
   }
 
-  /** @param patienceMs how long to wait for a commit that hangs before giving up on it, in milliseconds. */
-  async close(patienceMs: number): Promise<void> {
+  /**
+   * Answers whether LMDB has let go of the file. It has not where a commit hangs for longer than `patienceMs`,
+   * milliseconds.
+   */
+  async close(patienceMs: number): Promise<boolean> {
     this.#snapshot.done()
     let timer: NodeJS.Timeout | undefined
-    const patience = new Promise<void>(resolve => {
-      timer = setTimeout(resolve, patienceMs)
+    const patience = new Promise<false>(resolve => {
+      timer = setTimeout(() => resolve(false), patienceMs)
     })
-    await Promise.race([this.#root.close().then(() => this.#space.close()), patience])
+    const closed = this.#root.close().then(async () => {
+      await this.#space.close()
+      return true
+    })
+    const isClosed = await Promise.race([closed, patience])
     clearTimeout(timer)
+    return isClosed
   }
 
   async #takeSpace({ present, history, sweep, state }: FileCommit): Promise<void> {
