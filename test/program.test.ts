@@ -1,0 +1,332 @@
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { Api, listOf, objectOf, refusalOf } from './support/api.ts'
+import { fieldsOf } from './support/json.ts'
+import { itemsOf, pluginsPath } from './support/kinds.ts'
+import { runProgram, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import { Watch } from './support/watch.ts'
+import { copyFixture, eventually } from './support/worlds.ts'
+
+describe('the program', () => {
+  let plugin: string
+  let dir: string
+  const servers: ServerProcess[] = []
+
+  beforeAll(async () => {
+    plugin = await copyFixture('items-plugin')
+    dir = await mkdtemp(join(tmpdir(), 'setpoint-program-'))
+  })
+  afterEach(async () => {
+    await Promise.all(servers.splice(0).map(server => server.stop()))
+  })
+  afterAll(async () => {
+    await Promise.all([plugin, dir].map(each => rm(each, { recursive: true, force: true })))
+  })
+
+  async function start(options: Parameters<typeof startServer>[0] = {}): Promise<ServerProcess> {
+    const server = await startServer({ plugins: [plugin], ...options })
+    servers.push(server)
+    return server
+  }
+
+  describe('when it serves', () => {
+    it('prints one line to stdout, with the real port, and everything else to stderr', async () => {
+      const server = await start({ args: ['--log-level', 'trace'] })
+      const api = new Api(server.url)
+      const items = itemsOf(api)
+      await items.create('one', {})
+      refusalOf(await api.get('/nowhere'), 404)
+      const { stdout, stderr } = await server.kill('SIGTERM')
+      expect(stdout).toBe(`setpoint listening on http://127.0.0.1:${server.port}\n`)
+      expect(server.port).toBeGreaterThan(0)
+      for (const line of stderr.trimEnd().split('\n')) expect(() => fieldsOf(JSON.parse(line))).not.toThrow()
+    })
+
+    it('serves its kinds as soon as the line is there', async () => {
+      const server = await start()
+      expect((await itemsOf(new Api(server.url)).list()).names).toEqual([])
+    })
+
+    it.each(['SIGTERM', 'SIGINT'] as const)('ends with exit code 0 on %s', async signal => {
+      const server = await start()
+      expect(await server.kill(signal)).toMatchObject({ code: 0, signal: null })
+    })
+
+    it('ends watches with 1001 on SIGTERM, and exits though clients hold connections', async () => {
+      const server = await start()
+      const watches = await Promise.all(
+        [1, 2, 3].map(() => Watch.open(server.url, '/apis/items.example.com/v1/items')),
+      )
+      await Promise.all(watches.map(watch => watch.synced()))
+      const exit = await server.kill('SIGTERM')
+      for (const watch of watches) expect((await watch.closed).code).toBe(1001)
+      expect(exit.code).toBe(0)
+    })
+
+    it('loses nothing that was acknowledged before SIGTERM', async () => {
+      const server = await start()
+      const items = itemsOf(new Api(server.url))
+      const made = await items.create('kept', { count: 1 })
+      await server.kill('SIGTERM')
+      await server.restart()
+      expect((await items.read('kept')).raw).toEqual(made.raw)
+    })
+
+    it('answers /livez, /healthz, /readyz and /version', async () => {
+      const api = new Api((await start()).url)
+      for (const path of ['/livez', '/healthz', '/readyz']) {
+        expect(await api.get(path)).toMatchObject({ status: 200, text: 'ok' })
+        const verbose = await api.get(`${path}?verbose`)
+        expect([verbose.status, verbose.text.includes('[+]')]).toEqual([200, true])
+      }
+      expect(fieldsOf((await api.get('/version')).body)).toHaveProperty('gitVersion')
+    })
+
+    it('tells the kinds that it serves', async () => {
+      const api = new Api((await start()).url)
+      const groups = await api.get('/apis')
+      expect([groups.status, fieldsOf(groups.body).kind]).toEqual([200, 'APIGroupList'])
+      expect(groups.text).toContain('items.example.com')
+      const resources = await api.get('/apis/items.example.com/v1')
+      expect([resources.status, fieldsOf(resources.body).kind]).toEqual([200, 'APIResourceList'])
+      for (const plural of ['items', 'devices', 'devices/status', 'vaults'])
+        expect(resources.text).toContain(`"${plural}"`)
+      refusalOf(await api.get('/apis/nobody.example.com/v1'), 404)
+    })
+  })
+
+  describe('settings', () => {
+    it('--base-path moves every path', async () => {
+      const server = await start({ args: ['--base-path', '/cp/a'] })
+      expect(server.url).toBe(`http://127.0.0.1:${server.port}/cp/a`)
+      const api = new Api(server.url)
+      const items = itemsOf(api)
+      const answer = await api.post(items.path, items.body('one', {}))
+      expect(objectOf(answer, 201).metadata.name).toBe('one')
+      expect(answer.headers.get('location')).toBe(`/cp/a${items.at('one')}`)
+      for (const path of ['/version', '/livez', '/apis', pluginsPath])
+        expect((await api.get(path)).status).toBe(200)
+      const watch = await Watch.open(server.url, items.path)
+      await watch.synced()
+      expect(watch.story).toEqual(['ADDED one'])
+      await watch.close()
+      const outside = new Api(`http://127.0.0.1:${server.port}`)
+      for (const path of ['/version', items.path, '/cp', '/cp/ab/version'])
+        refusalOf(await outside.get(path), 404)
+    })
+
+    it('--reserved-domain moves the own groups', async () => {
+      const server = await start({ args: ['--reserved-domain', 'cp.example.org'] })
+      const api = new Api(server.url)
+      listOf(await api.get('/apis/plugins.cp.example.org/v1/plugins'))
+      refusalOf(await api.get(pluginsPath), 404)
+    })
+
+    it('come from the environment', async () => {
+      const running = spawnProgram(['serve'], {
+        cwd: dir,
+        env: {
+          SETPOINT_LISTEN: '127.0.0.1:0',
+          SETPOINT_DATA_DIR: join(dir, 'of-env'),
+          SETPOINT_PLUGIN: plugin,
+          SETPOINT_BASE_PATH: '/env',
+        },
+      })
+      const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
+      expect(url).toMatch(/\/env$/)
+      expect((await itemsOf(new Api(url)).list()).names).toEqual([])
+      expect((await running.kill('SIGTERM')).code).toBe(0)
+      expect(await readdir(dir)).toContain('of-env')
+    })
+
+    it('come from the file of --config, the environment before it and the command line before both', async () => {
+      const file = join(dir, 'setpoint.yaml')
+      await writeFile(
+        file,
+        `listen: 127.0.0.1:0\nbase-path: /file\nreserved-domain: file.example.org\ndata-dir: ${join(dir, 'of-file')}\nplugin:\n  - ${plugin}\n`,
+      )
+      const running = spawnProgram(['serve', '--config', file, '--base-path', '/flag'], {
+        cwd: dir,
+        env: { SETPOINT_BASE_PATH: '/env', SETPOINT_RESERVED_DOMAIN: 'env.example.org' },
+      })
+      const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
+      expect(url).toMatch(/\/flag$/)
+      const api = new Api(url)
+      listOf(await api.get('/apis/plugins.env.example.org/v1/plugins'))
+      expect((await itemsOf(api).list()).names).toEqual([])
+      expect((await running.kill('SIGTERM')).code).toBe(0)
+      expect(await readdir(dir)).toContain('of-file')
+    })
+
+    it('keep data in ./.setpoint where nothing else is said', async () => {
+      const cwd = await mkdtemp(join(dir, 'cwd-'))
+      const running = spawnProgram(['serve', '--listen', '127.0.0.1:0', '--plugin', plugin], { cwd })
+      await running.says(/^setpoint listening on/)
+      expect((await running.kill('SIGTERM')).code).toBe(0)
+      expect(await readdir(cwd)).toEqual(['.setpoint'])
+    })
+
+    it('take a plugin folder relative to the working directory', async () => {
+      const cwd = await mkdtemp(join(dir, 'cwd-'))
+      await mkdir(join(cwd, 'sub'))
+      const running = spawnProgram(['serve', '--listen', '127.0.0.1:0', '--plugin', './nothing-here'], {
+        cwd,
+      })
+      const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
+      const { items } = listOf(await new Api(url).get(pluginsPath))
+      expect(items.map(({ metadata, status }) => [metadata.name, status.phase])).toEqual([
+        ['nothing-here', 'Failed'],
+      ])
+      await running.kill('SIGTERM')
+    })
+  })
+
+  describe('a bad command line', () => {
+    it.each([
+      ['an unknown flag', ['serve', '--colour', 'red'], /--colour/],
+      ['an unknown command', ['dance'], /dance/],
+      ['a flag without its value', ['serve', '--listen'], /--listen/],
+      ['an address that is none', ['serve', '--listen', 'nowhere'], /--listen.*nowhere/],
+      ['a port that is none', ['serve', '--listen', '127.0.0.1:99999'], /99999/],
+      ['a base path that is none', ['serve', '--base-path', 'x y'], /--base-path/],
+      ['a store that there is not', ['serve', '--store', 'paper'], /--store.*paper/],
+      ['etcd without endpoints', ['serve', '--store', 'etcd'], /etcd-endpoints/],
+      ['a role that there is not', ['serve', '--role', 'king'], /--role.*king/],
+      ['controllers without a server', ['serve', '--role', 'controllers'], /--server/],
+      [
+        'a configuration file that is not there',
+        ['serve', '--config', '/nowhere/x.yaml'],
+        /\/nowhere\/x\.yaml/,
+      ],
+      ['a log level that there is not', ['serve', '--log-level', 'loud'], /loud/],
+      ['a domain that is none', ['serve', '--reserved-domain', 'a_b'], /a_b/],
+    ])('(%s) is one clear line on stderr, nothing on stdout, and exit code 2', async (_what, args, says) => {
+      const { code, stdout, stderr } = await runProgram(args, { cwd: dir })
+      expect(code).toBe(2)
+      expect(stdout).toBe('')
+      expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+      expect(stderr).toMatch(says)
+    })
+
+    it('in a configuration file is told with its place', async () => {
+      const file = join(dir, 'bad.yaml')
+      await writeFile(file, 'base-path: /x\nlisten: nowhere\n')
+      const { code, stderr } = await runProgram(['serve', '--config', file])
+      expect(code).toBe(2)
+      expect(stderr).toMatch(/bad\.yaml.*listen/)
+      await writeFile(file, 'colour: red\n')
+      const unknown = await runProgram(['serve', '--config', file])
+      expect(unknown.code).toBe(2)
+      expect(unknown.stderr).toMatch(/bad\.yaml.*colour/)
+    })
+
+    it('in the environment is told with the variable', async () => {
+      const { code, stderr } = await runProgram(['serve'], { env: { SETPOINT_LISTEN: 'nowhere' } })
+      expect(code).toBe(2)
+      expect(stderr).toMatch(/SETPOINT_LISTEN/)
+    })
+
+    it('stores nothing', async () => {
+      const cwd = await mkdtemp(join(dir, 'cwd-'))
+      await runProgram(['serve', '--colour'], { cwd })
+      expect(await readdir(cwd)).toEqual([])
+    })
+  })
+
+  it('prints its help and version and ends with 0', async () => {
+    const help = await runProgram(['--help'])
+    expect(help.code).toBe(0)
+    const serve = await runProgram(['serve', '--help'])
+    for (const flag of ['--listen', '--data-dir', '--etcd-endpoints', '--plugin'])
+      expect(serve.stdout).toContain(flag)
+    const version = await runProgram(['--version'])
+    expect([version.code, version.stderr]).toEqual([0, ''])
+    expect(version.stdout).toMatch(/\d+\.\d+\.\d+/)
+  })
+
+  it('refuses a data folder that another server uses, with a clear line, and leaves that one alone', async () => {
+    const dataDir = await mkdtemp(join(dir, 'data-'))
+    const first = await start({ dataDir })
+    const items = itemsOf(new Api(first.url))
+    await items.create('one', {})
+    const second = await runProgram([
+      'serve',
+      '--listen',
+      '127.0.0.1:0',
+      '--data-dir',
+      dataDir,
+      '--plugin',
+      plugin,
+    ])
+    expect(second.code).toBe(1)
+    expect(second.stdout).toBe('')
+    expect(second.stderr).toMatch(/^setpoint: /m)
+    expect(second.stderr).toContain(dataDir)
+    expect(second.stderr).not.toMatch(/^\s+at /m)
+    await items.create('two', {})
+    expect((await items.list({ sort: 'metadata.name' })).names).toEqual(['one', 'two'])
+  })
+
+  it('takes a data folder over after the other was killed', async () => {
+    const dataDir = await mkdtemp(join(dir, 'data-'))
+    const first = await start({ dataDir })
+    await itemsOf(new Api(first.url)).create('one', {})
+    await first.kill('SIGKILL')
+    const second = await start({ dataDir })
+    expect((await itemsOf(new Api(second.url)).list()).names).toEqual(['one'])
+  })
+
+  it('refuses a port that is taken with a clear line', async () => {
+    const holder = createServer().listen(0, '127.0.0.1')
+    await new Promise(resolve => holder.once('listening', resolve))
+    const address = holder.address()
+    const port = typeof address === 'object' && address !== null ? address.port : 0
+    const dataDir = await mkdtemp(join(dir, 'data-'))
+    const { code, stdout, stderr } = await runProgram([
+      'serve',
+      '--listen',
+      `127.0.0.1:${port}`,
+      '--data-dir',
+      dataDir,
+      '--plugin',
+      plugin,
+    ])
+    expect(code).toBe(1)
+    expect(stdout).toBe('')
+    expect(stderr).toMatch(new RegExp(`setpoint: .*${port}`))
+    expect(stderr).not.toMatch(/^\s+at /m)
+    await new Promise(resolve => holder.close(resolve))
+  })
+
+  it('refuses a data folder that is a file with a clear line', async () => {
+    const file = join(dir, 'a-file')
+    await writeFile(file, '')
+    const { code, stderr } = await runProgram([
+      'serve',
+      '--listen',
+      '127.0.0.1:0',
+      '--data-dir',
+      file,
+      '--plugin',
+      plugin,
+    ])
+    expect([1, 2]).toContain(code)
+    expect(stderr).toContain(file)
+    expect(stderr).not.toMatch(/^\s+at /m)
+  })
+
+  it('is not ready while it drains, and takes requests to their end', async () => {
+    const server = await start()
+    const watch = await Watch.open(server.url, '/apis/items.example.com/v1/items')
+    await watch.synced()
+    const ended = server.kill('SIGTERM')
+    await eventually(async () => {
+      const answer = await new Api(server.url).get('/readyz').catch(() => undefined)
+      if (answer !== undefined && answer.status !== 503) throw new Error('still ready')
+    })
+    expect((await ended).code).toBe(0)
+  })
+})
