@@ -1,12 +1,13 @@
 import { systemClock } from '@setpoint/controller-runtime'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { checkUrl } from './check.ts'
 import { deadUrl, Target, until } from './testing/target.ts'
 
 const targets: Target[] = []
 
 afterEach(async () => {
+  vi.unstubAllGlobals()
   await Promise.all(targets.splice(0).map(target => target.stop()))
 })
 
@@ -115,6 +116,25 @@ test('a body without end is not read: the head decides and the connection is clo
   await until('the connection closes', () => closed)
   // What fits into the buffers of two sockets.
   expect(sentBytes).toBeLessThan(32 * 1024 * 1024)
+})
+
+test('a body that does not come is not waited for: the check itself closes the connection', async () => {
+  const responses: Response[] = []
+  const original = globalThis.fetch
+  // Kept, since the garbage collector would close the connection of a forgotten one sooner or later.
+  vi.stubGlobal('fetch', async (...request: Parameters<typeof fetch>) => {
+    const response = await original(...request)
+    responses.push(response)
+    return response
+  })
+  let closed = false
+  const { url } = await start((_, response) => {
+    response.on('close', () => (closed = true))
+    response.writeHead(200).write('and then nothing')
+  })
+  expect(await check(url)).toMatchObject({ state: 'Up', httpStatus: 200 })
+  await until('the connection closes', () => closed)
+  expect(responses).toHaveLength(1)
 })
 
 test('a check that is aborted rejects with the reason: that is no verdict on the server', async () => {
