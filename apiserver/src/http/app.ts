@@ -16,6 +16,7 @@ import {
   type ResourcePath,
   requestLimits,
 } from './api-request.ts'
+import { bodyDefaults, sendBody } from './body-sender.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import { group, groupList, resourceList } from './discovery.ts'
 import { errorResponse, methodNotAllowed, toApiError } from './error-response.ts'
@@ -84,7 +85,31 @@ export class App {
       response = errorResponse(error)
       if (!ctx.req.complete && !ctx.res.headersSent) return refuseUnread(ctx, response)
     }
-    if (response !== undefined) send(ctx, response)
+    if (response !== undefined) await this.#send(ctx, response)
+  }
+
+  /** Small bodies in one write, large ones at the client's pace, compressed where the client asks for it. */
+  async #send(ctx: Koa.Context, { status, headers, body }: ApiResponse): Promise<void> {
+    ctx.status = status
+    ctx.set(headers as Record<string, string | string[]>)
+    const parts = Buffer.isBuffer(body) ? [body] : body
+    const length = parts.reduce((sum, part) => sum + part.length, 0)
+    const reading = ctx.method === 'GET' || ctx.method === 'HEAD'
+    if (reading) ctx.vary('Accept-Encoding')
+    const gzip = reading && takesGzip(ctx, length)
+    if (gzip) ctx.set('content-encoding', 'gzip')
+    else ctx.length = length
+    // Koa sends the headers.
+    if (ctx.method === 'HEAD') return
+    if (!gzip && length <= bodyDefaults.wholeBytes) {
+      ctx.body = Buffer.isBuffer(body) ? body : Buffer.concat([...body], length)
+      return
+    }
+    ctx.respond = false
+    const outcome = await sendBody(ctx.res, parts, { gzip })
+    if (outcome === 'too slow') {
+      this.#parts.log.info({ path: ctx.path, length }, 'a client that did not take its answer was cut off')
+    }
   }
 
   async #respond(ctx: Koa.Context): Promise<ApiResponse | undefined> {
@@ -269,12 +294,6 @@ function checkAccept(ctx: Koa.Context): void {
   }
 }
 
-function send(ctx: Koa.Context, { status, headers, body }: ApiResponse): void {
-  ctx.status = status
-  ctx.set(headers as Record<string, string | string[]>)
-  ctx.body = body
-}
-
 /** Refuses a request whose body has not all arrived: whatever follows must not be taken for the next request. */
 async function refuseUnread(ctx: Koa.Context, { status, headers, body }: ApiResponse): Promise<void> {
   ctx.respond = false
@@ -283,6 +302,12 @@ async function refuseUnread(ctx: Koa.Context, { status, headers, body }: ApiResp
   ctx.res.write(bytes)
   await discardRequestBody(ctx.req)
   ctx.res.end()
+}
+
+/** Whether a body of this many bytes is sent compressed: a large one if the client likes that as much, any if it must be. */
+function takesGzip(ctx: Koa.Context, length: number): boolean {
+  if (ctx.acceptsEncodings('gzip', 'identity') !== 'gzip') return false
+  return length > bodyDefaults.gzipBytes || ctx.acceptsEncodings('identity') === false
 }
 
 function noSuchPath(path: string): ApiError {

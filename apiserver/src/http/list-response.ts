@@ -5,16 +5,16 @@ const comma = Buffer.from(',')
 const end = Buffer.from(']}')
 
 /**
- * A list's body: ready bytes joined, nothing decoded or encoded again.
+ * A list's body in parts to be sent one after another: ready bytes, nothing decoded, encoded or copied.
  * `chunk` goes into the metadata, `fields` stand before the items.
  */
-export function joinList(
+export function listBody(
   served: ServedModel,
   version: Revision,
   chunk: { readonly continue?: string; readonly remainingItemCount?: number },
   fields: object,
   items: readonly { readonly bytes: Buffer }[],
-): Buffer {
+): Buffer[] {
   const { apiVersion, kind } = served.model
   const metadata = { version: String(version), resourceVersion: String(version), ...chunk }
   const head = JSON.stringify({ apiVersion, kind: `${kind}List`, metadata, ...fields })
@@ -24,5 +24,5 @@ export function joinList(
     parts.push(item.bytes)
   }
   parts.push(end)
-  return Buffer.concat(parts)
+  return parts
 }

@@ -6,7 +6,7 @@ import { encodeContinue, type ListQuery, pageFields, parseListQuery, runQuery } 
 import { notFound, notReady, type Registry, type WriteResult } from '../registry/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { methodNotAllowed } from './error-response.ts'
-import { joinList } from './list-response.ts'
+import { listBody } from './list-response.ts'
 import { readDeleteParameters, readObject, readPatch, readWriteOptions } from './write-parameters.ts'
 
 const collectionMethods = ['GET', 'POST', 'DELETE'] as const
@@ -115,7 +115,7 @@ export class ResourceApi {
       return {
         status: 200,
         headers: objectHeaders,
-        body: joinList(served, version, {}, fields, result.items),
+        body: listBody(served, version, {}, fields, result.items),
       }
     }
     const { next, remaining } = result
@@ -123,7 +123,7 @@ export class ResourceApi {
       ...(next !== undefined && { continue: encodeContinue({ version, after: next }) }),
       ...(next !== undefined && remaining !== undefined && { remainingItemCount: remaining }),
     }
-    return { status: 200, headers: objectHeaders, body: joinList(served, version, chunk, {}, result.items) }
+    return { status: 200, headers: objectHeaders, body: listBody(served, version, chunk, {}, result.items) }
   }
 
   /** The state that a list is answered from, and its version. @throws ApiError 410, 503, 504 */
@@ -169,7 +169,7 @@ export class ResourceApi {
     return {
       status: 200,
       headers: objectHeaders,
-      body: joinList(
+      body: listBody(
         cache.served,
         version,
         {},

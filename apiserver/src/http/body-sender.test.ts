@@ -1,0 +1,212 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { gunzipSync } from 'node:zlib'
+import { FakeClock } from '@setpoint/controller-runtime/testing'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { bodyDefaults, type SendOutcome, sendBody } from './body-sender.ts'
+
+/** A server that answers every request with the same parts, and the last answer that it is sending. */
+class Sender {
+  readonly clock = new FakeClock()
+  readonly outcomes: SendOutcome[] = []
+  response: ServerResponse | undefined
+  port = 0
+  readonly #server = createServer((request, response) => {
+    this.response = response
+    const gzip = request.url === '/gzip'
+    if (!gzip) response.setHeader('content-length', this.#length)
+    const sending = sendBody(response, this.#parts, { gzip, clock: this.clock })
+    void sending.then(outcome => this.outcomes.push(outcome))
+  })
+  readonly #parts: readonly Buffer[]
+  readonly #length: number
+
+  constructor(parts: readonly Buffer[]) {
+    this.#parts = parts
+    this.#length = parts.reduce((sum, part) => sum + part.length, 0)
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`
+  }
+
+  async listen(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+    const address = this.#server.address()
+    if (address === null || typeof address === 'string') throw new Error('no port')
+    this.port = address.port
+  }
+
+  /** A client that has asked and takes nothing yet. */
+  async ask(path = '/'): Promise<Socket> {
+    const socket = connect(this.port, '127.0.0.1')
+    socket.pause()
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`)
+    await eventually(() => this.response?.writableNeedDrain === true)
+    return socket
+  }
+
+  close(): void {
+    this.#server.close()
+    this.#server.closeAllConnections()
+  }
+}
+
+let sender: Sender | undefined
+
+afterEach(() => sender?.close())
+
+async function serve(parts: readonly Buffer[]): Promise<Sender> {
+  sender = new Sender(parts)
+  await sender.listen()
+  return sender
+}
+
+function eventually(condition: () => boolean): Promise<void> {
+  return vi.waitFor(() => expect(condition()).toBe(true), { interval: 2, timeout: 10_000 })
+}
+
+function digest(...parts: readonly Uint8Array[]): string {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(part)
+  return hash.digest('hex')
+}
+
+/** Parts of all sizes: some smaller than a block, some that end with one, some larger. */
+function mixedParts(): Buffer[] {
+  const { blockBytes } = bodyDefaults
+  const sizes = [1, 0, 700, blockBytes - 701, blockBytes, 3, 5 * blockBytes + 11, blockBytes - 1, 2, 0, 9]
+  return sizes.map((size, i) => Buffer.alloc(size, String.fromCharCode(97 + i)))
+}
+
+describe('a large body', () => {
+  it('arrives whole, whatever the sizes of its parts, and the connection can be used again', async () => {
+    const parts = mixedParts()
+    const { url, outcomes } = await serve(parts)
+    for (let i = 1; i <= 3; i++) {
+      const answer = await fetch(url)
+      expect(digest(new Uint8Array(await answer.arrayBuffer()))).toBe(digest(...parts))
+      await eventually(() => outcomes.length === i)
+    }
+    expect(outcomes).toEqual(['sent', 'sent', 'sent'])
+  })
+
+  it('is the same after gzip, in chunks', async () => {
+    const parts = mixedParts()
+    const { url, port } = await serve(parts)
+    // Asked for over a plain socket, so that nothing unpacks it on the way.
+    const socket = connect(port, '127.0.0.1', () =>
+      socket.write('GET /gzip HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n'),
+    )
+    const received: Buffer[] = []
+    for await (const data of socket) received.push(data)
+    const answer = Buffer.concat(received)
+    const bodyAt = answer.indexOf('\r\n\r\n') + 4
+    const head = answer.toString('latin1', 0, bodyAt).toLowerCase()
+    expect(head).toContain('transfer-encoding: chunked')
+    expect(head).not.toContain('content-length')
+    expect(digest(gunzipSync(unchunk(answer.subarray(bodyAt))))).toBe(digest(...parts))
+    expect((await fetch(`${url}/gzip`)).status).toBe(200)
+  })
+
+  for (const path of ['/', '/gzip']) {
+    it(`is held back for a slow reader, a block or two at a time, who is cut off in the end (${path})`, async () => {
+      // 100 MB of answer out of 1 MB of entries, as lists share them.
+      const entry = noise(1024 * 1024)
+      const parts = Array.from({ length: 100 }, () => entry).flatMap(each => [
+        each.subarray(0, 1000),
+        each.subarray(1000),
+      ])
+      const { clock, outcomes, response, ask } = await serve(parts).then(server => ({
+        clock: server.clock,
+        outcomes: server.outcomes,
+        response: () => server.response,
+        ask: () => server.ask(path),
+      }))
+      const before = process.memoryUsage().arrayBuffers
+      const socket = await ask()
+      const closed = once(socket, 'close')
+      await standstill(() => response()?.socket?.bytesWritten)
+      expect(response()?.writableLength).toBeLessThan(3 * bodyDefaults.blockBytes)
+      expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(8 * 1024 * 1024)
+      await clock.advance(bodyDefaults.stallMs - 1)
+      expect(outcomes).toEqual([])
+      await clock.advance(1)
+      expect(outcomes).toEqual(['too slow'])
+      expect(clock.pendingTimers).toBe(0)
+      socket.resume()
+      await closed
+    })
+  }
+
+  it('is never cut off as long as the reader takes a block in time', async () => {
+    const parts = Array.from({ length: 400 }, (_, i) => Buffer.alloc(50_000, i))
+    const server = await serve(parts)
+    const socket = await server.ask()
+    const received: Buffer[] = []
+    socket.on('data', data => received.push(data))
+    const { response, clock, outcomes } = server
+    if (response === undefined) throw new Error('nothing is being sent')
+    const finished = once(response, 'finish')
+    while (outcomes.length === 0) {
+      socket.resume()
+      if (response.writableNeedDrain) await Promise.race([once(response, 'drain'), finished])
+      socket.pause()
+      await clock.advance(bodyDefaults.stallMs - 1)
+    }
+    expect(outcomes).toEqual(['sent'])
+    socket.resume()
+    const total = parts.reduce((sum, part) => sum + part.length, 0)
+    await eventually(() => received.reduce((sum, data) => sum + data.length, 0) > total)
+    const answer = Buffer.concat(received)
+    expect(digest(answer.subarray(answer.indexOf('\r\n\r\n') + 4))).toBe(digest(...parts))
+  })
+
+  for (const path of ['/', '/gzip']) {
+    it(`ends with a client that goes away in the middle, and the next one is served (${path})`, async () => {
+      const entry = noise(65_000)
+      const server = await serve(Array.from({ length: 500 }, () => entry))
+      const socket = await server.ask(path)
+      socket.destroy()
+      await eventually(() => server.outcomes.length === 1)
+      expect(server.outcomes).toEqual(['client gone'])
+      expect(server.clock.pendingTimers).toBe(0)
+      const answer = await fetch(server.url)
+      expect((await answer.arrayBuffer()).byteLength).toBe(500 * entry.length)
+    })
+  }
+})
+
+/** What gzip cannot make smaller. */
+function noise(bytes: number): Buffer {
+  const made = Buffer.alloc(bytes)
+  for (let at = 0; at < bytes; at += 32) createHash('sha256').update(String(at)).digest().copy(made, at)
+  return made
+}
+
+/** Waits until a number has not moved over many turns of the event loop: the kernel's buffers are full. */
+async function standstill(read: () => number | undefined): Promise<void> {
+  let last = read()
+  for (let turns = 0; turns < 200; turns++) {
+    await new Promise(resolve => setTimeout(resolve, 1))
+    const now = read()
+    if (now !== last) turns = 0
+    last = now
+  }
+}
+
+function unchunk(body: Buffer): Buffer {
+  const chunks: Buffer[] = []
+  for (let at = 0; ; ) {
+    const lineEnd = body.indexOf('\r\n', at)
+    const size = Number.parseInt(body.toString('latin1', at, lineEnd), 16)
+    if (size === 0) return Buffer.concat(chunks)
+    chunks.push(body.subarray(lineEnd + 2, lineEnd + 2 + size))
+    at = lineEnd + 2 + size + 2
+  }
+}
