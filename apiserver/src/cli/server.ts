@@ -67,7 +67,14 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   const manager = options.role === 'all' ? createManager({ transport, log }) : undefined
   const pluginKind = new ServedModel(pluginModel(options.reservedDomain))
   models.add(pluginKind)
-  const statuses = new PluginStatuses({ served: pluginKind, registry, log, signal: stopping.signal })
+  const ownKind = startOwnKind(pluginKind, { storage, registry, follower, log }, stopping.signal)
+  const statuses = new PluginStatuses({
+    served: pluginKind,
+    registry,
+    log,
+    signal: stopping.signal,
+    ready: ownKind,
+  })
   const environment: PluginEnvironment = {
     storage,
     models,
@@ -80,10 +87,11 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
     reservedDomain: options.reservedDomain,
     log,
   }
-  const started = startOwnKind(pluginKind, environment, stopping.signal).then(() => {
-    health.started()
-    return startPlugins(options.plugins, environment, runners)
-  })
+  // At once, though the store may be away: the kinds of plugins answer 503 until they are ready, not 404.
+  const started = Promise.all([
+    ownKind.then(() => health.started()),
+    startPlugins(options.plugins, environment, runners),
+  ])
   manager?.start()
   await withinTime(started, serverDefaults.announceMs)
 
@@ -177,7 +185,7 @@ async function startPlugins(
 
 async function startOwnKind(
   served: ServedModel,
-  { storage, registry, follower, log }: PluginEnvironment,
+  { storage, registry, follower, log }: Pick<PluginEnvironment, 'storage' | 'registry' | 'follower' | 'log'>,
   signal: AbortSignal,
 ): Promise<void> {
   await claimIndexes({ storage, records: registry.records, served, log, signal })
@@ -197,7 +205,7 @@ function objectNameOf(dir: string): string {
   )
 }
 
-async function withinTime(work: Promise<void>, ms: number): Promise<void> {
+async function withinTime(work: Promise<unknown>, ms: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>(resolve => {
     timer = setTimeout(resolve, ms)

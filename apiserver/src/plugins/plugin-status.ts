@@ -14,14 +14,24 @@ export class PluginStatuses {
   readonly #registry: Registry
   readonly #log: Logger
   readonly #signal: AbortSignal
+  readonly #ready: Promise<void>
   readonly #wanted = new Map<string, PluginStatus>()
   readonly #writing = new Map<string, Promise<void>>()
 
-  constructor(parts: { served: ServedModel; registry: Registry; log: Logger; signal: AbortSignal }) {
+  /** Nothing is written before `ready` has resolved: the kind itself needs the store for its start. */
+  constructor(parts: {
+    served: ServedModel
+    registry: Registry
+    log: Logger
+    signal: AbortSignal
+    ready: Promise<void>
+  }) {
     this.#served = parts.served
     this.#registry = parts.registry
     this.#log = parts.log
     this.#signal = parts.signal
+    // Rejects only when the server stops, which the signal says too.
+    this.#ready = parts.ready.catch(() => {})
   }
 
   publish(name: string, status: PluginStatus): void {
@@ -37,6 +47,7 @@ export class PluginStatuses {
   }
 
   async #write(name: string): Promise<void> {
+    await this.#ready
     for (;;) {
       const status = this.#wanted.get(name)
       if (status === undefined) return
