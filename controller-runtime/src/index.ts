@@ -27,6 +27,7 @@
  * reconcile that is not to be retried). Whatever waits takes an AbortSignal and rejects with its reason.
  */
 export * from './api/index.ts'
+export { Breather } from './breather.ts'
 export * from './cache/index.ts'
 // `Patch` is the decorator of `plugin/routes.ts`, as the contract has it; the type of patches takes the longer name.
 export {

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Breather, systemClock } from '@setpoint/controller-runtime'
 import { laterRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
@@ -209,6 +209,7 @@ export class LogFollower {
     let revision = at
     let after: string | undefined
     let cache: ModelCache | undefined
+    const breather = new Breather(systemClock)
     for (;;) {
       const page = await this.#storage.list(served.keyPrefix, {
         limit: followerDefaults.pageSize,
@@ -218,11 +219,14 @@ export class LogFollower {
       })
       revision ??= page.revision
       cache ??= this.#newCache(served, revision)
-      cache.load(page.pairs)
+      // Index functions may be slow, and others must not wait for a whole page of them.
+      for (const pair of page.pairs) {
+        cache.load(pair)
+        await breather.pause()
+      }
       onProgress?.(page.pairs.length)
       after = page.pairs.at(-1)?.key
       if (!page.more || after === undefined) return cache
-      await nextTurn()
     }
   }
 

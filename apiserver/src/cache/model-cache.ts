@@ -64,12 +64,10 @@ export class ModelCache {
     return () => this.#observers.delete(observer)
   }
 
-  /** Takes in part of the state that the cache starts from. */
-  load(pairs: readonly KeyValue[]): void {
-    for (const pair of pairs) {
-      const entry = this.#decode(pair.key, pair.value, pair.modRevision)
-      if (entry !== undefined) this.#store.apply(entry, undefined)
-    }
+  /** Takes in an object of the state that the cache starts from. */
+  load({ key, value, modRevision }: KeyValue): void {
+    const entry = this.#decode(key, value, modRevision)
+    if (entry !== undefined) this.#store.apply(entry, undefined)
   }
 
   /** Takes in one change of the log; one that is already in is skipped. */

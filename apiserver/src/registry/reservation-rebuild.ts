@@ -1,3 +1,4 @@
+import { Breather, systemClock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
 import { type Compare, type KeyValue, type Operation, type Storage, storageLimits } from '../storage/index.ts'
@@ -15,7 +16,7 @@ import {
 export const rebuildDefaults = Object.freeze({
   /** Objects settled at once: enough to keep a store busy that needs some milliseconds for each transaction. */
   concurrency: 16,
-  /** Objects of one page: what is decoded before others may run. */
+  /** Objects of one page, which are held at a time. */
   pageSize: 200,
 })
 
@@ -54,6 +55,7 @@ export interface Rebuild {
  */
 export async function rebuildReservations(rebuild: Rebuild): Promise<void> {
   const { storage, served, signal, onProgress } = rebuild
+  const breather = new Breather(systemClock)
   let after: string | undefined
   for (;;) {
     const page = await storage.list(served.keyPrefix, {
@@ -64,6 +66,7 @@ export async function rebuildReservations(rebuild: Rebuild): Promise<void> {
     for (let at = 0; at < page.pairs.length; at += rebuildDefaults.concurrency) {
       const some = page.pairs.slice(at, at + rebuildDefaults.concurrency)
       await Promise.all(some.map(pair => settle(rebuild, pair)))
+      await breather.pause()
     }
     onProgress?.(page.pairs.length)
     after = page.pairs.at(-1)?.key
