@@ -1,0 +1,192 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { Api, type Collection, objectOf, refusalOf } from './support/api.ts'
+import { fieldsOf } from './support/json.ts'
+import { gadgetsOf, pluginsPath } from './support/kinds.ts'
+import { type Running, spawnProgram, startServer } from './support/server.ts'
+import { Watch } from './support/watch.ts'
+import { copyFixture, eventually, startWorld, stores, type World } from './support/worlds.ts'
+
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+})
+
+async function serve(store: (typeof stores)[number], role: string): Promise<World> {
+  const world = await startWorld(store, ['demo-plugin'], { args: ['--role', role] })
+  cleanups.push(() => world.end())
+  return world
+}
+
+/** The controllers of the same plugin in a process of their own. */
+async function startControllers(world: World): Promise<Running> {
+  const [dir = ''] = world.plugins
+  const running = spawnProgram([
+    'serve',
+    '--role',
+    'controllers',
+    '--server',
+    world.server.url,
+    '--plugin',
+    dir,
+  ])
+  cleanups.push(() => running.kill('SIGKILL'))
+  await running.says(/^setpoint controllers running against /)
+  return running
+}
+
+const isReady = (gadgets: Collection, name: string, email: string) =>
+  eventually(async () => expect((await gadgets.read(name)).status).toEqual({ phase: 'Ready', seen: email }))
+
+const isGone = (gadgets: Collection, name: string) =>
+  eventually(async () => refusalOf(await gadgets.api.get(gadgets.at(name)), 404))
+
+/** Deletes an object and answers the phase that it had at last. */
+async function lastPhase(world: World, gadgets: Collection, name: string): Promise<unknown> {
+  const watch = await Watch.open(world.server.url, gadgets.at(name))
+  await watch.synced()
+  objectOf(await world.api.delete(gadgets.at(name)))
+  await watch.until(({ story }) => story.includes(`DELETED ${name}`))
+  await watch.close()
+  return fieldsOf(fieldsOf(watch.changes.at(-1)?.raw.object).status).phase
+}
+
+describe.each(stores)('controllers in a process of their own, on the %s store', store => {
+  it('do what they do inside: reconcile what is there, what comes and what changes, and clean up before it goes', async () => {
+    const world = await serve(store, 'apiserver')
+    const gadgets = gadgetsOf(world.api)
+    await gadgets.create('before', { email: 'before@example.com' })
+    expect((await gadgets.read('before')).status).toEqual({})
+    const running = await startControllers(world)
+    await isReady(gadgets, 'before', 'before@example.com')
+    await gadgets.create('after', { email: 'after@example.com' })
+    await isReady(gadgets, 'after', 'after@example.com')
+    objectOf(await world.api.mergePatch(gadgets.at('after'), { spec: { email: 'changed@example.com' } }))
+    await isReady(gadgets, 'after', 'changed@example.com')
+    expect((await gadgets.read('after')).metadata.finalizers).toEqual(['demo.example.com/cleanup'])
+    expect(await lastPhase(world, gadgets, 'after')).toBe('CleanedUp')
+    expect((await running.kill('SIGTERM')).code).toBe(0)
+  })
+
+  it('are made up for after they were killed: what changed and what was deleted meanwhile', async () => {
+    const world = await serve(store, 'apiserver')
+    const gadgets = gadgetsOf(world.api)
+    const first = await startControllers(world)
+    await gadgets.create('a', { email: 'a@example.com' })
+    await gadgets.create('b', { email: 'b@example.com' })
+    await isReady(gadgets, 'a', 'a@example.com')
+    await isReady(gadgets, 'b', 'b@example.com')
+    await first.kill('SIGKILL')
+    objectOf(await world.api.mergePatch(gadgets.at('a'), { spec: { email: 'a2@example.com' } }))
+    objectOf(await world.api.delete(gadgets.at('b')))
+    await gadgets.create('c', { email: 'c@example.com' })
+    // Nobody takes the finalizer away while nobody cleans up.
+    expect((await gadgets.read('b')).metadata.finalizers).toEqual(['demo.example.com/cleanup'])
+    await startControllers(world)
+    await isReady(gadgets, 'a', 'a2@example.com')
+    await isReady(gadgets, 'c', 'c@example.com')
+    await isGone(gadgets, 'b')
+  })
+
+  it('go on when the server is killed and comes back', async () => {
+    const world = await serve(store, 'apiserver')
+    const gadgets = gadgetsOf(world.api)
+    const running = await startControllers(world)
+    await gadgets.create('a', { email: 'a@example.com' })
+    await isReady(gadgets, 'a', 'a@example.com')
+    await world.server.kill('SIGKILL')
+    await world.server.restart()
+    objectOf(await world.api.mergePatch(gadgets.at('a'), { spec: { email: 'a2@example.com' } }))
+    await gadgets.create('b', { email: 'b@example.com' })
+    await isReady(gadgets, 'a', 'a2@example.com')
+    await isReady(gadgets, 'b', 'b@example.com')
+    expect(await lastPhase(world, gadgets, 'b')).toBe('CleanedUp')
+    expect(running.child.exitCode).toBeNull()
+  })
+})
+
+describe('the role apiserver', () => {
+  it('reconciles nothing, and takes no finalizer away', async () => {
+    const world = await serve('embedded', 'apiserver')
+    const gadgets = gadgetsOf(world.api)
+    const made = await gadgets.create(
+      'a',
+      { email: 'a@example.com' },
+      { finalizers: ['demo.example.com/cleanup'] },
+    )
+    objectOf(await world.api.delete(gadgets.at('a')))
+    // Whoever would act has had the time in which this one does.
+    const active = await startWorld('embedded', ['demo-plugin'])
+    cleanups.push(() => active.end())
+    await isReady(gadgetsOf(active.api), 'shipped-one', 'one@example.com')
+    const now = await gadgets.read('a')
+    expect(now.metadata.uid).toBe(made.metadata.uid)
+    expect(now.status).toEqual({})
+    expect((await eventually(() => gadgets.read('shipped-one'))).status).toEqual({})
+  })
+
+  it('serves the routes of its plugins', async () => {
+    const world = await serve('embedded', 'apiserver')
+    await eventually(() => gadgetsOf(world.api).read('shipped-one'))
+    const mail = await world.api.get('/apis/uc.api.demo.example.com/v1/gadgets/shipped-one/mail')
+    expect(mail.body).toEqual({ email: 'one@example.com' })
+  })
+})
+
+describe('the role controllers', () => {
+  it('applies no YAML and serves nothing: no models, routes or objects of its own', async () => {
+    const plugin = await copyFixture('demo-plugin')
+    const items = await copyFixture('items-plugin')
+    const server = await startServer({ plugins: [items], args: ['--role', 'apiserver'] })
+    cleanups.push(() => server.stop())
+    const running = spawnProgram([
+      'serve',
+      '--role',
+      'controllers',
+      '--server',
+      server.url,
+      '--plugin',
+      plugin,
+    ])
+    cleanups.push(() => running.kill('SIGKILL'))
+    await running.says(/^setpoint controllers running against /)
+    const api = new Api(server.url)
+    refusalOf(await api.get('/apis/demo.example.com/v1/gadgets'), 404)
+    refusalOf(await api.get('/apis/uc.api.demo.example.com/v1/hidden'), 404)
+    expect((await api.get(pluginsPath)).text).not.toContain('"demo"')
+    expect((await running.kill('SIGTERM')).code).toBe(0)
+  })
+
+  it('waits for a server that is not there yet', async () => {
+    const world = await serve('embedded', 'apiserver')
+    const gadgets = gadgetsOf(world.api)
+    await gadgets.create('a', { email: 'a@example.com' })
+    await world.server.kill('SIGTERM')
+    await startControllers(world)
+    await world.server.restart()
+    await isReady(gadgets, 'a', 'a@example.com')
+  })
+})
+
+describe.each(stores)('controllers inside the server, on the %s store', store => {
+  it('are made up for after the server was killed in the middle', async () => {
+    const world = await serve(store, 'all')
+    const gadgets = gadgetsOf(world.api)
+    for (let n = 0; n < 20; n++) await gadgets.create(`g-${n}`, { email: `g-${n}@example.com` })
+    for (let n = 0; n < 10; n++) objectOf(await world.api.delete(gadgets.at(`g-${n}`)))
+    await world.server.kill('SIGKILL')
+    await world.server.restart()
+    for (let n = 0; n < 10; n++) await isGone(gadgets, `g-${n}`)
+    for (let n = 10; n < 20; n++) await isReady(gadgets, `g-${n}`, `g-${n}@example.com`)
+  })
+
+  it('settle: an object that is reconciled is not written again', async () => {
+    const world = await serve(store, 'all')
+    const gadgets = gadgetsOf(world.api)
+    await gadgets.create('a', { email: 'a@example.com' })
+    await isReady(gadgets, 'a', 'a@example.com')
+    const { metadata } = await gadgets.read('a')
+    await gadgets.create('b', { email: 'b@example.com' })
+    await isReady(gadgets, 'b', 'b@example.com')
+    expect((await gadgets.read('a')).metadata.version).toBe(metadata.version)
+  })
+})

@@ -1,0 +1,502 @@
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { Api, type ApiObject, Collection, objectOf, refusalOf } from './support/api.ts'
+import { type EtcdProcess, startEtcd } from './support/etcd.ts'
+import { fieldsOf } from './support/json.ts'
+import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
+import { pluginModule, pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
+import { type ServerOptions, type ServerProcess, startServer } from './support/server.ts'
+import { Watch } from './support/watch.ts'
+import { copyFixture, eventually, type Store, startWorld, stores, type World } from './support/worlds.ts'
+
+const thingsOf = (api: Api, group: string) => new Collection(api, `${group}/v1`, 'Thing', 'things')
+
+describe.each(stores)('a plugin in plain JavaScript, outside the repository, on the %s store', store => {
+  let world: World
+  let api: Api
+  let gadgets: Collection
+
+  beforeAll(async () => {
+    world = await startWorld(store, ['demo-plugin', 'items-plugin'])
+    api = world.api
+    gadgets = gadgetsOf(api)
+  })
+  afterAll(() => world?.end())
+
+  it('is Started when the listening line is there, and has an object that says so', async () => {
+    const states = await pluginStates(api)
+    for (const name of ['demo', 'items']) {
+      expect(states.get(name)?.phase).toBe('Started')
+      expect(JSON.stringify(states.get(name)?.object.status.conditions)).toContain(
+        '"type":"Ready","status":"True"',
+      )
+    }
+    expect(objectOf(await api.get(`${pluginsPath}/demo`)).kind).toBe('Plugin')
+  })
+
+  it('has its YAML objects', async () => {
+    const one = await eventually(() => gadgets.read('shipped-one'))
+    expect(one.spec).toEqual({ email: 'one@example.com', n: 1, tags: ['a', 'b'] })
+    expect(one.metadata.labels).toEqual({ 'demo.example.com/shipped': 'yes' })
+    expect((await eventually(() => gadgets.read('shipped-two'))).spec).toEqual({ email: 'two@example.com' })
+  })
+
+  it('has its three kinds of index', async () => {
+    await gadgets.create('g-1', { email: 'g1@example.com', n: 7, tags: ['x', 'y'] })
+    await gadgets.create('g-2', { email: 'g2@example.com', n: 20, tags: ['y'] })
+    refusalOf(
+      await api.post(gadgets.path, gadgets.body('g-3', { email: 'g1@example.com' })),
+      409,
+      'AlreadyExists',
+    )
+    const mine = 'metadata.name in (g-1,g-2)'
+    expect((await gadgets.list({ sort: 'spec.n', fieldSelector: mine })).names).toEqual(['g-2', 'g-1'])
+    expect((await gadgets.list({ fieldSelector: ['spec.tags=x', mine] })).names).toEqual(['g-1'])
+    expect((await gadgets.list({ fieldSelector: 'spec.email=g2@example.com' })).names).toEqual(['g-2'])
+  })
+
+  it('has its schema', async () => {
+    const { causes } = refusalOf(
+      await api.post(gadgets.path, gadgets.body('bad', { n: 101, tags: 'x' })),
+      422,
+    )
+    expect(causes.map(({ field }) => field).sort()).toEqual(['spec.email', 'spec.n', 'spec.tags'])
+  })
+
+  it('has its routes: of a router, of a marked class, and none of a class without the mark', async () => {
+    await eventually(async () => expect((await gadgets.read('shipped-one')).status.phase).toBe('Ready'))
+    const summary = await api.get('/apis/console.api.demo.example.com/v1/gadgets/shipped-one/summary')
+    expect([summary.status, summary.body]).toEqual([
+      200,
+      { name: 'shipped-one', phase: 'Ready', user: expect.any(String) },
+    ])
+    const mail = await api.get('/apis/uc.api.demo.example.com/v1/gadgets/shipped-one/mail')
+    expect([mail.status, mail.body]).toEqual([200, { email: 'one@example.com' }])
+    refusalOf(await api.get('/apis/uc.api.demo.example.com/v1/hidden'), 404)
+    expect(world.server.stderr()).toContain('ForgottenEndpoint')
+  })
+
+  it("passes a refusal on to the route's caller, answers 404 and 405 for the rest, and survives a handler's exception", async () => {
+    refusalOf(await api.get('/apis/uc.api.demo.example.com/v1/gadgets/nobody/mail'), 404)
+    refusalOf(await api.get('/apis/uc.api.demo.example.com/v1/nothing'), 404)
+    const answer = await api.post('/apis/uc.api.demo.example.com/v1/gadgets/shipped-one/mail', {})
+    refusalOf(answer, 405)
+    expect(answer.headers.get('allow')).toContain('GET')
+    refusalOf(await api.get('/apis/uc.api.demo.example.com/v1/fail'), 500)
+    expect((await api.get('/apis/uc.api.demo.example.com/v1/gadgets/shipped-one/mail')).status).toBe(200)
+  })
+
+  it('reconciles: status is written on create and on every change', async () => {
+    await gadgets.create('r-1', { email: 'r1@example.com' })
+    await eventually(async () =>
+      expect((await gadgets.read('r-1')).status).toEqual({ phase: 'Ready', seen: 'r1@example.com' }),
+    )
+    objectOf(await api.mergePatch(gadgets.at('r-1'), { spec: { email: 'r1b@example.com' } }))
+    await eventually(async () => expect((await gadgets.read('r-1')).status.seen).toBe('r1b@example.com'))
+    expect((await gadgets.read('r-1')).metadata.finalizers).toEqual(['demo.example.com/cleanup'])
+  })
+
+  it('cleans up before an object goes: the finalizer has run when it is removed', async () => {
+    await gadgets.create('f-1', { email: 'f1@example.com' })
+    await eventually(async () => expect((await gadgets.read('f-1')).status.phase).toBe('Ready'))
+    const watch = await Watch.open(world.server.url, gadgets.at('f-1'))
+    await watch.synced()
+    objectOf(await api.delete(gadgets.at('f-1')))
+    await watch.until(({ story }) => story.includes('DELETED f-1'))
+    const [last] = watch.changes.slice(-1)
+    expect(fieldsOf(fieldsOf(last?.raw.object).status).phase).toBe('CleanedUp')
+    refusalOf(await api.get(gadgets.at('f-1')), 404)
+    await watch.close()
+  })
+
+  it('keeps an object whose clean-up fails, until it succeeds', async () => {
+    await gadgets.create('s-1', { email: 's1@example.com', tags: ['stuck'] })
+    await eventually(async () => expect((await gadgets.read('s-1')).status.phase).toBe('Ready'))
+    const marked = objectOf(await api.delete(gadgets.at('s-1')))
+    await eventually(() => expect(world.server.stderr()).toContain('this gadget cannot be cleaned up'))
+    expect((await gadgets.read('s-1')).metadata.deletionTimestamp).toBe(marked.metadata.deletionTimestamp)
+    objectOf(await api.mergePatch(gadgets.at('s-1'), { spec: { tags: [] } }))
+    await eventually(async () => refusalOf(await api.get(gadgets.at('s-1')), 404))
+  })
+
+  it('goes on with others when it cannot reconcile one', async () => {
+    await gadgets.create('t-1', { email: 't1@example.com', tags: ['throws'] })
+    await gadgets.create('t-2', { email: 't2@example.com' })
+    await eventually(async () => expect((await gadgets.read('t-2')).status.phase).toBe('Ready'))
+    await eventually(() => expect(world.server.stderr()).toContain('this gadget cannot be reconciled'))
+    expect((await gadgets.read('t-1')).status).toEqual({})
+    objectOf(await api.mergePatch(gadgets.at('t-1'), { spec: { tags: [] } }))
+    await eventually(async () => expect((await gadgets.read('t-1')).status.phase).toBe('Ready'))
+  })
+})
+
+describe('plugins that fail', () => {
+  let server: ServerProcess
+  let api: Api
+  const dirs: string[] = []
+
+  beforeAll(async () => {
+    const good = await writePlugin({ 'index.js': pluginModule('good') })
+    const route = (path: string) =>
+      `plugin.routes('good.example.com/v1', r => r.get('${path}', () => ({ body: 1 })))`
+    const failing: Record<string, Parameters<typeof writePlugin>> = {
+      throws: [{ 'index.js': "throw new Error('the module is broken')" }],
+      syntax: [{ 'index.js': 'export default {' }],
+      reserved: [{ 'index.js': pluginModule('reserved', { group: 'x.setpoint.dev' }) }],
+      'reserved-itself': [{ 'index.js': pluginModule('reserved-itself', { group: 'setpoint.dev' }) }],
+      'empty-group': [{ 'index.js': pluginModule('empty-group', { group: '' }) }],
+      'second-kind': [{ 'index.js': pluginModule('second-kind', { group: 'good.example.com' }) }],
+      'setup-throws': [
+        { 'index.js': pluginModule('setup-throws', { setup: "throw new Error('setup is broken')" }) },
+      ],
+      'shadows-generated': [
+        { 'index.js': pluginModule('shadows-generated', { setup: route('/things/:name') }) },
+      ],
+      'bad-schema': [
+        {
+          'index.js': pluginModule('bad-schema').replace(
+            "type: 'object', properties",
+            "type: 'objekt', properties",
+          ),
+        },
+      ],
+      'reserved-route': [
+        {
+          'index.js': pluginModule('reserved-route', {
+            setup: "plugin.routes('x.setpoint.dev/v1', r => r.get('/a', () => ({})))",
+          }),
+        },
+      ],
+      'no-export': [{ 'index.js': 'export const nothing = 1' }],
+      'no-module': [{}],
+    }
+    for (const args of Object.values(failing)) dirs.push(await writePlugin(...args))
+    // The first plugin is the first to declare its kind.
+    server = await startServer({ plugins: [good, ...dirs], args: ['--log-level', 'error'] })
+    dirs.push(good)
+    api = new Api(server.url)
+  })
+  afterAll(async () => {
+    await server?.stop()
+    await Promise.all(dirs.map(dir => rm(dir, { recursive: true, force: true })))
+  })
+
+  it.each([
+    ['reserved', /reserved.*setpoint\.dev/s],
+    ['reserved-itself', /reserved/],
+    ['empty-group', /empty group/],
+    ['second-kind', /good/],
+    ['setup-throws', /setup is broken/],
+    ['shadows-generated', /things.*(Thing|good)/s],
+    ['bad-schema', /objekt|type/],
+    ['reserved-route', /reserved/],
+  ])('%s is Failed and says why', async (name, message) => {
+    const state = await eventually(async () => {
+      const found = (await pluginStates(api)).get(name)
+      expect(found?.phase).toBe('Failed')
+      return found
+    })
+    expect(state?.message).toMatch(message)
+    expect(JSON.stringify(state?.object.status.conditions)).toContain('"status":"False"')
+  })
+
+  it.each([/the module is broken/, /SyntaxError/, /default export/, /does not exist/])(
+    'a folder that cannot be loaded is Failed and says why: %s',
+    async message => {
+      await eventually(async () => {
+        const messages = [...(await pluginStates(api)).values()]
+          .filter(({ phase }) => phase === 'Failed')
+          .map(state => state.message)
+        expect(messages.filter(text => message.test(text))).toHaveLength(1)
+      })
+    },
+  )
+
+  it('leave the others and the server alone', async () => {
+    expect((await pluginStates(api)).get('good')?.phase).toBe('Started')
+    const things = thingsOf(api, 'good.example.com')
+    expect((await things.create('one', { text: 'x' })).spec).toEqual({ text: 'x' })
+    expect((await things.read('one')).spec).toEqual({ text: 'x' })
+    expect((await api.get('/readyz')).status).toBe(200)
+  })
+
+  it('have no kinds that take writes', async () => {
+    const { code } = await api
+      .get('/apis/setup-throws.example.com/v1/things')
+      .then(answer => refusalOf(answer, answer.status))
+    expect([404, 503]).toContain(code)
+  })
+})
+
+describe('two plugins whose routes meet', () => {
+  it('the second fails and the message names both; the first goes on', async () => {
+    const routes =
+      "plugin.routes('shared.example.com/v1', r => r.get('/a/:id', () => ({ body: plugin.signal.aborted })))"
+    const dirs = [
+      await writePlugin({ 'index.js': pluginModule('first', { setup: routes }) }),
+      await writePlugin({ 'index.js': pluginModule('second', { setup: routes }) }),
+    ]
+    const server = await startServer({ plugins: dirs })
+    try {
+      const api = new Api(server.url)
+      const states = await pluginStates(api)
+      const failed = [...states.values()].filter(({ phase }) => phase === 'Failed')
+      expect(failed).toHaveLength(1)
+      expect(failed[0]?.message).toMatch(/first/)
+      expect(failed[0]?.message).toMatch(/second/)
+      expect((await api.get('/apis/shared.example.com/v1/a/1')).body).toBe(false)
+    } finally {
+      await server.stop()
+      await Promise.all(dirs.map(dir => rm(dir, { recursive: true, force: true })))
+    }
+  })
+})
+
+describe('an index function that begins to throw with stored objects', () => {
+  it('leaves them readable by name, deletable, and the rest at work', async () => {
+    const dir = await writePlugin({ 'index.js': pluginModule('idx') })
+    const server = await startServer({ plugins: [dir] })
+    try {
+      const api = new Api(server.url)
+      const things = thingsOf(api, 'idx.example.com')
+      await things.create('bad', { text: 'poison' }, { finalizers: ['x.com/f'] })
+      await things.create('fine', { text: 'good' })
+      const indexes = `[singleValueIndex({ name: 'spec.text', indexFunc: thing => { if (thing.spec.text === 'poison') throw new Error('cannot index this'); return thing.spec.text } })]`
+      await writeFile(join(dir, 'index.js'), pluginModule('idx', { indexes }))
+      await server.kill('SIGTERM')
+      await server.restart()
+      expect((await pluginStates(api)).get('idx')?.phase).toBe('Started')
+      expect((await things.read('bad')).spec).toEqual({ text: 'poison' })
+      expect((await things.list({ fieldSelector: 'spec.text=good' })).names).toEqual(['fine'])
+      expect([...(await things.list()).names].sort()).toEqual(['bad', 'fine'])
+      // Whatever stands in the way, a finalizer can be taken away.
+      objectOf(await api.delete(things.at('bad')))
+      objectOf(await api.mergePatch(things.at('bad'), { metadata: { finalizers: null } }))
+      refusalOf(await api.get(things.at('bad')), 404)
+    } finally {
+      await server.stop()
+      await rm(dir, { recursive: true, force: true })
+    }
+  })
+})
+
+describe('a stricter schema', () => {
+  it('makes nothing undeletable, and does not block what is left as it was', async () => {
+    const loose = pluginModule('strict')
+    const dir = await writePlugin({ 'index.js': loose })
+    const server = await startServer({ plugins: [dir] })
+    try {
+      const api = new Api(server.url)
+      const things = thingsOf(api, 'strict.example.com')
+      await things.create('old', { text: 'far too long', list: ['a'] }, { finalizers: ['x.com/f'] })
+      await writeFile(
+        join(dir, 'index.js'),
+        loose.replace("text: { type: 'string' }", "text: { type: 'string', maxLength: 3 }"),
+      )
+      await server.kill('SIGTERM')
+      await server.restart()
+      refusalOf(await api.post(things.path, things.body('new', { text: 'far too long' })), 422)
+      objectOf(await api.mergePatch(things.at('old'), { spec: { list: ['b'] } }))
+      refusalOf(await api.mergePatch(things.at('old'), { spec: { text: 'long in another way' } }), 422)
+      objectOf(await api.delete(things.at('old')))
+      objectOf(await api.mergePatch(things.at('old'), { metadata: { finalizers: null } }))
+      refusalOf(await api.get(things.at('old')), 404)
+    } finally {
+      await server.stop()
+      await rm(dir, { recursive: true, force: true })
+    }
+  })
+})
+
+describe.each(stores)('the YAML of a plugin over restarts, on the %s store', store => {
+  let etcd: EtcdProcess | undefined
+  let server: ServerProcess
+  let dir: string
+  let api: Api
+  let things: Collection
+
+  const thing = (name: string, spec: string, more = '') =>
+    `apiVersion: yaml.example.com/v1\nkind: Thing\nmetadata:\n  name: ${name}\n${more}spec: ${spec}\n`
+
+  beforeAll(async () => {
+    if (store === 'etcd') etcd = await startEtcd({ unsafeNoFsync: true })
+  })
+  afterAll(() => etcd?.stop())
+  afterEach(async () => {
+    await server?.stop()
+    await rm(dir, { recursive: true, force: true })
+  })
+
+  async function start(files: Readonly<Record<string, string>>, manifest = {}): Promise<void> {
+    dir = await writePlugin({ 'index.js': pluginModule('yaml'), ...files }, manifest)
+    const options: ServerOptions = {
+      store: store satisfies Store,
+      plugins: [dir],
+      ...(etcd && { etcd, etcdPrefix: `/yaml-${Math.random().toString(36).slice(2)}` }),
+    }
+    server = await startServer(options)
+    api = new Api(server.url)
+    things = thingsOf(api, 'yaml.example.com')
+  }
+
+  async function restartWith(files: Readonly<Record<string, string>>, version?: string): Promise<void> {
+    await server.kill('SIGTERM')
+    await writeFiles(dir, files)
+    if (version !== undefined) {
+      const manifest = fieldsOf(JSON.parse(await readFile(join(dir, 'package.json'), 'utf8')))
+      await writeFile(join(dir, 'package.json'), JSON.stringify({ ...manifest, version }))
+    }
+    await server.restart()
+  }
+
+  const becomes = (name: string, spec: object): Promise<ApiObject> =>
+    eventually(async () => {
+      const object = await things.read(name)
+      expect(object.spec).toEqual(spec)
+      return object
+    })
+
+  /** Once this object is there, everything before it in the files has been dealt with. */
+  const applied = (name: string) => eventually(() => things.read(name))
+
+  it('every document of every file is created, whatever the files are called, in folders too', async () => {
+    await start({
+      'resources/extensions/things.yaml': `${thing('a', '{text: a}')}---\n${thing('b', '{text: b}')}`,
+      'resources/extensions/no idea.yml': thing('c', '{text: c}'),
+      'resources/extensions/notes.txt': thing('never', '{}'),
+    })
+    await applied('a')
+    await applied('b')
+    await applied('c')
+    refusalOf(await api.get(things.at('never')), 404)
+  })
+
+  it('an object that somebody deleted is created again', async () => {
+    await start({ 'resources/extensions/x.yaml': thing('a', '{text: a}') })
+    const first = await applied('a')
+    objectOf(await api.delete(things.at('a')))
+    await restartWith({})
+    expect((await becomes('a', { text: 'a' })).metadata.uid).not.toBe(first.metadata.uid)
+  })
+
+  it("people's edits stay; only what the file changed since is set", async () => {
+    await start({
+      'resources/extensions/x.yaml': thing('a', '{text: one, list: [a, b], deep: {a: "1", b: "1"}}'),
+    })
+    await applied('a')
+    objectOf(
+      await api.mergePatch(things.at('a'), {
+        metadata: { labels: { mine: 'yes' }, annotations: { note: 'kept' } },
+        spec: { text: 'edited', list: ['c'], deep: { b: '2' } },
+      }),
+    )
+    await restartWith({
+      'resources/extensions/x.yaml': `${thing('a', '{text: one, list: [a, b], deep: {a: "1", b: "1"}}')}---\n${thing('z1', '{}')}`,
+    })
+    await applied('z1')
+    const kept = await things.read('a')
+    expect(kept.spec).toEqual({ text: 'edited', list: ['c'], deep: { a: '1', b: '2' } })
+    await restartWith({
+      'resources/extensions/x.yaml': `${thing('a', '{text: two, list: [d], deep: {a: "3", b: "1"}}')}---\n${thing('z2', '{}')}`,
+    })
+    await applied('z2')
+    const merged = await things.read('a')
+    expect(merged.spec).toEqual({ text: 'two', list: ['d'], deep: { a: '3', b: '2' } })
+    expect(merged.metadata.labels).toEqual({ mine: 'yes' })
+    expect(merged.metadata.annotations).toMatchObject({ note: 'kept' })
+  })
+
+  it('nothing is written when nothing has changed', async () => {
+    await start({ 'resources/extensions/x.yaml': thing('a', '{text: one}') })
+    const first = await applied('a')
+    await restartWith({ 'resources/extensions/y.yaml': thing('z', '{}') })
+    await applied('z')
+    expect((await things.read('a')).metadata.version).toBe(first.metadata.version)
+  })
+
+  it('an object of that name that is not ours is left alone and reported', async () => {
+    await start({})
+    const theirs = await things.create('a', { text: 'theirs' })
+    await restartWith({ 'resources/extensions/x.yaml': thing('a', '{text: ours}') })
+    await eventually(async () => expect((await pluginStates(api)).get('yaml')?.problems).toContain('x.yaml'))
+    expect((await things.read('a')).raw).toEqual(theirs.raw)
+  })
+
+  it('an older plugin does not apply over a newer one', async () => {
+    await start({ 'resources/extensions/x.yaml': thing('a', '{text: "2"}') }, { version: '2.0.0' })
+    await applied('a')
+    await restartWith(
+      { 'resources/extensions/x.yaml': `${thing('a', '{text: "1"}')}---\n${thing('z', '{}')}` },
+      '1.9.9',
+    )
+    await applied('z')
+    expect((await things.read('a')).spec).toEqual({ text: '2' })
+    await restartWith({ 'resources/extensions/x.yaml': thing('a', '{text: "3"}') }, '2.0.1')
+    await becomes('a', { text: '3' })
+  })
+
+  it('one bad document does not stop the others, and the status names file and line', async () => {
+    await start({
+      'resources/extensions/a.yaml': `${thing('a', '{text: a}')}---\nkind: Thing\n---\n${thing('b', '{text: [1]}')}---\n${thing('c', '{text: c}')}`,
+      'resources/extensions/b.yaml': 'a: [\n',
+      'resources/extensions/c.yaml': thing('d', '{text: d}'),
+      'resources/extensions/d.yaml': thing('e', '{}', '  labels: {plain: x}\n'),
+      'resources/extensions/e.yaml':
+        'apiVersion: nobody.example.com/v1\nkind: Nothing\nmetadata: {name: f}\n',
+    })
+    for (const name of ['a', 'c', 'd']) await applied(name)
+    await eventually(async () => {
+      const problems = (await pluginStates(api)).get('yaml')?.problems ?? ''
+      expect(problems).toMatch(/a\.yaml:[78]/)
+      expect(problems).toMatch(/a\.yaml:1\d/)
+      for (const file of ['b.yaml', 'd.yaml', 'e.yaml']) expect(problems).toContain(file)
+      expect(problems).not.toContain('c.yaml')
+    })
+    for (const name of ['b', 'e']) refusalOf(await api.get(things.at(name)), 404)
+    expect((await pluginStates(api)).get('yaml')?.phase).toBe('Started')
+  })
+
+  it('stopping the plugin deletes nothing', async () => {
+    await start({ 'resources/extensions/x.yaml': thing('a', '{text: a}') })
+    const made = await applied('a')
+    const away = await copyFixture('items-plugin')
+    await server.kill('SIGTERM')
+    await server.restart({ plugins: [away] })
+    refusalOf(await api.get(things.at('a')), 404)
+    await server.kill('SIGTERM')
+    await server.restart({ plugins: [dir] })
+    expect((await things.read('a')).metadata.uid).toBe(made.metadata.uid)
+    await rm(away, { recursive: true, force: true })
+  })
+})
+
+describe('a server that restarts', () => {
+  it('answers 503 for its kinds and routes until they are ready, never 404', async () => {
+    const world = await startWorld('embedded', ['items-plugin', 'demo-plugin'])
+    try {
+      const items = itemsOf(world.api)
+      await items.create('one', {})
+      const gadgets = gadgetsOf(world.api)
+      await eventually(() => gadgets.read('shipped-one'))
+      const paths = [items.at('one'), items.path, '/apis/uc.api.demo.example.com/v1/gadgets/shipped-one/mail']
+      const seen = new Set<number>()
+      for (let n = 0; n < 3; n++) {
+        await world.server.kill('SIGTERM')
+        let up = false
+        const asking = paths.map(async path => {
+          while (!up) {
+            const answer = await world.api.get(path).catch(() => undefined)
+            if (answer !== undefined) seen.add(answer.status)
+          }
+        })
+        await world.server.restart()
+        up = true
+        await Promise.all(asking)
+      }
+      expect([...seen].filter(status => status !== 200 && status !== 503)).toEqual([])
+    } finally {
+      await world.end()
+    }
+  })
+})
