@@ -1,4 +1,4 @@
-import { sleep, systemClock } from '@setpoint/controller-runtime'
+import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import {
@@ -20,6 +20,7 @@ export interface IndexClaim {
   readonly served: ServedModel
   readonly log: Logger
   readonly signal: AbortSignal
+  readonly clock?: Clock
   /** Told how many objects have been settled so far; begins again where the store was away meanwhile. */
   readonly onProgress?: (objects: number) => void
 }
@@ -69,7 +70,7 @@ export async function claimIndexes(claim: IndexClaim): Promise<Standing> {
 
 /** Tries again what failed because the store is away or full; a fault of anything else is thrown. */
 async function untilStoreAnswers<T>(
-  { served, signal, log }: IndexClaim,
+  { served, signal, log, clock = systemClock }: IndexClaim,
   attempt: () => Promise<T>,
 ): Promise<T> {
   for (let failures = 0; ; failures++) {
@@ -84,7 +85,7 @@ async function untilStoreAnswers<T>(
       if (!passes) throw error
       if (failures === 0)
         log.warn({ resource: served.resource, err: error }, 'the unique indexes wait for the store')
-      await sleep(systemClock, claimDefaults.retryMs, signal)
+      await sleep(clock, claimDefaults.retryMs, signal)
     }
   }
 }
