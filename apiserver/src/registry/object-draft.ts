@@ -51,15 +51,24 @@ export function readClientObject(served: ServedModel, body: unknown): ClientObje
   const { apiVersion, kind, metadata, ...content } = body
   const { model } = served
   if (apiVersion !== model.apiVersion || kind !== model.kind) {
-    throw badRequest(
-      `the body is ${show(kind)} of apiVersion ${show(apiVersion)}, but this path takes ${model.kind} of ${model.apiVersion}`,
-    )
+    throw badRequest(describeMismatch(served, apiVersion, kind))
   }
   if (metadata !== undefined && metadata !== null && !isRecord(metadata))
     throw badRequest('metadata must be an object')
   const causes: StatusCause[] = []
   const meta = readMetadata(metadata ?? {}, causes)
   return { meta, content, causes }
+}
+
+function describeMismatch({ model }: ServedModel, apiVersion: unknown, kind: unknown): string {
+  const takes = `this path takes kind ${show(model.kind)} of apiVersion ${show(model.apiVersion)}`
+  if (kind === undefined || apiVersion === undefined) {
+    const missing = [apiVersion === undefined && 'apiVersion', kind === undefined && 'kind']
+      .filter(Boolean)
+      .join(' and ')
+    return `the body has no ${missing}: ${takes}`
+  }
+  return `the body is of kind ${show(kind)} and apiVersion ${show(apiVersion)}, but ${takes}`
 }
 
 /** What an update's metadata demands of the stored object. @throws ApiError 400 for a version that is not a number. */

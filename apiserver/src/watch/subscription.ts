@@ -139,13 +139,10 @@ export class Subscription {
     if (this.#request.bookmarks) this.#sink.send(bookmarkFrame(this.#cache.served, revision), revision)
   }
 
-  /** Ends with a 410: what comes next is no longer known. */
-  expire(): void {
+  /** Ends with a 410: what comes next is no longer known, or `why` says otherwise. */
+  expire(why = `the changes after version ${this.#position} are no longer kept: list again`): void {
     if (this.ended) return
-    const error = new ApiError(
-      'Expired',
-      `the changes after version ${this.#position} are no longer kept: list again`,
-    )
+    const error = new ApiError('Expired', why)
     this.#sink.send(errorFrame(error.toStatus()), undefined)
     this.end({ code: closeCodes.expired, reason: 'Expired' })
   }

@@ -102,8 +102,11 @@ export class WatchHub {
     lifetime.unref()
     watches.subscriptions.add(subscription)
     const latest = laterRevision(present, this.#follower.known)
-    if (request.after !== undefined && request.after > latest) subscription.expire()
-    else subscription.pump()
+    if (request.after !== undefined && request.after > latest) {
+      subscription.expire(
+        `version ${request.after} has not been reached, the present one is ${latest}: list again`,
+      )
+    } else subscription.pump()
     return {
       drained: () => subscription.pump(),
       close: () => subscription.end({ code: closeCodes.normal, reason: 'closed by the client' }),

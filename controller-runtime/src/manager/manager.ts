@@ -109,7 +109,7 @@ export class Manager {
     this.#started = true
     for (const start of this.#pending.splice(0)) start()
     for (const { informer } of this.#informers.values()) informer.start()
-    this.#log.info({ controllers: this.#controllers.size }, 'the manager has started')
+    this.#log.debug({ controllers: this.#controllers.size }, 'the manager has started')
   }
 
   /**
