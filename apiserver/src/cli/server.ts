@@ -50,7 +50,9 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   const routes = new CustomRoutes(models, options.reservedDomain)
   const runners: PluginRunner[] = []
   const health = new Health({ storage, follower, plugins: () => runners })
-  const app = new App({ models, api, routes, hub, health, log, basePath: options.basePath })
+  let loaded = false
+  const isStarting = () => !loaded || runners.some(runner => !runner.isRegistered)
+  const app = new App({ models, api, routes, hub, health, log, isStarting, basePath: options.basePath })
   let url: string
   try {
     url = await listen(app, options)
@@ -90,7 +92,11 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   // At once, though the store may be away: the kinds of plugins answer 503 until they are ready, not 404.
   const started = Promise.all([
     ownKind.then(() => health.started()),
-    startPlugins(options.plugins, environment, runners),
+    loadPlugins(options.plugins, environment).then(plugins => {
+      runners.push(...plugins.map(plugin => new PluginRunner(plugin, environment)))
+      loaded = true
+      return startPlugins(runners, statuses)
+    }),
   ])
   manager?.start()
   await withinTime(started, serverDefaults.announceMs)
@@ -149,13 +155,11 @@ function listen(app: App, { listen: address, basePath }: ServerOptions): Promise
   })
 }
 
-/** Starts every plugin; each one's fault stays its own. */
-async function startPlugins(
+/** Loads every plugin that can be; the others' faults become their status. */
+async function loadPlugins(
   dirs: readonly string[] | undefined,
-  environment: PluginEnvironment,
-  runners: PluginRunner[],
-): Promise<void> {
-  const { log, statuses } = environment
+  { log, statuses }: Pick<PluginEnvironment, 'log' | 'statuses'>,
+): Promise<LoadedPlugin[]> {
   const loaded: LoadedPlugin[] = []
   for (const dir of await discoverPlugins(dirs)) {
     try {
@@ -178,7 +182,11 @@ async function startPlugins(
       })
     }
   }
-  runners.push(...loaded.map(plugin => new PluginRunner(plugin, environment)))
+  return loaded
+}
+
+/** Starts every plugin; each one's fault stays its own. */
+async function startPlugins(runners: readonly PluginRunner[], statuses: PluginStatuses): Promise<void> {
   await Promise.all(runners.map(runner => runner.start()))
   await statuses.settled()
 }

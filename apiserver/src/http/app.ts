@@ -6,6 +6,7 @@ import Koa from 'koa'
 import type { Logger } from '../log.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
 import type { ServedModel } from '../model/served-model.ts'
+import { retryAfterSeconds } from '../registry/index.ts'
 import { checkLocalAccess, localUser } from '../security/index.ts'
 import type { WatchHub } from '../watch/index.ts'
 import {
@@ -41,6 +42,8 @@ export interface AppParts {
   readonly hub: WatchHub
   readonly health: Health
   readonly log: Logger
+  /** Whether plugins have yet to say what they serve, so that nothing below /apis can be denied. */
+  readonly isStarting: () => boolean
   /** Before every path: '' or '/x'. */
   readonly basePath: string
 }
@@ -145,7 +148,7 @@ export class App {
       return undefined
     }
     if (layers.length > 0) return methodNotAllowed(ctx.method, ['GET', 'HEAD'])
-    throw noSuchPath(ctx.path)
+    throw this.#notServed(ctx.path, path)
   }
 
   /** Serves a watch over plain HTTP. Whatever is refused before the first event is an ordinary answer. */
@@ -178,6 +181,16 @@ export class App {
     res.on('drain', () => watch.drained())
     res.on('close', () => watch.close())
     return undefined
+  }
+
+  /** What to say of a path at which nothing is found. */
+  #notServed(fullPath: string, path: string | undefined): ApiError {
+    if (!path?.startsWith('/apis/') || !this.#parts.isStarting()) return noSuchPath(fullPath)
+    return new ApiError(
+      'ServiceUnavailable',
+      `whether anything is served at ${fullPath.slice(0, 200)} is not known yet: plugins are being started`,
+      { retryAfterSeconds },
+    )
   }
 
   /** The path below the base path, or undefined where it is not below it. */
@@ -213,7 +226,7 @@ export class App {
     const json =
       (make: (ctx: { params: Record<string, string> }) => object | undefined) => (ctx: Koa.Context) => {
         const body = make(ctx as unknown as { params: Record<string, string> })
-        if (body === undefined) throw noSuchPath(ctx.path)
+        if (body === undefined) throw this.#notServed(ctx.path, ctx.path)
         ctx.set('content-type', 'application/json')
         ctx.body = JSON.stringify(body)
       }
@@ -249,7 +262,7 @@ export class App {
       const resource = path === undefined ? undefined : parseResourcePath(path)
       const served =
         resource && resource.subresource === undefined ? this.#parts.api.modelOf(resource) : undefined
-      if (resource === undefined || served === undefined) throw noSuchPath(fullPath)
+      if (resource === undefined || served === undefined) throw this.#notServed(fullPath, path)
       if (headers.upgrade?.toLowerCase() !== 'websocket') {
         throw new ApiError(
           'BadRequest',

@@ -110,6 +110,11 @@ export class PluginRunner {
     await this.#applyExtensions()
   }
 
+  /** Whether what it serves is known: its models and routes are registered, or it has failed. */
+  get isRegistered(): boolean {
+    return this.#hosted !== undefined || this.#status.phase === 'Failed'
+  }
+
   /** One line for `/readyz?verbose`. */
   get progress(): string {
     if (this.#status.phase === 'Starting') {
