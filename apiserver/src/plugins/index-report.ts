@@ -1,4 +1,4 @@
-import { systemClock } from '@setpoint/controller-runtime'
+import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { IndexProblem, ModelCache } from '../cache/index.ts'
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
@@ -37,6 +37,7 @@ export class IndexReport {
   readonly #log: Logger
   readonly #changed: (findings: IndexFindings) => void
   readonly #signal: AbortSignal
+  readonly #clock: Clock
   #state: 'idle' | 'waiting' | 'reading' = 'idle'
   #changedWhileReading = false
   #cancel: () => void = () => {}
@@ -48,6 +49,7 @@ export class IndexReport {
     signal: AbortSignal
     /** Called with the findings, some time after they may have changed. */
     changed: (findings: IndexFindings) => void
+    clock?: Clock
   }) {
     this.#cache = parts.cache
     this.#served = parts.cache.served
@@ -55,6 +57,7 @@ export class IndexReport {
     this.#log = parts.log
     this.#changed = parts.changed
     this.#signal = parts.signal
+    this.#clock = parts.clock ?? systemClock
     this.#signal.addEventListener('abort', () => this.#cancel(), { once: true })
     this.#cache.observeProblems(() => this.#schedule())
     this.#registry.records.observe(this.#served, () => this.#schedule())
@@ -83,6 +86,8 @@ export class IndexReport {
     // By another set objects hold other values: what they lack by this one says nothing of the data.
     const standing = problems.size === 0 ? records.standingOf(this.#served) : undefined
     const sure = standing ?? (await records.check(this.#served))
+    // Somebody else will put it in force, which changes nothing that would be noticed here.
+    if (sure.name === 'recomputing') this.#changedWhileReading = true
     const found: ReportedProblem[] = []
     let hidden = 0
     for (const [name, ofObject] of problems) {
@@ -119,7 +124,7 @@ export class IndexReport {
     this.#changedWhileReading = true
     if (this.#state !== 'idle') return
     this.#state = 'waiting'
-    this.#cancel = systemClock.setTimeout(() => void this.report(), reportDefaults.intervalMs, {
+    this.#cancel = this.#clock.setTimeout(() => void this.report(), reportDefaults.intervalMs, {
       unref: true,
     })
   }
