@@ -233,34 +233,46 @@ export class PluginRunner {
   }
 
   async #applyExtensions(): Promise<void> {
-    const { resourcesDir, packageVersion, plugin } = this.#loaded
+    const { resourcesDir } = this.#loaded
     if (resourcesDir === undefined) return
-    const { models, registry, reservedDomain } = this.#environment
-    const writer = new RegistryWriter(models, registry)
     const known = [...this.#problems]
-    for (;;) {
-      const result = await applyExtensions({
-        resourcesDir,
-        plugin: plugin.name,
-        version: packageVersion,
-        reservedDomain,
-        writer,
+    const apply = () =>
+      this.#applyOnce(resourcesDir, known).catch(error => {
+        if (!this.#stopped.signal.aborted)
+          this.#log.error({ err: error }, 'the shipped objects cannot be applied')
+        return true
       })
-      this.#log.info(
-        { applied: result.applied, unchanged: result.unchanged, problems: result.problems.length },
-        'the shipped objects are applied',
-      )
-      for (const problem of result.problems)
-        this.#log.warn({ ...problem }, 'a shipped object was not applied')
-      this.#problems = [...known, ...result.problems.map(describeProblem)]
-      this.#publish('Started')
-      if (!result.problems.some(problem => problem.transient)) return
-      try {
-        await delay(runnerDefaults.extensionsRetryMs, undefined, { signal: this.#stopped.signal, ref: false })
-      } catch {
-        return
-      }
-    }
+    // An object of a kind that another plugin serves may need several attempts; nobody's start waits for those.
+    if (!(await apply())) void this.#applyAgain(apply)
+  }
+
+  async #applyAgain(apply: () => Promise<boolean>): Promise<void> {
+    const { signal } = this.#stopped
+    do {
+      await delay(runnerDefaults.extensionsRetryMs, undefined, { signal, ref: false }).catch(() => {})
+    } while (!signal.aborted && !(await apply()))
+  }
+
+  /** @returns whether nothing is left that may go better later. */
+  async #applyOnce(resourcesDir: string, known: readonly ReportedProblem[]): Promise<boolean> {
+    const { packageVersion, plugin } = this.#loaded
+    const { models, registry, reservedDomain } = this.#environment
+    const result = await applyExtensions({
+      resourcesDir,
+      plugin: plugin.name,
+      version: packageVersion,
+      reservedDomain,
+      writer: new RegistryWriter(models, registry),
+      signal: this.#stopped.signal,
+    })
+    this.#log.info(
+      { applied: result.applied, unchanged: result.unchanged, problems: result.problems.length },
+      'the shipped objects are applied',
+    )
+    for (const problem of result.problems) this.#log.warn({ ...problem }, 'a shipped object was not applied')
+    this.#problems = [...known, ...result.problems.map(describeProblem)]
+    this.#publish('Started')
+    return !result.problems.some(problem => problem.transient)
   }
 
   #publish(phase: 'Starting' | 'Started' | 'Failed', why?: string): void {
