@@ -13,7 +13,9 @@
  *
  * Invariants (counted-tree.test.ts compares with a sorted array): pairs ascend strictly; a branch's count of a child
  * is the child's number of pairs; every pair of child i is at or above separator i (i > 0) and below separator
- * i + 1. Separator 0 is never compared. A separator may be lower than the least pair left in its child.
+ * i + 1; a branch that is not the first child begins with the separator that its parent has for it, so that two
+ * neighbours can be joined as they are. The first separator of a branch is never compared. A separator may be lower
+ * than the least pair left in its child.
  */
 
 /** Negative, zero or positive as the left pair comes before, is, or comes after the right one. */
@@ -195,7 +197,8 @@ export class Cursor<K, V> {
     while (node.children !== undefined) {
       let at = 0
       for (;;) {
-        const count = node.counts[at] ?? 0
+        const count = node.counts[at]
+        if (count === undefined) throw new Error('counted tree: counts do not add up')
         if (position < start + count) break
         start += count
         at++
@@ -327,11 +330,6 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   #refill(node: Node<K, V>, children: Node<K, V>[], at: number): void {
     const left = this.#own(childAt(children, at))
     const right = this.#own(childAt(children, at + 1))
-    // Within `left` the first separator of `right` will be compared, so it must be the one that routed here.
-    if (right.children !== undefined) {
-      right.keys[0] = node.keys[at + 1]
-      if (this.order.byValue) right.values[0] = node.values[at + 1]
-    }
     left.keys = left.keys.concat(right.keys)
     left.values = left.values.concat(right.values)
     if (left.children !== undefined && right.children !== undefined) {
