@@ -2,8 +2,6 @@ import {
   type ApiObject,
   defineModel,
   escapeSelectorValue,
-  multiValueIndex,
-  singleValueIndex,
   toRevision,
 } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
@@ -44,10 +42,10 @@ const Gadget = defineModel({
       },
     },
   },
-  indexes: [
-    singleValueIndex({ name: 'spec.owner', indexFunc: ({ spec }) => spec.owner }),
-    singleValueIndex({ name: 'spec.n', order: 'DESC', indexFunc: ({ spec }) => spec.n }),
-    multiValueIndex({ name: 'spec.tags', indexFunc: ({ spec }) => spec.tags ?? [] }),
+  indexes: on => [
+    on.single({ name: 'spec.owner', indexFunc: ({ spec }) => spec.owner }),
+    on.single({ name: 'spec.n', order: 'DESC', indexFunc: ({ spec }) => spec.n }),
+    on.multi({ name: 'spec.tags', indexFunc: ({ spec }) => spec.tags ?? [] }),
   ],
 })
 const indexes = new IndexSet(Gadget)
