@@ -20,8 +20,10 @@ import type { ServerOptions, StoreOptions } from './flags.ts'
 export const serverDefaults = Object.freeze({
   /** Milliseconds that the listening line waits for plugins to start; the port answers (503) meanwhile. */
   announceMs: 10_000,
-  /** Milliseconds that requests and sockets have to end after SIGTERM (Kubernetes kills after 30 s). */
-  drainMs: 20_000,
+  /** Milliseconds after SIGTERM for reconciles, requests and sockets together to end (Kubernetes kills after 30 s). */
+  drainMs: 25_000,
+  /** Of these, milliseconds that are left for requests and sockets however long reconciles take. */
+  closingMs: 5_000,
   /** Milliseconds between two looks for idle connections while draining. */
   closeIdleMs: 100,
 })
@@ -249,16 +251,17 @@ async function stopServer({
 }: Stoppable): Promise<void> {
   log.info({}, 'the server is shutting down')
   health.drain()
+  const deadline = performance.now() + serverDefaults.drainMs
   const closed = new Promise<void>(resolve => app.server.close(() => resolve()))
   // Connections that fall idle later are closed too, so that none waits for its next request.
   const closeIdle = setInterval(() => app.server.closeIdleConnections(), serverDefaults.closeIdleMs)
   // Controllers finish their current item first: they read and write through the API, which must still be there.
   await withinTime(
-    Promise.all([manager?.stop(), ...runners.map(runner => runner.stop())]).then(() => {}),
-    serverDefaults.drainMs,
+    Promise.all([manager?.stop(), ...runners.map(runner => runner.stop())]),
+    serverDefaults.drainMs - serverDefaults.closingMs,
   )
   hub.drain()
-  await withinTime(closed, serverDefaults.drainMs)
+  await withinTime(closed, deadline - performance.now())
   clearInterval(closeIdle)
   app.close()
   stopping.abort()

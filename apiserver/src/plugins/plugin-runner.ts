@@ -159,7 +159,11 @@ export class PluginRunner {
         ),
       )
     })
-    const hosted = await Promise.race([setupPlugin(this.#loaded.plugin, { transport, log }), late])
+    const setUp = setupPlugin(this.#loaded.plugin, { transport, log }).catch(error => {
+      const message = error instanceof Error ? error.message : String(error)
+      throw new PluginStartError(`its setup has failed: ${message}`, { cause: error })
+    })
+    const hosted = await Promise.race([setUp, late])
     this.#hosted = hosted
     for (const name of hosted.unmarkedClasses) {
       this.#problems.push({
