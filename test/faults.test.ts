@@ -5,6 +5,7 @@ import { fieldsOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
 import { faultsOf, Load, replay } from './support/load.ts'
 import { startServer } from './support/server.ts'
+import { startSlowProxy } from './support/slow-proxy.ts'
 import { startTcpProxy } from './support/tcp-proxy.ts'
 import { Follower } from './support/watch.ts'
 import { copyFixture, eventually, startWorld, type World } from './support/worlds.ts'
@@ -240,6 +241,33 @@ describe('two servers on one etcd', () => {
       }
     })
     await Promise.all(writers)
+  })
+
+  it('a list on a server to which the store answers slowly contains what the other has acknowledged', {
+    timeout: patience,
+  }, async () => {
+    const etcd = await startEtcd({ unsafeNoFsync: true })
+    cleanups.push(() => etcd.stop())
+    const proxy = await startSlowProxy(etcd, 20)
+    cleanups.push(() => proxy.close())
+    const plugins = [await copyFixture('items-plugin')]
+    const near = await startServer({ store: 'etcd', etcd, plugins })
+    cleanups.push(() => near.stop())
+    const far = await startServer({ store: 'etcd', etcd: proxy, plugins })
+    cleanups.push(() => far.stop())
+    const here = itemsOf(new Api(near.url))
+    const there = itemsOf(new Api(far.url))
+    // Several at once, so that a question to the store is always on its way when the next reader comes.
+    const clients = Array.from({ length: 8 }, async (_, client) => {
+      const name = `s-${client}`
+      await here.create(name, {})
+      for (let n = 0; n < 30; n++) {
+        const made = objectOf(await here.api.put(here.at(name), here.body(name, { op: `${n}` })))
+        const list = await there.list({ fieldSelector: `metadata.name=${name}` })
+        expect(list.items.map(({ raw }) => raw)).toEqual([made.raw])
+      }
+    })
+    await Promise.all(clients)
   })
 
   it('an unconditional PUT of the old value, just after the other wrote a new one, is stored', {
