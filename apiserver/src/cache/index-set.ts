@@ -3,10 +3,11 @@ import { multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime/
 
 export const indexSetDefaults = Object.freeze({
   /**
-   * Distinct values (for labels: label sets) per index whose arrays are kept for sharing among objects. Enough for
-   * phases, owners and tags, which repeat; a field in which every value is another one gains nothing from more.
+   * Distinct lists of values (for labels: label sets) per index that are kept for sharing among objects. Enough for
+   * phases, owners and sets of tags, which repeat; a field in which every value is another one gains nothing, and
+   * costs this many entries of a map.
    */
-  sharedValues: 1024,
+  sharedValues: 4096,
   /** Characters of the values of one list that is shared: longer ones are hardly the same, and would be kept alive. */
   sharedLength: 256,
 })

@@ -148,6 +148,7 @@ export class ModelStore {
 
   #reindex(slot: StoredSlot, next: Entry | undefined, previous: Entry | undefined): void {
     for (let position = 0; position < this.#indexes.length; position++) {
+      if (position === IndexSet.name && previous && next) continue
       const before = previous && valuesAt(previous, position)
       const after = next && valuesAt(next, position)
       if (before === after || (before && after && sameValues(before, after))) continue
