@@ -22,15 +22,16 @@ export function checkLocalAccess(headers: { host?: string | undefined; origin?: 
   }
 }
 
-const localHost = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i
+const localHost = String.raw`(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?`
+const localHostPattern = new RegExp(`^${localHost}$`, 'i')
+const localOriginPattern = new RegExp(`^https?://${localHost}$`, 'i')
 
 function isLocalHost(host: string): boolean {
-  return localHost.test(host)
+  return localHostPattern.test(host)
 }
 
 function isLocalOrigin(origin: string): boolean {
-  const [scheme, host] = origin.split('://')
-  return (scheme === 'http' || scheme === 'https') && host !== undefined && isLocalHost(host)
+  return localOriginPattern.test(origin)
 }
 
 /** Who a caller is while nobody has to say so. */
