@@ -31,6 +31,17 @@ describe('unique values', () => {
     }
   })
 
+  it('are told apart where they hold halves of characters, and each is held by one object', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    await registry.create(served, thing('a', { email: '\ud83d' }), options)
+    await registry.create(served, thing('b', { email: '\ud83c' }), options)
+    await registry.create(served, thing('c', { email: '\ufffd' }), options)
+    await expect(registry.create(served, thing('d', { email: '\ud83d' }), options)).rejects.toSatisfy(
+      refused('AlreadyExists'),
+    )
+  })
+
   it('can be taken by another as soon as their holder has let go, by a change or by its end', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms

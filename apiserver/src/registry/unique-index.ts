@@ -21,9 +21,15 @@ export interface Holder {
 }
 
 export function reservationKey(served: ServedModel, index: string, value: string): string {
-  const hash = createHash('sha256').update(value).digest('base64url')
-  return `unique/${served.resource}/${index}/${hash}`
+  const hash = createHash('sha256')
+  // UTF-8 has no halves of characters and would make all of them one: two values with one key take it from each other.
+  const tail = loneSurrogate.test(value)
+    ? `utf16-${hash.update(value, 'utf16le').digest('base64url')}`
+    : hash.update(value).digest('base64url')
+  return `unique/${served.resource}/${index}/${tail}`
 }
+
+const loneSurrogate = /\p{Surrogate}/u
 
 export function encodeHolder(holder: Holder): Buffer {
   return Buffer.from(JSON.stringify(holder))
