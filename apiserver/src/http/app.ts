@@ -62,7 +62,14 @@ export class App {
 
   constructor(parts: AppParts) {
     this.#parts = parts
-    this.#sockets = new WatchSockets(parts.hub)
+    this.#sockets = new WatchSockets(parts.hub, (socket, why) =>
+      refuseUpgrade(
+        socket,
+        errorResponse(new ApiError('BadRequest', `the handshake is not one of WebSocket: ${why}`), {
+          'sec-websocket-version': '13',
+        }),
+      ),
+    )
     this.#system = this.#systemRoutes()
     const koa = new Koa()
     koa.use(ctx => this.#serve(ctx))
@@ -84,7 +91,7 @@ export class App {
     try {
       response = await this.#respond(ctx)
     } catch (thrown) {
-      const error = toApiError(thrown, this.#parts.log, { method: ctx.method, path: ctx.path })
+      const error = toApiError(thrown, this.#parts.log, { method: ctx.method, path: ctx.req.url })
       response = errorResponse(error)
       if (!ctx.req.complete && !ctx.res.headersSent) return refuseUnread(ctx, response)
     }
@@ -94,7 +101,8 @@ export class App {
   /** Small bodies in one write, large ones at the client's pace, compressed where the client asks for it. */
   async #send(ctx: Koa.Context, { status, headers, body }: ApiResponse): Promise<void> {
     ctx.status = status
-    ctx.set(headers as Record<string, string | string[]>)
+    for (const [name, value] of Object.entries(headers))
+      ctx.set(name, typeof value === 'string' ? headerBytes(value) : value.map(headerBytes))
     const parts = Buffer.isBuffer(body) ? [body] : body
     const length = parts.reduce((sum, part) => sum + part.length, 0)
     const reading = ctx.method === 'GET' || ctx.method === 'HEAD'
@@ -117,7 +125,7 @@ export class App {
 
   async #respond(ctx: Koa.Context): Promise<ApiResponse | undefined> {
     checkLocalAccess({ host: ctx.req.headers.host, origin: headerOf(ctx.headers, 'origin') })
-    const path = this.#belowBase(ctx.path)
+    const path = this.#belowBase(pathOf(ctx))
     if (path === undefined) throw noSuchPath(ctx.path)
     const resource = parseResourcePath(path)
     const served = resource && this.#parts.api.modelOf(resource)
@@ -269,6 +277,10 @@ export class App {
           `the protocol ${JSON.stringify(headers.upgrade)} is not served, only websocket is`,
         )
       }
+      if (message.method !== 'GET') {
+        refuseUpgrade(socket, methodNotAllowed(message.method ?? '', ['GET']))
+        return
+      }
       const cache = this.#parts.api.cacheOf(served)
       const request = readWatchRequest(cache, resource.name, new URLSearchParams(queryText), {
         bookmarksByDefault: true,
@@ -280,6 +292,15 @@ export class App {
       const error = toApiError(thrown, this.#parts.log, { method: 'upgrade', path: message.url })
       refuseUpgrade(socket, errorResponse(error))
     }
+  }
+}
+
+/** @throws ApiError 400 for a target in absolute form that is no URL. */
+function pathOf(ctx: Koa.Context): string {
+  try {
+    return ctx.path
+  } catch {
+    throw new ApiError('BadRequest', 'the target of the request is not a well-formed URL')
   }
 }
 
@@ -323,6 +344,11 @@ function takesGzip(ctx: Koa.Context, length: number): boolean {
   return length > bodyDefaults.gzipBytes || ctx.acceptsEncodings('identity') === false
 }
 
+/** Text as UTF-8 in a header, of which Node sends each character as one byte and refuses those that are none. */
+function headerBytes(text: string): string {
+  return /^[\x20-\x7e]*$/.test(text) ? text : Buffer.from(text).toString('latin1')
+}
+
 function noSuchPath(path: string): ApiError {
   return new ApiError('NotFound', `nothing is served at ${path.slice(0, 200)}`)
 }
@@ -336,6 +362,7 @@ const statusTexts: Readonly<Record<number, string>> = Object.freeze({
   400: 'Bad Request',
   403: 'Forbidden',
   404: 'Not Found',
+  405: 'Method Not Allowed',
   410: 'Gone',
   429: 'Too Many Requests',
   500: 'Internal Server Error',
@@ -352,6 +379,11 @@ function refuseUpgrade(socket: Duplex, { status, headers, body }: ApiResponse): 
     'connection: close',
   ]
   socket.end(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), bytes]))
+  // The HTTP server does not watch over this socket any more: a client that never closes its half would keep it open
+  // for ever. What it still sends is taken off, so that the answer is not lost to a reset.
+  const timer = setTimeout(() => socket.destroy(), requestLimits.discardMs)
+  socket.once('close', () => clearTimeout(timer))
+  socket.resume()
 }
 
 /** What is no HTTP at all, or has a line and headers that are too large, still gets a Status. */

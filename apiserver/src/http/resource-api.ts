@@ -13,6 +13,13 @@ const collectionMethods = ['GET', 'POST', 'DELETE'] as const
 const nameMethods = ['GET', 'PUT', 'PATCH', 'DELETE'] as const
 const statusMethods = ['GET', 'PUT', 'PATCH'] as const
 
+export const warningDefaults = Object.freeze({
+  /** Characters of one warning. */
+  maxLength: 256,
+  /** Characters of all warnings of an answer (Kubernetes' limit): clients refuse headers that are too large. */
+  maxTotal: 4096,
+})
+
 const objectHeaders = Object.freeze({
   'content-type': 'application/json',
   'cache-control': 'no-cache, private',
@@ -183,6 +190,23 @@ export class ResourceApi {
 function written(status: number, result: WriteResult, headers: Record<string, string> = {}): ApiResponse {
   const { warnings, bytes } = result
   if (warnings.length === 0) return { status, headers: { ...objectHeaders, ...headers }, body: bytes }
-  const warning = warnings.map(text => `299 - ${JSON.stringify(text)}`)
+  const warning = warningHeaders(warnings)
   return { status, headers: { ...objectHeaders, ...headers, warning }, body: bytes }
+}
+
+/** What is left out for want of room is counted in the last one. */
+function warningHeaders(warnings: readonly string[]): string[] {
+  const { maxLength, maxTotal } = warningDefaults
+  const shown: string[] = []
+  let length = 0
+  for (const text of warnings) {
+    // JSON escapes all other control characters.
+    const value = JSON.stringify(text.replaceAll('\u007f', '').slice(0, maxLength))
+    length += value.length
+    if (length > maxTotal) break
+    shown.push(value)
+  }
+  const left = warnings.length - shown.length
+  if (left > 0) shown.push(JSON.stringify(`and ${left} more`))
+  return shown.map(value => `299 - ${value}`)
 }

@@ -30,8 +30,10 @@ export class WatchSockets {
   readonly #pings: NodeJS.Timeout
   readonly #answered = new WeakSet<WebSocket>()
 
-  constructor(hub: WatchHub) {
+  /** `refuse` answers a handshake that is malformed. */
+  constructor(hub: WatchHub, refuse: (socket: Duplex, why: string) => void) {
     this.#hub = hub
+    this.#server.on('wsClientError', (error, socket) => refuse(socket, error.message))
     this.#pings = setInterval(() => this.#ping(), socketDefaults.pingMs)
     this.#pings.unref()
   }

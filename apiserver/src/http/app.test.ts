@@ -1,0 +1,186 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { silentLogger } from '@setpoint/controller-runtime'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { HistoryReplay, ReadGate } from '../cache/index.ts'
+import { ModelRegistry } from '../model/model-registry.ts'
+import type { Storage } from '../storage/index.ts'
+import { openRooms, type Rooms, testModel, thing } from '../testing.ts'
+import { WatchHub } from '../watch/index.ts'
+import { requestLimits } from './api-request.ts'
+import { App } from './app.ts'
+import { CustomRoutes } from './custom-routes.ts'
+import { Health } from './health.ts'
+import { ResourceApi, warningDefaults } from './resource-api.ts'
+
+const path = `/apis/${testModel.apiVersion}/${testModel.plural}`
+
+interface Served extends AsyncDisposable {
+  readonly rooms: Rooms
+  readonly hub: WatchHub
+  readonly app: App
+  readonly port: number
+  /** From now on reads wait; what is returned lets them through. */
+  holdReads(): () => void
+}
+
+/** The HTTP server over a real embedded store. */
+async function serve(): Promise<Served> {
+  const rooms = await openRooms()
+  const { storage, served, registry, follower } = rooms
+  let held = Promise.resolve()
+  const head: Storage['head'] = async options => {
+    await held
+    return storage.head(options)
+  }
+  const gate = new ReadGate(
+    {
+      head,
+      get: (key, options) => storage.get(key, options),
+      list: (prefix, options) => storage.list(prefix, options),
+      transact: (transaction, options) => storage.transact(transaction, options),
+      watch: (prefix, options) => storage.watch(prefix, options),
+      compact: (revision, options) => storage.compact(revision, options),
+      close: () => storage.close(),
+    },
+    follower,
+  )
+  const models = new ModelRegistry()
+  models.add(served)
+  const log = silentLogger
+  const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
+  const app = new App({
+    models,
+    api: new ResourceApi({ models, registry, follower, gate, basePath: '' }),
+    routes: new CustomRoutes(models, 'setpoint.dev'),
+    hub,
+    health: new Health({ storage, follower, plugins: () => [] }),
+    log,
+    isStarting: () => false,
+    basePath: '',
+  })
+  app.server.listen(0, '127.0.0.1')
+  await once(app.server, 'listening')
+  return {
+    rooms,
+    hub,
+    app,
+    port: (app.server.address() as AddressInfo).port,
+    holdReads() {
+      let release = () => {}
+      held = new Promise(resolve => {
+        release = resolve
+      })
+      return release
+    },
+    async [Symbol.asyncDispose]() {
+      const closed = once(app.server, 'close')
+      app.server.close()
+      hub.drain()
+      app.close()
+      await closed
+      await rooms[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const sockets: Socket[] = []
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy()
+})
+
+/** A connection that has sent this, keeps its half open whatever happens, and collects what comes. */
+function send(port: number, lines: readonly string[]): { socket: Socket; received(): string } {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  sockets.push(socket)
+  let text = ''
+  socket.setEncoding('latin1').on('data', part => {
+    text += part
+  })
+  socket.on('error', () => {})
+  socket.write([...lines, '', ''].join('\r\n'))
+  return { socket, received: () => text }
+}
+
+const upgrade = (target: string, ...headers: string[]) => [
+  `GET ${target} HTTP/1.1`,
+  'Host: localhost',
+  'Connection: Upgrade',
+  'Upgrade: websocket',
+  'Sec-WebSocket-Version: 13',
+  ...headers,
+]
+
+describe('warnings', () => {
+  const create = (port: number, spec: object) =>
+    fetch(`http://127.0.0.1:${port}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(thing('a', spec)),
+    })
+
+  it('name unknown fields in any script, as UTF-8, and the write is acknowledged', async () => {
+    await using server = await serve()
+    const response = await create(server.port, { имя: 1, 'a\u007f\n': 2 })
+    expect(response.status).toBe(201)
+    const warning = Buffer.from(response.headers.get('warning') ?? '', 'latin1').toString()
+    expect(warning).toContain('имя')
+  })
+
+  it('stay small enough for every client, however many unknown fields there are and however long', async () => {
+    await using server = await serve()
+    const fields = Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`${'long'.repeat(500)}${n}`, n]))
+    const response = await create(server.port, fields)
+    expect(response.status).toBe(201)
+    const warning = response.headers.get('warning') ?? ''
+    expect(warning.length).toBeLessThan(2 * warningDefaults.maxTotal)
+    expect(warning).toMatch(/and \d+ more"$/)
+  })
+})
+
+describe('what is refused', () => {
+  it('gets a Status when the target is no URL', async () => {
+    await using server = await serve()
+    const { socket, received } = send(server.port, [
+      'GET http://[::1 HTTP/1.1',
+      'Host: localhost',
+      'Connection: close',
+    ])
+    await once(socket, 'end')
+    expect(received()).toMatch(/^HTTP\/1.1 400 /)
+    expect(received()).toContain('"reason":"BadRequest"')
+  })
+
+  it('gets a Status when a WebSocket handshake is malformed', async () => {
+    await using server = await serve()
+    for (const [lines, status, reason] of [
+      [upgrade(path), 400, 'BadRequest'],
+      [
+        upgrade(path).map(line => line.replace('GET', 'POST').replace(/^Upgrade.*/, 'Upgrade: websocket')),
+        405,
+        'MethodNotAllowed',
+      ],
+    ] as const) {
+      const { socket, received } = send(server.port, lines)
+      await once(socket, 'end')
+      expect(received()).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+      expect(received()).toContain(`"reason":"${reason}"`)
+    }
+  })
+
+  it('keeps no connection of a client that does not close its half', async () => {
+    await using server = await serve()
+    const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+    const refused = [send(server.port, upgrade('/apis/x/v1/y', key)), send(server.port, ['garbage'])]
+    await Promise.all(refused.map(({ socket }) => once(socket, 'end')))
+    await vi.waitFor(
+      async () => {
+        const open = await new Promise((resolve, reject) =>
+          server.app.server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
+        )
+        expect(open).toBe(0)
+      },
+      { timeout: requestLimits.discardMs + 3000 },
+    )
+  })
+})
