@@ -1,11 +1,12 @@
 import { silentLogger } from '@setpoint/controller-runtime'
 import { isApiError, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { startEtcd } from '../../../test/support/etcd.ts'
+import { ServedModel } from '../model/served-model.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
 import { openEtcdStorage } from '../storage/etcd/index.ts'
-import type { Storage } from '../storage/index.ts'
-import { openRooms, thing } from '../testing.ts'
+import { CompactedError, type Storage } from '../storage/index.ts'
+import { openRooms, testModel, thing } from '../testing.ts'
 import type { CacheEvent } from './history.ts'
 import { LogFollower } from './log-follower.ts'
 import { ReadGate } from './read-gate.ts'
@@ -34,6 +35,55 @@ describe('log follower', () => {
     const revisions = seen.map(event => event.revision)
     expect(revisions).toEqual([...new Set(revisions)].sort((a, b) => a - b))
     expect(seen.at(-1)?.next?.name).toBe('after')
+  })
+
+  it('misses nothing in a cache that is completed while the log is being found again', async () => {
+    await using rooms = await openRooms()
+    const { storage, registry, served } = rooms
+    const other = new ServedModel({ ...testModel, plural: 'others' })
+    let loseLog = () => {}
+    const lost = new Promise<never>((_, reject) => {
+      loseLog = () => reject(new CompactedError('lost'))
+    })
+    lost.catch(() => {})
+    const first = hold()
+    const second = hold()
+    let restarting = false
+    let watches = 0
+    const failing: Storage = {
+      ...bound(storage),
+      watch: (prefix, options) => {
+        if (watches++ > 0) return storage.watch(prefix, options)
+        return (async function* () {
+          yield* []
+          await lost
+        })()
+      },
+      list: async (prefix, options) => {
+        const page = await storage.list(prefix, options)
+        // The new cache has its state before the log is lost, the old one's second loading ends after that.
+        if (prefix === served.keyPrefix) await first.held
+        else if (restarting) await second.held
+        return page
+      },
+    }
+    await using follower = Object.assign(new LogFollower({ storage: failing, log: silentLogger }), {
+      [Symbol.asyncDispose]: () => follower.stop(),
+    })
+    follower.start()
+    await follower.add(other, never)
+    const adding = follower.add(served, never)
+    await registry.create(served, thing('a'), defaultWriteOptions)
+    restarting = true
+    loseLog()
+    await vi.waitFor(() => expect(follower.trouble).toMatch(/built again/))
+    first.release()
+    await new Promise(resolve => setTimeout(resolve, 20))
+    second.release()
+    const cache = await adding
+    await vi.waitFor(() => expect(follower.trouble).toBeUndefined())
+    await new ReadGate(storage, follower).pass()
+    expect(cache.store.get('a')?.name).toBe('a')
   })
 
   it('builds its caches again and says so when the store has forgotten what comes next', async () => {
@@ -136,4 +186,12 @@ function bound(storage: Storage): Storage {
 
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise<void>(resolve => setImmediate(resolve))
+}
+
+function hold(): { held: Promise<void>; release: () => void } {
+  let release = () => {}
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  return { held, release }
 }

@@ -189,7 +189,8 @@ export class LogFollower {
     this.#followed.set(served.resource, placeholder)
     try {
       const cache = await this.#load(served, signal, undefined, onProgress)
-      if (pending.length > followerDefaults.maxPending || epoch !== this.#epoch)
+      // While the log is being found again, neither the old position's changes nor the new one's reach this cache.
+      if (pending.length > followerDefaults.maxPending || epoch !== this.#epoch || !this.#ready)
         throw new Error('too much has changed meanwhile')
       for (const change of pending) cache.apply(change)
       this.#followed.set(served.resource, { cache, pending: undefined })
@@ -206,28 +207,36 @@ export class LogFollower {
     at?: Revision,
     onProgress?: (objects: number) => void,
   ): Promise<ModelCache> {
-    let revision = at
-    let after: string | undefined
-    let cache: ModelCache | undefined
+    const limit = followerDefaults.pageSize
     const breather = new Breather(systemClock)
+    let page = await this.#storage.list(served.keyPrefix, {
+      limit,
+      signal,
+      ...(at !== undefined && { revision: at }),
+    })
+    const { revision } = page
+    const cache = this.#newCache(served, revision)
     for (;;) {
-      const page = await this.#storage.list(served.keyPrefix, {
-        limit: followerDefaults.pageSize,
-        signal,
-        ...(revision !== undefined && { revision }),
-        ...(after !== undefined && { after }),
-      })
-      revision ??= page.revision
-      cache ??= this.#newCache(served, revision)
-      // Index functions may be slow, and others must not wait for a whole page of them.
+      const after = page.more ? page.pairs.at(-1)?.key : undefined
+      // The store looks for the next page while this one is decoded.
+      const next =
+        after === undefined
+          ? undefined
+          : this.#storage.list(served.keyPrefix, { limit, signal, revision, after })
+      // Awaited below, but its failure may come before.
+      next?.catch(() => {})
       for (const pair of page.pairs) {
         cache.load(pair)
-        await breather.pause()
+        // Index functions may be slow, and others must not wait for a whole page of them.
+        const pause = breather.pause()
+        if (pause !== undefined) await pause
       }
       onProgress?.(page.pairs.length)
-      after = page.pairs.at(-1)?.key
-      if (!page.more || after === undefined) return cache
+      if (next === undefined) break
+      page = await next
     }
+    await cache.finishLoading(breather)
+    return cache
   }
 
   #newCache(served: ServedModel, revision: Revision): ModelCache {
