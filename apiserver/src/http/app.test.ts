@@ -4,6 +4,7 @@ import { silentLogger } from '@setpoint/controller-runtime'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { HistoryReplay, ReadGate } from '../cache/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
+import { defaultWriteOptions } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { openRooms, type Rooms, testModel, thing } from '../testing.ts'
 import { WatchHub } from '../watch/index.ts'
@@ -12,6 +13,7 @@ import { App } from './app.ts'
 import { CustomRoutes } from './custom-routes.ts'
 import { Health } from './health.ts'
 import { ResourceApi, warningDefaults } from './resource-api.ts'
+import { streamDefaults } from './watch-stream.ts'
 
 const path = `/apis/${testModel.apiVersion}/${testModel.plural}`
 
@@ -182,5 +184,42 @@ describe('what is refused', () => {
       },
       { timeout: requestLimits.discardMs + 3000 },
     )
+  })
+})
+
+describe('a watch over plain HTTP', () => {
+  it('is not opened for a client that has gone while it waited', async () => {
+    await using server = await serve()
+    const release = server.holdReads()
+    const { socket } = send(server.port, [`GET ${path}?watch=true HTTP/1.1`, 'Host: localhost'])
+    const [accepted] = await once(server.app.server, 'connection')
+    await new Promise(resolve => setTimeout(resolve, 100))
+    socket.destroy()
+    await once(accepted, 'close')
+    release()
+    await server.rooms.gate.pass()
+    await new Promise(resolve => setTimeout(resolve, 100))
+    expect(server.hub.size).toBe(0)
+  })
+
+  it('gives up the connection of a client that takes nothing after the end', async () => {
+    await using server = await serve()
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const { socket, received } = send(server.port, [`GET ${path}?watch=true HTTP/1.1`, 'Host: localhost'])
+      const [accepted] = await once(server.app.server, 'connection')
+      while (!received().startsWith('HTTP/1.1 200 ')) await once(socket, 'data')
+      socket.pause()
+      const { registry, served } = server.rooms
+      const big = 'x'.repeat(1_000_000)
+      // More than the kernel takes for the client, and then more than the server does.
+      for (let n = 0; server.hub.size > 0; n++)
+        await registry.create(served, thing(`t${n}`, { big }), defaultWriteOptions)
+      expect(accepted.destroyed).toBe(false)
+      await vi.advanceTimersByTimeAsync(streamDefaults.closeMs)
+      expect(accepted.destroyed).toBe(true)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 })

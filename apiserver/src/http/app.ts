@@ -180,6 +180,8 @@ export class App {
     const present = await this.#parts.hub.admit(cache, request)
     ctx.respond = false
     const { res } = ctx
+    // A client that has gone meanwhile is not heard to go any more: its watch would last to the end of its time.
+    if (res.destroyed) return undefined
     const watch = this.#parts.hub.open(
       cache,
       request,

@@ -8,6 +8,8 @@ export type StreamForm = 'lines' | 'events'
 export const streamDefaults = Object.freeze({
   /** Milliseconds between comments on an event stream: below the idle time-outs of ordinary proxies. */
   commentMs: 25_000,
+  /** Milliseconds that a client has to take what was sent before the end; WebSocket gives it as long. */
+  closeMs: 30_000,
 })
 
 const newline = Buffer.from('\n')
@@ -53,6 +55,11 @@ export class StreamSink implements WatchSink {
   /** HTTP has no close codes: why it ended is in the last event, or the client resumes and is told. */
   end(_end: WatchEnd): void {
     clearInterval(this.#comments)
-    this.#response.end()
+    const response = this.#response
+    response.end()
+    // One that takes nothing would keep its whole backlog, and its connection, for ever.
+    const timer = setTimeout(() => response.destroy(), streamDefaults.closeMs)
+    timer.unref()
+    response.once('close', () => clearTimeout(timer))
   }
 }
