@@ -8,6 +8,7 @@ import { badRequest, conflict, invalid } from './refusals.ts'
 import {
   type BareMeta,
   type BareObject,
+  encodeObject,
   noReservations,
   type Reservations,
   type StoredObject,
@@ -281,13 +282,14 @@ function indexDraft(
   stored: StoredObject | undefined,
   causes: StatusCause[],
 ): { reservations: Reservations; claims: Reservations } {
-  const { values, problems } = served.indexes.tryValuesOf(object)
+  // Copies: an index function that sorts a list in place must not change what is stored, or what it is compared with.
+  const { values, problems } = served.indexes.tryValuesOf(copyOf(object))
   const wanted = reservationsOf(served, values)
   // Only where something is unusual does it matter what the indexes make of the stored object.
   const unusual =
     stored !== undefined &&
     (problems.length > 0 || reservationsWithout(wanted, stored.reservations).length > 0)
-  const before = unusual ? served.indexes.tryValuesOf(stored.object) : undefined
+  const before = unusual ? served.indexes.tryValuesOf(copyOf(stored.object)) : undefined
   for (const { index, message } of problems) {
     if (before?.problems.some(problem => problem.index === index)) continue
     causes.push({
@@ -315,6 +317,11 @@ function indexDraft(
       ? noReservations
       : filterReservations(wanted, (index, value) => isUnheld(index, value) && room-- > 0)
   return { reservations, claims }
+}
+
+function copyOf(object: BareObject): BareObject {
+  const copy: BareObject = JSON.parse(encodeObject(object))
+  return copy
 }
 
 /** Whether what the user wants has changed: everything but metadata, and but status where that is a thing of its own. */

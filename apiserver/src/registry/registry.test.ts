@@ -1,6 +1,7 @@
-import { type ApiObject, isApiError } from '@setpoint/controller-runtime/api'
+import { type ApiObject, isApiError, multiValueIndex } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
-import { openRooms, type Rooms, thing } from '../testing.ts'
+import { ServedModel } from '../model/served-model.ts'
+import { openRooms, type Rooms, testModel, thing } from '../testing.ts'
 import { decodeStored } from './stored-object.ts'
 import { reservationKey } from './unique-index.ts'
 import { defaultWriteOptions, type WriteResult } from './write-options.ts'
@@ -248,5 +249,34 @@ describe('plugins', () => {
     await expect(
       registry.replace(served, 'a', thing('a', { n: 1 }, { labels: { plain: 'other' } }), 'object', plugin),
     ).rejects.toSatisfy(refused('Invalid'))
+  })
+})
+
+describe('an index function', () => {
+  it('cannot change what is stored, whatever it does to the object that it is given', async () => {
+    await using rooms = await openRooms()
+    const { registry } = rooms
+    const served = new ServedModel({
+      ...testModel,
+      plural: 'sorted',
+      indexes: [
+        multiValueIndex<ApiObject<{ tags?: string[] }>>({
+          name: 'spec.tags',
+          indexFunc: object => {
+            object.metadata.name = 'mine'
+            return (object.spec.tags ?? []).sort()
+          },
+        }),
+      ],
+    })
+    await registry.records.establish(served)
+    await registry.create(served, thing('a', { tags: ['b', 'a'] }), options)
+    const tags = ['z', 'b', 'a']
+    await registry.replace(served, 'a', thing('a', { tags }), 'object', options)
+    const found = await registry.readLive(served, 'a')
+    expect(found && JSON.parse(found.bytes.toString())).toMatchObject({
+      metadata: { name: 'a' },
+      spec: { tags },
+    })
   })
 })
