@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { defineModel, silentLogger } from '@setpoint/controller-runtime'
+import { defineModel, type Model, silentLogger } from '@setpoint/controller-runtime'
 import { LogFollower, type ModelCache, ReadGate } from './cache/index.ts'
 import { ServedModel } from './model/served-model.ts'
 import { Registry } from './registry/index.ts'
@@ -34,7 +34,7 @@ export const testModel = defineModel({
   ],
 })
 
-/** The inner rooms over a real embedded store in a folder of its own. */
+/** The inner rooms over a real store: an embedded one in a folder of its own, or the one that is given. */
 export interface Rooms extends AsyncDisposable {
   readonly storage: Storage
   readonly served: ServedModel
@@ -44,10 +44,10 @@ export interface Rooms extends AsyncDisposable {
   readonly cache: ModelCache
 }
 
-export async function openRooms(): Promise<Rooms> {
+export async function openRooms(model: Model = testModel, given?: Storage): Promise<Rooms> {
   const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-test-'))
-  const storage = await openEmbeddedStorage({ dataDir })
-  const served = new ServedModel(testModel)
+  const storage = given ?? (await openEmbeddedStorage({ dataDir }))
+  const served = new ServedModel(model)
   const registry = new Registry({ storage, reservedDomain: 'setpoint.dev' })
   const follower = new LogFollower({ storage, log: silentLogger })
   follower.start()
