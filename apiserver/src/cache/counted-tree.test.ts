@@ -101,6 +101,50 @@ describe('a counted tree', () => {
     )
   })
 
+  test('filled at once is the tree that insertions make, before and after further writes', () => {
+    const size = fc.oneof(fc.nat(200), fc.nat(6000))
+    const writes = fc.array(fc.record({ add: fc.boolean(), at: fc.nat() }), { maxLength: 300 })
+    fc.assert(
+      fc.property(size, writes, (size, writes) => {
+        const pairs = Array.from({ length: size }, (_, n): Pair => [`v${n >> 3}`, `n${n * 2}`]).sort(
+          comparePairs,
+        )
+        const filled = createPairTree()
+        filled.fill(
+          pairs.map(([value]) => value),
+          pairs.map(([, name]) => name),
+        )
+        const inserted = createPairTree()
+        for (const pair of pairs) inserted.set(...pair)
+        const before = filled.snapshot()
+        for (const { add, at } of writes) {
+          const n = at % (size * 2 + 1)
+          const pair = [`v${n >> 4}`, `n${n}`] as const
+          const [one, other] = add
+            ? [filled.set(...pair), inserted.set(...pair)]
+            : [filled.delete(...pair), inserted.delete(...pair)]
+          expect(one).toBe(other)
+        }
+        expect(contentOf(before)).toEqual(pairs)
+        expect(contentOf(filled)).toEqual(contentOf(inserted))
+        expect(backwards(filled)).toEqual(contentOf(filled))
+        for (let n = 0; n < size; n += 7) {
+          const pair = [`v${n >> 3}`, `n${n}`] as const
+          expect(filled.rank(...pair)).toBe(inserted.rank(...pair))
+          expect(filled.get(...pair)).toBe(inserted.get(...pair))
+        }
+      }),
+      { numRuns: 40 },
+    )
+  })
+
+  test('is filled only while it is empty', () => {
+    const tree = createNameTree<number>()
+    tree.fill([], [])
+    tree.fill(['a'], [1])
+    expect(() => tree.fill(['b'], [2])).toThrow('only an empty one')
+  })
+
   test('keeps order, counts and positions through 60,000 random writes and their removal', () => {
     const tree = createPairTree()
     const pairs: Pair[] = []

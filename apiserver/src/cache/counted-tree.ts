@@ -42,7 +42,7 @@ export const treeDefaults = Object.freeze({
 const width = treeDefaults.width
 /** Below this a node is joined with, or filled from, its neighbour. */
 const sparse = width >> 2
-/** Joined nodes keep room, so that the next insertion does not split them again. */
+/** Joined and filled nodes keep room, so that the next insertion does not split them again. */
 const joined = width - sparse
 
 interface Node<K, V> {
@@ -241,6 +241,24 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     return this.#view
   }
 
+  /**
+   * Takes in pairs that ascend strictly, which the caller answers for. Every node is made once and none is searched.
+   * @throws Error when there are pairs already.
+   */
+  fill(keys: readonly (K | undefined)[], values: readonly V[]): void {
+    if (this.pairs > 0) throw new Error('counted tree: only an empty one is filled')
+    this.#view = undefined
+    let nodes = spread(keys.length).map(([from, to]) =>
+      leaf<K, V>(this.#generation, keys.slice(from, to), values.slice(from, to)),
+    )
+    while (nodes.length > 1) {
+      const children = nodes
+      nodes = spread(children.length).map(([from, to]) => this.#branch(children.slice(from, to)))
+    }
+    this.root = nodes[0] ?? leaf(this.#generation, [], [])
+    this.pairs = keys.length
+  }
+
   /** Adds the pair, or puts it in the place of the one that compares equal. Whether it is an additional one. */
   set(key: K | undefined, value: V): boolean {
     this.#view = undefined
@@ -395,7 +413,16 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   }
 }
 
-function leaf<K, V>(generation: number, keys: K[], values: V[]): Node<K, V> {
+/** The ranges in which so many things go to nodes: equally full, none sparse but a single one, with room in each. */
+function spread(count: number): [from: number, to: number][] {
+  const nodes = Math.ceil(count / joined)
+  return Array.from({ length: nodes }, (_, at) => [
+    Math.floor((at * count) / nodes),
+    Math.floor(((at + 1) * count) / nodes),
+  ])
+}
+
+function leaf<K, V>(generation: number, keys: (K | undefined)[], values: (V | undefined)[]): Node<K, V> {
   return { generation, keys, values, children: undefined, counts: noCounts }
 }
 

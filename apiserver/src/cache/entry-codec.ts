@@ -32,8 +32,10 @@ export function decodeEntry(
   const { values, problems } = served.indexes.tryValuesOf(object)
   const labels = served.indexes.labelsOf(object)
   const unheld = unheldIn(served, values, value)
+  // The name in the object is a text of its own, where one cut out of a key keeps the key alive.
+  const own = object.metadata.name === name ? object.metadata.name : name
   return {
-    entry: { name, revision, bytes: wireBytes(served, name, json, revision), labels, values },
+    entry: { name: own, revision, bytes: wireBytes(served, name, json, revision), labels, values },
     problems:
       problems.length === 0 && unheld.length === 0
         ? noProblems

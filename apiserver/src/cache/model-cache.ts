@@ -1,3 +1,4 @@
+import type { Breather } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
 import type { Change, KeyValue } from '../storage/index.ts'
@@ -26,6 +27,8 @@ export class ModelCache {
   #history: History
   /** Everything up to here is in. */
   #revision: Revision
+  /** What has been loaded and is not yet in the store. */
+  #loading: Entry[] = []
   readonly #observers = new Set<CacheObserver>()
   readonly #problems = new Map<string, readonly IndexProblem[]>()
   #problemsChanged: () => void = () => {}
@@ -64,10 +67,17 @@ export class ModelCache {
     return () => this.#observers.delete(observer)
   }
 
-  /** Takes in an object of the state that the cache starts from. */
+  /** Takes in the next object, by key, of the state that the cache starts from. It is there after `finishLoading`. */
   load({ key, value, modRevision }: KeyValue): void {
     const entry = this.#decode(key, value, modRevision)
-    if (entry !== undefined) this.#store.apply(entry, undefined)
+    if (entry !== undefined) this.#loading.push(entry)
+  }
+
+  /** Makes the objects and indexes of what has been loaded, all at once, before anything is applied. */
+  async finishLoading(breather: Breather): Promise<void> {
+    const entries = this.#loading
+    this.#loading = []
+    this.#store = await ModelStore.from(this.served.indexes, entries, breather)
   }
 
   /** Takes in one change of the log; one that is already in is skipped. */

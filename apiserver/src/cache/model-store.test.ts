@@ -1,8 +1,12 @@
+import { Breather, systemClock } from '@setpoint/controller-runtime'
 import { multiValueIndex, singleValueIndex, toRevision } from '@setpoint/controller-runtime/api'
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { compareCodePoints } from './code-point-order.ts'
 import type { Entry } from './entry.ts'
 import { IndexSet } from './index-set.ts'
-import { ModelStore } from './model-store.ts'
+import { first as beforeNames, type IndexTree } from './index-tree.ts'
+import { type ModelSnapshot, ModelStore } from './model-store.ts'
 
 const indexes = new IndexSet({
   indexes: [
@@ -82,5 +86,84 @@ describe('a model store', () => {
     )
     expect(changed).toEqual(['spec.n'])
     expect(after.labelKeys).toBe(before.labelKeys)
+  })
+})
+
+/** Everything that a snapshot says: the pairs of all trees in order, and the ranks of every value. */
+function contentOf(snapshot: ModelSnapshot): unknown {
+  const pairsOf = (tree: IndexTree) => {
+    const pairs: unknown[] = []
+    tree.forEachValue(slot => {
+      const key = tree.keyAt(pairs.length)
+      const ranks = [tree.rank(key, beforeNames), tree.rank(key, slot), tree.rank(key)]
+      pairs.push([key, slot.name, snapshot.entryOf(slot), tree.get(key, slot)?.name, ...ranks])
+    })
+    return pairs
+  }
+  const objects: unknown[] = []
+  snapshot.objects.forEachValue(entry => objects.push([snapshot.objects.keyAt(objects.length), entry]))
+  return {
+    objects,
+    views: snapshot.views.map(({ values, smallest, largest }) => [values, smallest, largest].map(pairsOf)),
+    labelKeys: pairsOf(snapshot.labelKeys),
+  }
+}
+
+describe('a model store made of many entries at once', () => {
+  const breather = () => new Breather(systemClock)
+  const text = fc.constantFrom('', 'a', 'b', 'ab', '\u{ffff}', '\u{1f600}')
+  const drawn = fc.record({
+    name: fc.oneof(
+      fc.nat(500).map(n => `n${n}`),
+      text.map(end => `x${end}`),
+    ),
+    value: fc.option(fc.oneof(text, fc.nat(500).map(String)), { nil: undefined }),
+    tags: fc.array(text, { maxLength: 3 }),
+    labels: fc.dictionary(fc.constantFrom('app', 'tier', '__proto__'), text),
+  })
+  type Drawn = typeof drawn extends fc.Arbitrary<infer T> ? T : never
+  const entryOf = ({ name, value, tags, labels }: Drawn) => entry(name, value, tags, labels)
+  const byName = (left: { name: string }, right: { name: string }) => compareCodePoints(left.name, right.name)
+
+  test('is the one that as many writes make, and stays so through further writes', async () => {
+    const objects = fc.uniqueArray(drawn, { selector: ({ name }) => name, maxLength: 250, size: 'max' })
+    await fc.assert(
+      fc.asyncProperty(
+        objects,
+        fc.array(fc.tuple(drawn, fc.boolean()), { maxLength: 60 }),
+        async (objects, writes) => {
+          const entries = objects.map(entryOf).sort(byName)
+          const filled = await ModelStore.from(indexes, entries, breather())
+          const written = new ModelStore(indexes)
+          for (const one of entries) written.apply(one, undefined)
+          const before = filled.snapshot()
+          const content = contentOf(before)
+          expect(content).toEqual(contentOf(written.snapshot()))
+          for (const [change, remove] of writes) {
+            const previous = written.get(change.name)
+            const next = remove ? undefined : entryOf(change)
+            for (const store of [filled, written]) store.apply(next, previous)
+          }
+          expect(contentOf(filled.snapshot())).toEqual(contentOf(written.snapshot()))
+          expect(contentOf(before)).toEqual(content)
+        },
+      ),
+      { numRuns: 25 },
+    )
+  })
+
+  test('orders more distinct values than are sorted in one step', async () => {
+    const count = 70_000
+    const entries = Array.from({ length: count }, (_, n) =>
+      entry(`n${String(n).padStart(6, '0')}`, `${(n * 7919) % count}`.padStart(6, '0')),
+    )
+    const { values } = (await ModelStore.from(indexes, entries, breather())).snapshot().view(n)
+    expect(values.size).toBe(count)
+    for (let at = 0; at < count; at += 101) expect(values.keyAt(at)).toBe(String(at).padStart(6, '0'))
+  })
+
+  test('does not take names that do not ascend', async () => {
+    const twice = [entry('a'), entry('a')]
+    await expect(ModelStore.from(indexes, twice, breather())).rejects.toThrow('a comes after a')
   })
 })

@@ -1,3 +1,5 @@
+import type { Breather } from '@setpoint/controller-runtime'
+import { compareCodePoints } from './code-point-order.ts'
 import type { CountedTree, CountedTreeView } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
 import { IndexSet, noValues } from './index-set.ts'
@@ -10,6 +12,7 @@ import {
   type Slot,
   smallestOf,
 } from './index-tree.ts'
+import { type Pairs, sortPairs } from './pair-sort.ts'
 
 /** One index of a snapshot. An index of at most one value per object needs one tree, which then has all three roles. */
 export interface IndexView {
@@ -96,6 +99,35 @@ export class ModelStore {
     })
   }
 
+  /**
+   * A store of these entries, the same as if each had been applied, but sooner: every index is sorted once.
+   * @throws RangeError when the names do not ascend.
+   */
+  static async from(indexes: IndexSet, entries: readonly Entry[], breather: Breather): Promise<ModelStore> {
+    const store = new ModelStore(indexes)
+    await store.#fill(entries, breather)
+    return store
+  }
+
+  async #fill(entries: readonly Entry[], breather: Breather): Promise<void> {
+    this.#written++
+    const names = entries.map(entry => entry.name)
+    names.forEach((name, at) => {
+      const before = names[at - 1]
+      if (before !== undefined && compareCodePoints(before, name) >= 0)
+        throw new RangeError(`model store: ${name} comes after ${before}`)
+    })
+    this.#objects.fill(names, entries)
+    const slots = entries.map(entry => ({ name: entry.name, entry, written: this.#written }))
+    for (const [position, index] of this.#indexes.entries()) {
+      await breather.pause()
+      await index.fill(slots, position, breather)
+    }
+    const labelled = slots.map(slot => Object.keys(slot.entry.labels))
+    const pairs = await sortPairs(eachValue(slots, labelled), breather)
+    this.#labelKeys.fill(pairs.values, pairs.objects)
+  }
+
   get size(): number {
     return this.#objects.size
   }
@@ -180,7 +212,23 @@ function valuesAt(entry: Entry, position: number): readonly string[] {
 interface Index {
   /** The object's values change; undefined where it does not exist before or after. */
   change(slot: StoredSlot, before: readonly string[] | undefined, after: readonly string[] | undefined): void
+  /** Takes in all objects, which come in the order of their names. The index is empty and stands at `position`. */
+  fill(slots: readonly StoredSlot[], position: number, breather: Breather): Promise<void>
   view(): IndexView
+}
+
+/** The pairs of every object with each of its values, once. */
+function eachValue<T>(objects: readonly T[], valuesOf: readonly (readonly string[])[]): Pairs<T> {
+  const pairs: { values: string[]; objects: T[] } = { values: [], objects: [] }
+  for (const [at, object] of objects.entries()) {
+    const values = valuesOf[at] ?? noValues
+    for (const [n, value] of values.entries()) {
+      if (n > 0 && values.indexOf(value) < n) continue
+      pairs.values.push(value)
+      pairs.objects.push(object)
+    }
+  }
+  return pairs
 }
 
 class SingleValueIndex implements Index {
@@ -197,6 +245,14 @@ class SingleValueIndex implements Index {
   ): void {
     if (before !== undefined) this.#tree.delete(before[0], slot)
     if (after !== undefined) this.#tree.set(after[0], slot)
+  }
+
+  async fill(slots: readonly StoredSlot[], position: number, breather: Breather): Promise<void> {
+    const values = slots.map(slot => valuesAt(slot.entry, position)[0])
+    // Names ascend as it is.
+    const pairs = { values, objects: slots }
+    const sorted = position === IndexSet.name ? pairs : await sortPairs(pairs, breather)
+    this.#tree.fill(sorted.values, sorted.objects)
   }
 
   view(): IndexView {
@@ -219,6 +275,26 @@ class MultiValueIndex implements Index {
     for (const value of after ?? noValues) if (!before?.includes(value)) this.#values.set(value, slot)
     move(this.#smallest, slot, before && { value: smallestOf(before) }, after && { value: smallestOf(after) })
     move(this.#largest, slot, before && { value: largestOf(before) }, after && { value: largestOf(after) })
+  }
+
+  async fill(slots: readonly StoredSlot[], position: number, breather: Breather): Promise<void> {
+    const valuesOf = slots.map(slot => valuesAt(slot.entry, position))
+    const smallest = await sortPairs({ values: valuesOf.map(smallestOf), objects: slots }, breather)
+    this.#smallest.fill(smallest.values, smallest.objects)
+    // Where no object has two values, the orders are one, and those without a value stand at its end.
+    if (valuesOf.every(values => values.length < 2)) {
+      this.#largest.fill(smallest.values, smallest.objects)
+      const missing = smallest.values.indexOf(undefined)
+      const count = missing < 0 ? slots.length : missing
+      this.#values.fill(smallest.values.slice(0, count), smallest.objects.slice(0, count))
+      return
+    }
+    await breather.pause()
+    const largest = await sortPairs({ values: valuesOf.map(largestOf), objects: slots }, breather)
+    this.#largest.fill(largest.values, largest.objects)
+    await breather.pause()
+    const each = await sortPairs(eachValue(slots, valuesOf), breather)
+    this.#values.fill(each.values, each.objects)
   }
 
   view(): IndexView {

@@ -1,0 +1,104 @@
+import type { Breather } from '@setpoint/controller-runtime'
+import { compareCodePoints, compareUnits, ordersByUnit } from './code-point-order.ts'
+
+const steps = Object.freeze({
+  /** Texts sorted at once, without others running in between: some tens of milliseconds. */
+  run: 16_384,
+  /** Short steps taken between two looks at the clock. */
+  between: 4096,
+})
+
+/** Pairs (value, object) in two arrays of equal length. */
+export interface Pairs<T> {
+  readonly values: readonly (string | undefined)[]
+  readonly objects: readonly T[]
+}
+
+/**
+ * Puts pairs into the order of an index tree: by value, the pairs without one at the end. Pairs of one value stay in
+ * the order that they have, so objects given in the order of their names need no comparison of names.
+ *
+ * Only distinct values are compared, since most indexes have few of them: pairs are counted by value, and laid out
+ * where the sorted values say.
+ */
+export async function sortPairs<T>({ values, objects }: Pairs<T>, breather: Breather): Promise<Pairs<T>> {
+  const groups = new Map<string, number>()
+  const sizes: number[] = []
+  const groupOf = new Uint32Array(values.length)
+  for (const [at, value] of values.entries()) {
+    if (at % steps.between === 0) await breather.pause()
+    if (value === undefined) continue
+    let group = groups.get(value)
+    if (group === undefined) {
+      group = sizes.length
+      groups.set(value, group)
+      sizes.push(0)
+    }
+    sizes[group] = (sizes[group] ?? 0) + 1
+    groupOf[at] = group
+  }
+  // Where the next pair of each group goes.
+  const places = new Uint32Array(sizes.length)
+  let place = 0
+  for (const value of await sortTexts([...groups.keys()], breather)) {
+    const group = groups.get(value) ?? 0
+    places[group] = place
+    place += sizes[group] ?? 0
+  }
+  const sortedValues = new Array<string | undefined>(values.length)
+  const sortedObjects = new Array<T>(objects.length)
+  for (const [at, object] of objects.entries()) {
+    if (at % steps.between === 0) await breather.pause()
+    const value = values[at]
+    const group = groupOf[at] ?? 0
+    const to = value === undefined ? place++ : (places[group] ?? 0)
+    if (value !== undefined) places[group] = to + 1
+    sortedValues[to] = value
+    sortedObjects[to] = object
+  }
+  return { values: sortedValues, objects: sortedObjects }
+}
+
+/** Sorts distinct texts by code point, in runs that are then merged, so that no step takes long. */
+async function sortTexts(texts: readonly string[], breather: Breather): Promise<readonly string[]> {
+  const compare = texts.every(ordersByUnit) ? compareUnits : compareCodePoints
+  let runs: (readonly string[])[] = []
+  for (let at = 0; at < texts.length; at += steps.run) {
+    await breather.pause()
+    runs.push(texts.slice(at, at + steps.run).sort(compare))
+  }
+  while (runs.length > 1) {
+    const merged: (readonly string[])[] = []
+    for (let at = 0; at < runs.length; at += 2) {
+      merged.push(await merge(runs[at] ?? [], runs[at + 1] ?? [], compare, breather))
+    }
+    runs = merged
+  }
+  return runs[0] ?? []
+}
+
+async function merge(
+  left: readonly string[],
+  right: readonly string[],
+  compare: (left: string, right: string) => number,
+  breather: Breather,
+): Promise<readonly string[]> {
+  const [last, first] = [left.at(-1), right[0]]
+  // Values often grow with names, as counters and times do.
+  if (last === undefined || first === undefined || compare(last, first) <= 0) return left.concat(right)
+  const merged: string[] = []
+  let l = 0
+  let r = 0
+  for (;;) {
+    if (merged.length % steps.between === 0) await breather.pause()
+    const [a, b] = [left[l], right[r]]
+    if (a === undefined || b === undefined) return merged.concat(left.slice(l), right.slice(r))
+    if (compare(a, b) <= 0) {
+      merged.push(a)
+      l++
+    } else {
+      merged.push(b)
+      r++
+    }
+  }
+}
