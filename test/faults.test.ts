@@ -232,7 +232,7 @@ describe('two servers on one etcd', () => {
     const other = await world.another()
     const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
     const writers = Array.from({ length: 8 }, async (_, writer) => {
-      for (let n = 0; n < 250; n++) {
+      for (let n = 0; n < 625; n++) {
         const here = sides[(writer + n) % 2]
         const there = sides[(writer + n + 1) % 2]
         if (here === undefined || there === undefined) throw new Error('no server')
