@@ -40,11 +40,20 @@ export class HistoryReplay {
     const { history, served } = cache
     const until = history.floor
     const events: CacheEvent[] = []
+    let bytes = 0
     const signal = AbortSignal.timeout(replayDefaults.timeoutMs)
     try {
       for await (const { changes } of this.#storage.watch(served.keyPrefix, { after, until, signal })) {
-        for (const change of changes) if (change.revision <= until) events.push(cache.toEvent(change))
-        if (events.length > historyDefaults.maxEvents) return
+        for (const change of changes) {
+          if (change.revision > until) continue
+          // The store compacts while it answers: without what there was, nobody can say whom the change concerns.
+          if (change.previous === undefined && change.createRevision !== change.revision) return
+          const event = cache.toEvent(change)
+          events.push(event)
+          bytes += (event.next ?? event.previous)?.bytes.length ?? 0
+          // More than the history has room for; what it was read from must not fill the memory.
+          if (events.length > historyDefaults.maxEvents || bytes > historyDefaults.maxBytes) return
+        }
       }
     } catch (error) {
       if (error instanceof CompactedError) return
