@@ -1,0 +1,165 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { Api, objectOf, refusalOf } from './support/api.ts'
+import { startEtcd } from './support/etcd.ts'
+import { fieldsOf } from './support/json.ts'
+import { itemsOf } from './support/kinds.ts'
+import { startServer } from './support/server.ts'
+import { startSlowProxy } from './support/slow-proxy.ts'
+import { copyFixture, startWorld, type World } from './support/worlds.ts'
+
+const patience = 120_000
+
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+})
+
+async function worldOf(): Promise<World> {
+  const world = await startWorld('etcd', ['items-plugin'])
+  cleanups.push(() => world.end())
+  return world
+}
+
+describe('two servers on one etcd', () => {
+  it('a list or read begun after an acknowledged write on the other contains it', {
+    timeout: patience,
+  }, async () => {
+    const world = await worldOf()
+    const other = await world.another()
+    const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
+    const writers = Array.from({ length: 8 }, async (_, writer) => {
+      for (let n = 0; n < 625; n++) {
+        const here = sides[(writer + n) % 2]
+        const there = sides[(writer + n + 1) % 2]
+        if (here === undefined || there === undefined) throw new Error('no server')
+        const name = `c-${writer}`
+        const op = `${writer}-${n}`
+        const made =
+          n === 0
+            ? await here.create(name, { op, rank: op })
+            : objectOf(await here.api.put(here.at(name), here.body(name, { op, rank: op })))
+        if (n % 3 === 0) expect((await there.read(name)).raw).toEqual(made.raw)
+        else {
+          const list = await there.list(
+            n % 3 === 1 ? { fieldSelector: `spec.rank=${op}` } : { fieldSelector: `metadata.name=${name}` },
+          )
+          expect(list.items.map(({ raw }) => raw)).toEqual([made.raw])
+          expect(Number(list.version)).toBeGreaterThanOrEqual(Number(made.metadata.version))
+        }
+      }
+    })
+    await Promise.all(writers)
+  })
+
+  it('a list on a server to which the store answers slowly contains what the other has acknowledged', {
+    timeout: patience,
+  }, async () => {
+    const etcd = await startEtcd({ unsafeNoFsync: true })
+    cleanups.push(() => etcd.stop())
+    const proxy = await startSlowProxy(etcd, 20)
+    cleanups.push(() => proxy.close())
+    const plugins = [await copyFixture('items-plugin')]
+    const near = await startServer({ store: 'etcd', etcd, plugins })
+    cleanups.push(() => near.stop())
+    const far = await startServer({ store: 'etcd', etcd: proxy, plugins })
+    cleanups.push(() => far.stop())
+    const here = itemsOf(new Api(near.url))
+    const there = itemsOf(new Api(far.url))
+    // Several at once, so that a question to the store is always on its way when the next reader comes.
+    const clients = Array.from({ length: 8 }, async (_, client) => {
+      const name = `s-${client}`
+      await here.create(name, {})
+      for (let n = 0; n < 30; n++) {
+        const made = objectOf(await here.api.put(here.at(name), here.body(name, { op: `${n}` })))
+        const list = await there.list({ fieldSelector: `metadata.name=${name}` })
+        expect(list.items.map(({ raw }) => raw)).toEqual([made.raw])
+      }
+    })
+    await Promise.all(clients)
+  })
+
+  it('an unconditional PUT of the old value, just after the other wrote a new one, is stored', {
+    timeout: patience,
+  }, async () => {
+    const world = await worldOf()
+    const other = await world.another()
+    const here = itemsOf(world.api)
+    const there = itemsOf(new Api(other.url))
+    const first = await here.create('one', { op: 'old' })
+    let version = Number(first.metadata.version)
+    for (let n = 0; n < 200; n++) {
+      objectOf(await here.api.put(here.at('one'), here.body('one', { op: 'new' })))
+      const back = objectOf(await there.api.put(there.at('one'), there.body('one', { op: 'old' })))
+      expect(Number(back.metadata.version)).toBeGreaterThan(version + 1)
+      version = Number(back.metadata.version)
+      expect((await here.read('one')).spec).toEqual({ op: 'old' })
+    }
+  })
+
+  it('a refusal just after the other server made room is never from memory', {
+    timeout: patience,
+  }, async () => {
+    const world = await worldOf()
+    const other = await world.another()
+    const here = itemsOf(world.api)
+    const there = itemsOf(new Api(other.url))
+    for (let n = 0; n < 100; n++) {
+      // Not found, taken, duplicate and stale on one server; made true by the other a moment ago.
+      const made = await here.create('one', { code: 'c' })
+      objectOf(await there.api.mergePatch(there.at('one'), { spec: { count: 1 } }))
+      objectOf(await here.api.put(here.at('one'), here.body('one', { code: `d-${n}`, count: 2 })))
+      await there.create('two', { code: 'c' })
+      objectOf(await here.api.delete(here.at('two')))
+      objectOf(await there.api.delete(there.at('one')))
+      const again = await here.create('two', { code: `d-${n}` })
+      objectOf(
+        await there.api.put(there.at('two'), there.body('two', {}, { version: again.metadata.version })),
+      )
+      objectOf(await here.api.delete(here.at('two')))
+      expect(Number(again.metadata.version)).toBeGreaterThan(Number(made.metadata.version))
+    }
+  })
+
+  it('exactly one of two writers of one unique value at the same instant wins', {
+    timeout: patience,
+  }, async () => {
+    const world = await worldOf()
+    const other = await world.another()
+    const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
+    for (let round = 0; round < 200; round++) {
+      const code = `value-${round}`
+      const answers = await Promise.all(
+        sides.map((side, n) => side.api.post(side.path, side.body(`u-${round}-${n}`, { code }))),
+      )
+      const statuses = answers.map(({ status }) => status).sort()
+      expect(statuses).toEqual([201, 409])
+      for (const answer of answers) {
+        if (answer.status !== 201)
+          expect(refusalOf(answer, 409, 'AlreadyExists').causes[0]?.reason).toBe('FieldValueDuplicate')
+      }
+      const winner = answers.find(({ status }) => status === 201)
+      for (const side of sides) {
+        const { items: holders } = await side.list({ fieldSelector: `spec.code=${code}` })
+        expect(holders.map(({ raw }) => raw)).toEqual([fieldsOf(winner?.body)])
+      }
+    }
+  })
+
+  it('exactly one of two writers of one version wins', { timeout: patience }, async () => {
+    const world = await worldOf()
+    const other = await world.another()
+    const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
+    let { version } = (await itemsOf(world.api).create('one', { op: 'start' })).metadata
+    for (let round = 0; round < 100; round++) {
+      const answers = await Promise.all(
+        sides.map((side, n) =>
+          side.api.put(side.at('one'), side.body('one', { op: `${round}-${n}` }, { version })),
+        ),
+      )
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, 409])
+      const winner = answers.find(({ status }) => status === 200)
+      if (winner === undefined) throw new Error('nobody won')
+      version = objectOf(winner).metadata.version
+    }
+  })
+})
