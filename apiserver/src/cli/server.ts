@@ -15,7 +15,7 @@ import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { openEtcdStorage } from '../storage/etcd/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
 import { WatchHub } from '../watch/index.ts'
-import type { ServerOptions, StoreOptions } from './flags.ts'
+import { formatAddress, type ListenAddress, type ServerOptions, type StoreOptions } from './flags.ts'
 
 export const serverDefaults = Object.freeze({
   /** Milliseconds that the listening line waits for plugins to start; the port answers (503) meanwhile. */
@@ -148,13 +148,25 @@ async function openStorage(store: StoreOptions, log: Logger): Promise<Storage> {
 function listen(app: App, { listen: address, basePath }: ServerOptions): Promise<string> {
   const { server } = app
   return new Promise((resolve, reject) => {
-    server.once('error', reject)
+    const refused = (error: NodeJS.ErrnoException) =>
+      reject(new Error(describeListenError(error, address), { cause: error }))
+    server.once('error', refused)
     server.listen(address.port, address.host, () => {
-      server.off('error', reject)
+      server.off('error', refused)
       const { address: host, port, family } = server.address() as AddressInfo
       resolve(`http://${family === 'IPv6' ? `[${host}]` : host}:${port}${basePath}`)
     })
   })
+}
+
+/** The usual reasons, in words that say what to do. */
+function describeListenError({ code, message }: NodeJS.ErrnoException, address: ListenAddress): string {
+  const where = `cannot listen on ${formatAddress(address)}`
+  if (code === 'EADDRINUSE')
+    return `${where}: the port is in use; stop what uses it, or choose another with --listen`
+  if (code === 'EACCES') return `${where}: this user may not use the port; choose one from 1024 with --listen`
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') return `${where}: this machine has no such address`
+  return `${where}: ${message}`
 }
 
 /** Loads every plugin that can be; the others' faults become their status. */
