@@ -13,6 +13,7 @@ import { App } from './app.ts'
 import { CustomRoutes } from './custom-routes.ts'
 import { Health } from './health.ts'
 import { ResourceApi, warningDefaults } from './resource-api.ts'
+import { socketDefaults } from './watch-socket.ts'
 import { streamDefaults } from './watch-stream.ts'
 
 const path = `/apis/${testModel.apiVersion}/${testModel.plural}`
@@ -217,6 +218,42 @@ describe('a watch over plain HTTP', () => {
         await registry.create(served, thing(`t${n}`, { big }), defaultWriteOptions)
       expect(accepted.destroyed).toBe(false)
       await vi.advanceTimersByTimeAsync(streamDefaults.closeMs)
+      expect(accepted.destroyed).toBe(true)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+})
+
+describe('a WebSocket', () => {
+  it('is not taken for dead while its client takes what it is sent, however slowly, and is when it does not', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    try {
+      await using server = await serve()
+      const { registry, served, gate } = server.rooms
+      for (let n = 0; n < 40; n++)
+        await registry.create(served, thing(`t${n}`, { big: 'x'.repeat(1_000_000) }), defaultWriteOptions)
+      await gate.pass()
+      const { socket } = send(server.port, upgrade(path, 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='))
+      const [accepted] = await once(server.app.server, 'connection')
+      let taken = 0
+      socket.on('data', part => {
+        taken += part.length
+      })
+      for (let round = 1; round <= 3; round++) {
+        socket.resume()
+        await vi.waitFor(() => expect(taken).toBeGreaterThan(round * 6_000_000), {
+          interval: 1,
+          timeout: 10_000,
+        })
+        socket.pause()
+        // What it took has made room, which is filled before the next ping.
+        await new Promise(resolve => setTimeout(resolve, 200))
+        vi.advanceTimersByTime(socketDefaults.pingMs)
+        expect(accepted.destroyed).toBe(false)
+      }
+      await new Promise(resolve => setTimeout(resolve, 200))
+      vi.advanceTimersByTime(socketDefaults.pingMs)
       expect(accepted.destroyed).toBe(true)
     } finally {
       vi.useRealTimers()

@@ -16,7 +16,7 @@ export const socketDefaults = Object.freeze({
 
 /**
  * The WebSocket end of watches: one socket, one watch, one text frame an event. A socket that has not answered the
- * last ping when the next is due is dead and is dropped.
+ * last ping when the next is due is dead and is dropped, unless it has taken some of what the ping waits behind.
  */
 export class WatchSockets {
   readonly #hub: WatchHub
@@ -29,6 +29,8 @@ export class WatchSockets {
   })
   readonly #pings: NodeJS.Timeout
   readonly #answered = new WeakSet<WebSocket>()
+  /** Those to which more was on its way at the last ping than the kernel took: what they take now, they acknowledge. */
+  readonly #backedUp = new WeakSet<WebSocket>()
 
   /** `refuse` answers a handshake that is malformed. */
   constructor(hub: WatchHub, refuse: (socket: Duplex, why: string) => void) {
@@ -52,7 +54,10 @@ export class WatchSockets {
       client.on('pong', () => this.#answered.add(client))
       const sink = new SocketSink(client)
       const watch = this.#hub.open(cache, request, sink, present)
-      sink.onDrained = () => watch.drained()
+      sink.onDrained = () => {
+        if (this.#backedUp.has(client)) this.#answered.add(client)
+        watch.drained()
+      }
       client.on('close', () => watch.close())
       // A broken frame or connection: ws closes the socket itself and 'close' follows.
       client.on('error', () => {})
@@ -68,7 +73,11 @@ export class WatchSockets {
   #ping(): void {
     for (const client of this.#server.clients) {
       if (!this.#answered.delete(client)) client.terminate()
-      else if (client.readyState === client.OPEN) client.ping()
+      else {
+        if (client.bufferedAmount > 0) this.#backedUp.add(client)
+        else this.#backedUp.delete(client)
+        if (client.readyState === client.OPEN) client.ping()
+      }
     }
   }
 }
