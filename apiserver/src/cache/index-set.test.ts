@@ -138,3 +138,18 @@ test('an index function that fails is named, with what it said', () => {
     },
   ])
 })
+
+test('lists that hardly ever repeat are not kept, and are shared again once they do', () => {
+  let tag = ''
+  const indexes = indexSet(multiValueIndex({ name: 'spec.tags', indexFunc: () => [tag] }))
+  const valuesOf = (text: string) => {
+    tag = text
+    return indexes.valuesOf(object('g1'))[4]
+  }
+  expect(valuesOf('a')).toBe(valuesOf('a'))
+  for (let n = 0; n <= indexSetDefaults.sharedValues; n++) valuesOf(`t${n}`)
+  expect(valuesOf('a')).toEqual(['a'])
+  expect(valuesOf('a')).not.toBe(valuesOf('a'))
+  for (let n = 0; n < indexSetDefaults.unsharedRun; n++) valuesOf('a')
+  expect(valuesOf('a')).toBe(valuesOf('a'))
+})

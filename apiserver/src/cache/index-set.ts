@@ -10,6 +10,11 @@ export const indexSetDefaults = Object.freeze({
   sharedValues: 4096,
   /** Characters of the values of one list that is shared: longer ones are hardly the same, and would be kept alive. */
   sharedLength: 256,
+  /**
+   * Lists made without a look at those kept, after as many as are kept were hardly ever asked for again: looking and
+   * keeping took a tenth of the time to build a cache. Then another try is due, since what is written changes.
+   */
+  unsharedRun: 65_536,
 })
 
 /** No values: one array for every object and index that has none. */
@@ -147,15 +152,30 @@ const separator = '\u0000'
 
 type SharedValues = Shared<readonly string[]>
 
-/** Keeps the last things made, up to a bound, so that equal ones are one. */
+/** Keeps the last things made, up to a bound, so that equal ones are one; where hardly any are equal, not even those. */
 class Shared<T> {
   #items = new Map<string, T>()
+  /** How often one of the items was asked for again. */
+  #repeats = 0
+  /** Things still to be made without being kept. */
+  #unshared = 0
 
   get(id: string, make: () => T): T {
+    if (this.#unshared > 0) {
+      this.#unshared--
+      return make()
+    }
     const known = this.#items.get(id)
-    if (known !== undefined) return known
-    // Starting anew costs each common value one more array; ordering them by use would cost every object.
-    if (this.#items.size === indexSetDefaults.sharedValues) this.#items = new Map()
+    if (known !== undefined) {
+      this.#repeats++
+      return known
+    }
+    if (this.#items.size === indexSetDefaults.sharedValues) {
+      if (this.#repeats < indexSetDefaults.sharedValues / 4) this.#unshared = indexSetDefaults.unsharedRun
+      // Starting anew costs each common value one more array; ordering them by use would cost every object.
+      this.#items = new Map()
+      this.#repeats = 0
+    }
     const made = make()
     this.#items.set(id, made)
     return made

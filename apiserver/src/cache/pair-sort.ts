@@ -25,8 +25,9 @@ export async function sortPairs<T>({ values, objects }: Pairs<T>, breather: Brea
   const groups = new Map<string, number>()
   const sizes: number[] = []
   const groupOf = new Uint32Array(values.length)
-  for (const [at, value] of values.entries()) {
+  for (let at = 0; at < values.length; at++) {
     if (at % steps.between === 0) await breather.pause()
+    const value = values[at]
     if (value === undefined) continue
     let group = groups.get(value)
     if (group === undefined) {
@@ -47,10 +48,11 @@ export async function sortPairs<T>({ values, objects }: Pairs<T>, breather: Brea
   }
   const sortedValues = new Array<string | undefined>(values.length)
   const sortedObjects = new Array<T>(objects.length)
-  for (const [at, object] of objects.entries()) {
+  let at = 0
+  for (const object of objects) {
     if (at % steps.between === 0) await breather.pause()
     const value = values[at]
-    const group = groupOf[at] ?? 0
+    const group = groupOf[at++] ?? 0
     const to = value === undefined ? place++ : (places[group] ?? 0)
     if (value !== undefined) places[group] = to + 1
     sortedValues[to] = value
