@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { Router } from '@koa/router'
 import type { HostedPlugin, RouteGroup, RouteResponse } from '@setpoint/controller-runtime'
 import { isReservedDomain } from '@setpoint/controller-runtime/api'
@@ -151,10 +152,19 @@ function overlap(left: string, right: string): boolean {
 
 function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
   const router = new Router()
+  // As many as there are requests at once.
+  setMaxListeners(0, hosted.signal)
   for (const { method, pattern, handler } of group.routes) {
     router.register(pattern, [method], async ctx => {
-      const gone = new AbortController()
-      ctx.res.on('close', () => gone.abort())
+      const over = new AbortController()
+      const stop = () => over.abort(hosted.signal.reason)
+      if (hosted.signal.aborted) stop()
+      // Not AbortSignal.any: with every request it leaves something behind in the signal that lives longer.
+      hosted.signal.addEventListener('abort', stop, { once: true })
+      ctx.res.on('close', () => {
+        hosted.signal.removeEventListener('abort', stop)
+        over.abort()
+      })
       const caller: Caller = ctx.state.caller
       const response = await handler({
         method: ctx.method,
@@ -166,7 +176,7 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
         user: caller.user,
         client: hosted.client,
         log: hosted.log,
-        signal: AbortSignal.any([gone.signal, hosted.signal]),
+        signal: over.signal,
       })
       respond(ctx, response)
     })
