@@ -123,8 +123,10 @@ export class ModelStore {
       await breather.pause()
       await index.fill(slots, position, breather)
     }
-    const labelled = slots.map(slot => Object.keys(slot.entry.labels))
-    const pairs = await sortPairs(eachValue(slots, labelled), breather)
+    const pairs = await sortPairs(
+      eachPair(slots, slot => Object.keys(slot.entry.labels)),
+      breather,
+    )
     this.#labelKeys.fill(pairs.values, pairs.objects)
   }
 
@@ -218,12 +220,13 @@ interface Index {
 }
 
 /** The pairs of every object with each of its values, once. */
-function eachValue<T>(objects: readonly T[], valuesOf: readonly (readonly string[])[]): Pairs<T> {
+function eachPair<T>(objects: readonly T[], valuesOf: (object: T) => readonly string[]): Pairs<T> {
   const pairs: { values: string[]; objects: T[] } = { values: [], objects: [] }
-  for (const [at, object] of objects.entries()) {
-    const values = valuesOf[at] ?? noValues
-    for (const [n, value] of values.entries()) {
-      if (n > 0 && values.indexOf(value) < n) continue
+  for (const object of objects) {
+    const values = valuesOf(object)
+    for (let n = 0; n < values.length; n++) {
+      const value = values[n]
+      if (value === undefined || values.indexOf(value) < n) continue
       pairs.values.push(value)
       pairs.objects.push(object)
     }
@@ -278,11 +281,14 @@ class MultiValueIndex implements Index {
   }
 
   async fill(slots: readonly StoredSlot[], position: number, breather: Breather): Promise<void> {
-    const valuesOf = slots.map(slot => valuesAt(slot.entry, position))
-    const smallest = await sortPairs({ values: valuesOf.map(smallestOf), objects: slots }, breather)
+    const valuesOf = (slot: StoredSlot) => valuesAt(slot.entry, position)
+    const smallest = await sortPairs(
+      { values: slots.map(slot => smallestOf(valuesOf(slot))), objects: slots },
+      breather,
+    )
     this.#smallest.fill(smallest.values, smallest.objects)
     // Where no object has two values, the orders are one, and those without a value stand at its end.
-    if (valuesOf.every(values => values.length < 2)) {
+    if (slots.every(slot => valuesOf(slot).length < 2)) {
       this.#largest.fill(smallest.values, smallest.objects)
       const missing = smallest.values.indexOf(undefined)
       const count = missing < 0 ? slots.length : missing
@@ -290,10 +296,13 @@ class MultiValueIndex implements Index {
       return
     }
     await breather.pause()
-    const largest = await sortPairs({ values: valuesOf.map(largestOf), objects: slots }, breather)
+    const largest = await sortPairs(
+      { values: slots.map(slot => largestOf(valuesOf(slot))), objects: slots },
+      breather,
+    )
     this.#largest.fill(largest.values, largest.objects)
     await breather.pause()
-    const each = await sortPairs(eachValue(slots, valuesOf), breather)
+    const each = await sortPairs(eachPair(slots, valuesOf), breather)
     this.#values.fill(each.values, each.objects)
   }
 
