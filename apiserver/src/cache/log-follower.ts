@@ -44,6 +44,7 @@ export class LogFollower {
   readonly #storage: Storage
   readonly #log: Logger
   readonly #followed = new Map<string, Followed>()
+  readonly #objectsRead = new Map<string, number>()
   readonly #stopped = new AbortController()
   #position: Revision = zeroRevision
   #known: Revision = zeroRevision
@@ -104,7 +105,13 @@ export class LogFollower {
     }
   }
 
+  /** Objects that the latest building of a model's cache has read so far; undefined before the first one. */
+  objectsRead(served: ServedModel): number | undefined {
+    return this.#objectsRead.get(served.resource)
+  }
+
   remove(served: ServedModel): void {
+    this.#objectsRead.delete(served.resource)
     this.#followed.delete(served.resource)
   }
 
@@ -216,6 +223,7 @@ export class LogFollower {
     })
     const { revision } = page
     const cache = this.#newCache(served, revision)
+    let objectsRead = 0
     for (;;) {
       const after = page.more ? page.pairs.at(-1)?.key : undefined
       // The store looks for the next page while this one is decoded.
@@ -231,6 +239,8 @@ export class LogFollower {
         const pause = breather.pause()
         if (pause !== undefined) await pause
       }
+      objectsRead += page.pairs.length
+      this.#objectsRead.set(served.resource, objectsRead)
       onProgress?.(page.pairs.length)
       if (next === undefined) break
       page = await next

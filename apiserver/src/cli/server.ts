@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { createManager, type Logger, type Manager } from '@setpoint/controller-runtime'
 import { HistoryReplay, LogFollower, ReadGate } from '../cache/index.ts'
 import { App, CustomRoutes, Health, ResourceApi } from '../http/index.ts'
+import { Metrics } from '../metrics/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { ServedModel } from '../model/served-model.ts'
 import { claimIndexes } from '../plugins/index-claim.ts'
@@ -54,7 +55,18 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   const health = new Health({ storage, follower, plugins: () => runners })
   let loaded = false
   const isStarting = () => !loaded || runners.some(runner => !runner.isRegistered)
-  const app = new App({ models, api, routes, hub, health, log, isStarting, basePath: options.basePath })
+  const metrics = new Metrics({ models, follower, hub })
+  const app = new App({
+    models,
+    api,
+    routes,
+    hub,
+    health,
+    metrics,
+    log,
+    isStarting,
+    basePath: options.basePath,
+  })
   let url: string
   try {
     url = await listen(app, options)
@@ -75,6 +87,7 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   const statuses = new PluginStatuses({
     served: pluginKind,
     registry,
+    metrics,
     log,
     signal: stopping.signal,
     ready: ownKind,

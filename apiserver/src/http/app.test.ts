@@ -3,6 +3,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { silentLogger } from '@setpoint/controller-runtime'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { HistoryReplay, ReadGate } from '../cache/index.ts'
+import { Metrics } from '../metrics/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
@@ -58,6 +59,7 @@ async function serve(): Promise<Served> {
     routes: new CustomRoutes(models, 'setpoint.dev'),
     hub,
     health: new Health({ storage, follower, plugins: () => [] }),
+    metrics: new Metrics({ models, follower, hub }),
     log,
     isStarting: () => false,
     basePath: '',

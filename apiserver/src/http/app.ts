@@ -4,6 +4,7 @@ import { Router } from '@koa/router'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import Koa from 'koa'
 import type { Logger } from '../log.ts'
+import type { Metrics, RequestRecord } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { retryAfterSeconds } from '../registry/index.ts'
@@ -41,6 +42,7 @@ export interface AppParts {
   readonly routes: CustomRoutes
   readonly hub: WatchHub
   readonly health: Health
+  readonly metrics: Metrics
   readonly log: Logger
   /** Whether plugins have yet to say what they serve, so that nothing below /apis can be denied. */
   readonly isStarting: () => boolean
@@ -87,14 +89,21 @@ export class App {
   }
 
   async #serve(ctx: Koa.Context): Promise<void> {
+    const record = this.#parts.metrics.requests.begin(ctx.method)
     let response: ApiResponse | undefined
     try {
-      response = await this.#respond(ctx)
+      response = await this.#respond(ctx, record)
     } catch (thrown) {
       const error = toApiError(thrown, this.#parts.log, { method: ctx.method, path: ctx.req.url })
       response = errorResponse(error)
-      if (!ctx.req.complete && !ctx.res.headersSent) return refuseUnread(ctx, response)
+      if (!ctx.req.complete && !ctx.res.headersSent) {
+        record.answered(response.status)
+        return refuseUnread(ctx, response)
+      }
     }
+    // A client that had gone before its watch was opened has got no answer.
+    const unanswered = response === undefined && ctx.respond === false && !ctx.res.headersSent
+    if (!unanswered) record.answered(response?.status ?? ctx.status)
     if (response !== undefined) await this.#send(ctx, response)
   }
 
@@ -123,15 +132,19 @@ export class App {
     }
   }
 
-  async #respond(ctx: Koa.Context): Promise<ApiResponse | undefined> {
+  async #respond(ctx: Koa.Context, record: RequestRecord): Promise<ApiResponse | undefined> {
     checkLocalAccess({ host: ctx.req.headers.host, origin: headerOf(ctx.headers, 'origin') })
     const path = this.#belowBase(pathOf(ctx))
     if (path === undefined) throw noSuchPath(ctx.path)
     const resource = parseResourcePath(path)
     const served = resource && this.#parts.api.modelOf(resource)
     if (resource !== undefined && served !== undefined) {
+      record.concerns(served, resource.name === undefined ? 'collection' : 'object')
       const query = ctx.querystring === '' ? noQuery : new URLSearchParams(ctx.querystring)
-      if (isWatch(ctx.method, query)) return this.#stream(ctx, served, resource, query)
+      if (isWatch(ctx.method, query)) {
+        record.concerns(served, 'watch')
+        return this.#stream(ctx, served, resource, query)
+      }
       checkAccept(ctx)
       const { req } = ctx
       return this.#parts.api.handle(served, {
@@ -213,7 +226,7 @@ export class App {
   }
 
   #systemRoutes(): Router {
-    const { health, models } = this.#parts
+    const { health, metrics, models } = this.#parts
     const router = new Router()
     const probe = (check: (verbose: boolean) => Promise<HealthAnswer>) => async (ctx: Koa.Context) => {
       const { status, text } = await check(ctx.query.verbose !== undefined)
@@ -233,6 +246,10 @@ export class App {
       '/readyz',
       probe(verbose => health.ready(verbose)),
     )
+    router.get('/metrics', async (ctx: Koa.Context) => {
+      ctx.set('content-type', metrics.contentType)
+      ctx.body = await metrics.text()
+    })
     const json =
       (make: (ctx: { params: Record<string, string> }) => object | undefined) => (ctx: Koa.Context) => {
         const body = make(ctx as unknown as { params: Record<string, string> })
@@ -264,6 +281,7 @@ export class App {
     // Until ws takes the socket over nobody else listens, and an unheard error would end the process.
     const ignore = () => {}
     socket.on('error', ignore)
+    const record = this.#parts.metrics.requests.begin(message.method ?? '')
     try {
       const { headers } = message
       checkLocalAccess({ host: headers.host, origin: headerOf(headers, 'origin') })
@@ -273,6 +291,7 @@ export class App {
       const served =
         resource && resource.subresource === undefined ? this.#parts.api.modelOf(resource) : undefined
       if (resource === undefined || served === undefined) throw this.#notServed(fullPath, path)
+      record.concerns(served, 'watch')
       if (headers.upgrade?.toLowerCase() !== 'websocket') {
         throw new ApiError(
           'BadRequest',
@@ -280,6 +299,7 @@ export class App {
         )
       }
       if (message.method !== 'GET') {
+        record.answered(405)
         refuseUpgrade(socket, methodNotAllowed(message.method ?? '', ['GET']))
         return
       }
@@ -288,11 +308,14 @@ export class App {
         bookmarksByDefault: true,
       })
       const present = await this.#parts.hub.admit(cache, request)
-      this.#sockets.accept(message, socket, head, cache, request, present)
+      const upgraded = this.#sockets.accept(message, socket, head, cache, request, present)
+      record.answered(upgraded ? 101 : 400)
       socket.off('error', ignore)
     } catch (thrown) {
       const error = toApiError(thrown, this.#parts.log, { method: 'upgrade', path: message.url })
-      refuseUpgrade(socket, errorResponse(error))
+      const response = errorResponse(error)
+      record.answered(response.status)
+      refuseUpgrade(socket, response)
     }
   }
 }

@@ -40,7 +40,10 @@ export class WatchSockets {
     this.#pings.unref()
   }
 
-  /** Completes the upgrade and serves the watch until either side ends it. */
+  /**
+   * Completes the upgrade and serves the watch until either side ends it.
+   * @returns false where the handshake was malformed and has been refused.
+   */
   accept(
     message: IncomingMessage,
     socket: Duplex,
@@ -48,8 +51,10 @@ export class WatchSockets {
     cache: ModelCache,
     request: WatchRequest,
     present: Parameters<WatchHub['open']>[3],
-  ): void {
+  ): boolean {
+    let upgraded = false
     this.#server.handleUpgrade(message, socket, head, client => {
+      upgraded = true
       this.#answered.add(client)
       client.on('pong', () => this.#answered.add(client))
       const sink = new SocketSink(client)
@@ -62,6 +67,7 @@ export class WatchSockets {
       // A broken frame or connection: ws closes the socket itself and 'close' follows.
       client.on('error', () => {})
     })
+    return upgraded
   }
 
   /** Drops what has not closed by itself. */

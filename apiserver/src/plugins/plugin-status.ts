@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { isApiError } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log.ts'
+import type { Metrics } from '../metrics/index.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { defaultWriteOptions, type Registry } from '../registry/index.ts'
 import type { PluginStatus } from './plugin-kind.ts'
@@ -12,6 +13,7 @@ const retryMs = 1000
 export class PluginStatuses {
   readonly #served: ServedModel
   readonly #registry: Registry
+  readonly #metrics: Metrics
   readonly #log: Logger
   readonly #signal: AbortSignal
   readonly #ready: Promise<void>
@@ -22,12 +24,14 @@ export class PluginStatuses {
   constructor(parts: {
     served: ServedModel
     registry: Registry
+    metrics: Metrics
     log: Logger
     signal: AbortSignal
     ready: Promise<void>
   }) {
     this.#served = parts.served
     this.#registry = parts.registry
+    this.#metrics = parts.metrics
     this.#log = parts.log
     this.#signal = parts.signal
     // Rejects only when the server stops, which the signal says too.
@@ -35,6 +39,7 @@ export class PluginStatuses {
   }
 
   publish(name: string, status: PluginStatus): void {
+    if (status.phase !== undefined) this.#metrics.pluginIs(name, status.phase)
     this.#wanted.set(name, status)
     if (this.#writing.has(name)) return
     const writing = this.#write(name).finally(() => this.#writing.delete(name))

@@ -23,6 +23,12 @@ export const watchDefaults = Object.freeze({
   bookmarkMs: 45_000,
 })
 
+/** How a watch ends whose client does not take the live changes. */
+export const tooSlow: WatchEnd = Object.freeze({
+  code: closeCodes.tryAgainLater,
+  reason: 'too slow: resume from the last version',
+})
+
 /** What a client asked to watch. */
 export interface WatchRequest {
   /** One object, which may not exist yet; undefined for the collection. */
@@ -127,9 +133,7 @@ export class Subscription {
   changed(frames: ChangeFrames): void {
     if (this.#state.phase !== 'live') return
     this.#deliver(frames)
-    if (this.#sink.backlog > watchDefaults.backlogBytes) {
-      this.end({ code: closeCodes.tryAgainLater, reason: 'too slow: resume from the last version' })
-    }
+    if (this.#sink.backlog > watchDefaults.backlogBytes) this.end(tooSlow)
   }
 
   /** Everything up to `revision` has been sent. */

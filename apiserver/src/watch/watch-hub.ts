@@ -8,8 +8,9 @@ import {
 } from '@setpoint/controller-runtime'
 import type { CacheEvent, HistoryReplay, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
 import type { Logger } from '../log.ts'
+import type { ServedModel } from '../model/served-model.ts'
 import { ChangeFrames } from './frames.ts'
-import { Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
+import { Subscription, tooSlow, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
 
 /** A watch that is under way, as its transport sees it. */
 export interface Watch {
@@ -17,6 +18,16 @@ export interface Watch {
   drained(): void
   /** The client has gone. */
   close(): void
+}
+
+/** The watches of one model in numbers, since the server's start. */
+export interface WatchTally {
+  /** Watches that are open. */
+  open: number
+  /** Events sent to all of them, bookmarks included. */
+  sent: number
+  /** Watches that were ended because their clients were too slow. */
+  tooSlow: number
 }
 
 /** The subscriptions of one model: each change is encoded once and handed to all of them. */
@@ -48,6 +59,8 @@ export class WatchHub {
   readonly #follower: LogFollower
   readonly #log: Logger
   readonly #models = new Map<ModelCache, ModelWatches>()
+  /** Stay when a model is not served for a while: a counter must not fall. */
+  readonly #tallies = new Map<ServedModel, WatchTally>()
   readonly #bookmarks: NodeJS.Timeout
   #draining = false
 
@@ -67,6 +80,11 @@ export class WatchHub {
     return size
   }
 
+  /** Every model that has been watched. */
+  tallies(): Iterable<readonly [ServedModel, Readonly<WatchTally>]> {
+    return this.#tallies
+  }
+
   /**
    * Waits until the cache is new enough for the request to be answered exactly, and reaches far enough back.
    * @returns a revision whose state the cache has.
@@ -83,12 +101,18 @@ export class WatchHub {
   /** Opens a watch on a cache; `present` is what `admit` answered. */
   open(cache: ModelCache, request: WatchRequest, sink: WatchSink, present: Revision): Watch {
     const watches = this.#watchesOf(cache)
+    const tally = this.#tallyOf(cache.served)
     const ended: WatchSink = {
       get backlog() {
         return sink.backlog
       },
-      send: (frame, version) => sink.send(frame, version),
+      send: (frame, version) => {
+        tally.sent++
+        sink.send(frame, version)
+      },
       end: end => {
+        tally.open--
+        if (end === tooSlow) tally.tooSlow++
         clearTimeout(lifetime)
         watches.subscriptions.delete(subscription)
         sink.end(end)
@@ -101,6 +125,7 @@ export class WatchHub {
     }, request.lifetimeMs)
     lifetime.unref()
     watches.subscriptions.add(subscription)
+    tally.open++
     const latest = laterRevision(present, this.#follower.known)
     if (request.after !== undefined && request.after > latest) {
       subscription.expire(
@@ -142,6 +167,14 @@ export class WatchHub {
     const watches = new ModelWatches(cache)
     this.#models.set(cache, watches)
     return watches
+  }
+
+  #tallyOf(served: ServedModel): WatchTally {
+    const known = this.#tallies.get(served)
+    if (known !== undefined) return known
+    const tally = { open: 0, sent: 0, tooSlow: 0 }
+    this.#tallies.set(served, tally)
+    return tally
   }
 
   async #sendBookmarks(): Promise<void> {

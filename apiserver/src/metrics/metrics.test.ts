@@ -1,0 +1,65 @@
+import { silentLogger } from '@setpoint/controller-runtime'
+import { selectsEverything } from '@setpoint/controller-runtime/api'
+import { expect, it } from 'vitest'
+import { HistoryReplay } from '../cache/index.ts'
+import { ModelRegistry } from '../model/model-registry.ts'
+import { defaultWriteOptions } from '../registry/index.ts'
+import { openRooms, thing } from '../testing.ts'
+import { WatchHub, watchDefaults } from '../watch/index.ts'
+import { Metrics } from './metrics.ts'
+
+async function open() {
+  const rooms = await openRooms()
+  const { storage, follower, gate } = rooms
+  const models = new ModelRegistry()
+  models.add(rooms.served)
+  const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log: silentLogger })
+  const metrics = new Metrics({ models, follower, hub })
+  /** The lines of one metric, without what all of them have in common. */
+  const linesOf = async (name: string) =>
+    (await metrics.text())
+      .split('\n')
+      .filter(line => new RegExp(`^${name}[ {]`).test(line))
+      .map(line => line.slice(name.length))
+  return { rooms, hub, metrics, linesOf }
+}
+
+it('a watch that is cut as too slow is counted as such and is open no more', async () => {
+  const { rooms, hub, linesOf } = await open()
+  await using _ = rooms
+  const { cache, gate, registry, served } = rooms
+  const { group, version, plural } = served.model
+  const labels = `group="${group}",version="${version}",resource="${plural}"`
+  const watch = { name: undefined, selector: selectsEverything, after: undefined, lifetimeMs: 60_000 }
+  const request = { ...watch, initialEvents: false, bookmarks: false }
+  const ends: string[] = []
+  const slow = { backlog: 0, send() {}, end: ({ reason }: { reason: string }) => ends.push(reason) }
+  hub.open(cache, request, slow, await gate.pass())
+  hub.open(cache, request, { ...slow, backlog: 0 }, await gate.pass())
+  slow.backlog = watchDefaults.backlogBytes + 1
+  await registry.create(served, thing('a'), defaultWriteOptions)
+  await gate.pass()
+  expect(ends).toHaveLength(1)
+  expect(await linesOf('apiserver_terminated_watchers_total')).toEqual([`{${labels}} 1`])
+  expect(await linesOf('apiserver_longrunning_requests')).toEqual([`{verb="WATCH",${labels}} 1`])
+  hub.drain()
+  expect(await linesOf('apiserver_terminated_watchers_total')).toEqual([`{${labels}} 1`])
+  expect(await linesOf('apiserver_longrunning_requests')).toEqual([`{verb="WATCH",${labels}} 0`])
+})
+
+it('the buckets of durations add up, a bound is inside its bucket, and the last bucket has everything', async () => {
+  const { rooms, metrics, linesOf } = await open()
+  await using _ = rooms
+  for (const seconds of [0.0005, 0.005, 0.006, 61]) metrics.requests.answered(undefined, 'GET', 200, seconds)
+  const labels = 'verb="GET",group="",version="",resource=""'
+  const buckets = await linesOf('apiserver_request_duration_seconds_bucket')
+  expect(buckets.slice(0, 4)).toEqual([
+    `{${labels},le="0.001"} 1`,
+    `{${labels},le="0.005"} 2`,
+    `{${labels},le="0.025"} 3`,
+    `{${labels},le="0.05"} 3`,
+  ])
+  expect(buckets.slice(-2)).toEqual([`{${labels},le="60"} 3`, `{${labels},le="+Inf"} 4`])
+  expect(await linesOf('apiserver_request_duration_seconds_count')).toEqual([`{${labels}} 4`])
+  expect(await linesOf('apiserver_request_duration_seconds_sum')).toEqual([`{${labels}} 61.0115`])
+})
