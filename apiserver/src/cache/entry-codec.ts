@@ -29,8 +29,9 @@ export function decodeEntry(
 ): { entry: Entry; problems: readonly IndexProblem[] } {
   const json = objectBytes(value)
   const object: BareObject = JSON.parse(json.toString())
-  const { values, problems } = served.indexes.tryValuesOf(object)
+  // Before the author's functions get the object, which may change it.
   const labels = served.indexes.labelsOf(object)
+  const { values, problems } = served.indexes.tryValuesOf(object)
   const unheld = unheldIn(served, values, value)
   // The name in the object is a text of its own, where one cut out of a key keeps the key alive.
   const own = object.metadata.name === name ? object.metadata.name : name

@@ -68,6 +68,14 @@ export class SnapshotShelf {
 
   #tidy(): void {
     const oldest = this.#now() - shelfDefaults.maxAgeMs
-    this.#kept = this.#kept.filter(kept => kept.usedAt >= oldest).slice(-shelfDefaults.snapshots)
+    this.#kept = this.#kept.filter(kept => kept.usedAt >= oldest)
+    while (this.#kept.length > shelfDefaults.snapshots) {
+      // The one that nobody has paged through for longest, which need not be the oldest state.
+      let least = 0
+      for (const [at, kept] of this.#kept.entries()) {
+        if (kept.usedAt < (this.#kept[least]?.usedAt ?? 0)) least = at
+      }
+      this.#kept.splice(least, 1)
+    }
   }
 }

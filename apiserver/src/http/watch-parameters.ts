@@ -34,8 +34,9 @@ export function readWatchRequest(
   return {
     name,
     selector: parseSelector(query, cache.served.indexes),
-    // With both, the version only says how new the initial state must be.
     after: initialEvents ? undefined : after,
+    // With both, the version only says how new the initial state must be.
+    notBefore: initialEvents ? after : undefined,
     initialEvents,
     bookmarks: allowBookmarks ?? transport.bookmarksByDefault,
     lifetimeMs: readLifetime(query),

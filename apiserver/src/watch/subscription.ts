@@ -36,6 +36,8 @@ export interface WatchRequest {
   readonly selector: Selector
   /** Changes after this; undefined starts with the present state. */
   readonly after: Revision | undefined
+  /** A version that the present state must have reached; undefined takes it as it is. */
+  readonly notBefore?: Revision | undefined
   /** Whether the present state comes first, as ADDED events and a BOOKMARK. */
   readonly initialEvents: boolean
   /** Whether bookmarks are wanted, the one that ends the initial events included. */

@@ -88,12 +88,18 @@ export class WatchHub {
   /**
    * Waits until the cache is new enough for the request to be answered exactly, and reaches far enough back.
    * @returns a revision whose state the cache has.
-   * @throws ApiError 503 when it is not, in time.
+   * @throws ApiError 503 when it is not, in time; 504 when the state asked for has not been reached.
    */
   async admit(cache: ModelCache, request: WatchRequest, signal?: AbortSignal): Promise<Revision> {
     if (this.#draining)
       throw new ApiError('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds: 1 })
     const present = await this.#gate.pass(signal)
+    if (request.notBefore !== undefined && request.notBefore > present) {
+      throw new ApiError('Timeout', `Too large resource version: ${request.notBefore}, current: ${present}`, {
+        retryAfterSeconds: 1,
+        causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+      })
+    }
     if (request.after !== undefined) await this.#replay.reach(cache, request.after)
     return present
   }

@@ -1,0 +1,51 @@
+import { isApiError } from '@setpoint/controller-runtime/api'
+import { describe, expect, it } from 'vitest'
+import { defaultWriteOptions as options } from '../registry/index.ts'
+import { openRooms, thing } from '../testing.ts'
+import { SnapshotShelf, shelfDefaults } from './snapshot-shelf.ts'
+
+describe('kept states', () => {
+  it('are the ones asked for, until the next change and not beyond', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, gate, cache } = rooms
+    await registry.create(served, thing('a'), options)
+    const first = await gate.pass()
+    const snapshot = cache.shelf.present()
+    await registry.create(served, thing('b'), options)
+    await gate.pass()
+    expect(cache.shelf.at(first)).toBe(snapshot)
+    expect(cache.shelf.at(first).get('b')).toBeUndefined()
+    expect(cache.shelf.at(cache.revision).get('b')?.name).toBe('b')
+  })
+
+  it('that nobody kept are refused with 410, not answered from another', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, gate, cache } = rooms
+    const before = await gate.pass()
+    await registry.create(served, thing('a'), options)
+    await gate.pass()
+    let thrown: unknown
+    try {
+      cache.shelf.at(before)
+    } catch (error) {
+      thrown = error
+    }
+    expect(isApiError(thrown, 'Expired')).toBe(true)
+  })
+
+  it('that are being paged through outlive those that nobody asks for', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, gate, cache } = rooms
+    let now = 0
+    const shelf = new SnapshotShelf(cache, () => now)
+    const first = await gate.pass()
+    const snapshot = shelf.present()
+    for (let n = 0; n < shelfDefaults.snapshots + 5; n++) {
+      await registry.create(served, thing(`t${n}`), options)
+      await gate.pass()
+      now++
+      shelf.present()
+      expect(shelf.at(first)).toBe(snapshot)
+    }
+  })
+})
