@@ -2,13 +2,12 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, type ApiObject, Collection, objectOf, refusalOf } from './support/api.ts'
-import { type EtcdProcess, startEtcd } from './support/etcd.ts'
 import { fieldsOf } from './support/json.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
 import { pluginModule, pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
-import { type ServerOptions, type ServerProcess, startServer } from './support/server.ts'
+import { type ServerProcess, startServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
-import { copyFixture, eventually, type Store, startWorld, stores, type World } from './support/worlds.ts'
+import { copyFixture, eventually, startWorld, stores, type World } from './support/worlds.ts'
 
 const thingsOf = (api: Api, group: string) => new Collection(api, `${group}/v1`, 'Thing', 'things')
 
@@ -309,8 +308,7 @@ describe('a stricter schema', () => {
   })
 })
 
-describe.each(stores)('the YAML of a plugin over restarts, on the %s store', store => {
-  let etcd: EtcdProcess | undefined
+describe('the YAML of a plugin over restarts', () => {
   let server: ServerProcess
   let dir: string
   let api: Api
@@ -319,10 +317,6 @@ describe.each(stores)('the YAML of a plugin over restarts, on the %s store', sto
   const thing = (name: string, spec: string, more = '') =>
     `apiVersion: yaml.example.com/v1\nkind: Thing\nmetadata:\n  name: ${name}\n${more}spec: ${spec}\n`
 
-  beforeAll(async () => {
-    if (store === 'etcd') etcd = await startEtcd({ unsafeNoFsync: true })
-  })
-  afterAll(() => etcd?.stop())
   afterEach(async () => {
     await server?.stop()
     await rm(dir, { recursive: true, force: true })
@@ -330,12 +324,7 @@ describe.each(stores)('the YAML of a plugin over restarts, on the %s store', sto
 
   async function start(files: Readonly<Record<string, string>>, manifest = {}): Promise<void> {
     dir = await writePlugin({ 'index.js': pluginModule('yaml'), ...files }, manifest)
-    const options: ServerOptions = {
-      store: store satisfies Store,
-      plugins: [dir],
-      ...(etcd && { etcd, etcdPrefix: `/yaml-${Math.random().toString(36).slice(2)}` }),
-    }
-    server = await startServer(options)
+    server = await startServer({ plugins: [dir] })
     api = new Api(server.url)
     things = thingsOf(api, 'yaml.example.com')
   }

@@ -69,7 +69,7 @@ describe('two servers on one etcd', () => {
     const clients = Array.from({ length: 8 }, async (_, client) => {
       const name = `s-${client}`
       await here.create(name, {})
-      for (let n = 0; n < 30; n++) {
+      for (let n = 0; n < 15; n++) {
         const made = objectOf(await here.api.put(here.at(name), here.body(name, { op: `${n}` })))
         const list = await there.list({ fieldSelector: `metadata.name=${name}` })
         expect(list.items.map(({ raw }) => raw)).toEqual([made.raw])
@@ -87,7 +87,7 @@ describe('two servers on one etcd', () => {
     const there = itemsOf(new Api(other.url))
     const first = await here.create('one', { op: 'old' })
     let version = Number(first.metadata.version)
-    for (let n = 0; n < 200; n++) {
+    for (let n = 0; n < 100; n++) {
       objectOf(await here.api.put(here.at('one'), here.body('one', { op: 'new' })))
       const back = objectOf(await there.api.put(there.at('one'), there.body('one', { op: 'old' })))
       expect(Number(back.metadata.version)).toBeGreaterThan(version + 1)
@@ -103,7 +103,7 @@ describe('two servers on one etcd', () => {
     const other = await world.another()
     const here = itemsOf(world.api)
     const there = itemsOf(new Api(other.url))
-    for (let n = 0; n < 100; n++) {
+    for (let n = 0; n < 40; n++) {
       // Not found, taken, duplicate and stale on one server; made true by the other a moment ago.
       const made = await here.create('one', { code: 'c' })
       objectOf(await there.api.mergePatch(there.at('one'), { spec: { count: 1 } }))
@@ -150,7 +150,7 @@ describe('two servers on one etcd', () => {
     const other = await world.another()
     const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
     let { version } = (await itemsOf(world.api).create('one', { op: 'start' })).metadata
-    for (let round = 0; round < 100; round++) {
+    for (let round = 0; round < 50; round++) {
       const answers = await Promise.all(
         sides.map((side, n) =>
           side.api.put(side.at('one'), side.body('one', { op: `${round}-${n}` }, { version })),
