@@ -42,7 +42,11 @@ export async function startWorld(
     ...(args && { args }),
     ...(env && { env }),
   }
-  const server = await startServer(serverOptions)
+  // Nobody gets to stop what a failed start leaves behind.
+  const server = await startServer(serverOptions).catch(async (error: unknown) => {
+    await etcd?.stop()
+    throw error
+  })
   const others: ServerProcess[] = []
   return {
     store,
