@@ -173,6 +173,21 @@ describe('what is refused', () => {
     }
   })
 
+  it('is answered as if it offered nothing, when what it offers is not WebSocket', async () => {
+    await using server = await serve()
+    await server.rooms.registry.create(server.rooms.served, thing('a'), defaultWriteOptions)
+    const offer = [
+      'Host: localhost',
+      'Connection: Upgrade, HTTP2-Settings',
+      'Upgrade: h2c',
+      'HTTP2-Settings: AAMAAABk',
+    ]
+    const { socket, received } = send(server.port, [`GET ${path}/a HTTP/1.1`, ...offer])
+    await once(socket, 'end')
+    expect(received()).toMatch(/^HTTP\/1.1 200 /)
+    expect(received()).toContain('"name":"a"')
+  })
+
   it('keeps no connection of a client that does not close its half', async () => {
     await using server = await serve()
     const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='

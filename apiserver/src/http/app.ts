@@ -1,4 +1,5 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { Router } from '@koa/router'
 import { ApiError } from '@setpoint/controller-runtime/api'
@@ -76,9 +77,14 @@ export class App {
     const koa = new Koa()
     koa.use(ctx => this.#serve(ctx))
     koa.on('error', error => parts.log.debug({ err: error }, 'an answer could not be sent'))
-    this.server = createServer({ maxHeaderSize: requestLimits.headerBytes }, koa.callback())
+    const answer = koa.callback()
+    this.server = createServer({ maxHeaderSize: requestLimits.headerBytes }, answer)
     this.server.keepAliveTimeout = appDefaults.keepAliveMs
-    this.server.on('upgrade', (message, socket, head) => void this.#upgrade(message, socket, head))
+    this.server.on('upgrade', (message, socket, head) => {
+      if (mayIgnoreUpgrade(message)) answerInPlace(message, socket, answer)
+      else void this.#upgrade(message, socket, head)
+    })
+    this.server.on('error', error => parts.log.error({ err: error }, 'a connection could not be accepted'))
     this.server.on('clientError', (error, socket) => refuseBrokenRequest(error, socket))
   }
 
@@ -381,6 +387,34 @@ function noSuchPath(path: string): ApiError {
 function splitOnce(text: string, separator: string): string[] {
   const at = text.indexOf(separator)
   return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)]
+}
+
+/**
+ * Whether a request that offers another protocol than WebSocket can be answered as if it had not: RFC 9110 says so,
+ * and some clients offer h2c with every first request. Node has let go of the connection's parser by then, so a body
+ * could not be read any more.
+ */
+function mayIgnoreUpgrade({ headers }: IncomingMessage): boolean {
+  const hasBody = Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined
+  return headers.upgrade?.toLowerCase() !== 'websocket' && !hasBody
+}
+
+/** Answers a request over the socket that Node handed over for an upgrade; the connection ends with the answer. */
+function answerInPlace(
+  message: IncomingMessage,
+  socket: Duplex,
+  answer: (message: IncomingMessage, response: ServerResponse) => unknown,
+): void {
+  if (!(socket instanceof Socket)) {
+    socket.destroy()
+    return
+  }
+  socket.on('error', () => {})
+  const response = new ServerResponse(message)
+  response.shouldKeepAlive = false
+  response.assignSocket(socket)
+  response.on('finish', () => socket.end())
+  answer(message, response)
 }
 
 const statusTexts: Readonly<Record<number, string>> = Object.freeze({
