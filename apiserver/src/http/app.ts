@@ -413,7 +413,8 @@ function answerInPlace(
   const response = new ServerResponse(message)
   response.shouldKeepAlive = false
   response.assignSocket(socket)
-  response.on('finish', () => socket.end())
+  // Not only our half: a client that keeps its own open would keep the connection.
+  response.on('finish', () => socket.destroySoon())
   answer(message, response)
 }
 
