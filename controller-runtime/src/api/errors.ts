@@ -24,6 +24,7 @@ export const statusReasons = Object.freeze({
   Timeout: { code: 504, meaning: 'No outcome in time. A write may or may not have happened.' },
 })
 
+/** Why a request failed: a word of `statusReasons`, stable over versions. */
 export type StatusReason = keyof typeof statusReasons
 
 /** One of several causes of a failure, tied to a field where there is one. */
@@ -34,6 +35,7 @@ export interface StatusCause {
   field?: string
 }
 
+/** What a refusal concerns, and when to ask again. */
 export interface StatusDetails {
   group?: string
   /** The plural of the kind, as Kubernetes fills it in. */
@@ -97,8 +99,38 @@ export class ApiError extends Error {
 }
 
 /** Whether `error` is an ApiError with one of the given reasons (any reason when none is given). */
-export function isApiError(error: unknown, ...reasons: StatusReason[]): error is ApiError {
-  return error instanceof ApiError && (reasons.length === 0 || reasons.includes(error.reason))
+export function isApiError<R extends StatusReason>(
+  error: unknown,
+  ...reasons: R[]
+): error is ApiError & { readonly reason: R } {
+  return (
+    error instanceof ApiError && (reasons.length === 0 || reasons.some(reason => reason === error.reason))
+  )
+}
+
+/** No such object, kind or path. Of an object, `details.name` says which. */
+export function isNotFound(error: unknown): error is ApiError & { readonly reason: 'NotFound' } {
+  return isApiError(error, 'NotFound')
+}
+
+/** The name, or a value of a unique index, is taken; in the latter case `details.causes` names the index. */
+export function isAlreadyExists(error: unknown): error is ApiError & { readonly reason: 'AlreadyExists' } {
+  return isApiError(error, 'AlreadyExists')
+}
+
+/** A version or uid that was given is not the current one: read again and retry. */
+export function isConflict(error: unknown): error is ApiError & { readonly reason: 'Conflict' } {
+  return isApiError(error, 'Conflict')
+}
+
+/** The version asked for is no longer kept: list again. */
+export function isExpired(error: unknown): error is ApiError & { readonly reason: 'Expired' } {
+  return isApiError(error, 'Expired')
+}
+
+/** The object breaks the rules of its kind; `details.causes` has every violation. */
+export function isInvalid(error: unknown): error is ApiError & { readonly reason: 'Invalid' } {
+  return isApiError(error, 'Invalid')
 }
 
 /** Whether `value` is a Status body of a failure with a reason that this version knows. */

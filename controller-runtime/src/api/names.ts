@@ -16,6 +16,7 @@ export const nameLimits = Object.freeze({
   annotationBytes: 256 * 1024,
 })
 
+/** What is wrong with the name of an object, or undefined. */
 export function checkName(name: string): string | undefined {
   if (name.length > nameLimits.name) return `must be at most ${nameLimits.name} characters, is ${name.length}`
   if (!dnsLabel.test(name)) {
@@ -24,6 +25,7 @@ export function checkName(name: string): string | undefined {
   return undefined
 }
 
+/** What is wrong with a DNS sub-domain, or undefined. */
 export function checkSubdomain(name: string): string | undefined {
   if (name.length > nameLimits.name) return `must be at most ${nameLimits.name} characters, is ${name.length}`
   if (!dnsSubdomain.test(name)) {
@@ -42,6 +44,7 @@ export function checkDnsLabel(name: string): string | undefined {
   return undefined
 }
 
+/** What is wrong with the key of a label, or undefined. */
 export function checkLabelKey(key: string): string | undefined {
   const parts = key.split('/')
   if (parts.length > 2)
@@ -66,6 +69,7 @@ export function labelPrefix(key: string): string | undefined {
   return slash < 0 ? undefined : key.slice(0, slash)
 }
 
+/** What is wrong with the value of a label, or undefined. */
 export function checkLabelValue(value: string): string | undefined {
   if (value.length > nameLimits.label) {
     return `label value must be at most ${nameLimits.label} characters, is ${value.length}`

@@ -33,34 +33,65 @@ export interface Schema {
   readonly [extension: `x-${string}`]: unknown
 }
 
-/** The TypeScript type of the values that a schema describes. */
+/**
+ * The TypeScript type of the values that a schema describes; `unknown` where the schema does not say.
+ *
+ * A field that is not in `required` may be missing, also where it has a `default`: whoever writes an object may leave it
+ * out. `anyOf`, `oneOf` and `allOf` count where they carry types: beside a `type` of their own they only narrow values.
+ */
 export type FromSchema<S> = S extends { readonly nullable: true } ? FromNonNull<S> | null : FromNonNull<S>
 
 type FromNonNull<S> = S extends { readonly enum: readonly (infer E)[] }
   ? E
-  : S extends { readonly type: 'string' }
-    ? string
-    : S extends { readonly type: 'integer' | 'number' }
-      ? number
-      : S extends { readonly type: 'boolean' }
-        ? boolean
-        : S extends { readonly type: 'array' }
-          ? S extends { readonly items: infer I }
-            ? FromSchema<I>[]
-            : unknown[]
-          : S extends { readonly type: 'object' }
-            ? FromObject<S>
-            : unknown
+  : S extends { readonly 'x-kubernetes-int-or-string': true }
+    ? number | string
+    : S extends { readonly type: infer Type }
+      ? FromType<S, Type>
+      : S extends { readonly properties: object }
+        ? FromObject<S>
+        : S extends { readonly anyOf: readonly (infer Part)[] }
+          ? FromEach<Part>
+          : S extends { readonly oneOf: readonly (infer Part)[] }
+            ? FromEach<Part>
+            : S extends { readonly allOf: readonly [infer First, ...infer Rest] }
+              ? FromSchema<First> & FromAll<Rest>
+              : unknown
+
+type FromType<S, Type> = [Type] extends ['string']
+  ? string
+  : [Type] extends ['integer' | 'number']
+    ? number
+    : [Type] extends ['boolean']
+      ? boolean
+      : [Type] extends ['array']
+        ? S extends { readonly items: infer I }
+          ? FromSchema<I>[]
+          : unknown[]
+        : [Type] extends ['object']
+          ? FromObject<S>
+          : unknown
+
+/** Distributes over the parts: each is one of the possible types. */
+type FromEach<Part> = Part extends unknown ? FromSchema<Part> : never
+type FromAll<Parts> = Parts extends readonly [infer First, ...infer Rest]
+  ? FromSchema<First> & FromAll<Rest>
+  : unknown
 
 type FromObject<S> = S extends { readonly properties: infer P }
   ? Simplify<
       { -readonly [K in keyof P as K extends RequiredOf<S> ? K : never]: FromSchema<P[K]> } & {
         -readonly [K in keyof P as K extends RequiredOf<S> ? never : K]?: FromSchema<P[K]>
-      }
+      } & MoreOf<S>
     >
-  : S extends { readonly additionalProperties: infer A extends Schema }
-    ? Record<string, FromSchema<A>>
-    : Record<string, unknown>
+  : S extends { readonly additionalProperties: false }
+    ? Record<string, never>
+    : S extends { readonly additionalProperties: infer A extends Schema }
+      ? Record<string, FromSchema<A>>
+      : Record<string, unknown>
 
+/** Other fields than the named ones, where the schema says expressly that there are some. */
+type MoreOf<S> = S extends { readonly additionalProperties: true | object }
+  ? { [name: string]: unknown }
+  : unknown
 type RequiredOf<S> = S extends { readonly required: readonly (infer R)[] } ? R : never
 type Simplify<T> = { [K in keyof T]: T[K] }

@@ -23,11 +23,13 @@ export interface Selector {
   readonly fields: readonly Requirement[]
 }
 
+/** The selector without terms. */
 export const selectsEverything: Selector = Object.freeze({
   labels: Object.freeze([]),
   fields: Object.freeze([]),
 })
 
+/** Bounds of selectors. */
 export const selectorLimits = Object.freeze({
   /** Characters of one selector: above what people write, below what would make parsing a burden. */
   length: 64 * 1024,

@@ -1,6 +1,7 @@
 import type { Status } from './errors.ts'
 import type { ApiObject } from './object.ts'
 
+/** What a change is to a watcher: of the objects that its selectors match. */
 export type ChangeType = 'ADDED' | 'MODIFIED' | 'DELETED'
 
 /** What a BOOKMARK carries: everything up to its version has been sent. */

@@ -1,4 +1,4 @@
-import type { IndexSpec, Model } from '../api/model.ts'
+import { type IndexSpec, type Model, multiValueIndex, singleValueIndex } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { compareVersions } from '../api/version.ts'
 
@@ -11,19 +11,39 @@ export interface Change<T extends ApiObject = ApiObject> {
   readonly last: T
 }
 
+/** Those that every model has; they are `defaultIndexNames`. */
+const defaultIndexes: readonly IndexSpec[] = Object.freeze([
+  singleValueIndex({ name: 'metadata.name', indexFunc: ({ metadata }) => metadata.name }),
+  singleValueIndex({
+    name: 'metadata.creationTimestamp',
+    indexFunc: ({ metadata }) => metadata.creationTimestamp,
+  }),
+  singleValueIndex({
+    name: 'metadata.deletionTimestamp',
+    indexFunc: ({ metadata }) => metadata.deletionTimestamp,
+  }),
+  multiValueIndex({
+    name: 'metadata.labels',
+    indexFunc: ({ metadata: { labels = {} } }) =>
+      Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+  }),
+])
+
 /**
- * Objects by name, and by the values of the model's indexes.
+ * Objects by name, and by the values of indexes: the model's, the default ones, and those that were added.
  *
  * An index is built when it is first asked for and kept up from then on; within it, `#names` is always what the
  * index function says of the present objects. An object that its function cannot handle is in no entry of it.
  */
 export class Store<T extends ApiObject = ApiObject> {
-  readonly #model: Model<T>
+  readonly #kind: string
+  readonly #specs: Map<string, IndexSpec<T>>
   #objects = new Map<string, T>()
   readonly #indexes = new Map<string, StoreIndex<T>>()
 
   constructor(model: Model<T>) {
-    this.#model = model
+    this.#kind = model.kind
+    this.#specs = new Map([...defaultIndexes, ...model.indexes].map(spec => [spec.name, spec]))
   }
 
   get size(): number {
@@ -39,9 +59,18 @@ export class Store<T extends ApiObject = ApiObject> {
     return [...this.#objects.values()]
   }
 
+  /** @throws TypeError when there is another index of that name. */
+  addIndex(spec: IndexSpec<T>): void {
+    const known = this.#specs.get(spec.name)
+    if (known !== undefined && known !== spec) {
+      throw new TypeError(`${this.#kind} has another index ${JSON.stringify(spec.name)}`)
+    }
+    this.#specs.set(spec.name, spec)
+  }
+
   /**
-   * The objects that have the value in an index of the model.
-   * @throws TypeError when the model declares no such index.
+   * The objects that have the value in an index.
+   * @throws TypeError when there is no such index.
    */
   byIndex(name: string, value: string): T[] {
     const found: T[] = []
@@ -96,9 +125,9 @@ export class Store<T extends ApiObject = ApiObject> {
   #index(name: string): StoreIndex<T> {
     const known = this.#indexes.get(name)
     if (known !== undefined) return known
-    const spec = this.#model.indexes.find(candidate => candidate.name === name)
+    const spec = this.#specs.get(name)
     if (spec === undefined) {
-      throw new TypeError(`${this.#model.kind} has no index ${JSON.stringify(name)}`)
+      throw new TypeError(`${this.#kind} has no index ${JSON.stringify(name)}`)
     }
     const index = new StoreIndex(spec)
     for (const object of this.#objects.values()) index.update(undefined, object)
@@ -117,32 +146,41 @@ function isSame(left: ApiObject, right: ApiObject): boolean {
 
 class StoreIndex<T extends ApiObject> {
   readonly #spec: IndexSpec<T>
-  readonly #names = new Map<string, Set<string>>()
+  /** A set only where there are several: of most values there is one object. */
+  readonly #names = new Map<string, string | Set<string>>()
 
   constructor(spec: IndexSpec<T>) {
     this.#spec = spec
   }
 
   names(value: string): Iterable<string> {
-    return this.#names.get(value) ?? []
+    const names = this.#names.get(value)
+    return names === undefined ? [] : typeof names === 'string' ? [names] : names
   }
 
   update(before: T | undefined, after: T | undefined): void {
-    for (const value of this.#safeValues(before)) {
-      const names = this.#names.get(value)
-      if (before !== undefined) names?.delete(before.metadata.name)
-      if (names?.size === 0) this.#names.delete(value)
+    if (before !== undefined) {
+      for (const value of this.#safeValues(before)) this.#remove(value, before.metadata.name)
     }
-    for (const value of this.#safeValues(after)) {
-      if (after === undefined) continue
-      const names = this.#names.get(value)
-      if (names === undefined) this.#names.set(value, new Set([after.metadata.name]))
-      else names.add(after.metadata.name)
+    if (after !== undefined) {
+      for (const value of this.#safeValues(after)) this.#add(value, after.metadata.name)
     }
   }
 
-  #safeValues(object: T | undefined): readonly string[] {
-    if (object === undefined) return []
+  #add(value: string, name: string): void {
+    const names = this.#names.get(value)
+    if (names === undefined) this.#names.set(value, name)
+    else if (typeof names !== 'string') names.add(name)
+    else if (names !== name) this.#names.set(value, new Set([names, name]))
+  }
+
+  #remove(value: string, name: string): void {
+    const names = this.#names.get(value)
+    if (names === name) this.#names.delete(value)
+    else if (typeof names === 'object' && names.delete(name) && names.size === 0) this.#names.delete(value)
+  }
+
+  #safeValues(object: T): readonly string[] {
     try {
       return this.#spec.valuesOf(object)
     } catch {

@@ -182,6 +182,18 @@ describe('items', () => {
     ])
   })
 
+  test('a part that is no longer kept ends it with Expired: never other items, and never the same ones again', async () => {
+    const gone = { status: 410, body: new ApiError('Expired', 'the continue token is too old').toStatus() }
+    const { requests, client } = scripted(part(['a', 'b'], { continue: 'next' }), gone)
+    const names: string[] = []
+    const iterate = async () => {
+      for await (const item of client.items(Gadget, { pageSize: 2 })) names.push(item.metadata.name)
+    }
+    await expect(iterate()).rejects.toMatchObject({ reason: 'Expired' })
+    expect(names).toEqual(['a', 'b'])
+    expect(requests).toHaveLength(2)
+  })
+
   test('sorted, it takes pages of the state that the first page showed', async () => {
     const { requests, client } = scripted(part(['a'], { hasNext: true }), part(['b'], { hasNext: false }))
     const names: string[] = []

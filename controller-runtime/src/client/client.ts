@@ -2,7 +2,15 @@ import { ApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, NewObject, ObjectList } from '../api/object.ts'
 import type { WatchEvent } from '../api/watch-event.ts'
+import {
+  apply,
+  type CreateOrUpdateOptions,
+  createOrUpdate,
+  type DesiredObject,
+  type WriteOutcome,
+} from './create-or-update.ts'
 import { decodeError, decodeEvent, decodeList, decodeObject } from './decode.ts'
+import type { Draft } from './draft.ts'
 import { collectionPath, objectPath, statusPath, withQuery } from './paths.ts'
 import type { Transport, TransportRequest, WatchEnd } from './transport.ts'
 
@@ -33,15 +41,18 @@ export type JsonPatchOperation =
 /** An array is a JSON Patch (RFC 6902), an object a merge patch (RFC 7396). */
 export type Patch<T> = readonly JsonPatchOperation[] | MergePatch<T>
 
+/** What every request takes. */
 export interface RequestOptions {
   readonly signal?: AbortSignal
 }
 
+/** How new an answer has to be. */
 export interface ReadOptions extends RequestOptions {
   /** `'0'`: whatever the server has at hand, without asking the store whether that is the newest. */
   readonly resourceVersion?: string
 }
 
+/** Which objects are meant. */
 export interface SelectorOptions {
   /** Several are joined by AND. */
   readonly labelSelector?: string | readonly string[]
@@ -49,6 +60,7 @@ export interface SelectorOptions {
   readonly fieldSelector?: string | readonly string[]
 }
 
+/** Which objects a list answers: selected, sorted, and by pages or by parts. */
 export interface ListOptions extends RequestOptions, SelectorOptions {
   /** `<field>`, `<field>,asc` or `<field>,desc`; several are further keys. */
   readonly sort?: string | readonly string[]
@@ -64,6 +76,7 @@ export interface ListOptions extends RequestOptions, SelectorOptions {
   readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan'
 }
 
+/** Which objects `Client.items` goes through, and in which order. */
 export interface ItemsOptions extends RequestOptions, SelectorOptions {
   /** As in `ListOptions`; without it the order is by name. */
   readonly sort?: string | readonly string[]
@@ -71,6 +84,7 @@ export interface ItemsOptions extends RequestOptions, SelectorOptions {
   readonly pageSize?: number
 }
 
+/** How a write is checked and stored. */
 export interface WriteOptions extends RequestOptions {
   /** Do everything but store. */
   readonly dryRun?: boolean
@@ -78,11 +92,13 @@ export interface WriteOptions extends RequestOptions {
   readonly fieldValidation?: 'Strict' | 'Warn' | 'Ignore'
 }
 
+/** How a patch is written. */
 export interface PatchOptions extends WriteOptions {
   /** Fails with Conflict unless this is the current version. For merge patches; a JSON Patch carries its own `test`. */
   readonly version?: string
 }
 
+/** On which conditions an object is deleted, and what becomes of its dependents. */
 export interface DeleteOptions extends RequestOptions {
   /** Fail with Conflict unless these hold. */
   readonly preconditions?: { readonly uid?: string; readonly version?: string }
@@ -90,6 +106,7 @@ export interface DeleteOptions extends RequestOptions {
   readonly dryRun?: boolean
 }
 
+/** What a raw watch is told, and from where on. */
 export interface WatchOptions extends RequestOptions, SelectorOptions {
   /** Watch one object, which need not exist yet. */
   readonly name?: string
@@ -125,7 +142,10 @@ export interface Client {
     options?: ReadOptions,
   ): Promise<T | undefined>
   list<T extends ApiObject>(model: Model<T>, options?: ListOptions): Promise<ObjectList<T>>
-  /** Every object that matches, from one state of the store, fetched in parts while being iterated. */
+  /**
+   * Every object that matches, from one state of the store, fetched in parts while being iterated.
+   * @throws ApiError Expired in the middle when that state is no longer kept (after minutes): begin anew.
+   */
   items<T extends ApiObject>(model: Model<T>, options?: ItemsOptions): AsyncIterable<T>
   /** @throws ApiError AlreadyExists, Invalid. */
   create<T extends ApiObject>(model: Model<T>, object: NewObjectOf<T>, options?: WriteOptions): Promise<T>
@@ -157,6 +177,33 @@ export interface Client {
     options?: PatchOptions,
   ): Promise<T>
   /**
+   * Makes an object what `mutate` makes of it: reads it, has the draft changed, and creates or replaces it; where
+   * `mutate` changes nothing, nothing is written. When another writer comes between, everything begins anew, `mutate`
+   * included. The status is not written. An object that is being deleted is changed like any other.
+   * @throws ApiError Invalid and so on, as `create` and `update`; Conflict only after every attempt was overtaken;
+   * AlreadyExists only for a value of a unique index. TypeError where `mutate` changes the name.
+   */
+  createOrUpdate<T extends ApiObject>(
+    model: Model<T>,
+    name: string,
+    mutate: (draft: Draft<T>) => unknown,
+    options?: CreateOrUpdateOptions,
+  ): Promise<WriteOutcome<T>>
+  /**
+   * Makes an object have at least what is desired: the given fields are set, every other is left, and it is created
+   * where there is none. Objects are merged field by field; arrays are replaced whole, but finalizers are added to those
+   * that are there, and owner references to those of other uids.
+   *
+   * It is no server-side apply: nobody records who set what. A field that is desired no longer stays as it is (take it
+   * away with `createOrUpdate` or `patch`), and fields that another writer set are overwritten without a Conflict.
+   * @throws as `createOrUpdate`.
+   */
+  apply<T extends ApiObject>(
+    model: Model<T>,
+    desired: DesiredObject<T>,
+    options?: CreateOrUpdateOptions,
+  ): Promise<WriteOutcome<T>>
+  /**
    * Deletes, or, where the object has finalizers, marks as deleting. Answers the object as it was left.
    * @throws ApiError NotFound, Conflict.
    */
@@ -168,6 +215,7 @@ export interface Client {
   watch<T extends ApiObject>(model: Model<T>, options?: WatchOptions): Promise<WatchStream<T>>
 }
 
+/** What every request of a client says of its caller. */
 export interface ClientOptions {
   /** The plugin on whose behalf the client acts; the server then refuses what plugins may not do. */
   readonly plugin?: string
@@ -175,6 +223,7 @@ export interface ClientOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** Numbers and names that clients work with. */
 export const clientDefaults = Object.freeze({
   /** Items fetched at once by `items`: client-go's pager uses 500, a megabyte of ordinary objects. */
   pageSize: 500,
@@ -347,6 +396,23 @@ class TransportClient implements Client {
         signal: options.signal,
       }),
     )
+  }
+
+  createOrUpdate<T extends ApiObject>(
+    model: Model<T>,
+    name: string,
+    mutate: (draft: Draft<T>) => unknown,
+    options?: CreateOrUpdateOptions,
+  ): Promise<WriteOutcome<T>> {
+    return createOrUpdate(this, model, name, mutate, options)
+  }
+
+  apply<T extends ApiObject>(
+    model: Model<T>,
+    desired: DesiredObject<T>,
+    options?: CreateOrUpdateOptions,
+  ): Promise<WriteOutcome<T>> {
+    return apply(this, model, desired, options)
   }
 
   async delete<T extends ApiObject>(model: Model<T>, name: string, options: DeleteOptions = {}): Promise<T> {

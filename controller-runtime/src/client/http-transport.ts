@@ -15,6 +15,7 @@ import {
   type WatchRequestOptions,
 } from './transport.ts'
 
+/** Bounds and times of requests over HTTP and WebSocket. */
 export const httpTransportDefaults = Object.freeze({
   /** A request without a byte in either direction for so long is given up. The server itself answers 504 before. */
   requestTimeoutMs: 60_000,
@@ -36,6 +37,7 @@ export const httpTransportDefaults = Object.freeze({
   maxRefusalBytes: 1024 * 1024,
 })
 
+/** Where a server is, what is shown to it, and how long it is waited for. */
 export interface HttpTransportOptions {
   /** `http://` or `https://`, host, port, and the server's base path where it has one. */
   readonly server: string | URL

@@ -3,6 +3,10 @@
  * server's process and outside; it moves text and knows nothing of objects. The client keeps no cache.
  */
 export * from './client.ts'
+export { type ConflictRetryOptions, conflictRetryDefaults, retryOnConflict } from './conflict-retry.ts'
+export type { CreateOrUpdateOptions, DesiredFields, DesiredObject, WriteOutcome } from './create-or-update.ts'
 export { MalformedEventError } from './decode.ts'
+export { type Draft, mutableCopy } from './draft.ts'
 export { HttpTransport, type HttpTransportOptions, httpTransportDefaults } from './http-transport.ts'
+export { RetryingTransport, type RetryingTransportOptions, retryDefaults } from './retrying-transport.ts'
 export * from './transport.ts'

@@ -16,10 +16,20 @@ import type {
   WatchStream,
   WriteOptions,
 } from './client.ts'
+import {
+  apply,
+  type CreateOrUpdateOptions,
+  createOrUpdate,
+  type DesiredObject,
+  type WriteOutcome,
+} from './create-or-update.ts'
+import type { Draft } from './draft.ts'
 import { TransportError } from './transport.ts'
 
 /** Hears of the writes that went through an observed client. */
 export interface WriteObserver {
+  /** Called before each write is sent; where it throws, the write is not sent and its caller gets the error. */
+  writing?(): void
   /** Stored, as `object`; `removed` where the write took it away. */
   wrote(model: Model, object: ApiObject, removed: boolean): void
   /** Nobody knows whether it was stored. */
@@ -102,6 +112,24 @@ export class ObservedClient implements Client {
     )
   }
 
+  /** Through the methods above: each request is observed for itself. */
+  createOrUpdate<T extends ApiObject>(
+    model: Model<T>,
+    name: string,
+    mutate: (draft: Draft<T>) => unknown,
+    options?: CreateOrUpdateOptions,
+  ): Promise<WriteOutcome<T>> {
+    return createOrUpdate(this, model, name, mutate, this.#with(options))
+  }
+
+  apply<T extends ApiObject>(
+    model: Model<T>,
+    desired: DesiredObject<T>,
+    options?: CreateOrUpdateOptions,
+  ): Promise<WriteOutcome<T>> {
+    return apply(this, model, desired, this.#with(options))
+  }
+
   delete<T extends ApiObject>(model: Model<T>, name: string, options?: DeleteOptions): Promise<T> {
     return this.#write(model, name, options, true, () => this.#inner.delete(model, name, this.#with(options)))
   }
@@ -120,6 +148,7 @@ export class ObservedClient implements Client {
     const dryRun = options?.dryRun === true
     // Not left to the transport: it may have nothing under way that it could abort.
     this.#signal.throwIfAborted()
+    this.#observer.writing?.()
     let written: T
     try {
       written = await send()

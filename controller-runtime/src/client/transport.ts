@@ -9,6 +9,7 @@ export interface TransportRequest {
   readonly signal?: AbortSignal
 }
 
+/** The answer to one request. */
 export interface TransportResponse {
   /** HTTP status code; an answer of any code resolves. */
   readonly status: number
@@ -48,6 +49,7 @@ export interface Transport {
   watch(path: string, options: WatchRequestOptions): Promise<WatchConnection>
 }
 
+/** How a watch is opened. */
 export interface WatchRequestOptions {
   readonly signal: AbortSignal
   /** Lower-case names, sent with the upgrade. */

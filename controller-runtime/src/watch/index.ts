@@ -3,4 +3,10 @@
  * gapless stream of events; whatever happens to connections and servers stays inside. It keeps no objects: that is
  * the informer's part (`cache/`).
  */
-export { Watcher, type WatcherEvent, type WatcherOptions, watcherDefaults } from './watcher.ts'
+export {
+  Watcher,
+  type WatcherEvent,
+  type WatcherOptions,
+  type WatchSource,
+  watcherDefaults,
+} from './watcher.ts'

@@ -1,65 +1,23 @@
 import net from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { ApiError } from '../api/errors.ts'
-import type { ObjectOf } from '../api/model.ts'
+import { Backoff } from '../backoff.ts'
 import { createClient } from '../client/client.ts'
-import { HttpTransport, type HttpTransportOptions } from '../client/http-transport.ts'
+import { HttpTransport } from '../client/http-transport.ts'
 import { bookmark, Gadget, gadget } from '../testing/gadgets.ts'
 import { type Refusal, ScriptedWatchServer, type WatchScript } from '../testing/scripted-watch-server.ts'
-import { Backoff } from './backoff.ts'
-import { Watcher, type WatcherEvent, type WatcherOptions } from './watcher.ts'
+import { added, deleted, expired, initial, modified, next, watched } from '../testing/watched.ts'
+import { Watcher } from './watcher.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp()
 })
 
-/** Fast enough for a test, still a back-off. */
-const quick = { backoffBaseMs: 5, backoffMaxMs: 20 }
-
-async function setUp(
-  scripts: (WatchScript | Refusal)[],
-  options: WatcherOptions = {},
-  transportOptions: Omit<HttpTransportOptions, 'server'> = {},
-) {
-  const server = await ScriptedWatchServer.start(scripts)
-  const transport = new HttpTransport({ server: server.url, ...transportOptions })
-  const watcher = new Watcher(createClient(transport), Gadget, { ...quick, ...options })
-  const abort = new AbortController()
-  const events = watcher.events(abort.signal)
-  cleanUps.push(
-    () => server.stop(),
-    () => transport.close(),
-    () => abort.abort(),
-  )
-  return { server, watcher, events, abort }
-}
-
-/** The next `count` events, shortened to what tells them apart. */
-async function next(events: AsyncGenerator<WatcherEvent<ObjectOf<typeof Gadget>>, void>, count: number) {
-  const told: string[] = []
-  while (told.length < count) {
-    const { value, done } = await events.next()
-    if (done || value === undefined) throw new Error(`the watcher ended after ${told.join(', ')}`)
-    if (value.type === 'replaced') {
-      told.push(
-        `replaced ${value.objects.map(o => `${o.metadata.name}@${o.metadata.version}`)} v${value.version}`,
-      )
-    } else if (value.type === 'bookmark') told.push(`bookmark v${value.version}`)
-    else told.push(`${value.type} ${value.object.metadata.name} v${value.version}`)
-  }
-  return told
-}
-
-const added = (name: string, version: number) => ({ type: 'ADDED', object: gadget(name, version) })
-const modified = (name: string, version: number) => ({ type: 'MODIFIED', object: gadget(name, version) })
-const deleted = (name: string, version: number) => ({ type: 'DELETED', object: gadget(name, version) })
-const expired = { type: 'ERROR', object: new ApiError('Expired', 'too old').toStatus() }
-
-const initial: WatchScript = watch => {
-  watch.send(added('a', 5))
-  watch.send(added('b', 3))
-  watch.send(bookmark(7, true))
+async function setUp(...arguments_: Parameters<typeof watched>) {
+  const set = await watched(...arguments_)
+  cleanUps.push(() => set[Symbol.asyncDispose]())
+  return set
 }
 
 describe('the beginning', () => {
@@ -319,58 +277,6 @@ describe('no error ends it', () => {
     expect(await waiting).toEqual(['applied a v8'])
   })
 
-  test('a half-open connection is noticed by its silence, and pings keep a quiet one alive', async () => {
-    const { server, events } = await setUp(
-      [
-        watch => {
-          initial(watch)
-          const pings = setInterval(() => watch.ping(), 20)
-          // Quiet but alive for three times the deadline, then silent without a FIN.
-          setTimeout(() => {
-            watch.send(modified('a', 8))
-            clearInterval(pings)
-          }, 450)
-        },
-        watch => watch.send(modified('a', 9)),
-      ],
-      {},
-      { watchIdleTimeoutMs: 150 },
-    )
-    expect(await next(events, 3)).toEqual(['replaced a@5,b@3 v7', 'applied a v8', 'applied a v9'])
-    expect(server.watches.map(watch => watch.version)).toEqual([null, '8'])
-  })
-
-  test('Retry-After is honoured', async () => {
-    const started = performance.now()
-    const { events } = await setUp([
-      {
-        status: 503,
-        headers: { 'retry-after': '1' },
-        body: new ApiError('ServiceUnavailable', 'wait').toStatus(),
-      },
-      initial,
-    ])
-    await next(events, 1)
-    expect(performance.now() - started).toBeGreaterThanOrEqual(1000)
-  })
-
-  test('connections that end at once are not followed by a storm', async () => {
-    const { server } = await setUp(
-      [
-        watch => {
-          initial(watch)
-          watch.close(1000)
-        },
-      ],
-      { backoffBaseMs: 100, backoffMaxMs: 1000, random: () => 0.999 },
-    ).then(async set => {
-      void next(set.events, 1000).catch(() => {})
-      await new Promise(resolve => setTimeout(resolve, 400))
-      return set
-    })
-    expect(server.attempts.length).toBeLessThanOrEqual(3)
-  })
-
   test('only an abort ends it: the iteration returns and the connection is closed', async () => {
     const { server, events, abort } = await setUp([initial])
     await next(events, 1)
@@ -452,14 +358,18 @@ describe('a connection that is cut', () => {
       () => transport.close(),
       () => server.stop(),
     )
-    for (let bytes = 0; bytes < 2300; bytes += 7) {
+    // Every byte of one frame among the changes, and of all the rest every twenty-third.
+    const cuts = Array.from({ length: 2300 }, (_, bytes) => bytes).filter(
+      bytes => bytes % 23 === 0 || (bytes >= 1030 && bytes < 1290),
+    )
+    for (const bytes of cuts) {
       budget = bytes
       const abort = new AbortController()
       const watcher = new Watcher(createClient(transport), Gadget, { backoffBaseMs: 1, backoffMaxMs: 1 })
       expect(await next(watcher.events(abort.signal), 6), `cut after ${bytes} bytes`).toEqual(told)
       abort.abort()
     }
-  })
+  }, 60_000)
 })
 
 describe('back-off', () => {

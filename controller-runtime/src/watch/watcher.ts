@@ -1,15 +1,18 @@
-import { ApiError } from '../api/errors.ts'
+import { ApiError, isApiError, isExpired } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import { type ApiObject, initialEventsEndAnnotation } from '../api/object.ts'
 import { compareVersions } from '../api/version.ts'
 import { closeCodes, type WatchEvent } from '../api/watch-event.ts'
+import { Backoff } from '../backoff.ts'
 import { Breather } from '../breather.ts'
-import type { Client, SelectorOptions, WatchStream } from '../client/client.ts'
+import type { SelectorOptions, WatchOptions, WatchStream } from '../client/client.ts'
 import { MalformedEventError } from '../client/decode.ts'
+import { InactivityTimer } from '../client/inactivity-timer.ts'
+import { TransportError } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
-import { Backoff } from './backoff.ts'
 
+/** Times of a watcher, as client-go and kube-rs have them. */
 export const watcherDefaults = Object.freeze({
   /** Ceiling of the first delay before a new connection. client-go's reflector begins with 800 ms. */
   backoffBaseMs: 800,
@@ -21,8 +24,13 @@ export const watcherDefaults = Object.freeze({
   retryAfterMaxMs: 300_000,
   /** When initial events that have not ended are worth a warning. As in client-go's watch-list. */
   slowListWarningMs: 10_000,
+  /** A server that starts or is away answers soon; when it has not for so long, that is worth a warning. */
+  awayWarningMs: 10_000,
+  /** Initial events of which none has come for so long will not end: they are asked for anew. */
+  stalledListMs: 60_000,
 })
 
+/** What a watcher follows, and how it comes back. */
 export interface WatcherOptions extends SelectorOptions {
   /** Watch one object, which need not exist yet. */
   readonly name?: string
@@ -33,6 +41,11 @@ export interface WatcherOptions extends SelectorOptions {
   readonly backoffBaseMs?: number
   readonly backoffMaxMs?: number
   readonly healthyAfterMs?: number
+}
+
+/** Where a watcher gets its connections: a client, or what stands before one. */
+export interface WatchSource<T extends ApiObject = ApiObject> {
+  watch(model: Model<T>, options?: WatchOptions): Promise<WatchStream<T>>
 }
 
 /** What a watcher tells. `version` is the state of the store that has been told completely. */
@@ -58,6 +71,8 @@ interface Connection<T> {
   readonly stream: WatchStream<T>
   readonly events: AsyncIterator<WatchEvent<T>>
   readonly openedAt: number
+  /** Undefined where it began with everything. */
+  readonly resumedFrom: string | undefined
 }
 
 /**
@@ -70,7 +85,7 @@ interface Connection<T> {
  *       │                                  ended, error, bad frame │ opened at its version
  *       │              410 at opening                        v │
  *       ├────────────────────────────────────────────────  detached
- *       └── 410 in-band or as close code ── (from live)
+ *       └── 410 in-band or as close code, or a bad frame at the very version that was resumed from ── (from live)
  *
  * Every way back to `empty` and to `detached` leads through a back-off. Invariant of `live` and `detached`: everything
  * up to `version` was told, nothing above it. `listing` tells nothing, so that a list that breaks off leaves no trace.
@@ -106,7 +121,7 @@ type Step<T extends ApiObject> = readonly [State<T>, WatcherEvent<T>?]
  *   again meanwhile has another uid.
  */
 export class Watcher<T extends ApiObject = ApiObject> {
-  readonly #client: Client
+  readonly #client: WatchSource<T>
   readonly #model: Model<T>
   readonly #options: WatcherOptions
   readonly #log: Logger
@@ -114,8 +129,10 @@ export class Watcher<T extends ApiObject = ApiObject> {
   readonly #backoff: Backoff
   readonly #breather: Breather
   readonly #counts = { opened: 0, replaced: 0, malformed: 0, outOfDate: 0 }
+  /** Since when every attempt has found the server starting or away. */
+  #awaySince: number | undefined
 
-  constructor(client: Client, model: Model<T>, options: WatcherOptions = {}) {
+  constructor(client: WatchSource<NoInfer<T>>, model: Model<T>, options: WatcherOptions = {}) {
     this.#client = client
     this.#model = model
     this.#options = options
@@ -179,8 +196,10 @@ export class Watcher<T extends ApiObject = ApiObject> {
       return this.#retreat(isExpired(error) ? { phase: 'empty' } : state, error, signal)
     }
     this.#counts.opened++
+    this.#awaySince = undefined
     const openedAt = this.#clock.monotonic()
-    const connection = { stream, events: stream[Symbol.asyncIterator](), openedAt }
+    const resumedFrom = state.phase === 'detached' ? state.version : undefined
+    const connection = { stream, events: stream[Symbol.asyncIterator](), openedAt, resumedFrom }
     if (state.phase === 'detached') return [{ phase: 'live', connection, version: state.version }]
     return [{ phase: 'listing', connection, objects: new Map(), askedAt }]
   }
@@ -190,9 +209,16 @@ export class Watcher<T extends ApiObject = ApiObject> {
     const cancelWarning = this.#clock.setTimeout(() => {
       this.#log.warn({ objects: objects.size }, 'the initial events of the watch have not ended yet')
     }, watcherDefaults.slowListWarningMs)
+    let stalled: Error | undefined
+    const guard = new InactivityTimer(this.#clock, watcherDefaults.stalledListMs, () => {
+      stalled = new Error(`no initial event for ${watcherDefaults.stalledListMs} ms, and no end of them`)
+      connection.stream.close()
+    })
     try {
       for (;;) {
-        const event = await this.#read(connection, signal)
+        const read = await this.#read(connection, signal)
+        const event = stalled ?? read
+        guard.seen()
         if (event instanceof Error) return await this.#retreat({ phase: 'empty' }, event, signal, connection)
         if (event.type === 'DELETED') {
           objects.delete(event.object.metadata.name)
@@ -210,6 +236,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
       }
     } finally {
       cancelWarning()
+      guard.cancel()
     }
   }
 
@@ -217,9 +244,10 @@ export class Watcher<T extends ApiObject = ApiObject> {
     const { connection } = state
     const event = await this.#read(connection, signal)
     if (event instanceof Error) {
-      const next: State<T> = isExpired(event)
-        ? { phase: 'empty' }
-        : { phase: 'detached', version: state.version }
+      // Resuming there once more would meet the same frame again; a new list may do without it.
+      const stuck = event instanceof MalformedEventError && connection.resumedFrom === state.version
+      const next: State<T> =
+        stuck || isExpired(event) ? { phase: 'empty' } : { phase: 'detached', version: state.version }
       return this.#retreat(next, event, signal, connection)
     }
     const { version } = event.object.metadata
@@ -278,9 +306,18 @@ export class Watcher<T extends ApiObject = ApiObject> {
     if (why instanceof WatchEnded) this.#log.debug(fields, 'the watch ended; connecting again')
     else if (next.phase === 'empty' && isExpired(why)) {
       this.#log.info(fields, 'the watch lost its history; listing again')
-    } else this.#log.warn(fields, 'the watch failed; connecting again')
+    } else if (this.#isBrieflyAway(why)) this.#log.debug(fields, 'the server is not ready; connecting again')
+    else this.#log.warn(fields, 'the watch failed; connecting again')
     await sleep(this.#clock, delayMs, signal)
     return [next]
+  }
+
+  /** Every server starts and restarts: for a short while that is no news. */
+  #isBrieflyAway(why: unknown): boolean {
+    const isAway = isApiError(why, 'ServiceUnavailable') || why instanceof TransportError
+    const now = this.#clock.monotonic()
+    this.#awaySince = isAway ? (this.#awaySince ?? now) : undefined
+    return this.#awaySince !== undefined && now - this.#awaySince < watcherDefaults.awayWarningMs
   }
 }
 
@@ -303,10 +340,6 @@ function unlessAborted<R>(result: Promise<R>, signal: AbortSignal): Promise<R> {
     signal.addEventListener('abort', onAbort, { once: true })
     result.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
   })
-}
-
-function isExpired(error: unknown): boolean {
-  return error instanceof ApiError && error.reason === 'Expired'
 }
 
 function retryAfterMs(error: unknown): number | undefined {

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { FakeClock } from '../testing/fake-clock.ts'
@@ -24,6 +26,15 @@ async function take(queue: WorkQueue): Promise<string> {
   const item = await queue.get()
   if (item === undefined) throw new Error('the queue is shut down')
   return item.key
+}
+
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
+
+/** Bytes of the heap that are in use. */
+function heapBytes(): number {
+  collectGarbage()
+  return process.memoryUsage().heapUsed
 }
 
 describe('one entry per key', () => {
@@ -103,6 +114,159 @@ describe('order', () => {
     queue.addAfter('early', 10)
     await clock.advance(30)
     expect(await drainReady(queue)).toEqual(['early', 'late'])
+  })
+})
+
+describe('ageing', () => {
+  const ageing = { agedAfterMs: 1000, agedShare: 10 }
+
+  /** Takes `count` keys while live changes never cease, and answers them. */
+  async function takeBesideFlood(queue: WorkQueue, count: number): Promise<string[]> {
+    const taken: string[] = []
+    for (let index = 0; index < count; index++) {
+      queue.add(`live-${index}`)
+      queue.add(`more-${index}`)
+      const key = await take(queue)
+      taken.push(key)
+      queue.done(key)
+    }
+    return taken
+  }
+
+  test('low priority does not pass high priority before it has aged, however often it is passed over', async () => {
+    const { clock, queue } = setUp({ ageing })
+    queue.add('old', { priority: priorities.initial })
+    await clock.advance(999)
+    expect(await takeBesideFlood(queue, 500)).not.toContain('old')
+  })
+
+  test('low priority is not starved for ever: what has aged gets its share, and no more than that', async () => {
+    const { clock, queue } = setUp({ ageing })
+    const old = Array.from({ length: 20 }, (_, index) => `old-${index}`)
+    for (const key of old) queue.add(key, { priority: priorities.initial })
+    await clock.advance(1000)
+    const taken = await takeBesideFlood(queue, 200)
+    expect(taken.filter(key => key.startsWith('old-'))).toEqual(old)
+    for (let from = 0; from < taken.length; from += 10) {
+      expect(taken.slice(from, from + 10).filter(key => key.startsWith('old-'))).toHaveLength(1)
+    }
+  })
+
+  test('of several low priorities the key that has waited longest takes the turn', async () => {
+    const { clock, queue } = setUp({ ageing })
+    queue.add('lowest', { priority: -200 })
+    await clock.advance(1)
+    queue.add('low', { priority: -100 })
+    await clock.advance(1000)
+    const taken = await takeBesideFlood(queue, 20)
+    expect(taken.indexOf('lowest')).toBeGreaterThan(-1)
+    expect(taken.indexOf('low')).toBeGreaterThan(taken.indexOf('lowest'))
+  })
+
+  test('ageing sets no timer', () => {
+    const { clock, queue } = setUp({ ageing })
+    for (let index = 0; index < 100; index++) queue.add(`old-${index}`, { priority: priorities.initial })
+    expect(clock.pendingTimers).toBe(0)
+  })
+})
+
+describe('overall rate', () => {
+  const rate = { perSecond: 10, burst: 3 }
+
+  test('is off unless asked for: a thousand keys that fail wait for their own back-off only', () => {
+    const { queue } = setUp()
+    for (let index = 0; index < 1000; index++) expect(queue.addRateLimited(`key-${index}`)).toBe(5)
+  })
+
+  test('lets a burst through, then whoever comes goes into debt, which has no bound', () => {
+    const { queue } = setUp({ rate })
+    const delays = Array.from({ length: 8 }, (_, index) => queue.addRateLimited(`key-${index}`))
+    expect(delays).toEqual([5, 5, 5, 100, 200, 300, 400, 500])
+  })
+
+  test('debt is paid off with time, and a full bucket holds no more than its burst', async () => {
+    const { clock, queue } = setUp({ rate })
+    for (let index = 0; index < 5; index++) queue.addRateLimited(`a-${index}`)
+    await clock.advance(200)
+    expect(queue.addRateLimited('b')).toBeCloseTo(100)
+    await clock.advance(3_600_000)
+    const delays = Array.from({ length: 4 }, (_, index) => queue.addRateLimited(`c-${index}`))
+    expect(delays.slice(0, 3)).toEqual([5, 5, 5])
+    expect(delays[3]).toBeCloseTo(100)
+  })
+
+  test('the slower of rate and back-off counts, and changes that just happened wait for neither', async () => {
+    const { queue } = setUp({ rate: { perSecond: 10, burst: 1 } })
+    for (let count = 0; count < 8; count++) queue.addRateLimited('a')
+    expect(queue.addRateLimited('b')).toBe(800)
+    queue.add('live')
+    expect(await take(queue)).toBe('live')
+  })
+
+  test('a rate that is none is refused', () => {
+    expect(() => setUp({ rate: { perSecond: 0, burst: 1 } })).toThrow(TypeError)
+    expect(() => setUp({ rate: { perSecond: 1, burst: 0 } })).toThrow(TypeError)
+  })
+})
+
+describe('what is heard of it', () => {
+  test('each key once however often it is added, its waiting from ready to handed out, and its work', async () => {
+    const heard: string[] = []
+    const { clock, queue } = setUp({
+      observer: {
+        added: () => heard.push('added'),
+        retried: () => heard.push('retried'),
+        handedOut: waitedMs => heard.push(`waited ${waitedMs}`),
+        done: workedMs => heard.push(`worked ${workedMs}`),
+      },
+    })
+    queue.add('a')
+    queue.add('a')
+    await clock.advance(3)
+    await take(queue)
+    queue.add('a', { priority: priorities.initial })
+    await clock.advance(4)
+    expect([...queue.workingMs()]).toEqual([4])
+    expect([...queue.depths()]).toEqual([[priorities.initial, 1]])
+    queue.done('a')
+    await take(queue)
+    queue.done('a')
+    queue.addAfter('b', 100)
+    expect([...queue.depths()]).toEqual([])
+    await clock.advance(110)
+    await take(queue)
+    expect(heard).toEqual([
+      ...['added', 'waited 3', 'added', 'worked 4', 'waited 4', 'worked 0'],
+      ...['retried', 'added', 'waited 10'],
+    ])
+  })
+
+  test('the reason of the latest add goes with the key', async () => {
+    const { queue } = setUp()
+    queue.add('a', { reason: 'added' })
+    queue.add('a', { reason: 'updated' })
+    queue.add('a')
+    expect(await queue.get()).toMatchObject({ key: 'a', reason: 'updated' })
+  })
+})
+
+describe('room', () => {
+  test('who waits for it goes on as soon as fewer keys are ready, or the queue ends', async () => {
+    const { queue } = setUp()
+    for (const key of ['a', 'b', 'c']) queue.add(key)
+    let room = false
+    const waiting = queue.whenBelow(2).then(() => {
+      room = true
+    })
+    await take(queue)
+    await new Promise(setImmediate)
+    expect(room).toBe(false)
+    await take(queue)
+    await waiting
+    for (const key of ['d', 'e']) queue.add(key)
+    const last = queue.whenBelow(1)
+    queue.shutDown()
+    await last
   })
 })
 
@@ -256,13 +420,25 @@ describe('the end', () => {
     await expect(queue.get(AbortSignal.abort(new Error('before')))).rejects.toThrow('before')
   })
 
-  test('100,000 delayed keys leave nothing behind', async () => {
+  test('100,000 delayed keys hold one timer, and once they are through the heap is what it was before', async () => {
     const { clock, queue } = setUp()
-    for (let index = 0; index < 100_000; index++) queue.addAfter(`key-${index}`, index % 1000)
-    clock.advanceSync(1000)
-    expect(queue.depth).toBe(100_000)
-    await drainReady(queue)
+    const round = async () => {
+      for (let index = 0; index < 100_000; index++) queue.addAfter(`key-${index}`, index % 1000)
+      const timers = clock.pendingTimers
+      const heldBytes = heapBytes()
+      clock.advanceSync(1000)
+      expect(queue.depth).toBe(100_000)
+      await drainReady(queue)
+      return { timers, heldBytes }
+    }
+    // The first round grows what stays: compiled code, and the tables of the maps.
+    await round()
+    const baseBytes = heapBytes()
+    const { timers, heldBytes } = await round()
+    expect(timers).toBe(1)
     expect([queue.depth, queue.delayed, queue.processing, clock.pendingTimers]).toEqual([0, 0, 0, 0])
+    expect(heldBytes - baseBytes).toBeGreaterThan(5_000_000)
+    expect(heapBytes() - baseBytes).toBeLessThan(500_000)
   })
 })
 
@@ -347,6 +523,61 @@ describe('any sequence of calls', () => {
         expect((await drainReady(queue)).sort()).toEqual([...model.due.keys()].sort())
       }),
       { numRuns: 500 },
+    )
+  })
+
+  test('whatever is added, nothing ready is passed over for longer than ageing allows', async () => {
+    const ageing = { agedAfterMs: 20, agedShare: 3 }
+    const flood = fc.array(
+      fc.oneof(
+        { weight: 5, arbitrary: fc.record({ call: fc.constant('add' as const), priority }) },
+        { weight: 4, arbitrary: fc.record({ call: fc.constant('get' as const) }) },
+        {
+          weight: 1,
+          arbitrary: fc.record({ call: fc.constant('pass' as const), ms: fc.integer({ max: 25, min: 0 }) }),
+        },
+      ),
+      { maxLength: 300, size: 'max' },
+    )
+    await fc.assert(
+      fc.asyncProperty(flood, async list => {
+        const { clock, queue } = setUp({ ageing })
+        /** Of each ready key: since when, and how many hand-outs it may still see once it has aged. */
+        const waiting = new Map<string, { since: number; priority: number; left: number }>()
+        let now = 0
+        let count = 0
+        const addKey = (at: number) => {
+          // Distinct keys, so that nothing is raised and begins anew.
+          // No two at the same time: which of those is the older one is left open.
+          clock.advanceSync(0.001)
+          now += 0.001
+          const added = `key-${count++}`
+          queue.add(added, { priority: at })
+          waiting.set(added, { since: now, priority: at, left: ageing.agedShare * (waiting.size + 1) })
+        }
+        addKey(-100)
+        for (const command of list) {
+          if (command.call === 'pass') {
+            clock.advanceSync(command.ms)
+            now += command.ms
+          } else if (command.call === 'add') {
+            addKey(command.priority)
+          } else {
+            if (waiting.size === 0) continue
+            const taken = await take(queue)
+            const best = Math.max(...[...waiting.values()].map(({ priority }) => priority))
+            const own = waiting.get(taken)
+            expect(own).toBeDefined()
+            if (own !== undefined && own.priority < best) expect(now - own.since).toBeGreaterThanOrEqual(20)
+            waiting.delete(taken)
+            queue.done(taken)
+            for (const entry of waiting.values()) {
+              if (now - entry.since >= ageing.agedAfterMs) expect(--entry.left).toBeGreaterThan(0)
+            }
+          }
+        }
+      }),
+      { numRuns: 200 },
     )
   })
 

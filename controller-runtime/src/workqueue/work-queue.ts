@@ -1,12 +1,19 @@
 import { type CancelTimer, type Clock, systemClock } from '../clock.ts'
 import { DelayHeap } from './delay-heap.ts'
-import { ReadyLanes } from './ready-lanes.ts'
+import type { WorkQueueObserver } from './queue-observer.ts'
+import { type Ageing, ReadyLanes } from './ready-lanes.ts'
+import { TokenBucket } from './token-bucket.ts'
 
+/** Numbers that work queues work with. */
 export const workQueueDefaults = Object.freeze({
   /** First delay of a failing key; each further failure in a row doubles it. As in client-go and controller-runtime. */
   backoffBaseMs: 5,
   /** Longest delay of a failing key: 1000 s, as in client-go and controller-runtime. */
   backoffMaxMs: 1_000_000,
+  /** What is ready for this long at a low priority takes its turn. Most starts are through by then, and keep to the order. */
+  agedAfterMs: 10_000,
+  /** Every tenth key that is handed out is then an aged one: live changes lose a tenth of the workers, not their place. */
+  agedShare: 10,
 })
 
 /** Priorities in use; higher ones are handed out first. As in controller-runtime. */
@@ -17,21 +24,34 @@ export const priorities = Object.freeze({
   initial: -100,
 })
 
+/** What a work queue works with. */
 export interface WorkQueueOptions {
   readonly clock?: Clock
   readonly backoffBaseMs?: number
   readonly backoffMaxMs?: number
+  /**
+   * Retries a second over all keys together, on top of each key's own back-off, after a burst of `burst`. Off by
+   * default, as in controller-runtime: one key that fails should not delay another.
+   */
+  readonly rate?: { readonly perSecond: number; readonly burst: number }
+  /** Default: `agedAfterMs` and `agedShare` of `workQueueDefaults`. */
+  readonly ageing?: Ageing
+  readonly observer?: WorkQueueObserver
 }
 
+/** How urgent a key is. */
 export interface AddOptions {
   /** Default `priorities.live`. Of several adds of one key the highest counts. */
   readonly priority?: number
+  /** Why, for logs and traces. Of several adds of one key the latest counts. */
+  readonly reason?: string
 }
 
 /** One key, handed out: nobody else gets it before `done`. */
 export interface WorkItem {
   readonly key: string
   readonly priority: number
+  readonly reason: string | undefined
 }
 
 /**
@@ -47,7 +67,10 @@ interface Entry {
   readonly key: string
   place: Place
   priority: number
+  reason: string | undefined
+  /** Monotonic ms: from when it may be handed out, and once that has come, since when. */
   readyAt: number
+  lanedAt: number
   order: number
   heapIndex: number
   before: Entry | undefined
@@ -62,7 +85,8 @@ interface Entry {
  *   time count. An `add` makes a key that waits for its time ready at once.
  * - A key that is handed out is not handed out again before `done`. Added meanwhile, it is handed out once more then.
  * - No add is lost: each is followed by a `get` of its key that begins after it, unless the queue is shut down.
- * - Higher priorities first; within one, in the order of becoming ready.
+ * - Higher priorities first; within one, in the order of becoming ready. But every `agedShare`-th key handed out is one
+ *   of lower priority that is ready for `agedAfterMs`, so that none is starved: see `ReadyLanes`.
  * - One timer, whatever waits.
  *
  * Semantics of controller-runtime's priority queue (`pkg/controller/priorityqueue`) with client-go's back-off.
@@ -77,13 +101,17 @@ export class WorkQueue {
   readonly #backoffMaxMs: number
   /** Every key in the queue; those handed out only where they were added again. Keeps "once" of the guarantees. */
   readonly #entries = new Map<string, Entry>()
-  readonly #ready = new ReadyLanes<Entry>()
+  readonly #ready: ReadyLanes<Entry>
   readonly #waiting = new DelayHeap<Entry>()
-  readonly #handedOut = new Set<string>()
+  /** Each key that is handed out, and since when (monotonic ms). */
+  readonly #handedOut = new Map<string, number>()
   /** Failures in a row; no entry for a key that did not fail since `forget`. */
   readonly #failures = new Map<string, number>()
   readonly #getters = new Set<(item: WorkItem | undefined) => void>()
   readonly #drainers = new Set<() => void>()
+  readonly #awaitingRoom = new Set<{ readonly depth: number; readonly resolve: () => void }>()
+  readonly #bucket: TokenBucket | undefined
+  readonly #observer: WorkQueueObserver | undefined
   #order = 0
   #timer: { readonly at: number; readonly cancel: CancelTimer } | undefined
   #shutDown = false
@@ -92,6 +120,9 @@ export class WorkQueue {
     this.#clock = options.clock ?? systemClock
     this.#backoffBaseMs = options.backoffBaseMs ?? workQueueDefaults.backoffBaseMs
     this.#backoffMaxMs = options.backoffMaxMs ?? workQueueDefaults.backoffMaxMs
+    this.#ready = new ReadyLanes(options.ageing ?? workQueueDefaults)
+    this.#bucket = options.rate && new TokenBucket(options.rate.perSecond, options.rate.burst)
+    this.#observer = options.observer
   }
 
   /** Keys that are ready, or will be as soon as their current run is done. */
@@ -110,27 +141,46 @@ export class WorkQueue {
     return this.#shutDown
   }
 
+  /** Keys that are ready, by priority; those that are held back until `done` count too. */
+  depths(): Map<number, number> {
+    const depths = new Map(this.#ready.sizes())
+    for (const key of this.#handedOut.keys()) {
+      const entry = this.#entries.get(key)
+      if (entry?.place === 'held') depths.set(entry.priority, (depths.get(entry.priority) ?? 0) + 1)
+    }
+    return depths
+  }
+
+  /** For how long each key that is handed out has been so, in ms. */
+  *workingMs(): Generator<number> {
+    const now = this.#clock.monotonic()
+    for (const since of this.#handedOut.values()) yield now - since
+  }
+
   /** Makes a key ready. Ignored once shut down. */
   add(key: string, options: AddOptions = {}): void {
     if (this.#shutDown) return
-    this.#addAt(key, undefined, options.priority ?? priorities.live)
+    this.#addAt(key, undefined, options)
   }
 
   /** Makes a key ready after `delayMs` of any length, or at its earlier time where it has one. 0 or less is `add`. */
   addAfter(key: string, delayMs: number, options: AddOptions = {}): void {
     if (this.#shutDown) return
     const readyAt = delayMs > 0 ? this.#clock.monotonic() + delayMs : undefined
-    this.#addAt(key, readyAt, options.priority ?? priorities.live)
+    this.#observer?.retried()
+    this.#addAt(key, readyAt, options)
   }
 
   /**
    * Counts a failure of the key and adds it after its back-off: `backoffBaseMs * 2^n` for the n-th failure after the
-   * first, at most `backoffMaxMs`, and at least `atLeastMs`. Answers the delay in ms.
+   * first, at most `backoffMaxMs`, and at least `atLeastMs` and what the overall rate demands. Answers the delay in ms.
    */
   addRateLimited(key: string, options: AddOptions & { readonly atLeastMs?: number } = {}): number {
     const failures = this.#failures.get(key) ?? 0
     const backoffMs = Math.min(this.#backoffBaseMs * 2 ** failures, this.#backoffMaxMs)
-    const delayMs = Math.max(backoffMs, options.atLeastMs ?? 0)
+    // Each limiter is charged, also where another one asks for more: client-go's MaxOfRateLimiter.
+    const reservedMs = this.#bucket?.reserve(this.#clock.monotonic()) ?? 0
+    const delayMs = Math.max(backoffMs, reservedMs, options.atLeastMs ?? 0)
     if (this.#shutDown) return delayMs
     this.#failures.set(key, failures + 1)
     this.addAfter(key, delayMs, options)
@@ -154,8 +204,11 @@ export class WorkQueue {
   get(signal?: AbortSignal): Promise<WorkItem | undefined> {
     if (signal?.aborted) return Promise.reject(signal.reason)
     if (this.#shutDown) return Promise.resolve(undefined)
-    const entry = this.#ready.shift()
-    if (entry !== undefined) return Promise.resolve(this.#handOut(entry))
+    if (this.#ready.size > 0) {
+      const now = this.#clock.monotonic()
+      const entry = this.#ready.shift(now)
+      if (entry !== undefined) return Promise.resolve(this.#handOut(entry, now))
+    }
     return new Promise((resolve, reject) => {
       const settle = (item: WorkItem | undefined) => {
         signal?.removeEventListener('abort', onAbort)
@@ -171,11 +224,43 @@ export class WorkQueue {
   }
 
   /**
+   * Waits until fewer than `depth` keys are ready, for who has more to add than is worth queueing. Resolves at once
+   * when the queue is shut down.
+   * @throws the signal's reason when aborted.
+   */
+  whenBelow(depth: number, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted) return Promise.reject(signal.reason)
+    if (this.#shutDown || this.depth < depth) return Promise.resolve()
+    return new Promise((resolve, reject) => {
+      const cleanUp = () => {
+        this.#awaitingRoom.delete(waiting)
+        signal?.removeEventListener('abort', onAbort)
+      }
+      const onAbort = () => {
+        cleanUp()
+        reject(signal?.reason)
+      }
+      const waiting = {
+        depth,
+        resolve: () => {
+          cleanUp()
+          resolve()
+        },
+      }
+      signal?.addEventListener('abort', onAbort, { once: true })
+      this.#awaitingRoom.add(waiting)
+    })
+  }
+
+  /**
    * Gives back a key that was handed out.
    * @throws Error for a key that is not: two workers would be at it.
    */
   done(key: string): void {
-    if (!this.#handedOut.delete(key)) throw new Error(`work queue: ${JSON.stringify(key)} is not handed out`)
+    const since = this.#handedOut.get(key)
+    if (since === undefined) throw new Error(`work queue: ${JSON.stringify(key)} is not handed out`)
+    this.#handedOut.delete(key)
+    this.#observer?.done(this.#clock.monotonic() - since)
     const entry = this.#entries.get(key)
     if (entry?.place === 'held') this.#makeReady(entry)
     if (this.#handedOut.size === 0) {
@@ -194,6 +279,7 @@ export class WorkQueue {
     this.#failures.clear()
     for (const settle of this.#getters) settle(undefined)
     this.#getters.clear()
+    this.#tellOfRoom()
   }
 
   /**
@@ -229,24 +315,29 @@ export class WorkQueue {
     })
   }
 
-  #addAt(key: string, readyAt: number | undefined, priority: number): void {
+  #addAt(key: string, readyAt: number | undefined, options: AddOptions): void {
+    const priority = options.priority ?? priorities.live
     const existing = this.#entries.get(key)
     if (existing === undefined) {
       const entry: Entry = {
         key,
         place: 'waiting',
         priority,
+        reason: options.reason,
         readyAt: readyAt ?? 0,
+        lanedAt: 0,
         order: this.#order++,
         heapIndex: -1,
         before: undefined,
         after: undefined,
       }
       this.#entries.set(key, entry)
+      this.#observer?.added()
       if (readyAt === undefined) this.#makeReady(entry)
       else this.#wait(entry)
       return
     }
+    existing.reason = options.reason ?? existing.reason
     if (priority > existing.priority) this.#raise(existing, priority)
     if (existing.place !== 'waiting') return
     if (readyAt === undefined) {
@@ -264,7 +355,7 @@ export class WorkQueue {
   #raise(entry: Entry, priority: number): void {
     if (entry.place === 'ready') this.#ready.remove(entry)
     entry.priority = priority
-    if (entry.place === 'ready') this.#ready.push(entry)
+    if (entry.place === 'ready') this.#ready.push(entry, this.#clock.monotonic())
   }
 
   #wait(entry: Entry): void {
@@ -274,6 +365,8 @@ export class WorkQueue {
 
   /** The entry stands nowhere. It goes to a waiting getter at once, so that no wake-up can get lost in between. */
   #makeReady(entry: Entry): void {
+    const now = this.#clock.monotonic()
+    if (entry.place === 'waiting') entry.readyAt = now
     if (this.#handedOut.has(entry.key)) {
       entry.place = 'held'
       return
@@ -281,16 +374,24 @@ export class WorkQueue {
     entry.place = 'ready'
     for (const settle of this.#getters) {
       this.#getters.delete(settle)
-      settle(this.#handOut(entry))
+      settle(this.#handOut(entry, now))
       return
     }
-    this.#ready.push(entry)
+    this.#ready.push(entry, now)
   }
 
-  #handOut(entry: Entry): WorkItem {
-    this.#entries.delete(entry.key)
-    this.#handedOut.add(entry.key)
-    return { key: entry.key, priority: entry.priority }
+  #handOut({ key, priority, reason, readyAt }: Entry, now: number): WorkItem {
+    this.#entries.delete(key)
+    this.#handedOut.set(key, now)
+    this.#observer?.handedOut(now - readyAt)
+    if (this.#awaitingRoom.size > 0) this.#tellOfRoom()
+    return { key, priority, reason }
+  }
+
+  #tellOfRoom(): void {
+    for (const waiting of [...this.#awaitingRoom]) {
+      if (this.depth < waiting.depth) waiting.resolve()
+    }
   }
 
   /** Sees to it that the timer fires no later than the earliest deadline. Too early is harmless: it arms again. */

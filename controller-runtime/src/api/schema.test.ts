@@ -1,0 +1,200 @@
+import { describe, expectTypeOf, test } from 'vitest'
+import type { MergePatch, NewObjectOf } from '../client/client.ts'
+import type { DesiredObject } from '../client/create-or-update.ts'
+import type { Draft } from '../client/draft.ts'
+import { type Condition, conditionsSchema } from '../conditions.ts'
+import { defineModel, type ObjectOf } from './model.ts'
+import type { FromSchema, Schema } from './schema.ts'
+
+/** Checked by the compiler (`tsc -p test`): what a schema says is what the code may do. */
+
+type Of<S> = FromSchema<S>
+
+const Site = defineModel({
+  group: 'demo.example.com',
+  version: 'v1',
+  kind: 'Site',
+  singular: 'site',
+  plural: 'sites',
+  schema: {
+    spec: {
+      type: 'object',
+      required: ['url', 'routes'],
+      properties: {
+        url: { type: 'string', format: 'uri' },
+        method: { type: 'string', enum: ['GET', 'HEAD'] },
+        retries: { type: 'integer', default: 3 },
+        note: { type: 'string', nullable: true },
+        routes: {
+          type: 'array',
+          items: {
+            type: 'object',
+            required: ['path'],
+            properties: { path: { type: 'string' }, port: { 'x-kubernetes-int-or-string': true } },
+          },
+        },
+        headers: { type: 'object', additionalProperties: { type: 'string' } },
+        limits: {
+          type: 'object',
+          required: ['cpu'],
+          properties: { cpu: { type: 'number' }, memory: { type: 'number' } },
+        },
+      },
+    },
+    status: { type: 'object', properties: { ready: { type: 'boolean' }, conditions: conditionsSchema } },
+  },
+  subresources: { status: true },
+})
+type SiteObject = ObjectOf<typeof Site>
+
+interface SiteSpec {
+  url: string
+  routes: { path: string; port?: string | number }[]
+  method?: 'GET' | 'HEAD'
+  retries?: number
+  note?: string | null
+  headers?: Record<string, string>
+  limits?: { cpu: number; memory?: number }
+}
+
+describe('the type of an object', () => {
+  test('follows from the schema, nested, required and optional', () => {
+    expectTypeOf<SiteObject['spec']>().toEqualTypeOf<SiteSpec>()
+    expectTypeOf<NonNullable<SiteObject['status']>>().toEqualTypeOf<{
+      ready?: boolean
+      conditions?: Condition[]
+    }>()
+    expectTypeOf<SiteObject['spec']>().not.toHaveProperty('uri')
+  })
+
+  test('of a model without a status schema has a status of anything', () => {
+    const Plain = defineModel({
+      group: 'demo.example.com',
+      version: 'v1',
+      kind: 'Plain',
+      singular: 'plain',
+      plural: 'plains',
+      schema: { spec: { type: 'object' } },
+    })
+    expectTypeOf<ObjectOf<typeof Plain>['spec']>().toEqualTypeOf<Record<string, unknown>>()
+    expectTypeOf<ObjectOf<typeof Plain>['status']>().toEqualTypeOf<Record<string, unknown> | undefined>()
+  })
+})
+
+describe('single schemas', () => {
+  test('of values', () => {
+    expectTypeOf<Of<{ type: 'string' }>>().toEqualTypeOf<string>()
+    expectTypeOf<Of<{ type: 'integer' }>>().toEqualTypeOf<number>()
+    expectTypeOf<Of<{ type: 'boolean'; nullable: true }>>().toEqualTypeOf<boolean | null>()
+    expectTypeOf<Of<{ type: 'boolean'; nullable: false }>>().toEqualTypeOf<boolean>()
+    expectTypeOf<Of<{ type: 'string'; enum: readonly ['a', 'b'] }>>().toEqualTypeOf<'a' | 'b'>()
+    expectTypeOf<Of<{ type: 'string'; nullable: true; enum: readonly ['a', null] }>>().toEqualTypeOf<
+      'a' | null
+    >()
+    expectTypeOf<Of<{ enum: readonly [1, 'two', true] }>>().toEqualTypeOf<1 | 'two' | true>()
+  })
+
+  test('of arrays', () => {
+    expectTypeOf<Of<{ type: 'array' }>>().toEqualTypeOf<unknown[]>()
+    expectTypeOf<Of<{ type: 'array'; items: { type: 'string'; nullable: true } }>>().toEqualTypeOf<
+      (string | null)[]
+    >()
+    expectTypeOf<Of<{ type: 'array'; items: { type: 'array'; items: { type: 'number' } } }>>().toEqualTypeOf<
+      number[][]
+    >()
+  })
+
+  test('of maps, closed objects and objects with more than is named', () => {
+    expectTypeOf<Of<{ type: 'object' }>>().toEqualTypeOf<Record<string, unknown>>()
+    expectTypeOf<Of<{ type: 'object'; additionalProperties: true }>>().toEqualTypeOf<
+      Record<string, unknown>
+    >()
+    expectTypeOf<Of<{ type: 'object'; additionalProperties: false }>>().toEqualTypeOf<Record<string, never>>()
+    expectTypeOf<
+      Of<{ type: 'object'; additionalProperties: { type: 'array'; items: { type: 'integer' } } }>
+    >().toEqualTypeOf<Record<string, number[]>>()
+    type Closed = Of<{ type: 'object'; properties: { a: { type: 'string' } }; additionalProperties: false }>
+    expectTypeOf<Closed>().toEqualTypeOf<{ a?: string }>()
+    type Open = Of<{
+      type: 'object'
+      required: readonly ['a']
+      properties: { a: { type: 'string' } }
+      additionalProperties: { type: 'integer' }
+    }>
+    expectTypeOf<Open['a']>().toEqualTypeOf<string>()
+    expectTypeOf<Open['other']>().toEqualTypeOf<unknown>()
+  })
+
+  test('of alternatives and of an integer or string', () => {
+    expectTypeOf<Of<{ 'x-kubernetes-int-or-string': true }>>().toEqualTypeOf<number | string>()
+    expectTypeOf<Of<{ anyOf: readonly [{ type: 'integer' }, { type: 'string' }] }>>().toEqualTypeOf<
+      number | string
+    >()
+    expectTypeOf<
+      Of<{ oneOf: readonly [{ type: 'boolean' }, { type: 'string'; enum: readonly ['auto'] }] }>
+    >().toEqualTypeOf<boolean | 'auto'>()
+    type Both = Of<{
+      allOf: readonly [
+        { type: 'object'; required: readonly ['a']; properties: { a: { type: 'string' } } },
+        { type: 'object'; properties: { b: { type: 'integer' } } },
+      ]
+    }>
+    expectTypeOf<Both>().toExtend<{ a: string; b?: number }>()
+    // Beside a type they only narrow: either field is required, which a type of fields does not say.
+    type Narrowed = Of<{
+      type: 'object'
+      properties: { a: { type: 'string' }; b: { type: 'string' } }
+      anyOf: readonly [{ required: readonly ['a'] }, { required: readonly ['b'] }]
+    }>
+    expectTypeOf<Narrowed>().toEqualTypeOf<{ a?: string; b?: string }>()
+  })
+
+  test('that do not say, or are known only when the program runs, are of anything', () => {
+    expectTypeOf<Of<{ description: 'whatever' }>>().toEqualTypeOf<unknown>()
+    expectTypeOf<Of<Schema>>().toEqualTypeOf<unknown>()
+    expectTypeOf<Of<{ properties: { a: { type: 'string' } } }>>().toEqualTypeOf<{ a?: string }>()
+  })
+})
+
+describe('what is written', () => {
+  test('a new object needs what the schema requires, and nothing that the server fills in', () => {
+    expectTypeOf<{ metadata: { name: string }; spec: { url: string; routes: [] } }>().toExtend<
+      NewObjectOf<SiteObject>
+    >()
+    expectTypeOf<{ metadata: object; spec: { url: string } }>().not.toExtend<NewObjectOf<SiteObject>>()
+    expectTypeOf<{ metadata: object; spec: { url: number; routes: [] } }>().not.toExtend<
+      NewObjectOf<SiteObject>
+    >()
+  })
+
+  test('a merge patch names any part, null takes away, arrays are whole', () => {
+    type SpecPatch = NonNullable<MergePatch<SiteObject>['spec']>
+    expectTypeOf<SpecPatch['url']>().toEqualTypeOf<string | null | undefined>()
+    expectTypeOf<SpecPatch['method']>().toEqualTypeOf<'GET' | 'HEAD' | null | undefined>()
+    expectTypeOf<SpecPatch['routes']>().toEqualTypeOf<SiteSpec['routes'] | null | undefined>()
+    expectTypeOf<NonNullable<SpecPatch['limits']>['cpu']>().toEqualTypeOf<number | null | undefined>()
+    expectTypeOf<NonNullable<SpecPatch['headers']>>().toEqualTypeOf<{
+      [x: string]: string | null | undefined
+    }>()
+    expectTypeOf<SpecPatch>().not.toHaveProperty('uri')
+  })
+
+  test('a draft can be written, but for what is the server’s and for the status; its spec may lack anything', () => {
+    type SiteDraft = Draft<SiteObject>
+    expectTypeOf<SiteDraft['spec']>().toEqualTypeOf<Partial<SiteSpec>>()
+    expectTypeOf<Pick<SiteDraft['metadata'], 'labels'>>().toEqualTypeOf<{ labels?: Record<string, string> }>()
+    expectTypeOf<Pick<SiteDraft['metadata'], 'uid'>>().toEqualTypeOf<{ readonly uid?: string }>()
+    expectTypeOf<Pick<SiteDraft, 'apiVersion'>>().toEqualTypeOf<{ readonly apiVersion: string }>()
+    expectTypeOf<NonNullable<SiteDraft['status']>>().toEqualTypeOf<
+      Readonly<NonNullable<SiteObject['status']>>
+    >()
+  })
+
+  test('what is applied names any part but null, and no status', () => {
+    type Desired = DesiredObject<SiteObject>
+    expectTypeOf<{ metadata: { name: string }; spec: { limits: { memory: number } } }>().toExtend<Desired>()
+    expectTypeOf<{ metadata: { name: string }; spec: { url: null } }>().not.toExtend<Desired>()
+    expectTypeOf<{ metadata: { name: string }; spec: { note: null } }>().toExtend<Desired>()
+    expectTypeOf<Desired>().not.toHaveProperty('status')
+  })
+})

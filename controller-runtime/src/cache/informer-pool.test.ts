@@ -1,0 +1,120 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import type { ObjectOf } from '../api/model.ts'
+import { SelectorError } from '../api/selector.ts'
+import { createClient } from '../client/client.ts'
+import { eventually } from '../testing/eventually.ts'
+import { Gadget, PlainGadget } from '../testing/gadgets.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { InformerPool, informerKey } from './informer-pool.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0)) await cleanUp()
+})
+
+function setUp() {
+  const server = new MemoryServer()
+  const pool = new InformerPool({ client: createClient(server) })
+  cleanUps.push(() => pool.stop())
+  pool.start()
+  return { server, pool }
+}
+
+describe('the key of an informer', () => {
+  test('is one for selectors that mean the same, however they are written', () => {
+    const key = informerKey(Gadget, {
+      labelSelector: ['b=1', 'a in (y,x)'],
+      fieldSelector: 'spec.colour=red',
+    })
+    expect(
+      informerKey(
+        { ...Gadget },
+        { labelSelector: 'a in (x, y),b==1,b=1', fieldSelector: ['spec.colour==red'] },
+      ),
+    ).toBe(key)
+    expect(informerKey(Gadget)).toBe(informerKey(Gadget, { labelSelector: '', fieldSelector: [] }))
+  })
+
+  test('tells apart kinds, versions, terms, and labels from fields', () => {
+    const keys = [
+      informerKey(Gadget),
+      informerKey(PlainGadget),
+      informerKey({ ...Gadget, apiVersion: 'demo.example.com/v2' }),
+      informerKey(Gadget, { labelSelector: 'a=b' }),
+      informerKey(Gadget, { labelSelector: 'a!=b' }),
+      informerKey(Gadget, { labelSelector: 'a' }),
+      informerKey(Gadget, { fieldSelector: 'a=b' }),
+      informerKey(Gadget, { fieldSelector: 'a=b\\,c' }),
+      informerKey(Gadget, { fieldSelector: 'a in (b,c)' }),
+    ]
+    expect(new Set(keys).size).toBe(keys.length)
+  })
+
+  test('is none where a selector does not parse', () => {
+    expect(() => informerKey(Gadget, { labelSelector: 'a in b' })).toThrow(SelectorError)
+  })
+})
+
+describe('a shared informer', () => {
+  test('is one watch for all who ask for the same, and one each for those who do not', async () => {
+    const { server, pool } = setUp()
+    const first = pool.acquire(Gadget, { labelSelector: 'a=1,b=2' })
+    const second = pool.acquire({ ...Gadget }, { labelSelector: ['b=2', 'a=1'] })
+    const other = pool.acquire(Gadget)
+    expect(second.informer).toBe(first.informer)
+    expect(other.informer).not.toBe(first.informer)
+    await Promise.all(pool.informers.map(informer => informer.synced))
+    expect(server.openWatches).toBe(2)
+  })
+
+  test('closes its watch with its last user, and not before; who comes later gets a new one', async () => {
+    const { server, pool } = setUp()
+    const first = pool.acquire(Gadget)
+    const second = pool.acquire(Gadget)
+    await first.informer.synced
+    await first.release()
+    await first.release()
+    expect(server.openWatches).toBe(1)
+    await second.release()
+    expect(server.openWatches).toBe(0)
+    const third = pool.acquire(Gadget)
+    expect(third.informer).not.toBe(first.informer)
+    await third.informer.synced
+    expect(server.openWatches).toBe(1)
+  })
+
+  test('that is acquired before the pool starts, starts with it', async () => {
+    const server = new MemoryServer()
+    const pool = new InformerPool({ client: createClient(server) })
+    cleanUps.push(() => pool.stop())
+    const { informer } = pool.acquire(Gadget)
+    expect(informer.hasSynced).toBe(false)
+    pool.start()
+    await informer.synced
+  })
+
+  test('is not shared between those who keep different parts of the objects', async () => {
+    const { server, pool } = setUp()
+    const client = createClient(server)
+    await client.create(Gadget, {
+      metadata: { name: 'a', annotations: { big: 'x'.repeat(1000) } },
+      spec: { size: 1 },
+    })
+    const transform = ({
+      metadata: { annotations, ...metadata },
+      ...rest
+    }: ObjectOf<typeof Gadget>): ObjectOf<typeof Gadget> => ({ ...rest, metadata })
+    const slim = pool.acquire(Gadget, { transform })
+    const same = pool.acquire(Gadget, { transform })
+    const whole = pool.acquire(Gadget)
+    expect(same.informer).toBe(slim.informer)
+    await Promise.all([slim.informer.synced, whole.informer.synced])
+    expect(slim.informer.get('a')?.metadata.annotations).toBeUndefined()
+    expect(whole.informer.get('a')?.metadata.annotations).toBeDefined()
+    await slim.release()
+    await same.release()
+    await client.patch(Gadget, 'a', { spec: { size: 2 } })
+    await eventually(() => whole.informer.get('a')?.spec.size === 2)
+    expect(slim.informer.get('a')?.spec.size).toBe(1)
+  })
+})

@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'vitest'
+import {
+  ApiError,
+  isAlreadyExists,
+  isApiError,
+  isConflict,
+  isExpired,
+  isInvalid,
+  isNotFound,
+} from '../api/errors.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { retryOnConflict } from './conflict-retry.ts'
+
+describe('retryOnConflict', () => {
+  test('pauses between attempts, at most twice as long each time, and answers what succeeds', async () => {
+    const clock = new FakeClock()
+    const at: number[] = []
+    const result = retryOnConflict(
+      async () => {
+        at.push(clock.monotonic())
+        if (at.length < 4) throw new ApiError('Conflict', 'again')
+        return 'done'
+      },
+      { clock, random: () => 0.5 },
+    )
+    await clock.advance(1_000)
+    expect(await result).toBe('done')
+    expect(at).toEqual([0, 5, 15, 35])
+  })
+
+  test('ends with anything but a Conflict', async () => {
+    let calls = 0
+    const action = async () => {
+      calls++
+      throw new ApiError('NotFound', 'gone')
+    }
+    await expect(retryOnConflict(action)).rejects.toMatchObject({ reason: 'NotFound' })
+    expect(calls).toBe(1)
+  })
+})
+
+describe('errors are told apart', () => {
+  test('by reason, and only ApiErrors have one', () => {
+    const tests = {
+      NotFound: isNotFound,
+      AlreadyExists: isAlreadyExists,
+      Conflict: isConflict,
+      Expired: isExpired,
+      Invalid: isInvalid,
+    }
+    for (const [reason, test] of Object.entries(tests)) {
+      for (const other of ['NotFound', 'AlreadyExists', 'Conflict', 'Expired', 'Invalid'] as const) {
+        expect(test(new ApiError(other, ''))).toBe(other === reason)
+      }
+      expect(test(Object.assign(new Error(), { reason }))).toBe(false)
+    }
+  })
+
+  test('in types too: what is left after a check is known', () => {
+    const error: unknown = new ApiError('Conflict', '')
+    if (!isApiError(error, 'Conflict', 'NotFound')) throw error
+    const reason: 'Conflict' | 'NotFound' = error.reason
+    expect(reason).toBe('Conflict')
+  })
+})

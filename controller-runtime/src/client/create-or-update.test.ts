@@ -1,0 +1,225 @@
+import { describe, expect, test } from 'vitest'
+import { ApiError } from '../api/errors.ts'
+import type { ObjectOf } from '../api/model.ts'
+import { Gadget } from '../testing/gadgets.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { createClient } from './client.ts'
+import type { Draft } from './draft.ts'
+
+function setUp() {
+  const server = new MemoryServer()
+  const client = createClient(server)
+  const writes = () => server.requests.filter(request => !request.startsWith('GET'))
+  return { server, client, writes }
+}
+
+const path = '/apis/demo.example.com/v1/gadgets'
+type GadgetDraft = Draft<ObjectOf<typeof Gadget>>
+
+const sized = (size: number) => (draft: GadgetDraft) => {
+  draft.spec.size = size
+}
+const grow = (draft: GadgetDraft) => {
+  draft.spec.size = (draft.spec.size ?? 0) + 1
+}
+
+const instantly = { random: () => 0 }
+
+describe('createOrUpdate', () => {
+  test('creates what is not there, changes what is, and writes nothing where nothing changes', async () => {
+    const { client, writes } = setUp()
+    const set = (size: number) => client.createOrUpdate(Gadget, 'a', sized(size))
+    expect(await set(1)).toMatchObject({ result: 'created', object: { spec: { size: 1 } } })
+    const updated = await set(2)
+    expect(updated).toMatchObject({ result: 'updated', object: { spec: { size: 2 } } })
+    expect(await set(2)).toEqual({ result: 'unchanged', object: updated.object })
+    expect(writes()).toEqual([`POST ${path}`, `PUT ${path}/a`])
+  })
+
+  test('a field that is set to undefined is one that is not there', async () => {
+    const { client, writes } = setUp()
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    const { result } = await client.createOrUpdate(Gadget, 'a', draft => {
+      Object.assign(draft.spec, { colour: undefined })
+    })
+    expect(result).toBe('unchanged')
+    expect(writes()).toHaveLength(1)
+  })
+
+  test('an object that was stored without a spec has an empty one to write to, and is unchanged while that stays so', async () => {
+    const { server, client, writes } = setUp()
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    delete server.peek('gadgets', 'a')?.spec
+    expect((await client.createOrUpdate(Gadget, 'a', () => {})).result).toBe('unchanged')
+    expect(writes()).toHaveLength(1)
+    expect((await client.createOrUpdate(Gadget, 'a', sized(2))).object.spec).toEqual({ size: 2 })
+  })
+
+  test('a writer that comes between is not overwritten: mutate runs again on what it left', async () => {
+    const { client } = setUp()
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    const seen: unknown[] = []
+    const { object } = await client.createOrUpdate(
+      Gadget,
+      'a',
+      async draft => {
+        seen.push(draft.spec.size)
+        if (seen.length === 1) await client.patch(Gadget, 'a', { spec: { size: 5, colour: 'red' } })
+        draft.spec.size = (draft.spec.size ?? 0) + 1
+      },
+      instantly,
+    )
+    expect(seen).toEqual([1, 5])
+    expect(object.spec).toEqual({ size: 6, colour: 'red' })
+  })
+
+  test('of many who count up at once none is lost', async () => {
+    const { client } = setUp()
+    await Promise.all(Array.from({ length: 10 }, () => client.createOrUpdate(Gadget, 'a', grow, instantly)))
+    expect((await client.get(Gadget, 'a')).spec.size).toBe(10)
+  })
+
+  test('an object that is created, or deleted, between is taken as it is then', async () => {
+    const { client } = setUp()
+    let calls = 0
+    const created = await client.createOrUpdate(
+      Gadget,
+      'a',
+      async draft => {
+        if (++calls === 1) await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 7 } })
+        draft.spec.colour = 'red'
+      },
+      instantly,
+    )
+    expect(created).toMatchObject({ result: 'updated', object: { spec: { size: 7, colour: 'red' } } })
+    calls = 0
+    const remade = await client.createOrUpdate(
+      Gadget,
+      'a',
+      async draft => {
+        if (++calls === 1) await client.delete(Gadget, 'a')
+        draft.spec.colour = 'blue'
+      },
+      instantly,
+    )
+    expect(remade).toMatchObject({ result: 'created', object: { spec: { colour: 'blue' } } })
+  })
+
+  test('a value of a unique index that is taken is no reason to try again', async () => {
+    const { server, client, writes } = setUp()
+    const taken = new ApiError('AlreadyExists', 'taken', {
+      causes: [{ reason: 'FieldValueDuplicate', message: 'taken', field: 'spec.colour' }],
+    })
+    server.onRequest = ({ method }) => {
+      if (method === 'POST') throw taken
+    }
+    const attempt = client.createOrUpdate(Gadget, 'a', sized(1), instantly)
+    await expect(attempt).rejects.toMatchObject({ reason: 'AlreadyExists' })
+    expect(writes()).toHaveLength(1)
+  })
+
+  test('gives up after its attempts with the Conflict, and at once with what mutate throws', async () => {
+    const { server, client, writes } = setUp()
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    server.onRequest = ({ method }) => {
+      if (method === 'PUT') throw new ApiError('Conflict', 'again')
+    }
+    await expect(
+      client.createOrUpdate(Gadget, 'a', sized(2), { ...instantly, attempts: 3 }),
+    ).rejects.toMatchObject({ reason: 'Conflict' })
+    expect(writes()).toHaveLength(4)
+    let calls = 0
+    const throwing = client.createOrUpdate(Gadget, 'a', () => {
+      calls++
+      throw new ApiError('Conflict', 'of another object')
+    })
+    await expect(throwing).rejects.toThrow('of another object')
+    expect(calls).toBe(1)
+  })
+
+  test('the status is for looking at, and the name stays', async () => {
+    const { client, writes } = setUp()
+    const gadget = await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await client.patchStatus(Gadget, gadget, { phase: 'Ready' })
+    const count = writes().length
+    await expect(
+      client.createOrUpdate(Gadget, 'a', draft => void Object.assign(draft.status ?? {}, { phase: 'x' })),
+    ).rejects.toThrow(TypeError)
+    await expect(
+      client.createOrUpdate(Gadget, 'a', draft => void Object.assign(draft.metadata, { name: 'b' })),
+    ).rejects.toThrow(/name of a/)
+    expect(writes()).toHaveLength(count)
+  })
+
+  test('an aborted signal ends it, also between attempts', async () => {
+    const { server, client, writes } = setUp()
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    const abort = new AbortController()
+    server.onRequest = ({ method }) => {
+      if (method !== 'PUT') return
+      abort.abort(new Error('enough'))
+      throw new ApiError('Conflict', 'again')
+    }
+    await expect(client.createOrUpdate(Gadget, 'a', sized(2), { signal: abort.signal })).rejects.toThrow(
+      'enough',
+    )
+    expect(writes()).toHaveLength(2)
+  })
+})
+
+describe('apply', () => {
+  test('sets what is desired, leaves the rest, and writes nothing where all of it holds', async () => {
+    const { client, writes } = setUp()
+    await client.create(Gadget, {
+      metadata: { name: 'a', labels: { mine: '1' }, finalizers: ['x.example.com/one'] },
+      spec: { size: 1, colour: 'red' },
+    })
+    const desired = {
+      metadata: { name: 'a', labels: { yours: '2' }, finalizers: ['x.example.com/two', 'x.example.com/one'] },
+      spec: { size: 3 },
+    }
+    const { result, object } = await client.apply(Gadget, desired)
+    expect(result).toBe('updated')
+    expect(object.spec).toEqual({ size: 3, colour: 'red' })
+    expect(object.metadata.labels).toEqual({ mine: '1', yours: '2' })
+    expect(object.metadata.finalizers).toEqual(['x.example.com/one', 'x.example.com/two'])
+    const count = writes().length
+    expect(await client.apply(Gadget, desired)).toEqual({ result: 'unchanged', object })
+    expect(writes()).toHaveLength(count)
+  })
+
+  test('creates what is not there', async () => {
+    const { client } = setUp()
+    const { result, object } = await client.apply(Gadget, { metadata: { name: 'a' }, spec: { size: 3 } })
+    expect(result).toBe('created')
+    expect(await client.get(Gadget, 'a')).toEqual(object)
+  })
+
+  test('an owner is replaced by its uid, others stay', async () => {
+    const { client } = setUp()
+    const owner = (uid: string, name: string) => ({ apiVersion: 'v1', kind: 'Owner', name, uid })
+    await client.create(Gadget, {
+      metadata: { name: 'a', ownerReferences: [owner('1', 'one'), owner('2', 'two')] },
+      spec: { size: 1 },
+    })
+    const { object } = await client.apply(Gadget, {
+      metadata: {
+        name: 'a',
+        ownerReferences: [{ ...owner('2', 'two'), controller: true }, owner('3', 'three')],
+      },
+    })
+    expect(object.metadata.ownerReferences).toEqual([
+      owner('1', 'one'),
+      { ...owner('2', 'two'), controller: true },
+      owner('3', 'three'),
+    ])
+  })
+
+  test('null is a value, not a removal, and a desired field that is undefined is none', async () => {
+    const { client } = setUp()
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1, colour: 'red' } })
+    const spec: object = { deep: { nothing: null, list: [1, { two: 2 }] }, colour: undefined }
+    const { object } = await client.apply(Gadget, { metadata: { name: 'a' }, spec })
+    expect(object.spec).toEqual({ size: 1, colour: 'red', deep: { nothing: null, list: [1, { two: 2 }] } })
+  })
+})

@@ -1,0 +1,162 @@
+import { isDeepStrictEqual } from 'node:util'
+import { type ApiError, isApiError } from '../api/errors.ts'
+import type { Model } from '../api/model.ts'
+import type { ApiObject, ObjectMeta, OwnerReference } from '../api/object.ts'
+import type { Client, ReplacementOf, WriteOptions } from './client.ts'
+import { type ConflictRetryOptions, retryWhile } from './conflict-retry.ts'
+import { type Draft, draftOf, finishDraft } from './draft.ts'
+
+/** How `createOrUpdate` writes. */
+export interface CreateOrUpdateOptions extends WriteOptions, ConflictRetryOptions {}
+
+/** What became of an object, and the object as the server has it now. */
+export interface WriteOutcome<T extends ApiObject = ApiObject> {
+  readonly object: T
+  /** `unchanged`: nothing was written. */
+  readonly result: 'created' | 'updated' | 'unchanged'
+}
+
+/** What an object is to have at least, whatever else it has; `status` is written by `patchStatus`. */
+export interface DesiredObject<T extends ApiObject = ApiObject> {
+  readonly metadata: { readonly name: string } & Pick<
+    ObjectMeta,
+    'labels' | 'annotations' | 'finalizers' | 'ownerReferences'
+  >
+  readonly spec?: DesiredFields<T['spec']>
+}
+
+/** Any part of a value; arrays are whole. */
+export type DesiredFields<S> = unknown extends S
+  ? unknown
+  : S extends readonly unknown[]
+    ? S
+    : S extends object
+      ? { readonly [K in keyof S]?: DesiredFields<S[K]> }
+      : S
+
+/** Another writer came between the read and the write; with the refusal that showed it. */
+class Overtaken extends Error {
+  override readonly cause: ApiError
+
+  constructor(cause: ApiError) {
+    super(cause.message, { cause })
+    this.cause = cause
+  }
+}
+
+/** See `Client.createOrUpdate`. */
+export async function createOrUpdate<T extends ApiObject>(
+  client: Client,
+  model: Model<T>,
+  name: string,
+  mutate: (draft: Draft<T>) => unknown,
+  options: CreateOrUpdateOptions = {},
+): Promise<WriteOutcome<T>> {
+  try {
+    return await retryWhile(
+      error => error instanceof Overtaken,
+      () => attempt(client, model, name, mutate, options),
+      options,
+    )
+  } catch (error) {
+    throw error instanceof Overtaken ? error.cause : error
+  }
+}
+
+/** See `Client.apply`. */
+export function apply<T extends ApiObject>(
+  client: Client,
+  model: Model<T>,
+  desired: DesiredObject<T>,
+  options?: CreateOrUpdateOptions,
+): Promise<WriteOutcome<T>> {
+  return createOrUpdate(client, model, desired.metadata.name, draft => merge(draft, desired), options)
+}
+
+async function attempt<T extends ApiObject>(
+  client: Client,
+  model: Model<T>,
+  name: string,
+  mutate: (draft: Draft<T>) => unknown,
+  { signal, dryRun, fieldValidation }: CreateOrUpdateOptions,
+): Promise<WriteOutcome<T>> {
+  const writeOptions: WriteOptions = {
+    ...(signal && { signal }),
+    ...(dryRun !== undefined && { dryRun }),
+    ...(fieldValidation && { fieldValidation }),
+  }
+  const stored = await client.getIfExists(model, name, signal && { signal })
+  const draft = draftOf(model, name, stored)
+  await mutate(draft)
+  const wanted = finishDraft(draft, name)
+  if (stored === undefined) {
+    return {
+      object: await contended(client.create(model, wanted, writeOptions), isNameTaken),
+      result: 'created',
+    }
+  }
+  if (isDeepStrictEqual(wanted, draftOf(model, name, stored))) return { object: stored, result: 'unchanged' }
+  const versioned: ReplacementOf<T> = {
+    ...wanted,
+    metadata: { ...wanted.metadata, version: stored.metadata.version },
+  }
+  const object = await contended(client.update(model, versioned, writeOptions), error =>
+    isOutdated(error, name),
+  )
+  // The server may find that nothing differs: what was written are the defaults, say.
+  const same = dryRun !== true && object.metadata.version === stored.metadata.version
+  return { object, result: same ? 'unchanged' : 'updated' }
+}
+
+async function contended<R>(write: Promise<R>, overtaken: (error: unknown) => error is ApiError): Promise<R> {
+  try {
+    return await write
+  } catch (error) {
+    throw overtaken(error) ? new Overtaken(error) : error
+  }
+}
+
+/** The name, as opposed to a value of a unique index, which another attempt would not free. */
+function isNameTaken(error: unknown): error is ApiError {
+  return isApiError(error, 'AlreadyExists') && error.details?.causes === undefined
+}
+
+/** Changed, or gone, since it was read. */
+function isOutdated(error: unknown, name: string): error is ApiError {
+  return isApiError(error, 'Conflict') || (isApiError(error, 'NotFound') && error.details?.name === name)
+}
+
+/** Sets what is desired and leaves the rest. */
+function merge<T extends ApiObject>(draft: Draft<T>, desired: DesiredObject<T>): void {
+  const { metadata } = draft
+  const { labels, annotations, finalizers, ownerReferences } = desired.metadata
+  if (labels) metadata.labels = { ...metadata.labels, ...labels }
+  if (annotations) metadata.annotations = { ...metadata.annotations, ...annotations }
+  if (finalizers) metadata.finalizers = [...new Set([...(metadata.finalizers ?? []), ...finalizers])]
+  if (ownerReferences) metadata.ownerReferences = mergeOwners(metadata.ownerReferences ?? [], ownerReferences)
+  if (desired.spec !== undefined) mergeInto(draft, { spec: desired.spec })
+}
+
+/** An owner is identified by its uid. */
+function mergeOwners(
+  present: readonly OwnerReference[],
+  wanted: readonly OwnerReference[],
+): OwnerReference[] {
+  const owners = new Map(present.map(owner => [owner.uid, owner]))
+  for (const owner of wanted) owners.set(owner.uid, owner)
+  return [...owners.values()]
+}
+
+function mergeInto(target: object, wanted: object): void {
+  for (const [key, value] of Object.entries(wanted)) {
+    if (value === undefined) continue
+    const present: unknown = Object.hasOwn(target, key) ? Reflect.get(target, key) : undefined
+    if (isPlain(value) && isPlain(present)) mergeInto(present, value)
+    // Defined rather than assigned: a field may be called `__proto__`.
+    else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true })
+  }
+}
+
+function isPlain(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest'
+import type { Clock } from '../clock.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { InactivityTimer } from './inactivity-timer.ts'
+
+test('calls back once nothing was seen for so long, counted from what was seen last', async () => {
+  const clock = new FakeClock()
+  let idle = 0
+  const timer = new InactivityTimer(clock, 1_000, () => idle++)
+  await clock.advance(900)
+  timer.seen()
+  await clock.advance(999)
+  expect(idle).toBe(0)
+  await clock.advance(1)
+  expect(idle).toBe(1)
+  expect(clock.pendingTimers).toBe(0)
+})
+
+test('a process that was held up looks at what came meanwhile before it takes the other side for dead', () => {
+  // A clock whose timers fire when the test lets them, however late.
+  let now = 0
+  let due: (() => void) | undefined
+  const clock: Clock = {
+    now: () => now,
+    monotonic: () => now,
+    setTimeout: callback => {
+      due = callback
+      return () => {}
+    },
+  }
+  const fire = (at: number) => {
+    now = at
+    due?.()
+  }
+  let idle = 0
+  const timer = new InactivityTimer(clock, 60_000, () => idle++)
+  fire(300_000)
+  expect(idle).toBe(0)
+  // Timers run before sockets are read: now it is.
+  timer.seen()
+  fire(301_000)
+  fire(360_000)
+  expect(idle).toBe(1)
+
+  const dead = new InactivityTimer(clock, 60_000, () => idle++)
+  fire(700_000)
+  expect(idle).toBe(1)
+  fire(701_000)
+  expect(idle).toBe(2)
+  dead.cancel()
+})

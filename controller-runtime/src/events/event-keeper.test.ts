@@ -1,0 +1,113 @@
+import { afterEach, expect, test } from 'vitest'
+import type { Client } from '../client/client.ts'
+import { createClient } from '../client/client.ts'
+import { silentLogger } from '../logger.ts'
+import { eventually } from '../testing/eventually.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { eventModel } from './event.ts'
+import { EventKeeper, type EventKeeperOptions, eventKeeperDefaults } from './event-keeper.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0)) await cleanUp()
+})
+
+const Event = eventModel('setpoint.dev')
+const { lifetimeMs, intervalMs, pauseMs } = eventKeeperDefaults
+
+function setUp(options: Partial<EventKeeperOptions> = {}) {
+  const server = new MemoryServer()
+  const client = createClient(server)
+  const clock = new FakeClock()
+  const keeper = new EventKeeper({ reservedDomain: 'setpoint.dev', clock, ...options })
+  const abort = new AbortController()
+  const running = keeper.run({ client, signal: abort.signal, log: silentLogger })
+  cleanUps.push(async () => {
+    abort.abort()
+    await running
+  })
+  const names = async () => (await client.list(Event)).items.map(({ metadata }) => metadata.name).sort()
+  return { server, client, clock, names }
+}
+
+async function tell(client: Client, name: string, atMs: number, uid = 'one'): Promise<void> {
+  const at = new Date(atMs).toISOString()
+  await client.create(Event, {
+    metadata: { name },
+    spec: {
+      regarding: { apiVersion: 'v1', kind: 'K', name: 'k', uid },
+      type: 'Normal',
+      reason: 'R',
+      count: 1,
+      firstTimestamp: at,
+      lastTimestamp: at,
+    },
+  })
+}
+
+/** Lets the keeper look once more. */
+async function look(clock: FakeClock): Promise<void> {
+  for (const ms of [0, 0, 0, pauseMs, intervalMs, 0, 0, 0]) {
+    await clock.advance(ms)
+    await new Promise(setImmediate)
+  }
+}
+
+test('an event goes an hour after it was last told; one that is told again stays', async () => {
+  const { client, clock, names } = setUp()
+  await tell(client, 'old', clock.now())
+  await tell(client, 'again', clock.now())
+  await clock.advance(lifetimeMs - 10 * intervalMs)
+  await look(clock)
+  expect(await names()).toEqual(['again', 'old'])
+  const later = new Date(clock.now()).toISOString()
+  await client.patch(Event, 'again', { spec: { lastTimestamp: later } })
+  await clock.advance(10 * intervalMs)
+  await look(clock)
+  expect(await names()).toEqual(['again'])
+})
+
+test('of one object the newest are kept, and those of others with them', async () => {
+  const { client, clock, names } = setUp({ perObject: 3 })
+  for (let n = 0; n < 6; n++) await tell(client, `e${n}`, clock.now() - 10_000 + n)
+  await tell(client, 'other', clock.now() - 20_000, 'two')
+  await look(clock)
+  expect(await names()).toEqual(['e3', 'e4', 'e5', 'other'])
+})
+
+test('too many in all are not waited with until the minute is over', async () => {
+  const { client, clock, names } = setUp({ inAll: 4 })
+  for (let n = 0; n < 4; n++) await tell(client, `e${n}`, clock.now() + n, `uid${n}`)
+  await clock.advance(0)
+  await clock.advance(pauseMs)
+  await tell(client, 'e4', clock.now() + 4, 'uid4')
+  await eventually(() => clock.pendingTimers >= 1)
+  for (let turn = 0; turn < 10; turn++) await clock.advance(0)
+  expect(await names()).toEqual(['e1', 'e2', 'e3', 'e4'])
+})
+
+test('a time that no clock tells does not keep an event for ever', async () => {
+  const { client, clock, names } = setUp()
+  await tell(client, 'future', Date.UTC(2999, 0, 1))
+  await look(clock)
+  expect(await names()).toEqual(['future'])
+  await clock.advance(lifetimeMs)
+  await look(clock)
+  expect(await names()).toEqual([])
+})
+
+test('an event that is told again between the look and the removal stays', async () => {
+  const { server, client, clock, names } = setUp()
+  await tell(client, 'old', clock.now() - lifetimeMs)
+  server.onRequest = async ({ method }) => {
+    if (method !== 'DELETE') return
+    server.onRequest = () => {}
+    await client.patch(Event, 'old', {
+      spec: { count: 2, lastTimestamp: new Date(clock.now()).toISOString() },
+    })
+  }
+  await look(clock)
+  await look(clock)
+  expect(await names()).toEqual(['old'])
+})

@@ -1,0 +1,181 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { ApiError } from '../api/errors.ts'
+import { createClient } from '../client/client.ts'
+import { TransportError } from '../client/transport.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { gadget } from '../testing/gadgets.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { eventModel } from './event.ts'
+import { EventRecorder, eventRecorderDefaults } from './event-recorder.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0)) await cleanUp()
+})
+
+const Event = eventModel(eventRecorderDefaults.reservedDomain)
+const a = gadget('a', 5)
+
+function setUp() {
+  const server = new MemoryServer()
+  const client = createClient(server)
+  const clock = new FakeClock()
+  const recorder = new EventRecorder({ client, reporter: 'demo', clock })
+  cleanUps.push(() => recorder.close())
+  const stored = async () => (await client.list(Event)).items.map(({ spec }) => spec)
+  const writes = () => server.requests.filter(request => !request.startsWith('GET')).length
+  /** Lets everything happen that is due, and this much time pass. */
+  const pass = async (ms = 0) => {
+    for (let turn = 0; turn < 10; turn++) await clock.advance(0)
+    await clock.advance(ms)
+    for (let turn = 0; turn < 10; turn++) await clock.advance(0)
+  }
+  return { server, client, clock, recorder, stored, writes, pass }
+}
+
+describe('an event', () => {
+  test('says of which object what happened, when, and who says so', async () => {
+    const { recorder, stored, pass } = setUp()
+    recorder.record(a, { type: 'Warning', reason: 'Unreachable', message: 'no answer' })
+    await pass()
+    expect(await stored()).toEqual([
+      {
+        regarding: { apiVersion: 'demo.example.com/v1', kind: 'Gadget', name: 'a', uid: 'uid-of-a' },
+        type: 'Warning',
+        reason: 'Unreachable',
+        message: 'no answer',
+        reporter: 'demo',
+        count: 1,
+        firstTimestamp: '2030-01-01T00:00:00.000Z',
+        lastTimestamp: '2030-01-01T00:00:00.000Z',
+      },
+    ])
+  })
+
+  test('that is told a thousand times is one object with its count, written at most once in ten seconds', async () => {
+    const { recorder, stored, writes, pass } = setUp()
+    for (let second = 0; second < 100; second++) {
+      for (let times = 0; times < 10; times++) {
+        recorder.record(a, { reason: 'Probed', message: `in second ${second}` })
+      }
+      await pass(1_000)
+    }
+    await pass(10_000)
+    const [event, ...others] = await stored()
+    expect(others).toEqual([])
+    expect(event).toMatchObject({
+      count: 1_000,
+      message: 'in second 99',
+      firstTimestamp: '2030-01-01T00:00:00.000Z',
+      lastTimestamp: '2030-01-01T00:01:39.000Z',
+    })
+    expect(writes()).toBeLessThanOrEqual(11)
+  })
+
+  test('that is told while it is being written is counted with the next write', async () => {
+    const { server, recorder, stored, pass } = setUp()
+    server.onAnswer = ({ method }) => {
+      if (method !== 'POST') return
+      recorder.record(a, { reason: 'Probed', message: 'y' })
+      recorder.record(a, { reason: 'Probed', message: 'z' })
+    }
+    recorder.record(a, { reason: 'Probed', message: 'x' })
+    await pass()
+    expect(await stored()).toMatchObject([{ count: 1 }])
+    await pass(eventRecorderDefaults.intervalMs)
+    expect(await stored()).toMatchObject([{ count: 3, message: 'z' }])
+  })
+
+  test('is one of its own for another object, uid, type, reason or reporter', async () => {
+    const { client, clock, recorder, stored, pass } = setUp()
+    const other = new EventRecorder({ client, reporter: 'other', clock })
+    cleanUps.push(() => other.close())
+    const event = { reason: 'Probed', message: 'x' }
+    recorder.record(a, event)
+    recorder.record(gadget('b', 5), event)
+    recorder.record(gadget('a', 6, { uid: 'another' }), event)
+    recorder.record(a, { ...event, type: 'Warning' })
+    recorder.record(a, { ...event, reason: 'Failed' })
+    other.record(a, event)
+    await pass()
+    expect((await stored()).map(({ count }) => count)).toEqual([1, 1, 1, 1, 1, 1])
+  })
+
+  test('is counted by all who tell it: processes of one reporter add up', async () => {
+    const { client, clock, recorder, stored, pass } = setUp()
+    const second = new EventRecorder({ client, reporter: 'demo', clock })
+    cleanUps.push(() => second.close())
+    recorder.record(a, { reason: 'Probed', message: 'x' })
+    await pass()
+    second.record(a, { reason: 'Probed', message: 'y' })
+    await pass()
+    expect(await stored()).toMatchObject([{ count: 2, message: 'y' }])
+  })
+})
+
+describe('whoever records', () => {
+  test('is told of no failure: what passes is tried again, what is refused is given up', async () => {
+    const { server, recorder, stored, pass } = setUp()
+    let failures = 2
+    server.onRequest = () => {
+      if (failures-- > 0) throw new TransportError('away')
+    }
+    recorder.record(a, { reason: 'Probed', message: 'x' })
+    await pass()
+    await pass(60_000)
+    expect(await stored()).toMatchObject([{ count: 1 }])
+    server.onRequest = ({ method }) => {
+      if (method !== 'GET') throw new ApiError('Forbidden', 'not for you')
+    }
+    recorder.record(a, { reason: 'Other', message: 'x' })
+    await pass(60_000)
+    expect(recorder.dropped).toBe(1)
+    expect(await stored()).toHaveLength(1)
+  })
+
+  test('fills no memory while the server is away: what exceeds the limit is dropped, and all of it in the end', async () => {
+    const { server, recorder, pass } = setUp()
+    server.onRequest = () => {
+      throw new TransportError('away')
+    }
+    for (let n = 0; n < eventRecorderDefaults.limit + 5; n++) {
+      recorder.record(gadget(`g${n}`, 1), { reason: 'Probed', message: 'x' })
+    }
+    expect(recorder.dropped).toBe(5)
+    for (let round = 0; recorder.dropped < eventRecorderDefaults.limit + 5; round++) {
+      expect(round).toBeLessThan(1_000)
+      await pass(eventRecorderDefaults.backoffMaxMs)
+    }
+    expect(server.requests.length).toBeLessThanOrEqual(
+      eventRecorderDefaults.limit * eventRecorderDefaults.attempts,
+    )
+  })
+
+  test('who closes has everything written that waits, without its pauses, or soon gives up', async () => {
+    const { recorder, stored, pass } = setUp()
+    recorder.record(a, { reason: 'Probed', message: 'x' })
+    await pass()
+    recorder.record(a, { reason: 'Probed', message: 'y' })
+    recorder.record(gadget('b', 1), { reason: 'Probed', message: 'z' })
+    await recorder.close()
+    expect((await stored()).map(({ count }) => count)).toEqual([2, 1])
+    recorder.record(a, { reason: 'Late', message: 'x' })
+    await pass()
+    expect(await stored()).toHaveLength(2)
+
+    const away = setUp()
+    away.server.onRequest = () => new Promise(() => {})
+    away.recorder.record(a, { reason: 'Probed', message: 'x' })
+    const closing = away.recorder.close(500)
+    await away.pass(500)
+    await closing
+    expect(away.recorder.dropped).toBe(1)
+  })
+
+  test('a message that is too long is cut', async () => {
+    const { recorder, stored, pass } = setUp()
+    recorder.record(a, { reason: 'Probed', message: 'x'.repeat(5_000) })
+    await pass()
+    expect((await stored())[0]?.message).toHaveLength(eventRecorderDefaults.messageLength)
+  })
+})

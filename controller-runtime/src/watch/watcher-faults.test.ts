@@ -1,0 +1,377 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { ApiError } from '../api/errors.ts'
+import { createClient } from '../client/client.ts'
+import { HttpTransport, httpTransportDefaults } from '../client/http-transport.ts'
+import { TransportError } from '../client/transport.ts'
+import { type Logger, silentLogger } from '../logger.ts'
+import { eventually } from '../testing/eventually.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { bookmark, Gadget } from '../testing/gadgets.ts'
+import { ScriptedWatchServer, type WatchScript } from '../testing/scripted-watch-server.ts'
+import { added, expired, initial, modified, next, watched } from '../testing/watched.ts'
+import { Watcher, watcherDefaults } from './watcher.ts'
+
+/** What servers and networks do to a watch, over real sockets; the watcher's own time is a fake one. */
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp()
+})
+
+async function setUp(...arguments_: Parameters<typeof watched>) {
+  const set = await watched(...arguments_)
+  cleanUps.push(() => set[Symbol.asyncDispose]())
+  return set
+}
+
+/** Waits until the watcher has nothing but a pause before it, lets that pass, and answers its length in ms. */
+async function passPause(clock: FakeClock): Promise<number> {
+  await eventually(() => clock.pendingTimers === 1)
+  const pauseMs = clock.nextTimerInMs ?? Number.NaN
+  await clock.advance(pauseMs)
+  return pauseMs
+}
+
+const versions = (server: ScriptedWatchServer) => server.attempts.map(url => url.searchParams.get('version'))
+const refusal = (status: number, seconds?: number) => ({
+  status,
+  ...(seconds !== undefined && { headers: { 'retry-after': String(seconds) } }),
+})
+
+describe('connections that are dead or slow', () => {
+  test('a server that takes a watch and never says a word, not even a ping, is given up and asked again', async () => {
+    const clock = new FakeClock()
+    const { server, events } = await setUp([() => {}, initial], {}, { clock })
+    const told = next(events, 1)
+    // One timer: what watches over the connection's silence.
+    await eventually(() => clock.pendingTimers === 1)
+    await clock.advance(httpTransportDefaults.watchIdleTimeoutMs - 1)
+    expect(server.watches).toHaveLength(1)
+    await clock.advance(1)
+    expect(await told).toEqual(['replaced a@5,b@3 v7'])
+    expect(server.watches).toHaveLength(2)
+  })
+
+  test('a half-open connection is noticed by its silence, and pings alone keep a quiet one alive', async () => {
+    const clock = new FakeClock()
+    const { server, events } = await setUp([initial, watch => watch.send(modified('a', 8))], {}, { clock })
+    await next(events, 1)
+    const [watch] = server.watches
+    for (let pings = 1; pings <= 5; pings++) {
+      await clock.advance(httpTransportDefaults.watchIdleTimeoutMs - 1)
+      watch?.ping()
+      await eventually(() => watch?.pongs === pings)
+    }
+    expect(server.attempts).toHaveLength(1)
+    // From here on silent, without a FIN.
+    await clock.advance(httpTransportDefaults.watchIdleTimeoutMs)
+    expect(await next(events, 1)).toEqual(['applied a v8'])
+    expect(server.watches.map(each => each.version)).toEqual([null, '7'])
+  })
+
+  test('pings are answered, and the connection stays, however long the reader is busy with one event', async () => {
+    const { server, events } = await setUp([initial, () => {}])
+    await next(events, 1)
+    // The reader has not come back.
+    const [watch] = server.watches
+    for (let pings = 1; pings <= 10; pings++) {
+      watch?.ping()
+      await eventually(() => watch?.pongs === pings)
+    }
+    watch?.send(modified('a', 8))
+    expect(await next(events, 1)).toEqual(['applied a v8'])
+    expect(server.attempts).toHaveLength(1)
+  })
+
+  test('initial events that do not end are worth a warning, and those that stop are asked for anew', async () => {
+    const clock = new FakeClock()
+    const warnings: string[] = []
+    const log: Logger = {
+      ...silentLogger,
+      warn: (_fields, message) => void warnings.push(message),
+      child: () => log,
+    }
+    const { server, events } = await setUp([watch => watch.send(added('ghost', 2)), initial], { clock, log })
+    const told = next(events, 1)
+    await eventually(() => server.watches.length === 1 && clock.pendingTimers === 2)
+    await clock.advance(watcherDefaults.slowListWarningMs)
+    expect(warnings).toEqual(['the initial events of the watch have not ended yet'])
+    await clock.advance(watcherDefaults.stalledListMs)
+    await passPause(clock)
+    expect(await told).toEqual(['replaced a@5,b@3 v7'])
+    expect(versions(server)).toEqual([null, null])
+  })
+
+  test('initial events that come slowly are waited for, however long they take', async () => {
+    const clock = new FakeClock()
+    const { server, watcher, events } = await setUp([() => {}], { clock })
+    const told = next(events, 1)
+    await eventually(() => server.watches.length === 1 && clock.pendingTimers === 2)
+    for (let version = 1; version <= 5; version++) {
+      await clock.advance(watcherDefaults.stalledListMs - 1)
+      server.watches[0]?.send(added(`g${version}`, version))
+      // Frames are read in order: once the pong is here, the event was.
+      server.watches[0]?.ping()
+      await eventually(() => server.watches[0]?.pongs === version)
+      await new Promise(setImmediate)
+    }
+    server.watches[0]?.send(bookmark(7, true))
+    expect(await told).toEqual(['replaced g1@1,g2@2,g3@3,g4@4,g5@5 v7'])
+    expect(watcher.counts.opened).toBe(1)
+  })
+
+  test('a half-open connection is noticed by its silence, and pings alone keep a quiet one alive', async () => {
+    const clock = new FakeClock()
+    const { server, events } = await setUp([initial, watch => watch.send(modified('a', 8))], {}, { clock })
+    await next(events, 1)
+    const [watch] = server.watches
+    for (let pings = 1; pings <= 5; pings++) {
+      await clock.advance(httpTransportDefaults.watchIdleTimeoutMs - 1)
+      watch?.ping()
+      await eventually(() => watch?.pongs === pings)
+    }
+    expect(server.attempts).toHaveLength(1)
+    // From here on silent, without a FIN.
+    await clock.advance(httpTransportDefaults.watchIdleTimeoutMs)
+    expect(await next(events, 1)).toEqual(['applied a v8'])
+    expect(server.watches.map(each => each.version)).toEqual([null, '7'])
+  })
+
+  test('pings are answered, and the connection stays, however long the reader is busy with one event', async () => {
+    const { server, events } = await setUp([initial, () => {}])
+    await next(events, 1)
+    // The reader has not come back.
+    const [watch] = server.watches
+    for (let pings = 1; pings <= 10; pings++) {
+      watch?.ping()
+      await eventually(() => watch?.pongs === pings)
+    }
+    watch?.send(modified('a', 8))
+    expect(await next(events, 1)).toEqual(['applied a v8'])
+    expect(server.attempts).toHaveLength(1)
+  })
+
+  test('initial events that stop without an end are asked for anew', async () => {
+    const clock = new FakeClock()
+    const { server, events } = await setUp([watch => watch.send(added('ghost', 2)), initial], { clock })
+    const told = next(events, 1)
+    await eventually(() => server.watches.length === 1 && clock.pendingTimers === 2)
+    await clock.advance(watcherDefaults.stalledListMs)
+    await passPause(clock)
+    expect(await told).toEqual(['replaced a@5,b@3 v7'])
+    expect(versions(server)).toEqual([null, null])
+  })
+})
+
+describe('410', () => {
+  test('where a new list is refused with it too, again and again, everything is asked for until it is there', async () => {
+    const { server, events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.cut()
+      },
+      { status: 410 },
+      { status: 410, body: new ApiError('Expired', 'too old').toStatus() },
+      watch => watch.send(expired),
+      watch => watch.close(4410),
+      watch => watch.send(bookmark(40, true)),
+    ])
+    expect(await next(events, 2)).toEqual(['replaced a@5,b@3 v7', 'replaced  v40'])
+    // Without a version: the state that the store has now, never one that a cache has at hand.
+    expect(versions(server)).toEqual([null, '7', null, null, null, null])
+  })
+
+  test('for a version that the server has not reached, after a restore of an old state: the old state is told', async () => {
+    const past: WatchScript = watch => {
+      if (watch.version !== null) {
+        watch.send(expired)
+        return
+      }
+      watch.send(added('a', 3))
+      watch.send(bookmark(4, true))
+      watch.send(modified('a', 5))
+    }
+    const { server, events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.send(bookmark(900))
+        watch.close(1001)
+      },
+      past,
+    ])
+    expect(await next(events, 4)).toEqual([
+      'replaced a@5,b@3 v7',
+      'bookmark v900',
+      'replaced a@3 v4',
+      'applied a v5',
+    ])
+    expect(versions(server)).toEqual([null, '900', null])
+  })
+
+  test('a quiet kind of which only bookmarks are told outlives compaction without a new list', async () => {
+    const compactedAt20: WatchScript = watch => {
+      if (Number(watch.version) < 20) watch.send(expired)
+      else watch.send(modified('a', 22))
+    }
+    const { events } = await setUp([
+      watch => {
+        initial(watch)
+        watch.send(bookmark(15))
+        watch.send(bookmark(20))
+        watch.close(1011)
+      },
+      compactedAt20,
+    ])
+    expect(await next(events, 4)).toEqual([
+      'replaced a@5,b@3 v7',
+      'bookmark v15',
+      'bookmark v20',
+      'applied a v22',
+    ])
+  })
+})
+
+describe('frames that cannot be read', () => {
+  test('one that is met again at every resumption is passed by a new list', async () => {
+    const { server, watcher, events } = await setUp([
+      initial,
+      watch => {
+        if (watch.version !== null) watch.sendRaw('{"type":"RENAMED"}')
+        else {
+          watch.send(added('a', 5))
+          watch.send(bookmark(9, true))
+        }
+      },
+    ])
+    expect(await next(events, 1)).toEqual(['replaced a@5,b@3 v7'])
+    server.watches[0]?.sendRaw('{"type":"RENAMED"}')
+    expect(await next(events, 1)).toEqual(['replaced a@5 v9'])
+    expect(versions(server)).toEqual([null, '7', null])
+    expect(watcher.counts.malformed).toBe(2)
+  })
+})
+
+describe('pauses', () => {
+  const live: WatchScript = watch => {
+    initial(watch)
+    watch.close(1011)
+  }
+
+  test.each([429, 503])(
+    '%i with Retry-After: no sooner than that, spread, and without a new list',
+    async status => {
+      const pauses = new Set<number>()
+      for (const random of [0, 0.25, 0.75]) {
+        const clock = new FakeClock()
+        const { server, events } = await setUp(
+          [live, refusal(status, 5), watch => watch.send(modified('a', 8))],
+          { clock, random: () => random, backoffBaseMs: 800 },
+        )
+        const told = next(events, 2)
+        await passPause(clock)
+        pauses.add(await passPause(clock))
+        expect(await told).toEqual(['replaced a@5,b@3 v7', 'applied a v8'])
+        expect(versions(server)).toEqual([null, '7', '7'])
+      }
+      expect([...pauses]).toEqual([5_000, 5_200, 5_600])
+    },
+  )
+
+  /** A watcher whose every attempt fails with the error, and the warnings that it logs. */
+  function refused(error: Error) {
+    const clock = new FakeClock()
+    const warnings: string[] = []
+    const log: Logger = {
+      ...silentLogger,
+      warn: (_fields, message) => void warnings.push(message),
+      child: () => log,
+    }
+    const pauses = { backoffBaseMs: 1_000, backoffMaxMs: 1_000 }
+    const watcher = new Watcher({ watch: () => Promise.reject(error) }, Gadget, { clock, log, ...pauses })
+    const abort = new AbortController()
+    return { warnings, clock, abort, ended: watcher.events(abort.signal).next() }
+  }
+
+  test.each([
+    new ApiError('ServiceUnavailable', 'its indexes are being built'),
+    new TransportError('connect ECONNREFUSED'),
+  ])('a server that starts or is away is worth a warning only once that takes long: %s', async error => {
+    const { warnings, clock, abort, ended } = refused(error)
+    while (clock.monotonic() + 1_000 < watcherDefaults.awayWarningMs) await passPause(clock)
+    expect(warnings).toEqual([])
+    await passPause(clock)
+    while (clock.monotonic() < watcherDefaults.awayWarningMs) await passPause(clock)
+    await eventually(() => clock.pendingTimers === 1)
+    expect(warnings).toEqual(['the watch failed; connecting again'])
+    abort.abort()
+    expect(await ended).toEqual({ done: true, value: undefined })
+  })
+
+  test('a refusal for a reason that does not pass by itself is worth a warning at once', async () => {
+    const { warnings, clock, abort, ended } = refused(new ApiError('Forbidden', 'you may not'))
+    await eventually(() => clock.pendingTimers === 1)
+    expect(warnings).toEqual(['the watch failed; connecting again'])
+    abort.abort()
+    await ended
+  })
+
+  test('grow between watches that end at once, and begin anew after one that lived', async () => {
+    const clock = new FakeClock()
+    const { server, events } = await setUp(
+      [
+        live,
+        watch => watch.close(1000),
+        watch => watch.close(1000),
+        watch => watch.close(1000),
+        () => {},
+        () => {},
+      ],
+      { clock, random: () => 0.5, backoffBaseMs: 800, backoffMaxMs: 30_000 },
+    )
+    void next(events, 1_000).catch(() => {})
+    const pauses: number[] = []
+    for (let count = 0; count < 4; count++) pauses.push(await passPause(clock))
+    await eventually(() => server.watches.length === 5)
+    await clock.advance(watcherDefaults.healthyAfterMs)
+    server.watches[4]?.close(1001)
+    pauses.push(await passPause(clock))
+    expect(pauses).toEqual([400, 800, 1_600, 3_200, 400])
+  })
+
+  test('of a thousand watches that a draining server ends at once are spread over the window', async () => {
+    const server = await ScriptedWatchServer.start([watch => watch.send(bookmark(7, true))])
+    const transport = new HttpTransport({ server: server.url })
+    const client = createClient(transport)
+    const clock = new FakeClock()
+    cleanUps.push(
+      () => server.stop(),
+      () => transport.close(),
+    )
+    let seed = 7
+    const random = () => {
+      seed = (seed * 1103515245 + 12345) % 2147483648
+      return seed / 2147483648
+    }
+    let told = 0
+    const follow = async () => {
+      const abort = new AbortController()
+      cleanUps.push(() => abort.abort())
+      for await (const event of new Watcher(client, Gadget, { clock, random }).events(abort.signal)) {
+        if (event.type === 'replaced') told++
+      }
+    }
+    for (let count = 0; count < 1_000; count++) void follow()
+    await eventually(() => told === 1_000, 20_000)
+    for (const watch of server.watches.splice(0)) watch.close(1001)
+    await eventually(() => clock.pendingTimers === 1_000, 20_000)
+    const returned: number[] = []
+    for (let tenth = 0; tenth < 10; tenth++) {
+      const before = clock.pendingTimers
+      clock.advanceSync(watcherDefaults.backoffBaseMs / 10)
+      returned.push(before - clock.pendingTimers)
+    }
+    expect(clock.pendingTimers).toBe(0)
+    expect(Math.max(...returned)).toBeLessThan(150)
+    expect(Math.min(...returned)).toBeGreaterThan(50)
+  })
+})
