@@ -1,4 +1,6 @@
+import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
+import type { Lister } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
 import type { Logger } from '../logger.ts'
 
@@ -6,15 +8,27 @@ import type { Logger } from '../logger.ts'
 export interface ReconcileContext {
   /**
    * Acts as the controller's plugin. What is written through it is seen by the controller's next run for that
-   * object: a cache older than it is waited for.
+   * object, and by every `lister` that is asked for later: a cache older than it is waited for.
    */
   readonly client: Client
   /** Aborted when the run exceeds the controller's `timeoutMs`, or when the manager stops and its patience is over. */
   readonly signal: AbortSignal
-  /** Carries the controller and the object's name. */
+  /** Carries the controller, the object's name, the attempt, the reason and the reconcile id. */
   readonly log: Logger
   /** 1, and one more for each failure in a row of this object. */
   readonly attempt: number
+  /** Whether a failure now is not tried again before the object changes; false where attempts are unlimited. */
+  readonly isLastAttempt: boolean
+  /** A UUID of this run, which its log lines and its span carry too. */
+  readonly reconcileId: string
+  /**
+   * Reads the objects of the controller's model, or of one that it owns, watches or reads, from the cache; of a model
+   * that was declared with several selections, the first. What this controller has written by now is in it, also what
+   * it created or deleted, by whichever way it is read: the cache is waited for. So after a write, ask again.
+   * @throws TypeError for any other model; StaleCacheError when the cache does not show the writes in time, which is
+   *   not to be caught: it puts the run off.
+   */
+  lister<T extends ApiObject>(model: Model<T>): Promise<Lister<T>>
 }
 
 /** What a reconcile may answer; nothing at all means: until the next change. */
@@ -40,6 +54,11 @@ export type Reconcile<T extends ApiObject> = (
  * half-way, so it must be idempotent. The finalizer goes only after it has resolved.
  */
 export type Finalize<T extends ApiObject> = (object: T, context: ReconcileContext) => Promise<void> | void
+
+/** A cache does not show the controller's own last write in time. A run that fails with it is put off. */
+export class StaleCacheError extends Error {
+  override readonly name = 'StaleCacheError'
+}
 
 /** A failure that trying again will not mend: no retry before the object changes. */
 export class TerminalError extends Error {

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, expectTypeOf, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
 import { createClient } from '../client/client.ts'
 import type { TransportRequest } from '../client/transport.ts'
@@ -118,6 +118,20 @@ describe('setupPlugin', () => {
       signal: new AbortController().signal,
     }
     expect(await handler?.(request)).toEqual({ body: 'hello' })
+  })
+
+  test('a handler knows the names of the parameters in its pattern', async () => {
+    const { plugin, host } = setUp(context =>
+      context.routes('api.demo.example.com/v1', routes =>
+        routes.get('/shelves/:shelf/gadgets/:name', ({ params }) => {
+          expectTypeOf(params).toExtend<{ shelf: string; name: string }>()
+          expectTypeOf(params).not.toExtend<{ id: string }>()
+          return { body: params.name }
+        }),
+      ),
+    )
+    const { routes } = await setupPlugin(plugin, host)
+    expect(routes[0]?.routes).toMatchObject([{ method: 'GET', pattern: '/shelves/:shelf/gadgets/:name' }])
   })
 
   test('a setup that fails starts nothing and aborts the signal', async () => {

@@ -6,25 +6,37 @@ import type { Transport } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller } from '../controller/controller.ts'
-import type { Logger } from '../logger.ts'
+import { EventRecorder } from '../events/event-recorder.ts'
+import { type Logger, silentLogger } from '../logger.ts'
 import type { Plugin, PluginContext } from '../plugin/plugin.ts'
 import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
+import { FencedTransport } from './fenced-transport.ts'
 import type { Manager } from './manager.ts'
 
+/** Times of a plugin's setup. */
 export const pluginHostDefaults = Object.freeze({
   /** How long `setup` may take: it only registers things, so that what takes longer will never end. */
   setupTimeoutMs: 30_000,
 })
 
+/** What a plugin is set up with. */
 export interface PluginHostOptions {
   /** The way to the server for the plugin's client. */
   readonly transport: Transport
-  readonly log: Logger
+  /** Default: silent. */
+  readonly log?: Logger
   /** Gets the plugin's controllers once `setup` has succeeded. Without it they are made but do not run. */
   readonly manager?: Manager
+  /**
+   * Whose fence and metrics the controllers have, where they are added to it later. The fence is asked before each run
+   * and each write of a controller, not before those of routes. Default: `manager`.
+   */
+  readonly builtFor?: Pick<Manager, 'fence' | 'metrics'>
   /** Sent with every request of the plugin's client beside the one that names the plugin; lower-case names. */
   readonly reservedHeaders?: Readonly<Record<string, string>>
   readonly clock?: Clock
+  /** Under which the server serves `events`; default that of the program. */
+  readonly reservedDomain?: string
   /** Default `pluginHostDefaults.setupTimeoutMs`. */
   readonly setupTimeoutMs?: number
 }
@@ -53,8 +65,19 @@ export interface HostedPlugin {
  */
 export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): Promise<HostedPlugin> {
   const { transport, manager, reservedHeaders: headers, clock } = options
-  const log = options.log.child({ plugin: plugin.name })
-  const client = createClient(transport, { plugin: plugin.name, ...(headers && { headers }) })
+  const log = (options.log ?? silentLogger).child({ plugin: plugin.name })
+  const { fence, metrics } = options.builtFor ?? manager ?? {}
+  const identity = { plugin: plugin.name, ...(headers && { headers }) }
+  const client = createClient(transport, identity)
+  const controllersClient =
+    fence === undefined ? client : createClient(new FencedTransport(transport, fence), identity)
+  const events = new EventRecorder({
+    client,
+    reporter: plugin.name,
+    log,
+    ...(clock && { clock }),
+    ...(options.reservedDomain !== undefined && { reservedDomain: options.reservedDomain }),
+  })
   const stopping = new AbortController()
   // Whatever a plugin does may listen to it.
   setMaxListeners(0, stopping.signal)
@@ -76,6 +99,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
   const context: PluginContext = {
     client,
     log,
+    events,
     signal: stopping.signal,
     controller<T extends ApiObject>(
       model: Model<T>,
@@ -86,7 +110,16 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
       build(builder)
       const definition = builder.build()
       const name = unusedName(`${plugin.name}/${model.plural}.${model.group}`, controllers)
-      controllers.push(new Controller(definition, { client, log, name, ...(clock && { clock }) }))
+      controllers.push(
+        new Controller(definition, {
+          client: controllersClient,
+          log,
+          name,
+          ...(clock && { clock }),
+          ...(fence && { fence }),
+          ...(metrics && { metrics }),
+        }),
+      )
     },
     routes(groupVersion: string | (new () => object), build?: (routes: RouteBuilder) => void): void {
       if (!open) throw new TypeError(`plugin ${plugin.name}: routes are registered during setup only`)
@@ -111,6 +144,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     ])
   } catch (error) {
     stopping.abort(error)
+    void events.close()
     throw error
   } finally {
     open = false
@@ -131,6 +165,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
       stopped ??= (async () => {
         stopping.abort(new DOMException(`plugin ${plugin.name} is stopping`, 'AbortError'))
         await Promise.all(controllers.map(controller => manager?.remove(controller)))
+        await events.close()
       })()
       return stopped
     },

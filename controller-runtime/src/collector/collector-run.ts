@@ -1,0 +1,380 @@
+import { setMaxListeners } from 'node:events'
+import { isApiError } from '../api/errors.ts'
+import type { Model } from '../api/model.ts'
+import type { ApiObject, OwnerReference } from '../api/object.ts'
+import { propagationFinalizers } from '../api/propagation.ts'
+import { Breather } from '../breather.ts'
+import type { Client } from '../client/client.ts'
+import { TransportError } from '../client/transport.ts'
+import { type Clock, sleep } from '../clock.ts'
+import { removeFinalizer } from '../controller/finalizer.ts'
+import type { Logger } from '../logger.ts'
+import type { WatcherEvent } from '../watch/watcher.ts'
+import { priorities, WorkQueue } from '../workqueue/work-queue.ts'
+import { type CollectorCounts, collectorDefaults } from './defaults.ts'
+import {
+  Graph,
+  keyOf,
+  keyOfReference,
+  type Node,
+  type Owner,
+  phaseOf,
+  resourceOf,
+  type Standing,
+  type Work,
+} from './graph.ts'
+import type { KindSource } from './kind-source.ts'
+import { KindView } from './kind-view.ts'
+import { readLive } from './live.ts'
+import { settlementOf } from './settlement.ts'
+
+type WorkKey = `check ${string}` | `settle ${string}` | `end ${string}`
+
+export interface CollectorRunOptions {
+  readonly client: Client
+  readonly kinds: KindSource
+  readonly log: Logger
+  readonly clock: Clock
+  /** Ends the run. */
+  readonly signal: AbortSignal
+  /** Counted up. */
+  readonly counts: CollectorCounts
+}
+
+/**
+ * One run of a collector, from its start to its abort: it begins with nothing, and learns everything from what is
+ * stored.
+ */
+export class CollectorRun {
+  readonly #client: Client
+  readonly #kinds: KindSource
+  readonly #log: Logger
+  readonly #clock: Clock
+  readonly #signal: AbortSignal
+  readonly #counts: CollectorCounts
+  readonly #graph = new Graph()
+  readonly #views = new Map<string, KindView>()
+  readonly #queue: WorkQueue
+  readonly #breather: Breather
+  /** Waiting objects whose end depends on views that have not got so far. */
+  readonly #parked = new Set<WorkKey>()
+  /** Kinds of which it has been said that they do not answer. */
+  readonly #silent = new WeakSet<KindView>()
+  #looking = false
+
+  constructor({ client, kinds, log, clock, signal, counts }: CollectorRunOptions) {
+    this.#client = client
+    this.#kinds = kinds
+    this.#log = log
+    this.#clock = clock
+    this.#signal = signal
+    this.#counts = counts
+    this.#queue = new WorkQueue({ clock, backoffMaxMs: collectorDefaults.backoffMaxMs })
+    this.#breather = new Breather(clock)
+    setMaxListeners(0, signal)
+  }
+
+  /** Works until the abort; resolves when nothing of it is left. */
+  async work(concurrency: number): Promise<void> {
+    const end = () => this.#queue.shutDown()
+    if (this.#signal.aborted) end()
+    this.#signal.addEventListener('abort', end, { once: true })
+    const workers = Array.from({ length: concurrency }, () => this.#worker())
+    await Promise.all([this.#followKinds(), ...workers])
+    await Promise.all([...this.#views.values()].map(view => view.stop()))
+    this.#signal.removeEventListener('abort', end)
+  }
+
+  async #followKinds(): Promise<void> {
+    const signal = this.#signal
+    while (!signal.aborted) {
+      try {
+        for await (const models of this.#kinds.follow(signal)) this.#serve(models)
+      } catch (error) {
+        if (signal.aborted) return
+        this.#log.error({ err: error }, 'the kinds cannot be followed; beginning anew')
+      }
+      await sleep(this.#clock, collectorDefaults.restartMs, signal).catch(() => {})
+    }
+  }
+
+  /**
+   * Follows the kinds that are served. What is known of a kind that is no longer served is kept: its objects are still
+   * stored, and whoever waits for them waits on.
+   */
+  #serve(models: readonly Model[]): void {
+    const served = new Set(models.map(resourceOf))
+    for (const [resource, view] of this.#views) {
+      if (served.has(resource)) continue
+      this.#views.delete(resource)
+      void view.stop()
+    }
+    for (const model of models) {
+      const resource = resourceOf(model)
+      const view = this.#views.get(resource)
+      if (view?.model.apiVersion === model.apiVersion && view.model.kind === model.kind) continue
+      void view?.stop()
+      const next = new KindView(model, {
+        client: this.#client,
+        log: this.#log,
+        clock: this.#clock,
+        concerns: object => this.#graph.concerns(model, object),
+        take: event => this.#take(model, event),
+      })
+      this.#views.set(resource, next)
+      next.start()
+      this.#enqueue(this.#graph.revisit(model), priorities.initial)
+    }
+  }
+
+  async #take(model: Model, event: WatcherEvent): Promise<void> {
+    switch (event.type) {
+      case 'replaced': {
+        const keys = new Set<string>()
+        for (const object of event.objects) {
+          keys.add(keyOf(model, object.metadata))
+          this.#enqueue(this.#graph.apply(model, object), priorities.initial)
+          const pause = this.#breather.pause()
+          if (pause !== undefined) await pause
+        }
+        this.#enqueue(this.#graph.retain(model, keys), priorities.initial)
+        return
+      }
+      case 'applied':
+        this.#enqueue(this.#graph.apply(model, event.object), priorities.live)
+        return
+      case 'deleted':
+        this.#enqueue(this.#graph.remove(model, event.object), priorities.live)
+    }
+  }
+
+  #enqueue({ checks, settlements, endings }: Work, priority: number): void {
+    const add = (key: WorkKey) => this.#queue.add(key, { priority })
+    for (const owner of checks) add(`check ${owner.key}`)
+    for (const { resource, name } of settlements) add(`settle ${resource}/${name}`)
+    for (const { resource, name } of endings) add(`end ${resource}/${name}`)
+  }
+
+  async #worker(): Promise<void> {
+    for (;;) {
+      const item = await this.#queue.get()
+      if (item === undefined) return
+      const { key, priority } = item
+      const timeout = new AbortController()
+      const cancel = this.#clock.setTimeout(
+        () => timeout.abort(new DOMException('no answer in time', 'TimeoutError')),
+        collectorDefaults.timeoutMs,
+      )
+      try {
+        await this.#work(key, AbortSignal.any([this.#signal, timeout.signal]))
+        this.#queue.forget(key)
+      } catch (error) {
+        this.#fail(key, priority, error)
+      } finally {
+        cancel()
+        this.#queue.done(key)
+      }
+      const pause = this.#breather.pause()
+      if (pause !== undefined) await pause
+    }
+  }
+
+  #fail(key: string, priority: number, error: unknown): void {
+    this.#counts.failed++
+    if (this.#queue.isShutDown) return
+    const retryAfterSeconds = isApiError(error) ? error.details?.retryAfterSeconds : undefined
+    const delayMs = this.#queue.addRateLimited(key, {
+      priority,
+      ...(retryAfterSeconds !== undefined && { atLeastMs: retryAfterSeconds * 1000 }),
+    })
+    const fields = { err: error, work: key, delayMs }
+    if (isApiError(error, 'Conflict')) this.#log.debug(fields, 'the object has changed; trying again')
+    else if (isAway(error) && delayMs < collectorDefaults.awayDelayMs)
+      this.#log.debug(fields, 'the server is not ready; trying again')
+    else this.#log.warn(fields, 'not done; trying again')
+  }
+
+  #work(key: string, signal: AbortSignal): Promise<void> {
+    const [what, subject] = splitAt(key, key.indexOf(' '))
+    if (what === 'check') return this.#check(subject, signal)
+    const [resource, name] = splitAt(subject, subject.lastIndexOf('/'))
+    const node = this.#graph.node(resource, name)
+    const model = this.#views.get(resource)?.model
+    // What is not served cannot be changed, and is looked at again when it is.
+    if (node === undefined || model === undefined) return Promise.resolve()
+    return what === 'settle' ? this.#settle(node, model, signal) : this.#end(node, model, signal)
+  }
+
+  /** Finds out whether an owner is there. */
+  async #check(key: string, signal: AbortSignal): Promise<void> {
+    const owner = this.#graph.owner(key)
+    if (owner === undefined || (owner.standing !== 'unchecked' && owner.standing !== 'unresolved')) return
+    const { asked } = owner
+    const settle = (standing: Standing) => {
+      // Its last dependent may have gone and others come; or it was told to have gone, and another look is due.
+      if (this.#graph.owner(key) === owner && owner.asked === asked)
+        this.#enqueue(this.#graph.settle(owner, standing), priorities.live)
+    }
+    try {
+      settle(await this.#lookUp(owner, signal))
+    } catch (error) {
+      settle('unresolved')
+      throw error
+    }
+  }
+
+  async #lookUp({ group, kind, name, uid }: Owner, signal: AbortSignal): Promise<Standing> {
+    const models = [...this.#views.values()]
+      .map(view => view.model)
+      .filter(model => model.group === group && model.kind === kind)
+    if (models.length === 0) return 'unresolved'
+    // Two versions of a group may give one kind different plurals: then it must be in none of them.
+    for (const model of models) {
+      const found = await readLive(this.#client, model, name, signal)
+      if (found?.metadata.uid === uid) return phaseOf(found.metadata) ?? 'present'
+    }
+    return 'absent'
+  }
+
+  /** Brings a dependent in line with its owners. */
+  async #settle(node: Node, model: Model, signal: AbortSignal): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const live = await readLive(this.#client, model, node.name, signal)
+      // Gone: that will be told.
+      if (live === undefined || live.metadata.uid !== node.uid) return
+      const standingOf = (reference: OwnerReference) =>
+        // A reference that has not been told yet has not been checked either.
+        this.#graph.owner(keyOfReference(reference))?.standing ?? 'unchecked'
+      const hasDependents = this.#graph.owner(node.key) !== undefined
+      const settlement = settlementOf(live.metadata, standingOf, hasDependents)
+      if (settlement.do === 'nothing') return
+      const { uid, version, ownerReferences } = live.metadata
+      const fields = { resource: node.resource, object: node.name, ownerReferences }
+      try {
+        if (settlement.do === 'delete') {
+          const { policy } = settlement
+          await this.#client.delete(model, node.name, {
+            preconditions: { uid, version },
+            ...(policy && { propagationPolicy: policy }),
+            signal,
+          })
+          this.#counts.deleted++
+          this.#log.info(fields, 'a dependent is deleted: none of its owners is left')
+        } else {
+          await this.#putReferences(model, live, settlement.references, signal)
+          this.#counts.released++
+          this.#log.debug({ ...fields, kept: settlement.references.length }, 'a dependent has lost owners')
+        }
+        return
+      } catch (error) {
+        if (isApiError(error, 'NotFound') && error.details?.name === node.name) return
+        if (!isApiError(error, 'Conflict') || attempt >= collectorDefaults.attempts) throw error
+      }
+    }
+  }
+
+  /** @throws ApiError Conflict when the object has changed since it was read. */
+  async #putReferences(
+    model: Model,
+    live: ApiObject,
+    references: readonly OwnerReference[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const ownerReferences = references.length === 0 ? null : [...references]
+    const { version } = live.metadata
+    await this.#client.patch(model, live, { metadata: { ownerReferences } }, { version, signal })
+  }
+
+  /** Takes the finalizer off an object that waits for its dependents, when none is left for which it waits. */
+  async #end(node: Node, model: Model, signal: AbortSignal): Promise<void> {
+    const { phase } = node
+    if (phase === undefined) return
+    if (this.#graph.isHeld(node)) {
+      if (phase === 'foreground') await this.#breakCircles(node, signal)
+      return
+    }
+    const key: WorkKey = `end ${node.resource}/${node.name}`
+    if (this.#behind(node).length > 0) {
+      this.#parked.add(key)
+      void this.#lookAround()
+      return
+    }
+    const live = await readLive(this.#client, model, node.name, signal)
+    if (live === undefined || live.metadata.uid !== node.uid || phaseOf(live.metadata) !== phase) return
+    // What came while it was read has been told by now, or came after the deletion.
+    if (this.#graph.isHeld(node)) return
+    const finalizer = phase === 'foreground' ? propagationFinalizers.Foreground : propagationFinalizers.Orphan
+    await removeFinalizer(this.#client, model, live, finalizer, collectorDefaults.attempts)
+    this.#counts.ended++
+    this.#log.debug({ resource: node.resource, object: node.name, finalizer }, 'a deletion waits no longer')
+  }
+
+  /**
+   * The views that may not have told yet what was there when the object's deletion began. A kind that stays silent
+   * does not keep a foreground deletion for ever: its objects are collected later. Orphans would be lost by that.
+   */
+  #behind({ phase, phaseSince }: Node): KindView[] {
+    return [...this.#views.values()].filter(
+      view =>
+        !view.hasReached(phaseSince) &&
+        (phase === 'orphaning' || view.silentMs < collectorDefaults.silenceMs),
+    )
+  }
+
+  /** Brings the views that are behind up to the present, in rounds that all who wait share. */
+  async #lookAround(): Promise<void> {
+    if (this.#looking) return
+    this.#looking = true
+    while (this.#parked.size > 0 && !this.#signal.aborted) {
+      const keys = [...this.#parked]
+      this.#parked.clear()
+      const behind = new Set<KindView>()
+      for (const key of keys) {
+        const [, subject] = splitAt(key, key.indexOf(' '))
+        const [resource, name] = splitAt(subject, subject.lastIndexOf('/'))
+        const node = this.#graph.node(resource, name)
+        if (node !== undefined) for (const view of this.#behind(node)) behind.add(view)
+      }
+      for (const view of behind) this.#warnOfSilence(view, keys.length)
+      await Promise.all([...behind].map(view => view.look()))
+      for (const key of keys) this.#queue.add(key)
+    }
+    this.#looking = false
+  }
+
+  #warnOfSilence(view: KindView, waiting: number): void {
+    if (view.silentMs < collectorDefaults.silenceMs || this.#silent.has(view)) return
+    this.#silent.add(view)
+    const resource = resourceOf(view.model)
+    this.#log.warn({ resource, waiting }, 'deletions with orphans wait for a kind that does not answer')
+  }
+
+  /**
+   * Objects that all wait for each other in the foreground would do so for ever: those that block this one, and wait
+   * for it, block it no longer.
+   */
+  async #breakCircles(node: Node, signal: AbortSignal): Promise<void> {
+    for (const dependent of this.#graph.circlesThrough(node)) {
+      const model = this.#views.get(dependent.resource)?.model
+      const live = model && (await readLive(this.#client, model, dependent.name, signal))
+      if (model === undefined || live === undefined || live.metadata.uid !== dependent.uid) continue
+      const references = (live.metadata.ownerReferences ?? []).map(reference =>
+        keyOfReference(reference) === node.key ? { ...reference, blockOwnerDeletion: false } : reference,
+      )
+      await this.#putReferences(model, live, references, signal)
+      this.#log.info(
+        { resource: dependent.resource, object: dependent.name, owner: node.key },
+        'objects that wait for each other are being deleted; one of them is let go first',
+      )
+    }
+  }
+}
+
+function splitAt(text: string, at: number): [string, string] {
+  return [text.slice(0, at), text.slice(at + 1)]
+}
+
+/** A server that is away or starting, which every server is now and then. */
+function isAway(error: unknown): boolean {
+  return error instanceof TransportError || isApiError(error, 'ServiceUnavailable')
+}

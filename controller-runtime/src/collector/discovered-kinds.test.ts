@@ -1,0 +1,91 @@
+import { expect, test } from 'vitest'
+import { ApiError } from '../api/errors.ts'
+import { type Transport, TransportError, type TransportResponse } from '../client/transport.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { DiscoveredKinds } from './discovered-kinds.ts'
+
+const ok = (body: object): TransportResponse => ({ status: 200, headers: {}, body: JSON.stringify(body) })
+const refused = (error: ApiError): TransportResponse => ({
+  status: error.code,
+  headers: {},
+  body: JSON.stringify(error.toStatus()),
+})
+const notServed = refused(new ApiError('NotFound', 'nothing is served there'))
+const unknown = refused(new ApiError('ServiceUnavailable', 'plugins are being started'))
+
+const groups = (...names: string[]) =>
+  ok({ groups: names.map(name => ({ name, versions: [{ groupVersion: `${name}/v1`, version: 'v1' }] })) })
+const resources = (...plurals: string[]) =>
+  ok({
+    resources: plurals.flatMap(name => [
+      { name, singularName: name.slice(0, -1), kind: name.slice(0, 1).toUpperCase() + name.slice(1, -1) },
+      { name: `${name}/status`, singularName: '', kind: 'Status' },
+    ]),
+  })
+
+/** A server of which only the discovery is there: what it answers can be changed. */
+function discovering(answers: Record<string, TransportResponse>) {
+  const clock = new FakeClock()
+  const transport: Transport = {
+    request: async ({ path }) => {
+      const answer = answers[path]
+      if (answer === undefined) throw new TransportError(`no answer for ${path}`)
+      return answer
+    },
+    watch: () => Promise.reject(new TransportError('no watches')),
+  }
+  const stopping = new AbortController()
+  const seen: string[][] = []
+  const kinds = new DiscoveredKinds({ transport, clock })
+  const ended = (async () => {
+    for await (const models of kinds.follow(stopping.signal))
+      seen.push(models.map(({ apiVersion, plural, kind }) => `${apiVersion} ${plural} ${kind}`))
+  })()
+  const stop = () => {
+    stopping.abort()
+    return ended
+  }
+  return { answers, clock, seen, stop }
+}
+
+test('kinds are told once the server knows all of them, and again when they have changed', async () => {
+  const world = discovering({
+    '/apis/-': unknown,
+    '/apis': groups('a.com'),
+    '/apis/a.com/v1': resources('items'),
+  })
+  await world.clock.advance(60_000)
+  expect(world.seen).toEqual([])
+  world.answers['/apis/-'] = notServed
+  await world.clock.advance(1_000)
+  expect(world.seen).toEqual([['a.com/v1 items Item']])
+  await world.clock.advance(60_000)
+  expect(world.seen.length).toBe(1)
+  world.answers['/apis'] = groups('a.com', 'b.com')
+  world.answers['/apis/b.com/v1'] = resources('parts', 'things')
+  await world.clock.advance(10_000)
+  expect(world.seen[1]).toEqual(['a.com/v1 items Item', 'b.com/v1 parts Part', 'b.com/v1 things Thing'])
+  await world.stop()
+})
+
+test('a kind is not taken for gone because a part of the discovery failed, or the server is away', async () => {
+  const world = discovering({
+    '/apis/-': notServed,
+    '/apis': groups('a.com', 'b.com'),
+    '/apis/a.com/v1': resources('items'),
+    '/apis/b.com/v1': resources('parts'),
+  })
+  await world.clock.advance(0)
+  expect(world.seen.length).toBe(1)
+  for (const broken of [unknown, notServed, ok({}), ok({ resources: [{}] })]) {
+    world.answers['/apis/b.com/v1'] = broken
+    await world.clock.advance(30_000)
+  }
+  delete world.answers['/apis/-']
+  await world.clock.advance(30_000)
+  expect(world.seen.length).toBe(1)
+  Object.assign(world.answers, { '/apis/-': notServed, '/apis': groups('a.com') })
+  await world.clock.advance(30_000)
+  expect(world.seen[1]).toEqual(['a.com/v1 items Item'])
+  await world.stop()
+})

@@ -1,0 +1,239 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { ApiObject, ObjectMeta, OwnerReference } from '../api/object.ts'
+import { Graph, keyOf, type Work } from './graph.ts'
+
+const Item = { group: 'items.example.com', kind: 'Item', plural: 'items' }
+const Part = { group: 'parts.example.com', kind: 'Part', plural: 'parts' }
+
+function object(name: string, extra: Partial<ObjectMeta> = {}): ApiObject {
+  const metadata: ObjectMeta = {
+    name,
+    uid: `uid-of-${name}`,
+    version: '1',
+    resourceVersion: '1',
+    generation: 1,
+    creationTimestamp: '2030-01-01T00:00:00.000Z',
+    ...extra,
+  }
+  return { apiVersion: 'x/v1', kind: 'x', metadata, spec: undefined }
+}
+
+function to(
+  kind: typeof Item,
+  name: string,
+  blockOwnerDeletion = false,
+  version = 'v1',
+): { ownerReferences: OwnerReference[] } {
+  const { group, kind: kindName } = kind
+  return {
+    ownerReferences: [
+      {
+        apiVersion: `${group}/${version}`,
+        kind: kindName,
+        name,
+        uid: `uid-of-${name}`,
+        blockOwnerDeletion,
+      },
+    ],
+  }
+}
+
+const deleting = (finalizer: string) => ({
+  deletionTimestamp: '2030-01-01T00:00:00.000Z',
+  finalizers: [finalizer],
+})
+
+const names = ({ checks, settlements, endings }: Work) => ({
+  checks: [...checks].map(({ name }) => name),
+  settlements: [...settlements].map(({ name }) => name),
+  endings: [...endings].map(({ name }) => name),
+})
+
+describe('memory', () => {
+  test('an object without owners, for which nothing waits, is not kept', () => {
+    const graph = new Graph()
+    for (let n = 0; n < 100; n++) graph.apply(Item, object(`item-${n}`))
+    expect(graph.size).toEqual({ nodes: 0, owners: 0 })
+  })
+
+  test('an owner is kept as long as it has dependents', () => {
+    const graph = new Graph()
+    graph.apply(Part, object('a', to(Item, 'owner')))
+    graph.apply(Part, object('b', to(Item, 'owner')))
+    expect(graph.size).toEqual({ nodes: 2, owners: 1 })
+    graph.remove(Part, object('a'))
+    graph.apply(Part, object('b'))
+    expect(graph.size).toEqual({ nodes: 0, owners: 0 })
+  })
+})
+
+describe('what is due', () => {
+  test('a new owner is to be looked at once, whatever version of its kind the references name', () => {
+    const graph = new Graph()
+    expect(names(graph.apply(Part, object('a', to(Item, 'owner')))).checks).toEqual(['owner'])
+    expect(names(graph.apply(Part, object('b', to(Item, 'owner', true, 'v2')))).checks).toEqual([])
+    expect(graph.size.owners).toBe(1)
+  })
+
+  test('an owner that was told to have gone is to be looked at; its dependents wait for that', () => {
+    const graph = new Graph()
+    graph.apply(Part, object('a', to(Item, 'owner')))
+    const owner = graph.owner(keyOf(Item, object('owner').metadata))
+    if (owner !== undefined) graph.settle(owner, 'present')
+    const work = graph.remove(Item, object('owner'))
+    expect(names(work)).toEqual({ checks: ['owner'], settlements: [], endings: [] })
+    expect(owner?.standing).toBe('unchecked')
+  })
+
+  test('a dependent is due when an owner of it turns out to be gone, and when one joins such an owner', () => {
+    const graph = new Graph()
+    graph.apply(Part, object('a', to(Item, 'owner')))
+    const owner = graph.owner(keyOf(Item, object('owner').metadata))
+    expect(owner && names(graph.settle(owner, 'present')).settlements).toEqual([])
+    expect(owner && names(graph.settle(owner, 'absent')).settlements).toEqual(['a'])
+    expect(names(graph.apply(Part, object('late', to(Item, 'owner')))).settlements).toEqual(['late'])
+  })
+
+  test('an owner that begins to wait is to be looked at again', () => {
+    const graph = new Graph()
+    graph.apply(Part, object('a', to(Item, 'owner')))
+    const owner = graph.owner(keyOf(Item, object('owner').metadata))
+    if (owner !== undefined) graph.settle(owner, 'present')
+    const work = graph.apply(Item, object('owner', deleting('orphan')))
+    expect(names(work)).toEqual({ checks: ['owner'], settlements: [], endings: ['owner'] })
+    expect(names(graph.apply(Item, object('owner', deleting('orphan')))).checks).toEqual([])
+  })
+
+  test('a waiting owner is due when the last dependent that holds it has gone, and not before', () => {
+    const graph = new Graph()
+    graph.apply(Part, object('a', to(Item, 'owner', true)))
+    graph.apply(Part, object('b', to(Item, 'owner', true)))
+    graph.apply(Part, object('loose', to(Item, 'owner')))
+    graph.apply(Item, object('owner', deleting('foregroundDeletion')))
+    expect(names(graph.remove(Part, object('a'))).endings).toEqual([])
+    expect(names(graph.apply(Part, object('b', to(Item, 'owner')))).endings).toEqual(['owner'])
+    graph.apply(Item, object('owner', deleting('orphan')))
+    expect(names(graph.remove(Part, object('b'))).endings).toEqual([])
+    expect(names(graph.remove(Part, object('loose'))).endings).toEqual(['owner'])
+  })
+
+  test('after a gap, what is missing has gone: dependents are forgotten, owners are to be looked at', () => {
+    const graph = new Graph()
+    graph.apply(Part, object('a', to(Item, 'here')))
+    graph.apply(Part, object('b', to(Item, 'missing')))
+    const here = keyOf(Item, object('here').metadata)
+    expect(names(graph.retain(Item, new Set([here]))).checks).toEqual(['missing'])
+    expect(graph.owner(here)?.standing).toBe('present')
+    graph.retain(Part, new Set())
+    expect(graph.size).toEqual({ nodes: 0, owners: 0 })
+  })
+
+  test('an object of another uid is another object', () => {
+    const graph = new Graph()
+    graph.apply(Item, object('item', to(Part, 'x')))
+    graph.apply(Part, object('a', to(Item, 'item')))
+    const work = graph.apply(Item, object('item', { uid: 'another' }))
+    expect(names(work).checks).toEqual(['item'])
+    expect(graph.node('items.example.com/items', 'item')).toBeUndefined()
+  })
+})
+
+describe('circles', () => {
+  test('are found through any number of waiting objects, and only through those', () => {
+    const graph = new Graph()
+    const waiting = deleting('foregroundDeletion')
+    graph.apply(Part, object('a', { ...waiting, ...to(Part, 'c', true) }))
+    graph.apply(Part, object('b', { ...waiting, ...to(Part, 'a', true) }))
+    graph.apply(Part, object('c', to(Part, 'b', true)))
+    const through = (name: string) => {
+      const node = graph.node('parts.example.com/parts', name)
+      return node && graph.circlesThrough(node).map(dependent => dependent.name)
+    }
+    expect(through('a')).toEqual([])
+    graph.apply(Part, object('c', { ...waiting, ...to(Part, 'b', true) }))
+    expect(through('a')).toEqual(['b'])
+    expect(through('b')).toEqual(['c'])
+    graph.apply(Part, object('b', { ...waiting, ...to(Part, 'a', false) }))
+    expect(through('a')).toEqual([])
+  })
+
+  test('of one object are found too', () => {
+    const graph = new Graph()
+    graph.apply(Part, object('a', { ...deleting('foregroundDeletion'), ...to(Part, 'a', true) }))
+    const node = graph.node('parts.example.com/parts', 'a')
+    expect(node && graph.circlesThrough(node)).toEqual([node])
+  })
+})
+
+test('after any changes the graph is what the present objects make it', () => {
+  const name = fc.constantFrom('a', 'b', 'c', 'd')
+  const kind = fc.constantFrom(Item, Part)
+  const meta = fc.record({
+    uid: fc.constantFrom('1', '2'),
+    owners: fc.array(fc.record({ kind, name, uid: fc.constantFrom('1', '2'), blocking: fc.boolean() }), {
+      maxLength: 3,
+    }),
+    wait: fc.constantFrom(undefined, 'orphan', 'foregroundDeletion'),
+  })
+  const step = fc.oneof(
+    fc.record({ do: fc.constant('apply' as const), kind, name, meta }),
+    fc.record({ do: fc.constant('remove' as const), kind, name, meta }),
+    fc.record({ do: fc.constant('retain' as const), kind, name, meta }),
+  )
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 30 }), steps => {
+      const graph = new Graph()
+      const present = new Map<string, { kind: typeof Item; object: ApiObject }>()
+      for (const { do: what, kind: of, name: called, meta: given } of steps) {
+        const at = `${of.plural}/${called}`
+        const made = object(called, {
+          uid: given.uid,
+          ...(given.wait && deleting(given.wait)),
+          ownerReferences: given.owners.map(owner => ({
+            apiVersion: `${owner.kind.group}/v1`,
+            kind: owner.kind.kind,
+            name: owner.name,
+            uid: owner.uid,
+            blockOwnerDeletion: owner.blocking,
+          })),
+        })
+        if (what === 'apply') {
+          graph.apply(of, made)
+          present.set(at, { kind: of, object: made })
+        } else if (what === 'remove') {
+          const known = present.get(at)
+          if (known !== undefined) graph.remove(of, known.object)
+          present.delete(at)
+        } else {
+          const kept = present.get(at)
+          graph.retain(of, new Set(kept ? [keyOf(of, kept.object.metadata)] : []))
+          for (const key of [...present.keys()])
+            if (key.startsWith(`${of.plural}/`) && key !== at) present.delete(key)
+        }
+      }
+      const fresh = new Graph()
+      for (const { kind: of, object: each } of present.values()) fresh.apply(of, each)
+      expect(graph.size).toEqual(fresh.size)
+      for (const { object: each } of present.values()) {
+        for (const of of [Item, Part]) {
+          for (const uid of ['1', '2']) {
+            const key = keyOf(of, { name: each.metadata.name, uid })
+            expect(shape(graph, key)).toEqual(shape(fresh, key))
+          }
+        }
+      }
+    }),
+    { numRuns: 300 },
+  )
+})
+
+function shape(graph: Graph, key: string) {
+  const owner = graph.owner(key)
+  return (
+    owner && {
+      blocking: owner.blocking,
+      dependents: [...owner.dependents].map(node => `${node.key} ${node.phase}`).toSorted(),
+    }
+  )
+}

@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest'
+import type { ObjectMeta, OwnerReference } from '../api/object.ts'
+import { gadget } from '../testing/gadgets.ts'
+import type { Standing } from './graph.ts'
+import { settlementOf } from './settlement.ts'
+
+/** A dependent whose owners are named after what is known of them. */
+function settle(standings: Standing[], extra: Partial<ObjectMeta> = {}, hasDependents = false) {
+  const ownerReferences = standings.map((name, at) => ({
+    apiVersion: 'demo.example.com/v1',
+    kind: 'Gadget',
+    name,
+    uid: `uid-${at}`,
+  }))
+  const metadata = { ...gadget('part', 1).metadata, ownerReferences, ...extra }
+  const known = (reference: OwnerReference) =>
+    standings.find(standing => standing === reference.name) ?? 'unchecked'
+  const settlement = settlementOf(metadata, known, hasDependents)
+  return settlement.do === 'release' ? settlement.references.map(({ name }) => name) : settlement
+}
+
+const nothing = { do: 'nothing' }
+const deleting = { deletionTimestamp: '2030-01-01T00:00:00.000Z', finalizers: ['a/b'] }
+
+describe('a dependent', () => {
+  test('is deleted only when every owner is known to be gone', () => {
+    expect(settle(['absent'])).toEqual({ do: 'delete', policy: undefined })
+    expect(settle(['absent', 'absent'])).toEqual({ do: 'delete', policy: undefined })
+    expect(settle(['present'])).toEqual(nothing)
+    expect(settle(['unresolved'])).toEqual(nothing)
+    expect(settle([])).toEqual(nothing)
+  })
+
+  test('is left alone as long as one owner is yet to be looked at', () => {
+    expect(settle(['absent', 'unchecked'])).toEqual(nothing)
+    expect(settle(['orphaning', 'unchecked'])).toEqual(nothing)
+  })
+
+  test('keeps the references that hold it and loses the others', () => {
+    expect(settle(['absent', 'present', 'foreground'])).toEqual(['present'])
+    expect(settle(['absent', 'unresolved'])).toEqual(['unresolved'])
+  })
+
+  test('stays where an owner orphans it, though the others are gone', () => {
+    expect(settle(['orphaning'])).toEqual([])
+    expect(settle(['orphaning', 'absent'])).toEqual([])
+    expect(settle(['orphaning', 'foreground', 'present'])).toEqual(['present'])
+  })
+
+  test('goes in the foreground as its owner does, if it has dependents of its own and does not keep them', () => {
+    expect(settle(['foreground'])).toEqual({ do: 'delete', policy: undefined })
+    expect(settle(['foreground'], {}, true)).toEqual({ do: 'delete', policy: 'Foreground' })
+    expect(settle(['foreground', 'absent'], {}, true)).toEqual({ do: 'delete', policy: 'Foreground' })
+    expect(settle(['absent'], {}, true)).toEqual({ do: 'delete', policy: undefined })
+    expect(settle(['foreground'], { finalizers: ['orphan'] }, true)).toEqual({
+      do: 'delete',
+      policy: undefined,
+    })
+  })
+
+  test('that is being deleted lets go of owners that wait for that, and of nothing else', () => {
+    expect(settle(['absent'], deleting)).toEqual(nothing)
+    expect(settle(['foreground'], deleting)).toEqual(nothing)
+    expect(settle(['orphaning', 'absent', 'foreground'], deleting)).toEqual(['absent', 'foreground'])
+  })
+})

@@ -1,0 +1,170 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import type { ApiObject } from '../api/object.ts'
+import { SelectorError } from '../api/selector.ts'
+import { eventually } from '../testing/eventually.ts'
+import { Gadget, gadget } from '../testing/gadgets.ts'
+import { settle, startWorld, type World } from '../testing/world.ts'
+import {
+  and,
+  annotationsChanged,
+  anyChange,
+  type Filter,
+  generationChanged,
+  labelsChanged,
+  matching,
+  matchingLabels,
+  not,
+  or,
+  toPredicate,
+} from './predicates.ts'
+
+const worlds: World[] = []
+afterEach(async () => {
+  for (const world of worlds.splice(0)) await world.stop()
+})
+
+/** An object with these labels, and whatever metadata else. */
+function object(labels?: Record<string, string>, extra: Partial<ApiObject['metadata']> = {}): ApiObject {
+  const { metadata, ...rest } = gadget('a', 1)
+  return { ...rest, metadata: { ...metadata, ...(labels && { labels }), ...extra } }
+}
+
+/** What a filter says of an addition, an update and a deletion; undefined: nothing. */
+function opinions(filter: Filter, before: ApiObject, after: ApiObject) {
+  const predicate = toPredicate(filter)
+  return [predicate.add?.(after), predicate.update?.(before, after), predicate.delete?.(after)]
+}
+
+const yes = { add: () => true, update: () => true, delete: () => true }
+const no = { add: () => false, update: () => false, delete: () => false }
+
+describe('what they look at', () => {
+  test('labels and annotations, all of them or those that are named', () => {
+    const before = object({ a: '1', b: '1' }, { annotations: { x: '1' } })
+    const after = object({ a: '1', b: '2' }, { annotations: { x: '1', y: '1' } })
+    expect(labelsChanged()(before, after)).toBe(true)
+    expect(labelsChanged('a')(before, after)).toBe(false)
+    expect(labelsChanged('a', 'b')(before, after)).toBe(true)
+    expect(labelsChanged()(before, before)).toBe(false)
+    expect(annotationsChanged()(before, after)).toBe(true)
+    expect(annotationsChanged('x')(before, after)).toBe(false)
+    expect(annotationsChanged('y')(before, after)).toBe(true)
+    expect(annotationsChanged()(object(), object())).toBe(false)
+  })
+
+  test('the generation', () => {
+    expect(generationChanged(object(), object(undefined, { generation: 2 }))).toBe(true)
+    expect(generationChanged(object(), object({ a: '1' }))).toBe(false)
+  })
+
+  test('a label selector notices what comes to match and what ceases to', () => {
+    const filter = matchingLabels('tier in (front, back), !off')
+    const [matches, other, off] = [object({ tier: 'front' }), object(), object({ tier: 'front', off: '' })]
+    expect(opinions(filter, matches, matches)).toEqual([true, true, true])
+    expect(opinions(filter, other, other)).toEqual([false, false, false])
+    expect(opinions(filter, matches, other)).toEqual([false, true, false])
+    expect(opinions(filter, off, matches)).toEqual([true, true, true])
+    expect(opinions(filter, off, object({ toString: 'x' }))).toEqual([false, false, false])
+    expect(() => matchingLabels('a in (')).toThrow(SelectorError)
+  })
+})
+
+describe('joined', () => {
+  const a = object()
+
+  test('and wants all, or wants one, not wants the opposite', () => {
+    expect(opinions(and(yes, no), a, a)).toEqual([false, false, false])
+    expect(opinions(and(yes, yes), a, a)).toEqual([true, true, true])
+    expect(opinions(or(yes, no), a, a)).toEqual([true, true, true])
+    expect(opinions(or(no, no), a, a)).toEqual([false, false, false])
+    expect(opinions(not(yes), a, a)).toEqual([false, false, false])
+    expect(opinions(not(and(yes, not(no))), a, a)).toEqual([false, false, false])
+  })
+
+  test('who says nothing of an event leaves it to the others; where nobody does, it passes', () => {
+    expect(opinions(and(no, anyChange), a, a)).toEqual([false, false, false])
+    expect(opinions(or(no, anyChange), a, a)).toEqual([false, true, false])
+    expect(opinions(not(anyChange), a, a)).toEqual([undefined, false, undefined])
+    expect(opinions(or(generationChanged, labelsChanged()), a, object({ x: '1' }))).toEqual([
+      undefined,
+      true,
+      undefined,
+    ])
+  })
+
+  test('methods keep their object', () => {
+    class Named {
+      readonly name = 'a'
+      add({ metadata }: ApiObject) {
+        return metadata.name === this.name
+      }
+    }
+    expect(opinions(and(new Named(), yes), a, a)).toEqual([true, true, true])
+  })
+})
+
+describe('in a controller', () => {
+  /** The names of runs; `finalizer` gives the controller one. */
+  async function setUp(filter: Filter, finalizer?: string) {
+    const runs: string[] = []
+    const world = startWorld(Gadget, c => {
+      c.filter(filter).reconcile(async ({ metadata }) => void runs.push(`reconcile ${metadata.name}`))
+      if (finalizer)
+        c.finalize(finalizer, async ({ metadata }) => void runs.push(`finalize ${metadata.name}`))
+    })
+    worlds.push(world)
+    return { ...world, runs }
+  }
+
+  test('additions that do not pass wake nobody, until an update does', async () => {
+    const { client, runs } = await setUp(matchingLabels('tier=front'))
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await client.create(Gadget, { metadata: { name: 'b', labels: { tier: 'front' } }, spec: { size: 1 } })
+    await eventually(() => runs.length === 1)
+    await settle()
+    expect(runs).toEqual(['reconcile b'])
+    await client.patch(Gadget, 'a', { metadata: { labels: { tier: 'front' } } })
+    await eventually(() => runs.length === 2)
+    expect(runs[1]).toBe('reconcile a')
+  })
+
+  test('a filter of the generation alone passes the start of a deletion, and hides a change of labels', async () => {
+    const { client, runs } = await setUp(generationChanged)
+    await client.create(Gadget, {
+      metadata: { name: 'a', finalizers: ['x.example.com/x'] },
+      spec: { size: 1 },
+    })
+    await eventually(() => runs.length === 1)
+    await client.patch(Gadget, 'a', { metadata: { labels: { tier: 'front' } } })
+    await settle()
+    expect(runs).toHaveLength(1)
+    await client.delete(Gadget, 'a')
+    await eventually(() => runs.length === 2)
+  })
+
+  test('no filter keeps a clean-up from being done, whether it was there at the start or not', async () => {
+    const finalizer = 'demo.example.com/cleanup'
+    const { client, server, manager } = await setUp(no, finalizer)
+    await client.create(Gadget, { metadata: { name: 'a', finalizers: [finalizer] }, spec: { size: 1 } })
+    await client.delete(Gadget, 'a')
+    await eventually(() => server.peek('gadgets', 'a') === undefined)
+    await manager.stop()
+    await client.create(Gadget, { metadata: { name: 'b', finalizers: [finalizer] }, spec: { size: 1 } })
+    await client.delete(Gadget, 'b')
+    const next = startWorld(Gadget, c => c.filter(no).finalize(finalizer, async () => {}), { server })
+    worlds.push(next)
+    await eventually(() => server.peek('gadgets', 'b') === undefined)
+  })
+
+  test('a filter that throws lets the event pass', async () => {
+    const { client, runs } = await setUp(
+      matching(() => {
+        throw new Error('no filter')
+      }),
+    )
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await eventually(() => runs.length === 1)
+    await client.patch(Gadget, 'a', { spec: { size: 2 } })
+    await eventually(() => runs.length === 2)
+  })
+})

@@ -1,0 +1,256 @@
+import { Registry } from 'prom-client'
+import { afterEach, expect, test } from 'vitest'
+import type { ObjectOf } from '../api/model.ts'
+import { TransportError } from '../client/transport.ts'
+import { eventually } from '../testing/eventually.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { Gadget } from '../testing/gadgets.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { Part } from '../testing/part.ts'
+import { startTestServer } from '../testing/test-server.ts'
+import { settle, startWorld, type World } from '../testing/world.ts'
+import type { Reconcile, ReconcileContext } from './reconcile.ts'
+
+type GadgetObject = ObjectOf<typeof Gadget>
+
+const worlds: World[] = []
+afterEach(async () => {
+  for (const world of worlds.splice(0)) await world.stop()
+})
+
+interface View {
+  readonly get: string | undefined
+  readonly list: readonly string[]
+  readonly index: readonly string[]
+}
+
+/** Everything that can be read of the parts of gadget `a`, by each way. */
+async function viewOf({ lister }: ReconcileContext): Promise<View> {
+  const parts = await lister(Part)
+  const names = (items: readonly ObjectOf<typeof Part>[]) => items.map(item => item.metadata.name).sort()
+  return {
+    get: parts.get('p')?.spec.colour,
+    list: names(parts.list()),
+    index: names(parts.byIndex('spec.gadget', 'a')),
+  }
+}
+
+/** A gadget `a` whose n-th run is `steps[n]`; the watches are held back from the first one on. */
+function setUp(
+  steps: readonly ((context: ReconcileContext, server: MemoryServer) => Promise<unknown>)[],
+  clock?: FakeClock,
+) {
+  const server = new MemoryServer()
+  const registry = new Registry()
+  let runs = 0
+  const reconcile: Reconcile<GadgetObject> = async (_gadget, context) => {
+    const step = steps[runs++]
+    if (runs === 1) server.holdWatches()
+    await step?.(context, server)
+    return runs < steps.length ? { requeueAfterMs: 0 } : undefined
+  }
+  const world = startWorld(Gadget, c => c.reads(Part).reconcile(reconcile), {
+    server,
+    registry,
+    ...(clock && { clock }),
+  })
+  worlds.push(world)
+  const count = async (name: string) => {
+    const metric = await registry.getSingleMetric(`controller_runtime_${name}`)?.get()
+    return metric?.values[0]?.value
+  }
+  return { ...world, count, runs: () => runs }
+}
+
+const p = { metadata: { name: 'p' }, spec: { gadget: 'a', colour: 'red' } }
+
+test.each<[what: string, write: (context: ReconcileContext) => Promise<unknown>, then: View]>([
+  [
+    'created',
+    ctx => ctx.client.create(Part, { metadata: { name: 'q' }, spec: { gadget: 'a', colour: 'blue' } }),
+    { get: 'red', list: ['p', 'q'], index: ['p', 'q'] },
+  ],
+  [
+    'changed',
+    ctx => ctx.client.patch(Part, 'p', { spec: { gadget: 'b', colour: 'green' } }),
+    { get: 'green', list: ['p'], index: [] },
+  ],
+  ['deleted', ctx => ctx.client.delete(Part, 'p'), { get: undefined, list: [], index: [] }],
+  [
+    'deleted and made again',
+    async ctx => {
+      await ctx.client.delete(Part, 'p')
+      await ctx.client.create(Part, { ...p, spec: { gadget: 'a', colour: 'new' } })
+    },
+    { get: 'new', list: ['p'], index: ['p'] },
+  ],
+])(
+  'what a reconcile has %s of another kind, the next one reads by name, in lists and by index',
+  async (_what, write, then) => {
+    const views: View[] = []
+    const { client, server, count } = setUp([
+      async ctx => {
+        views.push(await viewOf(ctx))
+        await write(ctx)
+      },
+      async ctx => void views.push(await viewOf(ctx)),
+    ])
+    await client.create(Part, p)
+    await settle()
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await eventually(() => views.length === 1)
+    await settle()
+    expect(views).toEqual([{ get: 'red', list: ['p'], index: ['p'] }])
+    server.releaseWatches()
+    await eventually(() => views.length === 2)
+    expect(views[1]).toEqual(then)
+    expect(await count('stale_reads_waited_total')).toBe(1)
+    expect(await count('stale_reads_timed_out_total')).toBe(0)
+  },
+)
+
+test('within one reconcile too, a lister that is asked for after a write shows it', async () => {
+  const views: View[] = []
+  const { client, server } = setUp([
+    async ctx => {
+      await ctx.client.create(Part, p)
+      views.push(await viewOf(ctx))
+    },
+  ])
+  await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await settle()
+  expect(views).toEqual([])
+  server.releaseWatches()
+  await eventually(() => views.length === 1)
+  expect(views[0]?.list).toEqual(['p'])
+})
+
+test('a lister of the own kind shows what the controller wrote of other objects', async () => {
+  const seen: (number | undefined)[] = []
+  const server = new MemoryServer()
+  const world = startWorld(
+    Gadget,
+    c =>
+      c.reconcile(async (gadget, { client, lister }) => {
+        if (gadget.metadata.name !== 'a' || seen.length > 0) return
+        server.holdWatches()
+        await client.patch(Gadget, 'b', { spec: { size: 7 } })
+        seen.push((await lister(Gadget)).get('b')?.spec.size)
+      }),
+    { server },
+  )
+  worlds.push(world)
+  await world.client.create(Gadget, { metadata: { name: 'b' }, spec: { size: 1 } })
+  await settle()
+  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await settle()
+  expect(seen).toEqual([])
+  server.releaseWatches()
+  await eventually(() => seen.length === 1)
+  expect(seen).toEqual([7])
+})
+
+test('a run whose reads stay behind is put off, is no failure, and others go on', async () => {
+  const clock = new FakeClock()
+  const views: View[] = []
+  const { client, server, controller, count } = setUp(
+    [
+      ctx => ctx.client.create(Part, p),
+      async ctx => void views.push(await viewOf(ctx)),
+      async ctx => void views.push(await viewOf(ctx)),
+    ],
+    clock,
+  )
+  await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await settle()
+  await clock.advance(5_000)
+  expect(views).toEqual([])
+  expect(controller.counts).toMatchObject({ failed: 0, stale: 1 })
+  expect(await count('stale_reads_timed_out_total')).toBe(1)
+  server.releaseWatches()
+  await clock.advance(1_000)
+  expect(views).toEqual([{ get: 'red', list: ['p'], index: ['p'] }])
+})
+
+test('a write whose outcome is unknown is looked up before the kind is read', async () => {
+  const views: View[] = []
+  const { client, server } = setUp([
+    async ctx => {
+      server.onAnswer = request => {
+        if (request.method !== 'POST') return
+        server.onAnswer = () => {}
+        throw new TransportError('the answer got lost')
+      }
+      await ctx.client.create(Part, p).catch(() => {})
+    },
+    async ctx => void views.push(await viewOf(ctx)),
+  ])
+  await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await settle()
+  expect(views).toEqual([])
+  server.releaseWatches()
+  await eventually(() => views.length === 1)
+  expect(views[0]?.list).toEqual(['p'])
+})
+
+test('writers do not starve a reader: it waits for what was written before it began', async () => {
+  const seen: number[] = []
+  let writes = 0
+  let reading = false
+  const world = startWorld(Gadget, c =>
+    c
+      .reads(Part)
+      .concurrency(2)
+      .reconcile(async (gadget, { client, lister, signal }) => {
+        if (gadget.metadata.name === 'reader') {
+          reading = true
+          seen.push((await lister(Part)).list().length)
+          return
+        }
+        while (!signal.aborted && seen.length === 0) {
+          await client.create(Part, { metadata: { name: `p${writes}` }, spec: {} })
+          if (++writes === 3) {
+            await client.create(Gadget, { metadata: { name: 'reader' }, spec: { size: 1 } })
+            await eventually(() => reading)
+          }
+          await settle()
+        }
+      }),
+  )
+  worlds.push(world)
+  await world.client.create(Gadget, { metadata: { name: 'writer' }, spec: { size: 1 } })
+  await eventually(() => seen.length === 1)
+  expect(seen[0]).toBeGreaterThanOrEqual(3)
+})
+
+test('selectors do not make a write invisible: what they hide is not waited for, what they show is', async () => {
+  await using server = await startTestServer({ models: [Gadget, Part] })
+  const clock = new FakeClock()
+  const seen: string[][] = []
+  const manager = server.manager({ clock })
+  let runs = 0
+  manager.controller(Gadget, c =>
+    c.reads(Part, { labelSelector: 'tier=front' }).reconcile(async (_gadget, { client, lister }) => {
+      const look = async () => {
+        const parts = await lister(Part)
+        seen.push(parts.list().map(part => part.metadata.name))
+      }
+      if (runs++ > 0) return
+      await client.create(Part, { metadata: { name: 'hidden' }, spec: {} })
+      await look()
+      await client.create(Part, { metadata: { name: 'shown', labels: { tier: 'front' } }, spec: {} })
+      await look()
+      await client.patch(Part, 'shown', { metadata: { labels: { tier: 'back' } } })
+      await look()
+      await client.patch(Part, 'hidden', { metadata: { labels: { tier: 'front' } } })
+      await look()
+      await client.delete(Part, 'hidden')
+      await look()
+    }),
+  )
+  manager.start()
+  await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  // The clock stands: a wait that only its time could end would never end.
+  await eventually(() => seen.length === 5)
+  expect(seen).toEqual([[], ['shown'], [], ['hidden'], []])
+})

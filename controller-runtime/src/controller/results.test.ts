@@ -1,0 +1,112 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { eventually } from '../testing/eventually.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { Gadget } from '../testing/gadgets.ts'
+import { settle, startWorld, type World } from '../testing/world.ts'
+import { TerminalError } from './reconcile.ts'
+import { type ReconcileReport, ResultFanOut } from './results.ts'
+
+const worlds: World[] = []
+afterEach(async () => {
+  for (const world of worlds.splice(0)) await world.stop()
+})
+
+function report(object: string): ReconcileReport {
+  return {
+    object,
+    outcome: 'success',
+    attempt: 1,
+    reconcileId: 'x',
+    durationMs: 0,
+    nextRunInMs: undefined,
+    error: undefined,
+  }
+}
+
+test('each run is reported with how it ended, how long it took and when the object is due again', async () => {
+  const clock = new FakeClock()
+  const errors = [new Error('not yet'), new TerminalError('never')]
+  let run = 0
+  const world = startWorld(
+    Gadget,
+    c =>
+      c.reconcile(async () => {
+        run++
+        if (run === 1) return
+        if (run === 2) return { requeueAfterMs: 30_000 }
+        throw errors[run - 3]
+      }),
+    { clock },
+  )
+  worlds.push(world)
+  const results = world.controller.results()
+  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  const reports: ReconcileReport[] = []
+  for await (const result of results) {
+    reports.push(result)
+    if (reports.length === 1) await world.client.patch(Gadget, 'a', { spec: { size: 2 } })
+    if (reports.length === 2) await clock.advance(30_000)
+    if (reports.length === 3) await clock.advance(5)
+    if (reports.length === 4) break
+  }
+  expect(new Set(reports.map(({ reconcileId }) => reconcileId)).size).toBe(4)
+  expect(reports).toMatchObject([
+    { object: 'a', outcome: 'success', attempt: 1, nextRunInMs: undefined, error: undefined },
+    { object: 'a', outcome: 'success', attempt: 1, nextRunInMs: 30_000 },
+    { object: 'a', outcome: 'error', attempt: 1, nextRunInMs: 5, error: errors[0] },
+    { object: 'a', outcome: 'terminalError', attempt: 2, nextRunInMs: undefined, error: errors[1] },
+  ])
+})
+
+test('the stream ends with the controller', async () => {
+  const world = startWorld(Gadget, c => c.reconcile(async () => {}))
+  const reading = (async () => {
+    const objects: string[] = []
+    for await (const { object } of world.controller.results()) objects.push(object)
+    return objects
+  })()
+  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await eventually(() => world.controller.counts.succeeded === 1)
+  await world.stop()
+  expect(await reading).toEqual(['a'])
+  expect((await world.controller.results().next()).done).toBe(true)
+})
+
+test('a reader that takes nothing holds up nobody', async () => {
+  const world = startWorld(Gadget, c => c.reconcile(async () => {}))
+  worlds.push(world)
+  const idle = world.controller.results(3)
+  for (let index = 0; index < 10; index++) {
+    await world.client.create(Gadget, { metadata: { name: `g${index}` }, spec: { size: 1 } })
+  }
+  await eventually(() => world.controller.counts.succeeded === 10)
+  await settle()
+  expect(idle.dropped).toBe(7)
+})
+
+describe('a reader', () => {
+  test('that is slow loses the oldest reports, and is told how many', async () => {
+    const fanOut = new ResultFanOut()
+    const [slow, other] = [fanOut.open(2), fanOut.open(10)]
+    for (const name of ['a', 'b', 'c', 'd']) fanOut.push(report(name))
+    fanOut.end()
+    const read = async (results: typeof slow) => {
+      const names: string[] = []
+      for await (const { object } of results) names.push(object)
+      return names
+    }
+    expect(await read(slow)).toEqual(['c', 'd'])
+    expect(slow.dropped).toBe(2)
+    expect(await read(other)).toEqual(['a', 'b', 'c', 'd'])
+    expect(other.dropped).toBe(0)
+  })
+
+  test('that breaks off costs nothing any more', async () => {
+    const fanOut = new ResultFanOut()
+    const reader = fanOut.open(10)
+    fanOut.push(report('a'))
+    for await (const _report of reader) break
+    expect(fanOut.isHeard).toBe(false)
+    expect((await reader.next()).done).toBe(true)
+  })
+})

@@ -1,0 +1,258 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import type { ObjectOf } from '../api/model.ts'
+import { createClient } from '../client/client.ts'
+import { type Logger, silentLogger } from '../logger.ts'
+import { createManager } from '../manager/manager.ts'
+import { eventually } from '../testing/eventually.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { Gadget } from '../testing/gadgets.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { settle, startWorld, type World } from '../testing/world.ts'
+import { ControllerBuilder } from './builder.ts'
+import { Controller } from './controller.ts'
+
+const worlds: World[] = []
+afterEach(async () => {
+  for (const world of worlds.splice(0)) await world.stop()
+})
+
+describe('retry', () => {
+  test('a reconcile knows its attempt and whether it is the last; then the object is given up until it changes', async () => {
+    const clock = new FakeClock()
+    const runs: [at: number, attempt: number, isLast: boolean][] = []
+    const world = startWorld(
+      Gadget,
+      c =>
+        c.retry({ maxAttempts: 3, backoffBaseMs: 100, backoffMaxMs: 150 }).reconcile((_gadget, context) => {
+          runs.push([clock.monotonic(), context.attempt, context.isLastAttempt])
+          throw new Error('never')
+        }),
+      { clock },
+    )
+    worlds.push(world)
+    await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await eventually(() => runs.length === 1)
+    await clock.advance(3_600_000)
+    expect(runs).toEqual([
+      [0, 1, false],
+      [100, 2, false],
+      [250, 3, true],
+    ])
+    expect(world.controller.queue.delayed).toBe(0)
+    await world.client.patch(Gadget, 'a', { spec: { size: 2 } })
+    await eventually(() => runs.length === 4)
+    expect(runs[3]?.slice(1)).toEqual([1, false])
+  })
+
+  test('a clean-up is never given up, and never the last attempt: the finalizer stays however often it fails', async () => {
+    const clock = new FakeClock()
+    const finalizer = 'demo.example.com/cleanup'
+    const attempts: [attempt: number, isLast: boolean][] = []
+    const world = startWorld(
+      Gadget,
+      c =>
+        c.retry({ maxAttempts: 2 }).finalize(finalizer, (_gadget, { attempt, isLastAttempt }) => {
+          attempts.push([attempt, isLastAttempt])
+          if (attempts.length < 12) throw new Error('the outside is away')
+        }),
+      { clock },
+    )
+    worlds.push(world)
+    const { client, server } = world
+    await client.create(Gadget, { metadata: { name: 'a', finalizers: [finalizer] }, spec: { size: 1 } })
+    await client.delete(Gadget, 'a')
+    await eventually(() => attempts.length >= 1)
+    for (let round = 0; round < 10; round++) {
+      expect(server.peek('gadgets', 'a')?.metadata.finalizers).toEqual([finalizer])
+      await clock.advance(5 * 2 ** round)
+    }
+    await clock.advance(3_600_000)
+    expect(attempts.length).toBe(12)
+    expect(attempts.every(([, isLast]) => !isLast)).toBe(true)
+    expect(server.peek('gadgets', 'a')).toBeUndefined()
+  })
+
+  test('an overall rate spreads the retries of many objects', async () => {
+    const clock = new FakeClock()
+    const at: number[] = []
+    const world = startWorld(
+      Gadget,
+      c =>
+        c.retry({ rate: { perSecond: 1, burst: 2 } }).reconcile((_gadget, { attempt }) => {
+          if (attempt === 1) throw new Error('once')
+          at.push(clock.monotonic())
+        }),
+      { clock },
+    )
+    worlds.push(world)
+    for (const name of ['a', 'b', 'c', 'd']) {
+      await world.client.create(Gadget, { metadata: { name }, spec: { size: 1 } })
+    }
+    await settle()
+    await clock.advance(10_000)
+    expect(at).toEqual([5, 5, 1000, 2000])
+  })
+
+  test('options that make no sense are refused', () => {
+    const builder = new ControllerBuilder(Gadget)
+    expect(() => builder.retry({ maxAttempts: 0 })).toThrow(/integer from 1/)
+    expect(() => builder.retry({ backoffBaseMs: -1 })).toThrow(/backoffBaseMs/)
+    expect(() => builder.retry({ rate: { perSecond: 0, burst: 1 } })).toThrow(/rate/)
+  })
+})
+
+describe('requeueAfterMs', () => {
+  /** A gadget `a` whose n-th run answers `answers[n]`, the last of them from then on. */
+  async function setUp(...answers: readonly (number | undefined)[]) {
+    const clock = new FakeClock()
+    const runs: number[] = []
+    const world = startWorld(
+      Gadget,
+      c =>
+        c.reconcile(async () => {
+          runs.push(clock.monotonic())
+          const requeueAfterMs = answers[Math.min(runs.length, answers.length) - 1]
+          if (requeueAfterMs !== undefined) return { requeueAfterMs }
+        }),
+      { clock },
+    )
+    worlds.push(world)
+    const gadget = await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await eventually(() => runs.length === 1)
+    await clock.advance(10_000)
+    return { ...world, clock, runs, gadget }
+  }
+
+  test('is kept where an event does not pass the filter', async () => {
+    const { client, clock, runs, gadget } = await setUp(30_000, undefined)
+    await client.patchStatus(Gadget, gadget, { phase: 'Ready' })
+    await clock.advance(19_999)
+    expect(runs).toEqual([0])
+    await clock.advance(1)
+    expect(runs).toEqual([0, 30_000])
+  })
+
+  test('is replaced by the answer of a run that comes earlier, later or not', async () => {
+    const { client, clock, runs } = await setUp(30_000, 100_000, undefined)
+    await client.patch(Gadget, 'a', { spec: { size: 2 } })
+    await eventually(() => runs.length === 2)
+    await clock.advance(99_999)
+    expect(runs).toEqual([0, 10_000])
+    await clock.advance(1)
+    expect(runs).toEqual([0, 10_000, 110_000])
+  })
+
+  test('is cancelled by a run that answers nothing, and by the end of the object', async () => {
+    const { client, clock, runs, controller } = await setUp(30_000, undefined)
+    await client.patch(Gadget, 'a', { spec: { size: 2 } })
+    await eventually(() => runs.length === 2)
+    await clock.advance(3_600_000)
+    expect(runs).toHaveLength(2)
+    const other = await setUp(30_000)
+    await other.client.delete(Gadget, 'a')
+    await settle()
+    expect([controller.queue, other.controller.queue]).toEqual([
+      { depth: 0, delayed: 0, processing: 0 },
+      { depth: 0, delayed: 0, processing: 0 },
+    ])
+  })
+})
+
+describe('log lines', () => {
+  test('carry the controller, the object, the attempt, the reason and the id of the run', async () => {
+    const lines: object[] = []
+    const logWith = (fields: object): Logger => ({
+      ...silentLogger,
+      info: more => void lines.push({ ...fields, ...more }),
+      child: more => logWith({ ...fields, ...more }),
+    })
+    const ids: string[] = []
+    const world = startWorld(
+      Gadget,
+      c =>
+        c.reconcile(async (_gadget, { log, reconcileId }) => {
+          ids.push(reconcileId)
+          log.info({}, 'here')
+        }),
+      { log: logWith({}) },
+    )
+    worlds.push(world)
+    await world.manager.synced()
+    await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await eventually(() => ids.length === 1)
+    const run = { controller: 'gadgets.demo.example.com', object: 'a', attempt: 1, reason: 'added' }
+    expect(lines).toContainEqual({ ...run, reconcileId: ids[0] })
+    expect(ids[0]).toMatch(/^[0-9a-f-]{36}$/)
+  })
+})
+
+describe('the fence', () => {
+  /** A controller whose fence the test opens and closes. */
+  function setUp(reconcile: (context: { close(): void; write(): Promise<unknown> }) => Promise<void>) {
+    const clock = new FakeClock()
+    const server = new MemoryServer()
+    const client = createClient(server)
+    const fence = { closed: false }
+    const manager = createManager({ client, clock, drainTimeoutMs: 50 })
+    const builder = new ControllerBuilder(Gadget).reconcile(
+      async (gadget: ObjectOf<typeof Gadget>, context) =>
+        reconcile({
+          close: () => {
+            fence.closed = true
+          },
+          write: () => context.client.patchStatus(Gadget, gadget, { phase: 'Ready' }),
+        }),
+    )
+    const controller = new Controller(builder.build(), {
+      client,
+      clock,
+      fence: () => {
+        if (fence.closed) throw new Error('no longer the leader')
+      },
+    })
+    manager.add(controller)
+    manager.start()
+    worlds.push({
+      server,
+      client,
+      manager,
+      controller,
+      stop: async () => {
+        const stopped = manager.stop()
+        await clock.advance(60_000)
+        await stopped
+      },
+    })
+    return { clock, server, client, controller, fence }
+  }
+
+  test('no run begins while it is closed; it is put off, which is no failure', async () => {
+    let runs = 0
+    const { clock, client, controller, fence } = setUp(async () => void runs++)
+    fence.closed = true
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await settle()
+    await clock.advance(10_000)
+    expect(runs).toBe(0)
+    expect(controller.counts.failed).toBe(0)
+    fence.closed = false
+    await clock.advance(1_000)
+    expect(runs).toBe(1)
+  })
+
+  test('a run that is under way when it closes writes nothing more', async () => {
+    const outcomes: string[] = []
+    const { client, server, controller } = setUp(async ({ close, write }) => {
+      close()
+      await write()
+    })
+    void (async () => {
+      for await (const { outcome } of controller.results()) outcomes.push(outcome)
+    })()
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await eventually(() => outcomes.length === 1)
+    expect(outcomes).toEqual(['fenced'])
+    expect(server.peek('gadgets', 'a')?.status).toBeUndefined()
+    expect(server.requests.filter(request => request.startsWith('PATCH'))).toEqual([])
+  })
+})

@@ -1,0 +1,139 @@
+import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
+import type { Model } from '../api/model.ts'
+import type { ApiObject } from '../api/object.ts'
+import type { Lister } from '../cache/informer.ts'
+import type { Client } from '../client/client.ts'
+import { ObservedClient, type WriteObserver } from '../client/observed-client.ts'
+import type { Logger } from '../logger.ts'
+import type { WorkItem } from '../workqueue/work-queue.ts'
+import type { ReconcileContext } from './reconcile.ts'
+
+/** What a run is given by its controller. */
+export interface RunHost {
+  readonly client: Client
+  readonly log: Logger
+  /** Throws when this process may no longer act as the leader. */
+  readonly fence: (() => void) | undefined
+  wrote(model: Model, object: ApiObject, removed: boolean): void
+  uncertain(model: Model, name: string): void
+  lister<T extends ApiObject>(model: Model<T>, signal: AbortSignal): Promise<Lister<T>>
+}
+
+/** One run of one object. Most have nothing to do, so each part is made when it is asked for first. */
+export class Run implements WriteObserver {
+  readonly item: WorkItem
+  readonly attempt: number
+  /** Monotonic ms. */
+  readonly beganAt: number
+  /** Gives the worker back. */
+  readonly free: () => void
+  isLastAttempt = false
+  /** Whether the run has exceeded its time. */
+  timedOut = false
+  /** Whether the controller stands by since. */
+  interrupted = false
+  /** Whether the fence was closed when the run was to begin or wanted to write. */
+  fenced = false
+  readonly #host: RunHost
+  #abort: AbortController | undefined
+  #abortReason: Error | undefined
+  #client: Client | undefined
+  #log: Logger | undefined
+  #reconcileId: string | undefined
+
+  constructor(host: RunHost, item: WorkItem, attempt: number, beganAt: number, free: () => void) {
+    this.#host = host
+    this.item = item
+    this.attempt = attempt
+    this.beganAt = beganAt
+    this.free = free
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      // A run may have any number of requests under way, each of which listens; Node warns from the eleventh on.
+      setMaxListeners(0, this.#abort.signal)
+      if (this.#abortReason !== undefined) this.#abort.abort(this.#abortReason)
+    }
+    return this.#abort.signal
+  }
+
+  /** Why the run was aborted, where it was. */
+  get abortReason(): Error | undefined {
+    return this.#abortReason
+  }
+
+  get client(): Client {
+    this.#client ??= new ObservedClient(this.#host.client, this, this.signal)
+    return this.#client
+  }
+
+  get log(): Logger {
+    this.#log ??= this.#host.log.child({
+      object: this.item.key,
+      attempt: this.attempt,
+      reason: this.item.reason,
+      reconcileId: this.reconcileId,
+    })
+    return this.#log
+  }
+
+  get reconcileId(): string {
+    this.#reconcileId ??= randomUUID()
+    return this.#reconcileId
+  }
+
+  /** A plain object, which can be taken apart and spread. */
+  context(): ReconcileContext {
+    const run = this
+    return {
+      attempt: run.attempt,
+      isLastAttempt: run.isLastAttempt,
+      get client() {
+        return run.client
+      },
+      get signal() {
+        return run.signal
+      },
+      get log() {
+        return run.log
+      },
+      get reconcileId() {
+        return run.reconcileId
+      },
+      lister: model => run.#host.lister(model, run.signal),
+    }
+  }
+
+  abort(reason: Error): void {
+    this.#abortReason ??= reason
+    this.#abort?.abort(reason)
+  }
+
+  /** Aborts it and gives its worker back. */
+  interrupt(reason: Error): void {
+    this.interrupted = true
+    this.abort(reason)
+    this.free()
+  }
+
+  /** @throws what the fence throws. */
+  writing(): void {
+    try {
+      this.#host.fence?.()
+    } catch (error) {
+      this.fenced = true
+      throw error
+    }
+  }
+
+  wrote(model: Model, object: ApiObject, removed: boolean): void {
+    this.#host.wrote(model, object, removed)
+  }
+
+  uncertain(model: Model, name: string): void {
+    this.#host.uncertain(model, name)
+  }
+}

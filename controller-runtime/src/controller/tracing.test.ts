@@ -1,0 +1,61 @@
+import { context, SpanStatusCode, trace } from '@opentelemetry/api'
+import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
+import { afterEach, expect, test } from 'vitest'
+import { eventually } from '../testing/eventually.ts'
+import { Gadget } from '../testing/gadgets.ts'
+import { startWorld } from '../testing/world.ts'
+
+afterEach(() => {
+  trace.disable()
+  context.disable()
+})
+
+test('each reconcile is a span that says whose it was, why it ran and how it ended', async () => {
+  const exporter = new InMemorySpanExporter()
+  trace.setGlobalTracerProvider(
+    new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }),
+  )
+  const ids: string[] = []
+  const world = startWorld(Gadget, c =>
+    c.retry({ maxAttempts: 2 }).reconcile(async (_gadget, { reconcileId, attempt }) => {
+      ids.push(reconcileId)
+      if (attempt === 1) throw new Error('not yet')
+    }),
+  )
+  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await eventually(() => world.controller.counts.succeeded === 1)
+  await world.stop()
+  const spans = exporter.getFinishedSpans()
+  expect(spans).toMatchObject([
+    {
+      name: 'reconcile gadgets.demo.example.com',
+      attributes: {
+        'setpoint.controller': 'gadgets.demo.example.com',
+        'setpoint.object': 'a',
+        'setpoint.attempt': 1,
+        'setpoint.reason': expect.stringMatching(/^(added|initial)$/),
+        'setpoint.reconcile_id': ids[0],
+        'setpoint.result': 'error',
+      },
+      status: { code: SpanStatusCode.ERROR, message: 'not yet' },
+      events: [{ name: 'exception' }],
+    },
+    {
+      attributes: {
+        'setpoint.attempt': 2,
+        'setpoint.reason': 'retry',
+        'setpoint.reconcile_id': ids[1],
+        'setpoint.result': 'success',
+      },
+      status: { code: SpanStatusCode.UNSET },
+      events: [],
+    },
+  ])
+})
+
+test('without an SDK a reconcile runs just the same', async () => {
+  const world = startWorld(Gadget, c => c.reconcile(async () => {}))
+  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await eventually(() => world.controller.counts.succeeded === 1)
+  await world.stop()
+})

@@ -1,0 +1,431 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { createClient } from '../client/client.ts'
+import { TransportError } from '../client/transport.ts'
+import { silentLogger } from '../logger.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { Link } from '../testing/link.ts'
+import { MemoryServer } from '../testing/memory-server.ts'
+import { LeaderElector, LeadershipLostError } from './leader-election.ts'
+import { type LeaderElectionOptions, readLeaderElectionOptions } from './leader-election-options.ts'
+import { leaseModel } from './lease.ts'
+
+const Lease = leaseModel('setpoint.dev')
+const name = 'work'
+
+interface Candidate {
+  readonly elector: LeaderElector
+  readonly clock: FakeClock
+  readonly link: Link
+  /** What was told, in order. */
+  readonly story: string[]
+  readonly mayAct: boolean
+}
+
+const electors: LeaderElector[] = []
+afterEach(() => {
+  for (const elector of electors.splice(0)) elector.withdraw()
+})
+
+/** Candidates with clocks of their own, which run at one speed and show whatever they like. */
+class Election {
+  readonly server = new MemoryServer()
+  readonly candidates: Candidate[] = []
+  readonly client = createClient(this.server)
+
+  join(
+    identity: string,
+    options: Partial<LeaderElectionOptions> & { startMs?: number; aftermath?: Promise<void> } = {},
+  ): Candidate {
+    const { startMs, aftermath = Promise.resolve(), ...rest } = options
+    const clock = new FakeClock(startMs)
+    const link = new Link(this.server)
+    const story: string[] = []
+    const elector = new LeaderElector({
+      client: createClient(link),
+      clock,
+      log: silentLogger,
+      settings: readLeaderElectionOptions({ lease: name, identity, random: () => 0.5, ...rest }),
+      onStarted: () => void story.push('started'),
+      onLost: () => {
+        story.push('lost')
+        return aftermath
+      },
+    })
+    electors.push(elector)
+    const candidate = {
+      elector,
+      clock,
+      link,
+      story,
+      get mayAct() {
+        try {
+          elector.fence()
+          return true
+        } catch {
+          return false
+        }
+      },
+    }
+    this.candidates.push(candidate)
+    elector.start()
+    return candidate
+  }
+
+  /** Lets time pass for all, in small steps, and looks after each whether two may act. */
+  async pass(ms: number, stepMs = 250): Promise<void> {
+    for (let passed = 0; passed < ms; passed += stepMs) {
+      for (const { clock } of this.candidates) await clock.advance(stepMs)
+      expect(this.candidates.filter(({ elector }) => elector.isLeader).length).toBeLessThanOrEqual(1)
+    }
+  }
+
+  get lease() {
+    return this.client.get(Lease, name)
+  }
+}
+
+describe('one of several candidates', () => {
+  test('leads, and the others stand by for as long as it renews', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(1_000)
+    const b = election.join('b')
+    await election.pass(120_000)
+    expect(a.story).toEqual(['started'])
+    expect(b.story).toEqual([])
+    expect([a.mayAct, b.mayAct]).toEqual([true, false])
+    expect(b.elector.leader).toBe('a')
+    expect((await election.lease).spec).toMatchObject({
+      holderIdentity: 'a',
+      leaseDurationSeconds: 15,
+      leaseTransitions: 0,
+    })
+  })
+
+  test.each([
+    ['an hour behind', -3_600_000],
+    ['an hour ahead', 3_600_000],
+    ['twenty years ahead', 20 * 365 * 86_400_000],
+  ])(
+    'is not disturbed by one whose clock is %s, and is followed by it after the lease',
+    async (_, skewMs) => {
+      const election = new Election()
+      const a = election.join('a', { startMs: Date.UTC(2030, 0, 1) })
+      await election.pass(1_000)
+      const b = election.join('b', { startMs: Date.UTC(2030, 0, 1) + skewMs })
+      await election.pass(60_000)
+      expect(b.story).toEqual([])
+      a.link.state = 'down'
+      // The last renewal was up to 2 s ago, and b looked at it up to 3.2 s after that.
+      await election.pass(11_750)
+      expect(b.story).toEqual([])
+      expect(a.story).toEqual(['started', 'lost'])
+      await election.pass(12_000)
+      expect(b.story).toEqual(['started'])
+      const { spec } = await election.lease
+      expect(spec).toMatchObject({ holderIdentity: 'b', leaseTransitions: 1 })
+      expect(spec.acquireTime).not.toBe((await election.lease).metadata.creationTimestamp)
+    },
+  )
+
+  test('whose wall clock jumps keeps the lease, and is kept from it no more', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    const b = election.join('b')
+    await election.pass(5_000)
+    for (const ms of [86_400_000, -2 * 86_400_000, 1_000]) {
+      a.clock.jump(ms)
+      b.clock.jump(-ms)
+      await election.pass(20_000)
+    }
+    expect(a.story).toEqual(['started'])
+    expect(b.story).toEqual([])
+  })
+
+  test('is one also where all begin at once', async () => {
+    const election = new Election()
+    for (let n = 0; n < 8; n++) election.join(`c-${n}`, { random: () => n / 8 })
+    await election.pass(60_000)
+    expect(election.candidates.filter(({ story }) => story.includes('started'))).toHaveLength(1)
+  })
+
+  test('leads again after a lease that nobody holds, and that counts as a change of holder', async () => {
+    const election = new Election()
+    await election.client.create(Lease, {
+      metadata: { name, labels: { 'example.com/of': 'people' } },
+      spec: { holderIdentity: '', leaseDurationSeconds: 1, leaseTransitions: 7 },
+    })
+    const a = election.join('a')
+    await election.pass(250)
+    expect(a.story).toEqual(['started'])
+    const { spec, metadata } = await election.lease
+    expect(spec.leaseTransitions).toBe(8)
+    expect(metadata.labels).toEqual({ 'example.com/of': 'people' })
+  })
+
+  test('waits as long as the record says, not as long as it would say itself', async () => {
+    const election = new Election()
+    await election.client.create(Lease, {
+      metadata: { name },
+      spec: { holderIdentity: 'gone', leaseDurationSeconds: 60 },
+    })
+    const a = election.join('a')
+    await election.pass(59_000)
+    expect(a.story).toEqual([])
+    await election.pass(5_000)
+    expect(a.story).toEqual(['started'])
+  })
+
+  test('keeps its acquireTime over renewals, and leads on when the record is deleted', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(250)
+    const before = (await election.lease).spec
+    await election.pass(10_000)
+    const after = (await election.lease).spec
+    expect(after.acquireTime).toBe(before.acquireTime)
+    expect(after.renewTime).not.toBe(before.renewTime)
+    await election.client.delete(Lease, name)
+    await election.pass(5_000)
+    expect(a.story).toEqual(['started'])
+    expect((await election.lease).spec.holderIdentity).toBe('a')
+  })
+})
+
+describe('a holder', () => {
+  test('renews without reading, and reads once where somebody else has written the record', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(250)
+    election.server.requests.length = 0
+    await election.pass(10_000)
+    expect(election.server.requests.filter(request => request.startsWith('GET'))).toEqual([])
+    await election.client.patch(Lease, name, { metadata: { labels: { 'example.com/touched': 'yes' } } })
+    await election.pass(4_000)
+    expect(a.elector.slowPaths).toBe(1)
+    expect(a.story).toEqual(['started'])
+    expect((await election.lease).metadata.labels).toEqual({ 'example.com/touched': 'yes' })
+  })
+
+  test.each(['down', 'silent'] as const)(
+    'that is cut off (%s) may not act after the renew deadline, well before another may',
+    async state => {
+      const election = new Election()
+      const a = election.join('a')
+      await election.pass(250)
+      const b = election.join('b')
+      await election.pass(4_000)
+      a.link.state = state
+      // From the last renewal's start, which is at most 2 s ago.
+      await election.pass(7_500)
+      expect(a.mayAct).toBe(true)
+      await election.pass(2_500)
+      expect(a.mayAct).toBe(false)
+      expect(a.story).toEqual(['started', 'lost'])
+      expect(b.mayAct).toBe(false)
+      await election.pass(9_000)
+      expect(b.mayAct).toBe(true)
+      // It comes back as one that stands by.
+      a.link.state = 'up'
+      await election.pass(60_000)
+      expect([a.mayAct, b.mayAct]).toEqual([false, true])
+      expect([a.elector.leader, a.elector.trouble]).toEqual(['b', undefined])
+    },
+  )
+
+  test('that comes back before another took the lease leads again, as a new beginning', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(4_000)
+    a.link.state = 'down'
+    await election.pass(12_000)
+    expect(a.story).toEqual(['started', 'lost'])
+    a.link.state = 'up'
+    await election.pass(5_000)
+    expect(a.story).toEqual(['started', 'lost', 'started'])
+    expect((await election.lease).spec.leaseTransitions).toBe(0)
+  })
+
+  test('does not lead again before what it did is over', async () => {
+    const election = new Election()
+    let end: () => void = () => {}
+    const aftermath = new Promise<void>(resolve => {
+      end = resolve
+    })
+    const a = election.join('a', { aftermath })
+    await election.pass(4_000)
+    a.link.state = 'down'
+    await election.pass(12_000)
+    a.link.state = 'up'
+    await election.pass(60_000)
+    expect(a.story).toEqual(['started', 'lost'])
+    expect(a.elector.trouble).toMatch(/no attempt at the lease work/)
+    end()
+    await election.pass(5_000)
+    expect(a.story).toEqual(['started', 'lost', 'started'])
+    expect(a.elector.trouble).toBeUndefined()
+  })
+
+  test('whose renewal took effect although its answer was lost leads on', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(250)
+    let lost = 0
+    election.server.onAnswer = ({ method }) => {
+      if (method !== 'PUT' || lost > 0) return
+      lost++
+      throw new TransportError('the answer was lost')
+    }
+    await election.pass(20_000)
+    expect(lost).toBe(1)
+    expect(a.story).toEqual(['started'])
+    expect(a.elector.slowPaths).toBe(1)
+  })
+
+  test('stops at once when it sees that the lease is another’s', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(250)
+    await election.client.patch(Lease, name, { spec: { holderIdentity: 'usurper' } })
+    await election.pass(2_250)
+    expect(a.story).toEqual(['started', 'lost'])
+  })
+
+  test('that could not run for a minute is fenced at its first step, before any timer of it has fired', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(3_000)
+    expect(a.mayAct).toBe(true)
+    a.clock.stall(60_000)
+    expect(() => a.elector.fence()).toThrow(LeadershipLostError)
+    expect(a.story).toEqual(['started', 'lost'])
+  })
+
+  test('that could not run for a minute, and had nothing to do, does not renew what it had', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(3_000)
+    a.clock.stall(60_000)
+    await a.clock.advance(0)
+    expect(a.story.slice(0, 2)).toEqual(['started', 'lost'])
+  })
+})
+
+describe('the end', () => {
+  test('gives the lease up, and another leads within a moment', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(250)
+    const b = election.join('b')
+    await election.pass(10_000)
+    await a.elector.end({ release: true })
+    expect(a.mayAct).toBe(false)
+    expect((await election.lease).spec).toMatchObject({ holderIdentity: '', leaseDurationSeconds: 1 })
+    await election.pass(250)
+    expect(b.story).toEqual(['started'])
+    expect((await election.lease).spec).toMatchObject({ holderIdentity: 'b', leaseTransitions: 1 })
+  })
+
+  test('gives it up also where somebody else has written the record meanwhile', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(250)
+    await election.client.patch(Lease, name, { metadata: { labels: { 'example.com/touched': 'yes' } } })
+    await a.elector.end({ release: true })
+    expect((await election.lease).spec.holderIdentity).toBe('')
+    expect((await election.lease).metadata.labels).toEqual({ 'example.com/touched': 'yes' })
+  })
+
+  test('does not touch a lease that another has got meanwhile', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(250)
+    await election.client.patch(Lease, name, { spec: { holderIdentity: 'b' } })
+    const { metadata } = await election.lease
+    await a.elector.end({ release: true })
+    expect((await election.lease).metadata.version).toBe(metadata.version)
+  })
+
+  test('leaves the lease to run out where the work has not ended', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(250)
+    await a.elector.end({ release: false })
+    expect(a.mayAct).toBe(false)
+    expect((await election.lease).spec.holderIdentity).toBe('a')
+    const b = election.join('b')
+    await election.pass(14_000)
+    expect(b.story).toEqual([])
+    await election.pass(5_000)
+    expect(b.story).toEqual(['started'])
+  })
+
+  test.each(['down', 'silent'] as const)('is bounded where the server is away (%s)', async state => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(3_000)
+    a.link.state = state
+    const ended = a.elector.end({ release: true })
+    let over = false
+    void ended.then(() => {
+      over = true
+    })
+    await a.clock.advance(2_000)
+    expect(over).toBe(true)
+    expect(a.clock.pendingTimers).toBe(0)
+  })
+
+  test('of one that stands by means that it never leads, though the lease falls to it in that moment', async () => {
+    const election = new Election()
+    await election.client.create(Lease, {
+      metadata: { name },
+      spec: { holderIdentity: 'gone', leaseDurationSeconds: 5 },
+    })
+    const a = election.join('a')
+    await election.pass(1_000)
+    let answer: () => void = () => {}
+    let held = false
+    election.server.onAnswer = ({ method }) => {
+      if (method !== 'PUT') return
+      held = true
+      return new Promise<void>(resolve => {
+        answer = resolve
+      })
+    }
+    for (let waited = 0; waited < 12_000 && !held; waited += 250) await election.pass(250)
+    expect(held).toBe(true)
+    a.elector.withdraw()
+    election.server.onAnswer = () => {}
+    answer()
+    await election.pass(1_000)
+    expect(a.story).toEqual([])
+    expect(a.mayAct).toBe(false)
+    await a.elector.end({ release: true })
+    expect((await election.lease).spec.holderIdentity).toBe('')
+    expect(a.story).toEqual([])
+  })
+})
+
+describe('the figures', () => {
+  test.each([
+    ['a lease that is not longer than the deadline', { leaseDurationMs: 10_000 }],
+    ['a deadline that is not longer than a pause', { renewDeadlineMs: 2_400 }],
+    ['a lease of no whole seconds', { leaseDurationMs: 15_500 }],
+    ['no retry period', { retryPeriodMs: 0 }],
+    ['a negative deadline', { renewDeadlineMs: -1 }],
+    ['no number', { leaseDurationMs: Number.NaN }],
+  ])('are refused: %s', (_, figures) => {
+    expect(() => readLeaderElectionOptions({ lease: name, ...figures })).toThrow(RangeError)
+  })
+
+  test('so is an empty identity, or a lease that could not be an object', () => {
+    expect(() => readLeaderElectionOptions({ lease: name, identity: '' })).toThrow(TypeError)
+    expect(() => readLeaderElectionOptions({ lease: 'Not a name' })).toThrow(TypeError)
+  })
+
+  test('are those of client-go where nothing is said, and every candidate is another', () => {
+    const first = readLeaderElectionOptions({ lease: name })
+    expect(first).toMatchObject({ leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 })
+    expect(first.identity).not.toBe(readLeaderElectionOptions({ lease: name }).identity)
+  })
+})
