@@ -16,6 +16,11 @@ export class Breather {
     this.#since = clock.monotonic()
   }
 
+  /** A loop begins: what went before it held up nobody. */
+  begin(): void {
+    this.#since = this.#clock.monotonic()
+  }
+
   /** Undefined, without waiting, as long as the slice has not passed. */
   pause(): Promise<void> | undefined {
     if (this.#clock.monotonic() - this.#since < this.#sliceMs) return undefined

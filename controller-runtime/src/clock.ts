@@ -13,11 +13,13 @@ export interface Clock {
   setTimeout(callback: () => void, delayMs: number, options?: { readonly unref?: boolean }): CancelTimer
 }
 
+/** Cancels a timer; harmless once it has fired. */
 export type CancelTimer = () => void
 
 /** Node's `setTimeout` fires at once for anything longer (about 24.8 days). */
 export const longestTimerMs = 2 ** 31 - 1
 
+/** The clock of the machine. */
 export const systemClock: Clock = Object.freeze({
   now: () => Date.now(),
   monotonic: () => performance.now(),

@@ -14,8 +14,12 @@
  *     cache/       Informer: a frozen local copy of a model's objects, and handlers that hear of changes
  *     workqueue/   WorkQueue: which keys need work, each once, in which order and not before when
  *     controller/  Controller: runs reconcile and finalize, one object never twice at once
+ *     metrics/     ControllerMetrics: what controllers and queues tell Prometheus
  *     manager/     Manager: starts and drains controllers over shared informers; setupPlugin hosts a plugin
- *     testing/     (its own entry) a fake clock, for tests
+ *     collector/   Collector: deletes what is owned by what has gone; runs in a manager
+ *     events/      EventRecorder: what happened to an object, for people
+ *     wait/        waitFor: one object, until it is as wanted
+ *     testing/     (its own entry) a real server, a conformance suite and faults, for tests
  *
  * The least that one can do with it:
  *
@@ -33,9 +37,15 @@ export * from './cache/index.ts'
 export {
   type Client,
   type ClientOptions,
+  type ConflictRetryOptions,
+  type CreateOrUpdateOptions,
   clientDefaults,
+  conflictRetryDefaults,
   createClient,
   type DeleteOptions,
+  type DesiredFields,
+  type DesiredObject,
+  type Draft,
   HttpTransport,
   type HttpTransportOptions,
   httpTransportDefaults,
@@ -44,12 +54,17 @@ export {
   type ListOptions,
   MalformedEventError,
   type MergePatch,
+  mutableCopy,
   type NewObjectOf,
   type Patch as ObjectPatch,
   type PatchOptions,
   type ReadOptions,
   type ReplacementOf,
   type RequestOptions,
+  RetryingTransport,
+  type RetryingTransportOptions,
+  retryDefaults,
+  retryOnConflict,
   type SelectorOptions,
   type Transport,
   TransportError,
@@ -61,11 +76,24 @@ export {
   type WatchRequestOptions,
   type WatchStream,
   type WriteOptions,
+  type WriteOutcome,
 } from './client/index.ts'
 export { type CancelTimer, type Clock, sleep, systemClock } from './clock.ts'
+export * from './collector/index.ts'
+export {
+  type Condition,
+  conditionsSchema,
+  getCondition,
+  isConditionTrue,
+  removeCondition,
+  setCondition,
+} from './conditions.ts'
 export * from './controller/index.ts'
+export * from './events/index.ts'
 export { type Logger, silentLogger } from './logger.ts'
 export * from './manager/index.ts'
+export * from './metrics/index.ts'
 export * from './plugin/index.ts'
+export * from './wait/index.ts'
 export * from './watch/index.ts'
 export * from './workqueue/index.ts'

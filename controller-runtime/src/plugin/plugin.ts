@@ -2,6 +2,7 @@ import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
 import type { ControllerBuilder } from '../controller/builder.ts'
+import type { EventRecorder } from '../events/event-recorder.ts'
 import type { Logger } from '../logger.ts'
 import type { RouteBuilder } from './routes.ts'
 
@@ -27,6 +28,8 @@ export interface PluginContext {
   /** Acts as the plugin. */
   readonly client: Client
   readonly log: Logger
+  /** Tells people what happens to objects, in the plugin's name. */
+  readonly events: Pick<EventRecorder, 'record'>
   /** Aborted when the plugin stops. */
   readonly signal: AbortSignal
   /** Registers a controller for the objects of a model; `build` says what it does. */

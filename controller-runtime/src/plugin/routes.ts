@@ -7,13 +7,24 @@ export interface UserInfo {
   readonly groups: readonly string[]
 }
 
-/** What a route's handler gets. */
-export interface RouteRequest {
+/** What the `:name` parts of a pattern hold: those that it is known to have, and any others as of a record. */
+export type RouteParams<Pattern extends string = string> = Readonly<Record<string, string>> & {
+  readonly [Name in ParamNames<Pattern>]: string
+}
+
+type ParamNames<Pattern extends string> = Pattern extends `${infer Part}/${infer Rest}`
+  ? ParamName<Part> | ParamNames<Rest>
+  : ParamName<Pattern>
+
+type ParamName<Part extends string> = Part extends `:${infer Name}` ? Name : never
+
+/** What a route's handler gets; of a pattern that is known, with the names of its parameters. */
+export interface RouteRequest<Pattern extends string = string> {
   readonly method: string
   /** The path as asked for, without the query. */
   readonly path: string
   /** Values of the `:name` parts of the pattern, decoded. */
-  readonly params: Readonly<Record<string, string>>
+  readonly params: RouteParams<Pattern>
   readonly query: URLSearchParams
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string | undefined>>
@@ -37,12 +48,14 @@ export interface RouteResponse {
 }
 
 /** An exception becomes a 500 (an ApiError its own status) and the server goes on. */
-export type RouteHandler = (
-  request: RouteRequest,
+export type RouteHandler<Pattern extends string = string> = (
+  request: RouteRequest<Pattern>,
 ) => RouteResponse | undefined | Promise<RouteResponse | undefined>
 
+/** The methods that a route may have. */
 export type RouteMethod = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
+/** One route of a plugin. */
 export interface Route {
   readonly method: RouteMethod
   /** Below the group version, for example `/gadgets/:name/summary`. */
@@ -61,18 +74,23 @@ export interface RouteGroup {
 export class RouteBuilder {
   readonly #routes: Route[] = []
 
+  get<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>): this
   get(pattern: string, handler: RouteHandler): this {
     return this.#add('GET', pattern, handler)
   }
+  post<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>): this
   post(pattern: string, handler: RouteHandler): this {
     return this.#add('POST', pattern, handler)
   }
+  put<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>): this
   put(pattern: string, handler: RouteHandler): this {
     return this.#add('PUT', pattern, handler)
   }
+  patch<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>): this
   patch(pattern: string, handler: RouteHandler): this {
     return this.#add('PATCH', pattern, handler)
   }
+  delete<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>): this
   delete(pattern: string, handler: RouteHandler): this {
     return this.#add('DELETE', pattern, handler)
   }
@@ -113,10 +131,15 @@ export function ApiVersion(groupVersion: string) {
   }
 }
 
+/** Marks a method of an endpoint class as the handler of GET on a path. */
 export const Get = mapping('GET')
+/** Marks a method of an endpoint class as the handler of POST on a path. */
 export const Post = mapping('POST')
+/** Marks a method of an endpoint class as the handler of PUT on a path. */
 export const Put = mapping('PUT')
+/** Marks a method of an endpoint class as the handler of PATCH on a path. */
 export const Patch = mapping('PATCH')
+/** Marks a method of an endpoint class as the handler of DELETE on a path. */
 export const Delete = mapping('DELETE')
 
 /**

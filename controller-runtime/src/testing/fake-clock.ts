@@ -75,6 +75,11 @@ export class FakeClock implements Clock {
     this.#monotonicMs = end
   }
 
+  /** Lets `ms` pass in which nothing runs, as while the event loop is blocked: what fell due runs with the next advance. */
+  stall(ms: number): void {
+    this.#monotonicMs += ms
+  }
+
   /** Moves the wall clock alone, as an administrator or NTP would. */
   jump(ms: number): void {
     this.#wallOffsetMs += ms

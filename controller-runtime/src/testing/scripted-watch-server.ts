@@ -9,6 +9,8 @@ export class ScriptedWatch {
   readonly #socket: WebSocket
   /** Settled when the client, or the network, has closed it. */
   readonly closed: Promise<number>
+  /** Answers to `ping`. */
+  pongs = 0
 
   constructor(url: URL, socket: WebSocket) {
     this.url = url
@@ -17,6 +19,9 @@ export class ScriptedWatch {
       socket.once('close', resolve)
     })
     socket.on('error', () => {})
+    socket.on('pong', () => {
+      this.pongs++
+    })
   }
 
   /** The version that the client resumes from, or null where it wants everything. */

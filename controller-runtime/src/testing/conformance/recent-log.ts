@@ -1,0 +1,57 @@
+import type { Logger } from '../../logger.ts'
+
+/** Lines that are kept. */
+const keptLines = 5
+
+interface Line {
+  /** What a repetition has in common with it. */
+  readonly what: string
+  text: string
+  times: number
+}
+
+/** Keeps the last warnings and errors, for the report of a failure; what is said again and again is one line. */
+export class RecentLog implements Logger {
+  readonly #lines: Line[]
+  readonly #fields: object
+
+  constructor(lines: Line[] = [], fields: object = {}) {
+    this.#lines = lines
+    this.#fields = fields
+  }
+
+  get lines(): readonly string[] {
+    return this.#lines.map(({ text, times }) => (times > 1 ? `${text} (the last of ${times})` : text))
+  }
+
+  debug(): void {}
+
+  info(): void {}
+
+  warn(fields: object, message: string): void {
+    this.#keep('warning', fields, message)
+  }
+
+  error(fields: object, message: string): void {
+    this.#keep('error', fields, message)
+  }
+
+  child(fields: object): Logger {
+    return new RecentLog(this.#lines, { ...this.#fields, ...fields })
+  }
+
+  #keep(level: string, fields: object, message: string): void {
+    const { err, ...rest }: { err?: unknown } = { ...this.#fields, ...fields }
+    const why = err instanceof Error ? `: ${err.name}: ${err.message}` : ''
+    const what = `${level}: ${message}${why}`
+    const text = `${what} ${JSON.stringify(rest)}`
+    const known = this.#lines.find(line => line.what === what)
+    if (known === undefined) {
+      this.#lines.push({ what, text, times: 1 })
+      if (this.#lines.length > keptLines) this.#lines.shift()
+    } else {
+      known.text = text
+      known.times++
+    }
+  }
+}

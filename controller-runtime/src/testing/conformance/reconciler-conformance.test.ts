@@ -1,0 +1,508 @@
+import { describe, expect, expectTypeOf, test } from 'vitest'
+import { isApiError } from '../../api/errors.ts'
+import { defineModel, type ObjectOf } from '../../api/model.ts'
+import { isOwnedBy, setControllerReference } from '../../api/owners.ts'
+import type { Client } from '../../client/client.ts'
+import type { ControllerBuilder } from '../../controller/builder.ts'
+import { anyChange } from '../../controller/predicates.ts'
+import type { ReconcileContext } from '../../controller/reconcile.ts'
+import { definePlugin } from '../../plugin/plugin.ts'
+import { Gadget } from '../gadgets.ts'
+import { type ReconcilerUnderTest, reconcilerConformance } from './index.ts'
+
+type GadgetObject = ObjectOf<typeof Gadget>
+
+/** What a reconciler of gadgets makes in the API: one part for each gadget. */
+const Part = defineModel({
+  group: 'demo.example.com',
+  version: 'v1',
+  kind: 'Part',
+  singular: 'part',
+  plural: 'parts',
+  schema: { spec: { type: 'object', properties: { of: { type: 'string' }, size: { type: 'integer' } } } },
+})
+
+/** What it makes elsewhere. */
+class Cloud {
+  readonly machines = new Map<string, number>()
+  isDown = false
+
+  put(id: string, size: number): void {
+    this.#check()
+    this.machines.set(id, size)
+  }
+
+  remove(id: string): void {
+    this.#check()
+    this.machines.delete(id)
+  }
+
+  #check(): void {
+    if (this.isDown) throw new Error('the cloud is down')
+  }
+}
+
+const finalizer = 'demo.example.com/machine'
+
+function gadgets(controller: Build, more: Partial<ReconcilerUnderTest<GadgetObject, Cloud>> = {}) {
+  return reconcilerConformance<GadgetObject, Cloud>({
+    model: Gadget,
+    models: [Part],
+    controller: (builder, { outside }) => controller(builder, outside),
+    outside: () => new Cloud(),
+    objects: () => ['a', 'b', 'c'].map(name => ({ metadata: { name }, spec: { size: 1 } })),
+    changes: () => [{ spec: { size: 2 } }, { spec: { size: 3 } }, { spec: { size: 2 } }],
+    isConverged: ({ object, outside }) =>
+      object.status?.seen === object.spec.size &&
+      outside.machines.get(object.metadata.uid) === object.spec.size,
+    isCleanedUp: async ({ object, outside, client }) =>
+      !outside.machines.has(object.metadata.uid) &&
+      (await client.getIfExists(Part, `${object.metadata.name}-part`)) === undefined,
+    world: ({ outside }) => [...outside.machines.values()].sort(),
+    outages: {
+      'the cloud is down': cloud => {
+        cloud.isDown = true
+        return () => {
+          cloud.isDown = false
+        }
+      },
+    },
+    ...more,
+  })
+}
+
+async function putPart(client: Client, { metadata, spec }: GadgetObject): Promise<void> {
+  const name = `${metadata.name}-part`
+  try {
+    await client.create(Part, { metadata: { name }, spec: { of: metadata.uid, size: spec.size } })
+  } catch (error) {
+    if (!isApiError(error, 'AlreadyExists')) throw error
+    await client.patch(Part, name, { spec: { of: metadata.uid, size: spec.size } })
+  }
+}
+
+async function removePart(client: Client, { metadata }: GadgetObject): Promise<void> {
+  await client.delete(Part, `${metadata.name}-part`).catch(error => {
+    if (!isApiError(error, 'NotFound')) throw error
+  })
+}
+
+type Build = (builder: ControllerBuilder<GadgetObject>, cloud: Cloud) => unknown
+
+const careful: Build = (builder, cloud) =>
+  builder
+    .reconcile(async (gadget, { client }) => {
+      cloud.put(gadget.metadata.uid, gadget.spec.size)
+      await putPart(client, gadget)
+      await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+    })
+    .finalize(finalizer, async (gadget, { client }) => {
+      await removePart(client, gadget)
+      cloud.remove(gadget.metadata.uid)
+    })
+
+describe('a careful reconciler of objects in and out of the API passes', () => {
+  gadgets(careful).register(test.concurrent)
+})
+
+describe('one that is given as a plugin, and waits for its own time to come, passes', () => {
+  reconcilerConformance<GadgetObject, Cloud>({
+    model: Gadget,
+    plugin: ({ outside }) =>
+      definePlugin({
+        name: 'gadgets',
+        models: [Gadget],
+        setup(plugin) {
+          plugin.controller(Gadget, builder =>
+            builder
+              .reconcile(async (gadget, { client }) => {
+                const { uid } = gadget.metadata
+                // Two visits: order it, and say so when it is there.
+                const ordered = outside.machines.has(uid)
+                outside.put(uid, gadget.spec.size)
+                if (!ordered) return { requeueAfterMs: 1_000 }
+                await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+                return { requeueAfterMs: 60_000 }
+              })
+              .finalize(finalizer, gadget => outside.remove(gadget.metadata.uid)),
+          )
+        },
+      }),
+    outside: () => new Cloud(),
+    objects: () => [{ metadata: { name: 'a' }, spec: { size: 1 } }],
+    isConverged: ({ object }) => object.status?.seen === object.spec.size,
+    isCleanedUp: ({ object, outside }) => !outside.machines.has(object.metadata.uid),
+    world: ({ outside }) => [...outside.machines],
+  }).register(test.concurrent)
+})
+
+describe('one that owns what it makes, and leaves it to the collector of dependents, passes', () => {
+  gadgets(
+    builder =>
+      builder.owns(Part).reconcile(async (gadget, { client }) => {
+        const { name, deletionTimestamp } = gadget.metadata
+        if (deletionTimestamp !== undefined) return
+        const spec = { size: gadget.spec.size }
+        await client.apply(Part, setControllerReference(gadget, { metadata: { name: `${name}-part` }, spec }))
+        await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+      }),
+    {
+      isConverged: ({ object }) => object.status?.seen === object.spec.size,
+      isCleanedUp: async ({ object, client }) =>
+        !(await client.list(Part)).items.some(part => isOwnedBy(part, object)),
+      outages: {},
+    },
+  ).register(test.concurrent)
+})
+
+test('one that looks again all the time, and writes only what is new, comes to rest', async () => {
+  const { cases } = gadgets((builder, cloud) =>
+    builder
+      .reconcile(async (gadget, { client }) => {
+        cloud.put(gadget.metadata.uid, gadget.spec.size)
+        if (gadget.status?.seen !== gadget.spec.size)
+          await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+        return { requeueAfterMs: 20 }
+      })
+      .finalize(finalizer, gadget => cloud.remove(gadget.metadata.uid)),
+  )
+  for (const each of cases.slice(0, 4)) await each.run()
+})
+
+/** For reconcilers that look after their finalizers themselves. */
+async function byHand(
+  gadget: GadgetObject,
+  { client }: ReconcileContext,
+  cloud: Cloud,
+  finalizers: { add(): Promise<unknown>; remove(): Promise<unknown> },
+): Promise<void> {
+  const { uid, deletionTimestamp, finalizers: present = [] } = gadget.metadata
+  if (deletionTimestamp !== undefined) {
+    if (!present.includes(finalizer)) return
+    cloud.remove(uid)
+    await finalizers.remove()
+    return
+  }
+  if (!present.includes(finalizer)) await finalizers.add()
+  cloud.put(uid, gadget.spec.size)
+  await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+}
+
+/** A name in `status.phase` that is thought of anew wherever there is none. */
+const randomName = () => `machine-${Math.random().toString(36).slice(2)}`
+
+interface Fault {
+  readonly fault: string
+  /** The case that is meant for it. */
+  readonly caughtBy: RegExp
+  /** What the report says. */
+  readonly saying: RegExp
+  readonly build?: Build
+  readonly more?: Partial<ReconcilerUnderTest<GadgetObject, Cloud>>
+}
+
+const named: Fault['more'] = {
+  isConverged: ({ object }) => object.status?.phase !== undefined,
+  isCleanedUp: async ({ client, outside }) =>
+    outside.machines.size === 0 && (await client.list(Part)).items.length === 0,
+}
+
+/** Makes a part of a random name and then writes the name down. */
+const forgetful: Build = builder =>
+  builder
+    .reconcile(async (gadget, { client }) => {
+      if (gadget.status?.phase !== undefined) return
+      const part = await client.create(Part, { metadata: { generateName: 'part-' }, spec: {} })
+      await client.patchStatus(Gadget, gadget, { phase: part.metadata.name })
+    })
+    .finalize(finalizer, async ({ status }, { client }) => {
+      if (status?.phase === undefined) return
+      await client.delete(Part, status.phase).catch(error => {
+        if (!isApiError(error, 'NotFound')) throw error
+      })
+    })
+
+const actsFirst: Build = (builder, cloud) =>
+  builder.reconcile((gadget, context) => {
+    if (gadget.metadata.deletionTimestamp === undefined) cloud.put(gadget.metadata.uid, gadget.spec.size)
+    return byHand(gadget, context, cloud, {
+      add: () => context.client.patch(Gadget, gadget, { metadata: { finalizers: [finalizer] } }),
+      remove: () => context.client.patch(Gadget, gadget, { metadata: { finalizers: [] } }),
+    })
+  })
+
+const faults: readonly Fault[] = [
+  {
+    fault: 'takes its finalizer away although its clean-up threw',
+    caughtBy: /keeps its finalizer while clean-up fails/,
+    saying: /during the outage "the cloud is down":[\s\S]*its finalizer was taken away too early/,
+    build: (builder, cloud) =>
+      builder
+        .reconcile(async (gadget, { client }) => {
+          cloud.put(gadget.metadata.uid, gadget.spec.size)
+          await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+        })
+        .finalize(finalizer, ({ metadata }) => {
+          try {
+            cloud.remove(metadata.uid)
+          } catch {}
+        }),
+  },
+  {
+    fault: 'acts outside before its finalizer is stored',
+    caughtBy: /deleted while it is down/,
+    saying: /it dies before call 1 \(PATCH [\s\S]*it is not cleaned up/,
+    build: actsFirst,
+  },
+  {
+    fault: 'acts outside before its finalizer is stored',
+    caughtBy: /deleted between any two of its calls/,
+    saying: /deleted before call 1 \(PATCH [\s\S]*it is not cleaned up/,
+    build: actsFirst,
+  },
+  {
+    fault: 'is woken by its own status',
+    caughtBy: /comes to rest/,
+    saying: /it does not come to rest: \d+ writes since the work is done, again and again PATCH \S+\/status/,
+    build: (builder, cloud) =>
+      builder
+        .filterUpdates(anyChange)
+        .reconcile(async (gadget, { client }) => {
+          cloud.put(gadget.metadata.uid, gadget.spec.size)
+          await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size, phase: randomName() })
+        })
+        .finalize(finalizer, gadget => cloud.remove(gadget.metadata.uid)),
+  },
+  {
+    fault: 'writes its status anew whenever it starts',
+    caughtBy: /comes to rest/,
+    saying: /it writes again what is done: since another process has looked at it, gadgets\/a/,
+    build: (builder, cloud) =>
+      builder
+        .reconcile(async (gadget, { client }) => {
+          cloud.put(gadget.metadata.uid, gadget.spec.size)
+          await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size, phase: randomName() })
+        })
+        .finalize(finalizer, gadget => cloud.remove(gadget.metadata.uid)),
+  },
+  {
+    fault: 'overwrites the whole list of finalizers when it adds its own',
+    caughtBy: /overwrites nothing that others write/,
+    saying: /before call 1 \(PATCH [\s\S]*the other's finalizer is lost; what is left is \["demo/,
+    build: (builder, cloud) =>
+      builder.reconcile((gadget, context) =>
+        byHand(gadget, context, cloud, {
+          add: () => context.client.patch(Gadget, gadget, { metadata: { finalizers: [finalizer] } }),
+          remove: () => context.client.patch(Gadget, gadget, { metadata: { finalizers: [] } }),
+        }),
+      ),
+  },
+  {
+    fault: 'empties the list of finalizers when it has cleaned up',
+    caughtBy: /leaves others' finalizers alone/,
+    saying: /it has removed conformance\.example\.com\/first, which is not its own/,
+    build: (builder, cloud) =>
+      builder.reconcile((gadget, context) =>
+        byHand(gadget, context, cloud, {
+          add: () =>
+            context.client.patch(Gadget, gadget, {
+              metadata: { finalizers: [...(gadget.metadata.finalizers ?? []), finalizer] },
+            }),
+          remove: () => context.client.patch(Gadget, gadget, { metadata: { finalizers: [] } }),
+        }),
+      ),
+  },
+  {
+    fault: 'creates something of a random name and writes the name down afterwards',
+    caughtBy: /after a crash before or after any of its calls/,
+    saying: /it dies after call 2 \(POST [\s\S]*objects\.parts\.demo\.example\.com has 2 items instead of 1/,
+    build: forgetful,
+    more: named,
+  },
+  {
+    fault: 'creates something of a random name again when the answer was lost',
+    caughtBy: /whose answer is lost/,
+    saying: /call 2 \(POST \S+\) is answered 504, and it has happened:[\s\S]*2 items instead of 1/,
+    build: forgetful,
+    more: named,
+  },
+  {
+    fault: 'creates something of a random name, when its restarts are many',
+    caughtBy: /storm of restarts/,
+    saying: /has \d+ items instead of 3/,
+    build: forgetful,
+    more: named,
+  },
+  {
+    fault: 'decides by the status in an old cache, and writes without its version',
+    caughtBy: /a new process is shown an old one first/,
+    saying: /its cache shows the state at version \d+[\s\S]*outside has \d items instead of 1/,
+    // Safe against crashes: the name is stored before anything is made of it.
+    build: (builder, cloud) =>
+      builder
+        .reconcile(async (gadget, { client }) => {
+          const phase = gadget.status?.phase ?? randomName()
+          if (gadget.status?.phase === undefined) await client.patchStatus(Gadget, gadget, { phase })
+          cloud.put(phase, 1)
+        })
+        .finalize(finalizer, ({ status }) => {
+          if (status?.phase !== undefined) cloud.remove(status.phase)
+        }),
+    more: named,
+  },
+  {
+    fault: 'keeps in memory what it has to clean up',
+    caughtBy: /deleted while it is down/,
+    saying: /it is not cleaned up/,
+    build: (builder, cloud) => {
+      const known = new Set<string>()
+      builder
+        .reconcile(async (gadget, { client }) => {
+          known.add(gadget.metadata.uid)
+          cloud.put(gadget.metadata.uid, gadget.spec.size)
+          await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+        })
+        .finalize(finalizer, ({ metadata }) => {
+          if (known.has(metadata.uid)) cloud.remove(metadata.uid)
+        })
+    },
+  },
+  {
+    fault: 'swallows errors',
+    caughtBy: /tries again what the API refuses/,
+    saying: /is answered 429 TooManyRequests[\s\S]*still does not hold that the object is converged/,
+    build: (builder, cloud) =>
+      builder
+        .reconcile(async (gadget, { client }) => {
+          cloud.put(gadget.metadata.uid, gadget.spec.size)
+          await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size }).catch(() => {})
+        })
+        .finalize(finalizer, gadget => cloud.remove(gadget.metadata.uid)),
+    more: { patienceMs: 2_000 },
+  },
+  {
+    fault: 'wants to see every state in between',
+    caughtBy: /needs to see the last of several changes only/,
+    saying: /outside has \d items instead of|outside\[\d\] is/,
+    build: (builder, cloud) =>
+      builder
+        .reconcile(async (gadget, { client }) => {
+          const { uid, generation } = gadget.metadata
+          cloud.put(uid, gadget.spec.size)
+          cloud.put(`${uid}/${generation}`, gadget.spec.size)
+          await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+        })
+        .finalize(finalizer, ({ metadata }) => {
+          for (const id of [...cloud.machines.keys()]) if (id.startsWith(metadata.uid)) cloud.remove(id)
+        }),
+  },
+  {
+    fault: 'does what an old state says for good',
+    caughtBy: /old states of a cache that is behind/,
+    saying: /outside/,
+    // It counts the states that it sees, and counts again those that it is shown late.
+    build: (builder, cloud) =>
+      builder
+        .reconcile(async (gadget, { client }) => {
+          const { uid } = gadget.metadata
+          const live = await client.get(Gadget, gadget.metadata.name)
+          if (live.metadata.version !== gadget.metadata.version) cloud.put(`${uid}/late`, 1)
+          cloud.put(uid, gadget.spec.size)
+          await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+        })
+        .finalize(finalizer, ({ metadata }) => {
+          cloud.remove(metadata.uid)
+          cloud.remove(`${metadata.uid}/late`)
+        }),
+  },
+  {
+    fault: 'takes a later object for the one of that name before it',
+    caughtBy: /takes an object for a new one/,
+    saying: /still does not hold that the object is converged/,
+    build: (builder, cloud) => {
+      const ids = new Map<string, string>()
+      const idOf = ({ metadata }: GadgetObject) => ids.get(metadata.name) ?? metadata.uid
+      builder
+        .reconcile(async (gadget, { client }) => {
+          ids.set(gadget.metadata.name, idOf(gadget))
+          cloud.put(idOf(gadget), gadget.spec.size)
+          await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+        })
+        .finalize(finalizer, gadget => cloud.remove(idOf(gadget)))
+    },
+    more: { patienceMs: 2_000 },
+  },
+  {
+    fault: 'never settles',
+    caughtBy: /converges from a fresh object/,
+    saying: /a run has not settled, and waits for nothing of the API/,
+    build: builder => builder.reconcile(() => new Promise(() => {})).finalize(finalizer, () => {}),
+    more: { patienceMs: 2_000 },
+  },
+  {
+    fault: 'goes on although it is told to stop',
+    caughtBy: /lets go when it is told to stop/,
+    saying: /still does not hold that no run goes on after its signal has been aborted/,
+    build: (builder, cloud) =>
+      builder
+        .reconcile(async (gadget, { client }) => {
+          cloud.put(gadget.metadata.uid, gadget.spec.size)
+          for (;;) {
+            try {
+              await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+              return
+            } catch {
+              await new Promise(resolve => setTimeout(resolve, 50).unref())
+            }
+          }
+        })
+        .finalize(finalizer, gadget => cloud.remove(gadget.metadata.uid)),
+    more: { patienceMs: 2_000 },
+  },
+  {
+    fault: 'needs the server for its start',
+    caughtBy: /while it was disconnected/,
+    saying: /it starts without a server[\s\S]*the server cannot be reached/,
+    more: {
+      plugin: ({ outside }) =>
+        definePlugin({
+          name: 'gadgets',
+          models: [Gadget],
+          async setup(plugin) {
+            await plugin.client.list(Gadget)
+            plugin.controller(Gadget, builder => careful(builder, outside))
+          },
+        }),
+      controller: undefined,
+    },
+  },
+]
+
+describe('a faulty reconciler is caught by the case that is meant for it:', () => {
+  for (const { fault, build = careful, more, caughtBy, saying } of faults) {
+    test.concurrent(`one that ${fault}, when it should be that "${caughtBy.source}"`, async () => {
+      const { cases } = gadgets(build, more)
+      const found = cases.find(({ name }) => caughtBy.test(name))
+      await expect(found?.run()).rejects.toMatchObject({
+        name: 'ConformanceError',
+        message: expect.stringMatching(saying),
+      })
+    })
+  }
+})
+
+test('the kind of the objects follows from the model alone, whatever is to be created', () => {
+  reconcilerConformance({
+    model: Gadget,
+    outside: () => new Cloud(),
+    controller: () => {},
+    objects: () => [{ metadata: { name: 'a' }, spec: { size: 1 } }],
+    changes: () => [{ spec: { size: 2 } }],
+    isConverged: ({ object, outside }) => {
+      expectTypeOf(object).toEqualTypeOf<GadgetObject>()
+      expectTypeOf(outside).toEqualTypeOf<Cloud>()
+      return true
+    },
+    isCleanedUp: ({ object }) => object.spec.size > 0,
+  })
+})

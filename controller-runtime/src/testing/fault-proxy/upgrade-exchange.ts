@@ -1,0 +1,127 @@
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import type { Clock } from '../../clock.ts'
+import { passThrough, UpgradeDecoder, webSocketDecoder } from './event-decoder.ts'
+import { Flow, type FlowEnd } from './flow.ts'
+import { headersFor, statusBody } from './headers.ts'
+import type { Exchange, Lane } from './lane.ts'
+
+export interface UpgradeExchangeOptions {
+  readonly request: IncomingMessage
+  readonly client: Socket
+  /** What the client has sent after its request. */
+  readonly head: Buffer
+  readonly lane: Lane
+  readonly target: URL
+  readonly clock: Clock
+}
+
+/** A connection that was, or is to be, upgraded, to its end. */
+export class UpgradeExchange implements Exchange {
+  readonly #options: UpgradeExchangeOptions
+  #upstream: Socket | undefined
+  #flows: Flow[] = []
+  #held: boolean
+  /** The client, or the server, has gone while this was held. */
+  #isBroken = false
+  #over = false
+
+  constructor(options: UpgradeExchangeOptions) {
+    this.#options = options
+    const { client, lane } = options
+    this.#held = lane.holdsNew
+    lane.enter(this)
+    client.on('error', () => {})
+    client.on('close', () => {
+      this.#isBroken = true
+      if (!this.#held) this.#end()
+    })
+    if (!this.#held) this.#forward()
+  }
+
+  cut(): void {
+    this.#options.client.resetAndDestroy()
+    this.#upstream?.resetAndDestroy()
+    this.#end()
+  }
+
+  hold(): void {
+    this.#held = true
+    for (const flow of this.#flows) flow.hold()
+  }
+
+  release(): void {
+    if (!this.#held) return
+    this.#held = false
+    if (this.#isBroken) this.cut()
+    else if (this.#upstream === undefined) this.#forward()
+    else for (const flow of this.#flows) flow.release()
+  }
+
+  #forward(): void {
+    const { request, client, head, lane, target, clock } = this.#options
+    const upstream = connect(Number(target.port || 80), target.hostname.replace(/^\[|\]$/g, ''))
+    this.#upstream = upstream
+    upstream.setNoDelay(true)
+    upstream.write(requestHead(request, headersFor(request, target, false)))
+    if (head.length > 0) upstream.write(head)
+    const { change } = lane
+    const upgraded = () => (change === undefined ? passThrough : webSocketDecoder(change))
+    const common = { clock, held: this.#held }
+    this.#flows = [
+      new Flow({
+        ...common,
+        source: client,
+        sink: upstream,
+        decoder: passThrough,
+        faults: { delayMs: 0, truncation: undefined },
+        onEnd: end => (end === 'whole' ? upstream.end() : upstream.destroy()),
+      }),
+      new Flow({
+        ...common,
+        source: upstream,
+        sink: client,
+        decoder: new UpgradeDecoder(upgraded),
+        faults: lane,
+        onEnd: end => this.#answered(end),
+      }),
+    ]
+  }
+
+  #answered(end: FlowEnd): void {
+    if (end === 'broken') this.cut()
+    else {
+      this.#options.client.end()
+      if (end === 'truncated') this.#end()
+    }
+  }
+
+  #end(): void {
+    if (this.#over) return
+    this.#over = true
+    this.#options.lane.leave(this)
+    for (const flow of this.#flows) flow.stop()
+    this.#upstream?.destroy()
+  }
+}
+
+/** Answers an upgrade in the server's place. */
+export function refuseUpgrade(client: Socket, lane: Lane, how: number | 'connection'): void {
+  lane.total += 1
+  client.on('error', () => {})
+  if (how === 'connection') {
+    client.resetAndDestroy()
+    return
+  }
+  const body = statusBody(how)
+  client.end(
+    `HTTP/1.1 ${how} ${STATUS_CODES[how] ?? 'Refused'}\r\nContent-Type: application/json\r\nRetry-After: 1\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  )
+}
+
+function requestHead({ method, url }: IncomingMessage, headers: readonly string[]): string {
+  let text = `${method} ${url} HTTP/1.1\r\n`
+  for (let at = 0; at + 1 < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`
+  return `${text}\r\n`
+}

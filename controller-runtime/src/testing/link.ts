@@ -1,0 +1,23 @@
+import { type Transport, TransportError, type TransportRequest } from '../client/transport.ts'
+
+/** A way to a server that a test can take away. Watches that are open stay open. */
+export class Link implements Transport {
+  readonly #server: Transport
+  /** `down`: everything fails. `silent`: requests neither arrive nor fail. */
+  state: 'up' | 'down' | 'silent' = 'up'
+
+  constructor(server: Transport) {
+    this.#server = server
+  }
+
+  async request(request: TransportRequest) {
+    if (this.state === 'down') throw new TransportError('the link is down')
+    if (this.state === 'silent') return new Promise<never>(() => {})
+    return this.#server.request(request)
+  }
+
+  async watch(...[path, options]: Parameters<Transport['watch']>) {
+    if (this.state !== 'up') throw new TransportError('the link is down')
+    return this.#server.watch(path, options)
+  }
+}

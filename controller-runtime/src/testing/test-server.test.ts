@@ -1,0 +1,169 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test, vi } from 'vitest'
+import { ApiError } from '../api/errors.ts'
+import { defineModel } from '../api/model.ts'
+import { setOwnerReference } from '../api/owners.ts'
+import { createClient } from '../client/client.ts'
+import { definePlugin } from '../plugin/plugin.ts'
+import { until } from '../wait/until.ts'
+import { waitFor } from '../wait/wait-for.ts'
+import { eventually } from './eventually.ts'
+import { Gadget } from './gadgets.ts'
+import { startTestServer } from './test-server.ts'
+
+test('it is a real server: it validates, keeps indexes unique, sorts, and counts versions and generations', async () => {
+  const Account = defineModel({
+    group: 'demo.example.com',
+    version: 'v1',
+    kind: 'Account',
+    singular: 'account',
+    plural: 'accounts',
+    schema: {
+      spec: { type: 'object', required: ['email'], properties: { email: { type: 'string', minLength: 3 } } },
+    },
+    indexes: on => [
+      on.single({ name: 'spec.email', unique: true, indexFunc: account => account.spec.email }),
+    ],
+  })
+  await using server = await startTestServer({ models: [Account] })
+  const { client } = server
+  const b = await client.create(Account, { metadata: { name: 'b' }, spec: { email: 'b@x' } })
+  await client.create(Account, { metadata: { name: 'a' }, spec: { email: 'c@x' } })
+  await expect(
+    client.create(Account, { metadata: { name: 'c' }, spec: { email: '' } }),
+  ).rejects.toMatchObject({
+    reason: 'Invalid',
+    details: { causes: [{ field: 'spec.email' }] },
+  })
+  await expect(
+    client.create(Account, { metadata: { name: 'c' }, spec: { email: 'b@x' } }),
+  ).rejects.toMatchObject({
+    reason: 'AlreadyExists',
+    details: { causes: [{ reason: 'FieldValueDuplicate' }] },
+  })
+  const list = await client.list(Account, { sort: 'spec.email,asc' })
+  expect(list.items.map(({ metadata }) => metadata.name)).toEqual(['b', 'a'])
+  const changed = await client.patch(Account, b, { spec: { email: 'd@x' } })
+  expect(changed.metadata.generation).toBe(2)
+  expect(Number(changed.metadata.version)).toBeGreaterThan(Number(b.metadata.version))
+})
+
+test('every server has a store of its own, and the folder goes with it', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'test-server-'))
+  vi.stubEnv('TMPDIR', folder)
+  try {
+    const one = await startTestServer({ models: [Gadget] })
+    const other = await startTestServer({ models: [Gadget] })
+    expect(await readdir(folder)).toHaveLength(2)
+    await one.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    expect((await other.client.list(Gadget)).items).toEqual([])
+    await Promise.all([one.close(), one.close(), other.close()])
+    expect(await readdir(folder)).toEqual([])
+  } finally {
+    vi.unstubAllEnvs()
+    await rm(folder, { recursive: true })
+  }
+})
+
+test('in process and over HTTP and WebSocket it is the same server', async () => {
+  await using server = await startTestServer({ models: [Gadget] })
+  const transport = await server.httpTransport()
+  const outside = createClient(transport)
+  const watch = await outside.watch(Gadget)
+  const created = await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  for await (const event of watch) {
+    if (event.type !== 'ADDED') continue
+    expect(event.object).toEqual(created)
+    break
+  }
+  expect(await outside.get(Gadget, 'a')).toEqual(created)
+  expect(await server.listen()).toBe(await server.listen())
+  expect((await fetch(`${await server.listen()}/readyz`)).status).toBe(200)
+})
+
+test('a plugin is served at once, with its routes, and its controllers run when the test says so', async () => {
+  const plugin = definePlugin({
+    name: 'gadgets',
+    models: [Gadget],
+    setup(context) {
+      context.controller(Gadget, controller =>
+        controller
+          .reconcile(async (gadget, { client }) => {
+            await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+          })
+          .finalize('demo.example.com/gadget', () => {}),
+      )
+      context.routes('console.api.demo.example.com/v1', routes =>
+        routes.get('/sizes', async ({ client }) => {
+          const { items } = await client.list(Gadget)
+          return { body: items.map(({ spec }) => spec.size) }
+        }),
+      )
+    },
+  })
+  await using server = await startTestServer({ plugins: [plugin] })
+  await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 3 } })
+  const route = await fetch(`${await server.listen()}/apis/console.api.demo.example.com/v1/sizes`)
+  expect(await route.json()).toEqual([3])
+  expect((await server.client.get(Gadget, 'a')).metadata.finalizers).toBeUndefined()
+  const manager = await server.startPlugin(plugin)
+  const gadgets = manager.informer(Gadget)
+  await eventually(() => gadgets.get('a')?.status?.seen === 3)
+  await server.client.delete(Gadget, 'a')
+  await eventually(() => gadgets.hasSynced && gadgets.get('a') === undefined)
+})
+
+test('dependents are collected when their owner has gone', async () => {
+  await using server = await startTestServer({ models: [Gadget] })
+  const { client } = server
+  const owner = await client.create(Gadget, { metadata: { name: 'owner' }, spec: { size: 1 } })
+  await client.create(
+    Gadget,
+    setOwnerReference(owner, { metadata: { name: 'dependent' }, spec: { size: 1 } }),
+  )
+  await client.delete(Gadget, 'owner')
+  await waitFor(client, Gadget, 'dependent', until.deleted(), { timeoutMs: 10_000 })
+})
+
+test('managers can elect a leader', async () => {
+  await using server = await startTestServer({ models: [Gadget] })
+  const manager = server.manager({ leaderElection: { lease: 'tests' } })
+  manager.start()
+  await eventually(() => manager.leadership?.isLeader === true)
+})
+
+test('what is refused is an error of the SDK that the test has, also where a watch is refused', async () => {
+  await using server = await startTestServer({ models: [Gadget] })
+  await expect(server.client.get(Gadget, 'none')).rejects.toMatchObject({
+    name: 'ApiError',
+    reason: 'NotFound',
+  })
+  const refused = server.client.watch(Gadget, { fieldSelector: 'spec.none=1' })
+  await expect(refused).rejects.toBeInstanceOf(ApiError)
+  await expect(refused).rejects.toMatchObject({ reason: 'BadRequest' })
+})
+
+test('a model that cannot be served is refused, and nothing is left behind', async () => {
+  const reserved = definePlugin({
+    name: 'bad',
+    models: [defineModel({ ...Gadget, group: 'apps.setpoint.dev' })],
+  })
+  await expect(startTestServer({ plugins: [reserved] })).rejects.toThrow('reserved')
+  const twin = defineModel({ ...Gadget, kind: 'Other', singular: 'other' })
+  await expect(startTestServer({ models: [Gadget, twin] })).rejects.toThrow('already served')
+})
+
+test('closing ends open watches and managers, and refuses what comes later', async () => {
+  const server = await startTestServer({ models: [Gadget] })
+  const manager = server.manager()
+  const informer = manager.informer(Gadget)
+  manager.start()
+  await informer.synced
+  const watch = await server.client.watch(Gadget)
+  await server.close()
+  expect((await watch.end).code).toBe(1001)
+  await expect(server.client.list(Gadget)).rejects.toMatchObject({ reason: 'ServiceUnavailable' })
+  await expect(server.listen()).rejects.toThrow('closed')
+})

@@ -1,0 +1,74 @@
+import { ApiError } from '../api/errors.ts'
+import type { ObjectOf } from '../api/model.ts'
+import { createClient } from '../client/client.ts'
+import { HttpTransport, type HttpTransportOptions } from '../client/http-transport.ts'
+import { Watcher, type WatcherEvent, type WatcherOptions } from '../watch/watcher.ts'
+import { bookmark, Gadget, gadget } from './gadgets.ts'
+import { type Refusal, ScriptedWatchServer, type WatchScript } from './scripted-watch-server.ts'
+
+/** A watcher of gadgets over a real socket to a server that follows a script. */
+export interface Watched extends AsyncDisposable {
+  readonly server: ScriptedWatchServer
+  readonly watcher: Watcher<GadgetObject>
+  readonly events: GadgetEvents
+  readonly abort: AbortController
+}
+
+type GadgetObject = ObjectOf<typeof Gadget>
+type GadgetEvents = AsyncGenerator<WatcherEvent<GadgetObject>, void>
+
+/** Fast enough for a test, still a back-off. */
+const quick = { backoffBaseMs: 5, backoffMaxMs: 20 }
+
+export async function watched(
+  scripts: readonly (WatchScript | Refusal)[],
+  options: WatcherOptions = {},
+  transportOptions: Omit<HttpTransportOptions, 'server'> = {},
+): Promise<Watched> {
+  const server = await ScriptedWatchServer.start(scripts)
+  const transport = new HttpTransport({ server: server.url, ...transportOptions })
+  const watcher = new Watcher(createClient(transport), Gadget, { ...quick, ...options })
+  const abort = new AbortController()
+  return {
+    server,
+    watcher,
+    abort,
+    events: watcher.events(abort.signal),
+    async [Symbol.asyncDispose]() {
+      abort.abort()
+      transport.close()
+      await server.stop()
+    },
+  }
+}
+
+/** The next `count` events, shortened to what tells them apart. @throws Error where the watcher ends before */
+export async function next(events: GadgetEvents, count: number): Promise<string[]> {
+  const told: string[] = []
+  while (told.length < count) {
+    const { value, done } = await events.next()
+    if (done || value === undefined) throw new Error(`the watcher ended after ${told.join(', ')}`)
+    if (value.type === 'replaced') {
+      told.push(
+        `replaced ${value.objects.map(o => `${o.metadata.name}@${o.metadata.version}`)} v${value.version}`,
+      )
+    } else if (value.type === 'bookmark') told.push(`bookmark v${value.version}`)
+    else told.push(`${value.type} ${value.object.metadata.name} v${value.version}`)
+  }
+  return told
+}
+
+export const added = (name: string, version: number) => ({ type: 'ADDED', object: gadget(name, version) })
+export const modified = (name: string, version: number) => ({
+  type: 'MODIFIED',
+  object: gadget(name, version),
+})
+export const deleted = (name: string, version: number) => ({ type: 'DELETED', object: gadget(name, version) })
+export const expired = { type: 'ERROR', object: new ApiError('Expired', 'too old').toStatus() }
+
+/** Two objects, complete at version 7. */
+export const initial: WatchScript = watch => {
+  watch.send(added('a', 5))
+  watch.send(added('b', 3))
+  watch.send(bookmark(7, true))
+}

@@ -1,0 +1,55 @@
+import type { Model } from '../api/model.ts'
+import type { ApiObject, OwnerReference } from '../api/object.ts'
+import { type Client, createClient } from '../client/client.ts'
+import { systemClock } from '../clock.ts'
+import type { ControllerBuilder } from '../controller/builder.ts'
+import type { Controller } from '../controller/controller.ts'
+import { createManager, type Manager, type ManagerOptions } from '../manager/manager.ts'
+import type { FakeClock } from './fake-clock.ts'
+import { MemoryServer } from './memory-server.ts'
+
+/** One controller, in a manager, over a server in memory. */
+export interface World {
+  readonly server: MemoryServer
+  readonly client: Client
+  readonly manager: Manager
+  readonly controller: Controller
+  stop(): Promise<void>
+}
+
+/** Starts a world; the manager and its options are the test's own. With a fake clock time passes when the test says so. */
+export function startWorld<T extends ApiObject>(
+  model: Model<T>,
+  build: (controller: ControllerBuilder<T>) => unknown,
+  {
+    clock,
+    server = new MemoryServer(),
+    ...options
+  }: { readonly clock?: FakeClock; readonly server?: MemoryServer } & Omit<ManagerOptions, 'clock'> = {},
+): World {
+  const client = createClient(server)
+  const manager = createManager({ client, clock: clock ?? systemClock, drainTimeoutMs: 50, ...options })
+  const controller = manager.controller(model, build)
+  manager.start()
+  return {
+    server,
+    client,
+    manager,
+    controller,
+    async stop() {
+      const stopped = manager.stop()
+      await clock?.advance(60_000)
+      await stopped
+    },
+  }
+}
+
+/** Lets whatever is under way in memory come to its end: for what is not to happen. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
+}
+
+/** A reference by name alone: the server in memory checks none. */
+export function ownedBy(kind: string, name: string, extra: Partial<OwnerReference> = {}): OwnerReference {
+  return { apiVersion: 'demo.example.com/v1', kind, name, uid: `uid-of-${name}`, controller: true, ...extra }
+}
