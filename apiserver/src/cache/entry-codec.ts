@@ -26,6 +26,7 @@ export function decodeEntry(
   name: string,
   value: Buffer,
   revision: Revision,
+  puts?: number,
 ): { entry: Entry; problems: readonly IndexProblem[] } {
   const json = objectBytes(value)
   const object: BareObject = JSON.parse(json.toString())
@@ -36,7 +37,7 @@ export function decodeEntry(
   // The name in the object is a text of its own, where one cut out of a key keeps the key alive.
   const own = object.metadata.name === name ? object.metadata.name : name
   return {
-    entry: { name: own, revision, bytes: wireBytes(served, name, json, revision), labels, values },
+    entry: { name: own, revision, puts, bytes: wireBytes(served, name, json, revision), labels, values },
     problems:
       problems.length === 0 && unheld.length === 0
         ? noProblems

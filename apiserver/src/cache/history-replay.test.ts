@@ -1,21 +1,30 @@
-import { silentLogger } from '@setpoint/controller-runtime'
-import { describe, expect, it } from 'vitest'
+import { once } from 'node:events'
+import { parseRevision, type Revision, silentLogger, zeroRevision } from '@setpoint/controller-runtime'
+import { describe, expect, it, vi } from 'vitest'
 import { defaultWriteOptions as options } from '../registry/index.ts'
 import type { Change, Storage } from '../storage/index.ts'
-import { openRooms, type Rooms, thing } from '../testing.ts'
+import { hold, openRooms, type Rooms, thing } from '../testing.ts'
 import { historyDefaults } from './history.ts'
 import { HistoryReplay } from './history-replay.ts'
 import { LogFollower } from './log-follower.ts'
 
-/** A cache that has begun after everything there is, and a store whose old changes go through `alter`. */
-async function laterCache({ storage, served }: Rooms, alter: (change: Change) => Change) {
+/** A cache that has begun after everything there is, and a store whose old changes go through `alter`, each reading after `begin`. */
+async function laterCache(
+  { storage, served }: Rooms,
+  alter: (change: Change) => Change,
+  begin: (nth: number) => Promise<void> = () => Promise.resolve(),
+) {
   const follower = new LogFollower({ storage, log: silentLogger })
   follower.start()
   const cache = await follower.add(served, new AbortController().signal)
   await follower.stop()
   let read = 0
+  const signals: AbortSignal[] = []
   const altering: Pick<Storage, 'watch'> = {
     async *watch(prefix, watchOptions) {
+      const { signal } = watchOptions
+      signals.push(signal)
+      await Promise.race([begin(signals.length), once(signal, 'abort')])
       for await (const { changes, revision } of storage.watch(prefix, watchOptions)) {
         for (const change of changes) {
           read++
@@ -28,6 +37,8 @@ async function laterCache({ storage, served }: Rooms, alter: (change: Change) =>
     cache,
     replay: new HistoryReplay(Object.assign(Object.create(storage), altering)),
     read: () => read,
+    watches: () => signals.length,
+    signals,
   }
 }
 
@@ -57,18 +68,122 @@ describe('history replay', () => {
     expect(cache.history.floor).toBe(floor)
   })
 
-  it('reads no more than the history has room for', async () => {
+  it('keeps no more than the history has room for, and serves those who come back from within that', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const start = first.revision
     const big = 'x'.repeat(1_400_000)
-    const fitting = Math.ceil(historyDefaults.maxBytes / big.length)
-    await registry.create(served, thing('a', { big }), options)
-    for (let n = 0; n < fitting + 4; n++)
-      await registry.replace(served, 'a', thing('a', { big, n }), 'object', options)
-    const { cache, replay, read } = await laterCache(rooms, change => change)
-    await replay.reach(cache, start)
+    const fitting = Math.floor(historyDefaults.maxBytes / big.length)
+    const versions: Revision[] = []
+    for (let n = 0; n < fitting + 4; n++) {
+      const { bytes } = await registry.create(served, thing(`o${n}`, { big, n }), options)
+      versions.push(revisionIn(bytes))
+    }
+    const { cache, replay } = await laterCache(rooms, change => change)
+    const recent = versions[versions.length - fitting] ?? start
+    await Promise.all([replay.reach(cache, start), replay.reach(cache, recent)])
     expect(cache.history.floor).toBeGreaterThan(start)
-    expect(read()).toBeLessThanOrEqual(fitting)
+    expect(cache.history.floor).toBeLessThanOrEqual(recent)
+    expect(cache.history.next(recent)?.revision).toBe(versions[versions.length - fitting + 1])
+  })
+
+  it('serves all who come back at once, from whichever versions, with one reading', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, cache: first } = rooms
+    const versions = [first.revision]
+    for (let n = 0; n < 20; n++)
+      versions.push(revisionIn((await registry.create(served, thing(`o${n}`), options)).bytes))
+    const { cache, replay, read, watches } = await laterCache(rooms, change => change)
+    // Newest first, which without gathering is a reading for each.
+    await Promise.all(versions.toReversed().map(version => replay.reach(cache, version)))
+    expect(cache.history.floor).toBe(versions[0])
+    expect(read()).toBe(20)
+    // One that asks whether the store has it, one that reads.
+    expect(watches()).toBe(2)
+    for (const [at, version] of versions.entries())
+      expect(cache.history.next(version)?.revision).toBe(versions[at + 1])
+  })
+
+  it('does not let one who was away too long cost the others their resume', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, storage, cache: first } = rooms
+    const versions = [first.revision]
+    for (let n = 0; n < 20; n++)
+      versions.push(revisionIn((await registry.create(served, thing(`o${n}`), options)).bytes))
+    const kept = versions[12] ?? zeroRevision
+    await storage.compact(kept)
+    const { cache, replay } = await laterCache(rooms, change => change)
+    await Promise.all(versions.map(version => replay.reach(cache, version)))
+    expect(cache.history.floor).toBe(kept)
+    expect(cache.history.size).toBe(8)
+  })
+
+  it('does not let a compaction while it reads cost those their resume whose changes are kept', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, storage, cache: first } = rooms
+    const versions = [first.revision]
+    for (let n = 0; n < 20; n++)
+      versions.push(revisionIn((await registry.create(served, thing(`o${n}`), options)).bytes))
+    const [away, recent, kept] = [versions[0], versions[15], versions[12]].map(
+      version => version ?? zeroRevision,
+    )
+    // The store has everything when it is asked, and not any more when it is read.
+    const { cache, replay } = await laterCache(
+      rooms,
+      change => change,
+      async nth => {
+        if (nth === 2) await storage.compact(kept ?? zeroRevision)
+      },
+    )
+    await Promise.all([away, recent].map(version => replay.reach(cache, version ?? zeroRevision)))
+    expect(cache.history.floor).toBe(recent)
+    expect(cache.history.size).toBe(5)
+  })
+
+  it('keeps nobody who has gone waiting, and goes on for the others', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, cache: first } = rooms
+    const start = first.revision
+    await registry.create(served, thing('a'), options)
+    const gate = hold()
+    const { cache, replay } = await laterCache(
+      rooms,
+      change => change,
+      () => gate.held,
+    )
+    const [gone, staying] = [new AbortController(), new AbortController()]
+    const left = replay.reach(cache, start, gone.signal)
+    const stayed = replay.reach(cache, start, staying.signal)
+    gone.abort(new Error('gone'))
+    await expect(left).rejects.toThrow('gone')
+    gate.release()
+    await stayed
+    expect(cache.history.floor).toBe(start)
+  })
+
+  it('stops reading when the last one who waited has gone, and begins anew for the next', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, cache: first } = rooms
+    const start = first.revision
+    await registry.create(served, thing('a'), options)
+    const gate = hold()
+    const { cache, replay, signals } = await laterCache(
+      rooms,
+      change => change,
+      () => gate.held,
+    )
+    const gone = new AbortController()
+    const left = replay.reach(cache, start, gone.signal)
+    await vi.waitFor(() => expect(signals).toHaveLength(1))
+    gone.abort(new Error('gone'))
+    await expect(left).rejects.toThrow('gone')
+    expect(signals[0]?.aborted).toBe(true)
+    gate.release()
+    await replay.reach(cache, start)
+    expect(cache.history.floor).toBe(start)
   })
 })
+
+function revisionIn(bytes: Buffer): Revision {
+  return parseRevision(JSON.parse(bytes.toString()).metadata.version)
+}

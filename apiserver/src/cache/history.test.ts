@@ -1,4 +1,5 @@
 import { toRevision } from '@setpoint/controller-runtime/api'
+import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { describe, expect, it } from 'vitest'
 import type { Entry } from './entry.ts'
 import { type CacheEvent, History, historyDefaults } from './history.ts'
@@ -60,14 +61,37 @@ describe('history', () => {
     expect(history.floor).toBe(2)
   })
 
-  it('joins older events without a gap, or not at all where there is no room', () => {
+  it('lets a burst go that nothing follows, but not within the minute in which its clients come back', async () => {
+    const clock = new FakeClock()
+    const history = new History(toRevision(0), () => clock.monotonic())
+    for (let revision = 1; revision <= 5000; revision++) history.push(event(revision))
+    await clock.advance(60_000)
+    history.trim()
+    expect(resumed(history, 0)).toHaveLength(5000)
+    await clock.advance(historyDefaults.maxAgeMs - 60_000)
+    history.trim()
+    expect(history.size).toBe(5000)
+    await clock.advance(1)
+    history.trim()
+    expect(history.size).toBe(historyDefaults.minEvents)
+    expect(resumed(history, 4899)).toBe('expired')
+    expect(resumed(history, 4900)).toHaveLength(100)
+    history.push(event(5001))
+    expect(resumed(history, 4999)).toEqual([5000, 5001])
+  })
+
+  it('joins older events without a gap, the newest of them where there is not room for all', () => {
     const history = new History(toRevision(10), () => 0, limits)
     history.push(event(11))
     history.prepend([event(7), event(9)], toRevision(6))
     expect(history.floor).toBe(6)
     expect(resumed(history, 6)).toEqual([7, 9, 11])
-    history.prepend([event(3), event(4), event(5)], toRevision(2))
-    expect(history.floor).toBe(6)
+    history.prepend([event(3), event(4), event(6)], toRevision(2))
+    expect(history.floor).toBe(3)
+    expect(resumed(history, 3)).toEqual([4, 6, 7, 9, 11])
+    expect(resumed(history, 2)).toBe('expired')
+    history.prepend([event(1), event(3)], toRevision(0))
+    expect(history.floor).toBe(3)
   })
 
   it('keeps its answers right while thousands of events pass through', () => {

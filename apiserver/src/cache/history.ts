@@ -1,3 +1,4 @@
+import { systemClock } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
 import type { Entry } from './entry.ts'
 
@@ -31,19 +32,19 @@ export const historyDefaults: HistoryLimits = Object.freeze({
 
 /**
  * The recent changes of one model, oldest first: every one above `floor`, so that a watch resumed from there misses
- * nothing.
+ * nothing. What has gone is not referred to any more, so that its memory goes with it.
  */
 export class History {
-  #events: CacheEvent[] = []
-  #times: number[] = []
-  /** Index of the oldest event in `#events`; those before it are gone. */
+  #kept: (Kept | undefined)[] = []
+  /** Index of the oldest event in `#kept`; those before it are gone. */
   #start = 0
   #bytes = 0
   #floor: Revision
   readonly #limits: HistoryLimits
   readonly #now: () => number
 
-  constructor(floor: Revision, now: () => number = Date.now, limits = historyDefaults) {
+  /** @param now milliseconds on a clock that never goes back */
+  constructor(floor: Revision, now: () => number = systemClock.monotonic, limits = historyDefaults) {
     this.#floor = floor
     this.#now = now
     this.#limits = limits
@@ -55,48 +56,64 @@ export class History {
   }
 
   get size(): number {
-    return this.#events.length - this.#start
+    return this.#kept.length - this.#start
   }
 
   push(event: CacheEvent): void {
-    const now = this.#now()
-    this.#events.push(event)
-    this.#times.push(now)
+    this.#kept.push({ event, at: this.#now() })
     this.#bytes += bytesOf(event)
+    this.trim()
+  }
+
+  /** Lets go of what is over the bounds now. Whoever only pushes would keep a burst for as long as nothing follows it. */
+  trim(): void {
     const { minEvents, maxEvents, maxAgeMs, maxBytes } = this.#limits
+    const oldest = this.#now() - maxAgeMs
     while (
       this.size > maxEvents ||
       (this.#bytes > maxBytes && this.size > 1) ||
-      (this.size > minEvents && now - (this.#times[this.#start] ?? now) > maxAgeMs)
+      (this.size > minEvents && (this.#kept[this.#start]?.at ?? oldest) < oldest)
     ) {
       this.#evict()
+    }
+    if (this.#start > compactAfter && this.#start * 2 > this.#kept.length) {
+      this.#kept = this.#kept.slice(this.#start)
+      this.#start = 0
     }
   }
 
   /**
-   * Puts older events before those that are kept: all that there were above `floor` and up to the present floor.
-   * They may take the room that there is and no more.
+   * Puts older events before those that are kept: all that there were above `floor` and up to the present floor. They
+   * take the room that there is and no more; of too many the newest, and the floor is then where they begin.
    */
   prepend(events: readonly CacheEvent[], floor: Revision): void {
     const { maxEvents, maxBytes } = this.#limits
-    const bytes = events.reduce((sum, event) => sum + bytesOf(event), 0)
-    if (this.size + events.length > maxEvents || this.#bytes + bytes > maxBytes) return
-    const now = this.#now()
-    this.#events = [...events, ...this.#events.slice(this.#start)]
-    this.#times = [...events.map(() => now), ...this.#times.slice(this.#start)]
+    const at = this.#now()
+    const joined: Kept[] = []
+    let newFloor = floor
+    let bytes = this.#bytes
+    for (const event of events.toReversed()) {
+      bytes += bytesOf(event)
+      if (this.size + joined.length >= maxEvents || bytes > maxBytes) {
+        newFloor = event.revision
+        break
+      }
+      this.#bytes = bytes
+      joined.push({ event, at })
+    }
+    this.#kept = [...joined.reverse(), ...this.#kept.slice(this.#start)]
     this.#start = 0
-    this.#bytes += bytes
-    this.#floor = floor
+    this.#floor = newFloor
   }
 
   /** Position of the first event after `revision`, for `at`; undefined where some of them are gone. */
   positionAfter(revision: Revision): number | undefined {
     if (revision < this.#floor) return undefined
     let low = this.#start
-    let high = this.#events.length
+    let high = this.#kept.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      if ((this.#events[middle]?.revision ?? 0) <= revision) low = middle + 1
+      if ((this.#kept[middle]?.event.revision ?? 0) <= revision) low = middle + 1
       else high = middle
     }
     return low
@@ -105,24 +122,29 @@ export class History {
   /** The first event after `revision`, or undefined at the end. The caller has checked `floor`. */
   next(revision: Revision): CacheEvent | undefined {
     const position = this.positionAfter(revision)
-    return position === undefined ? undefined : this.#events[position]
+    return position === undefined ? undefined : this.#kept[position]?.event
   }
 
   #evict(): void {
-    const event = this.#events[this.#start]
-    if (event === undefined) return
-    this.#floor = event.revision
-    this.#bytes -= bytesOf(event)
+    const oldest = this.#kept[this.#start]
+    if (oldest === undefined) return
+    this.#floor = oldest.event.revision
+    this.#bytes -= bytesOf(oldest.event)
+    this.#kept[this.#start] = undefined
     this.#start++
-    if (this.#start > 1024 && this.#start * 2 > this.#events.length) {
-      this.#events = this.#events.slice(this.#start)
-      this.#times = this.#times.slice(this.#start)
-      this.#start = 0
-    }
   }
 }
 
+interface Kept {
+  readonly event: CacheEvent
+  /** When it came, by the history's clock. */
+  readonly at: number
+}
+
+/** Empty places at the front of the array from which on they are cut off, once they are more than half of it. */
+const compactAfter = 1024
+
 /** Bytes that an event alone keeps alive: its new content. The previous one was the next of an earlier event, or is small change. */
-function bytesOf(event: CacheEvent): number {
+export function bytesOf(event: CacheEvent): number {
   return (event.next ?? event.previous)?.bytes.length ?? 0
 }

@@ -3,6 +3,7 @@
  * wire bytes, their index values, and the recent changes, all of one revision at any moment. The read gate says when
  * a cache is new enough to be asked.
  */
+export * from './consistency-check.ts'
 export * from './entry.ts'
 export type { IndexProblem } from './entry-codec.ts'
 export * from './history.ts'

@@ -1,14 +1,25 @@
-import { silentLogger } from '@setpoint/controller-runtime'
-import { isApiError, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { once } from 'node:events'
+import { type Clock, silentLogger, systemClock } from '@setpoint/controller-runtime'
+import { isApiError, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { describe, expect, it, vi } from 'vitest'
 import { startEtcd } from '../../../test/support/etcd.ts'
+import { Health } from '../http/health.ts'
 import { ServedModel } from '../model/served-model.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
 import { openEtcdStorage } from '../storage/etcd/index.ts'
-import { CompactedError, type Storage } from '../storage/index.ts'
-import { openRooms, testModel, thing } from '../testing.ts'
-import type { CacheEvent } from './history.ts'
-import { LogFollower } from './log-follower.ts'
+import {
+  CompactedError,
+  compactionKey,
+  compactRegularly,
+  parseCompactionRecord,
+  type Storage,
+} from '../storage/index.ts'
+import { bound, hold, openRooms, type Rooms, testModel, thing } from '../testing.ts'
+import { type CacheEvent, historyDefaults } from './history.ts'
+import { Lag } from './lag.ts'
+import { followerDefaults, LogFollower } from './log-follower.ts'
+import type { ModelCache } from './model-cache.ts'
 import { ReadGate } from './read-gate.ts'
 
 const never = new AbortController().signal
@@ -86,42 +97,290 @@ describe('log follower', () => {
     expect(cache.store.get('a')?.name).toBe('a')
   })
 
-  it('builds its caches again and says so when the store has forgotten what comes next', async () => {
+  it('goes on with exactly what was missed when the store has forgotten the log but every change left its trace', async () => {
+    await using lost = await losingLog()
+    const { rooms, follower, cache } = lost
+    const { registry, served } = rooms
+    const { floor } = cache.history
+    const made = await registry.create(served, thing('one'), defaultWriteOptions)
+    await registry.delete(served, 'zero', {}, defaultWriteOptions)
+    await registry.create(served, thing('two', { n: 2 }), defaultWriteOptions)
+    const current = await lost.forget()
+    await follower.reached(current, AbortSignal.timeout(5000))
+    expect(lost.resets).toBe(0)
+    expect(lost.seen.map(({ previous, next }) => [previous?.name, next?.name])).toEqual([
+      [undefined, 'one'],
+      ['zero', undefined],
+      [undefined, 'two'],
+    ])
+    expect(lost.seen[0]?.next?.bytes).toEqual(made.bytes)
+    expect(lost.seen.at(-1)?.revision).toBe(current)
+    expect(cache.history.floor).toBe(floor)
+    expect(follower.tallies.get(served.resource)).toMatchObject({ exact: 1, reset: 0 })
+    expect(await statesAgree(rooms, cache)).toBe(true)
+  })
+
+  it('knows the rounds of compaction, without which no log is lost, for what they are', async () => {
+    await using lost = await losingLog()
+    const { rooms, follower, cache } = lost
+    const { storage, registry, served } = rooms
+    await registry.create(served, thing('one'), defaultWriteOptions)
+    const stop = new AbortController()
+    const compacting = compactRegularly(storage, silentLogger, stop.signal, 5)
+    await vi.waitFor(async () => {
+      const { pair } = await storage.get(compactionKey)
+      expect(pair && parseCompactionRecord(pair.value).rounds.length).toBeGreaterThan(3)
+    })
+    stop.abort()
+    await compacting
+    await registry.create(served, thing('two'), defaultWriteOptions)
+    await follower.reached(await lost.forget(), AbortSignal.timeout(5000))
+    expect(lost.resets).toBe(0)
+    expect(lost.seen.map(({ next }) => next?.name)).toEqual(['one', 'two'])
+    expect(await statesAgree(rooms, cache)).toBe(true)
+  })
+
+  it('builds its caches again and says so when the store has forgotten the log and something left no trace', async () => {
+    await using lost = await losingLog()
+    const { rooms, follower, cache } = lost
+    const { registry, served } = rooms
+    for (const n of [1, 2])
+      await registry.replace(served, 'zero', thing('zero', { n }), 'object', defaultWriteOptions)
+    const current = await lost.forget()
+    await follower.reached(current, AbortSignal.timeout(5000))
+    expect([lost.resets, lost.seen]).toEqual([1, []])
+    expect(follower.tallies.get(served.resource)).toMatchObject({ exact: 0, reset: 1 })
+    expect(await statesAgree(rooms, cache)).toBe(true)
+  })
+
+  it('refuses reads, and says why, until its caches are what the store has again', async () => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms
-    // A follower whose watch is held back until the store has compacted what it needs.
-    let release = () => {}
-    const released = new Promise<void>(resolve => {
-      release = resolve
-    })
-    let held = false
-    const holding: Storage = {
+    const [lost, scan] = [hold(), hold()]
+    let watches = 0
+    const slow: Storage = {
       ...bound(storage),
-      watch: (prefix, options) => {
-        if (held) return storage.watch(prefix, options)
-        held = true
-        return (async function* () {
-          await released
-          yield* storage.watch(prefix, options)
-        })()
+      async *watch(prefix, options) {
+        if (watches++ === 0) {
+          await lost.held
+          throw new CompactedError('compacted')
+        }
+        yield* storage.watch(prefix, options)
+      },
+      async list(prefix, options) {
+        if (options?.keysOnly) await scan.held
+        return storage.list(prefix, options)
       },
     }
-    const follower = new LogFollower({ storage: holding, log: silentLogger })
+    const follower = new LogFollower({ storage: slow, log: silentLogger })
+    const gate = new ReadGate(slow, follower)
+    const health = new Health({ storage: slow, follower, plugins: () => [] })
     follower.start()
     const cache = await follower.add(served, never)
-    let resets = 0
-    cache.observe({ changed() {}, reset: () => resets++ })
-    await registry.create(served, thing('one'), defaultWriteOptions)
-    await registry.create(served, thing('two'), defaultWriteOptions)
-    const { current } = await storage.head()
-    await storage.compact(current)
-    release()
+    await registry.create(served, thing('a'), defaultWriteOptions)
+    lost.release()
+    const why = 'the caches are being built again: the store no longer has the changes that follow'
+    await vi.waitFor(() => expect(follower.trouble).toBe(why))
+    await expect(gate.pass()).rejects.toMatchObject({ message: expect.stringContaining(why) })
+    const { status, text } = await health.ready(false)
+    expect([status, text.includes(`[-]caches failed: ${why}`)]).toEqual([503, true])
+    // What asks for no more than there is has it.
+    expect(follower.cacheOf(served)).toBe(cache)
+    scan.release()
+    await vi.waitFor(() => expect(follower.trouble).toBeUndefined())
+    await gate.pass()
+    expect(cache.store.get('a')?.name).toBe('a')
+    await follower.stop()
+  })
+
+  it('builds its caches again when the store is another one, whatever its revisions say', async () => {
+    await using lost = await losingLog(new CompactedError('another store', undefined, true))
+    const { rooms, follower, cache } = lost
+    await rooms.registry.create(rooms.served, thing('one'), defaultWriteOptions)
+    const current = await lost.forget()
     await follower.reached(current, AbortSignal.timeout(5000))
-    expect(resets).toBe(1)
-    expect([...'one two'.split(' ')].map(name => cache.store.get(name)?.name)).toEqual(['one', 'two'])
+    expect([lost.resets, lost.seen]).toEqual([1, []])
+    expect(await statesAgree(rooms, cache)).toBe(true)
+  })
+
+  it('resumes from where it was, resetting nothing, when the log breaks for any other reason', async () => {
+    await using lost = await losingLog(new Error('broken'))
+    const { rooms, follower, cache } = lost
+    for (const n of [1, 2])
+      await rooms.registry.replace(rooms.served, 'zero', thing('zero', { n }), 'object', defaultWriteOptions)
+    lost.breakLog()
+    const { current } = await rooms.storage.head()
+    await follower.reached(current, AbortSignal.timeout(5000))
+    expect([lost.resets, lost.seen.length]).toEqual([0, 2])
+    expect(await statesAgree(rooms, cache)).toBe(true)
+  })
+
+  it('lets others run in the midst of a large batch, between revisions, and claims only what it has taken in', async () => {
+    await using rooms = await openRooms()
+    const { storage, registry, served } = rooms
+    const other = new ServedModel({ ...testModel, plural: 'others' })
+    const batch = hold()
+    const start = (await storage.head()).current
+    await registry.create(served, thing('a'), defaultWriteOptions)
+    const { pair } = await storage.get(served.keyOf('a'))
+    const changes = Array.from({ length: 400 }, (_, n) => ({
+      key: (n % 2 === 0 ? served : other).keyOf(`o${n}`),
+      // Two objects a revision: no store of ours does that, and it shows that a revision is never seen by halves.
+      revision: toRevision(start + 1 + Math.floor(n / 2)),
+      value: pair?.value,
+      previous: undefined,
+      createRevision: zeroRevision,
+    }))
+    const last = toRevision(start + 200)
+    const large: Storage = {
+      ...bound(storage),
+      head: async () => ({ current: start, written: start }),
+      list: async () => ({ revision: start, pairs: [], more: false }),
+      async *watch(_, { signal }) {
+        await batch.held
+        yield { changes, revision: last }
+        await once(signal, 'abort')
+      },
+    }
+    // Every look at this clock takes a millisecond.
+    let now = 0
+    const clock: Clock = { ...systemClock, monotonic: () => now++ }
+    const follower = new LogFollower({ storage: large, log: silentLogger, clock })
+    follower.start()
+    const caches = [await follower.add(served, never), await follower.add(other, never)]
+    batch.release()
+    const positions = new Set<number>()
+    while (follower.position < last) {
+      await new Promise<void>(resolve => setImmediate(resolve))
+      positions.add(follower.position)
+      const sizes = caches.map(cache => cache.store.size)
+      expect(sizes).toEqual([follower.position - start, follower.position - start])
+    }
+    expect(positions.size).toBeGreaterThan(10)
+    await follower.stop()
+  })
+
+  it('says how far it is behind a store that answers but whose log brings nothing, and then asks for the log anew', async () => {
+    await using rooms = await openRooms()
+    const { storage, registry, served } = rooms
+    const clock = new FakeClock()
+    let watches = 0
+    const stalling: Storage = {
+      ...bound(storage),
+      async *watch(prefix, options) {
+        if (++watches > 1) yield* storage.watch(prefix, options)
+        else await once(options.signal, 'abort')
+      },
+    }
+    const follower = new LogFollower({ storage: stalling, log: silentLogger, clock })
+    const health = new Health({ storage: stalling, follower, plugins: () => [] })
+    follower.start()
+    const cache = await follower.add(served, never)
+    for (const name of ['a', 'b']) await registry.create(served, thing(name), defaultWriteOptions)
+    const { current } = await storage.head()
+    // Nobody reads: the readiness check alone finds out.
+    await health.ready(false)
+    expect(follower.trouble).toBeUndefined()
+    await clock.advance(followerDefaults.lagMs)
+    const why = 'the caches are behind the store by 2 revisions since 3 s'
+    expect(follower.trouble).toBe(why)
+    expect((await health.ready(false)).text).toContain(`[-]caches failed: ${why}`)
+    await expect(new ReadGate(stalling, follower).pass()).rejects.toMatchObject({
+      message: expect.stringContaining(why),
+      details: { retryAfterSeconds: 1 },
+    })
+    await clock.advance(followerDefaults.stallMs - followerDefaults.lagMs)
+    await follower.reached(current, AbortSignal.timeout(5000))
+    expect(watches).toBe(2)
+    expect(follower.trouble).toBeUndefined()
+    expect(cache.store.size).toBe(2)
+    await follower.stop()
+  })
+
+  it('is not behind a store that is always being written to, as long as it follows', async () => {
+    const clock = new FakeClock()
+    const lag = new Lag({ clock, stallMs: 1000, onStall: () => expect.fail('it follows') })
+    for (let revision = 1; revision < 1000; revision++) {
+      lag.heard(toRevision(revision + 5))
+      await clock.advance(10)
+      lag.reached(toRevision(revision))
+      expect(lag.ms ?? 0).toBeLessThanOrEqual(60)
+    }
+  })
+
+  it('lets go of old history on a kind that has fallen quiet', async () => {
+    await using rooms = await openRooms()
+    const { storage, registry, served } = rooms
+    const clock = new FakeClock()
+    const follower = new LogFollower({ storage, log: silentLogger, clock })
+    follower.start()
+    const cache = await follower.add(served, never)
+    for (let n = 0; n < 150; n++) await registry.create(served, thing(`o${n}`), defaultWriteOptions)
+    await follower.reached((await storage.head()).current, never)
+    await clock.advance(60_000)
+    expect(cache.history.size).toBe(150)
+    await clock.advance(historyDefaults.maxAgeMs)
+    expect(cache.history.size).toBe(historyDefaults.minEvents)
     await follower.stop()
   })
 })
+
+/**
+ * A follower of rooms with one thing, `zero`, whose first watch brings nothing. `forget` makes the store forget what
+ * has been written since and then ends that watch; `breakLog` only ends it.
+ */
+async function losingLog(failure?: Error) {
+  const rooms = await openRooms()
+  const { storage, registry, served } = rooms
+  await registry.create(served, thing('zero'), defaultWriteOptions)
+  const lost = hold()
+  let watches = 0
+  const losing: Storage = {
+    ...bound(storage),
+    async *watch(prefix, options) {
+      if (watches++ === 0) {
+        await Promise.race([lost.held, once(options.signal, 'abort')])
+        if (failure !== undefined) throw failure
+      }
+      yield* storage.watch(prefix, options)
+    },
+  }
+  const follower = new LogFollower({ storage: losing, log: silentLogger })
+  follower.start()
+  const cache = await follower.add(served, never)
+  const seen: CacheEvent[] = []
+  const state = {
+    rooms,
+    follower,
+    cache,
+    seen,
+    resets: 0,
+    breakLog: lost.release,
+    async forget(): Promise<Revision> {
+      const { current } = await storage.head()
+      await storage.compact(current)
+      lost.release()
+      return current
+    },
+    async [Symbol.asyncDispose]() {
+      await follower.stop()
+      await rooms[Symbol.asyncDispose]()
+    },
+  }
+  cache.observe({ changed: event => seen.push(event), reset: () => state.resets++ })
+  return state
+}
+
+/** Whether a cache has what the rooms' own one has, which has followed all the time. */
+async function statesAgree({ gate, cache }: Rooms, other: ModelCache): Promise<boolean> {
+  await gate.pass()
+  const stateOf = ({ store }: ModelCache) => {
+    const entries: string[] = []
+    store.snapshot().objects.forEachValue(({ bytes }) => entries.push(bytes.toString()))
+    return entries.join()
+  }
+  return stateOf(cache) === stateOf(other)
+}
 
 describe('read gate', () => {
   it('lets nobody join a question that was sent before it came', async () => {
@@ -172,26 +431,6 @@ describe('read gate', () => {
   })
 })
 
-function bound(storage: Storage): Storage {
-  return {
-    get: storage.get.bind(storage),
-    list: storage.list.bind(storage),
-    transact: storage.transact.bind(storage),
-    watch: storage.watch.bind(storage),
-    head: storage.head.bind(storage),
-    compact: storage.compact.bind(storage),
-    close: async () => {},
-  }
-}
-
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise<void>(resolve => setImmediate(resolve))
-}
-
-function hold(): { held: Promise<void>; release: () => void } {
-  let release = () => {}
-  const held = new Promise<void>(resolve => {
-    release = resolve
-  })
-  return { held, release }
 }

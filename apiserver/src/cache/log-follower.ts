@@ -1,17 +1,26 @@
-import { Breather, systemClock } from '@setpoint/controller-runtime'
+import { Breather, type CancelTimer, type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { laterRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
-import { type Change, CompactedError, type Storage } from '../storage/index.ts'
-import { ModelCache } from './model-cache.ts'
+import { type Change, CompactedError, type Storage, type WatchBatch } from '../storage/index.ts'
+import { CacheLoader } from './cache-loader.ts'
+import { rebuildCaches } from './cache-rebuild.ts'
+import { FollowingTallies, type FollowingTally } from './following-tallies.ts'
+import { Lag } from './lag.ts'
+import type { ModelCache } from './model-cache.ts'
+import { RevisionWaiters } from './revision-waiters.ts'
 
 export const followerDefaults = Object.freeze({
-  /** Objects read in one page while a cache is built: large enough to be quick, small enough to let others run. */
-  pageSize: 500,
   /** Milliseconds between attempts while the store is away. */
   retryMs: 250,
   /** Changes kept for a model whose cache is being built; beyond that the build starts over from a newer state. */
   maxPending: 100_000,
+  /** Milliseconds behind the store from which on reads are refused at once: as long as a read waits by itself. */
+  lagMs: 3_000,
+  /** Milliseconds behind the store, without any change arriving, after which the log is asked for anew. */
+  stallMs: 10_000,
+  /** Milliseconds between two looks for what has grown too old in the caches: small beside the minutes it is kept. */
+  trimMs: 30_000,
 })
 
 /** Where the keys of all objects are. */
@@ -29,35 +38,54 @@ interface Followed {
   pending: Change[] | undefined
 }
 
-interface Waiter {
-  readonly revision: Revision
-  readonly resolve: () => void
-}
-
 /**
  * Follows the store's log once for all models, and feeds each one's cache. The position is one for all: a cache that
  * has seen nothing new is still as new as the log.
  *
- * When the store no longer has the part of the log that comes next, every cache is built again and told so.
+ *     beginning ──▶ following ──store fails: tried again──▶ following, from the same position
+ *                      │  ▲
+ *        compacted     ▼  │     by the exact changes where they can be told, else by starting over
+ *                   rebuilding
+ *
+ * All changes of one revision are taken in in one step, and the position only moves to what has been taken in whole.
+ * Between revisions others run, however much of the log comes at once.
  */
 export class LogFollower {
   readonly #storage: Storage
   readonly #log: Logger
+  readonly #clock: Clock
+  readonly #loader: CacheLoader
   readonly #followed = new Map<string, Followed>()
-  readonly #objectsRead = new Map<string, number>()
+  readonly #tallies = new FollowingTallies()
   readonly #stopped = new AbortController()
+  readonly #waiters = new RevisionWaiters()
+  readonly #lag: Lag
+  /** Repairs that are under way. */
+  readonly #repairs = new Set<Promise<void>>()
   #position: Revision = zeroRevision
   #known: Revision = zeroRevision
-  #waiters: Waiter[] = []
   #following: Promise<void> | undefined
+  #begun = false
   #ready = false
-  /** Counts the restarts: a cache whose building spans one has missed changes. */
+  /** Why the log cannot be followed from the position. */
+  #lost: CompactedError | undefined
+  /** Counts the rebuilds: a cache whose building spans one has missed changes. */
   #epoch = 0
   #trouble = 'the log has not been reached yet'
+  /** Ends the present watch, for another one to begin. */
+  #attempt = new AbortController()
+  #trimTimer: CancelTimer | undefined
 
-  constructor(options: { storage: Storage; log: Logger }) {
+  constructor(options: { storage: Storage; log: Logger; clock?: Clock }) {
     this.#storage = options.storage
     this.#log = options.log
+    this.#clock = options.clock ?? systemClock
+    this.#lag = new Lag({
+      clock: this.#clock,
+      stallMs: followerDefaults.stallMs,
+      onStall: () => this.#askAnew(),
+    })
+    this.#loader = new CacheLoader({ storage: options.storage, log: options.log, clock: this.#clock })
   }
 
   /** Every change up to here has been taken in. */
@@ -72,17 +100,26 @@ export class LogFollower {
 
   /** Why the caches cannot be relied on at the moment; undefined where they can. */
   get trouble(): string | undefined {
-    return this.#ready ? undefined : this.#trouble
+    if (!this.#ready) return this.#trouble
+    const ms = this.#lag.ms
+    if (ms === undefined || ms < followerDefaults.lagMs) return undefined
+    const seconds = Math.round(ms / 1000)
+    return `the caches are behind the store by ${this.#lag.revisions} revisions since ${seconds} s`
   }
 
   /** Begins to follow from the store's present. Resolves at once; it waits for the store by itself. */
   start(): void {
-    this.#following ??= this.#run()
+    if (this.#following !== undefined) return
+    this.#following = this.#run()
+    this.#trimLater()
   }
 
   async stop(): Promise<void> {
     this.#stopped.abort()
+    this.#trimTimer?.()
+    this.#lag.stop()
     await this.#following
+    await Promise.all(this.#repairs)
   }
 
   /** Builds a model's cache and keeps it fed. Waits as long as the store is away. @throws when aborted. */
@@ -91,27 +128,29 @@ export class LogFollower {
     signal: AbortSignal,
     onProgress?: (objects: number) => void,
   ): Promise<ModelCache> {
-    const stop = AbortSignal.any([signal, this.#stopped.signal])
-    for (;;) {
-      stop.throwIfAborted()
-      try {
-        if (!this.#ready) await this.reached(zeroRevision, stop)
-        return await this.#build(served, stop, onProgress)
-      } catch (error) {
-        stop.throwIfAborted()
-        this.#log.warn({ resource: served.resource, err: error }, 'the cache cannot be built yet')
-        await delay(followerDefaults.retryMs, stop)
-      }
+    const followed: Followed = { cache: this.#loader.empty(served), pending: [] }
+    this.#followed.set(served.resource, followed)
+    try {
+      await this.#fill(followed, AbortSignal.any([signal, this.#stopped.signal]), onProgress)
+      return followed.cache
+    } catch (error) {
+      if (this.#followed.get(served.resource) === followed) this.#followed.delete(served.resource)
+      throw error
     }
   }
 
   /** Objects that the latest building of a model's cache has read so far; undefined before the first one. */
   objectsRead(served: ServedModel): number | undefined {
-    return this.#objectsRead.get(served.resource)
+    return this.#loader.objectsRead(served)
+  }
+
+  /** By `<group>/<plural>`. */
+  get tallies(): ReadonlyMap<string, Readonly<FollowingTally>> {
+    return this.#tallies.all
   }
 
   remove(served: ServedModel): void {
-    this.#objectsRead.delete(served.resource)
+    this.#loader.forget(served)
     this.#followed.delete(served.resource)
   }
 
@@ -120,24 +159,42 @@ export class LogFollower {
     return followed?.pending === undefined ? followed?.cache : undefined
   }
 
+  /** The caches that are built. */
+  caches(): ModelCache[] {
+    return [...this.#followed.values()].flatMap(({ cache, pending }) =>
+      pending === undefined ? [cache] : [],
+    )
+  }
+
+  /**
+   * A cache is not what the store has. Its reads are refused and its watches ended at once, and it is built again; the
+   * other caches go on.
+   */
+  distrust(cache: ModelCache): void {
+    const { served } = cache
+    const followed = this.#followed.get(served.resource)
+    if (followed?.cache !== cache || followed.pending !== undefined) return
+    followed.pending = []
+    cache.distrust()
+    this.#tallies.of(served.resource).reset++
+    const repair = this.#fill(followed, this.#stopped.signal)
+      .then(
+        () => this.#log.info({ resource: served.resource }, 'the cache has been built again'),
+        () => {},
+      )
+      .finally(() => this.#repairs.delete(repair))
+    this.#repairs.add(repair)
+  }
+
   /** Resolves once every change up to `revision` has been taken in. @throws when aborted. */
   reached(revision: Revision, signal: AbortSignal): Promise<void> {
     if (this.#ready && this.#position >= revision) return Promise.resolve()
-    return new Promise((resolve, reject) => {
-      const waiter: Waiter = {
-        revision,
-        resolve: () => {
-          signal.removeEventListener('abort', abandon)
-          resolve()
-        },
-      }
-      const abandon = () => {
-        this.#waiters = this.#waiters.filter(other => other !== waiter)
-        reject(signal.reason)
-      }
-      signal.addEventListener('abort', abandon, { once: true })
-      this.#waiters.push(waiter)
-    })
+    return this.#waiters.wait(revision, signal)
+  }
+
+  /** The store has said that it has written up to here: what is missing in the caches is a lag from now on. */
+  expect(written: Revision): void {
+    if (!this.#stopped.signal.aborted) this.#lag.heard(written)
   }
 
   /** The store has said that nothing was written between the position and `current`. */
@@ -149,142 +206,173 @@ export class LogFollower {
     const { signal } = this.#stopped
     while (!signal.aborted) {
       try {
-        await this.#restart(signal)
-        for await (const batch of this.#storage.watch(wholeLog, { after: this.#position, signal })) {
-          for (const change of batch.changes) this.#dispatch(change)
-          this.#advance(batch.revision)
-        }
+        const { current, written } = await this.#storage.head({ signal })
+        if (!this.#begun) this.#begin(current)
+        else if (this.#lost !== undefined) await this.#rebuild(this.#lost, signal)
+        this.#ready = true
+        this.#advance(this.#position)
+        this.expect(written)
+        await this.#follow(signal)
       } catch (error) {
         if (signal.aborted) return
         this.#ready = false
-        this.#trouble =
-          error instanceof CompactedError
-            ? 'the caches are being built again: the store no longer has the changes that follow'
-            : 'the store cannot be reached'
+        const again = this.#lost !== undefined
+        if (error instanceof CompactedError) {
+          this.#trouble = 'the caches are being built again: the store no longer has the changes that follow'
+          // Once the store is known to be another one, nothing that it says later takes that back.
+          if (this.#lost?.replaced !== true) this.#lost = error
+        } else if (!again) this.#trouble = 'the store cannot be reached'
         this.#log.warn({ err: error, position: this.#position }, this.#trouble)
-        if (!(error instanceof CompactedError)) await delay(followerDefaults.retryMs, signal).catch(() => {})
+        if (again || !(error instanceof CompactedError))
+          await sleep(this.#clock, followerDefaults.retryMs, signal).catch(() => {})
       }
     }
   }
 
-  /** Finds the present position and builds again whatever was fed from an earlier one. */
-  async #restart(signal: AbortSignal): Promise<void> {
-    const { current } = await this.#storage.head({ signal })
-    const loaded: [Followed, ModelCache][] = []
-    for (const followed of this.#followed.values()) {
-      if (followed.pending !== undefined) continue
-      loaded.push([followed, await this.#load(followed.cache.served, signal, current)])
-    }
+  #begin(current: Revision): void {
+    this.#begun = true
     this.#epoch++
     this.#position = current
     this.#known = current
-    for (const [followed, fresh] of loaded) followed.cache.reset(fresh)
-    this.#ready = true
-    this.#advance(current)
   }
 
-  async #build(
-    served: ServedModel,
-    signal: AbortSignal,
-    onProgress?: (objects: number) => void,
-  ): Promise<ModelCache> {
-    const pending: Change[] = []
-    const epoch = this.#epoch
-    // Registered before the first page is asked for: what the log brings from now on is kept, so that together with
-    // the state of the page's revision nothing is missing.
-    const placeholder: Followed = { cache: this.#newCache(served, zeroRevision), pending }
-    this.#followed.set(served.resource, placeholder)
-    try {
-      const cache = await this.#load(served, signal, undefined, onProgress)
-      // While the log is being found again, neither the old position's changes nor the new one's reach this cache.
-      if (pending.length > followerDefaults.maxPending || epoch !== this.#epoch || !this.#ready)
-        throw new Error('too much has changed meanwhile')
-      for (const change of pending) cache.apply(change)
-      this.#followed.set(served.resource, { cache, pending: undefined })
-      return cache
-    } catch (error) {
-      if (this.#followed.get(served.resource) === placeholder) this.#followed.delete(served.resource)
-      throw error
-    }
+  /** Takes in the log from the position on. Returns when the watch is given up for another one. */
+  async #follow(signal: AbortSignal): Promise<void> {
+    this.#attempt = new AbortController()
+    const either = AbortSignal.any([signal, this.#attempt.signal])
+    const breather = new Breather(this.#clock)
+    for await (const batch of this.#storage.watch(wholeLog, { after: this.#position, signal: either }))
+      await this.#takeIn(batch, breather)
   }
 
-  async #load(
-    served: ServedModel,
-    signal: AbortSignal,
-    at?: Revision,
-    onProgress?: (objects: number) => void,
-  ): Promise<ModelCache> {
-    const limit = followerDefaults.pageSize
-    const breather = new Breather(systemClock)
-    let page = await this.#storage.list(served.keyPrefix, {
-      limit,
-      signal,
-      ...(at !== undefined && { revision: at }),
-    })
-    const { revision } = page
-    const cache = this.#newCache(served, revision)
-    let objectsRead = 0
-    for (;;) {
-      const after = page.more ? page.pairs.at(-1)?.key : undefined
-      // The store looks for the next page while this one is decoded.
-      const next =
-        after === undefined
-          ? undefined
-          : this.#storage.list(served.keyPrefix, { limit, signal, revision, after })
-      // Awaited below, but its failure may come before.
-      next?.catch(() => {})
-      for (const pair of page.pairs) {
-        cache.load(pair)
-        // Index functions may be slow, and others must not wait for a whole page of them.
+  /** What an outage has left is a large batch: sockets must be drained, and reads answered, in the midst of it. */
+  async #takeIn({ changes, revision }: WatchBatch, breather: Breather): Promise<void> {
+    let whole = this.#position
+    for (const [at, change] of changes.entries()) {
+      if (at > 0 && change.revision > whole) {
         const pause = breather.pause()
-        if (pause !== undefined) await pause
+        if (pause !== undefined) {
+          this.#advance(whole)
+          await pause
+        }
       }
-      objectsRead += page.pairs.length
-      this.#objectsRead.set(served.resource, objectsRead)
-      onProgress?.(page.pairs.length)
-      if (next === undefined) break
-      page = await next
+      whole = laterRevision(whole, change.revision)
+      this.#dispatch(change)
     }
-    await cache.finishLoading(breather)
-    return cache
-  }
-
-  #newCache(served: ServedModel, revision: Revision): ModelCache {
-    return new ModelCache(served, revision, (key, error) =>
-      this.#log.error({ key, err: error }, 'a stored value is no object and is left out'),
-    )
+    this.#advance(revision)
+    await breather.pause()
   }
 
   #dispatch(change: Change): void {
     if (!change.key.startsWith(objectsPrefix)) return
     const nameAt = change.key.lastIndexOf('/')
-    const followed = this.#followed.get(change.key.slice(objectsPrefix.length, nameAt))
+    const resource = change.key.slice(objectsPrefix.length, nameAt)
+    const followed = this.#followed.get(resource)
     if (followed === undefined) return
+    this.#tallies.of(resource).received++
     if (followed.pending === undefined) followed.cache.apply(change)
     else if (followed.pending.length <= followerDefaults.maxPending) followed.pending.push(change)
   }
 
   #advance(revision: Revision): void {
     this.#position = laterRevision(this.#position, revision)
-    if (this.#waiters.length === 0) return
-    const reached = this.#waiters.filter(waiter => waiter.revision <= this.#position)
-    if (reached.length === 0) return
-    this.#waiters = this.#waiters.filter(waiter => waiter.revision > this.#position)
-    for (const waiter of reached) waiter.resolve()
+    this.#lag.reached(this.#position)
+    this.#waiters.release(this.#position)
   }
-}
 
-function delay(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason)
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', abandon)
-      resolve()
-    }, ms)
-    const abandon = () => {
-      clearTimeout(timer)
-      reject(signal.reason)
+  /** Gets the caches to the store's present state, of which only the state and not the log is to be had. */
+  async #rebuild(lost: CompactedError, signal: AbortSignal): Promise<void> {
+    const caches = this.caches()
+    const { revision, outcomes } = await rebuildCaches({
+      storage: this.#storage,
+      loader: this.#loader,
+      clock: this.#clock,
+      caches,
+      from: this.known,
+      replaced: lost.replaced,
+      signal,
+    })
+    // From here on nothing can fail, so that nothing is taken in twice or by halves.
+    this.#epoch++
+    const changes: { readonly cache: ModelCache; readonly change: Change }[] = []
+    for (const [cache, outcome] of outcomes) {
+      const { resource } = cache.served
+      this.#tallies.of(resource)[outcome.kind]++
+      if (outcome.kind === 'exact') {
+        for (const change of outcome.changes) changes.push({ cache, change })
+      } else {
+        this.#log.warn({ resource, why: outcome.why }, 'watches end: what happened meanwhile is not known')
+        cache.reset(outcome.fresh)
+      }
     }
-    signal.addEventListener('abort', abandon, { once: true })
-  })
+    const breather = new Breather(this.#clock)
+    for (const { cache, change } of changes.sort((a, b) => a.change.revision - b.change.revision)) {
+      this.#tallies.of(cache.served.resource).received++
+      cache.apply(change)
+      await breather.pause()
+    }
+    this.#log.info({ from: this.#position, to: revision, changes: changes.length }, 'the caches follow again')
+    // A store that was replaced may be at an earlier revision than the one before.
+    this.#position = revision
+    this.#known = revision
+    this.#lost = undefined
+    this.#lag.restart(revision)
+  }
+
+  /** Builds a cache, again until nothing has been missed. @throws when aborted, or the model has been removed. */
+  async #fill(
+    followed: Followed,
+    signal: AbortSignal,
+    onProgress?: (objects: number) => void,
+  ): Promise<void> {
+    const { cache } = followed
+    const { served } = cache
+    for (;;) {
+      signal.throwIfAborted()
+      if (this.#followed.get(served.resource) !== followed)
+        throw new Error('the model has been removed while its cache was built')
+      try {
+        if (!this.#ready) await this.reached(zeroRevision, signal)
+        // Emptied before the first page is asked for: what the log brings from now on is kept, so that together with
+        // the state of the page's revision nothing is missing.
+        const pending: Change[] = []
+        followed.pending = pending
+        const epoch = this.#epoch
+        const fresh = await this.#loader.load(served, signal, undefined, onProgress)
+        // While the log is being found again, neither the old position's changes nor the new one's reach this cache.
+        if (pending.length > followerDefaults.maxPending || epoch !== this.#epoch || !this.#ready)
+          throw new Error('too much has changed meanwhile')
+        cache.reset(fresh)
+        for (const change of pending) cache.apply(change)
+        followed.pending = undefined
+        return
+      } catch (error) {
+        signal.throwIfAborted()
+        this.#log.warn({ resource: served.resource, err: error }, 'the cache cannot be built yet')
+        await sleep(this.#clock, followerDefaults.retryMs, signal)
+      }
+    }
+  }
+
+  /** Something is known to be missing, and nothing comes, though the watch has not broken. */
+  #askAnew(): void {
+    if (!this.#ready) return
+    this.#log.warn(
+      { position: this.#position },
+      'the log does not bring what the store has written, asking for it anew',
+    )
+    this.#attempt.abort()
+  }
+
+  /** One timer for all: nobody looks at a kind that has fallen quiet, which is just the one that needs it. */
+  #trimLater(): void {
+    this.#trimTimer = this.#clock.setTimeout(
+      () => {
+        for (const { cache } of this.#followed.values()) cache.trim()
+        this.#trimLater()
+      },
+      followerDefaults.trimMs,
+      { unref: true },
+    )
+  }
 }

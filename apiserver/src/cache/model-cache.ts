@@ -1,4 +1,4 @@
-import type { Breather } from '@setpoint/controller-runtime'
+import { type Breather, type Clock, systemClock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
 import type { Change, KeyValue } from '../storage/index.ts'
@@ -22,7 +22,7 @@ export interface CacheObserver {
 export class ModelCache {
   readonly served: ServedModel
   /** The states that lists were answered from. */
-  readonly shelf = new SnapshotShelf(this)
+  readonly shelf: SnapshotShelf
   #store: ModelStore
   #history: History
   /** Everything up to here is in. */
@@ -31,13 +31,22 @@ export class ModelCache {
   #loading: Entry[] = []
   readonly #observers = new Set<CacheObserver>()
   readonly #problems = new Map<string, readonly IndexProblem[]>()
+  /** Stored values that are no objects, and therefore not in the store, by name. */
+  readonly #unreadable = new Map<string, Revision>()
   #problemsChanged: () => void = () => {}
   readonly #onCorrupt: (key: string, error: unknown) => void
 
-  constructor(served: ServedModel, revision: Revision, onCorrupt: (key: string, error: unknown) => void) {
+  constructor(
+    served: ServedModel,
+    revision: Revision,
+    onCorrupt: (key: string, error: unknown) => void,
+    clock: Clock = systemClock,
+  ) {
+    const now = () => clock.monotonic()
     this.served = served
+    this.shelf = new SnapshotShelf(this, now)
     this.#store = new ModelStore(served.indexes)
-    this.#history = new History(revision)
+    this.#history = new History(revision, now)
     this.#revision = revision
     this.#onCorrupt = onCorrupt
   }
@@ -57,6 +66,16 @@ export class ModelCache {
     return this.#problems
   }
 
+  /** Revisions of the stored values that are no objects, by name: all that the store has and `store` has not. */
+  get unreadable(): ReadonlyMap<string, Revision> {
+    return this.#unreadable
+  }
+
+  /** Revision of the last write of what the store has under a name; undefined where it has nothing. */
+  revisionOf(name: string): Revision | undefined {
+    return this.#store.get(name)?.revision ?? this.#unreadable.get(name)
+  }
+
   /** Calls back after every change of `problems`. One observer at a time. */
   observeProblems(changed: () => void): void {
     this.#problemsChanged = changed
@@ -68,8 +87,8 @@ export class ModelCache {
   }
 
   /** Takes in the next object, by key, of the state that the cache starts from. It is there after `finishLoading`. */
-  load({ key, value, modRevision }: KeyValue): void {
-    const entry = this.#decode(key, value, modRevision)
+  load({ key, value, modRevision, puts }: KeyValue): void {
+    const entry = this.#decode(key, value, modRevision, puts)
     if (entry !== undefined) this.#loading.push(entry)
   }
 
@@ -85,7 +104,8 @@ export class ModelCache {
     if (change.revision <= this.#revision) return
     const name = this.#nameOf(change.key)
     const previous = this.#store.get(name)
-    const next = change.value && this.#decode(change.key, change.value, change.revision)
+    const next = change.value && this.#decode(change.key, change.value, change.revision, change.puts)
+    if (change.value === undefined) this.#unreadable.delete(name)
     if (next === undefined) this.#note(name, undefined)
     this.#revision = change.revision
     if (previous === undefined && next === undefined) return
@@ -105,12 +125,26 @@ export class ModelCache {
     }
   }
 
+  /** Lets go of what is kept for others and has grown too old, though nothing has happened since. */
+  trim(): void {
+    this.#history.trim()
+    this.shelf.trim()
+  }
+
+  /** What is here is wrong: whoever follows it is told so at once, before there is something to start over from. */
+  distrust(): void {
+    this.shelf.clear()
+    for (const observer of this.#observers) observer.reset()
+  }
+
   /** Starts over from another state of the store. */
   reset(loaded: ModelCache): void {
     this.#store = loaded.#store
     this.#history = loaded.#history
     this.#revision = loaded.#revision
     this.shelf.clear()
+    this.#unreadable.clear()
+    for (const [name, revision] of loaded.#unreadable) this.#unreadable.set(name, revision)
     this.#problems.clear()
     for (const [name, problems] of loaded.#problems) this.#problems.set(name, problems)
     this.#problemsChanged()
@@ -121,9 +155,11 @@ export class ModelCache {
     return key.slice(this.served.keyPrefix.length)
   }
 
-  #decode(key: string, value: Buffer, revision: Revision): Entry | undefined {
+  #decode(key: string, value: Buffer, revision: Revision, puts?: number): Entry | undefined {
     const name = this.#nameOf(key)
-    const decoded = this.#read(key, value, revision)
+    const decoded = this.#read(key, value, revision, puts)
+    if (decoded === undefined) this.#unreadable.set(name, revision)
+    else this.#unreadable.delete(name)
     this.#note(name, decoded?.problems)
     return decoded?.entry
   }
@@ -134,9 +170,14 @@ export class ModelCache {
     this.#problemsChanged()
   }
 
-  #read(key: string, value: Buffer, revision: Revision): ReturnType<typeof decodeEntry> | undefined {
+  #read(
+    key: string,
+    value: Buffer,
+    revision: Revision,
+    puts?: number,
+  ): ReturnType<typeof decodeEntry> | undefined {
     try {
-      return decodeEntry(this.served, this.#nameOf(key), value, revision)
+      return decodeEntry(this.served, this.#nameOf(key), value, revision, puts)
     } catch (error) {
       this.#onCorrupt(key, error)
       return undefined

@@ -60,6 +60,7 @@ export class ReadGate {
       this.#waiting = []
       for (const resolve of waiting) resolve()
     }
+    this.#follower.expect(head.written)
     if (this.#follower.position < head.written || this.#follower.trouble !== undefined) {
       const deadline = AbortSignal.timeout(gateDefaults.waitMs)
       await this.#follower.reached(head.written, deadline).catch(() => {

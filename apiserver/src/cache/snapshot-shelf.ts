@@ -25,7 +25,8 @@ export class SnapshotShelf {
   /** Ascending by revision. */
   #kept: Kept[] = []
 
-  constructor(cache: ModelCache, now: () => number = Date.now) {
+  /** @param now milliseconds on a clock that never goes back */
+  constructor(cache: ModelCache, now: () => number) {
     this.#cache = cache
     this.#now = now
   }
@@ -38,7 +39,7 @@ export class SnapshotShelf {
     if (latest?.revision === revision) latest.usedAt = this.#now()
     else {
       this.#kept.push({ revision, snapshot, usedAt: this.#now() })
-      this.#tidy()
+      this.trim()
     }
     return snapshot
   }
@@ -50,7 +51,7 @@ export class SnapshotShelf {
   at(revision: Revision): ModelSnapshot {
     const { history, revision: latest, store } = this.#cache
     if (revision >= latest) return store.snapshot()
-    this.#tidy()
+    this.trim()
     const kept = this.#kept.findLast(candidate => candidate.revision <= revision)
     // A state holds until the next change: a kept one is the one asked for if nothing changed in between.
     const nextChange =
@@ -66,7 +67,8 @@ export class SnapshotShelf {
     this.#kept = []
   }
 
-  #tidy(): void {
+  /** Lets go of what nobody has asked for in a while, and of what there is too much of. */
+  trim(): void {
     const oldest = this.#now() - shelfDefaults.maxAgeMs
     this.#kept = this.#kept.filter(kept => kept.usedAt >= oldest)
     while (this.#kept.length > shelfDefaults.snapshots) {

@@ -5,10 +5,22 @@ import type { Storage } from './contract.ts'
 export const compactorDefaults = Object.freeze({
   /** Milliseconds between compactions, as in Kubernetes: history is kept for one to two of them. */
   intervalMs: 5 * 60_000,
+  /** Earlier rounds that the record tells of: two days of them. */
+  rounds: 600,
 })
 
-/** The key by which the servers of one store agree: the revision that the next round may compact to. */
-const key = 'compaction'
+/**
+ * The key by which the servers of one store agree: the revision that the next round may compact to, and after it the
+ * revisions of the rounds before this one, newest first. By them a server that has lost a part of the log knows that
+ * these revisions changed nothing but this record.
+ */
+export const compactionKey = 'compaction'
+
+/** @returns the revision that may be compacted to, and those of the rounds before the one that wrote this. */
+export function parseCompactionRecord(value: Buffer): { oldest: Revision; rounds: readonly Revision[] } {
+  const [oldest, ...rounds] = value.toString().split(' ').map(parseRevision)
+  return { oldest: oldest ?? zeroRevision, rounds }
+}
 
 /**
  * Makes the store forget its old history, one server for all: each round the servers try to move the recorded
@@ -45,22 +57,24 @@ async function compactOnce(
   log: Logger,
   signal: AbortSignal,
 ): Promise<Revision> {
-  const { pair, revision: present } = await storage.get(key, { signal })
+  const { pair, revision: present } = await storage.get(compactionKey, { signal })
   const recorded = pair?.modRevision ?? zeroRevision
   // Somebody else was quicker this round, or this is the first one of this server: wait for a full interval.
   if (seen === undefined || recorded !== seen) {
     if (pair !== undefined) return recorded
   }
+  const record = pair && parseCompactionRecord(pair.value)
+  const rounds = pair === undefined ? [] : [recorded, ...(record?.rounds ?? [])]
+  const value = Buffer.from([present, ...rounds.slice(0, compactorDefaults.rounds)].join(' '))
   const result = await storage.transact(
     {
-      compares: [{ key, modRevision: recorded }],
-      onSuccess: [{ type: 'put', key, value: Buffer.from(String(present)) }],
+      compares: [{ key: compactionKey, modRevision: recorded }],
+      onSuccess: [{ type: 'put', key: compactionKey, value }],
     },
     { signal },
   )
-  if (!result.succeeded || pair === undefined) return result.succeeded ? result.revision : recorded
-  const oldest = parseRevision(pair.value.toString())
-  await storage.compact(oldest, { signal })
-  log.debug({ revision: oldest }, 'the history is compacted')
+  if (!result.succeeded || record === undefined) return result.succeeded ? result.revision : recorded
+  await storage.compact(record.oldest, { signal })
+  log.debug({ revision: record.oldest }, 'the history is compacted')
   return result.revision
 }

@@ -45,7 +45,11 @@ export function storageConformance(name: string, harness: StorageHarness): void 
     test(title, async () => {
       const opened = await harness.open()
       try {
-        await run(opened)
+        await run({
+          storage: uncounted(opened.storage),
+          reopen: async () => uncounted(await opened.reopen()),
+          dispose: opened.dispose,
+        })
       } finally {
         await opened.dispose()
       }
@@ -121,6 +125,49 @@ export function storageConformance(name: string, harness: StorageHarness): void 
           more = page.more
         }
         expect(seen).toEqual(keys)
+      }
+    })
+
+    test('a store that counts the puts of a key counts them from its creation, in reads and in the log', async () => {
+      const opened = await harness.open()
+      try {
+        const { storage } = opened
+        const operations = [
+          put('k', '1'),
+          put('k', '2'),
+          del('k'),
+          put('k', '3'),
+          put('k', '4'),
+          put('k', '5'),
+        ]
+        const { current } = await storage.head()
+        for (const operation of operations) await commit(storage, [operation])
+        const { pair } = await storage.get('k')
+        if (pair?.puts === undefined) return
+        expect(pair.puts).toBe(3)
+        expect((await storage.list('', { keysOnly: true })).pairs.map(({ puts }) => puts)).toEqual([3])
+        const counts: (number | undefined)[] = []
+        const watch = storage.watch('', { after: current, signal: AbortSignal.timeout(patienceMs) })
+        for await (const { changes } of watch) {
+          counts.push(...changes.map(({ puts }) => puts))
+          if (counts.length === operations.length) break
+        }
+        expect(counts).toEqual([1, 2, undefined, 1, 2, 3])
+      } finally {
+        await opened.dispose()
+      }
+    })
+
+    guarantee('a list of keys alone is the same list without the values', async ({ storage }) => {
+      const keys = Array.from({ length: 25 }, (_, i) => `p/${String(i).padStart(3, '0')}`)
+      await commitEach(storage, keys)
+      const { current } = await storage.head()
+      await commit(storage, [put('p/003', 'later'), del('p/007')])
+      for (const options of [{}, { limit: 4 }, { revision: current }, { revision: current, limit: 4 }]) {
+        const whole = await listAll(storage, 'p/', options)
+        const bare = await listAll(storage, 'p/', { ...options, keysOnly: true })
+        expect(whole.every(({ value }) => value.length > 0)).toBe(true)
+        expect(bare).toEqual(whole.map(one => ({ ...one, value: Buffer.alloc(0) })))
       }
     })
 
@@ -713,6 +760,32 @@ async function commitEach(storage: Storage, keys: readonly string[]): Promise<vo
       storage,
       keys.slice(i, i + 100).map(key => put(key, key)),
     )
+}
+
+/** The storage as one that does not count the puts of a key, which a store may do or not. */
+function uncounted(storage: Storage): Storage {
+  const bare = <T extends { readonly puts?: number }>({ puts, ...rest }: T) => rest
+  return {
+    async get(key, options) {
+      const { revision, pair } = await storage.get(key, options)
+      return { revision, pair: pair && bare(pair) }
+    },
+    async list(prefix, options) {
+      const page = await storage.list(prefix, options)
+      return { ...page, pairs: page.pairs.map(bare) }
+    },
+    async transact(transaction, options) {
+      const result = await storage.transact(transaction, options)
+      return result.succeeded ? result : { ...result, pairs: result.pairs.map(pair => pair && bare(pair)) }
+    },
+    async *watch(prefix, options) {
+      for await (const { changes, revision } of storage.watch(prefix, options))
+        yield { changes: changes.map(bare), revision }
+    },
+    head: options => storage.head(options),
+    compact: (revision, options) => storage.compact(revision, options),
+    close: () => storage.close(),
+  }
 }
 
 async function listAll(storage: Storage, prefix: string, options: ListOptions = {}): Promise<KeyValue[]> {

@@ -9,8 +9,8 @@ import type { Revision } from '@setpoint/controller-runtime/api'
  *
  * Guarantees of every implementation (the conformance suite checks them):
  *
- * - `transact` resolves only once the change is durable. It is never repeated by itself. Refused compares change
- *   nothing. What it rejects with says whether it happened: `StoreUnavailableError` means that it did not,
+ * - `transact` resolves only once the change is durable. It happens once at most: it is sent again only where it is
+ *   certain that it has not happened and no longer can. Refused compares change nothing. What it rejects with says whether it happened: `StoreUnavailableError` means that it did not,
  *   `OutcomeUnknownError` that nobody knows yet.
  * - A read begun after a transaction resolved sees it (`get`, `list` without a revision, `head`).
  * - A watch after revision R delivers every change with a revision above R under its prefix, once, in order, whole
@@ -58,6 +58,8 @@ export interface KeyValue {
   readonly modRevision: Revision
   /** Revision of the transaction that created the key (after its last deletion). */
   readonly createRevision: Revision
+  /** Transactions that have put the key since its creation, both included; absent where the store does not count. */
+  readonly puts?: number
 }
 
 export interface CallOptions {
@@ -71,6 +73,8 @@ export interface ListOptions extends CallOptions {
   readonly limit?: number
   /** Only keys that come after this one. */
   readonly after?: string
+  /** Leaves the values out: every pair's is empty. What is not needed need not come over the network. */
+  readonly keysOnly?: boolean
 }
 
 export interface ListPage {
@@ -123,6 +127,8 @@ export interface Change {
   readonly previous: Buffer | undefined
   /** Revision of the creation of the key; equal to `revision` where this change created it. Zero for a deletion. */
   readonly createRevision: Revision
+  /** As in `KeyValue`; absent for a deletion too. */
+  readonly puts?: number
 }
 
 /**
@@ -157,10 +163,16 @@ export class CompactedError extends Error {
   override readonly name = 'CompactedError'
   /** The oldest revision that is still kept, where known. */
   readonly compactRevision: Revision | undefined
+  /**
+   * Whether what was compacted is known not to be the history that the asker has followed: the store is another one,
+   * or an older state of it has been put in its place. Then the revisions of before mean nothing any more.
+   */
+  readonly replaced: boolean
 
-  constructor(message: string, compactRevision?: Revision) {
+  constructor(message: string, compactRevision?: Revision, replaced = false) {
     super(message)
     this.compactRevision = compactRevision
+    this.replaced = replaced
   }
 }
 

@@ -80,6 +80,19 @@ describe('embedded', () => {
     expect(await write('a', '3')).toBe(3)
   })
 
+  test('one that need not be durable is the same store for as long as the system runs', async () => {
+    const throwaway = async () => {
+      await storage?.close()
+      storage = await openEmbeddedStorage({ dataDir, durable: false })
+    }
+    await throwaway()
+    for (const [at, value] of ['1', '2', '3'].entries()) expect(await write('a', value)).toBe(at + 1)
+    await throwaway()
+    expect(await values(0, 3)).toEqual(['1', '2', '3'])
+    await open()
+    expect(await storage.head()).toEqual({ current: 3, written: 3 })
+  })
+
   test('transactions that arrive together share commits, each with its own revision', async () => {
     await open()
     const controller = new AbortController()

@@ -29,6 +29,11 @@ import { Watches } from './watch.ts'
 export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
   /** The folder of the store, on a local disk. Made if it does not exist; other files in it are left alone. */
   readonly dataDir: string
+  /**
+   * false: a commit is answered before it is on the disk, and may be lost, or the whole store damaged, when the system
+   * stops. For stores that are thrown away. Default true.
+   */
+  readonly durable?: boolean
   /** Told about commits that fail. Silent by default. */
   readonly log?: Logger
 }
@@ -39,12 +44,12 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
  * @throws StoreFolderError when the folder cannot be made or written, or holds something that is not such a store.
  */
 export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
-  const { dataDir, log, ...bounds } = options
+  const { dataDir, durable = true, log, ...bounds } = options
   const folder = prepareFolder(dataDir)
-  const lock = await lockFolder(folder)
+  const lock = await lockFolder(folder, durable)
   try {
     const all = { ...embeddedDefaults, ...bounds }
-    return new EmbeddedStorage(await StoreFile.open(folder, all), lock, all, log)
+    return new EmbeddedStorage(await StoreFile.open(folder, all, durable), lock, all, log)
   } catch (error) {
     await lock.release()
     throw error
@@ -68,6 +73,8 @@ function prepareFolder(dataDir: string): string {
     })
   }
 }
+
+const noValue = Buffer.alloc(0)
 
 class EmbeddedStorage implements Storage {
   readonly #file: StoreFile
@@ -101,7 +108,7 @@ class EmbeddedStorage implements Storage {
 
   async list(prefix: string, options: ListOptions = {}): Promise<ListPage> {
     this.#begin(options)
-    const { revision, limit = this.#bounds.listPairs, after, signal } = options
+    const { revision, limit = this.#bounds.listPairs, after, keysOnly = false, signal } = options
     if (!(limit >= 1)) throw new RangeError(`a page has at least one pair, not ${limit}`)
     const { current } = this.#file.state
     if (revision !== undefined && revision > current)
@@ -113,10 +120,10 @@ class EmbeddedStorage implements Storage {
     if (end !== undefined && Buffer.compare(start, end) >= 0)
       return { revision: revision ?? current, pairs: [], more: false }
     if (revision === undefined || revision === current)
-      return { revision: current, ...this.#page(this.#present(start, end), limit) }
+      return { revision: current, ...this.#page(this.#present(start, end), limit, keysOnly) }
     const past = await this.#past.at(revision, signal)
     this.#begin(options)
-    return { revision, ...this.#page(past.range(start, end), limit) }
+    return { revision, ...this.#page(past.range(start, end), limit, keysOnly) }
   }
 
   async transact(transaction: Transaction, options?: CallOptions): Promise<TransactionResult> {
@@ -160,14 +167,14 @@ class EmbeddedStorage implements Storage {
     for (const { key, row } of this.#file.range(start, end)) yield toKeyValue(key, row)
   }
 
-  #page(from: Iterable<KeyValue>, limit: number): { pairs: KeyValue[]; more: boolean } {
+  #page(from: Iterable<KeyValue>, limit: number, keysOnly: boolean): { pairs: KeyValue[]; more: boolean } {
     const pairs: KeyValue[] = []
     let bytes = 0
     for (const pair of from) {
-      bytes += pair.value.length
+      if (!keysOnly) bytes += pair.value.length
       if (pairs.length >= limit || (bytes > this.#bounds.listBytes && pairs.length > 0))
         return { pairs, more: true }
-      pairs.push(pair)
+      pairs.push(keysOnly ? { ...pair, value: noValue } : pair)
     }
     return { pairs, more: false }
   }

@@ -33,11 +33,12 @@ interface Holder {
 
 /**
  * @param dataDir an existing folder, which should be on a local disk: LMDB's locks do not work over a network.
+ * @param durable whether the lock's own file must survive the system; see `EmbeddedOptions`.
  * @throws StoreLockedError when another holder, also one in this process, is alive.
  * @throws StoreFolderError when the lock cannot be made in this folder.
  */
-export async function lockFolder(dataDir: string): Promise<FolderLock> {
-  const lock = openLock(dataDir)
+export async function lockFolder(dataDir: string, durable = true): Promise<FolderLock> {
+  const lock = openLock(dataDir, durable)
   try {
     // Whoever opens a database again in the same process shares its slots, so they must be looked at first.
     if (readers(lock.readerList()).has(process.pid)) throw lockedBy(dataDir, holderOf(lock.get(holderKey)))
@@ -70,7 +71,7 @@ type LockDatabase = ReturnType<typeof openLock>
 
 const holderKey = Buffer.from('holder')
 
-function openLock(dataDir: string) {
+function openLock(dataDir: string, durable: boolean) {
   try {
     const path = join(dataDir, 'holder.mdb')
     checkDatabaseFile(path)
@@ -81,6 +82,7 @@ function openLock(dataDir: string) {
       keyEncoding: 'binary',
       mapSize: 1024 * 1024,
       overlappingSync: false,
+      noSync: !durable,
     })
   } catch (error) {
     throw new StoreFolderError(`the data folder ${dataDir} cannot be locked: ${errorMessage(error)}`, {

@@ -70,7 +70,7 @@ export class StoreFile {
    * @param dataDir an existing folder that this process holds.
    * @throws StoreFolderError when the file is damaged, something else's, or of a newer format.
    */
-  static async open(dataDir: string, bounds: EmbeddedBounds): Promise<StoreFile> {
+  static async open(dataDir: string, bounds: EmbeddedBounds, durable = true): Promise<StoreFile> {
     const path = join(dataDir, 'store.mdb')
     checkDatabaseFile(path)
     let root: RootDatabase<Buffer, Buffer>
@@ -84,6 +84,7 @@ export class StoreFile {
         mapSize: bounds.mapBytes,
         // The answer to a commit must mean that it is on the disk.
         overlappingSync: false,
+        noSync: !durable,
         // Transactions are gathered here, not by event turn.
         eventTurnBatching: false,
       })
@@ -103,7 +104,7 @@ export class StoreFile {
       // Only now, as this counts everything beyond the file's present end as free to be written over.
       const space = await FileSpace.open(path, bounds)
       const file = new StoreFile(dataDir, { root, meta, present, history }, space, bounds)
-      if (tables.size === 0) syncFolder(dataDir)
+      if (tables.size === 0 && durable) syncFolder(dataDir)
       return file
     } catch (error) {
       await root.close()

@@ -41,6 +41,14 @@ export class CallError extends Error {
   }
 
   /**
+   * Whether it was for want of a leader. The members are there, and elect one within a second or two; what was proposed
+   * meanwhile is gone or not.
+   */
+  get leaderless(): boolean {
+    return leaderlessTexts.test(this.message)
+  }
+
+  /**
    * Whether the request certainly never left this process. The texts are grpc-js's own: a text that it no longer
    * uses makes a failure look sent, which is the safe side.
    */
@@ -53,10 +61,11 @@ export class CallError extends Error {
 
   /**
    * Whether the call certainly did not change anything and no longer can: unsent, or refused by etcd before it was
-   * applied. "no leader", "leader changed" and "request timed out" are not among them: those were proposed.
+   * applied. "leader changed", "request timed out" and "proposal dropped" are not among them: those were proposed. "no
+   * leader" is what a member answers to a call that asks for one (see `Connection`), before it looks at the request.
    */
   get refused(): boolean {
-    if (this.unsent || refusingCodes.has(this.code)) return true
+    if (this.unsent || refusingCodes.has(this.code) || noLeaderText.test(this.message)) return true
     return this.code === grpcStatus.resourceExhausted && refusingTexts.test(this.message)
   }
 
@@ -68,6 +77,9 @@ export class CallError extends Error {
 
 const unsentTexts =
   /^(No connection established|Name resolution failed|Channel closed before call started|Stream refused by server)/
+const noLeaderText = /^etcdserver: no leader$/
+const leaderlessTexts =
+  /no leader|leader changed|request timed out|proposal dropped|not leader|leader failure/
 const waitingTexts = /Waiting for LB pick|waiting for name resolution|waiting for metadata filters/
 const refusingCodes: ReadonlySet<number> = new Set([
   grpcStatus.invalidArgument,

@@ -81,13 +81,14 @@ export class Connection {
     const services = this.#services ?? (await this.#open())
     if (!this.#options.auth)
       return this.#send(services.kv, method, request, services.metadata, signal, deadlineMs)
-    const metadata = await this.#authorised(services)
+    const metadata = await this.#authorised(services, deadlineMs)
     try {
       return await this.#send(services.kv, method, request, metadata, signal, deadlineMs)
     } catch (error) {
       if (!(error instanceof CallError) || !error.staleToken) throw error
       this.#token = undefined
-      return this.#send(services.kv, method, request, await this.#authorised(services), signal, deadlineMs)
+      const renewed = await this.#authorised(services, deadlineMs)
+      return this.#send(services.kv, method, request, renewed, signal, deadlineMs)
     }
   }
 
@@ -97,9 +98,7 @@ export class Connection {
    */
   async watch(request: IWatchCreateRequest): Promise<WatchStream> {
     const services = this.#services ?? (await this.#open())
-    const metadata = (this.#options.auth ? await this.#authorised(services) : services.metadata).clone()
-    // A member that is cut off from the others would otherwise keep the stream open and stay silent.
-    metadata.set('hasleader', 'true')
+    const metadata = this.#options.auth ? await this.#authorised(services) : services.metadata
     const stream = services.watch.watch(metadata)
     // A stream that is cancelled after its reader has gone still emits its end as an error.
     stream.on('error', () => {})
@@ -137,7 +136,7 @@ export class Connection {
     return this.#services
   }
 
-  async #authorised(services: Services): Promise<Metadata> {
+  async #authorised(services: Services, deadlineMs?: number): Promise<Metadata> {
     const { auth } = this.#options
     const metadata = services.metadata.clone()
     if (!auth) return metadata
@@ -146,6 +145,8 @@ export class Connection {
       'authenticate',
       { name: auth.user, password: auth.password },
       services.metadata,
+      undefined,
+      deadlineMs,
     ).then(response => response.token)
     const asked = this.#token
     try {

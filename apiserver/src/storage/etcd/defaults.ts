@@ -1,12 +1,25 @@
 /** Bounds and times of the etcd storage. All times in milliseconds. */
 export const etcdDefaults = Object.freeze({
-  /** Deadline of one call: etcd itself gives up on a proposal after about 7 s, a caller should hear sooner. */
+  /**
+   * Of a call, with everything that is asked of other members on its behalf. etcd itself gives up on a proposal, or on
+   * a linearizable read, after about 7 s; a caller should hear sooner.
+   */
   deadlineMs: 5_000,
-  /** How long a lost answer is looked for while its transaction may still happen; see `outcome.ts`. */
-  settleMs: 1_000,
+  /** A read that is not answered for this long is asked of the next member too, which costs that one read. */
+  hedgeMs: 1_000,
+  /** The same of the write by which one finds out what became of others: they have waited long enough. */
+  fenceHedgeMs: 500,
+  /**
+   * After which it is found out what became of a transaction that is not answered. Above what a busy disk takes, as the
+   * finding costs a write; below a second or two, in which a cluster elects a new leader.
+   */
+  patienceMs: 1_500,
+  /** Between two attempts while the members have no leader. */
+  leaderlessMs: 50,
   /** A watch that hears nothing for this long asks whether its member still answers. */
-  watchProbeMs: 1_000,
-  watchProbeTimeoutMs: 1_500,
+  watchProbeMs: 500,
+  /** After which a member that is asked on behalf of a watch, or of a replay, is given up for the next. */
+  watchProbeTimeoutMs: 1_000,
   /** HTTP/2 pings on connections with calls: etcd drops clients that ping more often than every 5 s. */
   keepaliveMs: 6_000,
   keepaliveTimeoutMs: 3_000,

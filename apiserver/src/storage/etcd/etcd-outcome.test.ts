@@ -141,12 +141,35 @@ describe('a transaction on etcd whose answer is lost', () => {
     },
   )
 
-  test('stays unknown when nothing proves it: a creation that others have deleted', async () => {
-    const lost = loseAnswer(
+  test('is found to have happened: a creation that others have deleted', async () => {
+    let made: Revision = zeroRevision
+    const result = await loseAnswer(
       { compares: [{ key: 'a', modRevision: zeroRevision }], onSuccess: [put('a', 'mine')] },
-      () => commit(del('a')),
+      async () => {
+        made = (await direct.get('a')).pair?.modRevision ?? zeroRevision
+        await commit(del('a'))
+      },
     )
-    await expect(lost).rejects.toBeInstanceOf(OutcomeUnknownError)
+    expect(made).toBeGreaterThan(0)
+    expect(result).toEqual({ succeeded: true, revision: made })
+  })
+
+  test('is found to have happened: one that compares nothing, among many others that are lost', async () => {
+    await storage.head()
+    const cut = proxy.cutNextAnswer()
+    const values = Array.from({ length: 50 }, (_, n) => `${n}`)
+    const results = Promise.all(
+      values.map(value => storage.transact({ compares: [], onSuccess: [put('a', value)] })),
+    )
+    await cut
+    const told = (await results).map(({ revision }) => revision)
+    const watch = follow(direct, 'a', zeroRevision)
+    await watch.reaches(await commit(put('a', 'last')))
+    const seen = watch.changes.filter(({ value }) => `${value}` !== 'last')
+    // As often as it was said, and no more.
+    const byValue = seen.sort((one, other) => Number(one.value) - Number(other.value))
+    expect(byValue.map(({ value }) => `${value}`)).toEqual(values)
+    expect(byValue.map(({ revision }) => revision)).toEqual(told)
   })
 
   test('stays unknown when the caller does not wait', async () => {
@@ -226,5 +249,17 @@ describe('a transaction on etcd whose answer is lost', () => {
     for (const value of refused) expect(happened.has(value)).toBe(false)
     expect(succeeded.size).toBeGreaterThan(0)
     expect(succeeded.size + refused.length).toBeGreaterThan(unknown)
+  })
+
+  // The last one: what it compacts is everybody's.
+  test('stays unknown when the history is compacted meanwhile', async () => {
+    const lost = loseAnswer(
+      { compares: [{ key: 'a', modRevision: zeroRevision }], onSuccess: [put('a', 'mine')] },
+      async () => {
+        await commit(put('b', '1'))
+        await direct.compact(await commit(put('b', '2')))
+      },
+    )
+    await expect(lost).rejects.toBeInstanceOf(OutcomeUnknownError)
   })
 })

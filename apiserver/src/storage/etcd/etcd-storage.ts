@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
 import { parseRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { IKeyValue, IRangeResponse } from 'etcd3'
@@ -18,10 +19,10 @@ import type { CallableMethod, ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
-import { resolveOutcome, unknown } from './outcome.ts'
+import { type LostTransaction, Outcomes, unknown } from './outcome.ts'
 import type { UnaryMethods } from './rpc.ts'
 import { decodePair, decodeTransaction, encodeTransaction, TransactionIds } from './transaction.ts'
-import { Watcher } from './watcher.ts'
+import { type Lineage, Watcher } from './watcher.ts'
 
 export interface EtcdStorageOptions {
   /** `http://host:port` or `https://host:port` of the members; all of one cluster. */
@@ -31,7 +32,7 @@ export interface EtcdStorageOptions {
   /** PEM. `ca` defaults to the roots that Node trusts; `cert` and `key` go together. */
   readonly tls?: ConnectionOptions['tls']
   readonly auth?: ConnectionOptions['auth']
-  /** Of one call, in milliseconds. A lost answer may take twice as long again to resolve. Default 5000. */
+  /** Of one call, in milliseconds, with everything that is asked on its behalf. Default 5000. */
   readonly deadlineMs?: number
   readonly log?: Logger
 }
@@ -52,9 +53,11 @@ class EtcdStorage implements Storage {
   readonly #deadlineMs: number
   readonly #log: Logger | undefined
   readonly #ids = new TransactionIds()
+  readonly #outcomes: Outcomes
   readonly #closing = new AbortController()
   /** The highest revision that any answer has carried: a transaction that is sent now can only happen above it. */
   #seen: Revision = zeroRevision
+  readonly #lineage: Lineage = { mark: undefined }
   #meanPairBytes = etcdDefaults.pageBytes / etcdDefaults.firstRequestItems
 
   constructor(options: EtcdStorageOptions) {
@@ -70,6 +73,13 @@ class EtcdStorage implements Storage {
       { ...(tls && { tls }), ...(auth && { auth }), deadlineMs },
       log,
     )
+    this.#outcomes = new Outcomes({
+      endpoints: this.#endpoints,
+      keyspace: this.#keyspace,
+      ids: this.#ids,
+      budgetMs: deadlineMs,
+      closing: this.#closing.signal,
+    })
   }
 
   async get(key: string, options?: CallOptions): Promise<{ revision: Revision; pair: KeyValue | undefined }> {
@@ -88,16 +98,19 @@ class EtcdStorage implements Storage {
   }
 
   async list(prefix: string, options: ListOptions = {}): Promise<ListPage> {
-    const { limit = etcdDefaults.pageItems, signal } = options
+    const { limit = etcdDefaults.pageItems, keysOnly = false, signal } = options
     if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError(`limit must be 1 or more: ${limit}`)
-    const skipTip = Keyspace.coversTip(prefix)
+    const skipOwn = Keyspace.coversOwn(prefix)
     const pairs: KeyValue[] = []
     let { revision, after } = options
     if (revision === zeroRevision) return { revision, pairs, more: false }
     for (let bytes = 0; ; ) {
       const request = {
         ...this.#keyspace.range(prefix, after),
-        limit: this.#requestItems(limit - pairs.length, etcdDefaults.pageBytes - bytes),
+        limit: keysOnly
+          ? limit - pairs.length
+          : this.#requestItems(limit - pairs.length, etcdDefaults.pageBytes - bytes),
+        ...(keysOnly && { keys_only: true }),
         ...(revision !== undefined && { revision }),
       }
       const response = await this.#read('range', request, signal)
@@ -106,39 +119,96 @@ class EtcdStorage implements Storage {
       for (const kv of response.kvs) {
         after = this.#keyspace.decode(kv.key)
         requestBytes += kv.key.length + kv.value.length
-        if (!skipTip || after !== Keyspace.tipKey) pairs.push(decodePair(after, kv))
+        if (!skipOwn || !Keyspace.isOwn(after)) pairs.push(decodePair(after, kv))
       }
       bytes += requestBytes
-      this.#learnSize(response.kvs, requestBytes)
+      if (!keysOnly) this.#learnSize(response.kvs, requestBytes)
       if (!response.more || pairs.length >= limit || (bytes >= etcdDefaults.pageBytes && pairs.length > 0))
         return { revision, pairs, more: response.more }
     }
   }
 
   async transact(transaction: Transaction, options?: CallOptions): Promise<TransactionResult> {
-    const signal = options?.signal
-    signal?.throwIfAborted()
-    const id = this.#ids.next()
-    const request = encodeTransaction(this.#keyspace, transaction, id)
-    const sentAfter = this.#seen
+    const giveUpAt = performance.now() + this.#deadlineMs
+    for (;;) {
+      options?.signal?.throwIfAborted()
+      const result = await this.#attempt(transaction, giveUpAt, options?.signal)
+      if (result !== undefined) return result
+    }
+  }
+
+  /**
+   * Sends a transaction once. Answers nothing where it certainly did not happen, for no reason of its own, and there is
+   * time to send it again.
+   */
+  async #attempt(
+    transaction: Transaction,
+    giveUpAt: number,
+    signal: AbortSignal | undefined,
+  ): Promise<TransactionResult | undefined> {
+    const lost: LostTransaction = {
+      id: this.#ids.next(),
+      sentAfter: this.#seen,
+      fence: this.#outcomes.fence,
+    }
+    const request = encodeTransaction(this.#keyspace, transaction, lost.id, lost.fence)
     try {
-      const result = decodeTransaction(transaction, await this.#endpoints.call('txn', request, signal))
-      if (result.revision > this.#seen) this.#seen = result.revision
-      return result
+      // Without operations there is nothing that could have happened.
+      const response =
+        transaction.onSuccess.length === 0
+          ? await this.#endpoints.ask('txn', request, signal)
+          : await this.#endpoints.send('txn', request, signal, this.#patience(giveUpAt))
+      const { result, fence = lost.fence } = decodeTransaction(transaction, response)
+      this.#saw(result.revision)
+      if (fence === lost.fence) return result
+      this.#outcomes.heard(fence)
+      if (performance.now() > giveUpAt)
+        throw new StoreUnavailableError('the outcome of other transactions is being looked up')
+      return undefined
     } catch (failure) {
       if (!(failure instanceof CallError)) throw failure
-      if (failure.refused) throw toStorageError(failure)
-      const signals = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal
-      const lost = { transaction, id, sentAfter, failure, signal: signals }
-      // Without operations there is nothing that could have happened.
-      if (transaction.onSuccess.length === 0) throw toStorageError(failure)
-      if (signals.aborted) throw unknown(lost)
-      this.#log?.warn(
-        { endpoint: failure.endpoint, reason: failure.message },
-        'a transaction was not answered',
-      )
-      return resolveOutcome(this.#endpoints, this.#keyspace, lost, 2 * this.#deadlineMs)
+      return this.#afterFailure(transaction, lost, failure, giveUpAt, signal)
     }
+  }
+
+  async #afterFailure(
+    transaction: Transaction,
+    lost: LostTransaction,
+    failure: CallError,
+    giveUpAt: number,
+    signal: AbortSignal | undefined,
+  ): Promise<TransactionResult | undefined> {
+    const timeLeft = giveUpAt - performance.now()
+    if (transaction.onSuccess.length === 0) throw this.#translate(failure, signal)
+    if (failure.refused) {
+      // A member that could not even be reached in time leaves it to the next one, which is in use by now.
+      const another = failure.leaderless || failure.code === grpcStatus.deadlineExceeded
+      if (!another || timeLeft < etcdDefaults.leaderlessMs) throw toStorageError(failure)
+      await sleep(etcdDefaults.leaderlessMs, undefined, { signal: this.#closing.signal }).catch(() => {})
+      return undefined
+    }
+    const ends = [AbortSignal.timeout(Math.max(0, Math.ceil(timeLeft))), this.#closing.signal]
+    const ended = AbortSignal.any(signal ? [...ends, signal] : ends)
+    if (ended.aborted) throw unknown(failure)
+    this.#log?.warn({ endpoint: failure.endpoint, reason: failure.message }, 'a transaction was not answered')
+    let revision: Revision | undefined
+    try {
+      revision = await this.#outcomes.of(lost, ended)
+    } catch {
+      throw unknown(failure)
+    }
+    if (revision !== undefined) {
+      this.#saw(revision)
+      return { succeeded: true, revision }
+    }
+    if (performance.now() >= giveUpAt) throw toStorageError(failure)
+    return undefined
+  }
+
+  /** How long an answer is waited for: short of the deadline, so that there is time to find out what became of it. */
+  #patience(giveUpAt: number): number {
+    const timeLeft = Math.max(1, giveUpAt - performance.now())
+    return Math.min(etcdDefaults.patienceMs, this.#deadlineMs / 2, timeLeft)
   }
 
   watch(prefix: string, options: WatchOptions): AsyncGenerator<WatchBatch, void, undefined> {
@@ -174,6 +244,7 @@ class EtcdStorage implements Storage {
       until,
       signal: AbortSignal.any([signal, this.#closing.signal]),
       log: this.#log,
+      lineage: this.#lineage,
     })
     return watcher.batches()
   }
@@ -183,7 +254,7 @@ class EtcdStorage implements Storage {
     const signal = options?.signal
     signal?.throwIfAborted()
     try {
-      await this.#endpoints.call('compact', { revision }, signal)
+      await this.#endpoints.ask('compact', { revision }, signal)
     } catch (error) {
       if (
         error instanceof CallError &&
@@ -207,7 +278,7 @@ class EtcdStorage implements Storage {
   ): Promise<UnaryMethods[M]['response']> {
     signal?.throwIfAborted()
     try {
-      return await this.#endpoints.call(method, request, signal)
+      return await this.#endpoints.ask(method, request, signal)
     } catch (error) {
       throw this.#translate(error, signal)
     }
@@ -221,8 +292,12 @@ class EtcdStorage implements Storage {
 
   #revisionOf(response: IRangeResponse): Revision {
     const revision = parseRevision(response.header.revision)
-    if (revision > this.#seen) this.#seen = revision
+    this.#saw(revision)
     return revision
+  }
+
+  #saw(revision: Revision): void {
+    if (revision > this.#seen) this.#seen = revision
   }
 
   /** etcd bounds a page by items only; what its values come to is estimated from those seen before. */

@@ -234,7 +234,7 @@ describe('a watch on etcd', () => {
     await commit(direct, put('objects/c', '3'))
     await direct.compact(deleted)
     await proxy.accept()
-    await expect(watch.ended).rejects.toBeInstanceOf(CompactedError)
+    await expect(watch.ended).rejects.toSatisfy(error => error instanceof CompactedError && !error.replaced)
     expect(watch.changes.map(c => c.key)).toEqual(['objects/a'])
   })
 
@@ -249,6 +249,30 @@ describe('a watch on etcd', () => {
     await etcdForTest({ port: etcd.port })
     await expect(watch.ended).rejects.toBeInstanceOf(CompactedError)
     expect(watch.reached).toBe(current)
+  })
+
+  test('says that the store was replaced between two watches, also where it is compaction that refuses the second', async () => {
+    const etcd = await etcdForTest()
+    const storage = await storageForTest([etcd])
+    for (let i = 0; i < 20; i++) await commit(storage, put('objects/a', `${i}`))
+    const { current } = await storage.head()
+    const before = follow(storage, 'objects/', zeroRevision)
+    await before.reaches(current)
+    await before.stop()
+    await etcd.stop()
+    const other = await etcdForTest({ port: etcd.port })
+    const direct = await storageForTest([other])
+    for (let i = 0; i < 30; i++) await commit(direct, put('objects/a', `${i}`))
+    await direct.compact((await direct.head()).current)
+    const replaced = (error: unknown) => error instanceof CompactedError && error.replaced
+    // A replay that meets the other store first must not make the follower take it for the one it knows.
+    const signal = AbortSignal.timeout(20_000)
+    const replay = async () => {
+      for await (const _ of storage.watch('', { after: current, until: current, signal })) break
+    }
+    await expect(replay()).rejects.toSatisfy(replaced)
+    const watch = follow(storage, 'objects/', current)
+    await expect(watch.ended).rejects.toSatisfy(replaced)
   })
 
   test('closes its connections when it ends', async () => {

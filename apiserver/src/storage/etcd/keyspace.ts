@@ -1,11 +1,14 @@
 /**
- * Where a storage's keys lie in etcd: all under `<prefix>/`, relative keys inside. One key there is the storage's own:
- * `tip`, which every transaction that changes something puts, so that its mod revision tells what was written last.
- * It is a few dozen bytes outside every prefix that callers use, and is left out where a prefix covers it.
+ * Where a storage's keys lie in etcd: all under `<prefix>/`, relative keys inside. Two keys there are the storage's own:
+ * `tip`, which every transaction that changes something puts, so that its mod revision tells what was written last; and
+ * `fence`, which every transaction compares, so that one whose answer was lost can be kept from happening later.
+ * They are a few dozen bytes outside every prefix that callers use, and are left out where a prefix covers them.
  */
 export class Keyspace {
   static readonly tipKey = 'tip'
+  static readonly fenceKey = 'fence'
   readonly tip: Buffer
+  readonly fence: Buffer
   readonly #root: string
   readonly #rootBytes: number
 
@@ -16,6 +19,7 @@ export class Keyspace {
     this.#root = `${trimmed}/`
     this.#rootBytes = Buffer.byteLength(this.#root)
     this.tip = this.encode(Keyspace.tipKey)
+    this.fence = this.encode(Keyspace.fenceKey)
   }
 
   encode(key: string): Buffer {
@@ -35,9 +39,14 @@ export class Keyspace {
     return { key: Buffer.compare(next, start) > 0 ? next : start, range_end }
   }
 
-  /** Whether the tip is among the keys that start with `prefix`. */
-  static coversTip(prefix: string): boolean {
-    return Keyspace.tipKey.startsWith(prefix)
+  /** Whether a key, as callers have it, is the storage's own. */
+  static isOwn(key: string): boolean {
+    return key === Keyspace.tipKey || key === Keyspace.fenceKey
+  }
+
+  /** Whether any of the storage's own is among the keys that start with `prefix`. */
+  static coversOwn(prefix: string): boolean {
+    return Keyspace.tipKey.startsWith(prefix) || Keyspace.fenceKey.startsWith(prefix)
   }
 }
 

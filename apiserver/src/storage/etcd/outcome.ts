@@ -1,181 +1,216 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseRevision, type Revision, toRevision } from '@setpoint/controller-runtime/api'
-import { type KeyValue, OutcomeUnknownError, type Transaction, type TransactionResult } from '../contract.ts'
-import { CallError } from './call-error.ts'
+import {
+  laterRevision,
+  parseRevision,
+  type Revision,
+  toRevision,
+  zeroRevision,
+} from '@setpoint/controller-runtime/api'
+import { OutcomeUnknownError } from '../contract.ts'
+import { CallError, grpcStatus } from './call-error.ts'
 import { etcdDefaults } from './defaults.ts'
 import type { Endpoints } from './endpoints.ts'
-import { Keyspace } from './keyspace.ts'
-import { decodeReads } from './transaction.ts'
+import type { Keyspace } from './keyspace.ts'
+import type { TransactionIds } from './transaction.ts'
 
 /** A transaction that was sent, and whose answer did not come. */
 export interface LostTransaction {
-  readonly transaction: Transaction
   /** What it puts as the tip's value: nobody else ever puts this. */
   readonly id: Buffer
   /** A revision of the store that was read before the transaction was sent. If it happened, then above this. */
   readonly sentAfter: Revision
-  /** Why no answer came. */
-  readonly failure: CallError
-  readonly signal: AbortSignal
+  /** The revision of the fence that it compares. */
+  readonly fence: Revision
+}
+
+/** What a batch of lost transactions has come to: all that happened up to `until`, and the fence then. */
+interface Findings {
+  readonly until: Revision
+  /** Revisions by the id of the transaction that made them, in hex; of lost ones only. */
+  readonly happened: ReadonlyMap<string, Revision>
+}
+
+interface Batch {
+  readonly lost: LostTransaction[]
+  readonly findings: Promise<Findings>
 }
 
 /**
- * Finds out what became of a transaction whose answer was lost, and answers in its place.
+ * Finds out what became of transactions whose answers were lost, with certainty wherever etcd answers at all.
  *
- * Three facts are used, and nothing about time:
- * - The tip holds the transaction's id at the revision at which it happened, and nowhere else. Equal values, or a key
- *   that changes and changes back, cannot deceive.
- * - Mod revisions never return. Once a key that was compared with a revision above zero has another one, the
- *   transaction can no longer happen; and if it operates on that key itself and has happened, it made the first
- *   revision at which the key was another. That one is found by bisection over the history.
- * - One read sees one state.
+ * A transaction without an answer may have happened, or not, or may yet happen: it may be on its way through a member
+ * that hangs. Hence a fence, a key that every transaction compares and that is put anew here:
  *
- * While every compare that could settle it still holds, the transaction may yet happen (it may be under way to
- * another member). Then, or when the history is compacted or etcd away, the answer is that nobody knows.
+ *     sent, comparing fence F ──no answer──▶ fence put at G ──▶ changes of the tip read, from before it was sent to G
+ *                                                                    │ its id is among them: it happened, there
+ *                                                                    └ it is not: it did not, and never will
  *
- * @param budgetMs how long to try while etcd cannot be reached
- * @throws OutcomeUnknownError
+ * Two facts are used, and nothing about time: mod revisions never return, so from G on whatever compares F is refused;
+ * and the tip holds a transaction's id at the revision at which it happened, and nowhere else. The put of the fence
+ * puts the tip too, by which one knows that the changes have been read up to there.
+ *
+ * All servers share one fence. What others have under way then is refused for the fence's sake, and sent again by them.
+ * Where the history is compacted meanwhile, or etcd away for too long, the answer is that nobody knows.
  */
-export async function resolveOutcome(
-  endpoints: Endpoints,
-  keyspace: Keyspace,
-  lost: LostTransaction,
-  budgetMs: number,
-): Promise<TransactionResult> {
-  const history = new History(endpoints, keyspace, lost)
-  const budget = AbortSignal.timeout(budgetMs)
-  const signal = AbortSignal.any([lost.signal, budget])
-  let settledBy = Number.POSITIVE_INFINITY
-  for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, 250)) {
-    try {
-      const result = await history.settle(signal)
-      if (result) return result
-      settledBy = Math.min(settledBy, performance.now() + etcdDefaults.settleMs)
-    } catch (error) {
-      if (!(error instanceof CallError)) throw error
-      // Compacted, forbidden, ...: reading again would not help. Away: it may come back.
-      if (!error.lost) throw unknown(lost)
-    }
-    if (signal.aborted || performance.now() > settledBy) throw unknown(lost)
-    await sleep(pauseMs, undefined, { signal }).catch(() => {
-      throw unknown(lost)
-    })
-  }
-}
-
-export function unknown(lost: Pick<LostTransaction, 'failure'>): OutcomeUnknownError {
-  return new OutcomeUnknownError(
-    `etcd at ${lost.failure.endpoint} did not answer a transaction, which may have happened: ${lost.failure.message}`,
-    { cause: lost.failure },
-  )
-}
-
-class History {
+export class Outcomes {
   readonly #endpoints: Endpoints
   readonly #keyspace: Keyspace
-  readonly #lost: LostTransaction
-  /** The keys to read: what was compared, operated on, or asked for on failure. */
-  readonly #keys: readonly string[]
+  readonly #ids: TransactionIds
+  readonly #budgetMs: number
+  readonly #closing: AbortSignal
+  /** Where the fence was when it was last heard of. */
+  #fence: Revision = zeroRevision
+  /** Takes more as long as the fence is not put yet: the put then comes after they were sent. */
+  #open: Batch | undefined
 
-  constructor(endpoints: Endpoints, keyspace: Keyspace, lost: LostTransaction) {
-    this.#endpoints = endpoints
-    this.#keyspace = keyspace
-    this.#lost = lost
-    const { compares, onSuccess, onFailure = [] } = lost.transaction
-    this.#keys = [...new Set([...compares, ...onSuccess].map(({ key }) => key).concat(onFailure))]
+  constructor(options: {
+    endpoints: Endpoints
+    keyspace: Keyspace
+    ids: TransactionIds
+    /** Milliseconds to try while etcd does not answer. */
+    budgetMs: number
+    closing: AbortSignal
+  }) {
+    this.#endpoints = options.endpoints
+    this.#keyspace = options.keyspace
+    this.#ids = options.ids
+    this.#budgetMs = options.budgetMs
+    this.#closing = options.closing
   }
 
-  /** What is certain now; nothing if the transaction may yet happen, or may have and left no trace. */
-  async settle(signal: AbortSignal): Promise<TransactionResult | undefined> {
-    const { transaction, sentAfter } = this.#lost
-    const { revision, tip, pairs } = await this.#readAll(signal)
-    if (tip && this.#isOurs(tip)) return { succeeded: true, revision: tip.modRevision }
-
-    const operated = new Set(transaction.onSuccess.map(operation => operation.key))
-    const candidates = new Set<Revision>()
-    for (const key of operated) {
-      const pair = pairs.get(key)
-      if (pair) candidates.add(pair.modRevision).add(pair.createRevision)
-    }
-    for (const candidate of candidates) {
-      if (candidate > sentAfter && (await this.#madeBy(candidate, signal)))
-        return { succeeded: true, revision: candidate }
-    }
-
-    let impossible = false
-    let notYet = false
-    for (const { key, modRevision } of transaction.compares) {
-      if (modRevision === 0) continue
-      const changed = pairs.get(key)?.modRevision !== modRevision
-      // One above what was read may still come to be: then somebody compared with what nobody has written yet.
-      if (changed && modRevision <= revision) impossible = true
-      if (!operated.has(key)) continue
-      if (!changed) {
-        notYet = true
-        continue
-      }
-      const made = await this.#firstChange(key, modRevision, revision, signal)
-      if (made !== undefined && (await this.#madeBy(made, signal))) return { succeeded: true, revision: made }
-      notYet = true
-    }
-    if (!impossible || !notYet) return undefined
-    const onFailure = transaction.onFailure ?? []
-    return { succeeded: false, revision, pairs: onFailure.map(key => pairs.get(key)) }
+  /** What transactions are to compare. */
+  get fence(): Revision {
+    return this.#fence
   }
 
-  async #readAll(signal: AbortSignal): Promise<{
-    revision: Revision
-    tip: KeyValue | undefined
-    pairs: Map<string, KeyValue | undefined>
-  }> {
-    const keys = [Keyspace.tipKey, ...this.#keys]
-    const response = await this.#endpoints.call(
-      'txn',
-      { success: keys.map(key => ({ request_range: { key: this.#keyspace.encode(key) } })) },
-      signal,
-    )
-    const [tip, ...rest] = decodeReads(keys, response)
-    const pairs = new Map(this.#keys.map((key, index) => [key, rest[index]]))
-    return { revision: parseRevision(response.header.revision), tip, pairs }
+  /** A refused transaction has brought word of where the fence is. */
+  heard(fence: Revision): void {
+    this.#fence = fence
   }
 
   /**
-   * The first revision at which the key was no longer as it was at `compared`, which it still is not at `until`.
-   * Nothing when that came before the transaction was sent, which then did not make it.
+   * The revision at which a transaction has happened, or undefined: it has not, and can no longer.
+   * @throws CallError, or what the signal was aborted with, when that is not to be found out.
    */
-  async #firstChange(
-    key: string,
-    compared: Revision,
+  async of(lost: LostTransaction, signal: AbortSignal): Promise<Revision | undefined> {
+    for (;;) {
+      const { until, happened } = await withSignal(this.#join(lost), signal)
+      const revision = happened.get(lost.id.toString('hex'))
+      if (revision !== undefined) return revision
+      if (until <= lost.sentAfter)
+        throw new CallError(grpcStatus.unavailable, 'this store is behind the one that it was sent to', '')
+      if (until > lost.fence) return undefined
+      // Its fence is newer than the one that was put: two attempts to put it have overtaken each other.
+    }
+  }
+
+  #join(lost: LostTransaction): Promise<Findings> {
+    if (this.#open === undefined) {
+      const batch: LostTransaction[] = []
+      const signal = AbortSignal.any([AbortSignal.timeout(this.#budgetMs), this.#closing])
+      this.#open = { lost: batch, findings: this.#find(batch, signal) }
+    }
+    this.#open.lost.push(lost)
+    return this.#open.findings
+  }
+
+  async #find(lost: readonly LostTransaction[], signal: AbortSignal): Promise<Findings> {
+    let until: Revision
+    try {
+      until = await this.#raise(signal)
+    } finally {
+      this.#open = undefined
+    }
+    const after = toRevision(Math.min(...lost.map(({ sentAfter }) => sentAfter)))
+    const ids = new Set(lost.map(({ id }) => id.toString('hex')))
+    if (after >= until) return { until, happened: new Map() }
+    for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, 250)) {
+      try {
+        return { until, happened: await this.#replay(after, until, ids, signal) }
+      } catch (error) {
+        // Compacted, forbidden, ...: reading again would not help. Away: it may come back.
+        if (!(error instanceof CallError) || !error.lost || signal.aborted) throw error
+        this.#endpoints.failed(error.endpoint, error)
+      }
+      await sleep(pauseMs, undefined, { signal })
+    }
+  }
+
+  /** Puts the fence. More than once does no harm. */
+  async #raise(signal: AbortSignal): Promise<Revision> {
+    const id = this.#ids.next()
+    const success = [this.#keyspace.fence, this.#keyspace.tip].map(key => ({
+      request_put: { key, value: id },
+    }))
+    for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, 250)) {
+      try {
+        const { header } = await this.#endpoints.ask('txn', { success }, signal, etcdDefaults.fenceHedgeMs)
+        const revision = parseRevision(header.revision)
+        this.#fence = laterRevision(this.#fence, revision)
+        return revision
+      } catch (error) {
+        if (!(error instanceof CallError) || !(error.lost || error.leaderless) || signal.aborted) throw error
+      }
+      await sleep(pauseMs, undefined, { signal })
+    }
+  }
+
+  /** Reads what was put into the tip after one revision up to another, at which it was put too. */
+  async #replay(
+    after: Revision,
     until: Revision,
+    ids: ReadonlySet<string>,
     signal: AbortSignal,
-  ): Promise<Revision | undefined> {
-    const holds = async (at: Revision) => (await this.#readAt(key, at, signal))?.modRevision === compared
-    let held: Revision = compared
-    if (this.#lost.sentAfter > compared) {
-      held = this.#lost.sentAfter
-      if (!(await holds(held))) return undefined
+  ): Promise<Map<string, Revision>> {
+    const connection = this.#endpoints.dial()
+    const found = new Map<string, Revision>()
+    const silent = (ms: number) => setTimeout(() => connection.close(), ms).unref()
+    let silence = silent(etcdDefaults.watchProbeTimeoutMs)
+    const close = () => connection.close()
+    signal.addEventListener('abort', close, { once: true })
+    try {
+      const stream = await connection.watch({ key: this.#keyspace.tip, start_revision: after + 1 })
+      for await (const { canceled, compact_revision, cancel_reason, events } of stream) {
+        clearTimeout(silence)
+        silence = silent(etcdDefaults.watchProbeTimeoutMs)
+        if (canceled) {
+          const isCompacted = parseRevision(compact_revision) > 0
+          const code = isCompacted ? grpcStatus.outOfRange : grpcStatus.unavailable
+          throw new CallError(code, isCompacted ? 'compacted' : cancel_reason, connection.endpoint)
+        }
+        for (const { kv } of events) {
+          const revision = parseRevision(kv.mod_revision)
+          const id = kv.value.toString('hex')
+          if (ids.has(id)) found.set(id, revision)
+          if (revision >= until) return found
+        }
+      }
+      throw new CallError(grpcStatus.unavailable, 'the watch stream ended', connection.endpoint)
+    } catch (error) {
+      if (error instanceof CallError) throw error
+      const reason = error instanceof Error ? error.message : String(error)
+      throw new CallError(grpcStatus.unavailable, reason, connection.endpoint, { cause: error })
+    } finally {
+      clearTimeout(silence)
+      signal.removeEventListener('abort', close)
+      this.#endpoints.hangUp(connection)
     }
-    let changed = until
-    while (changed - held > 1) {
-      const middle = toRevision(Math.floor((held + changed) / 2))
-      if (await holds(middle)) held = middle
-      else changed = middle
-    }
-    return changed
   }
+}
 
-  async #madeBy(revision: Revision, signal: AbortSignal): Promise<boolean> {
-    const tip = await this.#readAt(Keyspace.tipKey, revision, signal)
-    return tip !== undefined && tip.modRevision === revision && this.#isOurs(tip)
-  }
+export function unknown(failure: CallError): OutcomeUnknownError {
+  return new OutcomeUnknownError(
+    `etcd at ${failure.endpoint} did not answer a transaction, which may have happened: ${failure.message}`,
+    { cause: failure },
+  )
+}
 
-  #isOurs(tip: KeyValue): boolean {
-    return tip.value.equals(this.#lost.id)
-  }
-
-  async #readAt(key: string, revision: Revision, signal: AbortSignal): Promise<KeyValue | undefined> {
-    const request = { key: this.#keyspace.encode(key), revision }
-    const response = await this.#endpoints.call('txn', { success: [{ request_range: request }] }, signal)
-    return decodeReads([key], response)[0]
-  }
+/** What is shared is not ended for one's sake. */
+function withSignal<T>(shared: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason)
+    if (signal.aborted) onAbort()
+    signal.addEventListener('abort', onAbort, { once: true })
+    shared.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+  })
 }

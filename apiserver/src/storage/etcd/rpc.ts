@@ -78,11 +78,15 @@ export class EtcdClient extends Etcd3 {
       this.pool.withConnection('Auth', lease => lease),
       this.pool.withConnection('Watch', lease => lease),
     ])
+    const metadata = kv.metadata.clone()
+    // A member that has no leader says so at once: it would keep a proposal or a linearizable read for 7 s, and a watch
+    // open and silent.
+    metadata.set('hasleader', 'true')
     return {
       kv: kv.client as unknown as Services['kv'],
       auth: auth.client as unknown as Services['auth'],
       watch: watch.client as unknown as WatchService,
-      metadata: kv.metadata,
+      metadata,
     }
   }
 }

@@ -23,6 +23,16 @@ export interface WatcherOptions {
   /** Ends the watch without an error. */
   readonly signal: AbortSignal
   readonly log: Logger | undefined
+  /** What the watches of one storage know of the store: a later one notices that it was replaced between them. */
+  readonly lineage: Lineage
+}
+
+/**
+ * By which a store is known to be the one that was followed before. Watches without an end keep it up to date, of which
+ * a storage has one. Those with an end only compare: if they noted another store, the one that follows would not notice.
+ */
+export interface Lineage {
+  mark: StoreMark | undefined
 }
 
 /**
@@ -41,13 +51,12 @@ export class Watcher {
   readonly #options: WatcherOptions
   readonly #tail: PartialRevision
   #position: Revision
-  #store: StoreMark | undefined
   #failures = 0
 
   constructor(options: WatcherOptions) {
     this.#options = options
     this.#position = options.after
-    this.#tail = new PartialRevision(options.keyspace, Keyspace.coversTip(options.prefix))
+    this.#tail = new PartialRevision(options.keyspace, Keyspace.coversOwn(options.prefix))
   }
 
   /** @throws CompactedError */
@@ -169,28 +178,49 @@ export class Watcher {
    * tells: it fails when that is compacted or not reached, and a lagging member does not mislead it.
    */
   async #checkHistory(connection: Connection, position: Revision): Promise<Revision> {
-    const { keyspace, signal } = this.#options
+    const { keyspace } = this.#options
     let header: IResponseHeader
     try {
-      ;({ header } = await connection.call('range', { key: keyspace.tip, revision: position }, signal))
+      header = await this.#ask(connection, { key: keyspace.tip, revision: position })
     } catch (error) {
       if (!(error instanceof CallError) || error.code !== grpcStatus.outOfRange) throw error
+      if (error.message.includes('future'))
+        throw new CompactedError(
+          `this store has not reached revision ${position}, up to which it was followed`,
+          undefined,
+          true,
+        )
+      // The refusal does not say whose it is. One of a store that was replaced must not pass for one of this store.
+      await this.#ask(connection, { key: keyspace.tip })
+      throw new CompactedError(`the changes after revision ${position} are compacted`)
+    }
+    return parseRevision(header.revision)
+  }
+
+  /** A linearizable read, of whose answer only the header matters. @throws CompactedError when the store is another. */
+  async #ask(
+    connection: Connection,
+    request: { key: Buffer; revision?: Revision },
+  ): Promise<IResponseHeader> {
+    const { lineage, signal, until } = this.#options
+    // As it was before the question: an answer that was long under way may come from an earlier term than one since.
+    const known = lineage.mark
+    // A member that has no leader, or hangs, is left for the next: the watch is what everybody waits for.
+    const { header } = await connection.call('range', request, signal, etcdDefaults.watchProbeTimeoutMs)
+    const mark = { cluster: header.cluster_id, term: BigInt(header.raft_term) }
+    if (until === undefined) lineage.mark = mark
+    if (known && (mark.cluster !== known.cluster || mark.term < known.term)) {
       throw new CompactedError(
-        error.message.includes('future')
-          ? `this store has not reached revision ${position}, up to which it was followed`
-          : `the changes after revision ${position} are compacted`,
+        `this is another store than the one followed up to revision ${this.#position}`,
+        undefined,
+        true,
       )
     }
-    const mark = { cluster: header.cluster_id, term: BigInt(header.raft_term) }
-    const known = this.#store
-    if (known && (mark.cluster !== known.cluster || mark.term < known.term))
-      throw new CompactedError(`this is another store than the one followed up to revision ${position}`)
-    this.#store = mark
-    return parseRevision(header.revision)
+    return header
   }
 }
 
-interface StoreMark {
+export interface StoreMark {
   readonly cluster: string
   readonly term: bigint
 }
@@ -204,12 +234,12 @@ function isReplay(events: readonly IEvent[], start: Revision): boolean {
 /** Holds back the changes of a revision of which more may follow, and turns etcd's events into changes. */
 class PartialRevision {
   readonly #keyspace: Keyspace
-  readonly #skipTip: boolean
+  readonly #skipOwn: boolean
   #held: Change[] = []
 
-  constructor(keyspace: Keyspace, skipTip: boolean) {
+  constructor(keyspace: Keyspace, skipOwn: boolean) {
     this.#keyspace = keyspace
-    this.#skipTip = skipTip
+    this.#skipOwn = skipOwn
   }
 
   /** What was held came over a connection that is gone; the next one sends the whole revision again. */
@@ -222,13 +252,17 @@ class PartialRevision {
     const changes = this.#held
     this.#held = []
     for (const event of events) {
-      if (this.#skipTip && event.kv.key.equals(this.#keyspace.tip)) continue
+      if (this.#skipOwn && this.#isOwn(event.kv.key)) continue
       changes.push(this.#change(event))
     }
     if (!fragment) return changes
     const whole = changes.findIndex(change => change.revision === last)
     if (whole !== -1) this.#held = changes.splice(whole)
     return changes
+  }
+
+  #isOwn(key: Buffer): boolean {
+    return key.equals(this.#keyspace.tip) || key.equals(this.#keyspace.fence)
   }
 
   #change({ type, kv, prev_kv }: IEvent): Change {
@@ -240,6 +274,7 @@ class PartialRevision {
       value: deleted ? undefined : kv.value,
       previous: prev_kv?.value,
       createRevision: kv.create_revision === kv.mod_revision ? revision : parseRevision(kv.create_revision),
+      ...(!deleted && { puts: Number(kv.version) }),
     }
   }
 }
