@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
-import type { Revision, WatchEnd } from '@setpoint/controller-runtime'
-import type { WatchSink } from '../watch/index.ts'
+import type { WatchEnd } from '@setpoint/controller-runtime'
+import { type FrameCodec, lines, serverSentEvents, type WatchSink } from '../watch/index.ts'
 
 /** The two forms of a watch over plain HTTP: one JSON document a line, or Server-Sent Events. */
 export type StreamForm = 'lines' | 'events'
@@ -12,20 +12,17 @@ export const streamDefaults = Object.freeze({
   closeMs: 30_000,
 })
 
-const newline = Buffer.from('\n')
-const dataHead = Buffer.from('data: ')
-const eventEnd = Buffer.from('\n\n')
 const comment = ': still here\n\n'
 
 /** The HTTP end of a watch. A client that goes away is noticed by the connection's close. */
 export class StreamSink implements WatchSink {
+  readonly codec: FrameCodec
   readonly #response: ServerResponse
-  readonly #form: StreamForm
   readonly #comments: NodeJS.Timeout | undefined
 
   constructor(response: ServerResponse, form: StreamForm) {
+    this.codec = form === 'events' ? serverSentEvents : lines
     this.#response = response
-    this.#form = form
     response.writeHead(200, {
       'content-type': form === 'events' ? 'text/event-stream' : 'application/json',
       'cache-control': 'no-cache, private',
@@ -44,12 +41,8 @@ export class StreamSink implements WatchSink {
     return this.#response.writableLength
   }
 
-  send(frame: Buffer, version: Revision | undefined): void {
-    if (this.#form === 'lines') this.#response.write(Buffer.concat([frame, newline]))
-    else {
-      const id = version === undefined ? [] : [Buffer.from(`id: ${version}\n`)]
-      this.#response.write(Buffer.concat([...id, dataHead, frame, eventEnd]))
-    }
+  write(bytes: Buffer): void {
+    this.#response.write(bytes)
   }
 
   /** HTTP has no close codes: why it ended is in the last event, or the client resumes and is told. */

@@ -3,8 +3,9 @@ import { parseFieldSelector, parseLabelSelector, selectsEverything } from '@setp
 import { describe, expect, it } from 'vitest'
 import { defaultWriteOptions as options } from '../registry/index.ts'
 import { openRooms, type Rooms, thing } from '../testing.ts'
-import { ChangeFrames } from './frames.ts'
-import { Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
+import { serverSentEvents } from './codec.ts'
+import { ModelWatches } from './model-watches.ts'
+import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
 
 const everything: WatchRequest = {
   name: undefined,
@@ -17,21 +18,28 @@ const everything: WatchRequest = {
 
 /** A client that takes what it is sent only when told to. */
 class Client implements WatchSink {
+  readonly codec = serverSentEvents
   readonly events: WatchEvent[] = []
+  /** What the client could resume from after each event. */
   readonly versions: (number | undefined)[] = []
+  readonly writes: Buffer[] = []
   ended: WatchEnd | undefined
   backlog = 0
   keepsUp = true
 
-  send(frame: Buffer, version: number | undefined): void {
-    this.events.push(JSON.parse(frame.toString()))
-    this.versions.push(version)
-    if (!this.keepsUp) this.backlog += frame.length
+  write(bytes: Buffer): void {
+    this.writes.push(bytes)
+    for (const text of bytes.toString().split('\n\n').slice(0, -1)) {
+      const { id, data = '' } = /^(?:id: (?<id>\d+)\n)?data: (?<data>.*)$/.exec(text)?.groups ?? {}
+      this.events.push(JSON.parse(data))
+      this.versions.push(id === undefined ? undefined : Number(id))
+    }
+    if (!this.keepsUp) this.backlog += bytes.length
   }
   end(end: WatchEnd): void {
     this.ended = end
   }
-  /** `TYPE name@version` for each event; the end of the initial events is `SYNC`. */
+  /** `TYPE name` for each event; the end of the initial events is `SYNC`. */
   get said(): string[] {
     return this.events.map(({ type, object }) => {
       if (type === 'ERROR') return `ERROR ${object.code}`
@@ -43,27 +51,40 @@ class Client implements WatchSink {
   }
 }
 
+let watches: ModelWatches
+const now = 0
+
 /** Subscribes as the hub does. */
-async function watch({ cache, gate }: Rooms, request: WatchRequest, client: Client): Promise<Subscription> {
-  const subscription = new Subscription(cache, request, client, await gate.pass())
-  cache.observe({
-    changed: event => subscription.changed(new ChangeFrames(cache.served, event)),
-    reset: () => subscription.expire(),
-  })
+async function watch(rooms: Rooms, request: WatchRequest, client: Client): Promise<Subscription> {
+  const present = await rooms.gate.pass()
+  const subscription = watches.add({ request, sink: client, present, now: () => now })
   subscription.pump()
   return subscription
 }
 
+async function openWatchedRooms(): Promise<Rooms> {
+  const rooms = await openRooms()
+  watches = new ModelWatches(rooms.cache, { open: 0, sent: 0, tooSlow: 0 })
+  return rooms
+}
+
+/** Everything that was written before is with the clients that keep up. */
+async function settled({ gate }: Rooms): Promise<void> {
+  await gate.pass()
+  await new Promise(resolve => setImmediate(resolve))
+  await new Promise(resolve => setImmediate(resolve))
+}
+
 describe('a watch', () => {
   it('begins with what there is, by name, and goes on with every change, in the order of versions', async () => {
-    await using rooms = await openRooms()
-    const { registry, served, gate } = rooms
+    await using rooms = await openWatchedRooms()
+    const { registry, served } = rooms
     for (const name of ['b', 'c', 'a']) await registry.create(served, thing(name), options)
     const client = new Client()
     await watch(rooms, everything, client)
     await registry.patch(served, 'b', { type: 'merge', document: { spec: { n: 1 } } }, 'object', options)
     await registry.delete(served, 'a', {}, options)
-    await gate.pass()
+    await settled(rooms)
     expect(client.said).toEqual(['ADDED a', 'ADDED b', 'ADDED c', 'SYNC', 'MODIFIED b', 'DELETED a'])
     expect(client.versions.slice(0, 3)).toEqual([undefined, undefined, undefined])
     const versions = client.events
@@ -76,8 +97,8 @@ describe('a watch', () => {
   })
 
   it('shows what comes to match as added and what ceases to match as deleted, with the version of the change', async () => {
-    await using rooms = await openRooms()
-    const { registry, served, gate } = rooms
+    await using rooms = await openWatchedRooms()
+    const { registry, served } = rooms
     const byTag = new Client()
     const byLabel = new Client()
     await watch(
@@ -97,7 +118,7 @@ describe('a watch', () => {
     await set({ spec: { tags: ['t', 'u'] } })
     const left = await set({ spec: { tags: ['u'] } })
     await set({ metadata: { labels: { hidden: 'yes' } } })
-    await gate.pass()
+    await settled(rooms)
     expect(byTag.said).toEqual(['SYNC', 'ADDED a', 'MODIFIED a', 'DELETED a'])
     const deleted = byTag.events.at(-1)
     expect(deleted?.object).toMatchObject({
@@ -108,7 +129,7 @@ describe('a watch', () => {
   })
 
   it('resumed after any version sends exactly what came after it', async () => {
-    await using rooms = await openRooms()
+    await using rooms = await openWatchedRooms()
     const { registry, served, gate } = rooms
     const start = await gate.pass()
     const versions: string[] = []
@@ -124,8 +145,8 @@ describe('a watch', () => {
   })
 
   it('sets the pace of its first part, and what changes meanwhile follows exactly', async () => {
-    await using rooms = await openRooms()
-    const { registry, served, gate } = rooms
+    await using rooms = await openWatchedRooms()
+    const { registry, served } = rooms
     const large = { tags: ['x'.repeat(watchDefaults.paceBytes / 4)] }
     for (let n = 0; n < 12; n++)
       await registry.create(served, thing(`t${String(n).padStart(2, '0')}`, large), options)
@@ -136,7 +157,7 @@ describe('a watch', () => {
     expect(first).toBeLessThan(6)
     await registry.patch(served, 't11', { type: 'merge', document: { spec: { n: 1 } } }, 'object', options)
     await registry.delete(served, 't00', {}, options)
-    await gate.pass()
+    await settled(rooms)
     expect(client.events).toHaveLength(first)
     while (client.backlog > 0) {
       client.backlog = 0
@@ -148,8 +169,8 @@ describe('a watch', () => {
   })
 
   it('that does not keep up with live changes is cut off, and nobody else notices', async () => {
-    await using rooms = await openRooms()
-    const { registry, served, gate } = rooms
+    await using rooms = await openWatchedRooms()
+    const { registry, served } = rooms
     const slow = new Client()
     const quick = new Client()
     await watch(rooms, everything, slow)
@@ -157,25 +178,25 @@ describe('a watch', () => {
     slow.keepsUp = false
     const large = { tags: ['x'.repeat(1_000_000)] }
     for (let n = 0; n < 6; n++) await registry.create(served, thing(`t${n}`, large), options)
-    await gate.pass()
+    await settled(rooms)
     expect(slow.ended?.code).toBe(1013)
     expect(quick.said).toHaveLength(7)
     expect(quick.ended).toBeUndefined()
   })
 
   it('of a name sees that name alone, before, while and after it exists', async () => {
-    await using rooms = await openRooms()
-    const { registry, served, gate } = rooms
+    await using rooms = await openWatchedRooms()
+    const { registry, served } = rooms
     const client = new Client()
     await watch(rooms, { ...everything, name: 'me' }, client)
     for (const name of ['other', 'me']) await registry.create(served, thing(name), options)
     for (const name of ['other', 'me']) await registry.delete(served, name, {}, options)
-    await gate.pass()
+    await settled(rooms)
     expect(client.said).toEqual(['SYNC', 'ADDED me', 'DELETED me'])
   })
 
   it('gets a 410 in place of a gap when what comes next is gone', async () => {
-    await using rooms = await openRooms()
+    await using rooms = await openWatchedRooms()
     const client = new Client()
     const subscription = await watch(rooms, everything, client)
     subscription.expire()

@@ -1,19 +1,28 @@
 import {
   ApiError,
-  type ChangeType,
   closeCodes,
   laterRevision,
   type Revision,
-  type Selector,
   type WatchEnd,
 } from '@setpoint/controller-runtime'
 import type { Entry, ModelCache } from '../cache/index.ts'
-import { matchesEntry, runQuery } from '../query/index.ts'
-import { bookmarkFrame, ChangeFrames, changeFrame, errorFrame } from './frames.ts'
+import type { Audience, Interest, SharedBytes } from './audience.ts'
+import { encodeAll, type FrameCodec } from './codec.ts'
+import { initialEntries } from './initial-entries.ts'
+import { bookmarkEvent, ChangeEvents, errorEvent, type WireEvent } from './wire-event.ts'
 
 export const watchDefaults = Object.freeze({
   /** Bytes on their way to one client above which the initial events and old changes wait for it. */
-  paceBytes: 256 * 1024,
+  paceBytes: 128 * 1024,
+  /** Bytes of initial events or old changes that go out in one write. */
+  writeBytes: 64 * 1024,
+  /** Old changes that are looked at in one turn of the event loop, whether or not they concern the subscription. */
+  turnChanges: 2_000,
+  /**
+   * Milliseconds in which a client that sets the pace must have taken what is on its way (`paceBytes`: 2 KiB a second
+   * are enough); one that takes nothing at all is cut off.
+   */
+  stallMs: 60_000,
   /** Bytes on their way to one client above which it is too slow for live changes and is cut off. */
   backlogBytes: 4 * 1024 * 1024,
   /** A watch without `timeoutSeconds` ends between these two, spread so that clients do not return together. */
@@ -23,17 +32,14 @@ export const watchDefaults = Object.freeze({
   bookmarkMs: 45_000,
 })
 
-/** How a watch ends whose client does not take the live changes. */
+/** How a watch ends whose client does not take what it is sent. */
 export const tooSlow: WatchEnd = Object.freeze({
   code: closeCodes.tryAgainLater,
   reason: 'too slow: resume from the last version',
 })
 
 /** What a client asked to watch. */
-export interface WatchRequest {
-  /** One object, which may not exist yet; undefined for the collection. */
-  readonly name: string | undefined
-  readonly selector: Selector
+export interface WatchRequest extends Interest {
   /** Changes after this; undefined starts with the present state. */
   readonly after: Revision | undefined
   /** A version that the present state must have reached; undefined takes it as it is. */
@@ -46,25 +52,26 @@ export interface WatchRequest {
   readonly lifetimeMs: number
 }
 
-/** Where a subscription's frames go: one client's end of a connection. */
+/** Where a subscription's events go: one client's end of a connection. */
 export interface WatchSink {
-  /** Bytes that were sent and that the client has not taken yet. */
+  readonly codec: FrameCodec
+  /** Bytes that were written and that the client has not taken yet. */
   readonly backlog: number
-  /** `version` is what a client that has this frame can resume from; initial events and errors have none. */
-  send(frame: Buffer, version: Revision | undefined): void
-  /** Nothing is sent after this. */
+  /** One event or several, whole, as `codec` writes them. The bytes are shared: nobody may change them. */
+  write(bytes: Buffer): void
+  /** Nothing is written after this. */
   end(end: WatchEnd): void
 }
 
 /**
  * The state of a subscription.
  *
- *     initial ──all sent──▶ catching up ──history exhausted──▶ live
- *        │                      ▲  │                            │
- *        │        resumed ──────┘  └──── history lost: 410      ├── backlog too large: 1013
- *        └──────────────────────── closed ◀─────────────────────┘
+ *     initial ──all sent──▶ catching up ──history exhausted──▶ live (in its audience)
+ *        │                      │  │                            │
+ *        │    stalled: 1013 ◀───┘  └─── history lost: 410       ├── backlog too large: 1013
+ *        └──────────────────────▶ ended ◀───────────────────────┘
  *
- * In the first two the client sets the pace: `pump` goes on whenever it has taken some of what was sent.
+ * In the first two the client sets the pace: `pump` goes on whenever it has taken what was sent.
  */
 type State =
   | { phase: 'initial'; entries: Iterator<Entry>; revision: Revision }
@@ -72,132 +79,203 @@ type State =
   | { phase: 'live' }
   | { phase: 'ended' }
 
+export interface SubscriptionParts {
+  readonly cache: ModelCache
+  readonly request: WatchRequest
+  readonly audience: Audience
+  readonly sink: WatchSink
+  /** A revision whose state the cache has. */
+  readonly present: Revision
+  /** Told the number of events of each write. */
+  readonly onSent?: (events: number) => void
+  /** Milliseconds, monotonic. */
+  readonly now?: () => number
+}
+
 /**
- * One watch of one client, over whichever transport. Sends every change after its position that its selector
- * concerns, in order, each once; what comes to match is ADDED and what ceases to match DELETED.
+ * One watch of one client, over whichever transport. Sends every change after its position that its audience is
+ * concerned with, in order, each once.
  */
 export class Subscription {
+  /** Events of the audience's pending ones that this subscription has had already. Kept by the audience. */
+  skip = 0
   readonly #cache: ModelCache
   readonly #request: WatchRequest
+  readonly #audience: Audience
   readonly #sink: WatchSink
+  readonly #onSent: (events: number) => void
+  readonly #now: () => number
   #state: State
-  /** Every change up to here has been sent, or did not concern this subscription. */
+  /** Every change up to here has been sent, or did not concern this subscription; while live, the audience knows better. */
   #position: Revision
+  /** When the client last took what it was sent, or needed to take nothing. */
+  #tookAt: number
+  #turn: NodeJS.Immediate | undefined
 
-  /** `present` is a revision whose state the cache has. */
-  constructor(cache: ModelCache, request: WatchRequest, sink: WatchSink, present: Revision) {
+  constructor(parts: SubscriptionParts) {
+    const {
+      cache,
+      request,
+      audience,
+      sink,
+      present,
+      onSent = () => {},
+      now = () => performance.now(),
+    } = parts
     this.#cache = cache
     this.#request = request
+    this.#audience = audience
     this.#sink = sink
+    this.#onSent = onSent
+    this.#now = now
+    this.#tookAt = now()
     this.#position = request.after ?? present
     this.#state = { phase: 'catching up' }
     if (request.initialEvents) {
       const revision = laterRevision(cache.revision, present)
       this.#position = revision
-      this.#state = { phase: 'initial', entries: this.#presentEntries(), revision }
+      this.#state = { phase: 'initial', entries: initialEntries(cache.store, audience), revision }
     }
   }
 
-  get live(): boolean {
+  get audience(): Audience {
+    return this.#audience
+  }
+
+  get isLive(): boolean {
     return this.#state.phase === 'live'
   }
 
-  get ended(): boolean {
+  get hasEnded(): boolean {
     return this.#state.phase === 'ended'
   }
 
   /** Sends what is due as far as the client keeps up. Called at the start and whenever the client has taken something. */
   pump(): void {
-    while (this.#state.phase === 'initial' && this.#hasRoom()) {
-      const { entries, revision } = this.#state
-      const { done, value } = entries.next()
-      if (!done) {
-        this.#sink.send(changeFrame('ADDED', value.bytes), undefined)
-        continue
-      }
-      if (this.#request.bookmarks)
-        this.#sink.send(bookmarkFrame(this.#cache.served, revision, true), revision)
-      this.#state = { phase: 'catching up' }
-    }
-    while (this.#state.phase === 'catching up' && this.#hasRoom()) {
-      const { history, served } = this.#cache
-      if (this.#position < history.floor) {
-        this.expire()
-        return
-      }
-      const event = history.next(this.#position)
-      if (event === undefined) this.#state = { phase: 'live' }
-      else this.#deliver(new ChangeFrames(served, event))
-    }
+    this.#tookAt = this.#now()
+    while (this.#state.phase === 'initial' && this.#hasRoom()) this.#sendInitial(this.#state)
+    if (this.#state.phase === 'catching up' && this.#hasRoom()) this.#catchUp()
   }
 
-  /** A change that the cache has just taken in. */
-  changed(frames: ChangeFrames): void {
-    if (this.#state.phase !== 'live') return
-    this.#deliver(frames)
-    if (this.#sink.backlog > watchDefaults.backlogBytes) this.end(tooSlow)
+  /** What the audience has for everyone who is live. */
+  deliver(events: readonly WireEvent[], shared: SharedBytes): void {
+    const { skip } = this
+    this.skip = 0
+    if (this.#state.phase !== 'live' || skip === events.length) return
+    // What is over the bound now was so before these events: the client had its turn since.
+    if (this.#sink.backlog > watchDefaults.backlogBytes) {
+      this.end(tooSlow)
+      return
+    }
+    this.#position = events.at(-1)?.version ?? this.#position
+    if (skip > 0) this.#write(events.slice(skip))
+    else this.#writeShared(events, shared)
   }
 
-  /** Everything up to `revision` has been sent. */
-  bookmark(revision: Revision): void {
-    if (this.#state.phase !== 'live' || revision < this.#position) return
+  /** A bookmark for everyone who is live. */
+  deliverBookmark(events: readonly WireEvent[], shared: SharedBytes): void {
+    const revision = events[0]?.version
+    if (this.#state.phase !== 'live' || revision === undefined || revision < this.#position) return
     this.#position = revision
-    if (this.#request.bookmarks) this.#sink.send(bookmarkFrame(this.#cache.served, revision), revision)
+    if (this.#request.bookmarks) this.#writeShared(events, shared)
+  }
+
+  /** A last bookmark before the end: everything up to `revision` has been sent. */
+  bookmark(revision: Revision): void {
+    this.#audience.flush()
+    this.deliverBookmark([bookmarkEvent(this.#cache.served, revision)], new Map())
+  }
+
+  /** Ends a watch whose client sets the pace and takes nothing. To be called from time to time. */
+  checkStall(): void {
+    if (this.isLive || this.hasEnded || this.#hasRoom()) return
+    if (this.#now() - this.#tookAt > watchDefaults.stallMs) this.end(tooSlow)
   }
 
   /** Ends with a 410: what comes next is no longer known, or `why` says otherwise. */
-  expire(why = `the changes after version ${this.#position} are no longer kept: list again`): void {
-    if (this.ended) return
-    const error = new ApiError('Expired', why)
-    this.#sink.send(errorFrame(error.toStatus()), undefined)
+  expire(why?: string): void {
+    if (this.isLive) this.#audience.flush()
+    if (this.hasEnded) return
+    const text = why ?? `the changes after version ${this.#position} are no longer kept: list again`
+    this.#write([errorEvent(new ApiError('Expired', text).toStatus())])
     this.end({ code: closeCodes.expired, reason: 'Expired' })
   }
 
   end(end: WatchEnd): void {
-    if (this.ended) return
+    if (this.hasEnded) return
     this.#state = { phase: 'ended' }
+    clearImmediate(this.#turn)
+    this.#audience.leave(this)
     this.#sink.end(end)
+  }
+
+  #sendInitial({ entries, revision }: State & { phase: 'initial' }): void {
+    const events: WireEvent[] = []
+    let bytes = 0
+    while (bytes < watchDefaults.writeBytes) {
+      const { done, value } = entries.next()
+      if (done) {
+        if (this.#request.bookmarks) events.push(bookmarkEvent(this.#cache.served, revision, true))
+        this.#state = { phase: 'catching up' }
+        break
+      }
+      events.push({ type: 'ADDED', object: value.bytes, version: undefined })
+      bytes += value.bytes.length
+    }
+    this.#write(events)
+  }
+
+  /** Sends old changes, in turns: one that looks for few among many must not keep others waiting. */
+  #catchUp(): void {
+    const { history, served } = this.#cache
+    if (this.#position < history.floor) {
+      this.expire()
+      return
+    }
+    let events: WireEvent[] = []
+    let bytes = 0
+    for (let looked = 0; looked < watchDefaults.turnChanges; looked++) {
+      const change = history.next(this.#position)
+      if (change === undefined) {
+        this.#write(events)
+        this.#state = { phase: 'live' }
+        this.#audience.join(this)
+        return
+      }
+      this.#position = change.revision
+      const type = this.#audience.typeOf(change)
+      if (type === undefined) continue
+      const event = new ChangeEvents(served, change).of(type)
+      events.push(event)
+      bytes += event.object.length
+      if (bytes < watchDefaults.writeBytes) continue
+      this.#write(events)
+      if (!this.#hasRoom()) return
+      events = []
+      bytes = 0
+    }
+    this.#write(events)
+    this.#turn = setImmediate(() => this.pump())
   }
 
   #hasRoom(): boolean {
     return this.#sink.backlog < watchDefaults.paceBytes
   }
 
-  #presentEntries(): Iterator<Entry> {
-    const { name, selector } = this.#request
-    const { store } = this.#cache
-    if (name === undefined)
-      return runQuery(store.snapshot(), { selector, ...everythingByName }).items.values()
-    const entry = store.get(name)
-    return (entry !== undefined && this.#concerns(entry) ? [entry] : []).values()
+  #write(events: readonly WireEvent[]): void {
+    if (events.length === 0) return
+    this.#onSent(events.length)
+    this.#sink.write(encodeAll(this.#sink.codec, events))
   }
 
-  #deliver(frames: ChangeFrames): void {
-    const { event } = frames
-    if (event.revision <= this.#position) return
-    this.#position = event.revision
-    const type = this.#typeOf(event.previous, event.next)
-    if (type !== undefined) this.#sink.send(frames.of(type), event.revision)
-  }
-
-  #typeOf(previous: Entry | undefined, next: Entry | undefined): ChangeType | undefined {
-    const before = previous !== undefined && this.#concerns(previous)
-    const after = next !== undefined && this.#concerns(next)
-    if (after) return before ? 'MODIFIED' : 'ADDED'
-    return before ? 'DELETED' : undefined
-  }
-
-  #concerns(entry: Entry): boolean {
-    const { name, selector } = this.#request
-    return (
-      (name === undefined || entry.name === name) && matchesEntry(entry, selector, this.#cache.served.indexes)
-    )
+  #writeShared(events: readonly WireEvent[], shared: SharedBytes): void {
+    const { codec } = this.#sink
+    let bytes = shared.get(codec.key)
+    if (bytes === undefined) {
+      bytes = encodeAll(codec, events)
+      shared.set(codec.key, bytes)
+    }
+    this.#onSent(events.length)
+    this.#sink.write(bytes)
   }
 }
-
-/** All of a collection, ascending by name. */
-const everythingByName = {
-  sort: [],
-  paging: { kind: 'chunk', limit: undefined, after: undefined },
-  at: { kind: 'any' },
-} as const

@@ -6,11 +6,26 @@ import {
   type Revision,
   type WatchEnd,
 } from '@setpoint/controller-runtime'
-import type { CacheEvent, HistoryReplay, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
+import type { HistoryReplay, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
-import { ChangeFrames } from './frames.ts'
-import { Subscription, tooSlow, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
+import { ModelWatches, type WatchTally } from './model-watches.ts'
+import {
+  type Subscription,
+  tooSlow,
+  type WatchRequest,
+  type WatchSink,
+  watchDefaults,
+} from './subscription.ts'
+
+export const hubDefaults = Object.freeze({
+  /** Milliseconds between two looks for clients that take nothing. */
+  stallCheckMs: 10_000,
+  /** Watches that a draining server ends in a second at least: Kubernetes' rate. */
+  drainPerSecond: 200,
+  /** Milliseconds between two steps of draining. */
+  drainStepMs: 50,
+})
 
 /** A watch that is under way, as its transport sees it. */
 export interface Watch {
@@ -18,39 +33,21 @@ export interface Watch {
   drained(): void
   /** The client has gone. */
   close(): void
+  /** The client may not watch any more. */
+  revoke(): void
 }
 
-/** The watches of one model in numbers, since the server's start. */
-export interface WatchTally {
-  /** Watches that are open. */
-  open: number
-  /** Events sent to all of them, bookmarks included. */
-  sent: number
-  /** Watches that were ended because their clients were too slow. */
-  tooSlow: number
-}
+/** How a watch ends whose client's credentials are no longer valid. */
+export const revoked: WatchEnd = Object.freeze({
+  code: closeCodes.policyViolation,
+  reason: 'the credentials are no longer valid',
+})
 
-/** The subscriptions of one model: each change is encoded once and handed to all of them. */
-class ModelWatches {
-  readonly subscriptions = new Set<Subscription>()
-  readonly #cache: ModelCache
-  readonly stop: () => void
-
-  constructor(cache: ModelCache) {
-    this.#cache = cache
-    this.stop = cache.observe({ changed: event => this.#changed(event), reset: () => this.#reset() })
-  }
-
-  #changed(event: CacheEvent): void {
-    if (this.subscriptions.size === 0) return
-    const frames = new ChangeFrames(this.#cache.served, event)
-    for (const subscription of this.subscriptions) subscription.changed(frames)
-  }
-
-  #reset(): void {
-    for (const subscription of this.subscriptions) subscription.expire()
-  }
-}
+/** How the watches of a draining server end. */
+export const goingAway: WatchEnd = Object.freeze({
+  code: closeCodes.goingAway,
+  reason: 'the server is shutting down',
+})
 
 /** Every watch of this server. Gives each its start, its bookmarks and its end. */
 export class WatchHub {
@@ -61,7 +58,9 @@ export class WatchHub {
   readonly #models = new Map<ModelCache, ModelWatches>()
   /** Stay when a model is not served for a while: a counter must not fall. */
   readonly #tallies = new Map<ServedModel, WatchTally>()
-  readonly #bookmarks: NodeJS.Timeout
+  readonly #timers: readonly NodeJS.Timeout[]
+  /** Those of this process's own controllers, which end by themselves. */
+  readonly #internal = new WeakSet<Subscription>()
   #draining = false
 
   constructor(options: { gate: ReadGate; replay: HistoryReplay; follower: LogFollower; log: Logger }) {
@@ -69,8 +68,11 @@ export class WatchHub {
     this.#replay = options.replay
     this.#follower = options.follower
     this.#log = options.log
-    this.#bookmarks = setInterval(() => void this.#sendBookmarks(), watchDefaults.bookmarkMs)
-    this.#bookmarks.unref()
+    this.#timers = [
+      setInterval(() => void this.#sendBookmarks(), watchDefaults.bookmarkMs),
+      setInterval(() => this.#checkStalls(), hubDefaults.stallCheckMs),
+    ]
+    for (const timer of this.#timers) timer.unref()
   }
 
   /** Watches that are open. */
@@ -85,14 +87,18 @@ export class WatchHub {
     return this.#tallies
   }
 
+  /** To be called for clients from outside. @throws ApiError 503 once no new ones are taken. */
+  checkOpen(): void {
+    if (this.#draining)
+      throw new ApiError('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds: 1 })
+  }
+
   /**
    * Waits until the cache is new enough for the request to be answered exactly, and reaches far enough back.
    * @returns a revision whose state the cache has.
    * @throws ApiError 503 when it is not, in time; 504 when the state asked for has not been reached.
    */
   async admit(cache: ModelCache, request: WatchRequest, signal?: AbortSignal): Promise<Revision> {
-    if (this.#draining)
-      throw new ApiError('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds: 1 })
     const present = await this.#gate.pass(signal)
     if (request.notBefore !== undefined && request.notBefore > present) {
       throw new ApiError('Timeout', `Too large resource version: ${request.notBefore}, current: ${present}`, {
@@ -100,38 +106,43 @@ export class WatchHub {
         causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
       })
     }
-    if (request.after !== undefined) await this.#replay.reach(cache, request.after)
+    if (request.after !== undefined) await this.#replay.reach(cache, request.after, signal)
     return present
   }
 
-  /** Opens a watch on a cache; `present` is what `admit` answered. */
-  open(cache: ModelCache, request: WatchRequest, sink: WatchSink, present: Revision): Watch {
+  /**
+   * Opens a watch on a cache; `present` is what `admit` answered. One that is internal, of a controller in this process,
+   * lasts while the server drains.
+   */
+  open(
+    cache: ModelCache,
+    request: WatchRequest,
+    sink: WatchSink,
+    present: Revision,
+    { internal = false } = {},
+  ): Watch {
     const watches = this.#watchesOf(cache)
-    const tally = this.#tallyOf(cache.served)
-    const ended: WatchSink = {
+    const { tally } = watches
+    const ending: WatchSink = {
+      codec: sink.codec,
       get backlog() {
         return sink.backlog
       },
-      send: (frame, version) => {
-        tally.sent++
-        sink.send(frame, version)
-      },
+      write: bytes => sink.write(bytes),
       end: end => {
-        tally.open--
         if (end === tooSlow) tally.tooSlow++
         clearTimeout(lifetime)
-        watches.subscriptions.delete(subscription)
+        watches.remove(subscription)
         sink.end(end)
       },
     }
-    const subscription = new Subscription(cache, request, ended, present)
-    const lifetime = setTimeout(() => {
-      subscription.bookmark(this.#follower.known)
-      subscription.end({ code: closeCodes.normal, reason: 'timeout' })
-    }, request.lifetimeMs)
+    const subscription = watches.add({ request, sink: ending, present })
+    if (internal) this.#internal.add(subscription)
+    const lifetime = setTimeout(
+      () => this.#end(subscription, { code: closeCodes.normal, reason: 'timeout' }),
+      request.lifetimeMs,
+    )
     lifetime.unref()
-    watches.subscriptions.add(subscription)
-    tally.open++
     const latest = laterRevision(present, this.#follower.known)
     if (request.after !== undefined && request.after > latest) {
       subscription.expire(
@@ -141,36 +152,53 @@ export class WatchHub {
     return {
       drained: () => subscription.pump(),
       close: () => subscription.end({ code: closeCodes.normal, reason: 'closed by the client' }),
+      revoke: () => subscription.end(revoked),
     }
   }
 
-  /** Ends every watch of a model that is no longer served. */
-  remove(cache: ModelCache): void {
-    const watches = this.#models.get(cache)
-    if (watches === undefined) return
-    watches.stop()
-    this.#models.delete(cache)
-    for (const subscription of watches.subscriptions) {
-      subscription.end({ code: closeCodes.tryAgainLater, reason: 'the kind is not served at the moment' })
-    }
-  }
-
-  /** Takes no new watches and ends those that are open, each with a last bookmark. */
-  drain(end: WatchEnd = { code: closeCodes.goingAway, reason: 'the server is shutting down' }): void {
+  /**
+   * Takes no new watches from outside and ends those that are open, each with a last bookmark. They are ended one after
+   * another, at `drainPerSecond` or as fast as `graceMs` demands: their clients all turn to another server. Resolves
+   * when none is left.
+   */
+  async drain(graceMs: number): Promise<void> {
     this.#draining = true
-    clearInterval(this.#bookmarks)
-    for (const { subscriptions } of this.#models.values()) {
-      for (const subscription of subscriptions) {
-        subscription.bookmark(this.#follower.known)
-        subscription.end(end)
-      }
+    let left = this.#all().filter(subscription => !this.#internal.has(subscription))
+    const { drainPerSecond, drainStepMs } = hubDefaults
+    const steps = Math.max(1, Math.floor(graceMs / drainStepMs))
+    const atOnce = Math.max(Math.ceil((drainPerSecond * drainStepMs) / 1000), Math.ceil(left.length / steps))
+    while (left.length > 0) {
+      for (const subscription of left.slice(0, atOnce)) this.#end(subscription, goingAway)
+      // Those whose clients go by themselves need no time of their own.
+      left = left.filter(({ hasEnded }) => !hasEnded)
+      if (left.length > 0) await new Promise(resolve => setTimeout(resolve, drainStepMs))
     }
+  }
+
+  /** Ends all watches at once, and takes no new ones. */
+  close(): void {
+    this.#draining = true
+    for (const timer of this.#timers) clearInterval(timer)
+    for (const subscription of this.#all()) this.#end(subscription, goingAway)
+    for (const watches of this.#models.values()) watches.stop()
+    this.#models.clear()
+  }
+
+  /** The normal ends: a client can resume from the bookmark. */
+  #end(subscription: Subscription, end: WatchEnd): void {
+    if (subscription.hasEnded) return
+    if (subscription.isLive) subscription.bookmark(this.#follower.known)
+    subscription.end(end)
+  }
+
+  #all(): Subscription[] {
+    return [...this.#models.values()].flatMap(({ subscriptions }) => [...subscriptions])
   }
 
   #watchesOf(cache: ModelCache): ModelWatches {
     const known = this.#models.get(cache)
     if (known !== undefined) return known
-    const watches = new ModelWatches(cache)
+    const watches = new ModelWatches(cache, this.#tallyOf(cache.served))
     this.#models.set(cache, watches)
     return watches
   }
@@ -183,12 +211,16 @@ export class WatchHub {
     return tally
   }
 
+  #checkStalls(): void {
+    for (const { subscriptions } of this.#models.values()) {
+      for (const subscription of subscriptions) subscription.checkStall()
+    }
+  }
+
   async #sendBookmarks(): Promise<void> {
     try {
       const present = await this.#gate.pass()
-      for (const { subscriptions } of this.#models.values()) {
-        for (const subscription of subscriptions) subscription.bookmark(present)
-      }
+      for (const watches of this.#models.values()) watches.bookmark(present)
     } catch (error) {
       if (!isApiError(error)) throw error
       this.#log.debug({ err: error }, 'no bookmarks while the store cannot be asked')

@@ -1,0 +1,218 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
+import type { ModelCache } from '../cache/index.ts'
+import type { ServedModel } from '../model/served-model.ts'
+import { type Access, authorize, type Identity } from '../security/index.ts'
+import {
+  goingAway,
+  revoked,
+  type Watch,
+  type WatchConnections,
+  type WatchHub,
+  type WatchRequest,
+  type WatchSink,
+} from '../watch/index.ts'
+import type { ResourcePath } from './api-request.ts'
+import type { ResourceApi } from './resource-api.ts'
+import type { WatchConnection } from './watch-connection.ts'
+import { WatchMultiplexer } from './watch-multiplexer.ts'
+import { readWatchRequest } from './watch-parameters.ts'
+import { SocketSink } from './watch-socket.ts'
+import { WatchSockets } from './watch-sockets.ts'
+import { type StreamForm, StreamSink } from './watch-stream.ts'
+
+export const watchApiDefaults = Object.freeze({
+  /** Milliseconds that the clients of a draining server have to answer the close of a WebSocket: dead ones never do. */
+  closeMs: 5_000,
+})
+
+/** What a client wants to watch: a collection or one object of a kind, and the query of its request. */
+export interface WatchTarget {
+  readonly served: ServedModel
+  readonly path: ResourcePath
+  readonly query: URLSearchParams
+}
+
+export interface WatchApiParts {
+  readonly api: ResourceApi
+  readonly hub: WatchHub
+  readonly connections: WatchConnections
+  readonly access: Pick<Access, 'onRevoked'>
+  /** Answers a WebSocket handshake that is malformed. */
+  readonly refuseHandshake: (socket: Duplex, why: string) => void
+  readonly toApiError: (thrown: unknown) => ApiError
+  /** Finds what a path names. @throws ApiError 404, 503 while plugins are being started */
+  readonly resolve: (fullPath: string) => Omit<WatchTarget, 'query'>
+}
+
+/** The watches of clients: the contract's section 6, over its transports. */
+export class WatchApi {
+  readonly #parts: WatchApiParts
+  readonly #sockets: WatchSockets
+  readonly #multiplexed = new Set<WatchConnection>()
+
+  constructor(parts: WatchApiParts) {
+    this.#parts = parts
+    this.#sockets = new WatchSockets(parts.refuseHandshake)
+  }
+
+  /** Serves a watch over plain HTTP. Whatever is refused before the first event is thrown. @throws ApiError */
+  async stream(
+    target: WatchTarget,
+    response: ServerResponse,
+    form: StreamForm,
+    identity: Identity,
+    lastEventId: string | undefined,
+  ): Promise<void> {
+    const { hub } = this.#parts
+    const stay = this.#enter(identity)
+    response.once('close', () => stay.leave())
+    try {
+      const events = form === 'events'
+      const { cache, request, present } = await this.#admit(target, {
+        bookmarksByDefault: events,
+        ...(events && { lastEventId }),
+      })
+      // A client that has gone meanwhile is not heard to go any more: its watch would last to the end of its time.
+      if (response.destroyed) return
+      stay.check()
+      const watch = hub.open(cache, request, new StreamSink(response, form), present)
+      stay.onRevoked = () => watch.revoke()
+      response.on('drain', () => watch.drained())
+      response.on('close', () => watch.close())
+    } catch (error) {
+      stay.leave()
+      throw error
+    }
+  }
+
+  /**
+   * Upgrades a request for one watch. Whatever is refused before the upgrade is thrown.
+   * @returns false where the handshake was malformed and has been answered.
+   * @throws ApiError
+   */
+  async upgrade(
+    target: WatchTarget,
+    message: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    identity: Identity,
+  ): Promise<boolean> {
+    const stay = this.#enter(identity)
+    socket.once('close', () => stay.leave())
+    try {
+      const { cache, request, present } = await this.#admit(target, { bookmarksByDefault: true })
+      stay.check()
+      const connection = this.#sockets.accept('single', message, socket, head)
+      if (connection === undefined) return false
+      const watch = this.#parts.hub.open(cache, request, new SocketSink(connection), present)
+      stay.onRevoked = () => watch.revoke()
+      connection.onDrained(() => watch.drained())
+      connection.onClose(() => watch.close())
+      return true
+    } catch (error) {
+      stay.leave()
+      throw error
+    }
+  }
+
+  /** Upgrades to a WebSocket of many watches. Returns and throws as `upgrade`. */
+  multiplex(message: IncomingMessage, socket: Duplex, head: Buffer, identity: Identity): boolean {
+    const stay = this.#enter(identity)
+    socket.once('close', () => stay.leave())
+    const connection = this.#sockets.accept('multiplexed', message, socket, head)
+    if (connection === undefined) return false
+    stay.onRevoked = () => connection.close(revoked)
+    const open = (path: string, sink: WatchSink, signal: AbortSignal) =>
+      this.#subscribe(identity, path, sink, signal)
+    new WatchMultiplexer(connection, open, this.#parts.toApiError)
+    this.#multiplexed.add(connection)
+    connection.onClose(() => this.#multiplexed.delete(connection))
+    return true
+  }
+
+  /** Takes no new watches, and ends those that are open within the time. Sockets that stay nevertheless are dropped. */
+  async drain(graceMs: number): Promise<void> {
+    await this.#parts.hub.drain(graceMs)
+    for (const connection of this.#multiplexed) connection.close(goingAway)
+    setTimeout(() => this.close(), watchApiDefaults.closeMs).unref()
+  }
+
+  /** Drops the sockets that have not closed by themselves. */
+  close(): void {
+    this.#sockets.close()
+  }
+
+  async #subscribe({ user }: Identity, target: string, sink: WatchSink, signal: AbortSignal): Promise<Watch> {
+    const { hub, resolve } = this.#parts
+    const [fullPath, query] = splitTarget(target)
+    const found = resolve(fullPath)
+    authorize(user, 'watch', nameOf(found.served))
+    hub.checkOpen()
+    const { cache, request, present } = await this.#admit({ ...found, query }, undefined, signal)
+    signal.throwIfAborted()
+    return hub.open(cache, request, sink, present)
+  }
+
+  /** @throws ApiError 401, 429, 503 */
+  #enter(identity: Identity): Stay {
+    const { hub, connections, access } = this.#parts
+    hub.checkOpen()
+    return new Stay(connections.admit(identity.user.name), revoked => access.onRevoked(identity, revoked))
+  }
+
+  async #admit(
+    { served, path, query }: WatchTarget,
+    transport: Parameters<typeof readWatchRequest>[3] = { bookmarksByDefault: true },
+    signal?: AbortSignal,
+  ): Promise<{ cache: ModelCache; request: WatchRequest; present: Revision }> {
+    const cache = this.#parts.api.cacheOf(served)
+    const request = readWatchRequest(cache, path.name, query, transport)
+    const { hub } = this.#parts
+    const present = await hub.admit(cache, request, signal)
+    // The server may have begun to shut down meanwhile: nobody would end this watch any more.
+    hub.checkOpen()
+    return { cache, request, present }
+  }
+}
+
+/** A connection that watches, from its admission to its end. */
+class Stay {
+  /** Called when its credentials have ceased to be valid. */
+  onRevoked: () => void = () => {}
+  #isRevoked = false
+  readonly #release: () => void
+  readonly #stopListening: () => void
+
+  constructor(release: () => void, listen: (revoked: () => void) => () => void) {
+    this.#release = release
+    this.#stopListening = listen(() => {
+      this.#isRevoked = true
+      this.onRevoked()
+    })
+  }
+
+  /** To be called before it begins to be told anything. @throws ApiError 401 */
+  check(): void {
+    if (this.#isRevoked) throw new ApiError('Unauthorized', revoked.reason)
+  }
+
+  /** Idempotent. */
+  leave(): void {
+    this.#stopListening()
+    this.#release()
+  }
+}
+
+/** A kind as messages name it. */
+export function nameOf({ model: { group, plural } }: ServedModel): string {
+  return `${plural}.${group}`
+}
+
+/** The path and the query of a request target. */
+export function splitTarget(target: string): [path: string, query: URLSearchParams] {
+  const at = target.indexOf('?')
+  if (at < 0) return [target, new URLSearchParams()]
+  return [target.slice(0, at), new URLSearchParams(target.slice(at + 1))]
+}

@@ -1,0 +1,135 @@
+import { toRevision } from '@setpoint/controller-runtime'
+import { parseFieldSelector, parseLabelSelector } from '@setpoint/controller-runtime/api'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { decodeEntry } from '../cache/entry-codec.ts'
+import type { CacheEvent, Entry } from '../cache/index.ts'
+import { ServedModel } from '../model/served-model.ts'
+import { testModel, thing } from '../testing.ts'
+import { Audience, type Interest, interestKey } from './audience.ts'
+import { AudienceIndex } from './audience-index.ts'
+
+const served = new ServedModel(testModel)
+
+function interest(name: string | undefined, labels: string, fields: string): Interest {
+  return {
+    name,
+    selector: {
+      labels: labels === '' ? [] : parseLabelSelector(labels),
+      fields: fields === '' ? [] : parseFieldSelector(fields),
+    },
+  }
+}
+
+function indexOf(interests: readonly Interest[]): AudienceIndex {
+  const index = new AudienceIndex(served.indexes)
+  for (const each of interests) index.ensure(each, () => new Audience(served, each))
+  return index
+}
+
+let revision = 0
+function entry(name: string, spec: object, labels: Record<string, string>): Entry {
+  const value = Buffer.from(`[]\n${JSON.stringify(thing(name, spec, { labels }))}`)
+  return decodeEntry(served, name, value, toRevision(++revision)).entry
+}
+
+function visited(index: AudienceIndex, change: CacheEvent): string[] {
+  const found: string[] = []
+  index.visit(change, audience => found.push(interestKey(audience.interest)))
+  return found
+}
+
+const value = fc.constantFrom('a', 'b', 'c')
+const labelTerm = fc
+  .tuple(fc.constantFrom('x', 'y'), value, value)
+  .chain(([k, a, b]) =>
+    fc.constantFrom(`${k}=${a}`, `${k}!=${a}`, `${k} in (${a},${b})`, `${k} notin (${a},${b})`, k, `!${k}`),
+  )
+const fieldTerm = fc
+  .tuple(fc.constantFrom('spec.tags', 'spec.email', 'metadata.name', 'metadata.labels'), value, value)
+  .chain(([f, a, b]) =>
+    fc.constantFrom(`${f}=${a}`, `${f}!=${a}`, `${f}=(${a},${b})`, `${f} notin (${a},${b})`),
+  )
+const interests = fc.array(
+  fc
+    .tuple(
+      fc.option(value, { nil: undefined }),
+      fc.array(labelTerm, { maxLength: 2 }),
+      fc.array(fieldTerm, { maxLength: 2 }),
+    )
+    .map(([name, labels, fields]) => interest(name, labels.join(','), fields.join(','))),
+  { maxLength: 20 },
+)
+const content = fc.option(
+  fc.tuple(
+    fc.record({ tags: fc.array(value, { maxLength: 2 }), email: value }, { requiredKeys: [] }),
+    fc.record({ x: value, y: value }, { requiredKeys: [] }),
+  ),
+  { nil: undefined },
+)
+
+describe('audiences found by a change', () => {
+  it('are all that it concerns, each once, whatever they select by', () => {
+    fc.assert(
+      fc.property(interests, value, content, content, (all, name, before, after) => {
+        const index = indexOf(all)
+        const change: CacheEvent = {
+          revision: toRevision(++revision),
+          previous: before && entry(name, ...before),
+          next: after && entry(name, ...after),
+        }
+        const found = visited(index, change)
+        expect(new Set(found).size).toBe(found.length)
+        const concerned = [...iterate(index)].filter(audience => audience.typeOf(change) !== undefined)
+        expect(found).toEqual(
+          expect.arrayContaining(concerned.map(audience => interestKey(audience.interest))),
+        )
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
+  it('are few among many that ask for something else', () => {
+    const index = indexOf(
+      Array.from({ length: 1_000 }, (_, n) =>
+        n % 2 === 0 ? interest(undefined, `owner=o${n}`, '') : interest(undefined, '', `spec.tags=t${n}`),
+      ),
+    )
+    const previous = entry('a', { tags: ['t1', 't3'] }, { owner: 'o2' })
+    const next = entry('a', { tags: ['t3'] }, { owner: 'o4' })
+    expect(visited(index, { revision: toRevision(++revision), previous, next })).toHaveLength(4)
+    expect(visited(index, { revision: toRevision(++revision), previous: undefined, next })).toHaveLength(2)
+  })
+
+  it('are few also where all share a term beside one of their own, in whichever order', () => {
+    const index = indexOf(
+      Array.from({ length: 1_000 }, (_, n) =>
+        n % 2 === 0
+          ? interest(undefined, `owner=o${n}`, 'spec.tags=all')
+          : interest(undefined, `tier in (web,db),owner=o${n}`, ''),
+      ),
+    )
+    const labels = { owner: 'o4', tier: 'web' }
+    const next = entry('a', { tags: ['all'] }, labels)
+    const found = visited(index, { revision: toRevision(++revision), previous: undefined, next })
+    expect(found).toContain(interestKey(interest(undefined, 'owner=o4', 'spec.tags=all')))
+    expect(found.length).toBeLessThan(5)
+  })
+
+  it('are one for the same terms in another order, and leave nothing behind', () => {
+    const index = new AudienceIndex(served.indexes)
+    const make = (each: Interest) => index.ensure(each, () => new Audience(served, each))
+    const one = make(interest(undefined, 'x=a,y in (b,c)', 'spec.tags=a'))
+    expect(make(interest(undefined, 'y in (c,b),x=a', 'spec.tags=a'))).toBe(one)
+    const other = make(interest('a', 'x=a', ''))
+    index.remove(one)
+    index.remove(other)
+    expect(index.size).toBe(0)
+    const change = { revision: toRevision(++revision), previous: undefined, next: entry('a', {}, { x: 'a' }) }
+    expect(visited(index, change)).toEqual([])
+  })
+})
+
+function* iterate(index: AudienceIndex): Generator<Audience> {
+  yield* { [Symbol.iterator]: () => index[Symbol.iterator]() }
+}

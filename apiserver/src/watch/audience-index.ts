@@ -1,0 +1,176 @@
+import type { Selector } from '@setpoint/controller-runtime/api'
+import { type CacheEvent, type Entry, IndexSet, noValues } from '../cache/index.ts'
+import { type Audience, type Interest, interestKey } from './audience.ts'
+
+/**
+ * Where an audience is found: by one term that everything it selects satisfies, of several the one that the fewest others
+ * are found by. So a value that many objects have, in the selectors of many audiences beside one of their own, leads to
+ * few of them. One whose terms all say what an object must not have can only be asked.
+ */
+type Anchor =
+  | { readonly by: 'name'; readonly name: string }
+  | { readonly by: 'field'; readonly position: number; readonly values: readonly string[] }
+  | { readonly by: 'label'; readonly key: string; readonly values: readonly string[] }
+  | { readonly by: 'label key'; readonly key: string }
+  | { readonly by: 'nothing' }
+
+/** Audiences by the value of a term. */
+class ValueTable {
+  readonly #audiences = new Map<string, Set<Audience>>()
+
+  get isEmpty(): boolean {
+    return this.#audiences.size === 0
+  }
+
+  add(value: string, audience: Audience): void {
+    const known = this.#audiences.get(value)
+    if (known === undefined) this.#audiences.set(value, new Set([audience]))
+    else known.add(audience)
+  }
+
+  delete(value: string, audience: Audience): void {
+    const known = this.#audiences.get(value)
+    known?.delete(audience)
+    if (known?.size === 0) this.#audiences.delete(value)
+  }
+
+  get(value: string): ReadonlySet<Audience> | undefined {
+    return this.#audiences.get(value)
+  }
+}
+
+/**
+ * The audiences of one model, found by the change that may concern them: its cost grows with those that the object's
+ * own name, labels and index values lead to, not with those that there are.
+ */
+export class AudienceIndex {
+  readonly #indexes: IndexSet
+  readonly #all = new Map<string, Audience>()
+  readonly #anchors = new Map<Audience, Anchor>()
+  readonly #byName = new ValueTable()
+  /** By position in the model's indexes. */
+  readonly #byField = new Map<number, ValueTable>()
+  readonly #byLabel = new Map<string, ValueTable>()
+  readonly #byLabelKey = new ValueTable()
+  readonly #asked = new Set<Audience>()
+
+  constructor(indexes: IndexSet) {
+    this.#indexes = indexes
+  }
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  [Symbol.iterator](): Iterator<Audience> {
+    return this.#all.values()
+  }
+
+  /** The audience of this interest, made where there is none yet. */
+  ensure(interest: Interest, make: () => Audience): Audience {
+    const key = interestKey(interest)
+    const known = this.#all.get(key)
+    if (known !== undefined) return known
+    const audience = make()
+    this.#all.set(key, audience)
+    const anchor = this.#anchorOf(interest)
+    this.#anchors.set(audience, anchor)
+    this.#change(anchor, audience, 'add')
+    return audience
+  }
+
+  remove(audience: Audience): void {
+    const anchor = this.#anchors.get(audience)
+    if (anchor === undefined) return
+    this.#anchors.delete(audience)
+    this.#all.delete(interestKey(audience.interest))
+    this.#change(anchor, audience, 'delete')
+  }
+
+  /** Visits every audience that the change may concern, once. It must judge still: an anchor is one of several terms. */
+  visit(change: CacheEvent, visit: (audience: Audience) => void): void {
+    const visitOnce = (audience: Audience) => {
+      if (audience.seen === change) return
+      audience.seen = change
+      visit(audience)
+    }
+    this.#asked.forEach(visitOnce)
+    // A change by which an object ceases to match concerns those that the previous content leads to.
+    if (change.next !== undefined) this.#follow(change.next, visitOnce)
+    if (change.previous !== undefined) this.#follow(change.previous, visitOnce)
+  }
+
+  #follow(entry: Entry, visit: (audience: Audience) => void): void {
+    this.#byName.get(entry.name)?.forEach(visit)
+    for (const [position, table] of this.#byField) {
+      if (position === IndexSet.name) table.get(entry.name)?.forEach(visit)
+      else for (const value of entry.values[position] ?? noValues) table.get(value)?.forEach(visit)
+    }
+    if (this.#byLabel.size === 0 && this.#byLabelKey.isEmpty) return
+    for (const key of Object.keys(entry.labels)) {
+      this.#byLabelKey.get(key)?.forEach(visit)
+      this.#byLabel
+        .get(key)
+        ?.get(entry.labels[key] ?? '')
+        ?.forEach(visit)
+    }
+  }
+
+  #change(anchor: Anchor, audience: Audience, change: 'add' | 'delete'): void {
+    switch (anchor.by) {
+      case 'name':
+        this.#byName[change](anchor.name, audience)
+        break
+      case 'field':
+        changeTable(this.#byField, anchor.position, anchor.values, audience, change)
+        break
+      case 'label':
+        changeTable(this.#byLabel, anchor.key, anchor.values, audience, change)
+        break
+      case 'label key':
+        this.#byLabelKey[change](anchor.key, audience)
+        break
+      case 'nothing':
+        this.#asked[change](audience)
+    }
+  }
+
+  #anchorOf({ name, selector: { labels, fields } }: Interest): Anchor {
+    if (name !== undefined) return { by: 'name', name }
+    const candidates: Anchor[] = []
+    for (const { key, operator, values } of fields) {
+      const position = this.#indexes.indexOf(key)
+      if (operator === 'in' && position !== undefined) candidates.push({ by: 'field', position, values })
+    }
+    for (const { key, operator, values } of labels) {
+      if (operator === 'in') candidates.push({ by: 'label', key, values })
+    }
+    const [first = this.#withoutValues(labels), ...others] = candidates
+    return others.reduce((best, other) => (this.#crowd(other) < this.#crowd(best) ? other : best), first)
+  }
+
+  #withoutValues(labels: Selector['labels']): Anchor {
+    const key = labels.find(({ operator }) => operator === 'exists')?.key
+    return key === undefined ? { by: 'nothing' } : { by: 'label key', key }
+  }
+
+  /** Audiences that the values of an anchor lead to already. */
+  #crowd(anchor: Anchor): number {
+    if (anchor.by !== 'field' && anchor.by !== 'label') return 0
+    const table = anchor.by === 'field' ? this.#byField.get(anchor.position) : this.#byLabel.get(anchor.key)
+    return anchor.values.reduce((sum, value) => sum + (table?.get(value)?.size ?? 0), 0)
+  }
+}
+
+function changeTable<K>(
+  tables: Map<K, ValueTable>,
+  key: K,
+  values: readonly string[],
+  audience: Audience,
+  change: 'add' | 'delete',
+): void {
+  const table = tables.get(key) ?? new ValueTable()
+  tables.set(key, table)
+  for (const value of values) table[change](value, audience)
+  if (table.isEmpty) tables.delete(key)
+}

@@ -1,0 +1,191 @@
+import { parseFieldSelector, selectsEverything, toRevision } from '@setpoint/controller-runtime/api'
+import { describe, expect, it } from 'vitest'
+import { defaultWriteOptions as options } from '../registry/index.ts'
+import { openRooms, type Rooms, thing } from '../testing.ts'
+import { audienceDefaults } from './audience.ts'
+import { type FrameCodec, lines, subscriptionFrames, webSocketFrames } from './codec.ts'
+import { ModelWatches } from './model-watches.ts'
+import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
+
+const changes: WatchRequest = {
+  name: undefined,
+  selector: selectsEverything,
+  after: undefined,
+  initialEvents: false,
+  bookmarks: false,
+  lifetimeMs: 60_000,
+}
+
+class Client implements WatchSink {
+  readonly codec: FrameCodec
+  readonly writes: Buffer[] = []
+  backlog = 0
+  ended = 0
+
+  constructor(codec: FrameCodec = lines) {
+    this.codec = codec
+  }
+  write(bytes: Buffer): void {
+    this.writes.push(bytes)
+  }
+  end({ code }: { code: number }): void {
+    this.ended = code
+  }
+  /** `TYPE name` of each event; of codec `lines`. */
+  get said(): string[] {
+    const text = Buffer.concat(this.writes).toString()
+    return text
+      .split('\n')
+      .slice(0, -1)
+      .map(line => JSON.parse(line))
+      .map(({ type, object }) => `${type} ${object.metadata.name}`)
+  }
+}
+
+interface World extends AsyncDisposable {
+  readonly rooms: Rooms
+  readonly watches: ModelWatches
+  add(client: Client, request?: WatchRequest): Promise<Subscription>
+  /** Puts changes through the cache in one turn of the event loop. */
+  apply(count: number, size?: number): void
+}
+
+async function open(): Promise<World> {
+  const rooms = await openRooms()
+  const { cache, gate, served } = rooms
+  const watches = new ModelWatches(cache, { open: 0, sent: 0, tooSlow: 0 })
+  let made = 0
+  return {
+    rooms,
+    watches,
+    async add(client, request = changes) {
+      const subscription = watches.add({ request, sink: client, present: await gate.pass() })
+      subscription.pump()
+      return subscription
+    },
+    apply(count, size = 0) {
+      for (let n = 0; n < count; n++) {
+        const name = `t${String(made++).padStart(3, '0')}`
+        const object = thing(name, { tags: ['x'.repeat(size)] }, { uid: name })
+        const revision = toRevision(cache.revision + 1)
+        cache.apply({
+          key: `${served.keyPrefix}${name}`,
+          value: Buffer.from(`[]\n${JSON.stringify(object)}`),
+          previous: undefined,
+          // Far above what the store has reached: the log does not interfere.
+          revision,
+          createRevision: revision,
+        })
+      }
+    },
+    [Symbol.asyncDispose]: () => rooms[Symbol.asyncDispose](),
+  }
+}
+
+const nextTurn = () => new Promise(resolve => setImmediate(resolve))
+
+describe('what changes within one turn of the event loop', () => {
+  it('goes to each client in one write, whose bytes are made once for a codec', async () => {
+    await using world = await open()
+    const [one, two] = [new Client(), new Client()]
+    const [framed, other] = [new Client(webSocketFrames), new Client(subscriptionFrames('a'))]
+    for (const client of [one, two, framed, other]) await world.add(client)
+    world.apply(5)
+    expect(one.writes).toHaveLength(0)
+    await nextTurn()
+    for (const client of [one, two, framed, other]) expect(client.writes).toHaveLength(1)
+    expect(two.writes[0]).toBe(one.writes[0])
+    expect(framed.writes[0]).not.toEqual(other.writes[0])
+    expect(one.said).toEqual(['ADDED t000', 'ADDED t001', 'ADDED t002', 'ADDED t003', 'ADDED t004'])
+    expect(world.watches.tally.sent).toBe(20)
+  })
+
+  it('comes once to a client that joins in the middle of it', async () => {
+    await using world = await open()
+    const early = new Client()
+    await world.add(early)
+    const after = await world.rooms.gate.pass()
+    const late = new Client()
+    world.apply(2)
+    const subscription = world.watches.add({ request: { ...changes, after }, sink: late, present: after })
+    subscription.pump()
+    world.apply(2)
+    await nextTurn()
+    for (const client of [early, late])
+      expect(client.said).toEqual(['ADDED t000', 'ADDED t001', 'ADDED t002', 'ADDED t003'])
+  })
+
+  it('does not pile up: more than a write may hold goes out before the end of the turn', async () => {
+    await using world = await open()
+    const client = new Client()
+    await world.add(client)
+    world.apply(8, audienceDefaults.pendingBytes / 2)
+    expect(client.writes.length).toBeGreaterThanOrEqual(3)
+    await nextTurn()
+    expect(client.said).toHaveLength(8)
+  })
+
+  it('is followed by the bookmark and by the end, never the other way round', async () => {
+    await using world = await open()
+    const client = new Client()
+    const subscription = await world.add(client, { ...changes, bookmarks: true })
+    world.apply(2)
+    subscription.bookmark(world.rooms.cache.revision)
+    subscription.end({ code: 1000, reason: 'timeout' })
+    expect(client.said.map(event => event.split(' ')[0])).toEqual(['ADDED', 'ADDED', 'BOOKMARK'])
+    world.apply(1)
+    await nextTurn()
+    expect(client.said).toHaveLength(3)
+  })
+})
+
+describe('a client that sets the pace', () => {
+  it('and takes nothing for a minute is cut off', async () => {
+    await using world = await open()
+    for (let n = 0; n < 4; n++) {
+      const { registry, served } = world.rooms
+      await registry.create(served, thing(`o${n}`, { tags: ['x'.repeat(watchDefaults.paceBytes)] }), options)
+    }
+    let now = 0
+    const client = new Client()
+    const subscription = world.watches.add({
+      request: { ...changes, initialEvents: true },
+      sink: client,
+      present: await world.rooms.gate.pass(),
+      now: () => now,
+    })
+    client.backlog = watchDefaults.paceBytes
+    subscription.pump()
+    now = watchDefaults.stallMs
+    subscription.checkStall()
+    expect(client.ended).toBe(0)
+    subscription.pump()
+    now += watchDefaults.stallMs
+    subscription.checkStall()
+    expect(client.ended).toBe(0)
+    now += 1
+    subscription.checkStall()
+    expect(client.ended).toBe(1013)
+  })
+
+  it('and looks for few among many old changes lets others run', async () => {
+    await using world = await open()
+    const after = await world.rooms.gate.pass()
+    const count = watchDefaults.turnChanges * 3
+    world.apply(count)
+    const client = new Client()
+    const selector = { labels: [], fields: parseFieldSelector(`metadata.name=t${count - 1}`) }
+    const subscription = world.watches.add({
+      request: { ...changes, selector, after },
+      sink: client,
+      present: after,
+    })
+    subscription.pump()
+    expect(subscription.isLive).toBe(false)
+    for (let turn = 0; !subscription.isLive; turn++) {
+      expect(turn).toBeLessThan(4)
+      await nextTurn()
+    }
+    expect(client.said).toEqual([`ADDED t${count - 1}`])
+  })
+})

@@ -1,0 +1,95 @@
+import type { Revision } from '@setpoint/controller-runtime/api'
+import type { CacheEvent, ModelCache } from '../cache/index.ts'
+import { Audience } from './audience.ts'
+import { AudienceIndex } from './audience-index.ts'
+import { Subscription, type SubscriptionParts } from './subscription.ts'
+import { ChangeEvents } from './wire-event.ts'
+
+/** The watches of one model in numbers, since the server's start. */
+export interface WatchTally {
+  /** Watches that are open. */
+  open: number
+  /** Events sent to all of them, bookmarks included. */
+  sent: number
+  /** Watches that were ended because their clients were too slow. */
+  tooSlow: number
+}
+
+/**
+ * The subscriptions of one model, by what they are interested in. What the log brings in one tick of the event loop is
+ * sent at its end.
+ */
+export class ModelWatches {
+  readonly tally: WatchTally
+  readonly #cache: ModelCache
+  readonly #subscriptions = new Set<Subscription>()
+  readonly #audiences: AudienceIndex
+  readonly #stopObserving: () => void
+  #dirty: Audience[] = []
+  #flush: NodeJS.Immediate | undefined
+
+  constructor(cache: ModelCache, tally: WatchTally) {
+    this.#cache = cache
+    this.tally = tally
+    this.#audiences = new AudienceIndex(cache.served.indexes)
+    this.#stopObserving = cache.observe({
+      changed: change => this.#changed(change),
+      reset: () => {
+        for (const subscription of this.#subscriptions) subscription.expire()
+      },
+    })
+  }
+
+  get subscriptions(): ReadonlySet<Subscription> {
+    return this.#subscriptions
+  }
+
+  /** Adds a subscription; `remove` is its counterpart. */
+  add(parts: Omit<SubscriptionParts, 'cache' | 'audience' | 'onSent'>): Subscription {
+    const { served } = this.#cache
+    const { name, selector } = parts.request
+    const interest = { name, selector }
+    const audience = this.#audiences.ensure(interest, () => new Audience(served, interest))
+    audience.members++
+    const onSent = (events: number) => {
+      this.tally.sent += events
+    }
+    const subscription = new Subscription({ ...parts, cache: this.#cache, audience, onSent })
+    this.#subscriptions.add(subscription)
+    this.tally.open++
+    return subscription
+  }
+
+  remove(subscription: Subscription): void {
+    if (!this.#subscriptions.delete(subscription)) return
+    this.tally.open--
+    const { audience } = subscription
+    audience.members--
+    if (audience.members === 0) this.#audiences.remove(audience)
+  }
+
+  bookmark(revision: Revision): void {
+    for (const audience of this.#audiences) audience.bookmark(revision)
+  }
+
+  stop(): void {
+    this.#stopObserving()
+    clearImmediate(this.#flush)
+  }
+
+  #changed(change: CacheEvent): void {
+    if (this.#audiences.size === 0) return
+    const events = new ChangeEvents(this.#cache.served, change)
+    this.#audiences.visit(change, audience => {
+      if (audience.isLive && audience.changed(events)) this.#dirty.push(audience)
+    })
+    if (this.#dirty.length > 0) this.#flush ??= setImmediate(() => this.#flushAll())
+  }
+
+  #flushAll(): void {
+    this.#flush = undefined
+    const dirty = this.#dirty
+    this.#dirty = []
+    for (const audience of dirty) audience.flush()
+  }
+}
