@@ -73,3 +73,25 @@ export async function openRooms(model: Model = testModel, given?: Storage): Prom
 export function thing(name: string, spec: object = {}, metadata: object = {}): object {
   return { apiVersion: testModel.apiVersion, kind: testModel.kind, metadata: { name, ...metadata }, spec }
 }
+
+/** The methods of a storage, to put some of one's own in the place of others: `{ ...bound(storage), head }`. */
+export function bound(storage: Storage): Storage {
+  return {
+    get: storage.get.bind(storage),
+    list: storage.list.bind(storage),
+    transact: storage.transact.bind(storage),
+    watch: storage.watch.bind(storage),
+    head: storage.head.bind(storage),
+    compact: storage.compact.bind(storage),
+    close: async () => {},
+  }
+}
+
+/** Something to wait for until a test lets it go. */
+export function hold(): { held: Promise<void>; release: () => void } {
+  let release = () => {}
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  return { held, release }
+}

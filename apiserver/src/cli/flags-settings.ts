@@ -74,6 +74,11 @@ export class Settings {
     readFile: ReadFile,
   ) {
     this.#readFile = readFile
+    const foreign = [...onCommandLine.keys()].find(flag => !flagsOf(command).includes(flag))
+    if (foreign !== undefined)
+      throw new UsageError(
+        `${command} takes no --${foreign.name}; \`setpoint ${command} --help\` lists the flags`,
+      )
     const commandLine = (flag: Flag): Given | undefined => {
       const texts = onCommandLine.get(flag)
       if (texts === undefined) return undefined
@@ -87,9 +92,10 @@ export class Settings {
       return { texts: flag.kind === 'value' ? [text] : splitList(text), origin }
     }
     this.#sources = [commandLine, environment]
-    const configFile = this.optional(flags.config)
+    const taken = flagsOf(command)
+    const configFile = taken.includes(flags.config) ? this.optional(flags.config) : undefined
     if (configFile !== undefined) {
-      const accepted = flagsOf(command).filter(flag => flag.kind !== 'switch' && flag !== flags.config)
+      const accepted = taken.filter(flag => flag.kind !== 'switch' && flag !== flags.config)
       const entries = readConfigFile(configFile, accepted)
       this.#sources = [...this.#sources, flag => entries.get(flag)]
     }

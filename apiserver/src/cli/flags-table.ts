@@ -1,16 +1,23 @@
+import { builtInGroups } from '../security/access.ts'
+import { watchLimitDefaults } from '../watch/watch-limits.ts'
 import {
   oneOf,
   type ReadFile,
   readBasePath,
+  readCount,
   readDirectory,
   readDomain,
   readEtcdEndpoint,
   readKeyPrefix,
+  readLeaseName,
   readListenAddress,
   readNonEmpty,
   readPem,
+  readPemFile,
+  readSecretFile,
   readServerUrl,
   readTextFile,
+  readTokenFile,
 } from './flags-values.ts'
 
 /**
@@ -24,7 +31,7 @@ import {
  */
 export type FlagKind = 'value' | 'list' | 'repeatable' | 'switch'
 
-export type CommandName = 'serve'
+export type CommandName = 'serve' | 'token'
 
 /** One row of the table that the command line, the environment, the configuration file and the help are read from. */
 export interface Flag {
@@ -51,6 +58,7 @@ export interface DefaultedFlag<T> extends ValueFlag<T> {
 }
 
 const serve: readonly CommandName[] = ['serve']
+const token: readonly CommandName[] = ['token']
 
 function value<T>(flag: Omit<DefaultedFlag<T>, 'kind' | 'commands'>): DefaultedFlag<T>
 function value<T>(flag: Omit<ValueFlag<T>, 'kind' | 'commands'>): ValueFlag<T>
@@ -89,6 +97,45 @@ export const flags = Object.freeze({
     placeholder: 'URL',
     description: 'the API server that the controllers work against; with --role controllers, and only there',
     read: readServerUrl,
+  }),
+  serverTokenFile: value({
+    name: 'server-token-file',
+    placeholder: 'FILE',
+    description:
+      'the token that the controllers show to that server, in a file of its own; read again when it changes',
+    read: readSecretFile,
+  }),
+  serverCa: value({
+    name: 'server-ca',
+    placeholder: 'FILE',
+    description: 'the authority (PEM) that signed the certificate of that server',
+    read: readPem,
+  }),
+  tokenFile: value({
+    name: 'token-file',
+    placeholder: 'FILE',
+    description:
+      'who may call: a YAML list of {user, groups, sha256}, read again when it changes; `setpoint token` makes entries. Without it only this machine is served',
+    read: readTokenFile,
+  }),
+  tlsCert: value({
+    name: 'tls-cert',
+    placeholder: 'FILE',
+    description: 'the certificate (PEM) to serve HTTPS with, read again when it is renewed; needs --tls-key',
+    read: readPemFile,
+  }),
+  tlsKey: value({
+    name: 'tls-key',
+    placeholder: 'FILE',
+    description: 'the private key (PEM) of --tls-cert',
+    read: readPemFile,
+  }),
+  healthListen: value({
+    name: 'health-listen',
+    placeholder: 'HOST:PORT',
+    description:
+      'where to answer /livez, /readyz and /metrics, to everybody and without TLS; with --role controllers, which serves nothing else',
+    read: readListenAddress,
   }),
   store: value({
     name: 'store',
@@ -157,12 +204,35 @@ export const flags = Object.freeze({
     commands: serve,
     read: readDirectory,
   } satisfies ValueFlag<string>,
+  maxWatches: value({
+    name: 'max-watches',
+    placeholder: 'COUNT',
+    default: String(watchLimitDefaults.connections),
+    description: 'connections that may watch at a time; one more is answered with 429',
+    read: readCount,
+  }),
+  maxWatchesPerUser: value({
+    name: 'max-watches-per-user',
+    placeholder: 'COUNT',
+    default: String(watchLimitDefaults.connectionsPerUser),
+    description:
+      'connections of one user that may watch at a time; without authentication everybody is one user',
+    read: readCount,
+  }),
   reservedDomain: value({
     name: 'reserved-domain',
     placeholder: 'DOMAIN',
     default: 'setpoint.dev',
     description: 'the domain whose groups and labels belong to Setpoint itself',
     read: readDomain,
+  }),
+  lease: value({
+    name: 'lease',
+    placeholder: 'NAME',
+    default: 'setpoint-controllers',
+    description:
+      'the lease by which the processes that run controllers, on etcd or with --role controllers, choose the one that works; processes with other plugins take another',
+    read: readLeaseName,
   }),
   logLevel: value({
     name: 'log-level',
@@ -171,6 +241,23 @@ export const flags = Object.freeze({
     description: 'the least severe log lines to write to standard error',
     read: oneOf(...logLevels),
   }),
+  user: {
+    name: 'user',
+    kind: 'value',
+    placeholder: 'NAME',
+    description: 'whose token it is',
+    commands: token,
+    read: readNonEmpty,
+  } satisfies ValueFlag<string>,
+  group: {
+    name: 'group',
+    kind: 'repeatable',
+    placeholder: 'GROUP',
+    default: builtInGroups.admins,
+    description: `what the user may do: ${builtInGroups.admins} everything, ${builtInGroups.viewers} get, list and watch`,
+    commands: token,
+    read: readNonEmpty,
+  } satisfies ValueFlag<string>,
   config: value({
     name: 'config',
     placeholder: 'FILE',

@@ -1,6 +1,7 @@
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 import { checkSubdomain } from '@setpoint/controller-runtime/api'
+import { TokenList, TokenListError } from '../security/token-list.ts'
 
 /** Answers a file's text (UTF-8), or throws what `node:fs` throws. */
 export type ReadFile = (path: string) => string
@@ -111,6 +112,11 @@ export function readDomain(text: string): string {
   return text
 }
 
+/** The name of an object. */
+export function readLeaseName(text: string): string {
+  return readDomain(text)
+}
+
 /** Answers the URL without a slash at its end, so that paths are appended to it. */
 export function readServerUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -130,6 +136,30 @@ export function readPem(text: string, readFile: ReadFile): string {
   const pem = readText(nonEmpty(text, 'a file'), readFile)
   if (!pem.includes('-----BEGIN ')) throw new UsageError(`${quote(text)} is not a PEM file`)
   return pem
+}
+
+/** A PEM file that may be renewed while the server runs. */
+export function readPemFile(text: string, readFile: ReadFile): NamedText {
+  return { path: resolve(text), text: readPem(text, readFile) }
+}
+
+/** A file of tokens, as far as it is one: see `TokenList`. */
+export function readTokenFile(text: string, readFile: ReadFile): NamedText {
+  const file = readTextFile(text, readFile)
+  try {
+    new TokenList(file.text)
+  } catch (error) {
+    if (error instanceof TokenListError) throw new UsageError(`${quote(text)} ${error.message}`)
+    throw error
+  }
+  return { path: resolve(text), text: file.text }
+}
+
+/** A file with one token. The path stays, since the token may be renewed. */
+export function readSecretFile(text: string, readFile: ReadFile): NamedText {
+  const file = readTextFile(text, readFile)
+  if (file.text.trim() === '') throw new UsageError(`${quote(text)} is empty: a token is expected`)
+  return { path: resolve(text), text: file.text.trim() }
 }
 
 /** A file's text, with its path for messages. */
@@ -156,6 +186,13 @@ export function readNonEmpty(text: string): string {
 }
 
 /** A reader that takes one of these words. */
+/** A number of things, at least one. */
+export function readCount(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw new UsageError(`${quote(text)} is not a count: a whole number from 1 to 999999999 is accepted`)
+  return Number(text)
+}
+
 export function oneOf<const Word extends string>(...words: readonly Word[]): (text: string) => Word {
   return text => {
     const word = words.find(each => each === text)

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type CommandLine, parseCommandLine, type ServeOptions, UsageError } from './flags.ts'
-import { allFlags, environmentName, flags } from './flags-table.ts'
+import { environmentName, flags, flagsOf } from './flags-table.ts'
 
 type Env = Record<string, string>
 
@@ -42,8 +42,12 @@ describe('setpoint serve', () => {
       listen: { host: '127.0.0.1', port: 8090 },
       basePath: '',
       store: { kind: 'embedded', dataDir: resolve('.setpoint') },
+      watchLimits: { connections: 20_000, connectionsPerUser: 10_000 },
+      tokenFile: undefined,
+      tls: undefined,
       plugins: undefined,
       reservedDomain: 'setpoint.dev',
+      lease: 'setpoint-controllers',
       logLevel: 'info',
     })
   })
@@ -61,11 +65,15 @@ describe('setpoint serve', () => {
       'etcd-key': 'key.pem',
       'etcd-user': 'u',
       'etcd-password': '007',
+      'max-watches': '50',
+      'max-watches-per-user': '7',
+      'token-file': 'tokens.yaml',
       plugin: 'one',
       'reserved-domain': 'example.com',
+      lease: 'mine',
       'log-level': 'warn',
     }
-    const files = { 'ca.pem': pem, 'cert.pem': pem, 'key.pem': pem }
+    const files = { 'ca.pem': pem, 'cert.pem': pem, 'key.pem': pem, 'tokens.yaml': '[]' }
     const expected: ServeOptions = {
       role: 'apiserver',
       listen: { host: '::1', port: 0 },
@@ -77,8 +85,12 @@ describe('setpoint serve', () => {
         tls: { ca: pem, cert: pem, key: pem },
         credentials: { username: 'u', password: '007' },
       },
+      watchLimits: { connections: 50, connectionsPerUser: 7 },
+      tokenFile: { path: resolve('tokens.yaml'), text: '[]' },
+      tls: undefined,
       plugins: [resolve('one')],
       reservedDomain: 'example.com',
+      lease: 'mine',
       logLevel: 'warn',
     }
     const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
@@ -208,15 +220,78 @@ describe('the store', () => {
   })
 })
 
+describe('access', () => {
+  const hash = 'a'.repeat(64)
+  const entry = `- {user: u, groups: [g], sha256: ${hash}}\n`
+
+  it('opens other addresses once there are tokens', () => {
+    expect(refusal(['--listen', '0.0.0.0:1'])).toContain('give --token-file')
+    const args = ['--listen', '0.0.0.0:1', '--token-file', 't']
+    expect(serve(args, {}, { t: entry })).toMatchObject({
+      listen: { host: '0.0.0.0', port: 1 },
+      tokenFile: { path: resolve('t'), text: entry },
+    })
+  })
+
+  it.each([
+    ['', 'is empty'],
+    ['user: u', 'must be a list'],
+    ['- u', '[0] must be a mapping'],
+    [`${entry}- {user: u, groups: [g], sha256: xyz}`, '[1].sha256 must be 64 hexadecimal digits'],
+    [`- {user: '', groups: [g], sha256: ${hash}}`, '[0].user must be a text'],
+    [`- {user: u, groups: g, sha256: ${hash}}`, '[0].groups must be a list of texts'],
+    [`- {user: u, groups: [], sha256: ${hash}}`, '[0].groups must be a list of texts'],
+    [`- {user: u, groups: [g], sha256: ${hash}, token: secret}`, '[0] has an unknown key'],
+    [entry + entry, '[1].sha256 is that of [0]'],
+    ['- {user: u\n  secret', 'is not YAML'],
+  ])('refuses a file of tokens that says %j, and names the place but no token', (text, why) => {
+    const message = refusal(['--token-file', 't'], {}, { t: text })
+    expect(message).toMatch(/^--token-file: "t" /)
+    expect(message).toContain(why)
+    expect(message).not.toContain('secret')
+  })
+
+  it('refuses a certificate without its key, and what is none', () => {
+    expect(refusal(['--tls-cert', 'c'], {}, { c: pem })).toContain('--tls-key')
+    expect(refusal(['--tls-cert', 'c', '--tls-key', 'c'], {}, { c: pem })).toContain('cannot be served with')
+  })
+
+  it('makes tokens for a user in groups', () => {
+    expect(parseCommandLine(['token', '--user', 'ci'], {})).toEqual({
+      command: 'token',
+      user: { name: 'ci', groups: ['setpoint:admins'] },
+    })
+    const viewer = ['token', '--user', 'u', '--group', 'setpoint:viewers', '--group', 'g']
+    expect(parseCommandLine(viewer, {})).toMatchObject({ user: { groups: ['setpoint:viewers', 'g'] } })
+    expect(() => parseCommandLine(['token'], {})).toThrow('needs --user NAME')
+    expect(() => parseCommandLine(['token', '--user', 'u', '--listen', 'x:1'], {})).toThrow(
+      'takes no --listen',
+    )
+    expect(() => parseCommandLine(['serve', '--user', 'u'], {})).toThrow('takes no --user')
+  })
+})
+
 describe('--role controllers', () => {
   it('works against a server and has no store of its own', () => {
     expect(serve(['--role', 'controllers', '--server', 'https://example.com:8090/x/'])).toEqual({
       role: 'controllers',
       server: 'https://example.com:8090/x',
+      serverToken: undefined,
+      serverCa: undefined,
       plugins: undefined,
       reservedDomain: 'setpoint.dev',
+      lease: 'setpoint-controllers',
       logLevel: 'info',
+      healthListen: undefined,
     })
+  })
+
+  it('tells its health where --health-listen says, which means nothing where an API is served', () => {
+    const args = ['--role', 'controllers', '--server', 'http://a', '--health-listen', '0.0.0.0:8091']
+    expect(serve(args)).toMatchObject({ healthListen: { host: '0.0.0.0', port: 8091 } })
+    expect(refusal(['--health-listen', '127.0.0.1:8091'])).toMatch(
+      /^--health-listen is accepted only with --role controllers/,
+    )
   })
 
   it('needs --server, which means nothing anywhere else', () => {
@@ -232,6 +307,12 @@ describe('--role controllers', () => {
     }
   })
 
+  it('takes the name of a lease', () => {
+    const controllers = ['--role', 'controllers', '--server', 'http://a']
+    expect(serve([...controllers, '--lease', 'mine'])).toMatchObject({ lease: 'mine' })
+    expect(refusal([...controllers, '--lease', 'Not a name'])).toMatch(/^--lease: /)
+  })
+
   it("refuses a server's flags, but not what an image sets in the environment for every role", () => {
     const args = ['--role', 'controllers', '--server', 'http://a']
     expect(refusal([...args, '--data-dir', 'x'])).toContain(
@@ -244,8 +325,8 @@ describe('--role controllers', () => {
 describe('a bad command line', () => {
   it('is refused for a flag that does not exist, also for one of a later version', () => {
     for (const name of [
-      '--tls-cert',
-      '--token-file',
+      '--oidc-issuer',
+      '--audit-log',
       '--oidc-issuer',
       '--audit-log',
       '--client-ca',
@@ -291,8 +372,8 @@ describe('the configuration file', () => {
   const config = (text: string) => refusal(['--config', 'c.yaml'], {}, { 'c.yaml': text })
 
   it('is refused for an unknown key, naming its line and the keys that there are', () => {
-    expect(config('# settings\nlisten: 127.0.0.1:1\n\n"token-file": x\n')).toMatch(
-      /^c\.yaml:4: unknown key "token-file"; accepted: role, listen, .*, log-level$/,
+    expect(config('# settings\nlisten: 127.0.0.1:1\n\n"audit-log": x\n')).toMatch(
+      /^c\.yaml:4: unknown key "audit-log"; accepted: role, listen, .*, log-level$/,
     )
     expect(config('plugin:\n- a\n- {b: c}\nhelp: x')).toContain(
       'c.yaml:1: plugin: a list of texts is accepted',
@@ -338,8 +419,8 @@ describe('help and version', () => {
 
   it('shows every flag of serve with its default and its name in the environment', () => {
     const help = parse(['--help'])
-    if (help.command === 'serve') throw new Error('did not answer help')
-    for (const flag of allFlags) {
+    if (help.command !== 'help') throw new Error('did not answer help')
+    for (const flag of flagsOf('serve')) {
       expect(help.text).toContain(`--${flag.name}`)
       if (flag.kind !== 'switch') expect(help.text).toContain(environmentName(flag))
       if (flag.default !== undefined) expect(help.text).toContain(`default ${flag.default}`)

@@ -1,5 +1,8 @@
 import { readFileSync } from 'node:fs'
+import { createSecureContext } from 'node:tls'
+import type { UserInfo } from '@setpoint/controller-runtime'
 import { programVersion } from '../program-version.ts'
+import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments, Settings } from './flags-settings.ts'
 import {
   allFlags,
@@ -13,6 +16,7 @@ import {
   formatAddress,
   isLoopback,
   type ListenAddress,
+  type NamedText,
   quote,
   type ReadFile,
   UsageError,
@@ -29,6 +33,8 @@ interface CommonOptions {
   /** Absolute paths of the plugins' folders, or undefined for every folder of `plugins/` of the installation. */
   readonly plugins: readonly string[] | undefined
   readonly reservedDomain: string
+  /** Name of the lease that the processes with controllers elect by. */
+  readonly lease: string
   readonly logLevel: LogLevel
 }
 
@@ -39,6 +45,11 @@ export interface ServerOptions extends CommonOptions {
   /** Put before every path: '' for the root, else it starts with a slash and ends without one. */
   readonly basePath: string
   readonly store: StoreOptions
+  readonly watchLimits: WatchLimits
+  /** Who may call; without it only this machine. */
+  readonly tokenFile: NamedText | undefined
+  /** What to serve HTTPS with; plain HTTP without. */
+  readonly tls: { readonly cert: NamedText; readonly key: NamedText } | undefined
 }
 
 /** A process that runs only the plugins' controllers. */
@@ -46,6 +57,12 @@ export interface ControllersOptions extends CommonOptions {
   readonly role: 'controllers'
   /** Where the API is, without a slash at its end. */
   readonly server: string
+  /** What to show it. */
+  readonly serverToken: NamedText | undefined
+  /** PEM text of the authority that signed its certificate. */
+  readonly serverCa: string | undefined
+  /** Where probes and scrapers may ask; nowhere where undefined. */
+  readonly healthListen: ListenAddress | undefined
 }
 
 export type StoreOptions = EmbeddedStoreOptions | EtcdStoreOptions
@@ -75,6 +92,7 @@ export type CommandLine =
       /** Sentences for the log, such as about an environment variable that means nothing. */
       readonly warnings: readonly string[]
     }
+  | { readonly command: 'token'; readonly user: UserInfo }
   | { readonly command: 'help' | 'version'; readonly text: string }
 
 /**
@@ -102,11 +120,17 @@ export function parseCommandLine(
   }
   if (unexpected !== undefined) throw new UsageError(`${command} takes no argument ${quote(unexpected)}`)
   const settings = new Settings(command, given, env, readFile)
+  if (command === 'token') {
+    const name = settings.optional(flags.user)
+    if (name === undefined) throw new UsageError('token needs --user NAME')
+    const groups = settings.several(flags.group) ?? [flags.group.default]
+    return { command, user: { name, groups } }
+  }
   return { command, options: serveOptions(settings), warnings: strayVariables(env) }
 }
 
 function readCommand(name: string): CommandName {
-  if (name !== 'serve') {
+  if (name !== 'serve' && name !== 'token') {
     throw new UsageError(`unknown command ${quote(name)}; accepted: ${Object.keys(commands).join(', ')}`)
   }
   return name
@@ -116,6 +140,7 @@ function serveOptions(settings: Settings): ServeOptions {
   const common: CommonOptions = {
     plugins: settings.several(flags.plugin),
     reservedDomain: settings.value(flags.reservedDomain),
+    lease: settings.value(flags.lease),
     logLevel: settings.value(flags.logLevel),
   }
   const role = settings.value(flags.role)
@@ -130,16 +155,36 @@ function serveOptions(settings: Settings): ServeOptions {
     }
     if (server === undefined)
       throw new UsageError('--role controllers needs --server URL: the API to work against')
-    return { ...common, role, server }
+    return {
+      ...common,
+      role,
+      server,
+      serverToken: settings.optional(flags.serverTokenFile),
+      serverCa: settings.optional(flags.serverCa),
+      healthListen: settings.optional(flags.healthListen),
+    }
   }
-  if (server !== undefined) {
-    throw new UsageError(
-      `${settings.origin(flags.server)} is accepted only with --role controllers; the role is ${role}`,
-    )
+  for (const flag of [flags.server, flags.serverTokenFile, flags.serverCa, flags.healthListen]) {
+    const origin = settings.origin(flag)
+    if (origin !== undefined)
+      throw new UsageError(`${origin} is accepted only with --role controllers; the role is ${role}`)
   }
   const listen = settings.value(flags.listen)
-  refuseForeignCallers(listen, settings.origin(flags.listen) ?? '--listen')
-  return { ...common, role, listen, basePath: settings.value(flags.basePath), store: storeOptions(settings) }
+  const tokenFile = settings.optional(flags.tokenFile)
+  if (tokenFile === undefined) refuseForeignCallers(listen, settings.origin(flags.listen) ?? '--listen')
+  return {
+    ...common,
+    role,
+    listen,
+    basePath: settings.value(flags.basePath),
+    store: storeOptions(settings),
+    watchLimits: {
+      connections: settings.value(flags.maxWatches),
+      connectionsPerUser: settings.value(flags.maxWatchesPerUser),
+    },
+    tokenFile,
+    tls: tlsOptions(settings),
+  }
 }
 
 const etcdFlags: readonly Flag[] = [
@@ -158,13 +203,36 @@ const serverFlags: readonly Flag[] = [
   flags.dataDir,
   flags.etcdEndpoints,
   ...etcdFlags,
+  flags.maxWatches,
+  flags.maxWatchesPerUser,
+  flags.tokenFile,
+  flags.tlsCert,
+  flags.tlsKey,
 ]
 
-/** There is no authentication yet, so the machine's own boundary is the only one there is. */
+/** Certificate and key, checked to belong together. */
+function tlsOptions(settings: Settings): ServerOptions['tls'] {
+  bothOrNeither(settings, flags.tlsCert, flags.tlsKey)
+  const cert = settings.optional(flags.tlsCert)
+  const key = settings.optional(flags.tlsKey)
+  if (cert === undefined || key === undefined) return undefined
+  try {
+    createSecureContext({ cert: cert.text, key: key.text })
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new UsageError(
+      `${settings.origin(flags.tlsCert)} and ${settings.origin(flags.tlsKey)} cannot be served with: ${why}`,
+      { cause: error },
+    )
+  }
+  return { cert, key }
+}
+
+/** Without authentication the machine's own boundary is the only one there is. */
 function refuseForeignCallers(listen: ListenAddress, origin: string): void {
   if (isLoopback(listen.host)) return
   throw new UsageError(
-    `${origin}: ${formatAddress(listen)} is not a loopback address, and without authentication everyone who reaches it could do everything; accepted are 127.0.0.1, [::1] and localhost`,
+    `${origin}: ${formatAddress(listen)} is not a loopback address, and without authentication everyone who reaches it could do everything: give --token-file, or listen on 127.0.0.1, [::1] or localhost`,
   )
 }
 

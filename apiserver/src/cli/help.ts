@@ -3,6 +3,8 @@ import { type CommandName, environmentName, type Flag, flagsOf } from './flags-t
 /** What `setpoint` runs when it is named first on the command line. */
 export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   serve: 'run the control plane',
+  token:
+    'make a token for a user: the entry for --token-file on standard output, the token itself on standard error',
 })
 
 /** What `setpoint --help` prints. */

@@ -1,4 +1,7 @@
+import type { UserInfo } from '@setpoint/controller-runtime'
 import { pino } from 'pino'
+import type { Logger } from '../log.ts'
+import { makeToken } from '../security/index.ts'
 import { startControllers } from './controllers.ts'
 import { parseCommandLine, type ServeOptions, UsageError } from './flags.ts'
 import { startServer } from './server.ts'
@@ -14,6 +17,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   try {
     const commandLine = parseCommandLine(argv, process.env)
     if (commandLine.command === 'serve') await serve(commandLine.options, commandLine.warnings)
+    else if (commandLine.command === 'token') printToken(commandLine.user)
     else process.stdout.write(commandLine.text)
   } catch (error) {
     const usage = error instanceof UsageError
@@ -22,8 +26,20 @@ export async function main(argv: readonly string[]): Promise<void> {
   }
 }
 
+/** The entry can be appended to the file as it is; the token goes where a redirection of output does not take it. */
+function printToken(user: UserInfo): void {
+  const { token, entry } = makeToken(user)
+  process.stderr.write(`The token of ${user.name}, which is not kept anywhere: ${token}\n`)
+  process.stdout.write(entry)
+}
+
 async function serve(options: ServeOptions, warnings: readonly string[]): Promise<void> {
-  const log = pino({ level: options.logLevel, base: null }, pino.destination({ dest: 2, sync: true }))
+  // The message of an error of ours has its cause's in it already; pino's default would write that twice.
+  const serializers = { err: pino.stdSerializers.errWithCause }
+  const log = pino(
+    { level: options.logLevel, base: null, serializers },
+    pino.destination({ dest: 2, sync: true }),
+  )
   for (const warning of warnings) log.warn({}, warning)
   process.on('unhandledRejection', error =>
     log.error({ err: error }, 'a rejection that nobody handled, most likely of a plugin'),
@@ -31,26 +47,56 @@ async function serve(options: ServeOptions, warnings: readonly string[]): Promis
   process.on('uncaughtException', error =>
     log.error({ err: error }, 'an exception that nobody caught, most likely of a plugin'),
   )
-  const stopRequested = new Promise<void>(resolve => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      process.once(signal, () => {
-        // A second one means: now.
-        process.once(signal, () => process.exit(exitCodes.failure))
-        resolve()
-      })
-    }
+  const signals = new StopSignals()
+  const { line, running } = await start(options, log)
+  process.stdout.write(`${line}\n`)
+  await signals.stop
+  log.info({}, 'stopping: what is under way may finish; asked once more, it is cut off')
+  let forced = false
+  signals.onForce(() => {
+    forced = true
+    log.warn({}, 'asked to stop again: what has not ended is cut off')
+    void running.stop({ force: true })
   })
-  if (options.role === 'controllers') {
-    const controllers = await startControllers(options, log)
-    process.stdout.write(`setpoint controllers running against ${options.server}\n`)
-    await stopRequested
-    await controllers.stop()
-  } else {
-    const server = await startServer(options, log)
-    process.stdout.write(`setpoint listening on ${server.url}\n`)
-    await stopRequested
-    await server.stop()
-  }
+  await running.stop()
   // What a plugin has left running must not keep the process.
-  process.exit(0)
+  process.exit(forced ? exitCodes.failure : 0)
+}
+
+interface Stoppable {
+  stop(options?: { readonly force?: boolean }): Promise<void>
+}
+
+/** Answers what runs, and the line that says so. */
+async function start(options: ServeOptions, log: Logger): Promise<{ line: string; running: Stoppable }> {
+  if (options.role === 'controllers') {
+    const running = await startControllers(options, log)
+    return { line: `setpoint controllers running against ${options.server}`, running }
+  }
+  const running = await startServer(options, log)
+  return { line: `setpoint listening on ${running.url}`, running }
+}
+
+/** SIGTERM or SIGINT: the first asks to stop, the second forces it, the third ends the process where it stands. */
+class StopSignals {
+  readonly stop: Promise<void>
+  // Where nothing is there yet that could be forced, the second ends the process.
+  #force: () => void = () => process.exit(exitCodes.failure)
+
+  constructor() {
+    this.stop = new Promise(resolve => {
+      let count = 0
+      const onSignal = () => {
+        count++
+        if (count === 1) resolve()
+        else if (count === 2) this.#force()
+        else process.exit(exitCodes.failure)
+      }
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
+    })
+  }
+
+  onForce(force: () => void): void {
+    this.#force = force
+  }
 }

@@ -1,21 +1,28 @@
 import type { AddressInfo } from 'node:net'
-import { createManager, type Logger, type Manager } from '@setpoint/controller-runtime'
-import { HistoryReplay, LogFollower, ReadGate } from '../cache/index.ts'
-import { App, CustomRoutes, Health, ResourceApi } from '../http/index.ts'
+import {
+  Collector,
+  createManager,
+  EventKeeper,
+  eventModel,
+  type Logger,
+  leaseModel,
+  type Manager,
+  type ManagerOptions,
+} from '@setpoint/controller-runtime'
+import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
+import { App, CustomRoutes, Health } from '../http/index.ts'
 import { Metrics } from '../metrics/index.ts'
-import { ModelRegistry } from '../model/model-registry.ts'
 import { ServedModel } from '../model/served-model.ts'
-import { claimIndexes } from '../plugins/index-claim.ts'
 import { discoverPlugins, type LoadedPlugin, loadPlugin, PluginLoadError } from '../plugins/load-plugin.ts'
-import { LoopbackTransport } from '../plugins/loopback-transport.ts'
 import { pluginModel } from '../plugins/plugin-kind.ts'
 import { type PluginEnvironment, PluginRunner } from '../plugins/plugin-runner.ts'
 import { PluginStatuses } from '../plugins/plugin-status.ts'
-import { Registry } from '../registry/index.ts'
+import { ServedKinds } from '../plugins/served-kinds.ts'
+import { assembleRooms, type ServerRooms, startKind } from '../rooms.ts'
+import { FileWatch, LocalAccess, TokenAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
-import { openEtcdStorage } from '../storage/etcd/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
-import { WatchHub } from '../watch/index.ts'
+import { WatchConnections, type WatchHub } from '../watch/index.ts'
 import { formatAddress, type ListenAddress, type ServerOptions, type StoreOptions } from './flags.ts'
 
 export const serverDefaults = Object.freeze({
@@ -23,7 +30,11 @@ export const serverDefaults = Object.freeze({
   announceMs: 10_000,
   /** Milliseconds after SIGTERM for reconciles, requests and sockets together to end (Kubernetes kills after 30 s). */
   drainMs: 25_000,
-  /** Of these, milliseconds that are left for requests and sockets however long reconciles take. */
+  /** Of these, milliseconds for reconciles to end by themselves: then they are cut off, and the lease is given up. */
+  reconcilesMs: 15_000,
+  /** Milliseconds that a forced stop waits for what has been cut off. */
+  forcedMs: 5_000,
+  /** Of `drainMs`, milliseconds that are left for requests and sockets however long reconciles take. */
   closingMs: 5_000,
   /** Milliseconds between two looks for idle connections while draining. */
   closeIdleMs: 100,
@@ -33,8 +44,11 @@ export const serverDefaults = Object.freeze({
 export interface RunningServer {
   /** `http://host:port<base path>`, with the real port. */
   readonly url: string
-  /** Drains and stops: no new work, requests and reconciles finish, watches are closed, the store is released. */
-  stop(): Promise<void>
+  /**
+   * Drains and stops: no new work, requests and reconciles finish, watches are closed, the store is released. With
+   * `force`, also on a later call, what has not ended is cut off.
+   */
+  stop(options?: { readonly force?: boolean }): Promise<void>
 }
 
 /**
@@ -44,33 +58,43 @@ export interface RunningServer {
 export async function startServer(options: ServerOptions, log: Logger): Promise<RunningServer> {
   const storage = await openStorage(options.store, log)
   const stopping = new AbortController()
-  const follower = new LogFollower({ storage, log })
-  const gate = new ReadGate(storage, follower)
-  const models = new ModelRegistry()
-  const registry = new Registry({ storage, reservedDomain: options.reservedDomain })
-  const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
-  const api = new ResourceApi({ models, registry, follower, gate, basePath: options.basePath })
-  const routes = new CustomRoutes(models, options.reservedDomain)
+  const { reservedDomain, basePath } = options
+  const rooms = assembleRooms({ storage, reservedDomain, basePath, log })
+  const { follower, models, registry, hub, api, transport } = rooms
+  const routes = new CustomRoutes(models, reservedDomain)
   const runners: PluginRunner[] = []
-  const health = new Health({ storage, follower, plugins: () => runners })
+  const consistency = new ConsistencyCheck({ storage, follower, log })
+  const metrics = new Metrics({ models, follower, hub, consistency })
+  const manager =
+    options.role === 'all' ? createManager(managerOptions(options, rooms, metrics, log)) : undefined
+  const health = new Health({ storage, follower, plugins: () => runners, ...(manager && { manager }) })
   let loaded = false
   const isStarting = () => !loaded || runners.some(runner => !runner.isRegistered)
-  const metrics = new Metrics({ models, follower, hub })
+  manager?.add(new Collector({ kinds: new ServedKinds(models, isStarting) }))
+  manager?.add(new EventKeeper({ reservedDomain }))
+  const access =
+    options.tokenFile === undefined ? new LocalAccess() : new TokenAccess({ ...options.tokenFile, log })
+  const watchConnections = new WatchConnections(options.watchLimits)
   const app = new App({
     models,
     api,
     routes,
     hub,
+    watchConnections,
+    access,
     health,
     metrics,
     log,
     isStarting,
-    basePath: options.basePath,
+    basePath,
+    tls: options.tls && { cert: options.tls.cert.text, key: options.tls.key.text },
   })
+  const files = options.tls === undefined ? [access] : [access, renewCertificates(app, options.tls, log)]
   let url: string
   try {
     url = await listen(app, options)
   } catch (error) {
+    for (const file of files) file.close()
     await storage.close()
     throw error
   }
@@ -78,19 +102,22 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   // The embedded store bounds its history by itself.
   const compaction =
     options.store.kind === 'etcd' ? compactRegularly(storage, log, stopping.signal) : Promise.resolve()
+  const chores = Promise.all([compaction, consistency.run(stopping.signal)])
 
-  const transport = new LoopbackTransport({ api, hub, log })
-  const manager = options.role === 'all' ? createManager({ transport, log }) : undefined
-  const pluginKind = new ServedModel(pluginModel(options.reservedDomain))
-  models.add(pluginKind)
-  const ownKind = startOwnKind(pluginKind, { storage, registry, follower, log }, stopping.signal)
+  const pluginKind = new ServedModel(pluginModel(reservedDomain))
+  const ownModels = [leaseModel(reservedDomain), eventModel(reservedDomain)]
+  const ownServed = [pluginKind, ...ownModels.map(model => new ServedModel(model))]
+  for (const served of ownServed) models.add(served)
+  const ownKinds = Promise.all(
+    ownServed.map(served => startKind(rooms, served, { log, signal: stopping.signal })),
+  ).then(() => {})
   const statuses = new PluginStatuses({
     served: pluginKind,
     registry,
     metrics,
     log,
     signal: stopping.signal,
-    ready: ownKind,
+    ready: ownKinds,
   })
   const environment: PluginEnvironment = {
     storage,
@@ -101,25 +128,31 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
     transport,
     manager,
     statuses,
-    reservedDomain: options.reservedDomain,
+    reservedDomain,
     log,
   }
   // At once, though the store may be away: the kinds of plugins answer 503 until they are ready, not 404.
+  const loading = loadPlugins(options.plugins, environment).then(plugins => {
+    runners.push(...plugins.map(plugin => new PluginRunner(plugin, environment)))
+    loaded = true
+    // Their kinds are registered before this returns.
+    return { starting: startPlugins(runners, statuses) }
+  })
   const started = Promise.all([
-    ownKind.then(() => health.started()),
-    loadPlugins(options.plugins, environment).then(plugins => {
-      runners.push(...plugins.map(plugin => new PluginRunner(plugin, environment)))
-      loaded = true
-      return startPlugins(runners, statuses)
-    }),
+    // Ready is who can say which kinds there are. A plugin whose module never ends loading does not hold that up for ever.
+    Promise.all([ownKinds, withinTime(loading, serverDefaults.announceMs)]).then(() => health.started()),
+    // Not before: an election over a kind that is not served yet would begin with a pause.
+    ownKinds.then(() => manager?.start()),
+    loading.then(({ starting }) => starting),
   ])
-  manager?.start()
   await withinTime(started, serverDefaults.announceMs)
 
   let stopped: Promise<void> | undefined
+  const forced = new AbortController()
   return {
     url,
-    stop() {
+    stop({ force = false } = {}) {
+      if (force) forced.abort()
       stopped ??= stopServer({
         app,
         health,
@@ -128,8 +161,10 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
         runners,
         follower,
         storage,
-        compaction,
+        files,
+        chores,
         stopping,
+        forced: forced.signal,
         log,
       })
       return stopped
@@ -137,9 +172,30 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   }
 }
 
+/**
+ * Of all servers on one etcd, one runs the controllers, by lease. On the embedded store this is the only process, so
+ * there is nobody to elect; and a restart after a crash need not wait for the end of the lease of who crashed.
+ */
+function managerOptions(
+  { store, lease, reservedDomain }: ServerOptions,
+  { transport }: Pick<ServerRooms, 'transport'>,
+  { registry }: Pick<Metrics, 'registry'>,
+  log: Logger,
+): ManagerOptions {
+  return {
+    transport,
+    registry,
+    log,
+    drainTimeoutMs: serverDefaults.reconcilesMs,
+    ...(store.kind === 'etcd' && { leaderElection: { lease, reservedDomain } }),
+  }
+}
+
 async function openStorage(store: StoreOptions, log: Logger): Promise<Storage> {
   if (store.kind === 'embedded') return openEmbeddedStorage({ dataDir: store.dataDir, log })
   const { ca, cert, key } = store.tls
+  // What speaks to etcd takes a large part of the program's start, and is only needed here.
+  const { openEtcdStorage } = await import('../storage/etcd/index.ts')
   return openEtcdStorage({
     endpoints: store.endpoints,
     prefix: store.prefix,
@@ -158,8 +214,9 @@ async function openStorage(store: StoreOptions, log: Logger): Promise<Storage> {
   })
 }
 
-function listen(app: App, { listen: address, basePath }: ServerOptions): Promise<string> {
+function listen(app: App, { listen: address, basePath, tls }: ServerOptions): Promise<string> {
   const { server } = app
+  const isSecure = tls !== undefined
   return new Promise((resolve, reject) => {
     const refused = (error: NodeJS.ErrnoException) =>
       reject(new Error(describeListenError(error, address), { cause: error }))
@@ -167,8 +224,34 @@ function listen(app: App, { listen: address, basePath }: ServerOptions): Promise
     server.listen(address.port, address.host, () => {
       server.off('error', refused)
       const { address: host, port, family } = server.address() as AddressInfo
-      resolve(`http://${family === 'IPv6' ? `[${host}]` : host}:${port}${basePath}`)
+      resolve(`${isSecure ? 'https' : 'http'}://${family === 'IPv6' ? `[${host}]` : host}:${port}${basePath}`)
     })
+  })
+}
+
+/** Shows a renewed certificate from the next connection on; one that cannot be used is reported and the old one stays. */
+function renewCertificates(
+  app: App,
+  { cert, key }: NonNullable<ServerOptions['tls']>,
+  log: Logger,
+): FileWatch {
+  const failed = (error: unknown) =>
+    log.error(
+      { path: cert.path, err: error },
+      'the certificate cannot be renewed; the one before stays in use',
+    )
+  return new FileWatch({
+    paths: [cert.path, key.path],
+    known: [cert.text, key.text],
+    failed,
+    changed: ([newCert = '', newKey = '']) => {
+      try {
+        app.renewTls({ cert: newCert, key: newKey })
+        log.info({ path: cert.path }, 'the certificate has been renewed')
+      } catch (error) {
+        failed(error)
+      }
+    },
   })
 }
 
@@ -218,16 +301,6 @@ async function startPlugins(runners: readonly PluginRunner[], statuses: PluginSt
   await statuses.settled()
 }
 
-async function startOwnKind(
-  served: ServedModel,
-  { storage, registry, follower, log }: Pick<PluginEnvironment, 'storage' | 'registry' | 'follower' | 'log'>,
-  signal: AbortSignal,
-): Promise<void> {
-  await claimIndexes({ storage, records: registry.records, served, log, signal })
-  await follower.add(served, signal)
-  served.phase = { name: 'Started' }
-}
-
 /** A valid object name for a plugin that could not even say its own: its folder's. */
 function objectNameOf(dir: string): string {
   const base = dir.split(/[\\/]/).findLast(part => part !== '') ?? ''
@@ -240,10 +313,12 @@ function objectNameOf(dir: string): string {
   )
 }
 
-async function withinTime(work: Promise<unknown>, ms: number): Promise<void> {
+/** Resolves when the work has settled, after `ms`, or when aborted. */
+async function withinTime(work: Promise<unknown>, ms: number, aborted?: AbortSignal): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>(resolve => {
-    timer = setTimeout(resolve, ms)
+    timer = setTimeout(resolve, aborted?.aborted ? 0 : ms)
+    aborted?.addEventListener('abort', () => resolve(), { once: true })
   })
   await Promise.race([work, late])
   clearTimeout(timer)
@@ -257,8 +332,12 @@ interface Stoppable {
   readonly runners: readonly PluginRunner[]
   readonly follower: LogFollower
   readonly storage: Storage
-  readonly compaction: Promise<void>
+  /** What is read again when it changes. */
+  readonly files: readonly { close(): void }[]
+  /** What is done every few minutes, until `stopping`. */
+  readonly chores: Promise<unknown>
   readonly stopping: AbortController
+  readonly forced: AbortSignal
   readonly log: Logger
 }
 
@@ -270,8 +349,10 @@ async function stopServer({
   runners,
   follower,
   storage,
-  compaction,
+  files,
+  chores,
   stopping,
+  forced,
   log,
 }: Stoppable): Promise<void> {
   log.info({}, 'the server is shutting down')
@@ -279,18 +360,24 @@ async function stopServer({
   const deadline = performance.now() + serverDefaults.drainMs
   const closed = new Promise<void>(resolve => app.server.close(() => resolve()))
   // Connections that fall idle later are closed too, so that none waits for its next request.
-  const closeIdle = setInterval(() => app.server.closeIdleConnections(), serverDefaults.closeIdleMs)
-  // Controllers finish their current item first: they read and write through the API, which must still be there.
+  const closeIdle = setInterval(() => app.closeIdle(), serverDefaults.closeIdleMs)
+  // Controllers finish their current item: they read and write through the API, which must still be there. Meanwhile the
+  // clients' watches are ended, spread over the time.
+  const patience = serverDefaults.drainMs - serverDefaults.closingMs
   await withinTime(
-    Promise.all([manager?.stop(), ...runners.map(runner => runner.stop())]),
-    serverDefaults.drainMs - serverDefaults.closingMs,
+    Promise.all([manager?.stop(), ...runners.map(runner => runner.stop()), app.drainWatches(patience)]),
+    patience,
+    forced,
   )
-  hub.drain()
-  await withinTime(closed, deadline - performance.now())
+  if (forced.aborted)
+    await withinTime(Promise.resolve(manager?.stop({ force: true })), serverDefaults.forcedMs)
+  hub.close()
+  await withinTime(closed, deadline - performance.now(), forced)
   clearInterval(closeIdle)
   app.close()
+  for (const file of files) file.close()
   stopping.abort()
-  await compaction
+  await chores
   await follower.stop()
   await storage.close()
   log.info({}, 'the server has stopped')

@@ -6,15 +6,17 @@ import { HistoryReplay, ReadGate } from '../cache/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
+import { LocalAccess } from '../security/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { openRooms, type Rooms, testModel, thing } from '../testing.ts'
-import { WatchHub } from '../watch/index.ts'
+import { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
 import { App } from './app.ts'
 import { CustomRoutes } from './custom-routes.ts'
 import { Health } from './health.ts'
 import { ResourceApi, warningDefaults } from './resource-api.ts'
-import { socketDefaults } from './watch-socket.ts'
+import { watchApiDefaults } from './watch-api.ts'
+import { socketDefaults } from './watch-connection.ts'
 import { streamDefaults } from './watch-stream.ts'
 
 const path = `/apis/${testModel.apiVersion}/${testModel.plural}`
@@ -58,6 +60,8 @@ async function serve(): Promise<Served> {
     api: new ResourceApi({ models, registry, follower, gate, basePath: '' }),
     routes: new CustomRoutes(models, 'setpoint.dev'),
     hub,
+    watchConnections: new WatchConnections(),
+    access: new LocalAccess(),
     health: new Health({ storage, follower, plugins: () => [] }),
     metrics: new Metrics({ models, follower, hub }),
     log,
@@ -81,7 +85,7 @@ async function serve(): Promise<Served> {
     async [Symbol.asyncDispose]() {
       const closed = once(app.server, 'close')
       app.server.close()
-      hub.drain()
+      hub.close()
       app.close()
       await closed
       await rooms[Symbol.asyncDispose]()
@@ -188,6 +192,24 @@ describe('what is refused', () => {
     expect(received()).toContain('"name":"a"')
   })
 
+  it('is answered whole, and given up with its client, when what it offers is not WebSocket', async () => {
+    await using server = await serve()
+    const { registry, served, gate } = server.rooms
+    for (let n = 0; n < 4; n++)
+      await registry.create(served, thing(`t${n}`, { big: 'x'.repeat(1_000_000) }), defaultWriteOptions)
+    await gate.pass()
+    const offer = ['Host: localhost', 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c']
+    const list = send(server.port, [`GET ${path} HTTP/1.1`, ...offer])
+    await once(list.socket, 'end')
+    expect(list.received().length).toBeGreaterThan(4_000_000)
+
+    const watch = send(server.port, [`GET ${path}?watch=true&allowWatchBookmarks=true HTTP/1.1`, ...offer])
+    while (!watch.received().includes('initial-events-end')) await once(watch.socket, 'data')
+    expect(server.hub.size).toBe(1)
+    watch.socket.destroy()
+    await vi.waitFor(() => expect(server.hub.size).toBe(0))
+  })
+
   it('keeps no connection of a client that does not close its half', async () => {
     await using server = await serve()
     const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
@@ -220,6 +242,31 @@ describe('a watch over plain HTTP', () => {
     expect(server.hub.size).toBe(0)
   })
 
+  it('ends with its connection, also where it waits behind another on it', async () => {
+    await using server = await serve()
+    const request = [`GET ${path}?watch=true HTTP/1.1`, 'Host: localhost', '', '']
+    const { socket } = send(server.port, [
+      ...request.slice(0, -1),
+      ...request.slice(0, -1),
+      ...request.slice(0, -2),
+    ])
+    await vi.waitFor(() => expect(server.hub.size).toBe(3))
+    socket.destroy()
+    await vi.waitFor(() => expect(server.hub.size).toBe(0))
+  })
+
+  it('is not opened by a server that has begun to shut down while it waited for its turn', async () => {
+    await using server = await serve()
+    const release = server.holdReads()
+    const { received, socket } = send(server.port, [`GET ${path}?watch=true HTTP/1.1`, 'Host: localhost'])
+    await once(server.app.server, 'request')
+    await server.app.drainWatches(0)
+    release()
+    while (received() === '') await once(socket, 'data')
+    expect(received()).toMatch(/^HTTP\/1\.1 503 /)
+    expect(server.hub.size).toBe(0)
+  })
+
   it('gives up the connection of a client that takes nothing after the end', async () => {
     await using server = await serve()
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
@@ -242,7 +289,65 @@ describe('a watch over plain HTTP', () => {
   })
 })
 
+describe('a server that shuts down', () => {
+  it('closes connections on which nothing has been asked, and no others', async () => {
+    await using server = await serve()
+    const unused = connect(server.port, '127.0.0.1')
+    const [accepted] = await once(server.app.server, 'connection')
+    const release = server.holdReads()
+    const asking = send(server.port, [`GET ${path} HTTP/1.1`, 'Host: localhost'])
+    await once(server.app.server, 'request')
+    server.app.closeIdle()
+    expect(accepted.destroyed).toBe(true)
+    unused.destroy()
+    release()
+    await once(asking.socket, 'data')
+    expect(asking.received()).toMatch(/^HTTP\/1.1 200 /)
+  })
+
+  it('does not wait for the clients of WebSockets that do not answer its close', async () => {
+    await using server = await serve()
+    const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+    const { socket } = send(server.port, upgrade(path, key))
+    const [accepted] = await once(server.app.server, 'connection')
+    await once(socket, 'data')
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const drained = server.app.drainWatches(0)
+      await vi.advanceTimersByTimeAsync(watchApiDefaults.closeMs - 1)
+      await drained
+      expect(accepted.destroyed).toBe(false)
+      await vi.advanceTimersByTimeAsync(1_000)
+      expect(accepted.destroyed).toBe(true)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+})
+
 describe('a WebSocket', () => {
+  it('is not heard while its client takes no answers, and is when it has taken them', async () => {
+    await using server = await serve()
+    const { socket } = send(server.port, [
+      ...upgrade('/apis', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='),
+      'Sec-WebSocket-Protocol: v1.watch.setpoint.dev',
+    ])
+    const [accepted] = await once(server.app.server, 'connection')
+    await once(socket, 'data')
+    socket.pause()
+    // Text frames of `{`, masked with nothing, each of which is answered.
+    const messages = Buffer.concat(Array(20_000).fill(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x7b])))
+    // More than the kernel keeps for a server that does not read.
+    for (let n = 0; n < 200; n++) socket.write(messages)
+    await vi.waitFor(() => expect(accepted.isPaused()).toBe(true), { timeout: 10_000 })
+    expect(accepted.writableLength).toBeLessThan(16_000_000)
+
+    const before = accepted.bytesRead
+    socket.resume()
+    await vi.waitFor(() => expect(accepted.bytesRead).toBeGreaterThan(before), { timeout: 10_000 })
+    socket.destroy()
+  })
+
   it('is not taken for dead while its client takes what it is sent, however slowly, and is when it does not', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     try {

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { Router } from '@koa/router'
@@ -7,18 +8,10 @@ import Koa from 'koa'
 import type { Logger } from '../log.ts'
 import type { Metrics, RequestRecord } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
-import type { ServedModel } from '../model/served-model.ts'
 import { retryAfterSeconds } from '../registry/index.ts'
-import { checkLocalAccess, localUser } from '../security/index.ts'
-import type { WatchHub } from '../watch/index.ts'
-import {
-  type ApiResponse,
-  type Caller,
-  headerOf,
-  parseResourcePath,
-  type ResourcePath,
-  requestLimits,
-} from './api-request.ts'
+import { type Access, authorize, type Identity, verbOf } from '../security/index.ts'
+import type { WatchConnections, WatchHub } from '../watch/index.ts'
+import { type ApiResponse, type Caller, headerOf, parseResourcePath, requestLimits } from './api-request.ts'
 import { bodyDefaults, sendBody } from './body-sender.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import { group, groupList, resourceList } from './discovery.ts'
@@ -28,12 +21,16 @@ import { negotiates } from './media-type.ts'
 import { discardRequestBody, readRequestBody } from './request-body.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { versionInfo } from './version-info.ts'
-import { readWatchRequest } from './watch-parameters.ts'
-import { WatchSockets } from './watch-socket.ts'
-import { StreamSink } from './watch-stream.ts'
+import { nameOf, splitTarget, WatchApi, type WatchTarget } from './watch-api.ts'
+import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
 
 /** The header by which a plugin's client says whose it is. */
 const pluginHeader = 'x-setpoint-plugin'
+
+const secureDefaults = Object.freeze({ minVersion: 'TLSv1.2' } as const)
+
+/** What is answered without credentials. */
+const openPaths: ReadonlySet<string> = new Set(['/livez', '/readyz', '/healthz', '/version'])
 
 const noQuery = new URLSearchParams()
 
@@ -42,6 +39,8 @@ export interface AppParts {
   readonly api: ResourceApi
   readonly routes: CustomRoutes
   readonly hub: WatchHub
+  readonly watchConnections: WatchConnections
+  readonly access: Access
   readonly health: Health
   readonly metrics: Metrics
   readonly log: Logger
@@ -49,38 +48,80 @@ export interface AppParts {
   readonly isStarting: () => boolean
   /** Before every path: '' or '/x'. */
   readonly basePath: string
+  /** PEM texts; plain HTTP without. */
+  readonly tls?: TlsFiles | undefined
+}
+
+/** What a server shows itself by. */
+export interface TlsFiles {
+  readonly cert: string
+  readonly key: string
 }
 
 export const appDefaults = Object.freeze({
   /** Milliseconds that an idle connection is kept: above those of ordinary load balancers, which must not meet a closed one. */
   keepAliveMs: 75_000,
+  /** Milliseconds of silence after which the system asks whether the other end of a connection is still there. */
+  probeAfterMs: 30_000,
 })
 
 /** The HTTP server: finds out what a request is about and hands it on; knows every refusal's form. */
 export class App {
-  readonly server: Server
+  readonly server: Server | SecureServer
   readonly #parts: AppParts
-  readonly #sockets: WatchSockets
+  readonly #watches: WatchApi
   readonly #system: Router
+  /** Connections on which nothing has been asked yet: browsers and load balancers open some in advance. */
+  readonly #unused = new Set<Socket>()
 
   constructor(parts: AppParts) {
     this.#parts = parts
-    this.#sockets = new WatchSockets(parts.hub, (socket, why) =>
-      refuseUpgrade(
-        socket,
-        errorResponse(new ApiError('BadRequest', `the handshake is not one of WebSocket: ${why}`), {
-          'sec-websocket-version': '13',
-        }),
-      ),
-    )
+    this.#watches = new WatchApi({
+      api: parts.api,
+      hub: parts.hub,
+      connections: parts.watchConnections,
+      access: parts.access,
+      // The base path is the socket's, and may be left out on it.
+      resolve: path => this.#watched(path, this.#belowBase(path) ?? path),
+      toApiError: thrown => toApiError(thrown, parts.log, { method: 'watch' }),
+      refuseHandshake: (socket, why) =>
+        refuseUpgrade(
+          socket,
+          errorResponse(new ApiError('BadRequest', `the handshake is not one of WebSocket: ${why}`), {
+            'sec-websocket-version': '13',
+          }),
+        ),
+    })
     this.#system = this.#systemRoutes()
     const koa = new Koa()
     koa.use(ctx => this.#serve(ctx))
     koa.on('error', error => parts.log.debug({ err: error }, 'an answer could not be sent'))
-    const answer = koa.callback()
-    this.server = createServer({ maxHeaderSize: requestLimits.headerBytes }, answer)
+    const respond = koa.callback()
+    const answer = (message: IncomingMessage, response: ServerResponse) => {
+      this.#unused.delete(message.socket)
+      hearClose(message, response)
+      return respond(message, response)
+    }
+    const options = {
+      maxHeaderSize: requestLimits.headerBytes,
+      // Of a client that is gone without a word nothing else is heard where nothing is sent to it.
+      keepAlive: true,
+      keepAliveInitialDelay: appDefaults.probeAfterMs,
+    }
+    this.server =
+      parts.tls === undefined
+        ? createServer(options, answer)
+        : createSecureServer({ ...options, ...secureDefaults, ...parts.tls }, answer)
     this.server.keepAliveTimeout = appDefaults.keepAliveMs
+    const opened = (socket: Socket) => {
+      this.#unused.add(socket)
+      socket.once('close', () => this.#unused.delete(socket))
+    }
+    // With TLS both come: before the handshake, and after it with the socket of which requests are read.
+    this.server.on('connection', opened)
+    this.server.on('secureConnection', opened)
     this.server.on('upgrade', (message, socket, head) => {
+      this.#unused.delete(message.socket)
       if (mayIgnoreUpgrade(message)) answerInPlace(message, socket, answer)
       else void this.#upgrade(message, socket, head)
     })
@@ -88,9 +129,25 @@ export class App {
     this.server.on('clientError', (error, socket) => refuseBrokenRequest(error, socket))
   }
 
+  /** Shows itself by this from the next connection on. @throws Error where certificate and key do not belong together */
+  renewTls(tls: TlsFiles): void {
+    if ('setSecureContext' in this.server) this.server.setSecureContext({ ...secureDefaults, ...tls })
+  }
+
+  /** Takes no new watches, and ends those that are open within the time. */
+  drainWatches(graceMs: number): Promise<void> {
+    return this.#watches.drain(graceMs)
+  }
+
+  /** Closes the connections on which nothing is asked. To Node, one that has never been used is not idle. */
+  closeIdle(): void {
+    this.server.closeIdleConnections()
+    for (const socket of this.#unused) if (socket.bytesRead === 0) socket.destroy()
+  }
+
   /** Drops the sockets that have not closed by themselves. */
   close(): void {
-    this.#sockets.close()
+    this.#watches.close()
     this.server.closeAllConnections()
   }
 
@@ -149,8 +206,14 @@ export class App {
   }
 
   async #respond(ctx: Koa.Context, record: RequestRecord): Promise<ApiResponse | undefined> {
-    checkLocalAccess({ host: ctx.req.headers.host, origin: headerOf(ctx.headers, 'origin') })
     const path = this.#belowBase(pathOf(ctx))
+    // Whether the server is alive may be asked by probes, which have no credentials.
+    if (path !== undefined && openPaths.has(path)) {
+      this.#parts.access.checkCaller(ctx.req.headers)
+      return this.#serveSystem(ctx, path)
+    }
+    const identity = this.#parts.access.identify(ctx.req.headers)
+    const { user } = identity
     if (path === undefined) throw noSuchPath(ctx.path)
     const resource = parseResourcePath(path)
     const served = resource && this.#parts.api.modelOf(resource)
@@ -159,8 +222,14 @@ export class App {
       const query = ctx.querystring === '' ? noQuery : new URLSearchParams(ctx.querystring)
       if (isWatch(ctx.method, query)) {
         record.concerns(served, 'watch')
-        return this.#stream(ctx, served, resource, query)
+        authorize(user, 'watch', nameOf(served))
+        return this.#stream(ctx, { served, path: resource, query }, identity)
       }
+      authorize(
+        user,
+        verbOf(ctx.method, resource.name === undefined ? 'collection' : 'object'),
+        nameOf(served),
+      )
       checkAccept(ctx)
       const { req } = ctx
       return this.#parts.api.handle(served, {
@@ -168,16 +237,23 @@ export class App {
         path: resource,
         query,
         headers: ctx.headers,
-        caller: callerOf(ctx.req),
+        caller: callerOf(identity, ctx.req),
         readBody: () => readRequestBody(req),
       })
     }
     if (path.startsWith('/apis/')) {
-      ctx.state.caller = callerOf(ctx.req)
+      ctx.state.caller = callerOf(identity, ctx.req)
+      authorize(user, verbOf(ctx.method, 'object'), path)
       const allowed = await this.#parts.routes.handle(ctx, path)
       if (allowed === undefined) return undefined
       if (allowed.length > 0) return methodNotAllowed(ctx.method, allowed)
     }
+    authorize(user, verbOf(ctx.method, 'object'), path)
+    return this.#serveSystem(ctx, path)
+  }
+
+  /** Discovery, health, metrics. */
+  async #serveSystem(ctx: Koa.Context, path: string): Promise<ApiResponse | undefined> {
     const { path: layers, route } = this.#system.match(path, ctx.method)
     if (route) {
       ctx.path = path
@@ -189,36 +265,16 @@ export class App {
   }
 
   /** Serves a watch over plain HTTP. Whatever is refused before the first event is an ordinary answer. */
-  async #stream(
-    ctx: Koa.Context,
-    served: ServedModel,
-    path: ResourcePath,
-    query: URLSearchParams,
-  ): Promise<undefined> {
+  async #stream(ctx: Koa.Context, target: WatchTarget, identity: Identity): Promise<undefined> {
     const accept = headerOf(ctx.headers, 'accept')
     const events =
       accept !== undefined &&
       negotiates(accept, 'text/event-stream') &&
       !negotiates(accept, 'application/json')
     if (!events) checkAccept(ctx)
-    const cache = this.#parts.api.cacheOf(served)
-    const request = readWatchRequest(cache, path.name, query, {
-      bookmarksByDefault: events,
-      ...(events && { lastEventId: headerOf(ctx.headers, 'last-event-id') }),
-    })
-    const present = await this.#parts.hub.admit(cache, request)
+    const lastEventId = headerOf(ctx.headers, 'last-event-id')
+    await this.#watches.stream(target, ctx.res, events ? 'events' : 'lines', identity, lastEventId)
     ctx.respond = false
-    const { res } = ctx
-    // A client that has gone meanwhile is not heard to go any more: its watch would last to the end of its time.
-    if (res.destroyed) return undefined
-    const watch = this.#parts.hub.open(
-      cache,
-      request,
-      new StreamSink(res, events ? 'events' : 'lines'),
-      present,
-    )
-    res.on('drain', () => watch.drained())
-    res.on('close', () => watch.close())
     return undefined
   }
 
@@ -292,39 +348,40 @@ export class App {
     return router
   }
 
-  /** Opens a WebSocket watch. Whatever is refused before the upgrade is an ordinary answer. */
+  /** What a path names that is to be watched. @throws ApiError 404, 503 while plugins are being started */
+  #watched(fullPath: string, path = this.#belowBase(fullPath)): Omit<WatchTarget, 'query'> {
+    const resource = path === undefined ? undefined : parseResourcePath(path)
+    const served =
+      resource && resource.subresource === undefined ? this.#parts.api.modelOf(resource) : undefined
+    if (resource === undefined || served === undefined) throw this.#notServed(fullPath, path)
+    return { served, path: resource }
+  }
+
+  /** Opens a WebSocket of one watch or of many. Whatever is refused before the upgrade is an ordinary answer. */
   async #upgrade(message: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     // Until ws takes the socket over nobody else listens, and an unheard error would end the process.
     const ignore = () => {}
     socket.on('error', ignore)
     const record = this.#parts.metrics.requests.begin(message.method ?? '')
     try {
-      const { headers } = message
-      checkLocalAccess({ host: headers.host, origin: headerOf(headers, 'origin') })
-      const [fullPath = '', queryText = ''] = splitOnce(message.url ?? '', '?')
-      const path = this.#belowBase(fullPath)
-      const resource = path === undefined ? undefined : parseResourcePath(path)
-      const served =
-        resource && resource.subresource === undefined ? this.#parts.api.modelOf(resource) : undefined
-      if (resource === undefined || served === undefined) throw this.#notServed(fullPath, path)
-      record.concerns(served, 'watch')
-      if (headers.upgrade?.toLowerCase() !== 'websocket') {
-        throw new ApiError(
-          'BadRequest',
-          `the protocol ${JSON.stringify(headers.upgrade)} is not served, only websocket is`,
-        )
+      const identity = this.#parts.access.identify(message.headers)
+      const [fullPath, query] = splitTarget(message.url ?? '')
+      const isMultiplexed = this.#belowBase(fullPath) === '/apis'
+      const target = isMultiplexed ? undefined : { ...this.#watched(fullPath), query }
+      if (target !== undefined) {
+        record.concerns(target.served, 'watch')
+        authorize(identity.user, 'watch', nameOf(target.served))
       }
+      checkUpgrade(message, isMultiplexed)
       if (message.method !== 'GET') {
         record.answered(405)
         refuseUpgrade(socket, methodNotAllowed(message.method ?? '', ['GET']))
         return
       }
-      const cache = this.#parts.api.cacheOf(served)
-      const request = readWatchRequest(cache, resource.name, new URLSearchParams(queryText), {
-        bookmarksByDefault: true,
-      })
-      const present = await this.#parts.hub.admit(cache, request)
-      const upgraded = this.#sockets.accept(message, socket, head, cache, request, present)
+      const upgraded =
+        target === undefined
+          ? this.#watches.multiplex(message, socket, head, identity)
+          : await this.#watches.upgrade(target, message, socket, head, identity)
       record.answered(upgraded ? 101 : 400)
       socket.off('error', ignore)
     } catch (thrown) {
@@ -334,6 +391,22 @@ export class App {
       refuseUpgrade(socket, response)
     }
   }
+}
+
+/** @throws ApiError 400 for an upgrade to something that is not served. */
+function checkUpgrade(message: IncomingMessage, isMultiplexed: boolean): void {
+  const { upgrade } = message.headers
+  if (upgrade?.toLowerCase() !== 'websocket') {
+    throw new ApiError(
+      'BadRequest',
+      `the protocol ${JSON.stringify(upgrade)} is not served, only websocket is`,
+    )
+  }
+  if (isMultiplexed && !offersMultiplexing(message))
+    throw new ApiError(
+      'BadRequest',
+      `a WebSocket of many watches needs the sub-protocol ${multiplexProtocol}`,
+    )
 }
 
 /** @throws ApiError 400 for a target in absolute form that is no URL. */
@@ -355,8 +428,8 @@ function isWatch(method: string, query: URLSearchParams): boolean {
   return true
 }
 
-function callerOf(message: IncomingMessage): Caller {
-  return { user: localUser, plugin: headerOf(message.headers, pluginHeader) || undefined }
+function callerOf({ user }: Identity, message: IncomingMessage): Caller {
+  return { user, plugin: headerOf(message.headers, pluginHeader) || undefined }
 }
 
 function checkAccept(ctx: Koa.Context): void {
@@ -394,11 +467,6 @@ function noSuchPath(path: string): ApiError {
   return new ApiError('NotFound', `nothing is served at ${path.slice(0, 200)}`)
 }
 
-function splitOnce(text: string, separator: string): string[] {
-  const at = text.indexOf(separator)
-  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)]
-}
-
 /**
  * Whether a request that offers another protocol than WebSocket can be answered as if it had not: RFC 9110 says so,
  * and some clients offer h2c with every first request. Node has let go of the connection's parser by then, so a body
@@ -409,7 +477,24 @@ function mayIgnoreUpgrade({ headers }: IncomingMessage): boolean {
   return headers.upgrade?.toLowerCase() !== 'websocket' && !hasBody
 }
 
-/** Answers a request over the socket that Node handed over for an upgrade; the connection ends with the answer. */
+/**
+ * Tells an answer that its connection is gone while it waits behind that of an earlier request on it: Node tells only
+ * the one whose turn it is, and a watch would last to the end of its time.
+ */
+function hearClose({ socket }: IncomingMessage, response: ServerResponse): void {
+  if (response.socket !== null) return
+  const onClose = () => {
+    response.destroy()
+    response.emit('close')
+  }
+  socket.once('close', onClose)
+  response.once('socket', () => socket.off('close', onClose))
+}
+
+/**
+ * Answers a request over the socket that Node handed over for an upgrade; the connection ends with the answer. Node does
+ * not look after it any more: what has been taken, and that the client has gone, is told to the answer here.
+ */
 function answerInPlace(
   message: IncomingMessage,
   socket: Duplex,
@@ -423,6 +508,10 @@ function answerInPlace(
   const response = new ServerResponse(message)
   response.shouldKeepAlive = false
   response.assignSocket(socket)
+  socket.on('drain', () => response.emit('drain'))
+  socket.on('end', () => socket.destroySoon())
+  // What it still sends is not a request: the answer says that the connection ends with it.
+  socket.resume()
   // Not only our half: a client that keeps its own open would keep the connection.
   response.on('finish', () => socket.destroySoon())
   answer(message, response)
@@ -430,6 +519,7 @@ function answerInPlace(
 
 const statusTexts: Readonly<Record<number, string>> = Object.freeze({
   400: 'Bad Request',
+  401: 'Unauthorized',
   403: 'Forbidden',
   404: 'Not Found',
   405: 'Method Not Allowed',

@@ -25,6 +25,7 @@ export function errorResponse(error: ApiError, headers: Record<string, string> =
     headers: {
       ...jsonHeaders,
       ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
+      ...(error.code === 401 && { 'www-authenticate': 'Bearer realm="setpoint"' }),
       ...headers,
     },
     body: Buffer.from(JSON.stringify(error.toStatus())),

@@ -1,3 +1,4 @@
+import type { HealthCheck, Manager } from '@setpoint/controller-runtime'
 import type { LogFollower } from '../cache/index.ts'
 import type { Storage } from '../storage/index.ts'
 
@@ -13,6 +14,8 @@ interface Check {
   /** Why it fails; undefined where it does not. */
   run(): Promise<string | undefined>
 }
+
+export type ManagerState = Pick<Manager, 'health' | 'leadership'>
 
 /** How a plugin is doing, for whoever asks for details. */
 export interface PluginProgress {
@@ -33,18 +36,22 @@ export class Health {
   #storeChecked: { at: number; result: Promise<string | undefined> } | undefined
 
   readonly #plugins: () => readonly PluginProgress[]
+  readonly #manager: ManagerState | undefined
 
   constructor(parts: {
     storage: Storage
     follower: LogFollower
     plugins: () => readonly PluginProgress[]
+    /** Of the controllers, where they run in this process. */
+    manager?: ManagerState
   }) {
     this.#storage = parts.storage
     this.#follower = parts.follower
     this.#plugins = parts.plugins
+    this.#manager = parts.manager
   }
 
-  /** The server's own kinds are served. */
+  /** The server's own kinds are served, and those of plugins are known. */
   started(): void {
     this.#starting = false
   }
@@ -54,7 +61,12 @@ export class Health {
   }
 
   live(verbose: boolean): Promise<HealthAnswer> {
-    return answer('livez', [{ name: 'ping', run: async () => undefined }], verbose)
+    const election = this.#manager?.health().liveness ?? []
+    const checks: Check[] = [
+      { name: 'ping', run: async () => undefined },
+      ...election.map(({ name, problem }) => ({ name, run: async () => problem })),
+    ]
+    return answer('livez', checks, verbose)
   }
 
   ready(verbose: boolean): Promise<HealthAnswer> {
@@ -65,17 +77,29 @@ export class Health {
       { name: 'caches', run: async () => this.#follower.trouble },
       {
         name: 'startup',
-        run: async () => (this.#starting ? 'the kinds of the server itself are starting' : undefined),
+        run: async () => (this.#starting ? 'which kinds are served is being found out' : undefined),
       },
     ]
-    return answer('readyz', checks, verbose, this.#plugins())
+    return answer('readyz', checks, verbose, this.#notes())
+  }
+
+  /** What is worth knowing, and makes the server unready in no case. */
+  #notes(): readonly string[] {
+    const plugins = this.#plugins().map(
+      ({ name, progress }) => `plugin/${name} ${progress.replace(/\s+/g, ' ')}`,
+    )
+    return [...plugins, ...leadershipNotes(this.#manager)]
   }
 
   #checkStore(): Promise<string | undefined> {
     const now = performance.now()
     if (this.#storeChecked === undefined || now - this.#storeChecked.at > healthDefaults.storeCachedMs) {
       const result = this.#storage.head({ signal: AbortSignal.timeout(healthDefaults.storeMs) }).then(
-        () => undefined,
+        ({ written }) => {
+          // A server that nobody reads from notices by this that its caches do not follow.
+          this.#follower.expect(written)
+          return undefined
+        },
         () => 'the store cannot be reached',
       )
       this.#storeChecked = { at: now, result }
@@ -89,22 +113,43 @@ export interface HealthAnswer {
   readonly text: string
 }
 
-/** Kubernetes' form: `ok`, or a line for each check when one fails or when asked. */
+/** Where the controllers of this process stand in the election, if there is one. */
+export function leadershipNotes(manager: ManagerState | undefined): readonly string[] {
+  const leadership = manager?.leadership
+  if (leadership === undefined) return []
+  const { lease, isLeader, leader } = leadership
+  const standing = isLeader ? 'leading' : `standing by, ${leader ?? 'nobody'} leads`
+  return [`controllers ${standing} (lease ${lease})`]
+}
+
 async function answer(
   name: string,
   checks: readonly Check[],
   verbose: boolean,
-  plugins: readonly PluginProgress[] = [],
+  notes: readonly string[] = [],
 ): Promise<HealthAnswer> {
   const results = await Promise.all(
-    checks.map(async check => ({ name: check.name, problem: await check.run() })),
+    checks.map(async ({ name, run }): Promise<HealthCheck> => {
+      const problem = await run()
+      return { name, ...(problem !== undefined && { problem }) }
+    }),
   )
+  return healthAnswer(name, results, verbose, notes)
+}
+
+/** Kubernetes' form: `ok`, or a line for each check when one fails or when asked. */
+export function healthAnswer(
+  name: string,
+  results: readonly HealthCheck[],
+  verbose: boolean,
+  notes: readonly string[] = [],
+): HealthAnswer {
   const failed = results.some(({ problem }) => problem !== undefined)
   if (!failed && !verbose) return { status: 200, text: 'ok' }
   const lines = results.map(result =>
     result.problem === undefined ? `[+]${result.name} ok` : `[-]${result.name} failed: ${result.problem}`,
   )
-  for (const plugin of plugins) lines.push(`[+]plugin/${plugin.name} ${plugin.progress.replace(/\s+/g, ' ')}`)
+  for (const note of notes) lines.push(`[+]${note}`)
   return {
     status: failed ? 503 : 200,
     text: [...lines, `${name} check ${failed ? 'failed' : 'passed'}`, ''].join('\n'),

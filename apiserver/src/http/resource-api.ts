@@ -81,8 +81,8 @@ export class ResourceApi {
       return written(200, await this.#registry.patch(served, path.name, patch, scope, options))
     }
     if (verb === 'DELETE' && scope === 'object') {
-      const { preconditions, options } = await readDeleteParameters(request)
-      return written(200, await this.#registry.delete(served, path.name, preconditions, options))
+      const { deletion, options } = await readDeleteParameters(request)
+      return written(200, await this.#registry.delete(served, path.name, deletion, options))
     }
     return methodNotAllowed(method, scope === 'status' ? statusMethods : nameMethods)
   }
@@ -160,14 +160,14 @@ export class ResourceApi {
 
   /** Deletes what a list would answer, one by one; what has gone meanwhile is left out. */
   async #deleteCollection(cache: ModelCache, request: ApiRequest): Promise<ApiResponse> {
-    const { preconditions, options } = await readDeleteParameters(request)
+    const { deletion, options } = await readDeleteParameters(request)
     const query = parseListQuery(request.query, cache.served.indexes)
     await this.#gate.pass(request.signal)
     const { items } = runQuery(cache.store.snapshot(), query)
     const deleted: Buffer[] = []
     for (const { name } of items) {
       try {
-        deleted.push((await this.#registry.delete(cache.served, name, preconditions, options)).bytes)
+        deleted.push((await this.#registry.delete(cache.served, name, deletion, options)).bytes)
       } catch (error) {
         if (!(error instanceof ApiError && error.reason === 'NotFound')) throw error
       }

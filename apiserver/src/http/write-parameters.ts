@@ -1,10 +1,10 @@
-import { ApiError } from '@setpoint/controller-runtime/api'
+import { ApiError, type PropagationPolicy, propagationPolicies } from '@setpoint/controller-runtime/api'
 import { decodeDocument } from '../model/decode.ts'
 import {
   badRequest,
+  type Deletion,
   deletePreconditions,
   type PatchType,
-  type Preconditions,
   type WriteOptions,
 } from '../registry/index.ts'
 import { type ApiRequest, headerOf } from './api-request.ts'
@@ -94,11 +94,11 @@ function unsupported(given: string, types: object): ApiError {
 
 /** What a DELETE carries, in its body (Kubernetes' DeleteOptions) or its query. */
 export interface DeleteParameters {
-  readonly preconditions: Preconditions
+  readonly deletion: Deletion
   readonly options: WriteOptions
 }
 
-/** @throws ApiError 400, 413, 415, and 422 for a propagation policy that nobody carries out. */
+/** @throws ApiError 400, 413, 415, and 422 for a propagation policy that there is not. */
 export async function readDeleteParameters(request: ApiRequest): Promise<DeleteParameters> {
   const { query } = request
   const options = readWriteOptions(request)
@@ -107,19 +107,7 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
   if (!isRecord(body)) throw badRequest('the body of a DELETE must be a DeleteOptions object')
   const given = body.preconditions ?? {}
   if (!isRecord(given)) throw badRequest('preconditions must be an object with uid and version')
-  const policy = query.get('propagationPolicy') ?? body.propagationPolicy ?? 'Background'
-  if (policy === 'Orphan' || policy === 'Foreground') {
-    throw new ApiError(
-      'Invalid',
-      `propagationPolicy ${policy} needs a collector of dependents, which this server does not run; use Background`,
-    )
-  }
-  if (policy !== 'Background') {
-    throw new ApiError(
-      'Invalid',
-      `propagationPolicy ${JSON.stringify(policy)} is not one of Background, Foreground, Orphan`,
-    )
-  }
+  const propagation = readPropagation(query.get('propagationPolicy') ?? body.propagationPolicy, body)
   const texts = (...values: unknown[]) =>
     values
       .filter(value => value !== undefined && value !== null && value !== '')
@@ -138,12 +126,36 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
   )
   const [uid] = uids
   return {
-    preconditions: deletePreconditions(uid === undefined ? { versions } : { uid, versions }),
+    deletion: {
+      ...deletePreconditions(uid === undefined ? { versions } : { uid, versions }),
+      ...(propagation && { propagation }),
+    },
     options: {
       ...options,
       dryRun: options.dryRun || readDryRun(Array.isArray(body.dryRun) ? body.dryRun : []),
     },
   }
+}
+
+/** `orphanDependents` is how older clients of Kubernetes ask for the same. */
+function readPropagation(
+  policy: unknown,
+  { orphanDependents }: Readonly<Record<string, unknown>>,
+): PropagationPolicy | undefined {
+  const asked = policy ?? undefined
+  if (typeof orphanDependents === 'boolean') {
+    if (asked !== undefined)
+      throw new ApiError('Invalid', 'orphanDependents and propagationPolicy cannot both be given')
+    return orphanDependents ? 'Orphan' : 'Background'
+  }
+  const known = propagationPolicies.find(name => name === asked)
+  if (known === undefined && asked !== undefined) {
+    throw new ApiError(
+      'Invalid',
+      `propagationPolicy ${JSON.stringify(asked)} is not one of ${propagationPolicies.join(', ')}`,
+    )
+  }
+  return known
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,11 +1,11 @@
 import { silentLogger } from '@setpoint/controller-runtime'
 import { selectsEverything } from '@setpoint/controller-runtime/api'
 import { expect, it } from 'vitest'
-import { HistoryReplay } from '../cache/index.ts'
+import { ConsistencyCheck, HistoryReplay } from '../cache/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
 import { openRooms, thing } from '../testing.ts'
-import { WatchHub, watchDefaults } from '../watch/index.ts'
+import { lines, WatchHub, watchDefaults } from '../watch/index.ts'
 import { Metrics } from './metrics.ts'
 
 async function open() {
@@ -14,14 +14,15 @@ async function open() {
   const models = new ModelRegistry()
   models.add(rooms.served)
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log: silentLogger })
-  const metrics = new Metrics({ models, follower, hub })
+  const consistency = new ConsistencyCheck({ storage, follower, log: silentLogger })
+  const metrics = new Metrics({ models, follower, hub, consistency })
   /** The lines of one metric, without what all of them have in common. */
   const linesOf = async (name: string) =>
     (await metrics.text())
       .split('\n')
       .filter(line => new RegExp(`^${name}[ {]`).test(line))
       .map(line => line.slice(name.length))
-  return { rooms, hub, metrics, linesOf }
+  return { rooms, hub, consistency, metrics, linesOf }
 }
 
 it('a watch that is cut as too slow is counted as such and is open no more', async () => {
@@ -33,16 +34,18 @@ it('a watch that is cut as too slow is counted as such and is open no more', asy
   const watch = { name: undefined, selector: selectsEverything, after: undefined, lifetimeMs: 60_000 }
   const request = { ...watch, initialEvents: false, bookmarks: false }
   const ends: string[] = []
-  const slow = { backlog: 0, send() {}, end: ({ reason }: { reason: string }) => ends.push(reason) }
+  const end = ({ reason }: { reason: string }) => ends.push(reason)
+  const slow = { codec: lines, backlog: 0, write() {}, end }
   hub.open(cache, request, slow, await gate.pass())
   hub.open(cache, request, { ...slow, backlog: 0 }, await gate.pass())
   slow.backlog = watchDefaults.backlogBytes + 1
   await registry.create(served, thing('a'), defaultWriteOptions)
   await gate.pass()
+  await new Promise(resolve => setImmediate(resolve))
   expect(ends).toHaveLength(1)
   expect(await linesOf('apiserver_terminated_watchers_total')).toEqual([`{${labels}} 1`])
   expect(await linesOf('apiserver_longrunning_requests')).toEqual([`{verb="WATCH",${labels}} 1`])
-  hub.drain()
+  hub.close()
   expect(await linesOf('apiserver_terminated_watchers_total')).toEqual([`{${labels}} 1`])
   expect(await linesOf('apiserver_longrunning_requests')).toEqual([`{verb="WATCH",${labels}} 0`])
 })
@@ -62,4 +65,31 @@ it('the buckets of durations add up, a bound is inside its bucket, and the last 
   expect(buckets.slice(-2)).toEqual([`{${labels},le="60"} 3`, `{${labels},le="+Inf"} 4`])
   expect(await linesOf('apiserver_request_duration_seconds_count')).toEqual([`{${labels}} 4`])
   expect(await linesOf('apiserver_request_duration_seconds_sum')).toEqual([`{${labels}} 61.0115`])
+})
+
+it('tells how far the log has been followed, and what comparing and rebuilding the caches has come to', async () => {
+  const { rooms, consistency, linesOf } = await open()
+  await using _ = rooms
+  const { cache, follower, gate, registry, served } = rooms
+  const { group, plural } = served.model
+  const labels = `group="${group}",resource="${plural}"`
+  for (const name of ['a', 'b']) await registry.create(served, thing(name), defaultWriteOptions)
+  const version = await gate.pass()
+  expect(await linesOf('apiserver_watch_cache_resource_version')).toEqual([`{${labels}} ${version}`])
+  expect(await linesOf('apiserver_watch_cache_events_received_total')).toEqual([`{${labels}} 2`])
+  const { signal } = new AbortController()
+  await consistency.check(cache, signal)
+  expect(await linesOf('apiserver_storage_consistency_checks_total')).toEqual(
+    [
+      ['success', 1],
+      ['failure', 0],
+      ['error', 0],
+    ].map(([status, count]) => `{resource="${plural}.${group}",status="${status}"} ${count}`),
+  )
+  follower.distrust(cache)
+  expect(await linesOf('apiserver_watch_cache_resource_version')).toEqual([])
+  expect(await linesOf('setpoint_cache_rebuilds_total')).toEqual([
+    `{${labels},outcome="exact"} 0`,
+    `{${labels},outcome="reset"} 1`,
+  ])
 })

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
-import type { LogFollower } from '../cache/index.ts'
+import type { ConsistencyCheck, LogFollower } from '../cache/index.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
 import type { WatchHub } from '../watch/index.ts'
 import { RequestMetrics } from './request-metrics.ts'
@@ -9,6 +9,8 @@ export interface MetricSources {
   readonly models: ModelRegistry
   readonly follower: LogFollower
   readonly hub: WatchHub
+  /** Absent where the caches are not compared with the store. */
+  readonly consistency?: Pick<ConsistencyCheck, 'counts'>
 }
 
 export const pluginPhases = ['Starting', 'Started', 'Failed'] as const
@@ -17,30 +19,32 @@ export type PluginPhase = (typeof pluginPhases)[number]
 /** The metrics of one server. */
 export class Metrics {
   readonly requests: RequestMetrics
-  readonly #registry = new Registry()
+  /** What tells more of this process puts it in here. */
+  readonly registry = new Registry()
   readonly #pluginPhase: Gauge<'plugin' | 'phase'>
 
   constructor(sources: MetricSources) {
-    collectDefaultMetrics({ register: this.#registry })
-    this.requests = new RequestMetrics(this.#registry)
+    collectDefaultMetrics({ register: this.registry })
+    this.requests = new RequestMetrics(this.registry)
     this.#pluginPhase = new Gauge({
       name: 'setpoint_plugin_phase',
       help: '1 for the phase that a plugin is in, 0 for the others.',
       labelNames: ['plugin', 'phase'],
-      registers: [this.#registry],
+      registers: [this.registry],
     })
     this.#describeWatches(sources.hub)
     this.#describeCaches(sources)
+    this.#describeFollowing(sources)
   }
 
   /** Of the text. */
   get contentType(): string {
-    return this.#registry.contentType
+    return this.registry.contentType
   }
 
   /** Everything in Prometheus' text format. */
   async text(): Promise<string> {
-    return `${await this.#registry.metrics()}${this.requests.durationText()}`
+    return `${await this.registry.metrics()}${this.requests.durationText()}`
   }
 
   pluginIs(plugin: string, present: PluginPhase): void {
@@ -48,7 +52,7 @@ export class Metrics {
   }
 
   #describeWatches(hub: WatchHub): void {
-    const registers = [this.#registry]
+    const registers = [this.registry]
     new Gauge({
       name: 'apiserver_longrunning_requests',
       help: 'Watches that are open, those of plugins in this process included.',
@@ -90,7 +94,7 @@ export class Metrics {
   }
 
   #describeCaches({ models, follower }: MetricSources): void {
-    const registers = [this.#registry]
+    const registers = [this.registry]
     new Gauge({
       name: 'apiserver_resource_objects',
       help: 'Objects in the cache of a kind that is served.',
@@ -120,4 +124,64 @@ export class Metrics {
       },
     })
   }
+
+  #describeFollowing({ models, follower, consistency }: MetricSources): void {
+    const registers = [this.registry]
+    new Gauge({
+      name: 'apiserver_watch_cache_resource_version',
+      help: 'The version of the store that the cache of a kind is known to be at.',
+      labelNames: ['group', 'resource'],
+      registers,
+      collect() {
+        this.reset()
+        for (const served of models.all()) {
+          const { group, plural: resource } = served.model
+          if (follower.cacheOf(served) !== undefined) this.set({ group, resource }, follower.known)
+        }
+      },
+    })
+    new Counter({
+      name: 'apiserver_watch_cache_events_received_total',
+      help: 'Changes that the log of the store has brought.',
+      labelNames: ['group', 'resource'],
+      registers,
+      collect() {
+        this.reset()
+        for (const [kind, { received }] of follower.tallies) this.inc(labelsOf(kind), received)
+      },
+    })
+    new Counter({
+      name: 'setpoint_cache_rebuilds_total',
+      help: 'Caches that got back to the state of the store without its log: exact ones told every change to the watches, after a reset these began anew.',
+      labelNames: ['group', 'resource', 'outcome'],
+      registers,
+      collect() {
+        this.reset()
+        for (const [kind, { exact, reset }] of follower.tallies) {
+          this.inc({ ...labelsOf(kind), outcome: 'exact' }, exact)
+          this.inc({ ...labelsOf(kind), outcome: 'reset' }, reset)
+        }
+      },
+    })
+    new Counter({
+      name: 'apiserver_storage_consistency_checks_total',
+      help: 'Comparisons of a cache with the store: failure is a difference, error says that they could not be compared.',
+      labelNames: ['resource', 'status'],
+      registers,
+      collect() {
+        this.reset()
+        for (const [kind, counts] of consistency?.counts ?? []) {
+          const { group, resource } = labelsOf(kind)
+          for (const [status, count] of Object.entries(counts))
+            this.inc({ resource: `${resource}.${group}`, status }, count)
+        }
+      },
+    })
+  }
+}
+
+/** @param kind `<group>/<plural>` */
+function labelsOf(kind: string): { group: string; resource: string } {
+  const [group = '', resource = ''] = kind.split('/')
+  return { group, resource }
 }

@@ -13,7 +13,7 @@ import type { ResourceApi } from '../http/resource-api.ts'
 import { readWatchRequest } from '../http/watch-parameters.ts'
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
-import type { Watch, WatchHub, WatchSink } from '../watch/index.ts'
+import { lines, type Watch, type WatchHub, type WatchSink } from '../watch/index.ts'
 
 /** Who the plugins of this process are. */
 const pluginUser = Object.freeze({ name: 'setpoint:plugins', groups: Object.freeze(['setpoint:admins']) })
@@ -63,7 +63,10 @@ export class LoopbackTransport implements Transport {
       const request = readWatchRequest(cache, path.name, query, { bookmarksByDefault: true })
       const present = await this.#hub.admit(cache, request, signal)
       signal.throwIfAborted()
-      return new LoopbackWatch(sink => this.#hub.open(cache, request, sink, present), signal)
+      return new LoopbackWatch(
+        sink => this.#hub.open(cache, request, sink, present, { internal: true }),
+        signal,
+      )
     } catch (thrown) {
       signal.throwIfAborted()
       throw toApiError(thrown, this.#log, { method: 'watch', path: target })
@@ -100,25 +103,26 @@ function flatten(headers: ApiResponse['headers']): Record<string, string> {
 /** A watch whose client is an iteration in this process: what it has not taken yet is the backlog. */
 class LoopbackWatch implements WatchConnection {
   readonly end: Promise<WatchEnd>
-  readonly #frames: Buffer[] = []
+  /** What has not been taken: lines, one event each. */
+  readonly #written: Buffer[] = []
   readonly #watch: Watch
   #backlog = 0
   #ended = false
   #wake: (() => void) | undefined
 
   constructor(open: (sink: WatchSink) => Watch, signal: AbortSignal) {
-    const frames = this.#frames
     const abort = () => this.close()
     const { promise, resolve } = withResolvers<WatchEnd>()
     this.end = promise
     const backlog = () => this.#backlog
     this.#watch = open({
+      codec: lines,
       get backlog() {
         return backlog()
       },
-      send: frame => {
-        frames.push(frame)
-        this.#backlog += frame.length
+      write: bytes => {
+        this.#written.push(bytes)
+        this.#backlog += bytes.length
         this.#wake?.()
       },
       end: end => {
@@ -138,10 +142,10 @@ class LoopbackWatch implements WatchConnection {
   async *[Symbol.asyncIterator](): AsyncGenerator<string> {
     try {
       for (;;) {
-        const batch = this.#frames.splice(0)
-        for (const frame of batch) {
-          this.#backlog -= frame.length
-          yield frame.toString()
+        const batch = this.#written.splice(0)
+        for (const bytes of batch) {
+          for (const line of bytes.toString().split('\n')) if (line !== '') yield line
+          this.#backlog -= bytes.length
         }
         if (batch.length > 0) this.#watch.drained()
         else if (this.#ended) return

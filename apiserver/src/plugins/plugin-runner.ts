@@ -148,7 +148,7 @@ export class PluginRunner {
   }
 
   async #setup(): Promise<void> {
-    const { transport, log, routes } = this.#environment
+    const { transport, log, routes, manager, reservedDomain } = this.#environment
     const timeout = AbortSignal.timeout(runnerDefaults.setupTimeoutMs)
     const late = new Promise<never>((_, reject) => {
       timeout.addEventListener('abort', () =>
@@ -159,10 +159,13 @@ export class PluginRunner {
         ),
       )
     })
-    const setUp = setupPlugin(this.#loaded.plugin, { transport, log }).catch(error => {
-      const message = error instanceof Error ? error.message : String(error)
-      throw new PluginStartError(`its setup has failed: ${message}`, { cause: error })
-    })
+    const builtFor = manager && { builtFor: manager }
+    const setUp = setupPlugin(this.#loaded.plugin, { transport, log, reservedDomain, ...builtFor }).catch(
+      error => {
+        const message = error instanceof Error ? error.message : String(error)
+        throw new PluginStartError(`its setup has failed: ${message}`, { cause: error })
+      },
+    )
     const hosted = await Promise.race([setUp, late])
     this.#hosted = hosted
     for (const name of hosted.unmarkedClasses) {

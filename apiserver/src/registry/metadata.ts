@@ -6,6 +6,7 @@ import {
   labelPrefix,
   nameLimits,
   type OwnerReference,
+  propagationFinalizers,
   type StatusCause,
 } from '@setpoint/controller-runtime/api'
 import { deepEqual } from '../model/deep-equal.ts'
@@ -176,6 +177,13 @@ export function checkMetadata(
       })
     }
   }
+  if (propagatesTwoWays(next) && !(previous && propagatesTwoWays(previous))) {
+    causes.push({
+      reason: 'FieldValueForbidden',
+      field: 'metadata.finalizers',
+      message: `${propagationFinalizers.Orphan} and ${propagationFinalizers.Foreground} exclude each other`,
+    })
+  }
   if (previous?.deletionTimestamp !== undefined) {
     const added = (next.finalizers ?? []).filter(finalizer => !previous.finalizers?.includes(finalizer))
     if (added.length > 0) {
@@ -187,6 +195,13 @@ export function checkMetadata(
     }
   }
   return causes
+}
+
+/** Dependents cannot both stay and go first. */
+function propagatesTwoWays({ finalizers = [] }: BareMeta): boolean {
+  return (
+    finalizers.includes(propagationFinalizers.Orphan) && finalizers.includes(propagationFinalizers.Foreground)
+  )
 }
 
 /** Why a plugin may not set this label key, or undefined. */

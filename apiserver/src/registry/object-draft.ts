@@ -194,13 +194,17 @@ export function draftUpdate(
   return draft
 }
 
-/** The object as it is once it has been declared deleted. Neither schema nor indexes are asked. */
-export function draftDeletionMark(stored: StoredObject, now: number): Draft {
+/**
+ * The object as it is once it has been declared deleted, held back by `finalizers`. Neither schema nor indexes are
+ * asked.
+ */
+export function draftDeletionMark(stored: StoredObject, finalizers: string[], now: number): Draft {
   const { object } = stored
   const metadata = orderMetadata({
     ...object.metadata,
     generation: object.metadata.generation + 1,
     deletionTimestamp: new Date(now).toISOString(),
+    finalizers,
   })
   return { object: { ...object, metadata }, reservations: stored.reservations, warnings: [] }
 }

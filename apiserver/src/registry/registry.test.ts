@@ -107,6 +107,48 @@ describe('deletion', () => {
     expect((await storage.get(reservationKey(served, 'spec.email', 'x'))).pair).toBeUndefined()
   })
 
+  it('in the foreground or with orphans is held back for the collector, by the finalizer of that policy', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    for (const [propagation, finalizer] of [
+      ['Foreground', 'foregroundDeletion'],
+      ['Orphan', 'orphan'],
+    ] as const) {
+      const name = propagation.toLowerCase()
+      await registry.create(served, thing(name, {}, { finalizers: ['d/f'] }), options)
+      const dryRun = { ...options, dryRun: true }
+      const shown = parse(await registry.delete(served, name, { propagation }, dryRun))
+      expect(shown.metadata).toMatchObject({ finalizers: ['d/f', finalizer], generation: 2 })
+      expect((await live(rooms, name))?.metadata.deletionTimestamp).toBeUndefined()
+      const marked = parse(await registry.delete(served, name, { propagation }, options))
+      expect(marked.metadata.finalizers).toEqual(['d/f', finalizer])
+      expect(marked.metadata.deletionTimestamp).toBeDefined()
+      // What has begun stays as it is, whatever is asked for later.
+      for (const later of ['Background', 'Foreground', 'Orphan'] as const)
+        expect(parse(await registry.delete(served, name, { propagation: later }, options))).toEqual(marked)
+    }
+  })
+
+  it('without a policy takes the one that is on the object; a policy that is given overrides it', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    for (const name of ['kept', 'overridden', 'changed'])
+      await registry.create(served, thing(name, {}, { finalizers: ['orphan'] }), options)
+    const kept = parse(await registry.delete(served, 'kept', {}, options))
+    expect(kept.metadata.finalizers).toEqual(['orphan'])
+    await registry.delete(served, 'overridden', { propagation: 'Background' }, options)
+    expect(await live(rooms, 'overridden')).toBeUndefined()
+    const changed = parse(await registry.delete(served, 'changed', { propagation: 'Foreground' }, options))
+    expect(changed.metadata.finalizers).toEqual(['foregroundDeletion'])
+  })
+
+  it('is refused two policies at once', async () => {
+    await using rooms = await openRooms()
+    const { registry, served } = rooms
+    const both = thing('a', {}, { finalizers: ['orphan', 'foregroundDeletion'] })
+    await expect(registry.create(served, both, options)).rejects.toSatisfy(refused('Invalid'))
+  })
+
   it('is never stopped by a schema or an index that the object does not satisfy', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage } = rooms

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import {
   ApiError,
+  finalizersForDeletion,
   isVersion,
   nameLimits,
   type Revision,
@@ -49,7 +50,7 @@ import {
   reservationsWithout,
 } from './unique-index.ts'
 import { UniqueIndexRecords } from './unique-index-record.ts'
-import type { Preconditions, WriteOptions, WriteResult } from './write-options.ts'
+import type { Deletion, Preconditions, WriteOptions, WriteResult } from './write-options.ts'
 
 export const registryDefaults = Object.freeze({
   /** Attempts at one write before its caller is told of the conflict: each lost one means that another write got through. */
@@ -235,21 +236,25 @@ export class Registry {
     }
   }
 
-  /** Declares an object deleted, or removes it when nothing holds it back. */
+  /**
+   * Declares an object deleted, or removes it when nothing holds it back. Once declared, a deletion stays as it is,
+   * whatever policy another one asks for.
+   */
   async delete(
     served: ServedModel,
     name: string,
-    preconditions: Preconditions,
+    deletion: Deletion,
     options: WriteOptions,
   ): Promise<WriteResult> {
     let current = await this.#read(served, name, options)
     for (let attempt = 1; ; attempt++) {
       if (current === undefined) throw notFound(served, name)
       const { object, reservations } = current.stored
-      checkPreconditions(served, name, preconditions, object.metadata.uid, String(current.revision))
+      checkPreconditions(served, name, deletion, object.metadata.uid, String(current.revision))
       if (object.metadata.deletionTimestamp !== undefined) return this.#unchanged(served, name, current)
-      if (object.metadata.finalizers !== undefined) {
-        const draft = draftDeletionMark(current.stored, this.#now())
+      const finalizers = finalizersForDeletion(object.metadata.finalizers, deletion.propagation)
+      if (finalizers.length > 0) {
+        const draft = draftDeletionMark(current.stored, finalizers, this.#now())
         const outcome = await this.#store(served, name, current, draft, options)
         if (outcome.stored)
           return this.#updated(

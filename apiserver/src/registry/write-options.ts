@@ -1,3 +1,5 @@
+import type { PropagationPolicy } from '@setpoint/controller-runtime/api'
+
 /** What a request says about how to write. */
 export interface WriteOptions {
   /** Do everything but store. */
@@ -28,4 +30,10 @@ export interface WriteResult {
 export interface Preconditions {
   readonly uid?: string
   readonly versions?: readonly string[]
+}
+
+/** How an object is to be deleted. */
+export interface Deletion extends Preconditions {
+  /** What becomes of its dependents; where it is absent, what the object's own finalizers say. */
+  readonly propagation?: PropagationPolicy
 }

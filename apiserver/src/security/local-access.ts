@@ -1,4 +1,21 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { type Access, builtInGroups, type Identity } from './access.ts'
+
+/** Whoever is on this machine may do everything: the rule as long as nobody has to say who he is. */
+export class LocalAccess implements Access {
+  checkCaller(headers: IncomingHttpHeaders): void {
+    checkLocalAccess({ host: headers.host, origin: headers.origin })
+  }
+  identify(headers: IncomingHttpHeaders): Identity {
+    this.checkCaller(headers)
+    return localIdentity
+  }
+  onRevoked(): () => void {
+    return () => {}
+  }
+  close(): void {}
+}
 
 /**
  * The rules while no authentication is configured: the server listens on loopback only, and answers only what a
@@ -6,7 +23,7 @@ import { ApiError } from '@setpoint/controller-runtime/api'
  * whose name was pointed at this machine, by its Host.
  * @throws ApiError 403
  */
-export function checkLocalAccess(headers: { host?: string | undefined; origin?: string | undefined }): void {
+function checkLocalAccess(headers: { host?: string | undefined; origin?: string | undefined }): void {
   const { host, origin } = headers
   if (host !== undefined && !isLocalHost(host)) {
     throw new ApiError(
@@ -35,4 +52,7 @@ function isLocalOrigin(origin: string): boolean {
 }
 
 /** Who a caller is while nobody has to say so. */
-export const localUser = Object.freeze({ name: 'setpoint:local', groups: Object.freeze(['setpoint:admins']) })
+const localIdentity: Identity = Object.freeze({
+  user: Object.freeze({ name: 'setpoint:local', groups: Object.freeze([builtInGroups.admins]) }),
+  credential: undefined,
+})

@@ -1,0 +1,32 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { KindSource, Model } from '@setpoint/controller-runtime'
+import type { ModelRegistry } from '../model/model-registry.ts'
+
+export const servedKindsDefaults = Object.freeze({
+  /** Milliseconds between two looks at what is registered, which costs next to nothing. */
+  intervalMs: 500,
+})
+
+/** The kinds of this server, for the collector that runs in it: once every plugin has said what it serves. */
+export class ServedKinds implements KindSource {
+  readonly #models: ModelRegistry
+  readonly #isStarting: () => boolean
+
+  constructor(models: ModelRegistry, isStarting: () => boolean) {
+    this.#models = models
+    this.#isStarting = isStarting
+  }
+
+  async *follow(signal: AbortSignal): AsyncGenerator<readonly Model[], void> {
+    let known: readonly Model[] = []
+    while (!signal.aborted) {
+      const models = [...this.#models.all()].map(served => served.model)
+      const changed = models.length !== known.length || models.some((model, at) => model !== known[at])
+      if (changed && !this.#isStarting()) {
+        known = models
+        yield models
+      }
+      await delay(servedKindsDefaults.intervalMs, undefined, { signal, ref: false }).catch(() => {})
+    }
+  }
+}

@@ -1,0 +1,54 @@
+import type { Logger } from '@setpoint/controller-runtime'
+import { HistoryReplay, LogFollower, ReadGate } from './cache/index.ts'
+import { ResourceApi } from './http/resource-api.ts'
+import { ModelRegistry } from './model/model-registry.ts'
+import type { ServedModel } from './model/served-model.ts'
+import { claimIndexes } from './plugins/index-claim.ts'
+import { LoopbackTransport } from './plugins/loopback-transport.ts'
+import { Registry } from './registry/index.ts'
+import type { Storage } from './storage/index.ts'
+import { WatchHub } from './watch/index.ts'
+
+/** What serves objects over a store, without the ways in from outside: the same in the program and in test servers. */
+export interface ServerRooms {
+  readonly storage: Storage
+  readonly follower: LogFollower
+  readonly gate: ReadGate
+  readonly models: ModelRegistry
+  readonly registry: Registry
+  readonly hub: WatchHub
+  readonly api: ResourceApi
+  /** The way in for what runs in this process. */
+  readonly transport: LoopbackTransport
+}
+
+export interface RoomsOptions {
+  readonly storage: Storage
+  readonly reservedDomain: string
+  /** Before every path: '' or '/x'. */
+  readonly basePath: string
+  readonly log: Logger
+}
+
+/** Puts the rooms together. Nothing runs yet: `follower.start()` does that. */
+export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsOptions): ServerRooms {
+  const follower = new LogFollower({ storage, log })
+  const gate = new ReadGate(storage, follower)
+  const models = new ModelRegistry()
+  const registry = new Registry({ storage, reservedDomain })
+  const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
+  const api = new ResourceApi({ models, registry, follower, gate, basePath })
+  const transport = new LoopbackTransport({ api, hub, log })
+  return { storage, follower, gate, models, registry, hub, api, transport }
+}
+
+/** Puts a kind's unique indexes in force and builds its cache; then it is served. @throws when aborted. */
+export async function startKind(
+  { storage, registry, follower }: Pick<ServerRooms, 'storage' | 'registry' | 'follower'>,
+  served: ServedModel,
+  { log, signal }: { log: Logger; signal: AbortSignal },
+): Promise<void> {
+  await claimIndexes({ storage, records: registry.records, served, log, signal })
+  await follower.add(served, signal)
+  served.phase = { name: 'Started' }
+}

@@ -1,0 +1,102 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { UserInfo } from '@setpoint/controller-runtime'
+import { load } from 'js-yaml'
+import type { Identity } from './access.ts'
+
+/** The file of tokens is not what it should be. The message names the place, and nothing of a token. */
+export class TokenListError extends Error {
+  override readonly name = 'TokenListError'
+}
+
+interface Entry {
+  readonly hash: Buffer
+  readonly identity: Identity
+}
+
+/** Who has which token. Only hashes are known here. */
+export class TokenList {
+  readonly #entries: readonly Entry[]
+  readonly #credentials: ReadonlySet<string>
+
+  /** @throws TokenListError */
+  constructor(text: string) {
+    this.#entries = readEntries(text)
+    this.#credentials = new Set(this.#entries.flatMap(({ identity }) => identity.credential ?? []))
+  }
+
+  /** Takes the same time whichever token it is, and whether it is one. */
+  find(token: string): Identity | undefined {
+    const hash = hashOf(token)
+    let found: Identity | undefined
+    for (const entry of this.#entries) if (timingSafeEqual(entry.hash, hash)) found = entry.identity
+    return found
+  }
+
+  /** Whether what a caller was recognised by still means the same user in the same groups. */
+  knows({ credential }: Identity): boolean {
+    return credential === undefined || this.#credentials.has(credential)
+  }
+}
+
+/** A new token, and the entry for the file that makes it one. */
+export function makeToken(user: UserInfo): { readonly token: string; readonly entry: string } {
+  // 256 bits: nobody guesses it, so that a plain hash is enough to keep.
+  const token = `sp_${randomBytes(32).toString('base64url')}`
+  const entry = [
+    `- user: ${JSON.stringify(user.name)}`,
+    `  groups: [${user.groups.map(group => JSON.stringify(group)).join(', ')}]`,
+    `  sha256: ${hashOf(token).toString('hex')}`,
+    '',
+  ].join('\n')
+  return { token, entry }
+}
+
+function hashOf(token: string): Buffer {
+  return createHash('sha256').update(token).digest()
+}
+
+function readEntries(text: string): Entry[] {
+  // A file that is being written again is empty for a moment: nobody means that nobody may call.
+  if (text.trim() === '') throw new TokenListError('is empty: [] lets nobody in')
+  let document: unknown
+  try {
+    document = load(text)
+  } catch (error) {
+    // The message of the parser shows the lines around, in which somebody may have put the token itself.
+    const line = error instanceof Error ? /\((\d+):\d+\)/.exec(error.message)?.[1] : undefined
+    throw new TokenListError(`is not YAML${line === undefined ? '' : `: see line ${line}`}`)
+  }
+  if (!Array.isArray(document)) throw new TokenListError('must be a list of {user, groups, sha256}')
+  const seen = new Map<string, number>()
+  return document.map((fields: unknown, at) => {
+    const { user, groups, hash } = readEntry(fields, `[${at}]`)
+    const twin = seen.get(hash)
+    if (twin !== undefined) throw new TokenListError(`[${at}].sha256 is that of [${twin}]`)
+    seen.set(hash, at)
+    const credential = createHash('sha256')
+      .update(JSON.stringify([hash, user, groups]))
+      .digest('hex')
+    return {
+      hash: Buffer.from(hash, 'hex'),
+      identity: Object.freeze({
+        user: Object.freeze({ name: user, groups: Object.freeze(groups) }),
+        credential,
+      }),
+    }
+  })
+}
+
+function readEntry(fields: unknown, place: string): { user: string; groups: string[]; hash: string } {
+  if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
+    throw new TokenListError(`${place} must be a mapping of user, groups and sha256`)
+  const { user, groups, sha256, ...others }: Record<string, unknown> = { ...fields }
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined)
+    throw new TokenListError(`${place} has an unknown key; accepted: user, groups, sha256`)
+  if (typeof user !== 'string' || user === '') throw new TokenListError(`${place}.user must be a text`)
+  if (!Array.isArray(groups) || groups.length === 0 || !groups.every(group => typeof group === 'string'))
+    throw new TokenListError(`${place}.groups must be a list of texts, such as [setpoint:viewers]`)
+  if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256))
+    throw new TokenListError(`${place}.sha256 must be 64 hexadecimal digits, the hash of the token`)
+  return { user, groups: [...groups], hash: sha256.toLowerCase() }
+}

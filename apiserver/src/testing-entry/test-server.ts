@@ -1,0 +1,181 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  Collector,
+  createManager,
+  type HostedPlugin,
+  leaseModel,
+  setupPlugin,
+} from '@setpoint/controller-runtime'
+import { isReservedDomain } from '@setpoint/controller-runtime/api'
+import type {
+  EtcdOfTest,
+  OpenedTestServer,
+  OpenTestServerOptions,
+} from '@setpoint/controller-runtime/testing'
+import type { Logger } from '../log.ts'
+import { ServedModel } from '../model/served-model.ts'
+import { ServedKinds } from '../plugins/served-kinds.ts'
+import { assembleRooms, type ServerRooms, startKind } from '../rooms.ts'
+import { LocalAccess } from '../security/index.ts'
+import { openEmbeddedStorage } from '../storage/embedded/index.ts'
+import type { Storage } from '../storage/index.ts'
+import { WatchConnections } from '../watch/index.ts'
+
+export const testServerDefaults = Object.freeze({
+  /** As the program's default. */
+  reservedDomain: 'setpoint.dev',
+  /** Bytes of disk taken ahead of need: a test writes little, and taking megabytes would be most of its start. */
+  spaceAheadBytes: 256 * 1024,
+})
+
+/**
+ * Opens a server in this process: the program's own rooms over a store of its own, without what serves people (no
+ * folders of plugins, no YAML, no objects of the kind `Plugin`). Kinds are served when it resolves. No controller
+ * runs, and no port is open before `listen`.
+ *
+ * @throws Error when a kind's group is reserved or two declarations of a kind differ; what the store throws.
+ */
+export async function openTestServer(options: OpenTestServerOptions): Promise<OpenedTestServer> {
+  const { log } = options
+  const store = await openStore(options.etcd, log)
+  const { reservedDomain } = testServerDefaults
+  const rooms = assembleRooms({ storage: store.storage, reservedDomain, basePath: '', log })
+  const stopping = new AbortController()
+  // Who deletes an owner expects its dependents to go.
+  const manager = createManager({ transport: rooms.transport, log })
+  if (options.collector) manager.add(new Collector({ kinds: new ServedKinds(rooms.models, () => false) }))
+  let front: Promise<Front> | undefined
+  const close = async () => {
+    await front?.then(each => each.close())
+    await manager.stop()
+    rooms.hub.close()
+    stopping.abort()
+    await rooms.follower.stop()
+    await store.close()
+  }
+  try {
+    rooms.follower.start()
+    const served = registerModels(rooms, options)
+    await Promise.all(served.map(each => startKind(rooms, each, { log, signal: stopping.signal })))
+    manager.start()
+  } catch (error) {
+    await close()
+    throw error
+  }
+  let closed: Promise<void> | undefined
+  return {
+    transport: rooms.transport,
+    async listen() {
+      if (closed !== undefined) throw new Error('the test server is closed')
+      // Imported when somebody wants it: what speaks HTTP takes longer to load than the server to start.
+      front ??= openFront(rooms, options)
+      return (await front).url
+    },
+    close() {
+      closed ??= close()
+      return closed
+    },
+  }
+}
+
+async function openStore(
+  etcd: EtcdOfTest | undefined,
+  log: Logger,
+): Promise<{ storage: Storage; close(): Promise<void> }> {
+  if (etcd !== undefined) {
+    const { openEtcdStorage } = await import('../storage/etcd/index.ts')
+    const storage = await openEtcdStorage({ endpoints: etcd.endpoints, prefix: etcd.prefix, log })
+    return { storage, close: () => storage.close() }
+  }
+  const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-test-'))
+  const { spaceAheadBytes } = testServerDefaults
+  const storage = await openEmbeddedStorage({ dataDir, durable: false, spaceAheadBytes, log })
+  return {
+    storage,
+    async close() {
+      await storage.close()
+      await rm(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** As for the program's plugins; models that are given by themselves belong to nobody, and any group will do. */
+function registerModels({ models }: ServerRooms, options: OpenTestServerOptions): ServedModel[] {
+  const served: ServedModel[] = []
+  for (const plugin of options.plugins) {
+    for (const model of plugin.models) {
+      if (isReservedDomain(model.group, testServerDefaults.reservedDomain)) {
+        throw new Error(
+          `plugin ${plugin.name}: the group ${JSON.stringify(model.group)} of ${model.kind} is reserved`,
+        )
+      }
+      served.push(new ServedModel(model, plugin.name))
+    }
+  }
+  for (const model of options.models) {
+    // A plugin's model may be named once more.
+    if (served.some(known => known.model === model)) continue
+    served.push(new ServedModel(model))
+  }
+  // For managers that elect a leader; a test may bring it, too.
+  const leases = new ServedModel(leaseModel(testServerDefaults.reservedDomain))
+  if (!served.some(({ resource }) => resource === leases.resource)) served.push(leases)
+  for (const each of served) models.add(each)
+  return served
+}
+
+/** What serves HTTP and WebSocket. */
+interface Front {
+  readonly url: string
+  close(): Promise<void>
+}
+
+async function openFront(rooms: ServerRooms, { plugins, log }: OpenTestServerOptions): Promise<Front> {
+  const [{ App, CustomRoutes, Health }, { Metrics }] = await Promise.all([
+    import('../http/index.ts'),
+    import('../metrics/index.ts'),
+  ])
+  const { models, api, hub, storage, follower, transport } = rooms
+  const routes = new CustomRoutes(models, testServerDefaults.reservedDomain)
+  const hosted: HostedPlugin[] = []
+  for (const plugin of plugins) {
+    const each = await setupPlugin(plugin, { transport, log })
+    hosted.push(each)
+    routes.add(each)
+  }
+  const health = new Health({ storage, follower, plugins: () => [] })
+  health.started()
+  const metrics = new Metrics({ models, follower, hub })
+  const app = new App({
+    models,
+    api,
+    routes,
+    hub,
+    watchConnections: new WatchConnections(),
+    access: new LocalAccess(),
+    health,
+    metrics,
+    log,
+    isStarting: () => false,
+    basePath: '',
+  })
+  await new Promise<void>((resolve, reject) => {
+    app.server.once('error', reject)
+    app.server.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = app.server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async close() {
+      const ended = new Promise<void>(resolve => app.server.close(() => resolve()))
+      hub.close()
+      app.server.closeAllConnections()
+      app.close()
+      await ended
+      await Promise.all(hosted.map(plugin => plugin.stop()))
+    },
+  }
+}
