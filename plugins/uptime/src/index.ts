@@ -13,33 +13,26 @@
  */
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { definePlugin, systemClock } from '@setpoint/controller-runtime'
+import { type Clock, definePlugin, type Plugin, systemClock } from '@setpoint/controller-runtime'
 import { Journal } from './journal.ts'
 import { Probe } from './probe.ts'
-import { ProbeReconciler } from './reconciler.ts'
+import { superviseProbes } from './reconciler.ts'
 import { handleSummary } from './summary.ts'
 
 export { Probe, type ProbeObject, type ProbeState, type ProbeStatus } from './probe.ts'
 
-/** Probes checked at once. A check mostly waits; the bound is for sockets, and for starts with every probe due. */
-const concurrency = 50
+/** The plugin with another journal or clock than the default export has. */
+export function uptime(journal: Journal, clock: Clock = systemClock): Plugin {
+  return definePlugin({
+    name: 'uptime',
+    models: [Probe],
+    setup(plugin) {
+      plugin.controller(Probe, controller => superviseProbes(controller, { journal, clock }))
+      plugin.routes('console.api.uptime.example.com/v1alpha1', routes =>
+        routes.get('/summary', handleSummary),
+      )
+    },
+  })
+}
 
-/** The longest timeout of a probe (60 s), and time to write the status. */
-const runTimeoutMs = 75_000
-
-export default definePlugin({
-  name: 'uptime',
-  models: [Probe],
-  setup(plugin) {
-    const folder = process.env.UPTIME_JOURNAL_DIR || join(tmpdir(), 'setpoint-uptime')
-    const reconciler = new ProbeReconciler(new Journal(folder), systemClock)
-    plugin.controller(Probe, controller =>
-      controller
-        .reconcile((probe, context) => reconciler.reconcile(probe, context))
-        .finalize('uptime.example.com/journal', probe => reconciler.finalize(probe))
-        .concurrency(concurrency)
-        .timeoutMs(runTimeoutMs),
-    )
-    plugin.routes('console.api.uptime.example.com/v1alpha1', routes => routes.get('/summary', handleSummary))
-  },
-})
+export default uptime(new Journal(process.env.UPTIME_JOURNAL_DIR || join(tmpdir(), 'setpoint-uptime')))

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { appendFile, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -12,15 +12,10 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true }))
 
-function entry(to: string): JournalEntry {
-  return {
-    time: '2030-01-01T00:00:00.000Z',
-    probe: 'p',
-    url: 'http://127.0.0.1/',
-    from: null,
-    to,
-    message: 'HTTP 200',
-  }
+/** A change of the n-th minute. */
+function change(n: number, to: string): Omit<JournalEntry, 'from'> {
+  const time = new Date(Date.UTC(2030, 0, 1, 0, n)).toISOString()
+  return { time, probe: 'p', url: 'http://127.0.0.1/', to, message: 'HTTP 200' }
 }
 
 async function linesOf(file: string): Promise<unknown[]> {
@@ -31,18 +26,37 @@ async function linesOf(file: string): Promise<unknown[]> {
     .map(line => JSON.parse(line))
 }
 
-test('entries are appended as JSON lines, each probe in a file of its own', async () => {
+test('changes are appended as JSON lines that follow each other, each probe in a file of its own', async () => {
   const journal = new Journal(folder)
-  await journal.append('uid-1', entry('Up'))
-  await journal.append('uid-2', entry('Up'))
-  await journal.append('uid-1', entry('Down'))
-  expect(await linesOf('uid-1.jsonl')).toEqual([entry('Up'), entry('Down')])
-  expect(await linesOf('uid-2.jsonl')).toEqual([entry('Up')])
+  await journal.note('uid-1', change(1, 'Up'))
+  await journal.note('uid-2', change(1, 'Up'))
+  await journal.note('uid-1', change(2, 'Down'))
+  expect(await linesOf('uid-1.jsonl')).toEqual([
+    { ...change(1, 'Up'), from: null },
+    { ...change(2, 'Down'), from: 'Up' },
+  ])
+  expect(await linesOf('uid-2.jsonl')).toEqual([{ ...change(1, 'Up'), from: null }])
+})
+
+test('what was noted before is noted once, and so is what is older, also when a new file was begun', async () => {
+  const journal = new Journal(folder, { fileBytes: 1 })
+  for (const n of [1, 1, 2, 1, 2]) await journal.note('uid', change(n, 'Up'))
+  expect(await linesOf('uid.old.jsonl')).toEqual([{ ...change(1, 'Up'), from: null }])
+  expect(await linesOf('uid.jsonl')).toEqual([{ ...change(2, 'Up'), from: 'Up' }])
+})
+
+test('half a line that a full disk has left does not keep the next from being noted', async () => {
+  const journal = new Journal(folder)
+  await journal.note('uid', change(1, 'Up'))
+  await appendFile(join(folder, 'uid.jsonl'), '{"time":"2030')
+  await journal.note('uid', change(2, 'Down'))
+  const text = await readFile(join(folder, 'uid.jsonl'), 'utf8')
+  expect(JSON.parse(text.trim().split('\n').at(-1) ?? '')).toEqual({ ...change(2, 'Down'), from: 'Up' })
 })
 
 test('the folder is made when it is needed, and is for this user only', async () => {
   const inner = join(folder, 'a', 'b')
-  await new Journal(inner).append('uid', entry('Up'))
+  await new Journal(inner).note('uid', change(1, 'Up'))
   expect((await stat(inner)).mode & 0o777).toBe(0o700)
   expect((await stat(join(inner, 'uid.jsonl'))).mode & 0o777).toBe(0o600)
 })
@@ -50,18 +64,18 @@ test('the folder is made when it is needed, and is for this user only', async ()
 test('a probe that changes for ever takes a bounded part of the disk, and keeps the newest', async () => {
   const fileBytes = 1024
   const journal = new Journal(folder, { fileBytes })
-  for (let count = 0; count < 200; count++) await journal.append('uid', entry(String(count)))
+  for (let count = 0; count < 200; count++) await journal.note('uid', change(count, String(count)))
   expect((await readdir(folder)).sort()).toEqual(['uid.jsonl', 'uid.old.jsonl'])
   for (const file of await readdir(folder)) {
     expect((await stat(join(folder, file))).size).toBeLessThan(2 * fileBytes)
   }
-  expect((await linesOf('uid.jsonl')).at(-1)).toEqual(entry('199'))
+  expect((await linesOf('uid.jsonl')).at(-1)).toMatchObject({ from: '198', to: '199' })
 })
 
 test('removing takes everything of one probe and nothing of others, and may be done again', async () => {
   const journal = new Journal(folder, { fileBytes: 1 })
-  for (const to of ['Up', 'Down']) await journal.append('uid-1', entry(to))
-  await journal.append('uid-2', entry('Up'))
+  for (const n of [1, 2]) await journal.note('uid-1', change(n, 'Up'))
+  await journal.note('uid-2', change(1, 'Up'))
   await journal.remove('uid-1')
   await journal.remove('uid-1')
   expect(await readdir(folder)).toEqual(['uid-2.jsonl'])
@@ -69,7 +83,7 @@ test('removing takes everything of one probe and nothing of others, and may be d
 
 test('a uid that would lead out of the folder is refused', async () => {
   const journal = new Journal(join(folder, 'inner'))
-  await expect(journal.append('../uid', entry('Up'))).rejects.toThrow('not a uid')
+  await expect(journal.note('../uid', change(1, 'Up'))).rejects.toThrow('not a uid')
   await expect(journal.remove('../uid')).rejects.toThrow('not a uid')
   expect(await readdir(folder)).toEqual([])
 })

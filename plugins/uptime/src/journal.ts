@@ -1,4 +1,4 @@
-import { appendFile, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { appendFile, mkdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
 export const journalDefaults = Object.freeze({
@@ -11,7 +11,7 @@ export const journalDefaults = Object.freeze({
 
 /** One line of a journal: a probe has changed its state. */
 export interface JournalEntry {
-  /** RFC 3339 UTC. */
+  /** RFC 3339 UTC, when it was found: later for each change of a probe. */
   readonly time: string
   /** Name of the probe. */
   readonly probe: string
@@ -30,7 +30,7 @@ export interface JournalEntry {
  *     <folder>/<uid>.old.jsonl    those before them, where there were that many
  *
  * It is what the plugin keeps outside of the objects, and so what its finalizer has to remove. Entries of one probe
- * are appended one after the other: the controller never runs one object twice at once.
+ * are noted one after the other: the controller never runs one object twice at once.
  */
 export class Journal {
   readonly #folder: string
@@ -42,13 +42,18 @@ export class Journal {
     this.#fileBytes = fileBytes
   }
 
-  /** @throws the file system's error. */
-  async append(uid: string, entry: JournalEntry): Promise<void> {
+  /** Writes a change down, unless it, or a later one, was written before. @throws the file system's error. */
+  async note(uid: string, change: Omit<JournalEntry, 'from'>): Promise<void> {
     const { current, old } = this.#files(uid)
+    const text = await readFile(current, 'utf8').catch(absent)
+    const last = lastEntry(text ?? (await readFile(old, 'utf8').catch(absent)) ?? '')
+    if (last !== undefined && last.time >= change.time) return
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
-    const bytes = await stat(current).then(({ size }) => size, absent)
-    if (bytes !== undefined && bytes >= this.#fileBytes) await rename(current, old)
-    await appendFile(current, `${JSON.stringify(entry)}\n`, { mode: 0o600 })
+    if (text !== undefined && text.length >= this.#fileBytes) await rename(current, old)
+    // A line break first where a full disk has left half a line.
+    const begin = text === undefined || text.endsWith('\n') ? '' : '\n'
+    const entry: JournalEntry = { ...change, from: last?.to ?? null }
+    await appendFile(current, `${begin}${JSON.stringify(entry)}\n`, { mode: 0o600 })
   }
 
   /** Removes what is kept of a probe; it may have been removed before. @throws the file system's error. */
@@ -62,6 +67,12 @@ export class Journal {
     if (!/^[A-Za-z0-9-]{1,64}$/.test(uid)) throw new RangeError(`not a uid: ${JSON.stringify(uid)}`)
     return { current: join(this.#folder, `${uid}.jsonl`), old: join(this.#folder, `${uid}.old.jsonl`) }
   }
+}
+
+/** The last line that is whole. */
+function lastEntry(text: string): JournalEntry | undefined {
+  const line = text.match(/^{.*}$/gm)?.at(-1)
+  return line && JSON.parse(line)
 }
 
 /** For a file that does not exist: undefined. Any other error goes on. */

@@ -1,97 +1,64 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import {
-  createClient,
-  type ReconcileContext,
-  silentLogger,
-  type Transport,
-} from '@setpoint/controller-runtime'
-import { FakeClock } from '@setpoint/controller-runtime/testing'
+import type { Manager, ReconcileResults } from '@setpoint/controller-runtime'
+import { FakeClock, startTestServer, type TestServer } from '@setpoint/controller-runtime/testing'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Journal } from './journal.ts'
-import { Probe, type ProbeObject, type ProbeStatus, probeDefaults } from './probe.ts'
-import { dueInMs, ProbeReconciler } from './reconciler.ts'
+import { Probe, type ProbeObject, probeDefaults } from './probe.ts'
+import { dueInMs, superviseProbes } from './reconciler.ts'
 import { deadUrl, Target, until } from './testing/target.ts'
-
-const uid = '6f0c6a9e-0b1f-4a53-9a43-7d1f3b0f7a11'
 
 let folder: string
 let target: Target
 let clock: FakeClock
-let reconciler: ProbeReconciler
+let server: TestServer
+let manager: Manager
+let results: ReconcileResults
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'uptime-'))
   target = await Target.start()
   clock = new FakeClock()
-  reconciler = new ProbeReconciler(new Journal(join(folder, 'journal')), clock)
+  server = await startTestServer({ models: [Probe] })
+  manager = server.manager({ clock })
+  const journal = new Journal(folder)
+  results = manager.controller(Probe, each => superviseProbes(each, { journal, clock })).results()
+  manager.start()
 })
 
 afterEach(async () => {
+  // First, so that no check waits for it.
   await target.stop()
+  await server.close()
   await rm(folder, { recursive: true })
 })
 
-/** A stored probe and the part of a server that status patches need. */
-class StoredProbe implements Transport {
-  object: ProbeObject
-  readonly patches: unknown[] = []
-  /** The HTTP status of the next answers. */
-  answers = 200
-
-  constructor(spec: ProbeObject['spec']) {
-    this.object = {
-      apiVersion: Probe.apiVersion,
-      kind: Probe.kind,
-      metadata: {
-        name: 'p',
-        uid,
-        version: '1',
-        resourceVersion: '1',
-        generation: 1,
-        creationTimestamp: '2030-01-01T00:00:00.000Z',
-      },
-      spec,
-    }
-  }
-
-  get status(): ProbeStatus {
-    return this.object.status ?? {}
-  }
-
-  change(spec: ProbeObject['spec']): void {
-    const { metadata } = this.object
-    this.object = { ...this.object, spec, metadata: { ...metadata, generation: metadata.generation + 1 } }
-  }
-
-  async request({ method, path, body }: Parameters<Transport['request']>[0]) {
-    expect([method, path]).toEqual(['PATCH', `/apis/${Probe.apiVersion}/probes/p/status`])
-    if (this.answers !== 200) return { status: this.answers, headers: {}, body: '' }
-    const patch: { status: Record<string, unknown> } = JSON.parse(body ?? '')
-    this.patches.push(patch)
-    const merged = Object.entries({ ...this.object.status, ...patch.status })
-    const status: ProbeStatus = Object.fromEntries(merged.filter(([, value]) => value !== null))
-    this.object = { ...this.object, status }
-    return { status: 200, headers: {}, body: JSON.stringify(this.object) }
-  }
-
-  watch(): never {
-    throw new Error('a reconcile does not watch')
-  }
+/** Creates the probe `p` and waits for its first check. */
+async function create(spec: ProbeObject['spec']): Promise<number | undefined> {
+  await server.client.create(Probe, { metadata: { name: 'p' }, spec })
+  // The run that stores the finalizer.
+  await nextRun()
+  return nextRun()
 }
 
-function run(stored: StoredProbe, signal = new AbortController().signal) {
-  const context: ReconcileContext = { client: createClient(stored), signal, log: silentLogger, attempt: 1 }
-  return reconciler.reconcile(stored.object, context)
+/** Waits for the next run, which must succeed. @returns in how many ms the probe is due again. */
+async function nextRun(): Promise<number | undefined> {
+  const { value: report } = await results.next()
+  expect(report).toMatchObject({ object: 'p', outcome: 'success' })
+  return report?.nextRunInMs
 }
+
+const probe = () => server.client.get(Probe, 'p')
+const status = async () => (await probe()).status
+const change = (spec: Partial<ProbeObject['spec']>) => server.client.patch(Probe, 'p', { spec })
+const wake = () => server.client.patch(Probe, 'p', { metadata: { annotations: { 'example.com/a': 'b' } } })
 
 test('a new probe is checked at once, its status written, and it comes back after the interval', async () => {
-  const stored = new StoredProbe({ url: target.url, intervalSeconds: 30 })
-  expect(await run(stored)).toEqual({ requeueAfterMs: 30_000 })
+  expect(await create({ url: target.url, intervalSeconds: 30 })).toBe(30_000)
   const time = new Date(clock.now()).toISOString()
   const found = { state: 'Up', reason: 'Answered', httpStatus: 200, latencyMs: 0 }
-  expect(stored.status).toEqual({
+  expect(await status()).toEqual({
     ...found,
     message: 'HTTP 200',
     lastCheckTime: time,
@@ -103,155 +70,140 @@ test('a new probe is checked at once, its status written, and it comes back afte
 })
 
 test('whoever wakes it within the interval, it checks nothing and waits for the rest', async () => {
-  const stored = new StoredProbe({ url: target.url, intervalSeconds: 30 })
-  await run(stored)
+  await create({ url: target.url, intervalSeconds: 30 })
   await clock.advance(10_000)
-  expect(await run(stored)).toEqual({ requeueAfterMs: 20_000 })
-  await clock.advance(19_999)
-  expect(await run(stored)).toEqual({ requeueAfterMs: 1 })
-  expect([target.requests, stored.patches.length]).toEqual([1, 1])
-  await clock.advance(1)
-  expect(await run(stored)).toEqual({ requeueAfterMs: 30_000 })
+  await wake()
+  expect(await nextRun()).toBe(20_000)
+  expect(target.requests).toBe(1)
+  await clock.advance(20_000)
+  expect(await nextRun()).toBe(30_000)
   expect(target.requests).toBe(2)
 })
 
 test('a changed spec is checked at once', async () => {
-  const stored = new StoredProbe({ url: target.url })
-  await run(stored)
-  stored.change({ url: target.url, expectStatus: 404 })
-  await run(stored)
-  expect(stored.status).toMatchObject({
+  await create({ url: target.url })
+  await change({ expectStatus: 404 })
+  await nextRun()
+  expect(await status()).toMatchObject({
     state: 'Down',
     message: 'HTTP 200, expected 404',
     observedGeneration: 2,
   })
-  await run(stored)
   expect(target.requests).toBe(2)
 })
 
 test('failures are counted in a row; an answer after them begins anew and leaves no old field', async () => {
-  const stored = new StoredProbe({ url: target.url, intervalSeconds: 5 })
-  const { url } = target
-  await run(stored)
-  stored.change({ url: await deadUrl(), intervalSeconds: 5 })
+  await create({ url: target.url, intervalSeconds: 5 })
+  await change({ url: await deadUrl() })
   const wentDownAt = new Date(clock.now()).toISOString()
   for (const failures of [1, 2, 3]) {
-    await run(stored)
-    expect(stored.status).toMatchObject({
+    await nextRun()
+    expect(await status()).toMatchObject({
       state: 'Down',
       message: 'connection refused',
       consecutiveFailures: failures,
       lastTransitionTime: wentDownAt,
     })
-    await clock.advance(5_000)
+    await clock.advance(failures < 3 ? 5_000 : 0)
   }
-  expect(stored.status).not.toHaveProperty('httpStatus')
-  expect(stored.status).not.toHaveProperty('latencyMs')
-  stored.change({ url })
-  await run(stored)
-  expect(stored.status).toMatchObject({ state: 'Up', consecutiveFailures: 0 })
+  expect(await status()).not.toHaveProperty('httpStatus')
+  expect(await status()).not.toHaveProperty('latencyMs')
+  await change({ url: target.url })
+  await nextRun()
+  expect(await status()).toMatchObject({ state: 'Up', consecutiveFailures: 0 })
 })
 
 test('the history keeps the last checks, the newest first, and no more', async () => {
-  const stored = new StoredProbe({ url: target.url, intervalSeconds: 5 })
+  await create({ url: target.url, intervalSeconds: 5 })
   for (let count = 0; count < probeDefaults.historyLength + 5; count++) {
-    await run(stored)
     await clock.advance(5_000)
+    await nextRun()
   }
-  const { history = [], lastCheckTime } = stored.status
-  expect(history).toHaveLength(probeDefaults.historyLength)
-  expect(history[0]?.time).toBe(lastCheckTime)
-  expect(history.map(({ time }) => time)).toEqual(
-    history
-      .map(({ time }) => time)
-      .sort()
-      .reverse(),
-  )
+  const { history = [], lastCheckTime } = (await status()) ?? {}
+  const times = history.map(({ time }) => time)
+  expect(times).toHaveLength(probeDefaults.historyLength)
+  expect(times[0]).toBe(lastCheckTime)
+  expect(times).toEqual(times.toSorted().reverse())
 })
 
 test('the interval runs from the start of a check, however long the answer takes', async () => {
-  const stored = new StoredProbe({ url: target.url, intervalSeconds: 30 })
   let respond = () => {}
   target.answer = (_, response) => {
     respond = () => response.end()
   }
-  const result = run(stored)
+  const checked = create({ url: target.url, intervalSeconds: 30 })
   await until('the request arrives', () => target.requests === 1)
   await clock.advance(3_000)
   respond()
-  expect(await result).toEqual({ requeueAfterMs: 27_000 })
-  expect(stored.status.latencyMs).toBe(3_000)
+  expect(await checked).toBe(27_000)
+  expect((await status())?.latencyMs).toBe(3_000)
 })
 
 test('a timeout above the interval ends with the interval', async () => {
-  const stored = new StoredProbe({ url: target.url, intervalSeconds: 5, timeoutSeconds: 60 })
   target.answer = () => {}
-  const result = run(stored)
+  const checked = create({ url: target.url, intervalSeconds: 5, timeoutSeconds: 60 })
   await until('the request arrives', () => target.requests === 1)
   await clock.advance(5_000)
-  expect(await result).toEqual({ requeueAfterMs: 0 })
-  expect(stored.status).toMatchObject({ state: 'Down', reason: 'TimedOut', message: 'no answer within 5 s' })
+  expect(await checked).toBe(0)
+  expect(await status()).toMatchObject({ state: 'Down', reason: 'TimedOut', message: 'no answer within 5 s' })
 })
 
 test('a run that is aborted writes nothing', async () => {
-  const stored = new StoredProbe({ url: target.url })
   target.answer = () => {}
-  const controller = new AbortController()
-  const result = run(stored, controller.signal)
+  void create({ url: target.url }).catch(() => {})
   await until('the request arrives', () => target.requests === 1)
-  controller.abort(new Error('stopping'))
-  await expect(result).rejects.toThrow('stopping')
-  expect(stored.patches).toEqual([])
+  const stopped = manager.stop()
+  await clock.advance(60_000)
+  await stopped
+  expect(await status()).toBeUndefined()
 })
 
-test('a status is never written to a later probe of the same name', async () => {
-  const stored = new StoredProbe({ url: target.url })
-  await run(stored)
-  expect(stored.patches).toMatchObject([{ metadata: { uid } }])
-})
-
-test('a status that cannot be written is an error, so that the controller tries again', async () => {
-  const stored = new StoredProbe({ url: target.url })
-  stored.answers = 503
-  await expect(run(stored)).rejects.toMatchObject({ reason: 'ServiceUnavailable' })
-})
-
-test('a probe that has gone meanwhile is left', async () => {
-  const stored = new StoredProbe({ url: target.url })
-  stored.answers = 404
-  expect(await run(stored)).toEqual({})
-})
-
-test('the journal has a line for each change of state, and is gone after finalize', async () => {
-  const stored = new StoredProbe({ url: target.url, intervalSeconds: 5 })
-  for (const status of [200, 200, 500, 500, 200]) {
-    target.answer = (_, response) => response.writeHead(status).end()
-    await run(stored)
-    await clock.advance(5_000)
+test('a check of a spec that is no longer the present one is not written', async () => {
+  let respond = () => {}
+  target.answer = (_, response) => {
+    respond = () => response.end()
   }
-  const text = await readFile(join(folder, 'journal', `${uid}.jsonl`), 'utf8')
-  const lines = text
-    .trim()
-    .split('\n')
-    .map(line => JSON.parse(line))
-  expect(lines.map(({ from, to }) => [from, to])).toEqual([
+  void create({ url: target.url }).catch(() => {})
+  await until('the request arrives', () => target.requests === 1)
+  const { metadata } = await change({ expectStatus: 204 })
+  respond()
+  await until('it is checked again', () => target.requests === 2)
+  expect((await probe()).metadata.version).toBe(metadata.version)
+})
+
+test('the journal has a line for each change of state, and is gone with the probe', async () => {
+  await create({ url: target.url, intervalSeconds: 5 })
+  for (const code of [200, 500, 500, 200]) {
+    target.answer = (_, response) => response.writeHead(code).end()
+    await clock.advance(5_000)
+    await nextRun()
+  }
+  const { uid } = (await probe()).metadata
+  const lines = (await readFile(join(folder, `${uid}.jsonl`), 'utf8')).trim().split('\n')
+  expect(lines.map(line => JSON.parse(line)).map(({ from, to }) => [from, to])).toEqual([
     [null, 'Up'],
     ['Up', 'Down'],
     ['Down', 'Up'],
   ])
-  await reconciler.finalize(stored.object)
-  expect(await readdir(join(folder, 'journal'))).toEqual([])
+  await server.client.delete(Probe, 'p')
+  await nextRun()
+  expect(await readdir(folder)).toEqual([])
 })
 
-test('a journal that cannot be written does not keep the status from being written', async () => {
-  await writeFile(join(folder, 'journal'), 'a file where the folder should be')
-  const stored = new StoredProbe({ url: target.url })
-  expect(await run(stored)).toEqual({ requeueAfterMs: 60_000 })
-  expect(stored.status.state).toBe('Up')
+test('a journal that cannot be written is tried again, and keeps nothing else from being done', async () => {
+  await rm(folder, { recursive: true })
+  await writeFile(folder, 'a file where the folder should be')
+  expect(await create({ url: target.url, intervalSeconds: 30 })).toBe(10_000)
+  expect((await status())?.state).toBe('Up')
+  await rm(folder)
+  await clock.advance(10_000)
+  expect(await nextRun()).toBe(20_000)
+  expect(await readdir(folder)).toEqual([`${(await probe()).metadata.uid}.jsonl`])
+  expect(target.requests).toBe(1)
 })
 
-test('a wall clock that was set back does not put checks off', () => {
-  const { object } = new StoredProbe({ url: 'http://127.0.0.1/' })
-  const lastCheckTime = new Date(clock.now() + 3_600_000).toISOString()
-  expect(dueInMs({ ...object, status: { lastCheckTime, observedGeneration: 1 } }, clock.now())).toBe(0)
+test('a wall clock that was set back does not put checks off', async () => {
+  await create({ url: target.url })
+  clock.jump(-3_600_000)
+  expect(dueInMs(await probe(), clock)).toBe(0)
 })

@@ -1,79 +1,66 @@
-import {
-  type Clock,
-  isApiError,
-  type MergePatch,
-  type ReconcileContext,
-  type ReconcileResult,
-} from '@setpoint/controller-runtime'
+import type { Clock, ControllerBuilder, MergePatch, ReconcileContext } from '@setpoint/controller-runtime'
 import { type CheckResult, checkUrl } from './check.ts'
 import type { Journal } from './journal.ts'
 import { intervalMs, Probe, type ProbeObject, type ProbeStatus, probeDefaults, timeoutMs } from './probe.ts'
 
+/** Probes checked at once. A check mostly waits; the bound is for sockets, and for starts with every probe due. */
+const concurrency = 50
+
+/** The longest timeout of a probe (60 s), and time to write the status. */
+const runTimeoutMs = 75_000
+
+/** Until a line is tried again that could not be written. */
+const journalRetryMs = 10_000
+
 /** Requests the URLs of probes, writes what was found into their status, and comes back after the interval. */
-export class ProbeReconciler {
-  readonly #journal: Journal
-  readonly #clock: Clock
+export function superviseProbes(
+  controller: ControllerBuilder<ProbeObject>,
+  { journal, clock }: { journal: Journal; clock: Clock },
+): void {
+  controller
+    .concurrency(concurrency)
+    .timeoutMs(runTimeoutMs)
+    .reconcile(async (probe, context) => {
+      const present = dueInMs(probe, clock) > 0 ? probe : await check(probe, context, clock)
+      // Also where nothing was due: the last process may have ended before it wrote the line.
+      const isNoted = await note(present, journal, context)
+      const requeueAfterMs = dueInMs(present, clock)
+      return { requeueAfterMs: isNoted ? requeueAfterMs : Math.min(requeueAfterMs, journalRetryMs) }
+    })
+    .finalize('uptime.example.com/journal', ({ metadata }) => journal.remove(metadata.uid))
+}
 
-  constructor(journal: Journal, clock: Clock) {
-    this.#journal = journal
-    this.#clock = clock
-  }
+/** Checks the probe. @returns it with the status that says so. */
+async function check(
+  probe: ProbeObject,
+  { client, signal, log }: ReconcileContext,
+  clock: Clock,
+): Promise<ProbeObject> {
+  const { spec, status, metadata } = probe
+  const time = new Date(clock.now()).toISOString()
+  const request = { url: spec.url, timeoutMs: timeoutMs(probe), expectStatus: spec.expectStatus }
+  const result = await checkUrl(request, signal, clock)
+  if (status?.state !== result.state)
+    log.info({ from: status?.state, to: result.state, verdict: result.reason }, result.message)
+  // Only of the probe that was checked: not of a changed one, nor of a later one of its name.
+  return client.patchStatus(Probe, probe, statusPatch(probe, result, time), { version: metadata.version })
+}
 
-  /** Checks the probe if it is due, and answers when it is due next. */
-  async reconcile(probe: ProbeObject, { client, signal, log }: ReconcileContext): Promise<ReconcileResult> {
-    const waitMs = dueInMs(probe, this.#clock.now())
-    if (waitMs > 0) return { requeueAfterMs: waitMs }
-
-    const { spec } = probe
-    const checkedAt = this.#clock.now()
-    const startedAt = this.#clock.monotonic()
-    const result = await checkUrl(
-      { url: spec.url, timeoutMs: timeoutMs(probe), expectStatus: spec.expectStatus },
-      signal,
-      this.#clock,
-    )
-    const time = new Date(checkedAt).toISOString()
-    try {
-      // A patch rather than a replacement: it does not conflict with somebody who changes the spec meanwhile. Given
-      // the object, it never touches a later probe of the same name.
-      await client.patchStatus(Probe, probe, statusPatch(probe, result, time), { signal })
-    } catch (error) {
-      // Deleted meanwhile, by somebody who took our finalizer away.
-      if (isApiError(error, 'NotFound')) return {}
-      throw error
-    }
-    await this.#note(probe, result, time, log)
-    // From the start of this check, so that slow answers do not stretch the interval.
-    return { requeueAfterMs: Math.max(0, intervalMs(probe) - (this.#clock.monotonic() - startedAt)) }
-  }
-
-  /** Removes what is kept of the probe outside of it. */
-  async finalize({ metadata }: ProbeObject): Promise<void> {
-    await this.#journal.remove(metadata.uid)
-  }
-
-  /** A disk that is full keeps the journal from growing, not the probes from being checked. */
-  async #note(
-    probe: ProbeObject,
-    result: CheckResult,
-    time: string,
-    log: ReconcileContext['log'],
-  ): Promise<void> {
-    const { metadata, spec, status } = probe
-    if (status?.state === result.state) return
-    log.info({ from: status?.state, to: result.state, reason: result.reason }, result.message)
-    try {
-      await this.#journal.append(metadata.uid, {
-        time,
-        probe: metadata.name,
-        url: spec.url,
-        from: status?.state ?? null,
-        to: result.state,
-        message: result.message,
-      })
-    } catch (error) {
-      log.warn({ err: error }, 'the change of state was not written to the journal')
-    }
+/** A disk that is full keeps the journal from growing, not the probes from being checked. @returns whether it is written. */
+async function note(
+  { metadata, spec, status }: ProbeObject,
+  journal: Journal,
+  { log }: ReconcileContext,
+): Promise<boolean> {
+  const { state, message = '', lastTransitionTime } = status ?? {}
+  if (state === undefined || lastTransitionTime === undefined) return true
+  const change = { time: lastTransitionTime, probe: metadata.name, url: spec.url, to: state, message }
+  try {
+    await journal.note(metadata.uid, change)
+    return true
+  } catch (error) {
+    log.warn({ err: error }, 'the change of state was not written to the journal')
+    return false
   }
 }
 
@@ -81,15 +68,15 @@ export class ProbeReconciler {
  * Milliseconds until a probe is to be checked again; 0: now.
  *
  *     never checked, or its spec has changed since    now
- *     otherwise                                       the rest of the interval since the last check
+ *     otherwise                                       the rest of the interval since the last check began
  *
  * It is read from the status, not from a timer: so a restart, a changed label or a second controller checks nothing
  * early.
  */
-export function dueInMs(probe: ProbeObject, nowMs: number): number {
+export function dueInMs(probe: ProbeObject, clock: Pick<Clock, 'now'>): number {
   const { metadata, status } = probe
   if (status?.lastCheckTime === undefined || status.observedGeneration !== metadata.generation) return 0
-  const sinceMs = nowMs - Date.parse(status.lastCheckTime)
+  const sinceMs = clock.now() - Date.parse(status.lastCheckTime)
   // A check in the future: the wall clock was set back, and waiting for it could take for ever.
   if (!(sinceMs >= 0)) return 0
   return Math.max(0, intervalMs(probe) - sinceMs)

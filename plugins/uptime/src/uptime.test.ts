@@ -5,9 +5,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { type Client, createClient, HttpTransport } from '@setpoint/controller-runtime'
+import {
+  until as becomes,
+  type Client,
+  createClient,
+  HttpTransport,
+  waitFor,
+} from '@setpoint/controller-runtime'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { Probe, type ProbeObject } from './probe.ts'
+import { Probe } from './probe.ts'
 import { Target, until } from './testing/target.ts'
 
 const program = fileURLToPath(new URL('../../../apiserver/bin/setpoint.js', import.meta.url))
@@ -44,27 +50,20 @@ async function stopServer(): Promise<void> {
   await exited
 }
 
-async function target(...answer: Parameters<typeof Target.start>): Promise<Target> {
-  const started = await Target.start(...answer)
+async function target(): Promise<Target> {
+  const started = await Target.start()
   targets.push(started)
   return started
 }
 
-function create(name: string, spec: ProbeObject['spec']): Promise<ProbeObject> {
-  return client.create(Probe, { metadata: { name }, spec })
+/** Creates a probe and waits until it has been checked. */
+async function check(name: string, url: string): Promise<void> {
+  await client.create(Probe, { metadata: { name }, spec: { url, intervalSeconds: 3600 } })
+  await checked(name)
 }
 
-async function untilStatus(
-  name: string,
-  holds: (status: NonNullable<ProbeObject['status']>) => boolean,
-): Promise<ProbeObject> {
-  let probe = await client.get(Probe, name)
-  await until(`the status of ${name}`, async () => {
-    probe = await client.get(Probe, name)
-    return probe.status !== undefined && holds(probe.status)
-  })
-  return probe
-}
+const checked = (name: string) =>
+  waitFor(client, Probe, name, probe => probe?.status?.lastCheckTime !== undefined, { timeoutMs: 20_000 })
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'uptime-server-'))
@@ -83,131 +82,25 @@ afterAll(async () => {
 test('the plugin starts without problems, and the probes that it ships are checked', async () => {
   const answer = await fetch(new URL('/apis/plugins.setpoint.dev/v1/plugins/uptime', url))
   expect(await answer.json()).toMatchObject({ status: { phase: 'Started', problems: [] } })
-  for (const name of ['setpoint-healthz', 'setpoint-readyz']) {
-    await untilStatus(name, ({ lastCheckTime }) => lastCheckTime !== undefined)
-  }
-})
-
-test('a probe is checked once: its own status does not wake it, and a watcher sees each change once', async () => {
-  const site = await target()
-  const watch = await client.watch(Probe, { name: 'once' })
-  const seen: [type: string, version: string, state: string | undefined][] = []
-  const watching = (async () => {
-    for await (const { type, object } of watch) {
-      if (type === 'BOOKMARK' || type === 'ERROR') continue
-      seen.push([type, object.metadata.version, object.status?.state])
-    }
-  })()
-  await create('once', { url: site.url, intervalSeconds: 3600 })
-  await untilStatus('once', ({ state }) => state === 'Up')
-  // A label wakes the reconciler; nothing is due.
-  await client.patch(Probe, 'once', { metadata: { labels: { team: 'a' } } })
-  await until('the watcher sees the label', () => seen.length >= 4)
-  await new Promise(resolve => setTimeout(resolve, 300))
-  watch.close()
-  await watching
-  expect(site.requests).toBe(1)
-  expect(seen.map(([type, , state]) => [type, state])).toEqual([
-    ['ADDED', undefined],
-    // The finalizer, the status, the label.
-    ['MODIFIED', undefined],
-    ['MODIFIED', 'Up'],
-    ['MODIFIED', 'Up'],
-  ])
-  expect(new Set(seen.map(([, version]) => version)).size).toBe(seen.length)
-})
-
-test('a changed spec is checked at once', async () => {
-  const site = await target()
-  await create('changed', { url: site.url, intervalSeconds: 3600 })
-  await untilStatus('changed', ({ state }) => state === 'Up')
-  await client.patch(Probe, 'changed', { spec: { expectStatus: 204 } })
-  const { status } = await untilStatus('changed', ({ state }) => state === 'Down')
-  expect(status).toMatchObject({ message: 'HTTP 200, expected 204', consecutiveFailures: 1 })
-})
-
-test('it comes back after the interval', async () => {
-  const site = await target()
-  await create('again', { url: site.url, intervalSeconds: 5 })
-  await untilStatus('again', ({ history = [] }) => history.length === 2)
-  expect(site.requests).toBe(2)
+  await checked('setpoint-healthz')
+  await checked('setpoint-readyz')
 })
 
 test('a restarted server does not check again what is not due', async () => {
   const site = await target()
-  await create('restarted', { url: site.url, intervalSeconds: 3600 })
-  await untilStatus('restarted', ({ state }) => state === 'Up')
-  const other = await target()
+  await check('restarted', site.url)
   await stopServer()
   await startServer()
-  await create('after-the-restart', { url: other.url })
-  await untilStatus('after-the-restart', ({ state }) => state === 'Up')
+  await check('after-the-restart', (await target()).url)
   expect(site.requests).toBe(1)
 })
 
-test('a deleted probe takes its journal with it', async () => {
-  const site = await target()
-  const { metadata } = await create('deleted', { url: site.url })
+test('a deleted probe takes its journal with it, which is where UPTIME_JOURNAL_DIR says', async () => {
   const files = () => readdir(join(folder, 'journal'))
-  await until('the journal is written', async () => (await files()).includes(`${metadata.uid}.jsonl`))
+  await check('deleted', (await target()).url)
+  const { uid } = (await client.get(Probe, 'deleted')).metadata
+  await until('the journal is written', async () => (await files()).includes(`${uid}.jsonl`))
   await client.delete(Probe, 'deleted')
-  await until('the probe is gone', async () => (await client.getIfExists(Probe, 'deleted')) === undefined)
-  expect((await files()).filter(file => file.startsWith(metadata.uid))).toEqual([])
-})
-
-test('probes are found by tag and state, and the summary counts them', async () => {
-  const up = await target()
-  const down = await target((_, response) => response.writeHead(500).end())
-  await create('counted-up', { url: up.url, tags: ['counted', 'a,b'] })
-  await create('counted-down', { url: down.url, tags: ['counted'] })
-  await untilStatus('counted-up', ({ state }) => state === 'Up')
-  await untilStatus('counted-down', ({ state }) => state === 'Down')
-  const list = await client.list(Probe, { fieldSelector: ['spec.tags=counted', 'status.state=Down'] })
-  expect(list.items.map(({ metadata }) => metadata.name)).toEqual(['counted-down'])
-  const summary = async (query: string): Promise<unknown> =>
-    (await fetch(new URL(`/apis/console.api.uptime.example.com/v1alpha1/summary${query}`, url))).json()
-  expect(await summary('?tag=counted')).toMatchObject({ total: 2, states: { Up: 1, Down: 1, Unknown: 0 } })
-  expect(await summary('?tag=a,b')).toMatchObject({ total: 1, states: { Up: 1 } })
-  expect(await summary('')).toMatchObject({ total: (await client.list(Probe)).total })
-})
-
-test('what breaks the rules is refused, with every field named', async () => {
-  await expect(
-    create('bad', {
-      url: 'ftp://127.0.0.1/',
-      intervalSeconds: 4,
-      timeoutSeconds: 61,
-      expectStatus: 99,
-      tags: [''],
-    }),
-  ).rejects.toMatchObject({
-    reason: 'Invalid',
-    details: {
-      causes: [
-        'spec.url',
-        'spec.intervalSeconds',
-        'spec.timeoutSeconds',
-        'spec.expectStatus',
-        'spec.tags[0]',
-      ].map(field => expect.objectContaining({ field })),
-    },
-  })
-  for (const badUrl of [
-    'http://',
-    'http:///path',
-    'http://user:secret@host/',
-    'http://a b/',
-    'javascript:1',
-  ]) {
-    await expect(create('bad', { url: badUrl }), badUrl).rejects.toMatchObject({ reason: 'Invalid' })
-  }
-})
-
-test('two probes never have one URL', async () => {
-  const { url: taken } = await target()
-  await create('first', { url: taken })
-  await expect(create('second', { url: taken })).rejects.toMatchObject({
-    reason: 'AlreadyExists',
-    details: { causes: [{ reason: 'FieldValueDuplicate', field: 'spec.url' }] },
-  })
+  await waitFor(client, Probe, 'deleted', becomes.deleted(), { timeoutMs: 20_000 })
+  expect((await files()).filter(file => file.startsWith(uid))).toEqual([])
 })
