@@ -1,0 +1,42 @@
+# The program with the plugins of this repository, from the lockfile:
+#
+#     docker build --tag setpoint .
+#
+# It listens on every address and therefore starts only with --token-file (SETPOINT_TOKEN_FILE): without one it says
+# so and ends. What it is told by the environment, the health check knows too.
+ARG NODE_IMAGE=node:20.20.2-bookworm-slim
+
+FROM ${NODE_IMAGE} AS build
+WORKDIR /src
+COPY . .
+# Scripts of dependencies are not run: what is native comes prebuilt, as packages of their own.
+RUN --mount=type=cache,target=/root/.npm \
+    npm ci --ignore-scripts --no-audit --no-fund \
+ && npm run build \
+ && npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
+ && find apiserver controller-runtime plugins -path '*/node_modules' -prune -o \
+      -type f \( -name '*.ts' -o -name '*.map' -o -name '*.tsbuildinfo' -o -name 'tsconfig*.json' \) -exec rm {} + \
+ && find . -type d -empty -delete
+
+FROM ${NODE_IMAGE}
+LABEL org.opencontainers.image.title="Setpoint" \
+      org.opencontainers.image.description="A Kubernetes-style control plane, extensible by plugins" \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENV NODE_ENV=production \
+    SETPOINT_LISTEN=0.0.0.0:8090 \
+    SETPOINT_DATA_DIR=/data
+# Of no use to the running program, and the larger part of what has to be patched.
+RUN rm -rf /usr/local/lib/node_modules /opt/yarn* /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack \
+      /usr/local/bin/yarn /usr/local/bin/yarnpkg \
+ && install -d -o 1000 -g 1000 -m 0750 /data
+COPY --from=build /src /app
+# A number, so that Kubernetes can see that it is not root.
+USER 1000:1000
+WORKDIR /app
+VOLUME /data
+EXPOSE 8090
+# The start waits for the store and its indexes, which the probe does not: /livez is there before.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
+  CMD ["node", "/app/scripts/container-health.mjs"]
+ENTRYPOINT ["node", "/app/apiserver/bin/setpoint.js"]
+CMD ["serve"]

@@ -1,0 +1,134 @@
+{{- define "setpoint.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* At most 40 characters: names of pods, with what is appended, have to fit into 63. */ -}}
+{{- define "setpoint.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "setpoint.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "setpoint.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "setpoint.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "setpoint.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* (list $ component) */ -}}
+{{- define "setpoint.selectorLabels" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ include "setpoint.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- define "setpoint.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "setpoint.selectorLabels" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "setpoint.image" -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+
+{{- define "setpoint.tokensSecret" -}}
+{{- default (printf "%s-tokens" (include "setpoint.fullname" .)) .Values.access.existingSecret -}}
+{{- end -}}
+
+{{- define "setpoint.replicas" -}}
+{{- if eq .Values.store "embedded" -}}1{{- else -}}{{ default 2 .Values.apiserver.replicas }}{{- end -}}
+{{- end -}}
+
+{{- define "setpoint.scheme" -}}
+{{- if .Values.tls.secretName -}}https{{- else -}}http{{- end -}}
+{{- end -}}
+
+{{- /* Without a slash at its end, so that paths are appended. */ -}}
+{{- define "setpoint.basePath" -}}
+{{- trimSuffix "/" .Values.basePath -}}
+{{- end -}}
+
+{{- define "setpoint.serverUrl" -}}
+{{ include "setpoint.scheme" . }}://{{ include "setpoint.fullname" . }}.{{ .Release.Namespace }}.svc:{{ .Values.service.port }}{{ include "setpoint.basePath" . }}
+{{- end -}}
+
+{{- define "setpoint.etcdEndpoints" -}}
+{{- if .Values.etcd.endpoints -}}
+{{- join "," .Values.etcd.endpoints -}}
+{{- else -}}
+{{- $name := printf "%s-etcd" (include "setpoint.fullname" .) -}}
+{{- range $i := until 3 -}}
+{{- if $i -}},{{- end -}}
+http://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What every process of the program is told. */ -}}
+{{- define "setpoint.commonArgs" -}}
+- --config=/etc/setpoint/config/setpoint.yaml
+- --log-level={{ .Values.logLevel }}
+{{- range .Values.plugins.dirs }}
+- --plugin={{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "setpoint.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 1000
+runAsGroup: 1000
+fsGroup: 1000
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "setpoint.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{- /* (list $ component values-of-the-component): what a pod is told about where to run. */ -}}
+{{- define "setpoint.scheduling" -}}
+{{- $values := index . 2 -}}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if $values.topologySpread }}
+topologySpreadConstraints:
+{{- range $values.topologySpread }}
+  - maxSkew: {{ default 1 .maxSkew }}
+    topologyKey: {{ .topologyKey }}
+    whenUnsatisfiable: {{ .whenUnsatisfiable }}
+    labelSelector:
+      matchLabels: {{- include "setpoint.selectorLabels" (list (index $ 0) (index $ 1)) | nindent 8 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "setpoint.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
