@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
@@ -11,5 +12,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: 'forks',
+    // Two files at once also on two processors: the longest ones mostly wait, for servers, leases and time-outs.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
   },
 })

@@ -11,6 +11,13 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
+/**
+ * Controllers that were killed hold their lease until they are seen to have ended, which is at the next attempt, or
+ * where the system does not tell, until it has run out.
+ */
+const takeoverMs = 45_000
+const slow = { timeout: 90_000 }
+
 async function serve(store: (typeof stores)[number], role: string): Promise<World> {
   const world = await startWorld(store, ['demo-plugin'], { args: ['--role', role] })
   cleanups.push(() => world.end())
@@ -35,10 +42,13 @@ async function startControllers(world: World): Promise<Running> {
 }
 
 const isReady = (gadgets: Collection, name: string, email: string) =>
-  eventually(async () => expect((await gadgets.read(name)).status).toEqual({ phase: 'Ready', seen: email }))
+  eventually(
+    async () => expect((await gadgets.read(name)).status).toEqual({ phase: 'Ready', seen: email }),
+    takeoverMs,
+  )
 
 const isGone = (gadgets: Collection, name: string) =>
-  eventually(async () => refusalOf(await gadgets.api.get(gadgets.at(name)), 404))
+  eventually(async () => refusalOf(await gadgets.api.get(gadgets.at(name)), 404), takeoverMs)
 
 /** Deletes an object and answers the phase that it had at last. */
 async function lastPhase(world: World, gadgets: Collection, name: string): Promise<unknown> {
@@ -67,25 +77,29 @@ describe.each(stores)('controllers in a process of their own, on the %s store', 
     expect((await running.kill('SIGTERM')).code).toBe(0)
   })
 
-  it('are made up for after they were killed: what changed and what was deleted meanwhile', async () => {
-    const world = await serve(store, 'apiserver')
-    const gadgets = gadgetsOf(world.api)
-    const first = await startControllers(world)
-    await gadgets.create('a', { email: 'a@example.com' })
-    await gadgets.create('b', { email: 'b@example.com' })
-    await isReady(gadgets, 'a', 'a@example.com')
-    await isReady(gadgets, 'b', 'b@example.com')
-    await first.kill('SIGKILL')
-    objectOf(await world.api.mergePatch(gadgets.at('a'), { spec: { email: 'a2@example.com' } }))
-    objectOf(await world.api.delete(gadgets.at('b')))
-    await gadgets.create('c', { email: 'c@example.com' })
-    // Nobody takes the finalizer away while nobody cleans up.
-    expect((await gadgets.read('b')).metadata.finalizers).toEqual(['demo.example.com/cleanup'])
-    await startControllers(world)
-    await isReady(gadgets, 'a', 'a2@example.com')
-    await isReady(gadgets, 'c', 'c@example.com')
-    await isGone(gadgets, 'b')
-  })
+  it(
+    'are made up for after they were killed: what changed and what was deleted meanwhile',
+    slow,
+    async () => {
+      const world = await serve(store, 'apiserver')
+      const gadgets = gadgetsOf(world.api)
+      const first = await startControllers(world)
+      await gadgets.create('a', { email: 'a@example.com' })
+      await gadgets.create('b', { email: 'b@example.com' })
+      await isReady(gadgets, 'a', 'a@example.com')
+      await isReady(gadgets, 'b', 'b@example.com')
+      await first.kill('SIGKILL')
+      objectOf(await world.api.mergePatch(gadgets.at('a'), { spec: { email: 'a2@example.com' } }))
+      objectOf(await world.api.delete(gadgets.at('b')))
+      await gadgets.create('c', { email: 'c@example.com' })
+      // Nobody takes the finalizer away while nobody cleans up.
+      expect((await gadgets.read('b')).metadata.finalizers).toEqual(['demo.example.com/cleanup'])
+      await startControllers(world)
+      await isReady(gadgets, 'a', 'a2@example.com')
+      await isReady(gadgets, 'c', 'c@example.com')
+      await isGone(gadgets, 'b')
+    },
+  )
 
   it('go on when the server is killed and comes back', async () => {
     const world = await serve(store, 'apiserver')
@@ -156,6 +170,37 @@ describe('the role controllers', () => {
     expect((await running.kill('SIGTERM')).code).toBe(0)
   })
 
+  it('tells probes and scrapers how it is, before the server is there, with it, and with no right to ask for more', async () => {
+    const world = await serve('embedded', 'apiserver')
+    await world.server.kill('SIGTERM')
+    const [dir = ''] = world.plugins
+    const args = ['--server', world.server.url, '--plugin', dir, '--health-listen', '127.0.0.1:0']
+    const running = spawnProgram(['serve', '--role', 'controllers', ...args])
+    cleanups.push(() => running.kill('SIGKILL'))
+    const [, url = ''] = await running.says(/"url":"([^"]+)".*health and metrics are told here/, 'stderr')
+    const ask = async (path: string, method = 'GET') => {
+      const response = await fetch(`${url}${path}`, { method })
+      return { status: response.status, text: await response.text() }
+    }
+    expect(await ask('/livez')).toEqual({ status: 200, text: 'ok' })
+    expect((await ask('/readyz')).status).toBe(503)
+    await world.server.restart()
+    await eventually(async () => expect(await ask('/readyz')).toEqual({ status: 200, text: 'ok' }))
+    await eventually(async () =>
+      expect((await ask('/readyz?verbose')).text).toContain(
+        'controllers leading (lease setpoint-controllers)',
+      ),
+    )
+    expect((await ask('/readyz?verbose')).text).toContain('[+]informer/gadgets.demo.example.com ok')
+    await eventually(async () =>
+      expect((await ask('/metrics')).text).toMatch(/^leader_election_master_status\{.*\} 1$/m),
+    )
+    expect((await ask('/metrics')).text).toContain('controller_runtime_reconcile_total{controller="')
+    for (const path of ['/apis', '//', '/%', '/livez/x']) expect((await ask(path)).status).toBe(404)
+    expect((await ask('/livez', 'POST')).status).toBe(405)
+    expect((await running.kill('SIGTERM')).code).toBe(0)
+  })
+
   it('waits for a server that is not there yet', async () => {
     const world = await serve('embedded', 'apiserver')
     const gadgets = gadgetsOf(world.api)
@@ -168,7 +213,7 @@ describe('the role controllers', () => {
 })
 
 describe.each(stores)('controllers inside the server, on the %s store', store => {
-  it('are made up for after the server was killed in the middle', async () => {
+  it('are made up for after the server was killed in the middle', slow, async () => {
     const world = await serve(store, 'all')
     const gadgets = gadgetsOf(world.api)
     for (let n = 0; n < 20; n++) await gadgets.create(`g-${n}`, { email: `g-${n}@example.com` })

@@ -1,18 +1,27 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { expect, test } from 'vitest'
+import { defineModel } from '@setpoint/controller-runtime'
+import { reconcilerConformance } from '@setpoint/controller-runtime/testing'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { WebSocket } from 'ws'
+import { Api } from './support/api.ts'
+import { itemsOf } from './support/kinds.ts'
 import { startServer } from './support/server.ts'
+import { copyFixture } from './support/worlds.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-test.each(['render-errors.mjs', 'render-flags.mjs'])('the page of scripts/%s is up to date', async script => {
-  await promisify(execFile)(process.execPath, [join(root, 'scripts', script), '--check'])
-})
+test.each(['render-errors.mjs', 'render-flags.mjs', 'render-sdk.mjs'])(
+  'the page of scripts/%s is up to date',
+  async script => {
+    await promisify(execFile)(process.execPath, [join(root, 'scripts', script), '--check'])
+  },
+)
 
 test('every relative link of the documentation leads to a file, and to a heading of it', async () => {
   const broken: string[] = []
@@ -39,10 +48,7 @@ test('the documentation index leads to every page', async () => {
 
 test('the plugin of the guide runs as it stands there, from a folder outside of the repository', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'first-plugin-'))
-  for (const [file, text] of await filesOfGuide()) {
-    await mkdir(dirname(join(folder, file)), { recursive: true })
-    await writeFile(join(folder, file), text)
-  }
+  await writeFiles(folder, await filesOfGuide('first-plugin'))
   const server = await startServer({ plugins: [folder] })
   try {
     const page = (name: string) =>
@@ -74,6 +80,114 @@ test('the plugin of the guide runs as it stands there, from a folder outside of 
     await server.stop()
     await rm(folder, { recursive: true })
   }
+})
+
+test('the client of the page on watches shows every change once, over a restart of the server', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'follow-'))
+  const [, code = ''] =
+    /^```js follow\.js\n([\s\S]*?)^```$/m.exec(
+      await readFile(join(root, 'docs', 'reference', 'watch.md'), 'utf8'),
+    ) ?? []
+  const file = join(folder, 'follow.mjs')
+  await writeFile(file, code)
+  // Node 20 has no WebSocket of its own.
+  vi.stubGlobal('WebSocket', WebSocket)
+  const plugin = await copyFixture('items-plugin')
+  const server = await startServer({ plugins: [plugin] })
+  const { follow } = await import(file)
+  const story: string[] = []
+  const items = itemsOf(new Api(server.url))
+  const stop = follow(`${server.url.replace('http', 'ws')}${items.path}`, {
+    onEvent: ({ type, object }: { type: string; object: { metadata: { name?: string } } }) => {
+      if (type !== 'BOOKMARK') story.push(`${type} ${object.metadata.name}`)
+    },
+    onReset: () => story.push('RESET'),
+  })
+  try {
+    await items.create('a', {})
+    await expect.poll(() => story).toEqual(['RESET', 'ADDED a'])
+    await items.create('b', {})
+    await expect.poll(() => story.length).toBe(3)
+    await server.restart()
+    await items.create('c', {})
+    await expect.poll(() => story, { timeout: 10_000 }).toEqual(['RESET', 'ADDED a', 'ADDED b', 'ADDED c'])
+  } finally {
+    stop()
+    vi.unstubAllGlobals()
+    await server.stop()
+    await Promise.all([folder, plugin].map(dir => rm(dir, { recursive: true })))
+  }
+})
+
+describe('the tests of the guide to testing', () => {
+  const run = (folder: string, ...flags: string[]) =>
+    promisify(execFile)(process.execPath, ['--test', '--test-reporter=tap', ...flags], {
+      cwd: folder,
+      // Else Node takes itself for a part of this run of tests.
+      env: { ...process.env, NODE_TEST_CONTEXT: undefined },
+    }).catch((error: { stdout: string }) => error)
+  let folder: string
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'testing-'))
+    await writeFiles(folder, await filesOfGuide('first-plugin'))
+    await writeFiles(folder, await filesOfGuide('testing'))
+    await mkdir(join(folder, 'node_modules', '@setpoint'), { recursive: true })
+    await symlink(
+      join(root, 'controller-runtime'),
+      join(folder, 'node_modules', '@setpoint', 'controller-runtime'),
+    )
+  })
+  afterAll(() => rm(folder, { recursive: true }))
+
+  test('pass as they stand there, from a folder outside of the repository', async () => {
+    const { stdout } = await run(folder)
+    expect(stdout).toMatch(/^# pass 19$/m)
+    expect(stdout).toMatch(/^# fail 0$/m)
+  })
+
+  test('find the fault that the guide puts in, and say what it says', async () => {
+    const plugin = await readFile(join(folder, 'pages.js'), 'utf8')
+    const suite = await readFile(join(folder, 'conformance.test.js'), 'utf8')
+    await writeFile(join(folder, 'pages.js'), plugin.replace(', { force: true }', ''))
+    const impatient = suite.replace('model: Page,', 'model: Page, patienceMs: 4_000,')
+    await writeFile(join(folder, 'conformance.test.js'), impatient)
+    const { stdout } = await run(folder, '--test-name-pattern=after a crash')
+    const guide = await readFile(join(root, 'docs', 'guides', 'testing.md'), 'utf8')
+    const report = /^```text\n([\s\S]*?)^```$/m.exec(guide)?.[1]?.trim().split('\n') ?? []
+    expect(report).toHaveLength(3)
+    for (const line of report) expect(stdout).toContain(line.trim().replace('15000', '4000'))
+  })
+})
+
+test('the reference has every case of the reconciler conformance', async () => {
+  const page = await readFile(join(root, 'docs', 'reference', 'sdk', 'testing.md'), 'utf8')
+  const names = { group: 'any.example.com', version: 'v1', kind: 'Any', singular: 'any', plural: 'anys' }
+  const { cases } = reconcilerConformance({
+    model: defineModel({ ...names, schema: { spec: { type: 'object' } } }),
+    outside: () => undefined,
+    objects: () => [],
+    isConverged: () => true,
+    isCleanedUp: () => true,
+    outages: { any: () => () => {} },
+  })
+  const told = [...page.matchAll(/^\| (it .+?) *\|/gm)].map(([, name]) => name)
+  expect(told).toEqual(expect.arrayContaining(cases.map(({ name }) => name)))
+  expect(told).toHaveLength(cases.length)
+})
+
+test('every test that the conformance page names is there', async () => {
+  const page = join(root, 'docs', 'reference', 'sdk', 'conformance.md')
+  const text = await readFile(page, 'utf8')
+  expect([...text.matchAll(/^\| (\d+) \|/gm)].map(([, number]) => Number(number))).toEqual(
+    Array.from({ length: 60 }, (_, at) => at + 1),
+  )
+  const missing: string[] = []
+  for (const [, file = '', name = ''] of text.matchAll(/\]\(([^)]+\.ts)\): "([^"]+)"/g)) {
+    const source = await readFile(join(dirname(page), file), 'utf8')
+    if (!source.includes(name)) missing.push(`${file}: ${name}`)
+  }
+  expect(missing).toEqual([])
 })
 
 /** Absolute paths of the pages that people read. */
@@ -113,8 +227,15 @@ function headingsOf(text: string): Set<string> {
 }
 
 /** The files that the guide has the reader write: code blocks with a name beside their language. */
-async function filesOfGuide(): Promise<[file: string, text: string][]> {
-  const text = await readFile(join(root, 'docs', 'guides', 'first-plugin.md'), 'utf8')
+async function filesOfGuide(guide: string): Promise<[file: string, text: string][]> {
+  const text = await readFile(join(root, 'docs', 'guides', `${guide}.md`), 'utf8')
   const blocks = [...text.matchAll(/^```\w+ (\S+)\n([\s\S]*?)^```$/gm)]
   return blocks.map(([, file = '', content = '']) => [file, content])
+}
+
+async function writeFiles(folder: string, files: readonly [file: string, text: string][]): Promise<void> {
+  for (const [file, text] of files) {
+    await mkdir(dirname(join(folder, file)), { recursive: true })
+    await writeFile(join(folder, file), text)
+  }
 }

@@ -1,11 +1,14 @@
+import { laterRevision } from '@setpoint/controller-runtime/api'
+import { RunRecorder } from '@setpoint/controller-runtime/testing'
 import { afterEach, describe, expect, it } from 'vitest'
-import { type Answer, Api, type List, objectOf, refusalOf } from './support/api.ts'
+import { type Answer, Api, objectOf, refusalOf } from './support/api.ts'
 import { startEtcd } from './support/etcd.ts'
 import { itemsOf } from './support/kinds.ts'
-import { faultsOf, Load, replay } from './support/load.ts'
+import { Load } from './support/load.ts'
+import { markOf, recordedListOf } from './support/record.ts'
+import { RecordedWatcher } from './support/recorded-watcher.ts'
 import { startServer } from './support/server.ts'
 import { startTcpProxy } from './support/tcp-proxy.ts'
-import { Follower } from './support/watch.ts'
 import { copyFixture, eventually, startWorld, type World } from './support/worlds.ts'
 
 const patience = 120_000
@@ -22,35 +25,40 @@ async function worldOf(...args: Parameters<typeof startWorld>): Promise<World> {
 }
 
 /** Watchers of items, which come back by themselves whatever happens. */
-async function followers(count: number, url: () => string): Promise<Follower[]> {
-  const all = Array.from({ length: count }, () => new Follower(url, '/apis/items.example.com/v1/items'))
+async function followers(
+  count: number,
+  recorder: RunRecorder,
+  url: () => string,
+): Promise<RecordedWatcher[]> {
+  const all = Array.from({ length: count }, () => {
+    const name = `watcher ${recorder.log.watchers.length}`
+    return new RecordedWatcher({
+      url,
+      address: '/apis/items.example.com/v1/items',
+      recorder: recorder.watcher(name, { witness: true }),
+    })
+  })
   cleanups.push(() => Promise.all(all.map(each => each.stop())))
   await Promise.all(all.map(each => each.synced()))
   return all
 }
 
-function stateOf(list: List): Map<string, string> {
-  return new Map(list.items.map(({ metadata }) => [metadata.name, metadata.version]))
-}
-
 /** Stops the load and checks everything that is promised about it. */
-async function check(load: Load, watchers: readonly Follower[], read: () => Promise<List>): Promise<void> {
+async function check(
+  load: Load,
+  recorder: RunRecorder,
+  watchers: readonly RecordedWatcher[],
+  api: Api,
+): Promise<void> {
   await load.stop()
-  const list = await eventually(read)
-  const state = stateOf(list)
-  const last = [...load.writes]
-    .map(({ outcome }) => (outcome.kind === 'acknowledged' ? Number(outcome.version) : 0))
-    .reduce((max, version) => Math.max(max, version), 0)
-  for (const watcher of watchers) {
-    await watcher.reaches(String(Math.max(last, ...[...state.values()].map(Number))))
-    expect(faultsOf(watcher, load.writes)).toEqual([])
-    expect(new Map([...replay(watcher)].sort())).toEqual(new Map([...state].sort()))
-  }
-  // One and the same story for everybody.
-  const [first, ...others] = watchers.map(({ changes }) => changes.map(({ raw }) => JSON.stringify(raw)))
-  for (const other of others) expect(other).toEqual(first)
+  const { acknowledged } = recorder
+  const { version, objects } = await eventually(async () => recordedListOf(await api.get(itemsOf(api).path)))
+  recorder.listed({ name: 'the last list', selects: () => true, version, objects, acknowledged })
+  const upTo = laterRevision(version, acknowledged)
+  await Promise.all(watchers.map(watcher => watcher.catchUp(upTo)))
+  expect(recorder.check({ upTo })).toEqual([])
   // Enough happened for all that to mean something.
-  expect(load.acknowledged).toBeGreaterThan(100)
+  expect(load.outcomes.acknowledged).toBeGreaterThan(100)
 }
 
 describe('with etcd killed by SIGKILL and restarted under load', () => {
@@ -62,29 +70,27 @@ describe('with etcd killed by SIGKILL and restarted under load', () => {
     if (etcd === undefined) throw new Error('no etcd')
     const other = await world.another()
     const urls = [world.server.url, other.url]
+    const recorder = new RunRecorder({ markOf })
     const watchers = [
-      ...(await followers(3, () => world.server.url)),
-      ...(await followers(3, () => other.url)),
+      ...(await followers(3, recorder, () => world.server.url)),
+      ...(await followers(3, recorder, () => other.url)),
     ]
     let turn = 0
     const apis = urls.map(url => new Api(url))
-    const load = new Load(() => apis[turn++ % apis.length] ?? world.api)
+    const load = new Load(recorder, () => apis[turn++ % apis.length] ?? world.api)
     for (let kills = 0; kills < 3; kills++) {
       await load.progress(150)
       await etcd.kill('SIGKILL')
       // Long enough for writes to meet the hole.
-      const before = load.writes.length
+      const before = load.attempts
       await eventually(() => {
-        if (load.writes.length < before + 20) throw new Error('no write has met the hole')
+        if (load.attempts < before + 20) throw new Error('no write has met the hole')
       })
       await etcd.restart()
       await load.progress(50)
     }
-    await check(load, watchers, () => itemsOf(world.api).list())
-    const unavailable = load.writes.filter(({ outcome }) => outcome.kind === 'refused')
-    expect(unavailable.length).toBeGreaterThan(0)
-    // A server stayed up through all of it: its watchers never had to start over.
-    for (const watcher of watchers) expect(watcher.expired).toBe(0)
+    await check(load, recorder, watchers, world.api)
+    expect(load.outcomes.refused).toBeGreaterThan(0)
   })
 
   it('reads and writes meanwhile are refused with 503 and Retry-After, and the server comes back by itself', {
@@ -165,16 +171,17 @@ describe('with the embedded server killed by SIGKILL and restarted under load', 
     timeout: patience,
   }, async () => {
     const world = await worldOf('embedded', ['items-plugin'])
-    const watchers = await followers(4, () => world.server.url)
-    const load = new Load(() => world.api)
+    const recorder = new RunRecorder({ markOf })
+    const watchers = await followers(4, recorder, () => world.server.url)
+    const load = new Load(recorder, () => world.api)
     for (let kills = 0; kills < 4; kills++) {
       await load.progress(150)
       await world.server.kill('SIGKILL')
       await world.server.restart()
       await load.progress(50)
     }
-    await check(load, watchers, () => itemsOf(world.api).list())
-    for (const watcher of watchers) expect(watcher.resumed.length).toBeGreaterThanOrEqual(4)
+    await check(load, recorder, watchers, world.api)
+    for (const watcher of watchers) expect(watcher.connections).toBeGreaterThanOrEqual(5)
   })
 })
 
@@ -182,11 +189,12 @@ describe('with a server on etcd killed by SIGKILL and restarted under load', () 
   it('watchers resume on it, and on another server, without a gap', { timeout: patience }, async () => {
     const world = await worldOf('etcd', ['items-plugin'])
     const other = await world.another()
-    const stays = await followers(2, () => world.server.url)
+    const recorder = new RunRecorder({ markOf })
+    const stays = await followers(2, recorder, () => world.server.url)
     // These change servers at every connection.
     let turn = 0
-    const moves = await followers(3, () => [world.server.url, other.url][turn++ % 2] ?? '')
-    const load = new Load(() => world.api)
+    const moves = await followers(3, recorder, () => [world.server.url, other.url][turn++ % 2] ?? '')
+    const load = new Load(recorder, () => world.api)
     for (let kills = 0; kills < 2; kills++) {
       await load.progress(120)
       await world.server.kill('SIGKILL')
@@ -195,7 +203,7 @@ describe('with a server on etcd killed by SIGKILL and restarted under load', () 
       await other.kill('SIGKILL')
       await other.restart()
     }
-    await check(load, [...stays, ...moves], () => itemsOf(world.api).list())
+    await check(load, recorder, [...stays, ...moves], world.api)
   })
 })
 

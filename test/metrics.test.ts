@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Api, Collection } from './support/api.ts'
-import { itemsOf } from './support/kinds.ts'
+import { gadgetsOf, itemsOf } from './support/kinds.ts'
 import { startServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
 import { copyFixture, createAll, eventually, startWorld, type World } from './support/worlds.ts'
@@ -17,7 +17,8 @@ describe('/metrics', () => {
   let items: Collection
 
   beforeAll(async () => {
-    world = await startWorld('embedded', ['items-plugin'])
+    // What runs controllers also watches, and would be counted.
+    world = await startWorld('embedded', ['items-plugin'], { args: ['--role', 'apiserver'] })
     api = world.api
     items = itemsOf(api)
   })
@@ -145,6 +146,26 @@ it('below a base path, /metrics shows what caches have read and the phases of pl
   } finally {
     await server.stop()
     await Promise.all([dataDir, plugin].map(dir => rm(dir, { recursive: true, force: true })))
+  }
+})
+
+it('/metrics tells of the controllers that run in this process', async () => {
+  const world = await startWorld('embedded', ['demo-plugin'])
+  try {
+    await gadgetsOf(world.api).create('a', { email: 'a@example.com' })
+    const controller = 'demo/gadgets.demo.example.com'
+    await eventually(async () => {
+      const { of } = await scrapeOf(world.server.url)
+      expect(
+        of('controller_runtime_reconcile_total', { controller, result: 'requeue_after' }),
+      ).toBeGreaterThan(0)
+    })
+    const { of, text } = await scrapeOf(world.server.url)
+    expect(of('controller_runtime_max_concurrent_reconciles', { controller })).toBe(10)
+    // Nobody is elected where there is one process only.
+    expect(text).not.toContain('leader_election_master_status{')
+  } finally {
+    await world.end()
   }
 })
 

@@ -1,4 +1,5 @@
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -43,6 +44,36 @@ describe('the program', () => {
       expect(stdout).toBe(`setpoint listening on http://127.0.0.1:${server.port}\n`)
       expect(server.port).toBeGreaterThan(0)
       for (const line of stderr.trimEnd().split('\n')) expect(() => fieldsOf(JSON.parse(line))).not.toThrow()
+    })
+
+    it('warns of nothing at an ordinary start and stop, nor after it was killed', async () => {
+      const dataDir = await mkdtemp(join(dir, 'quiet-'))
+      const first = await start({ dataDir })
+      await itemsOf(new Api(first.url)).create('one', {})
+      const killed = await first.kill('SIGKILL')
+      const again = await start({ dataDir })
+      const stopped = await again.kill('SIGTERM')
+      const lines = `${killed.stderr}${stopped.stderr}`
+        .trimEnd()
+        .split('\n')
+        .map(line => fieldsOf(JSON.parse(line)))
+      expect(lines.length).toBeGreaterThan(0)
+      expect(lines.filter(({ level }) => level !== 30)).toEqual([])
+    })
+
+    it('logs what caused an error once in its message', async () => {
+      const broken = await mkdtemp(join(dir, 'broken-'))
+      await writeFile(
+        join(broken, 'package.json'),
+        '{"name":"broken","type":"module","exports":"./index.js"}',
+      )
+      await writeFile(join(broken, 'index.js'), "throw new Error('it has a screw loose')")
+      const server = await start({ plugins: [broken] })
+      const { stderr } = await server.kill('SIGTERM')
+      const errors = stderr.split('\n').filter(line => line.includes('a plugin cannot be loaded'))
+      const messages = errors.map(line => String(fieldsOf(fieldsOf(JSON.parse(line)).err).message))
+      expect(messages).toHaveLength(1)
+      expect(messages[0]?.match(/it has a screw loose/g)).toHaveLength(1)
     })
 
     it('serves its kinds as soon as the line is there', async () => {
@@ -299,6 +330,33 @@ describe('the program', () => {
     expect(stderr).toMatch(new RegExp(`setpoint: .*${port}`))
     expect(stderr).not.toMatch(/^\s+at /m)
     await new Promise(resolve => holder.close(resolve))
+  })
+
+  it('is not ready before it knows which kinds there are, however long a plugin takes to load', async () => {
+    const slow = await copyFixture('items-plugin')
+    const entry = join(slow, 'index.js')
+    const code = await readFile(entry, 'utf8')
+    await writeFile(entry, `${code}\nawait new Promise(resolve => setTimeout(resolve, 2_000))\n`)
+    const holder = createServer().listen(0, '127.0.0.1')
+    await once(holder, 'listening')
+    const address = holder.address()
+    const port = typeof address === 'object' ? address?.port : undefined
+    await new Promise(resolve => holder.close(resolve))
+    const url = `http://127.0.0.1:${port}`
+    const running = spawnProgram([
+      ...['serve', '--listen', `127.0.0.1:${port}`, '--data-dir', join(dir, 'slow'), '--plugin', slow],
+    ])
+    try {
+      const api = new Api(url)
+      await eventually(async () => expect((await api.get('/livez')).status).toBe(200))
+      expect((await api.get('/readyz')).status).toBe(503)
+      await eventually(async () => expect((await api.get('/readyz')).status).toBe(200))
+      // Its kind may still be starting, but that is known.
+      expect((await api.get(itemsOf(api).path)).text).not.toContain('not known yet')
+    } finally {
+      await running.kill('SIGTERM')
+      await rm(slow, { recursive: true, force: true })
+    }
   })
 
   it('refuses a data folder that is a file with a clear line', async () => {

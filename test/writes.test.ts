@@ -644,13 +644,17 @@ describe.each(stores)('writes on the %s store', store => {
       await items.read('one')
     })
 
-    it('refuses propagation policies that nobody carries out with 422', async () => {
-      await items.create('one', {})
-      for (const policy of ['Orphan', 'Foreground']) {
-        refusalOf(await api.delete(`${items.at('one')}?propagationPolicy=${policy}`), 422)
-        refusalOf(await api.delete(items.at('one'), { propagationPolicy: policy }), 422)
-      }
-      objectOf(await api.delete(items.at('one'), { propagationPolicy: 'Background' }))
+    it('takes the policy from the query or the body, and refuses one that there is not', async () => {
+      await items.create('one', {}, { finalizers: ['d/f'] })
+      await items.create('two', {}, { finalizers: ['d/f'] })
+      refusalOf(await api.delete(`${items.at('one')}?propagationPolicy=Sideways`), 422)
+      refusalOf(await api.delete(items.at('one'), { propagationPolicy: 'Sideways' }), 422)
+      const both = { propagationPolicy: 'Background', orphanDependents: true }
+      refusalOf(await api.delete(items.at('one'), both), 422)
+      const one = objectOf(await api.delete(`${items.at('one')}?propagationPolicy=Foreground`))
+      expect(one.metadata.finalizers).toEqual(['d/f', 'foregroundDeletion'])
+      const two = objectOf(await api.delete(items.at('two'), { orphanDependents: true }))
+      expect(two.metadata.finalizers).toEqual(['d/f', 'orphan'])
     })
   })
 

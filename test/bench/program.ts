@@ -13,8 +13,14 @@ export interface Program extends AsyncDisposable {
 
 const root = join(import.meta.dirname, '../..')
 
-/** Runs `setpoint serve` with these arguments and the bench's own plugin; with a store of its own where none is given. */
-export async function startSetpoint(args: readonly string[]): Promise<Program> {
+/**
+ * Runs `setpoint serve` with these arguments and the bench's own plugin; with a store of its own where none is given.
+ * `nodeOptions` as on the command line of Node.
+ */
+export async function startSetpoint(
+  args: readonly string[],
+  nodeOptions: readonly string[] = [],
+): Promise<Program> {
   const all = [
     'serve',
     '--listen',
@@ -32,7 +38,10 @@ export async function startSetpoint(args: readonly string[]): Promise<Program> {
     cleanUp = () => rm(dataDir, { recursive: true, force: true })
   }
   const bin = join(root, 'node_modules/.bin/setpoint')
-  return listening(spawn(bin, all, { stdio: ['ignore', 'pipe', 'inherit'] }), cleanUp)
+  return listening(
+    spawn(process.execPath, [...nodeOptions, bin, ...all], { stdio: ['ignore', 'pipe', 'inherit'] }),
+    cleanUp,
+  )
 }
 
 /** Runs another script of this folder, which reads the body to answer and prints the address that it listens on. */

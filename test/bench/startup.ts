@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openEmbeddedStorage } from '../../apiserver/dist/storage/embedded/index.js'
+import { residentBytes } from './inspector.ts'
 import { collection, createItems } from './items.ts'
 import { startSetpoint } from './program.ts'
 import type { Row } from './table.ts'
@@ -25,7 +25,7 @@ export async function startup(): Promise<Row[]> {
         ready.push(performance.now() - begin)
         const one = await (await fetch(new URL(`${collection}/i0000000`, url))).arrayBuffer()
         bytes.push(one.byteLength * count)
-        resident.push(residentBytes(pid) - empty)
+        resident.push((await residentBytes(pid)) - empty)
       })
       bare.push(await barePagedRead(dataDir))
     }
@@ -71,10 +71,4 @@ async function barePagedRead(dataDir: string): Promise<number> {
   const took = performance.now() - begin
   await storage.close()
   return took
-}
-
-/** Anonymous memory of a process, from Linux: pages of files that are mapped, as LMDB's is, are the kernel's to take back. */
-function residentBytes(pid: number): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024
 }

@@ -5,8 +5,8 @@ export interface Row {
   readonly ours: readonly number[]
   /** What it is compared with, round by round; a constant where the aim is an absolute figure. */
   readonly peer: readonly number[]
-  /** What the median of ours/peer should be. */
-  readonly aim: { readonly atLeast: number } | { readonly atMost: number }
+  /** What the median of ours/peer should be, where that is settled. */
+  readonly aim?: { readonly atLeast: number } | { readonly atMost: number }
 }
 
 export function median(values: readonly number[]): number {
@@ -24,12 +24,18 @@ export function printTable(rows: readonly Row[]): void {
     const ratios = ours.map((value, at) => value / (peer[at] ?? Number.NaN))
     const ratio = median(ratios)
     const spread = `${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)}`
-    const [text, met] =
-      'atLeast' in aim ? [`≥ ${aim.atLeast}`, ratio >= aim.atLeast] : [`≤ ${aim.atMost}`, ratio <= aim.atMost]
     console.log(
-      `| ${name} | ${unit} | ${figure(median(ours))} | ${figure(median(peer))} | **${ratio.toFixed(2)}** (${spread}) | ${text} | ${met ? 'yes' : 'no'} |`,
+      `| ${name} | ${unit} | ${figure(median(ours))} | ${figure(median(peer))} | **${ratio.toFixed(2)}** (${spread}) | ${judged(ratio, aim)} |`,
     )
   }
+}
+
+/** The aim, and whether it is met. */
+function judged(ratio: number, aim: Row['aim']): string {
+  if (aim === undefined) return '— | —'
+  const [text, met] =
+    'atLeast' in aim ? [`≥ ${aim.atLeast}`, ratio >= aim.atLeast] : [`≤ ${aim.atMost}`, ratio <= aim.atMost]
+  return `${text} | ${met ? 'yes' : 'no'}`
 }
 
 function figure(value: number): string {

@@ -7,6 +7,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findEtcd } from '../../scripts/etcd.mjs'
+import { fieldsOf } from './json.ts'
 
 /** Real etcd servers for tests: one or a cluster, on free loopback ports, that can be killed, stopped and restarted. */
 
@@ -61,6 +62,27 @@ export async function startEtcdCluster(
   await Promise.all(members.map(member => member.start(cluster)))
   await Promise.all(members.map(member => member.serves()))
   return members
+}
+
+/** The member that leads, once there is one; of those that answer. */
+export async function leaderOf(members: readonly EtcdProcess[]): Promise<EtcdProcess> {
+  for (;;) {
+    const leads = await Promise.all(members.map(isLeader))
+    const leader = members.find((_, n) => leads[n])
+    if (leader !== undefined) return leader
+    await new Promise(resolve => setTimeout(resolve, 50))
+  }
+}
+
+async function isLeader({ endpoint }: EtcdProcess): Promise<boolean> {
+  try {
+    const asked = { method: 'POST', body: '{}', signal: AbortSignal.timeout(1_000) }
+    const response = await fetch(`${endpoint}/v3/maintenance/status`, asked)
+    const { leader, header } = fieldsOf(await response.json())
+    return leader !== undefined && leader === fieldsOf(header).member_id
+  } catch {
+    return false
+  }
 }
 
 class Member implements EtcdProcess {

@@ -18,4 +18,16 @@ export function gadgetsOf(api: Api): Collection {
   return new Collection(api, 'demo.example.com/v1', 'Gadget', 'gadgets')
 }
 
+export function partsOf(api: Api): Collection {
+  return new Collection(api, 'parts.example.com/v1', 'Part', 'parts')
+}
+
 export const pluginsPath = '/apis/plugins.setpoint.dev/v1/plugins'
+
+export function turnsOf(api: Api): Collection {
+  return new Collection(api, 'turns.example.com/v1', 'Turn', 'turns')
+}
+
+export function leasesOf(api: Api): Collection {
+  return new Collection(api, 'coordination.setpoint.dev/v1', 'Lease', 'leases')
+}

@@ -70,7 +70,8 @@ export async function startWorld(
 /** Copies a plugin of `test/fixtures` to a fresh folder outside the repository. */
 export async function copyFixture(name: string): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), `setpoint-${name}-`))
-  await cp(fileURLToPath(new URL(`../fixtures/${name}/`, import.meta.url)), dir, { recursive: true })
+  // From the root, because the soak runs compiled, in another folder.
+  await cp(fileURLToPath(new URL(`../../test/fixtures/${name}/`, import.meta.url)), dir, { recursive: true })
   return dir
 }
 

@@ -1,0 +1,46 @@
+import { selectsEverything } from '@setpoint/controller-runtime/api'
+import { SocketSink } from '../../apiserver/dist/http/watch-socket.js'
+import { WatchSockets } from '../../apiserver/dist/http/watch-sockets.js'
+import { serveBursts } from './burst-server.ts'
+import { openWatchRooms, storedItem } from './watch-rooms.ts'
+
+/**
+ * Setpoint's side of fan-out without a store: each burst is applied to the cache, decoded and indexed as if the log had
+ * brought it, and goes over hub, audience and frames to the sockets.
+ */
+const names = 1000
+const rooms = await openWatchRooms()
+const sockets = new WatchSockets(socket => socket.destroy())
+const text = 'x'.repeat(640)
+const items = Array.from({ length: names }, (_, n) => {
+  const name = `i${String(n).padStart(7, '0')}`
+  const labels = { 'bench.example.com/shard': `s${n % 10}` }
+  return { name, value: storedItem(name, { text, n, tags: [`t${n}`] }, labels) }
+})
+let next = 0
+const watchRequest = {
+  name: undefined,
+  selector: selectsEverything,
+  after: undefined,
+  initialEvents: true,
+  bookmarks: false,
+  lifetimeMs: 3_600_000,
+}
+
+await serveBursts(
+  (request, socket, head) => {
+    void rooms.hub.admit(rooms.cache, watchRequest).then(present => {
+      const connection = sockets.accept('single', request, socket, head)
+      if (connection === undefined) return
+      const watch = rooms.hub.open(rooms.cache, watchRequest, new SocketSink(connection), present)
+      connection.onDrained(() => watch.drained())
+      connection.onClose(() => watch.close())
+    })
+  },
+  events => {
+    for (let n = 0; n < events; n++) {
+      const item = items[next++ % names]
+      if (item !== undefined) rooms.put(item.name, item.value)
+    }
+  },
+)

@@ -1,0 +1,66 @@
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { WebSocket } from 'ws'
+
+/** A process of Node that can be asked for its memory, whoever wrote it. */
+export class Inspected {
+  /** For the process's command line. */
+  readonly nodeOptions: readonly string[]
+  readonly #port: number
+
+  private constructor(port: number) {
+    this.#port = port
+    // Over HTTP alone, not on the standard error.
+    this.nodeOptions = [`--inspect=127.0.0.1:${port}`, '--inspect-publish-uid=http']
+  }
+
+  static async reserve(): Promise<Inspected> {
+    const server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const address = server.address()
+    server.close()
+    if (address === null || typeof address === 'string') throw new Error('no port')
+    return new Inspected(address.port)
+  }
+
+  /** Bytes of the JavaScript heap in use, after a collection of garbage. */
+  async heapBytes(): Promise<number> {
+    const list = await (await fetch(`http://127.0.0.1:${this.#port}/json/list`)).text()
+    const address = /"webSocketDebuggerUrl": "([^"]+)"/.exec(list)?.[1]
+    if (address === undefined) throw new Error('the process cannot be inspected')
+    const session = new WebSocket(address)
+    await once(session, 'open')
+    const ask = async (id: number, method: string): Promise<string> => {
+      session.send(JSON.stringify({ id, method }))
+      const [answer] = await once(session, 'message')
+      return String(answer)
+    }
+    // What only a first collection makes unreachable goes with the second.
+    await ask(1, 'HeapProfiler.collectGarbage')
+    await ask(2, 'HeapProfiler.collectGarbage')
+    const used = /"usedSize":(\d+)/.exec(await ask(3, 'Runtime.getHeapUsage'))?.[1]
+    session.close()
+    return Number(used)
+  }
+}
+
+/**
+ * Anonymous memory of a process, from Linux: pages of files that are mapped, as LMDB's is, are the kernel's to take back.
+ */
+export async function residentBytes(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024
+}
+
+/** Memory of a process at rest: given back pages take a moment. */
+export async function restingMemory(
+  pid: number,
+  inspected: Inspected,
+): Promise<{ heap: number; resident: number }> {
+  await sleep(500)
+  const heap = await inspected.heapBytes()
+  await sleep(500)
+  return { heap, resident: await residentBytes(pid) }
+}

@@ -1,0 +1,234 @@
+import { execFile } from 'node:child_process'
+import { cp, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Certificates, makeCertificates } from './support/certificates.ts'
+import { type EtcdProcess, startEtcdCluster } from './support/etcd.ts'
+import { type KubernetesObject, type Pod, release, render } from './support/helm.ts'
+import { arrayOf, fieldsOf, textOf } from './support/json.ts'
+import { ask, PodProcess, type Surroundings, secretTexts } from './support/pod-process.ts'
+import { eventually } from './support/worlds.ts'
+
+/** The first time on a machine, Helm is built. */
+const toolsMs = 900_000
+const root = fileURLToPath(new URL('..', import.meta.url))
+const run = promisify(execFile)
+
+/** HTTPS, a path before every path and a plugin on a volume, so that every mount and address has to be right. */
+const values = {
+  basePath: '/x',
+  tls: { secretName: 'tls' },
+  plugins: { dirs: ['/plugins/demo'], volume: { persistentVolumeClaim: { claimName: 'mine' } } },
+  settings: { 'max-watches': 1_000 },
+  serviceMonitor: { enabled: true },
+  dashboard: { enabled: true },
+}
+
+function find(objects: readonly KubernetesObject[], kind: string, name: string): KubernetesObject {
+  const found = objects.find(object => object.kind === kind && object.name === name)
+  if (found === undefined) throw new Error(`there is no ${kind} ${name}`)
+  return found
+}
+
+function podOf(objects: readonly KubernetesObject[], kind: string, name: string): Pod {
+  const { pod } = find(objects, kind, name)
+  if (pod === undefined) throw new Error(`${kind} ${name} makes no pods`)
+  return pod
+}
+
+describe('a release, as processes of this machine', () => {
+  const etcdName = `${release.fullname}-etcd`
+  const addresses = new Map<string, string>()
+  const servers: PodProcess[] = []
+  const controllers: PodProcess[] = []
+  let members: EtcdProcess[] = []
+  let certificates: Certificates
+  let ca: string
+  let objects: readonly KubernetesObject[]
+  let around: Surroundings
+  let tokens: { readonly admin: string; readonly metrics: string }
+
+  beforeAll(async () => {
+    objects = (await render(values)).objects
+    certificates = await makeCertificates()
+    const texts = await Promise.all(
+      [certificates.cert, certificates.key, certificates.ca].map(file => readFile(file, 'utf8')),
+    )
+    const [cert = '', key = ''] = texts
+    ca = texts[2] ?? ''
+    around = {
+      objects,
+      secrets: { tls: { 'tls.crt': cert, 'tls.key': key, 'ca.crt': ca } },
+      async fill(volume, folder) {
+        if (volume.name === 'plugins')
+          await cp(join(root, 'test/fixtures/demo-plugin'), join(folder, 'demo'), { recursive: true })
+      },
+      addresses,
+    }
+    const secret = secretTexts(`${release.fullname}-tokens`, around)
+    tokens = { admin: textOf(secret['admin-token']), metrics: textOf(secret['metrics-token']) }
+
+    // etcd takes the flags of the chart but those that are places, which it gets from here.
+    const flags = podOf(objects, 'StatefulSet', etcdName).args.filter(
+      arg => !/^--(name|data-dir|(listen|advertise|initial)-.*)=/.test(arg),
+    )
+    expect(flags).toHaveLength(2)
+    members = await startEtcdCluster(3, { unsafeNoFsync: true, flags })
+    members.forEach(({ endpoint }, i) => {
+      addresses.set(`http://${etcdName}-${i}.${etcdName}.${release.namespace}.svc:2379`, endpoint)
+    })
+    const serverPod = podOf(objects, 'Deployment', release.fullname)
+    servers.push(await PodProcess.start(serverPod, around), await PodProcess.start(serverPod, around))
+    addresses.set(`https://${release.fullname}.${release.namespace}.svc:8090`, servers[0]?.url ?? '')
+    const controllerPod = podOf(objects, 'Deployment', `${release.fullname}-controllers`)
+    controllers.push(
+      await PodProcess.start(controllerPod, around),
+      await PodProcess.start(controllerPod, around),
+    )
+  }, toolsMs)
+
+  afterAll(async () => {
+    await Promise.all([...controllers, ...servers].map(each => each.stop()))
+    await Promise.all(members.map(member => member.stop()))
+    if (certificates !== undefined) await rm(certificates.folder, { recursive: true })
+  }, 60_000)
+
+  /** Of any of them, over HTTP or HTTPS as the URL says. */
+  async function status(url: string): Promise<number | undefined> {
+    return url.startsWith('https:') ? (await ask(url, { ca })).status : (await fetch(url)).status
+  }
+
+  it('every probe turns green', async () => {
+    for (const process of [...servers, ...controllers]) {
+      for (const name of ['startupProbe', 'livenessProbe', 'readinessProbe'] as const)
+        await eventually(async () => expect(await status(process.probe(name)), process.log).toBe(200), 30_000)
+    }
+  })
+
+  it('every server takes the token of the Secret, and answers nobody without', async () => {
+    for (const { url } of servers) {
+      for (const path of ['/x/apis', '/x/metrics', '/x/apis/demo.example.com/v1/gadgets'])
+        expect((await ask(`${url}${path}`, { ca })).status, path).toBe(401)
+      const { status, text } = await ask(`${url}/x/apis`, { ca, token: tokens.admin })
+      expect(status).toBe(200)
+      expect(fieldsOf(JSON.parse(text)).kind).toBe('APIGroupList')
+    }
+  })
+
+  it("an object that one server takes is reconciled by the plugin's controller, and read from the other", async () => {
+    const [one, other] = servers.map(({ url }) => `${url}/x/apis/demo.example.com/v1/gadgets`)
+    const made = await ask(one ?? '', {
+      ca,
+      token: tokens.admin,
+      body: {
+        apiVersion: 'demo.example.com/v1',
+        kind: 'Gadget',
+        metadata: { name: 'a' },
+        spec: { email: 'a@example.com' },
+      },
+    })
+    expect(made.status, made.text).toBe(201)
+    await eventually(async () => {
+      const { text } = await ask(`${other}/a`, { ca, token: tokens.admin })
+      expect(fieldsOf(JSON.parse(text)).status).toEqual({ phase: 'Ready', seen: 'a@example.com' })
+    }, 60_000)
+  }, 90_000)
+
+  it('of the two processes with controllers one works, and the other stands by', async () => {
+    const standing = async ({ url }: PodProcess) => {
+      const text = await (await fetch(`${url}/readyz?verbose`)).text()
+      return /controllers (leading|standing by)/.exec(text)?.[1]
+    }
+    await eventually(async () =>
+      expect((await Promise.all(controllers.map(standing))).sort()).toEqual(['leading', 'standing by']),
+    )
+  })
+
+  it('what the monitors scrape has every metric of the dashboard, and a viewer may do no more', async () => {
+    const [server, controller] = [servers[0], controllers[0]]
+    const pathOf = (name: string) => {
+      const [endpoint] = arrayOf(find(objects, 'ServiceMonitor', name).spec.endpoints)
+      return textOf(fieldsOf(endpoint).path)
+    }
+    const scraped = await ask(`${server?.url}${pathOf(release.fullname)}`, { ca, token: tokens.metrics })
+    expect(scraped.status).toBe(200)
+    const fromControllers = await fetch(`${controller?.url}${pathOf(`${release.fullname}-controllers`)}`)
+    const told = scraped.text + (await fromControllers.text())
+    const dashboard = find(objects, 'ConfigMap', `${release.fullname}-dashboard`)
+    const panels = arrayOf(fieldsOf(JSON.parse(textOf(fieldsOf(dashboard.raw.data)['setpoint.json']))).panels)
+    const queries = panels.flatMap(panel => arrayOf(fieldsOf(panel).targets)).map(each => fieldsOf(each).expr)
+    const names = queries.flatMap(query => textOf(query).match(/[a-z]+(_[a-z0-9]+)+(?=\{)/g) ?? [])
+    expect(new Set(names).size).toBeGreaterThan(12)
+    for (const name of names) {
+      const metric = name.replace(/_bucket$/, '')
+      expect(told, name).toMatch(new RegExp(`^# TYPE ${metric} `, 'm'))
+    }
+    const write = await ask(`${server?.url}/x/apis/demo.example.com/v1/gadgets`, {
+      ca,
+      token: tokens.metrics,
+      body: {},
+    })
+    expect(write.status).toBe(403)
+  })
+
+  it('`helm test` passes, and fails where the token is wrong', async () => {
+    const { container } = podOf(objects, 'Pod', `${release.fullname}-test`)
+    const [program, ...command] = [...arrayOf(container.command), ...arrayOf(container.args)].map(textOf)
+    expect(program).toBe('node')
+    const address = textOf(
+      arrayOf(container.env)
+        .map(fieldsOf)
+        .find(({ name }) => name === 'SERVER')?.value,
+    )
+    const [there = ''] = [...addresses.keys()].filter(each => address.startsWith(each))
+    const SERVER = address.replace(there, addresses.get(there) ?? '')
+    const NODE_EXTRA_CA_CERTS = certificates.ca
+    const test = (TOKEN: string) =>
+      run(process.execPath, command, { env: { SERVER, TOKEN, NODE_EXTRA_CA_CERTS } })
+    expect((await test(tokens.admin)).stdout).toContain('/apis with the token: 200')
+    await expect(test('wrong')).rejects.toThrow('/apis with the token: 401 instead of 200')
+  })
+
+  it('the health check of the image finds the program, with HTTPS below a path, and misses it where it is not', async () => {
+    const check = (SETPOINT_LISTEN: string) =>
+      run(process.execPath, [join(root, 'scripts/container-health.mjs')], {
+        env: { SETPOINT_LISTEN, SETPOINT_BASE_PATH: '/x/' },
+      })
+    const { port } = new URL(servers[0]?.url ?? '')
+    await check(`0.0.0.0:${port}`)
+    await expect(check('127.0.0.1:1')).rejects.toThrow('ECONNREFUSED')
+  })
+
+  it('on SIGTERM all end by themselves, and have written nothing beside their volumes', async () => {
+    const all = [...controllers.splice(0), ...servers.splice(0)]
+    for (const process of all) {
+      expect(await process.strayFiles()).toEqual([])
+      expect(process.log).not.toContain(tokens.admin)
+      expect((await process.stop()).code).toBe(0)
+    }
+  }, 90_000)
+})
+
+it(
+  'one process with the embedded store serves from its volume, with the rendered arguments',
+  async () => {
+    const { objects } = await render({ store: 'embedded' })
+    const around: Surroundings = { objects, secrets: {}, addresses: new Map([['=/app/', `=${root}`]]) }
+    const process = await PodProcess.start(podOf(objects, 'Deployment', release.fullname), around)
+    try {
+      await eventually(async () => expect((await fetch(process.probe('readinessProbe'))).status).toBe(200))
+      const token = textOf(secretTexts(`${release.fullname}-tokens`, around)['admin-token'])
+      const probes = `${process.url}/apis/uptime.example.com/v1alpha1/probes`
+      expect((await fetch(probes)).status).toBe(401)
+      await eventually(async () =>
+        expect((await fetch(probes, { headers: { authorization: `Bearer ${token}` } })).status).toBe(200),
+      )
+      expect(await process.strayFiles()).toEqual([])
+    } finally {
+      expect((await process.stop()).code).toBe(0)
+    }
+  },
+  toolsMs,
+)

@@ -1,0 +1,547 @@
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { load } from 'js-yaml'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { allFlags, environmentName, flagsOf } from '../apiserver/src/cli/flags-table.ts'
+import { FakeCluster } from './support/fake-cluster.ts'
+import {
+  helm,
+  type KubernetesObject,
+  type Pod,
+  problemsOf,
+  type Rendered,
+  release,
+  render,
+  selects,
+} from './support/helm.ts'
+import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
+
+/** The first time on a machine, Helm and the validator are built; Go downloads and compiles for minutes. */
+const toolsMs = 900_000
+
+const external = {
+  endpoints: ['https://a.example.com:2379', 'https://b.example.com:2379'],
+  bundled: { enabled: false },
+}
+const mounted = {
+  dirs: ['/app/plugins/uptime', '/plugins/mine'],
+  volume: { persistentVolumeClaim: { claimName: 'mine' } },
+}
+const place = {
+  nodeSelector: { disk: 'fast' },
+  tolerations: [{ key: 'only', operator: 'Exists', effect: 'NoSchedule' }],
+  affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } },
+  priorityClassName: 'high',
+  podAnnotations: { why: 'because' },
+}
+const sha256 = 'a'.repeat(64)
+
+/** Values that operators would write, with the Secrets that they say they have. */
+const matrix: Readonly<Record<string, object>> = {
+  'the defaults': {},
+  'an etcd of ours': { etcd: { endpoints: ['http://a.example.com:2379'], bundled: { enabled: false } } },
+  'an etcd of ours with TLS': { etcd: { ...external, tls: { secretName: 'etcd-ca' } } },
+  'an etcd of ours with TLS, client certificate and password': {
+    etcd: {
+      ...external,
+      prefix: '/one',
+      tls: { secretName: 'etcd-tls', clientCertificate: true, caKey: 'root.pem' },
+      auth: { secretName: 'etcd-login' },
+    },
+  },
+  'one process with the embedded store': { store: 'embedded' },
+  'the embedded store on a claim that exists': {
+    store: 'embedded',
+    apiserver: { replicas: 1 },
+    embedded: { persistence: { existingClaim: 'old' } },
+  },
+  'the embedded store with HTTPS and a class of storage': {
+    store: 'embedded',
+    tls: { secretName: 'tls' },
+    embedded: { persistence: { storageClassName: 'fast', size: '1Gi' } },
+  },
+  HTTPS: { tls: { secretName: 'tls' } },
+  'HTTPS with a public authority': { tls: { secretName: 'tls', caKey: '' } },
+  'an Ingress': {
+    basePath: '/setpoint',
+    ingress: { enabled: true, className: 'nginx', hosts: ['a.example.com', 'b.example.com'] },
+  },
+  'an Ingress with TLS before HTTPS': {
+    tls: { secretName: 'tls' },
+    ingress: {
+      enabled: true,
+      hosts: ['a.example.com'],
+      tls: [{ secretName: 'front', hosts: ['a.example.com'] }],
+      annotations: { 'nginx.ingress.kubernetes.io/proxy-read-timeout': '60' },
+    },
+  },
+  autoscaling: { apiserver: { autoscaling: { enabled: true, minReplicas: 3, maxReplicas: 9 } } },
+  'plugins from a volume': { plugins: mounted },
+  'plugins of the image, chosen': { plugins: { dirs: ['/app/plugins/uptime'] } },
+  monitoring: {
+    serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
+    dashboard: { enabled: true },
+  },
+  'monitoring of HTTPS below a path': {
+    basePath: '/x',
+    tls: { secretName: 'tls' },
+    serviceMonitor: { enabled: true },
+  },
+  'monitoring of the embedded store': { store: 'embedded', serviceMonitor: { enabled: true } },
+  'tokens of ours': { access: { existingSecret: 'our-tokens' } },
+  'more users': { access: { users: [{ user: 'ann', groups: ['setpoint:viewers'], sha256 }] } },
+  'closed networks': {
+    networkPolicy: {
+      from: [{ namespaceSelector: { matchLabels: { team: 'a' } } }],
+      metricsFrom: [{ namespaceSelector: { matchLabels: { name: 'monitoring' } } }],
+    },
+  },
+  'nothing that can be left out': {
+    networkPolicy: { enabled: false },
+    serviceAccount: { create: false },
+    apiserver: { podDisruptionBudget: false, topologySpread: [], preStopSeconds: 0, replicas: 1 },
+    controllers: { podDisruptionBudget: false, topologySpread: [], replicas: 0 },
+    etcd: { bundled: { podDisruptionBudget: false, topologySpread: [] } },
+  },
+  'everything about where to run': {
+    image: { repository: 'example.com/setpoint', tag: '1.2.3', pullSecrets: [{ name: 'pull' }] },
+    apiserver: {
+      ...place,
+      podLabels: { team: 'a' },
+      replicas: 5,
+      extraEnv: [{ name: 'NODE_OPTIONS', value: '--max-old-space-size=1500' }],
+    },
+    controllers: { ...place, podLabels: { team: 'a' }, extraEnv: [{ name: 'TZ', value: 'UTC' }] },
+    etcd: {
+      bundled: {
+        ...place,
+        persistence: { storageClassName: 'fast', size: '50Gi' },
+        quotaBytes: 8_589_934_592,
+        initialClusterState: 'existing',
+      },
+    },
+    service: { type: 'LoadBalancer', port: 443, annotations: { a: 'b' } },
+  },
+  'every setting': {
+    logLevel: 'debug',
+    settings: {
+      'max-watches': 1_000_000,
+      'max-watches-per-user': 500,
+      'reserved-domain': 'control.example.com',
+    },
+    controllers: { lease: 'mine' },
+    fullnameOverride: 'a-name-that-is-much-too-long-for-what-kubernetes-takes',
+  },
+}
+
+/** Secrets and claims that the values above say exist. */
+const given = new Set(['etcd-ca', 'etcd-tls', 'etcd-login', 'tls', 'our-tokens', 'old', 'mine'])
+
+const rendered = new Map<string, Rendered>()
+beforeAll(async () => {
+  for (const [name, values] of Object.entries(matrix)) rendered.set(name, await render(values))
+}, toolsMs)
+
+function objectsOf(name: string): readonly KubernetesObject[] {
+  const found = rendered.get(name)
+  if (found === undefined) throw new Error(`nothing was rendered with ${name}`)
+  return found.objects
+}
+
+function pick(objects: readonly KubernetesObject[], kind: string, name: string): KubernetesObject {
+  const found = objects.find(object => object.kind === kind && object.name === name)
+  if (found === undefined) throw new Error(`there is no ${kind} ${name}`)
+  return found
+}
+
+function podOf(objects: readonly KubernetesObject[], kind: string, name: string): Pod {
+  const { pod } = pick(objects, kind, name)
+  if (pod === undefined) throw new Error(`${kind} ${name} makes no pods`)
+  return pod
+}
+
+const podsOf = (objects: readonly KubernetesObject[]) => objects.flatMap(({ pod }) => pod ?? [])
+const probesOf = ({ container }: Pod) =>
+  ['startupProbe', 'livenessProbe', 'readinessProbe'].flatMap(name => {
+    const probe = container[name]
+    return probe === undefined ? [] : [fieldsOf(fieldsOf(probe).httpGet ?? fieldsOf(probe).tcpSocket)]
+  })
+const matchLabels = (selector: unknown) => fieldsOf(fieldsOf(selector).matchLabels)
+
+describe('the chart', () => {
+  it('passes the strict lint of Helm', async () => {
+    for (const name of ['the defaults', 'one process with the embedded store', 'monitoring', 'HTTPS']) {
+      const { code, stdout, stderr } = await helm('lint', matrix[name] ?? {}, [
+        '--strict',
+        '--kube-version',
+        '1.31.0',
+      ])
+      expect(`${code} ${stdout}${stderr}`).toMatch(/^0 [\s\S]*0 chart\(s\) failed/)
+    }
+  }, 60_000)
+
+  it('renders nothing that Kubernetes does not know, to the last field', { timeout: toolsMs }, async () => {
+    const manifests = [...rendered].map(([name, { yaml }]) => ({ name, yaml }))
+    expect(await problemsOf(manifests)).toEqual([])
+    const misspelt = { name: 'x', yaml: 'apiVersion: v1\nkind: Service\nspec: {port: []}\n' }
+    expect(await problemsOf([misspelt])).toEqual([expect.stringContaining('unknown field "spec.port"')])
+  })
+
+  it('gives no two objects of a kind one name, and none a name that is too long', () => {
+    for (const [, { objects }] of rendered) {
+      const names = objects.map(({ kind, name }) => `${kind} ${name}`)
+      expect(new Set(names).size).toBe(names.length)
+      // A pod's name has what its ReplicaSet and itself append, together 17 characters.
+      for (const { name } of objects) expect(name.length).toBeLessThanOrEqual(63 - 5)
+      for (const { pod, name } of objects) if (pod) expect(name.length).toBeLessThanOrEqual(63 - 11)
+    }
+  })
+})
+
+describe.each(Object.keys(matrix))('with %s', name => {
+  it('every selector selects exactly the pods that it is for', () => {
+    const objects = objectsOf(name)
+    for (const { kind, name, spec, pod, labels } of objects.filter(({ raw }) => raw.spec !== undefined)) {
+      const selected = (selector: Fields) => podsOf(objects).filter(each => selects(selector, each.labels))
+      if (kind === 'Deployment' || kind === 'StatefulSet') {
+        expect(selected(matchLabels(spec.selector))).toEqual([expect.objectContaining({ spec: pod?.spec })])
+        for (const spread of arrayOf(pod?.spec.topologySpreadConstraints ?? []))
+          expect(matchLabels(fieldsOf(spread).labelSelector)).toEqual(matchLabels(spec.selector))
+      }
+      if (kind === 'Service') expect(selected(fieldsOf(spec.selector)), name).toHaveLength(1)
+      if (kind === 'PodDisruptionBudget') expect(selected(matchLabels(spec.selector)), name).toHaveLength(1)
+      if (kind === 'NetworkPolicy') expect(selected(matchLabels(spec.podSelector)), name).toHaveLength(1)
+      if (kind === 'HorizontalPodAutoscaler') {
+        const { kind, name } = fieldsOf(spec.scaleTargetRef)
+        expect(pick(objects, textOf(kind), textOf(name)).spec.replicas).toBeUndefined()
+      }
+      if (kind === 'ServiceMonitor') {
+        const selector = matchLabels(spec.selector)
+        const services = objects.filter(each => each.kind === 'Service' && selects(selector, each.labels))
+        expect(services.map(each => each.name)).toEqual([name])
+        expect(labels).toMatchObject(selector)
+      }
+    }
+  })
+
+  it('ports agree: of the program, its container, its probes, services and policies', () => {
+    const objects = objectsOf(name)
+    for (const pod of podsOf(objects)) {
+      for (const { port } of probesOf(pod)) expect([...pod.ports.keys()]).toContain(port)
+      const listens = pod.flag('listen') ?? pod.flag('health-listen')
+      if (listens !== undefined) expect([...pod.ports.values()]).toEqual([Number(listens.split(':').at(-1))])
+    }
+    for (const { kind, spec } of objects.filter(({ raw }) => raw.spec !== undefined)) {
+      if (kind === 'Service') {
+        const pod = podsOf(objects).find(({ labels }) => selects(fieldsOf(spec.selector), labels))
+        for (const port of arrayOf(spec.ports).map(fieldsOf)) {
+          const target = pod?.ports.get(textOf(port.targetPort))
+          expect(target).toBeDefined()
+          // Without an address of the service, a client comes to the pod's own port.
+          if (spec.clusterIP === 'None') expect(port.port).toBe(target)
+        }
+      }
+      if (kind === 'NetworkPolicy') {
+        const pod = podsOf(objects).find(({ labels }) => selects(matchLabels(spec.podSelector), labels))
+        const ports = arrayOf(spec.ingress)
+          .flatMap(rule => arrayOf(fieldsOf(rule).ports))
+          .map(fieldsOf)
+        expect(new Set(ports.map(({ port }) => port))).toEqual(new Set(pod?.ports.keys()))
+      }
+      if (kind === 'Ingress') {
+        const rules = arrayOf(spec.rules).map(rule => fieldsOf(fieldsOf(rule).http))
+        const backends = rules
+          .flatMap(({ paths }) => arrayOf(paths))
+          .map(path => fieldsOf(fieldsOf(path).backend))
+        for (const { service } of backends) {
+          const ports = arrayOf(pick(objects, 'Service', textOf(fieldsOf(service).name)).spec.ports).map(
+            fieldsOf,
+          )
+          expect(ports.map(({ name }) => name)).toContain(fieldsOf(fieldsOf(service).port).name)
+        }
+      }
+      if (kind === 'ServiceMonitor') {
+        const service = objects.find(
+          each => each.kind === 'Service' && selects(matchLabels(spec.selector), each.labels),
+        )
+        const ports = arrayOf(service?.spec.ports).map(fieldsOf)
+        for (const { port } of arrayOf(spec.endpoints).map(fieldsOf))
+          expect(ports.map(({ name }) => name)).toContain(port)
+      }
+    }
+  })
+
+  it('what the flags read is mounted there, from objects that are there', () => {
+    const objects = objectsOf(name)
+    const exists = (kind: string, name: string) =>
+      given.has(name) || objects.some(object => object.kind === kind && object.name === name)
+    for (const pod of podsOf(objects)) {
+      const files = new Set<string>()
+      const folders: string[] = []
+      for (const { path, volume } of pod.mounts) {
+        folders.push(path)
+        const { secret, configMap, persistentVolumeClaim } = volume
+        if (secret !== undefined) {
+          const { secretName, items } = fieldsOf(secret)
+          expect(exists('Secret', textOf(secretName)), textOf(secretName)).toBe(true)
+          for (const { key, path: file } of arrayOf(items).map(fieldsOf)) {
+            files.add(`${path}/${textOf(file)}`)
+            const made = objects.find(object => object.kind === 'Secret' && object.name === secretName)
+            if (made) expect(fieldsOf(made.raw.stringData)).toHaveProperty([textOf(key)])
+          }
+        }
+        if (configMap !== undefined) {
+          const { data } = pick(objects, 'ConfigMap', textOf(fieldsOf(configMap).name)).raw
+          for (const key of Object.keys(fieldsOf(data))) files.add(`${path}/${key}`)
+        }
+        if (persistentVolumeClaim !== undefined) {
+          const claim = textOf(fieldsOf(persistentVolumeClaim).claimName)
+          expect(exists('PersistentVolumeClaim', claim), claim).toBe(true)
+        }
+      }
+      for (const arg of pod.args) {
+        const [, flag = '', path = ''] = /^--([a-z-]+)=(\/.+)$/.exec(arg) ?? []
+        if (path.startsWith('/etc/')) expect([...files], arg).toContain(path)
+        else if (flag === 'data-dir' || (flag === 'plugin' && !path.startsWith('/app/')))
+          expect(
+            folders.some(folder => path === folder || path.startsWith(`${folder}/`)),
+            arg,
+          ).toBe(true)
+      }
+    }
+  })
+
+  it('every flag, variable and key of the configuration is one of the program', () => {
+    const objects = objectsOf(name)
+    const flags = new Set(flagsOf('serve').map(flag => flag.name))
+    const variables = new Set(allFlags.map(environmentName))
+    const programs = podsOf(objects).filter(({ args }) => args[0] === 'serve')
+    expect(programs.length).toBeGreaterThan(0)
+    for (const { args, env } of programs) {
+      for (const arg of args.slice(1)) expect(flags).toContain(/^--([a-z-]+)=/.exec(arg)?.[1])
+      for (const { name } of env) if (textOf(name).startsWith('SETPOINT_')) expect(variables).toContain(name)
+    }
+    for (const { kind, raw } of objects) {
+      const config = kind === 'ConfigMap' ? fieldsOf(raw.data)['setpoint.yaml'] : undefined
+      if (config === undefined) continue
+      for (const [key, value] of Object.entries(fieldsOf(load(textOf(config))))) {
+        expect(flags).toContain(key)
+        expect(value).not.toMatch(/e\+/)
+      }
+    }
+  })
+
+  it('no container is root, may become it, or may write where it has no volume', () => {
+    for (const { spec, container } of podsOf(objectsOf(name))) {
+      const numbers = { runAsNonRoot: true, runAsUser: 1000, runAsGroup: 1000 }
+      expect(spec.securityContext).toMatchObject({ ...numbers, seccompProfile: { type: 'RuntimeDefault' } })
+      expect(container.securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      })
+      expect(container.resources).toMatchObject({ requests: {}, limits: {} })
+      expect(spec.automountServiceAccountToken).toBe(false)
+    }
+  })
+})
+
+describe('tokens', () => {
+  it('reach the servers as hashes only, and each process has no more than its own', () => {
+    for (const [, { objects }] of rendered) {
+      const keys = (pod: Pod) =>
+        pod.mounts
+          .flatMap(({ volume }) => (volume.secret === undefined ? [] : [fieldsOf(volume.secret)]))
+          .filter(({ secretName }) => /tokens$/.test(textOf(secretName)))
+          .flatMap(({ items }) => arrayOf(items).map(item => fieldsOf(item).key))
+      for (const { kind, name, pod } of objects) {
+        if (pod === undefined || kind === 'Pod') continue
+        const controllers = name.endsWith('-controllers')
+        const etcd = name.endsWith('-etcd')
+        expect(keys(pod)).toEqual(etcd ? [] : [controllers ? 'controllers-token' : 'tokens.yaml'])
+      }
+    }
+  })
+
+  it('are made anew for a first installation, with 256 bits each, and their hashes are right', async () => {
+    const tokensOf = (objects: readonly KubernetesObject[]) =>
+      fieldsOf(pick(objects, 'Secret', `${release.fullname}-tokens`).raw.stringData)
+    const tokens = tokensOf(objectsOf('more users'))
+    const entries = arrayOf(load(textOf(tokens['tokens.yaml']))).map(fieldsOf)
+    expect(entries).toEqual([
+      ...(['admin', 'controllers', 'metrics'] as const).map(user => ({
+        user,
+        groups: [user === 'metrics' ? 'setpoint:viewers' : 'setpoint:admins'],
+        sha256: createHash('sha256')
+          .update(textOf(tokens[`${user}-token`]))
+          .digest('hex'),
+      })),
+      { user: 'ann', groups: ['setpoint:viewers'], sha256 },
+    ])
+    const all = ['admin-token', 'controllers-token', 'metrics-token'].map(key => textOf(tokens[key]))
+    for (const token of all) expect(token).toMatch(/^sp_[A-Za-z0-9]{43}$/)
+    expect(new Set([...all, textOf(tokensOf(objectsOf('the defaults'))['admin-token'])]).size).toBe(4)
+  })
+
+  it('stay what they are at an upgrade, where the Secret has them', async () => {
+    const data = { 'admin-token': 'sp_kept', 'metrics-token': 'sp_too' }
+    const encoded = Object.entries(data).map(([key, token]) => [key, Buffer.from(token).toString('base64')])
+    const metadata = { namespace: release.namespace, name: `${release.fullname}-tokens` }
+    const secret = { apiVersion: 'v1', kind: 'Secret', metadata, data: Object.fromEntries(encoded) }
+    const cluster = await FakeCluster.start(objectsOf('the defaults'), [secret])
+    try {
+      const { objects } = await render({}, ['--dry-run=server', '--kube-apiserver', cluster.url])
+      const now = fieldsOf(pick(objects, 'Secret', `${release.fullname}-tokens`).raw.stringData)
+      expect(now).toMatchObject(data)
+      expect(now['controllers-token']).toMatch(/^sp_[A-Za-z0-9]{43}$/)
+      expect(now['tokens.yaml']).toContain(createHash('sha256').update('sp_kept').digest('hex'))
+    } finally {
+      await cluster.stop()
+    }
+  })
+
+  it('are none of the chart where a Secret is given', () => {
+    expect(objectsOf('tokens of ours').filter(({ kind }) => kind === 'Secret')).toEqual([])
+    expect(rendered.get('tokens of ours')?.yaml).not.toContain('sp_')
+  })
+})
+
+describe('the embedded store', () => {
+  it('is one process that does everything, is never there twice, and keeps its volume', () => {
+    const objects = objectsOf('one process with the embedded store')
+    const { spec } = pick(objects, 'Deployment', release.fullname)
+    expect(spec).toMatchObject({ replicas: 1, strategy: { type: 'Recreate' } })
+    const pod = podOf(objects, 'Deployment', release.fullname)
+    expect([pod.flag('role'), pod.flag('store'), pod.flag('data-dir')]).toEqual(['all', 'embedded', '/data'])
+    const claim = pick(objects, 'PersistentVolumeClaim', `${release.fullname}-data`)
+    expect(claim.metadata.annotations).toEqual({ 'helm.sh/resource-policy': 'keep' })
+    expect(
+      objects
+        .filter(({ pod }) => pod !== undefined)
+        .map(({ kind }) => kind)
+        .sort(),
+    ).toEqual(['Deployment', 'Pod'])
+  })
+})
+
+describe('an Ingress', () => {
+  it('lets a watch last as long as the server does, unless it is told otherwise', () => {
+    const annotations = (name: string) =>
+      fieldsOf(pick(objectsOf(name), 'Ingress', release.fullname).metadata.annotations)
+    // The server ends a watch after at most 60 minutes.
+    expect(annotations('an Ingress')).toMatchObject({
+      'nginx.ingress.kubernetes.io/proxy-read-timeout': '3700',
+      'nginx.ingress.kubernetes.io/proxy-send-timeout': '3700',
+    })
+    expect(annotations('an Ingress with TLS before HTTPS')).toMatchObject({
+      'nginx.ingress.kubernetes.io/proxy-read-timeout': '60',
+      'nginx.ingress.kubernetes.io/backend-protocol': 'HTTPS',
+    })
+  })
+})
+
+describe('values that are wrong', () => {
+  const noEtcd = { etcd: { bundled: { enabled: false } } }
+  it.each([
+    [
+      'two processes on the embedded store',
+      { store: 'embedded', apiserver: { replicas: 2 } },
+      'with store: embedded there is exactly one process',
+    ],
+    [
+      'autoscaling on the embedded store',
+      { store: 'embedded', apiserver: { autoscaling: { enabled: true } } },
+      'with store: embedded there is exactly one process',
+    ],
+    [
+      'controllers beside the embedded store',
+      { store: 'embedded', controllers: { replicas: 2 } },
+      'the one process runs the controllers',
+    ],
+    [
+      'an etcd for the embedded store',
+      { store: 'embedded', etcd: { endpoints: ['a:1'] } },
+      'store: embedded contradicts etcd.endpoints',
+    ],
+    ['two kinds of etcd', { etcd: { endpoints: ['a:1'] } }, 'set etcd.bundled.enabled to false'],
+    ['no etcd at all', noEtcd, 'there is no etcd: give etcd.endpoints'],
+    [
+      'TLS towards the etcd of the chart',
+      { etcd: { tls: { secretName: 'x' } } },
+      'the etcd that the chart brings has neither',
+    ],
+    [
+      'a client certificate from nowhere',
+      { etcd: { ...external, tls: { clientCertificate: true } } },
+      'needs etcd.tls.secretName',
+    ],
+    [
+      'TLS towards an etcd without',
+      { etcd: { endpoints: ['http://a:1'], bundled: { enabled: false }, tls: { secretName: 'x' } } },
+      'http://a:1 has no TLS',
+    ],
+    [
+      'replicas with autoscaling',
+      { apiserver: { replicas: 3, autoscaling: { enabled: true } } },
+      'it sets the number of replicas',
+    ],
+    [
+      'autoscaling from more to less',
+      { apiserver: { autoscaling: { enabled: true, minReplicas: 7 } } },
+      'minReplicas is greater than maxReplicas',
+    ],
+    [
+      'a volume of plugins of which none is named',
+      { plugins: { volume: { emptyDir: {} } } },
+      'plugins.volume needs plugins.dirs',
+    ],
+    ['an Ingress for nobody', { ingress: { enabled: true } }, 'ingress.enabled needs ingress.hosts'],
+    [
+      'users for a Secret of ours',
+      { access: { existingSecret: 'x', users: [{ user: 'a', groups: [], sha256 }] } },
+      'put them into tokens.yaml',
+    ],
+    [
+      'a token where its hash belongs',
+      { access: { users: [{ user: 'a', groups: [], sha256: 'sp_x' }] } },
+      "at '/access/users/0/sha256'",
+    ],
+    ['a misspelt value', { apiserver: { replica: 3 } }, "additional properties 'replica' not allowed"],
+    [
+      'a setting that is none',
+      { settings: { 'max-watch': 1 } },
+      "additional properties 'max-watch' not allowed",
+    ],
+    ['a text for a number', { service: { port: 'http' } }, "at '/service/port': got string, want integer"],
+    ['an unknown store', { store: 'postgres' }, "value must be one of 'etcd', 'embedded'"],
+  ])('are refused in words: %s', async (_, values, message) => {
+    await expect(render(values)).rejects.toThrow(message)
+  })
+})
+
+it('the notes lead to the first request: wait, take the token, ask', async () => {
+  const cluster = await FakeCluster.start(objectsOf('the defaults'))
+  try {
+    const flags = ['--dry-run=server', '--disable-openapi-validation', '--kube-apiserver', cluster.url]
+    const { stdout, stderr } = await helm('install', { basePath: '/x' }, flags)
+    const notes = stdout.slice(stdout.indexOf('\nNOTES:\n'))
+    expect(notes, stderr).toContain('kubectl --namespace ns rollout status deployment/rel-setpoint')
+    expect(notes).toMatch(
+      /^ {2}TOKEN=\$\(kubectl --namespace ns get secret rel-setpoint-tokens --output jsonpath='\{\.data\.admin-token\}' \| base64 --decode\)$/m,
+    )
+    expect(notes).toContain('port-forward service/rel-setpoint 8090 &')
+    expect(notes).toContain('curl --header "Authorization: Bearer $TOKEN" http://127.0.0.1:8090/x/apis')
+  } finally {
+    await cluster.stop()
+  }
+})
+
+it('the image runs what the chart gives arguments to', () => {
+  const root = fileURLToPath(new URL('..', import.meta.url))
+  expect(existsSync(`${root}/apiserver/bin/setpoint.js`)).toBe(true)
+  for (const name of Object.keys(matrix)) {
+    for (const { container, args } of podsOf(objectsOf(name)))
+      if (args[0] === 'serve') expect(container.command).toBeUndefined()
+  }
+})

@@ -1,0 +1,130 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join, posix } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { load } from 'js-yaml'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { parseCommandLine } from '../apiserver/src/cli/flags.ts'
+import { type Image, readImage } from './support/image.ts'
+import { arrayOf, type Fields, fieldsOf, isFields, textOf } from './support/json.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+let image: Image
+beforeAll(async () => {
+  image = await readImage()
+})
+
+describe('the image', () => {
+  it('starts the program and its health check, which are both there', () => {
+    const [entrypoint = ''] = image.instructions('ENTRYPOINT')
+    const health = /CMD (\[.*\])/.exec(image.instructions('HEALTHCHECK')[0] ?? '')?.[1] ?? ''
+    for (const command of [entrypoint, health]) {
+      const [program, file = ''] = arrayOf(JSON.parse(command)).map(textOf)
+      expect(program).toBe('node')
+      expect(existsSync(join(root, posix.relative('/app', file))), file).toBe(true)
+    }
+  })
+
+  it('is somebody with a number that is not root', () => {
+    expect(image.instructions('USER')).toEqual(['1000:1000'])
+  })
+
+  it('refuses to start as it is: it would be open to everybody', () => {
+    const { args, env } = image
+    expect(() => parseCommandLine(args, env)).toThrow('give --token-file')
+    const tokens = { ...env, SETPOINT_TOKEN_FILE: '/tokens' }
+    expect(parseCommandLine(args, tokens, () => '[]')).toMatchObject({
+      options: { role: 'all', store: { kind: 'embedded', dataDir: '/data' } },
+      warnings: [],
+    })
+  })
+
+  it('is built from what the builder is let see', async () => {
+    const ignore = await readFile(join(root, '.dockerignore'), 'utf8')
+    const let_ = [...ignore.matchAll(/^!(\S+)$/gm)].map(([, path = '']) => path)
+    expect(ignore).toMatch(/^\*$/m)
+    for (const path of let_) expect(existsSync(join(root, path)), path).toBe(true)
+    expect(let_).toEqual(expect.arrayContaining(['package-lock.json', 'apiserver', 'plugins']))
+  })
+})
+
+/** With what `<<` names put in, as Compose reads it; YAML 1.2 has no merge keys. */
+function merged(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(merged)
+  if (!isFields(value)) return value
+  const { '<<': base, ...own } = value
+  const entries = Object.entries({ ...fieldsOf(base === undefined ? {} : merged(base)), ...own })
+  return Object.fromEntries(entries.map(([key, each]) => [key, merged(each)]))
+}
+
+describe('docker-compose.yaml', () => {
+  let services: Readonly<Record<string, Fields>>
+  let secrets: Fields
+  beforeAll(async () => {
+    const text = await readFile(join(root, 'docs/operations/docker-compose.yaml'), 'utf8')
+    const compose = fieldsOf(merged(load(text)))
+    secrets = fieldsOf(compose.secrets)
+    services = Object.fromEntries(
+      Object.entries(fieldsOf(compose.services)).map(([name, service]) => [name, fieldsOf(service)]),
+    )
+  })
+  const environmentOf = (name: string) =>
+    Object.fromEntries(
+      Object.entries(fieldsOf(services[name]?.environment)).map(([key, value]) => [key, textOf(value)]),
+    )
+
+  it('has three members of etcd that know each other, and two servers that know all of them', () => {
+    const members = ['etcd-1', 'etcd-2', 'etcd-3']
+    for (const name of members) {
+      expect(environmentOf(name)).toMatchObject({
+        ETCD_NAME: name,
+        ETCD_ADVERTISE_CLIENT_URLS: `http://${name}:2379`,
+        ETCD_INITIAL_ADVERTISE_PEER_URLS: `http://${name}:2380`,
+        ETCD_INITIAL_CLUSTER: members.map(each => `${each}=http://${each}:2380`).join(','),
+      })
+      expect(services[name]?.volumes).toEqual([`${name}:/etcd-data`])
+    }
+    for (const name of ['server-1', 'server-2']) {
+      const options = parse(name)
+      const endpoints = members.map(each => `http://${each}:2379`)
+      expect(options).toMatchObject({ role: 'apiserver', store: { kind: 'etcd', endpoints } })
+    }
+  })
+
+  it('gives the controllers the one name of both servers, and a place to be asked for their health', () => {
+    const aliases = ['server-1', 'server-2'].map(name => {
+      const networks = fieldsOf(services[name]?.networks)
+      return arrayOf(fieldsOf(networks.default).aliases)
+    })
+    expect(aliases).toEqual([['setpoint-api'], ['setpoint-api']])
+    expect(parse('controllers')).toMatchObject({
+      role: 'controllers',
+      server: 'http://setpoint-api:8090',
+      healthListen: { port: 8091 },
+    })
+  })
+
+  it('opens the servers to this machine only', () => {
+    const ports = Object.values(services).flatMap(({ ports }) => arrayOf(ports ?? []).map(textOf))
+    expect(ports).toEqual(['127.0.0.1:8090:8090', '127.0.0.1:8091:8090'])
+  })
+
+  /** What the program makes of a service's environment: it refuses what it does not know. */
+  function parse(name: string): object {
+    const { args, env } = image
+    const mounted = new Set(
+      arrayOf(services[name]?.secrets).map(secret => {
+        expect(isFields(secrets[textOf(secret)])).toBe(true)
+        return `/run/secrets/${textOf(secret)}`
+      }),
+    )
+    const line = parseCommandLine(args, { ...env, ...environmentOf(name) }, path => {
+      expect([...mounted]).toContain(path)
+      return path.endsWith('tokens') ? '[]' : 'sp_x'
+    })
+    if (line.command !== 'serve') throw new Error(`it is told to ${line.command}`)
+    expect(line.warnings).toEqual([])
+    return line.options
+  }
+})

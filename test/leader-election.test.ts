@@ -1,0 +1,269 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { Api, type Collection } from './support/api.ts'
+import { startEtcd } from './support/etcd.ts'
+import { fieldsOf, numberOf, textOf } from './support/json.ts'
+import { leasesOf, turnsOf } from './support/kinds.ts'
+import { type Running, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import { Watch } from './support/watch.ts'
+import { copyFixture, eventually } from './support/worlds.ts'
+
+/** A lease runs out after 15 s, attempts come every 4.4 s at most, and several of both are in a test. */
+const patience = 150_000
+const takeoverMs = 60_000
+const leaseName = 'setpoint-controllers'
+
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+})
+
+/** What the processes note in the order in which they do. */
+class Notes {
+  readonly file: string
+
+  private constructor(file: string) {
+    this.file = file
+  }
+
+  static async open(): Promise<Notes> {
+    const folder = await mkdtemp(join(tmpdir(), 'setpoint-turns-'))
+    cleanups.push(() => rm(folder, { recursive: true, force: true }))
+    return new Notes(join(folder, 'notes'))
+  }
+
+  async lines(): Promise<string[]> {
+    const text = await readFile(this.file, 'utf8').catch(() => '')
+    return text.split('\n').filter(line => line !== '')
+  }
+
+  /** Waits until a line is there. */
+  async says(line: string): Promise<void> {
+    await eventually(async () => expect(await this.lines()).toContain(line), takeoverMs)
+  }
+
+  /** Waits until a line comes that was not there before. */
+  async saysAgain(line: string): Promise<void> {
+    const count = async () => (await this.lines()).filter(other => other === line).length
+    const before = await count()
+    await eventually(async () => expect(await count()).toBeGreaterThan(before), takeoverMs)
+  }
+
+  /** Who wrote, one after the other. */
+  async terms(): Promise<string[]> {
+    const writers = (await this.lines())
+      .filter(line => line.endsWith(' ends'))
+      .map(line => line.split(' ')[0])
+    return writers.flatMap((who, n) => (who === undefined || who === writers[n - 1] ? [] : [who]))
+  }
+}
+
+interface LeaseState {
+  readonly holder: string
+  readonly transitions: number
+  /** Ms since the epoch; all processes are on one machine, so that theirs can be compared. */
+  readonly acquiredAt: number
+  readonly renewedAt: number
+}
+
+async function leaseOf(api: Api): Promise<LeaseState> {
+  const { spec } = await leasesOf(api).read(leaseName)
+  return {
+    holder: textOf(spec.holderIdentity),
+    transitions: numberOf(spec.leaseTransitions),
+    acquiredAt: Date.parse(textOf(spec.acquireTime)),
+    renewedAt: Date.parse(textOf(spec.renewTime)),
+  }
+}
+
+const ready = async (server: ServerProcess) => (await new Api(server.url).get('/readyz?verbose')).text
+
+async function isLeaderByMetrics(server: ServerProcess): Promise<string | undefined> {
+  const { text } = await new Api(server.url).get('/metrics')
+  return /^leader_election_master_status\{name="setpoint-controllers"\} (\d)$/m.exec(text)?.[1]
+}
+
+describe('two servers on one etcd', () => {
+  async function startBoth() {
+    const notes = await Notes.open()
+    const etcd = await startEtcd({ unsafeNoFsync: true })
+    cleanups.push(() => etcd.stop())
+    const plugin = await copyFixture('turns-plugin')
+    cleanups.push(() => rm(plugin, { recursive: true, force: true }))
+    const start = async (who: string) => {
+      const env = { TURNS_WHO: who, TURNS_FILE: notes.file }
+      const server = await startServer({ store: 'etcd', etcd, plugins: [plugin], env })
+      cleanups.push(() => server.stop())
+      return server
+    }
+    const a = await start('a')
+    await turnsOf(new Api(a.url)).create('one', { everyMs: 50 })
+    await notes.says('a ends')
+    const b = await start('b')
+    await eventually(async () => expect(await ready(b)).toMatch(/controllers standing by, \S+ leads/))
+    return { notes, a, b }
+  }
+
+  it('run the controllers on one of them, and on the other at once when the first is stopped', {
+    timeout: patience,
+  }, async () => {
+    const { notes, a, b } = await startBoth()
+    await notes.saysAgain('a ends')
+    expect(await ready(a)).toContain(`[+]controllers leading (lease ${leaseName})`)
+    expect([await isLeaderByMetrics(a), await isLeaderByMetrics(b)]).toEqual(['1', '0'])
+    expect((await new Api(b.url).get('/livez?verbose')).text).toContain('[+]leader-election ok')
+    const before = await leaseOf(new Api(b.url))
+    expect((await a.kill('SIGTERM')).code).toBe(0)
+    await notes.says('b ends')
+    const after = await leaseOf(new Api(b.url))
+    expect(after.holder).not.toBe(before.holder)
+    expect(after.transitions).toBe(before.transitions + 1)
+    // Before the first one's lease would have run out: it was given up.
+    expect(after.acquiredAt - before.renewedAt).toBeLessThan(15_000)
+    expect(await notes.terms()).toEqual(['a', 'b'])
+  })
+
+  it('run them on the other when the first is killed, as soon as it is seen to have ended, and never on both', {
+    timeout: patience,
+  }, async () => {
+    const { notes, a, b } = await startBoth()
+    // The other may take it before anybody could ask.
+    const before = await leaseOf(new Api(b.url))
+    await a.kill('SIGKILL')
+    await notes.says('b ends')
+    const after = await leaseOf(new Api(b.url))
+    // On its own machine a process is seen to have ended, where the system tells; elsewhere its lease has to run out.
+    if (process.platform === 'linux') expect(after.acquiredAt - before.renewedAt).toBeLessThan(15_000)
+    expect(after.transitions).toBe(before.transitions + 1)
+    // The one that comes back stands by.
+    await a.restart()
+    await eventually(async () => expect(await ready(a)).toMatch(/controllers standing by, \S+ leads/))
+    await notes.saysAgain('b ends')
+    expect(await notes.terms()).toEqual(['a', 'b'])
+  })
+})
+
+describe('controllers in processes of their own', () => {
+  async function startBoth(spec: object) {
+    const notes = await Notes.open()
+    const plugin = await copyFixture('turns-plugin')
+    cleanups.push(() => rm(plugin, { recursive: true, force: true }))
+    const server = await startServer({ plugins: [plugin], args: ['--role', 'apiserver'] })
+    cleanups.push(() => server.stop())
+    const turns = turnsOf(new Api(server.url))
+    await turns.create('one', spec)
+    const start = async (who: string) => {
+      const running = spawnProgram(
+        ['serve', '--role', 'controllers', '--server', server.url, '--plugin', plugin],
+        { env: { TURNS_WHO: who, TURNS_FILE: notes.file } },
+      )
+      cleanups.push(() => running.kill('SIGKILL'))
+      await running.says(/^setpoint controllers running against /)
+      return running
+    }
+    const a = await start('a')
+    await notes.says('a begins')
+    const b = await start('b')
+    await b.says(/standing by: another process leads/, 'stderr')
+    return { notes, server, turns, a, b }
+  }
+
+  /** Who has written the object, one after the other, from when it is called. */
+  async function writers(server: ServerProcess, turns: Collection): Promise<() => unknown[]> {
+    const watch = await Watch.open(server.url, turns.at('one'))
+    cleanups.push(() => watch.close())
+    await watch.synced()
+    return () => {
+      const names = watch.changes.map(({ raw }) => fieldsOf(fieldsOf(raw.object).status).by)
+      return names.filter((name, n) => name !== undefined && name !== names[n - 1])
+    }
+  }
+
+  it('whose event loop is blocked for longer than a lease write nothing after it, and stand by', {
+    timeout: patience,
+  }, async () => {
+    const { notes, server, turns, a } = await startBoth({ everyMs: 50, blockMs: 30_000 })
+    const wrote = await writers(server, turns)
+    await notes.says('b ends')
+    expect((await notes.lines()).filter(line => line.startsWith('a '))).toEqual(['a begins', 'a is blocked'])
+    await notes.says('a is refused: LeadershipLostError')
+    await a.says(/standing by: another process leads/, 'stderr')
+    await a.says(/the event loop was blocked/, 'stderr')
+    await notes.saysAgain('b ends')
+    expect((await notes.lines()).filter(line => line.startsWith('a '))).toEqual([
+      'a begins',
+      'a is blocked',
+      'a goes on',
+      'a is refused: LeadershipLostError',
+    ])
+    expect(await notes.terms()).toEqual(['b'])
+    expect(wrote()).toEqual(['b'])
+  })
+
+  it('that were stopped by the machine for longer than a lease stand by when they go on', {
+    timeout: patience,
+  }, async () => {
+    const { notes, server, turns, a } = await startBoth({ everyMs: 2_000 })
+    const wrote = await writers(server, turns)
+    // Between two runs, so that nothing is under way.
+    await notes.saysAgain('a ends')
+    a.child.kill('SIGSTOP')
+    await notes.says('b ends')
+    a.child.kill('SIGCONT')
+    await a.says(/standing by: another process leads/, 'stderr')
+    await notes.saysAgain('b ends')
+    expect(await notes.terms()).toEqual(['a', 'b'])
+    expect(wrote()).toEqual(['a', 'b'])
+  })
+
+  it('finish their run on SIGTERM before another process begins one', { timeout: patience }, async () => {
+    const { notes, a } = await startBoth({ everyMs: 60_000, holdMs: 4_000 })
+    const { code } = await a.kill('SIGTERM')
+    expect(code).toBe(0)
+    await notes.says('b begins')
+    expect((await notes.lines()).slice(0, 3)).toEqual(['a begins', 'a ends', 'b begins'])
+  })
+
+  it('cut their run off on a second SIGTERM, and still give the lease up', {
+    timeout: patience,
+  }, async () => {
+    const { notes, a, server } = await startBoth({ everyMs: 60_000, holdMs: 600_000 })
+    const before = await leaseOf(new Api(server.url))
+    expect(await forced(a)).toBe(1)
+    await notes.says('b begins')
+    expect((await notes.lines()).slice(0, 2)).toEqual(['a begins', 'a is cut off: AbortError'])
+    const after = await leaseOf(new Api(server.url))
+    expect(after.acquiredAt - before.renewedAt).toBeLessThan(15_000)
+  })
+})
+
+it('a server on its own store cuts its runs off on a second SIGTERM, and ends', {
+  timeout: patience,
+}, async () => {
+  const notes = await Notes.open()
+  const plugin = await copyFixture('turns-plugin')
+  cleanups.push(() => rm(plugin, { recursive: true, force: true }))
+  const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-data-'))
+  cleanups.push(() => rm(dataDir, { recursive: true, force: true }))
+  const running = spawnProgram(
+    ['serve', '--listen', '127.0.0.1:0', '--data-dir', dataDir, '--plugin', plugin],
+    { env: { TURNS_WHO: 'a', TURNS_FILE: notes.file } },
+  )
+  cleanups.push(() => running.kill('SIGKILL'))
+  const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
+  await turnsOf(new Api(url)).create('one', { holdMs: 600_000 })
+  await notes.says('a begins')
+  // It is the only process there can be: nobody is elected.
+  expect((await leasesOf(new Api(url)).list()).items).toEqual([])
+  expect(await forced(running)).toBe(1)
+  expect((await notes.lines()).slice(0, 2)).toEqual(['a begins', 'a is cut off: AbortError'])
+})
+
+/** Asks to stop twice. @returns the exit code */
+async function forced(running: Running): Promise<number | null> {
+  running.child.kill('SIGTERM')
+  await running.says(/asked once more, it is cut off/, 'stderr')
+  return (await running.kill('SIGTERM')).code
+}

@@ -1,0 +1,335 @@
+import { loadavg } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { laterRevision } from '@setpoint/controller-runtime/api'
+import { RunRecorder } from '@setpoint/controller-runtime/testing'
+import { ControlPlane, leaseName } from '../support/control-plane.ts'
+import { leaderOf } from '../support/etcd.ts'
+import { itemsOf, leasesOf, turnsOf } from '../support/kinds.ts'
+import { Load } from '../support/load.ts'
+import { markOf, recordedListOf } from '../support/record.ts'
+import { RecordedWatcher } from '../support/recorded-watcher.ts'
+import { tenuresOf } from '../support/tenures.ts'
+import { eventually } from '../support/worlds.ts'
+import { Gauge, type Reading } from './gauge.ts'
+import { Random } from './random.ts'
+
+export const availabilityDefaults = Object.freeze({
+  writers: 4,
+  readers: 4,
+  /** On each server, and as many that change servers at each connection. */
+  watchers: 2,
+  /** Milliseconds that what was killed or stalled is away: longer than an election, and than etcd's own 7 s. */
+  awayMs: 10_000,
+  /** Milliseconds that controllers hang: longer than a lease and the next attempt to take it. */
+  hangMs: 25_000,
+  /** Milliseconds after a disturbance that still belong to it. */
+  afterMs: 3_000,
+  /** Milliseconds that a lease lasts, and that the next one may take to come by, and more. */
+  takeoverMs: 40_000,
+  /** Milliseconds after which a reader gives up: above every bound of the server. */
+  requestMs: 30_000,
+})
+
+export interface AvailabilityOptions {
+  readonly seed: number
+  /** It lasts longer, until every disturbance has been there as often as the others. */
+  readonly durationMs: number
+  readonly say?: (line: string) => void
+}
+
+export interface AvailabilityResult {
+  /** By disturbance, one for each time. */
+  readonly readings: ReadonlyMap<string, readonly Reading[]>
+  /** What was promised and not kept. */
+  readonly violations: readonly string[]
+}
+
+/** Runs it and prints what there is to know. Answers whether all is well. */
+export async function reportAvailability(options: Omit<AvailabilityOptions, 'say'>): Promise<boolean> {
+  const began = performance.now()
+  const say = (line: string) => {
+    const seconds = String(Math.round((performance.now() - began) / 1000)).padStart(5)
+    console.log(`${seconds} s  ${line}`)
+  }
+  say(`seed ${options.seed}, load of the machine ${loadavg()[0]?.toFixed(1)}`)
+  const { readings, violations } = await availability({ ...options, say })
+  console.log(tableOf(readings))
+  for (const violation of violations) say(`VIOLATION: ${violation}`)
+  say(`${violations.length === 0 ? 'no' : violations.length} violation, load ${loadavg()[0]?.toFixed(1)}`)
+  return violations.length === 0
+}
+
+/** Everything that runs is disturbed, one thing at a time, under load; then what was told is checked. */
+export async function availability({
+  seed,
+  durationMs,
+  say = () => {},
+}: AvailabilityOptions): Promise<AvailabilityResult> {
+  const random = new Random(seed)
+  const plane = await ControlPlane.start()
+  const gauge = new Gauge()
+  const audience = new Audience(plane, gauge)
+  try {
+    await audience.enter()
+    const readings = new Map<string, Reading[]>()
+    const disturbances = Object.entries(disturbancesOf(plane, random))
+    const endAt = performance.now() + durationMs
+    do {
+      for (const [what, disturb] of random.shuffled([
+        ['nothing', () => sleep(5_000)] as const,
+        ...disturbances,
+      ])) {
+        await audience.quiet()
+        gauge.read()
+        await disturb()
+        await sleep(availabilityDefaults.afterMs)
+        const reading = gauge.read()
+        readings.set(what, [...(readings.get(what) ?? []), reading])
+        say(
+          `${what}: ${JSON.stringify(reading, (_, value) => (typeof value === 'number' ? Math.round(value) : value))}`,
+        )
+      }
+    } while (performance.now() < endAt)
+    return { readings, violations: await audience.check() }
+  } finally {
+    await audience.leave()
+    await plane.end()
+  }
+}
+
+function disturbancesOf(plane: ControlPlane, random: Random): Record<string, () => Promise<unknown>> {
+  const { awayMs, hangMs } = availabilityDefaults
+  const away = () => sleep(awayMs)
+  const follower = async () => {
+    const leader = await leaderOf(plane.members)
+    return random.pick(plane.members.filter(member => member !== leader))
+  }
+  const leading = async () => {
+    const writer = await lastWriter(plane)
+    return plane.controllers.find(({ name }) => name === writer) ?? random.pick(plane.controllers)
+  }
+  return {
+    "etcd's leader is killed": async () => {
+      const member = await leaderOf(plane.members)
+      await member.kill()
+      await away()
+      await member.restart()
+    },
+    'a follower of etcd is killed': async () => {
+      const member = await follower()
+      await member.kill()
+      await away()
+      await member.restart()
+    },
+    "etcd's leader hangs": async () => {
+      const member = await leaderOf(plane.members)
+      await member.pause()
+      await away()
+      member.resume()
+    },
+    'a follower of etcd hangs': async () => {
+      const member = await follower()
+      await member.pause()
+      await away()
+      member.resume()
+    },
+    'a server is killed': async () => {
+      const server = random.pick(plane.servers)
+      await server.kill('SIGKILL')
+      await away()
+      await server.restart()
+    },
+    'the leading controllers are killed': async () => {
+      const controllers = await leading()
+      await controllers.kill('SIGKILL')
+      await away()
+      await controllers.start()
+    },
+    'the leading controllers hang': async () => {
+      const controllers = await leading()
+      controllers.pause()
+      await sleep(hangMs)
+      controllers.resume()
+    },
+    'everything is restarted, one at a time': async () => {
+      for (const member of plane.members) {
+        await member.kill('SIGTERM')
+        await member.restart()
+        await sleep(2_000)
+      }
+      for (const server of plane.servers) {
+        await server.kill('SIGTERM')
+        await server.restart()
+        await sleep(2_000)
+      }
+      for (const controllers of plane.controllers) {
+        await controllers.kill('SIGTERM')
+        await controllers.start()
+        await sleep(2_000)
+      }
+    },
+  }
+}
+
+/** Which of the processes of controllers has written last. */
+async function lastWriter(plane: ControlPlane): Promise<unknown> {
+  return eventually(async () => (await turnsOf(plane.api()).read('turn-0')).status.by)
+}
+
+/** Who writes, reads and watches. */
+class Audience {
+  readonly #plane: ControlPlane
+  readonly #gauge: Gauge
+  readonly #recorder = new RunRecorder({ markOf })
+  readonly #leaseLog = new RunRecorder({ otherWriters: true })
+  readonly #turnsLog = new RunRecorder({ otherWriters: true })
+  readonly #watchers: RecordedWatcher[] = []
+  #load: Load | undefined
+  #readers: Promise<void>[] = []
+  #stopped = false
+
+  constructor(plane: ControlPlane, gauge: Gauge) {
+    this.#plane = plane
+    this.#gauge = gauge
+  }
+
+  async enter(): Promise<void> {
+    const plane = this.#plane
+    const { writers, readers, watchers } = availabilityDefaults
+    const items = itemsOf(plane.api()).path
+    for (let n = 0; n < watchers; n++) {
+      for (const [at, server] of plane.servers.entries())
+        this.#watch(`watcher ${n} on server ${at}`, items, this.#recorder, () => server.url)
+      this.#watch(`watcher ${n} on each in turn`, items, this.#recorder, () => plane.api().url)
+    }
+    this.#watch('the lease', leasesOf(plane.api()).at(leaseName), this.#leaseLog, () => plane.api().url)
+    this.#watch(
+      'turns',
+      turnsOf(plane.api()).path,
+      this.#turnsLog,
+      () => plane.api().url,
+      () => this.#gauge.succeeded('controller'),
+    )
+    await Promise.all(this.#watchers.map(watcher => watcher.synced()))
+    this.#load = new Load(
+      this.#recorder,
+      () => plane.api(),
+      writers,
+      ({ kind }, tookMs) => {
+        if (kind === 'acknowledged') this.#gauge.succeeded('write')
+        this.#gauge.request(kind === 'acknowledged' ? 'succeeded' : kind, tookMs)
+      },
+    )
+    this.#readers = Array.from({ length: readers }, () => this.#read(items))
+  }
+
+  /** Resolves once everybody gets on: what one disturbance has left is not the next one's. */
+  async quiet(): Promise<void> {
+    const { takeoverMs } = availabilityDefaults
+    await Promise.all(
+      this.#plane.servers.map(({ url }) =>
+        eventually(async () => {
+          const { status } = await fetch(`${url}/readyz`)
+          if (status !== 200) throw new Error(`${url} is not ready`)
+        }, takeoverMs),
+      ),
+    )
+    const before = await lastCount(this.#plane)
+    await eventually(async () => {
+      if ((await lastCount(this.#plane)) === before) throw new Error('no controller writes')
+    }, takeoverMs)
+    await this.#load?.progress(50)
+  }
+
+  /** Ends the load, and says what was promised and not kept. */
+  async check(): Promise<string[]> {
+    this.#stopped = true
+    await this.#load?.stop()
+    await Promise.all(this.#readers)
+    const { acknowledged } = this.#recorder
+    const { version, objects } = await eventually(async () => {
+      const api = this.#plane.api()
+      return recordedListOf(await api.get(itemsOf(api).path))
+    })
+    this.#recorder.listed({ name: 'the last list', selects: () => true, version, objects, acknowledged })
+    const upTo = laterRevision(version, acknowledged)
+    await Promise.all(this.#watchers.map(watcher => watcher.catchUp(upTo)))
+    const tenures = tenuresOf(this.#leaseLog.log, this.#turnsLog.log)
+    return [
+      ...this.#recorder.check({ upTo }).map(({ guarantee, message }) => `${guarantee}: ${message}`),
+      ...tenures.stray,
+    ]
+  }
+
+  /** Idempotent, and whatever has happened. */
+  async leave(): Promise<void> {
+    this.#stopped = true
+    await Promise.allSettled([this.#load?.stop(), ...this.#watchers.map(watcher => watcher.stop())])
+  }
+
+  async #read(items: string): Promise<void> {
+    while (!this.#stopped) {
+      const sentAt = performance.now()
+      const signal = AbortSignal.timeout(availabilityDefaults.requestMs)
+      const answer = await this.#plane
+        .api()
+        .get(`${items}?page=1&size=5`, { signal })
+        .catch(() => undefined)
+      const isAnswered = answer?.status === 200
+      if (isAnswered) this.#gauge.succeeded('read')
+      this.#gauge.request(isAnswered ? 'succeeded' : 'refused', performance.now() - sentAt)
+      await sleep(10)
+    }
+  }
+
+  #watch(
+    name: string,
+    address: string,
+    recorder: RunRecorder,
+    url: () => string,
+    onEvent: () => void = () => {},
+  ): void {
+    const taken = recorder.watcher(name, { witness: true })
+    const noted = {
+      connects: (start: Parameters<typeof taken.connects>[0]) => {
+        const connection = taken.connects(start)
+        return {
+          received: (event: Parameters<typeof connection.received>[0]) => {
+            connection.received(event)
+            if (event.type === 'MODIFIED') onEvent()
+          },
+        }
+      },
+    }
+    this.#watchers.push(new RecordedWatcher({ url, address, recorder: noted }))
+  }
+}
+
+async function lastCount(plane: ControlPlane): Promise<unknown> {
+  return eventually(async () => (await turnsOf(plane.api()).read('turn-0')).status.count)
+}
+
+/** Markdown: the median and the longest of each, in milliseconds. */
+function tableOf(readings: ReadonlyMap<string, readonly Reading[]>): string {
+  const lines = [
+    '| disturbance | times | no write acknowledged | no read answered | no controller wrote | longest request | unknown outcomes |',
+    '|---|---|---|---|---|---|---|',
+  ]
+  for (const [what, all] of readings) {
+    const spread = (of: (reading: Reading) => number) => {
+      const sorted = all.map(of).sort((a, b) => a - b)
+      const middle = sorted.slice(Math.ceil(sorted.length / 2) - 1, Math.floor(sorted.length / 2) + 1)
+      const median = middle.reduce((sum, ms) => sum + ms, 0) / middle.length
+      return `${Math.round(median)} (${Math.round(sorted.at(-1) ?? 0)})`
+    }
+    const unknown = all.reduce((sum, reading) => sum + reading.unknown, 0)
+    const cells = [
+      spread(reading => reading.writeGapMs),
+      spread(reading => reading.readGapMs),
+      spread(reading => reading.controllerGapMs),
+      spread(reading => reading.requestMs),
+    ]
+    lines.push(`| ${what} | ${all.length} | ${cells.join(' | ')} | ${unknown} |`)
+  }
+  return lines.join('\n')
+}

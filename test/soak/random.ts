@@ -1,0 +1,48 @@
+/** Choices that one number decides, so that a run can be made again. */
+export class Random {
+  #state: number
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0
+  }
+
+  /** One that chooses by itself, whatever the others do in the meantime. */
+  fork(): Random {
+    return new Random(this.below(2 ** 32))
+  }
+
+  /** From 0, and less than 1. (mulberry32) */
+  next(): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0
+    let mixed = this.#state
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+
+  /** A whole number from 0, and less than `limit`. */
+  below(limit: number): number {
+    return Math.floor(this.next() * limit)
+  }
+
+  between(low: number, high: number): number {
+    return low + this.next() * (high - low)
+  }
+
+  chance(probability: number): boolean {
+    return this.next() < probability
+  }
+
+  pick<T>(items: readonly T[]): T {
+    const item = items[this.below(items.length)]
+    if (item === undefined) throw new RangeError('nothing to pick from')
+    return item
+  }
+
+  shuffled<T>(items: readonly T[]): T[] {
+    return items
+      .map(item => ({ item, key: this.next() }))
+      .sort((a, b) => a.key - b.key)
+      .map(({ item }) => item)
+  }
+}

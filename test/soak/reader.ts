@@ -1,0 +1,54 @@
+import type { RunRecorder } from '@setpoint/controller-runtime/testing'
+import type { Collection } from '../support/api.ts'
+import { recordedListOf } from '../support/record.ts'
+import type { Random } from './random.ts'
+import { addressOf, type Subject } from './subjects.ts'
+
+export interface SoakReaderOptions {
+  readonly items: Collection
+  readonly topics: readonly Subject[]
+  readonly recorder: RunRecorder
+  readonly random: Random
+}
+
+/** Lists what watchers watch, now and then, and reports what it was answered. */
+export class SoakReader {
+  lists = 0
+  readonly #options: SoakReaderOptions
+  readonly #running: Promise<void>
+  #stopped = false
+
+  constructor(options: SoakReaderOptions) {
+    this.#options = options
+    this.#running = this.#run()
+    this.#running.catch(() => {})
+  }
+
+  /** Settles once it was stopped. @throws what it was answered that is neither a list nor a refusal */
+  get ended(): Promise<void> {
+    return this.#running
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { items, topics, recorder, random } = this.#options
+    const collections = topics.filter(({ name }) => name === undefined)
+    while (!this.#stopped) {
+      const subject = random.pick(collections)
+      const { acknowledged } = recorder
+      const answer = await items.api.get(addressOf(items.path, subject)).catch(() => undefined)
+      // Without an answer, or with a 503, there is nothing to check.
+      if (answer !== undefined && answer.status !== 503) {
+        const { version, objects } = recordedListOf(answer)
+        this.lists += 1
+        const name = `list ${this.lists} of ${subject.title}`
+        recorder.listed({ name, selects: subject.selects, version, objects, acknowledged })
+      }
+      await new Promise(resolve => setTimeout(resolve, random.between(100, 500)))
+    }
+  }
+}

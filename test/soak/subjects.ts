@@ -1,0 +1,76 @@
+import type { ApiObject } from '@setpoint/controller-runtime/api'
+import { arrayOf, fieldsOf } from '../support/json.ts'
+
+/** What a soak's watchers watch: a path and query, and which objects that means. */
+export interface Subject {
+  readonly title: string
+  /** After the collection's path: the name of a watch of one. */
+  readonly name?: string
+  readonly labelSelector?: string
+  readonly fieldSelector?: string
+  readonly selects: (object: ApiObject) => boolean
+}
+
+/** Values that the writers put in, so that objects come to match and cease to. */
+export const vocabulary = Object.freeze({
+  tiers: ['a', 'b', 'c'],
+  colours: ['red', 'green', undefined],
+  ranks: ['1', '2', '3', undefined],
+  levels: ['low', 'high', undefined],
+  tags: ['x', 'y', 'z'],
+})
+
+const label = (object: ApiObject, key: string) => object.metadata.labels?.[key]
+const field = (object: ApiObject, key: string) => fieldsOf(object.spec)[key]
+const tags = (object: ApiObject) => arrayOf(field(object, 'tags') ?? [])
+const everything = () => true
+
+function byLabel(labelSelector: string, selects: Subject['selects']): Subject {
+  return { title: labelSelector, labelSelector, selects }
+}
+
+function byField(fieldSelector: string, selects: Subject['selects']): Subject {
+  return { title: fieldSelector, fieldSelector, selects }
+}
+
+function byName(name: string): Subject {
+  return { title: name, name, selects: ({ metadata }) => metadata.name === name }
+}
+
+/** Of every kind of selector some; watchers take them in turn. */
+export function subjects(names: readonly string[]): Subject[] {
+  const [first = '', second = '', third = ''] = names
+  return [
+    { title: 'everything', selects: everything },
+    byLabel('tier=a', object => label(object, 'tier') === 'a'),
+    byLabel('tier!=a', object => label(object, 'tier') !== 'a'),
+    byLabel('tier in (a,b)', object => ['a', 'b'].includes(label(object, 'tier') ?? '')),
+    byLabel('tier notin (a,b)', object => !['a', 'b'].includes(label(object, 'tier') ?? '')),
+    byLabel('colour', object => label(object, 'colour') !== undefined),
+    byLabel('!colour', object => label(object, 'colour') === undefined),
+    byField('spec.rank=1', object => field(object, 'rank') === '1'),
+    byField('spec.rank!=1', object => field(object, 'rank') !== '1'),
+    byField('spec.rank in (1,2)', object => ['1', '2'].includes(String(field(object, 'rank')))),
+    byField('spec.level notin (low)', object => field(object, 'level') !== 'low'),
+    byField('spec.tags=x', object => tags(object).includes('x')),
+    byField(`metadata.name=${first}`, ({ metadata }) => metadata.name === first),
+    byField('metadata.labels=tier\\=b', object => label(object, 'tier') === 'b'),
+    byName(second),
+    byName(third),
+    {
+      title: 'tier=c and spec.tags=y',
+      labelSelector: 'tier=c',
+      fieldSelector: 'spec.tags=y',
+      selects: object => label(object, 'tier') === 'c' && tags(object).includes('y'),
+    },
+  ]
+}
+
+/** The path and query of a watch or list of a subject. */
+export function addressOf(collection: string, { name, labelSelector, fieldSelector }: Subject): string {
+  const query = new URLSearchParams()
+  if (labelSelector !== undefined) query.set('labelSelector', labelSelector)
+  if (fieldSelector !== undefined) query.set('fieldSelector', fieldSelector)
+  const text = query.toString()
+  return `${collection}${name === undefined ? '' : `/${name}`}${text === '' ? '' : `?${text}`}`
+}

@@ -1,0 +1,188 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Revision, toRevision } from '@setpoint/controller-runtime/api'
+import type { FaultProxy, RunRecorder } from '@setpoint/controller-runtime/testing'
+import type { EtcdProcess } from '../support/etcd.ts'
+import type { World } from '../support/worlds.ts'
+import type { Random } from './random.ts'
+
+export interface TroublesOptions {
+  readonly world: World
+  /** One for each watcher that is to have trouble. */
+  readonly proxies: readonly FaultProxy[]
+  readonly recorder: RunRecorder
+  readonly random: Random
+  readonly say: (line: string) => void
+}
+
+/** Of changes, milliseconds that a compaction leaves: watchers that were away for longer get a 410. */
+const keptMs = 2_000
+
+/**
+ * Everything that goes wrong in a soak, one thing after the other, each as often as `bag` has it before any comes
+ * again; what proxies do goes on meanwhile.
+ */
+export class Troubles {
+  /** How often each has happened. */
+  readonly counts: Record<string, number> = {}
+  readonly #options: TroublesOptions
+  readonly #aborted = new AbortController()
+  readonly #running: Promise<void>
+  #allHappened: () => void = () => {}
+  /** Resolves once each has happened. */
+  readonly round = new Promise<void>(resolve => {
+    this.#allHappened = resolve
+  })
+  /** What was acknowledged when, so that there is something to compact to. */
+  readonly #past: { readonly atMs: number; readonly version: Revision }[] = []
+
+  constructor(options: TroublesOptions) {
+    this.#options = options
+    this.#running = this.#run()
+    this.#running.catch(() => {})
+  }
+
+  /** Settles once it was stopped. @throws what went wrong that should not have */
+  get ended(): Promise<void> {
+    return this.#running
+  }
+
+  /** Ends the trouble, and puts everything in order again. */
+  async stop(): Promise<void> {
+    this.#aborted.abort()
+    await this.#running
+    for (const proxy of this.#options.proxies) calm(proxy)
+  }
+
+  async #run(): Promise<void> {
+    const { world, random, say } = this.#options
+    const { etcd } = world
+    const bag: Record<string, () => unknown> = {
+      cut: () => this.#onSome(({ watches }) => watches.cut()),
+      'cut again': () => this.#onSome(({ watches }) => watches.cut()),
+      truncate: () => this.#onSome(({ watches }) => watches.truncateAfter(random.below(20_000), 'once')),
+      delay: () => this.#forSome(proxy => proxy.watches.delay(random.between(5, 400))),
+      hold: () => this.#forSome(proxy => proxy.watches.hold()),
+      'hold what is open': () => this.#forSome(proxy => proxy.watches.hold('open')),
+      'hold, then cut': () =>
+        this.#forSome(
+          proxy => proxy.watches.hold('open'),
+          proxy => proxy.watches.cut(),
+        ),
+      refuse: () =>
+        this.#forSome(proxy => {
+          proxy.watches.refuse(random.pick([503, 429, 'connection'] as const))
+          proxy.watches.cut()
+        }),
+      'kill the server': () => this.#restart('SIGKILL'),
+      'stop the server': () => this.#restart('SIGTERM'),
+      ...(etcd && {
+        'kill etcd': () => this.#killEtcd(etcd),
+        'stall etcd': () => this.#stall(etcd),
+        compact: () => this.#compact(etcd, keptMs),
+        'compact again': () => this.#compact(etcd, keptMs),
+        'away over a compaction': () => this.#away(etcd),
+      }),
+    }
+    while (!this.#aborted.signal.aborted) {
+      for (const [what, happen] of random.shuffled(Object.entries(bag))) {
+        if (!(await this.#pause(random.between(100, 700)))) return
+        this.counts[what] = (this.counts[what] ?? 0) + 1
+        const began = performance.now()
+        await happen()
+        say(`${what} (${Math.round(performance.now() - began)} ms)`)
+      }
+      this.#allHappened()
+    }
+  }
+
+  /** False once there is to be no more trouble. */
+  async #pause(ms: number): Promise<boolean> {
+    const { recorder } = this.#options
+    this.#past.push({ atMs: performance.now(), version: recorder.acknowledged })
+    await sleep(ms, undefined, { signal: this.#aborted.signal }).catch(() => {})
+    return !this.#aborted.signal.aborted
+  }
+
+  #some(): FaultProxy[] {
+    const { proxies, random } = this.#options
+    return random.shuffled(proxies).slice(0, 1 + random.below(Math.ceil(proxies.length / 3)))
+  }
+
+  #onSome(fault: (proxy: FaultProxy) => void): void {
+    for (const proxy of this.#some()) fault(proxy)
+  }
+
+  /** Begins a fault at some proxies, which ends by itself while other things happen. */
+  #forSome(begin: (proxy: FaultProxy) => void, end: (proxy: FaultProxy) => void = () => {}): void {
+    const { random } = this.#options
+    for (const proxy of this.#some()) {
+      begin(proxy)
+      const timer = setTimeout(
+        () => {
+          end(proxy)
+          calm(proxy)
+        },
+        random.between(100, 3_000),
+      )
+      timer.unref()
+    }
+  }
+
+  async #restart(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const { world, random } = this.#options
+    await world.server.kill(signal)
+    await sleep(random.between(0, 300))
+    await world.server.restart()
+  }
+
+  async #killEtcd(etcd: EtcdProcess): Promise<void> {
+    const { random } = this.#options
+    await etcd.kill('SIGKILL')
+    await sleep(random.between(0, 500))
+    await etcd.restart()
+  }
+
+  async #stall(etcd: EtcdProcess): Promise<void> {
+    const { random } = this.#options
+    await etcd.pause()
+    await sleep(random.between(100, 1_000))
+    etcd.resume()
+  }
+
+  /** Makes etcd forget what happened up to some time ago. */
+  async #compact(etcd: EtcdProcess, agoMs: number): Promise<void> {
+    const { recorder } = this.#options
+    const limit = performance.now() - agoMs
+    const version = this.#past.findLast(({ atMs }) => atMs <= limit)?.version ?? toRevision(0)
+    if (version === 0) return
+    recorder.compacts(version)
+    const response = await fetch(`${etcd.endpoint}/v3/kv/compaction`, {
+      method: 'POST',
+      body: JSON.stringify({ revision: String(version) }),
+    })
+    const text = await response.text()
+    if (!response.ok && !text.includes('compacted')) throw new Error(`etcd did not compact: ${text}`)
+  }
+
+  /** Some watchers are away while what they would resume from is forgotten, also by the server's own history. */
+  async #away(etcd: EtcdProcess): Promise<void> {
+    const away = this.#some()
+    for (const proxy of away) {
+      proxy.watches.refuse('connection')
+      proxy.watches.cut()
+    }
+    await this.#pause(500)
+    await sleep(300)
+    this.#past.push({ atMs: performance.now(), version: this.#options.recorder.acknowledged })
+    await this.#compact(etcd, 0)
+    await this.#restart('SIGKILL')
+    for (const proxy of away) calm(proxy)
+  }
+}
+
+function calm({ watches }: FaultProxy): void {
+  watches.release()
+  watches.accept()
+  watches.delay(0)
+  watches.truncateAfter(undefined)
+}

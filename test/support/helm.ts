@@ -1,0 +1,183 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { loadAll } from 'js-yaml'
+import { goTool } from '../../scripts/go-tool.mjs'
+import { findHelm } from '../../scripts/helm.mjs'
+import { arrayOf, type Fields, fieldsOf, textOf } from './json.ts'
+
+/** Real Helm over the chart, and what it renders as objects. */
+
+const chart = fileURLToPath(new URL('../../charts/setpoint/', import.meta.url))
+const validatorSources = fileURLToPath(new URL('../chart/validate/', import.meta.url))
+
+export const release = Object.freeze({ name: 'rel', namespace: 'ns', fullname: 'rel-setpoint' })
+
+/** How a helm command ended. */
+export interface HelmResult {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export async function helm(
+  command: string,
+  values: object,
+  flags: readonly string[] = [],
+): Promise<HelmResult> {
+  const binary = await findHelm()
+  const folder = await mkdtemp(join(tmpdir(), 'setpoint-helm-'))
+  try {
+    const file = join(folder, 'values.json')
+    await writeFile(file, JSON.stringify(values))
+    const names = command === 'lint' ? [chart] : [release.name, chart]
+    const args = [command, ...names, '--namespace', release.namespace, '--values', file, ...flags]
+    return await new Promise(resolve => {
+      execFile(binary, args, { maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
+        const code = typeof error?.code === 'number' ? error.code : 1
+        resolve({ code: error === null ? 0 : code, stdout, stderr })
+      })
+    })
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
+
+/** What a release would consist of. */
+export interface Rendered {
+  readonly yaml: string
+  readonly objects: readonly KubernetesObject[]
+}
+
+/** @throws Error with what Helm said */
+export async function render(values: object, flags: readonly string[] = []): Promise<Rendered> {
+  // A Helm that Go has built takes itself for one of Kubernetes 1.20.
+  const { code, stdout, stderr } = await helm('template', values, ['--kube-version', '1.31.0', ...flags])
+  if (code !== 0) throw new Error(stderr)
+  const documents = loadAll(stdout).filter(document => document !== null && document !== undefined)
+  return { yaml: stdout, objects: documents.map(document => new KubernetesObject(fieldsOf(document))) }
+}
+
+export class KubernetesObject {
+  readonly raw: Fields
+
+  constructor(raw: Fields) {
+    this.raw = raw
+  }
+
+  get kind(): string {
+    return textOf(this.raw.kind)
+  }
+
+  get metadata(): Fields {
+    return fieldsOf(this.raw.metadata)
+  }
+
+  get name(): string {
+    return textOf(this.metadata.name)
+  }
+
+  get labels(): Fields {
+    return fieldsOf(this.metadata.labels ?? {})
+  }
+
+  get spec(): Fields {
+    return fieldsOf(this.raw.spec)
+  }
+
+  /** Of a Deployment, a StatefulSet, or a Pod itself. Undefined for everything that makes no pods. */
+  get pod(): Pod | undefined {
+    if (this.kind === 'Pod') return new Pod(this.labels, this.spec)
+    if (this.kind !== 'Deployment' && this.kind !== 'StatefulSet') return undefined
+    const template = fieldsOf(this.spec.template)
+    const labels = fieldsOf(fieldsOf(template.metadata).labels)
+    return new Pod(
+      labels,
+      fieldsOf(template.spec),
+      arrayOf(this.spec.volumeClaimTemplates ?? []).map(fieldsOf),
+    )
+  }
+}
+
+export interface Mount {
+  readonly path: string
+  readonly volume: Fields
+}
+
+/** A pod as it is made from its template; ours have one container each. */
+export class Pod {
+  readonly labels: Fields
+  readonly spec: Fields
+  readonly container: Fields
+  readonly #claims: readonly Fields[]
+
+  constructor(labels: Fields, spec: Fields, claims: readonly Fields[] = []) {
+    this.labels = labels
+    this.spec = spec
+    this.#claims = claims
+    const [container] = arrayOf(spec.containers)
+    this.container = fieldsOf(container)
+  }
+
+  get args(): readonly string[] {
+    return arrayOf(this.container.args ?? []).map(textOf)
+  }
+
+  get env(): readonly Fields[] {
+    return arrayOf(this.container.env ?? []).map(fieldsOf)
+  }
+
+  /** Numbers of the container's ports, by name. */
+  get ports(): ReadonlyMap<string, unknown> {
+    const ports = arrayOf(this.container.ports ?? []).map(fieldsOf)
+    return new Map(ports.map(({ name, containerPort }) => [textOf(name), containerPort]))
+  }
+
+  /** @throws Error where a mount has no volume, or a volume no mount */
+  get mounts(): readonly Mount[] {
+    const volumes = [
+      ...arrayOf(this.spec.volumes ?? []).map(fieldsOf),
+      ...this.#claims.map(claim => ({ name: fieldsOf(claim.metadata).name })),
+    ]
+    const mounts = arrayOf(this.container.volumeMounts ?? []).map(fieldsOf)
+    const unused = volumes.find(volume => !mounts.some(({ name }) => name === volume.name))
+    if (unused !== undefined) throw new Error(`nothing mounts the volume ${textOf(unused.name)}`)
+    return mounts.map(({ name, mountPath }) => {
+      const volume = volumes.find(each => each.name === name)
+      if (volume === undefined) throw new Error(`there is no volume ${textOf(name)}`)
+      return { path: textOf(mountPath), volume }
+    })
+  }
+
+  /** The value of a flag in the arguments. */
+  flag(name: string): string | undefined {
+    return this.args.find(arg => arg.startsWith(`--${name}=`))?.slice(name.length + 3)
+  }
+}
+
+/** What Kubernetes' own types find wrong with manifests, unknown fields among it. */
+export async function problemsOf(manifests: readonly { name: string; yaml: string }[]): Promise<unknown> {
+  const sources = await Promise.all(
+    ['main.go', 'go.mod', 'go.sum'].map(file => readFile(join(validatorSources, file))),
+  )
+  const hash = createHash('sha256')
+  for (const source of sources) hash.update(source)
+  const name = `validate-${hash.digest('hex').slice(0, 16)}`
+  const validator = await goTool({ name, package: '.', cwd: validatorSources })
+  return new Promise((resolve, reject) => {
+    const child = execFile(validator, { maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
+      if (error === null) resolve(JSON.parse(stdout))
+      else reject(new Error(stderr))
+    })
+    child.stdin?.end(JSON.stringify(manifests))
+  })
+}
+
+/** Whether every one of `selector` is among `labels`. An empty selector selects nothing here. */
+export function selects(selector: Fields, labels: Fields): boolean {
+  const entries = Object.entries(selector)
+  return entries.length > 0 && entries.every(([key, value]) => labels[key] === value)
+}

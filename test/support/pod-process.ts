@@ -1,0 +1,146 @@
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import https from 'node:https'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { KubernetesObject, Pod } from './helm.ts'
+import { readImage } from './image.ts'
+import { arrayOf, type Fields, fieldsOf, textOf } from './json.ts'
+import { type Exit, type Running, spawnProgram } from './server.ts'
+
+/** What a cluster has besides the release, and what stands for its network here. */
+export interface Surroundings {
+  readonly objects: readonly KubernetesObject[]
+  /** Secrets that the release does not make: texts by key, by name. */
+  readonly secrets: Readonly<Record<string, Readonly<Record<string, string>>>>
+  /** Fills the folder of a volume that is no Secret or ConfigMap. */
+  fill?(volume: Fields, folder: string): Promise<void>
+  /** What stands in the arguments, and what it is on this machine. */
+  readonly addresses: ReadonlyMap<string, string>
+}
+
+/**
+ * The container of a pod as a process of this machine: its arguments, its variables, and its volumes as folders. In the
+ * arguments only places differ: of the folders, of other services, and of the port, of which a free one is taken.
+ */
+export class PodProcess {
+  readonly pod: Pod
+  /** `http(s)://127.0.0.1:port`, of the container's one port. */
+  url = ''
+  readonly #folder: string
+  readonly #running: Running
+
+  private constructor(pod: Pod, folder: string, running: Running) {
+    this.pod = pod
+    this.#folder = folder
+    this.#running = running
+  }
+
+  /** Resolves when the program has told its port. @throws Error with its log when it ends before */
+  static async start(pod: Pod, around: Surroundings): Promise<PodProcess> {
+    const folder = await mkdtemp(join(tmpdir(), 'setpoint-pod-'))
+    await mkdir(join(folder, 'work'))
+    for (const { path, volume } of pod.mounts) await fillVolume(join(folder, 'volumes', path), volume, around)
+    const args = pod.args.map(arg => localArgument(arg, pod, join(folder, 'volumes'), around))
+    const own = Object.fromEntries(pod.env.map(({ name, value }) => [textOf(name), textOf(value)]))
+    const env = { ...(await readImage()).env, ...own }
+    const process = new PodProcess(pod, folder, spawnProgram(args, { env, cwd: join(folder, 'work') }))
+    const isController = pod.flag('role') === 'controllers'
+    const [, url = ''] = isController
+      ? await process.#running.says(/"url":"([^"]+)".*health and metrics are told here/, 'stderr')
+      : await process.#running.says(/^setpoint listening on (https?:\/\/[^/\s]+)/)
+    process.url = url
+    return process
+  }
+
+  /** URL of what a probe asks. */
+  probe(name: 'startupProbe' | 'livenessProbe' | 'readinessProbe'): string {
+    const { path, scheme = 'HTTP' } = fieldsOf(fieldsOf(this.pod.container[name]).httpGet)
+    const { host } = new URL(this.url)
+    return `${textOf(scheme).toLowerCase()}://${host}${textOf(path)}`
+  }
+
+  /** What it has written beside its volumes: a read-only file system would have refused that. */
+  strayFiles(): Promise<string[]> {
+    return readdir(join(this.#folder, 'work'))
+  }
+
+  get log(): string {
+    return this.#running.stderr
+  }
+
+  async stop(): Promise<Exit> {
+    const exit = await this.#running.kill('SIGTERM')
+    await rm(this.#folder, { recursive: true, force: true })
+    return exit
+  }
+}
+
+async function fillVolume(folder: string, volume: Fields, around: Surroundings): Promise<void> {
+  await mkdir(folder, { recursive: true })
+  const write = async (file: string, text: string) => {
+    await mkdir(dirname(join(folder, file)), { recursive: true })
+    await writeFile(join(folder, file), text)
+  }
+  const { secret, configMap } = volume
+  if (secret !== undefined) {
+    const { secretName, items } = fieldsOf(secret)
+    const texts = secretTexts(textOf(secretName), around)
+    for (const { key, path } of arrayOf(items).map(fieldsOf))
+      await write(textOf(path), textOf(texts[textOf(key)]))
+  } else if (configMap !== undefined) {
+    const { name } = fieldsOf(configMap)
+    const found = around.objects.find(object => object.kind === 'ConfigMap' && object.name === name)
+    for (const [key, text] of Object.entries(fieldsOf(found?.raw.data))) await write(key, textOf(text))
+  } else await around.fill?.(volume, folder)
+}
+
+export function secretTexts(name: string, { objects, secrets }: Surroundings): Fields {
+  const made = objects.find(object => object.kind === 'Secret' && object.name === name)
+  return fieldsOf(made?.raw.stringData ?? secrets[name])
+}
+
+function localArgument(arg: string, pod: Pod, volumes: string, { addresses }: Surroundings): string {
+  let local = arg.replace(/^(--(?:health-)?listen=).*$/, '$1127.0.0.1:0')
+  // Once only: the folder of the volumes may itself be below a path that is mounted, such as /tmp.
+  const mount = pod.mounts.find(({ path }) => new RegExp(`=${path}(/|$)`).test(arg))
+  if (mount !== undefined) local = local.replace('=/', `=${volumes}/`)
+  for (const [there, here] of addresses) local = local.replaceAll(there, here)
+  return local
+}
+
+export interface SecureAnswer {
+  readonly status: number | undefined
+  readonly text: string
+}
+
+/** One HTTPS request that trusts one authority and no other. */
+export function ask(
+  url: string,
+  { ca, token, body }: { readonly ca: string; readonly token?: string; readonly body?: object },
+): Promise<SecureAnswer> {
+  return new Promise((resolve, reject) => {
+    const request = https.request(
+      url,
+      {
+        ca,
+        agent: false,
+        timeout: 10_000,
+        method: body === undefined ? 'GET' : 'POST',
+        headers: {
+          ...(token !== undefined && { authorization: `Bearer ${token}` }),
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+        },
+      },
+      response => {
+        let text = ''
+        response.setEncoding('utf8').on('data', (chunk: string) => {
+          text += chunk
+        })
+        response.once('end', () => resolve({ status: response.statusCode, text }))
+      },
+    )
+    request.once('timeout', () => request.destroy(new Error('no answer within 10 s')))
+    request.once('error', reject)
+    request.end(body === undefined ? undefined : JSON.stringify(body))
+  })
+}

@@ -1,0 +1,80 @@
+import {
+  type ApiObject,
+  parseRevision,
+  type Revision,
+  type WatchEvent,
+} from '@setpoint/controller-runtime/api'
+import type { WriteOutcome } from '@setpoint/controller-runtime/testing'
+import type { Answer } from './api.ts'
+import { fieldsOf, isFields, textOf } from './json.ts'
+
+/** From what the wire says to what a run recorder takes down. */
+
+/** What a client knows of a write after its answer, or for want of one. @throws Error on a 5xx that is no refusal */
+export async function outcomeOf(send: () => Promise<Answer>): Promise<WriteOutcome> {
+  try {
+    const { status, body, text } = await send()
+    if (status === 504) return { kind: 'unknown' }
+    if ((status >= 400 && status < 500) || status === 503) return { kind: 'refused', why: String(status) }
+    if (status >= 300) throw new Error(`a write was answered with ${status}: ${text}`)
+    const object = objectOf(body)
+    return { kind: 'acknowledged', version: parseRevision(object.metadata.version), object }
+  } catch (error) {
+    // Refused by the kernel: nobody listens, nothing was sent.
+    if (codeOf(error) === 'ECONNREFUSED') return { kind: 'refused', why: 'ECONNREFUSED' }
+    if (error instanceof TypeError || (error instanceof Error && error.name === 'TimeoutError')) {
+      return { kind: 'unknown' }
+    }
+    throw error
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  const cause = error instanceof Error ? error.cause : undefined
+  return isFields(cause) || cause instanceof Error ? Reflect.get(cause, 'code') : undefined
+}
+
+/** @throws Error where it is not an object with a name and a version. */
+export function objectOf(value: unknown): ApiObject {
+  if (!isObject(value)) throw new Error(`not an object of the API: ${JSON.stringify(value)}`)
+  return value
+}
+
+function isObject(value: unknown): value is ApiObject {
+  if (!isFields(value) || !isFields(value.metadata)) return false
+  const { name, version } = value.metadata
+  return typeof name === 'string' && typeof version === 'string'
+}
+
+/** Reads one event's JSON. @throws Error where it is not one. */
+export function watchEventOf(text: string): WatchEvent {
+  const event: unknown = JSON.parse(text)
+  if (!isWatchEvent(event)) throw new Error(`not an event of a watch: ${text}`)
+  return event
+}
+
+function isWatchEvent(value: unknown): value is WatchEvent {
+  if (!isFields(value) || !isFields(value.object)) return false
+  const { type, object } = value
+  if (type === 'ERROR') return object.kind === 'Status'
+  if (type === 'BOOKMARK') return isFields(object.metadata) && typeof object.metadata.version === 'string'
+  return (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED') && isObject(object)
+}
+
+export interface RecordedList {
+  readonly version: Revision
+  readonly objects: readonly ApiObject[]
+}
+
+/** Reads the answer to a list. @throws Error where it is none. */
+export function recordedListOf({ status, text, body }: Answer): RecordedList {
+  if (status !== 200) throw new Error(`a list was answered with ${status}: ${text}`)
+  const { metadata, items } = fieldsOf(body)
+  if (!Array.isArray(items)) throw new Error(`a list without items: ${text}`)
+  return { version: parseRevision(textOf(fieldsOf(metadata).version)), objects: items.map(objectOf) }
+}
+
+/** Writers put the marks of their writes into `spec.op`. */
+export function markOf({ spec }: ApiObject): string | undefined {
+  return isFields(spec) && typeof spec.op === 'string' ? spec.op : undefined
+}

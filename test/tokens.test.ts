@@ -1,0 +1,303 @@
+import { once } from 'node:events'
+import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import https from 'node:https'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type PeerCertificate, TLSSocket } from 'node:tls'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { WebSocket } from 'ws'
+import { Api, objectOf, refusalOf } from './support/api.ts'
+import { type Certificates, makeCertificates } from './support/certificates.ts'
+import { itemsOf } from './support/kinds.ts'
+import { multiplexProtocol } from './support/multiplex.ts'
+import { runProgram, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import { refusedWatch, Watch } from './support/watch.ts'
+import { copyFixture, eventually } from './support/worlds.ts'
+
+const itemsPath = '/apis/items.example.com/v1/items'
+
+/** Makes a token as an operator does. */
+async function makeToken(user: string, ...groups: string[]): Promise<{ token: string; entry: string }> {
+  const { code, stdout, stderr } = await runProgram([
+    'token',
+    '--user',
+    user,
+    ...groups.flatMap(group => ['--group', group]),
+  ])
+  expect(code).toBe(0)
+  const token = /: (\S+)\n$/.exec(stderr)?.[1] ?? ''
+  expect(token.length).toBeGreaterThan(40)
+  expect(stdout).not.toContain(token)
+  return { token, entry: stdout }
+}
+
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+const protocolOf = (token: string) =>
+  `base64url.bearer.authorization.k8s.io.${Buffer.from(token).toString('base64url')}`
+
+describe('with a file of tokens', () => {
+  let folder: string
+  let tokenFile: string
+  let plugin: string
+  let server: ServerProcess
+  let admin: { token: string; entry: string }
+  let viewer: { token: string; entry: string }
+  let leaving: { token: string; entry: string }
+  let api: Api
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'setpoint-tokens-'))
+    tokenFile = join(folder, 'tokens.yaml')
+    plugin = await copyFixture('items-plugin')
+    admin = await makeToken('ann')
+    viewer = await makeToken('vic', 'setpoint:viewers')
+    leaving = await makeToken('leo')
+    await writeFile(tokenFile, admin.entry + viewer.entry + leaving.entry)
+    server = await startServer({ plugins: [plugin], args: ['--token-file', tokenFile] })
+    api = new Api(server.url)
+  })
+  afterAll(async () => {
+    await server?.stop()
+    await Promise.all([folder, plugin].map(dir => rm(dir, { recursive: true, force: true })))
+  })
+
+  const put = async (text: string) => {
+    // As editors and secret mounts do it: another file in its place.
+    await writeFile(`${tokenFile}.new`, text)
+    await rename(`${tokenFile}.new`, tokenFile)
+  }
+
+  it.each([
+    itemsPath,
+    `${itemsPath}/a`,
+    `${itemsPath}?watch=true`,
+    '/apis',
+    '/apis/items.example.com/v1',
+    '/apis/nothing.example.com/v1/there',
+    '/metrics',
+    '/nowhere',
+  ])('%s is 401 without a token or with a wrong one, whatever it is', async path => {
+    for (const headers of [
+      {},
+      bearer('wrong'),
+      { authorization: 'Basic YTpi' },
+      { authorization: admin.token },
+      bearer(`${admin.token}x`),
+    ]) {
+      const answer = await api.get(path, { headers })
+      refusalOf(answer, 401)
+      expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer/)
+      expect(answer.text).not.toContain(admin.token)
+    }
+  })
+
+  it('health and version are for everybody: probes have no token', async () => {
+    for (const path of ['/livez', '/readyz', '/healthz', '/version'])
+      expect((await api.get(path)).status).toBe(200)
+  })
+
+  it('admins may do everything, also from a page of another origin', async () => {
+    const headers = { ...bearer(admin.token), origin: 'https://console.example.com' }
+    const body = itemsOf(api).body('by-ann', {})
+    objectOf(await api.post(itemsPath, body, { headers }), 201)
+    expect((await api.get('/metrics', { headers })).status).toBe(200)
+    expect((await api.get('/apis', { headers })).status).toBe(200)
+    objectOf(await api.delete(`${itemsPath}/by-ann`, undefined, { headers }))
+  })
+
+  it('viewers may get, list and watch, and nothing else', async () => {
+    const headers = bearer(viewer.token)
+    for (const path of [itemsPath, '/apis', '/metrics'])
+      expect((await api.get(path, { headers })).status).toBe(200)
+    refusalOf(await api.get(`${itemsPath}/none`, { headers }), 404)
+    const body = itemsOf(api).body('a', {})
+    const refused = [
+      await api.post(itemsPath, body, { headers }),
+      await api.put(`${itemsPath}/a`, body, { headers }),
+      await api.mergePatch(`${itemsPath}/a`, {}, { headers }),
+      await api.delete(`${itemsPath}/a`, undefined, { headers }),
+      await api.delete(itemsPath, undefined, { headers }),
+    ]
+    const verbs = ['create', 'update', 'patch', 'delete', 'deletecollection']
+    for (const [at, answer] of refused.entries())
+      expect(refusalOf(answer, 403).message).toBe(`"vic" may not ${verbs[at]} items.items.example.com`)
+    const watch = await Watch.open(server.url, itemsPath, { headers })
+    await watch.synced()
+    await watch.close()
+  })
+
+  describe('a WebSocket', () => {
+    it('without a token is refused with an ordinary 401', async () => {
+      refusalOf(await refusedWatch(server.url, itemsPath), 401)
+      refusalOf(await refusedWatch(server.url, '/apis', { 'sec-websocket-protocol': multiplexProtocol }), 401)
+    })
+
+    it('takes the token as a sub-protocol beside a real one, which alone is answered', async () => {
+      for (const [path, real] of [
+        [itemsPath, 'events.example.com'],
+        ['/apis', multiplexProtocol],
+      ] as const) {
+        const socket = new WebSocket(`${server.url.replace('http', 'ws')}${path}`, [
+          protocolOf(viewer.token),
+          real,
+        ])
+        await new Promise((resolve, reject) => socket.on('open', resolve).on('error', reject))
+        expect(socket.protocol).toBe(real)
+        socket.terminate()
+      }
+      const alone = await refusedWatch(server.url, itemsPath, {
+        'sec-websocket-protocol': protocolOf(viewer.token),
+      })
+      expect(refusalOf(alone, 400).message).toContain('real one')
+      const wrong = { 'sec-websocket-protocol': `${protocolOf('wrong')}, x` }
+      refusalOf(await refusedWatch(server.url, itemsPath, wrong), 401)
+    })
+  })
+
+  it('a token that is taken from the file ends its watches, with 1008, and no others', async () => {
+    const others = await Watch.open(server.url, itemsPath, { headers: bearer(admin.token) })
+    const watch = await Watch.open(server.url, itemsPath, { headers: bearer(leaving.token) })
+    const many = new WebSocket(`${server.url.replace('http', 'ws')}/apis`, multiplexProtocol, {
+      headers: bearer(leaving.token),
+    })
+    await new Promise((resolve, reject) => many.on('open', resolve).on('error', reject))
+    const closed = new Promise(resolve => many.on('close', resolve))
+    const stream = await fetch(`${server.url}${itemsPath}?watch=true`, { headers: bearer(leaving.token) })
+    expect(stream.status).toBe(200)
+    await watch.synced()
+    await put(admin.entry + viewer.entry)
+    expect((await watch.closed).code).toBe(1008)
+    expect(await closed).toBe(1008)
+    await stream.text()
+    refusalOf(await api.get(itemsPath, { headers: bearer(leaving.token) }), 401)
+    const made = objectOf(
+      await api.post(itemsPath, itemsOf(api).body('after', {}), { headers: bearer(admin.token) }),
+      201,
+    )
+    await others.reaches(made.metadata.version)
+    await others.close()
+  })
+
+  it('a file that is half-written changes nothing, and the log says which key is wrong', async () => {
+    await put(`${admin.entry}- user: eve\n  groups: [setpoint:admins]\n  sha256: 12`)
+    await eventually(() => expect(server.stderr()).toContain('[1].sha256 must be 64 hexadecimal digits'))
+    expect((await api.get(itemsPath, { headers: bearer(viewer.token) })).status).toBe(200)
+    const eve = await makeToken('eve')
+    await put(admin.entry + viewer.entry + eve.entry)
+    await eventually(async () =>
+      expect((await api.get(itemsPath, { headers: bearer(eve.token) })).status).toBe(200),
+    )
+  })
+
+  it('controllers work against it with a token in a file, also when it is renewed', async () => {
+    const uptime = await copyFixture('demo-plugin')
+    const other = await startServer({
+      plugins: [uptime],
+      args: ['--token-file', tokenFile, '--role', 'apiserver'],
+    })
+    const secret = join(folder, 'controllers.token')
+    const first = await makeToken('controllers')
+    const second = await makeToken('controllers')
+    await put(admin.entry + viewer.entry + first.entry)
+    await writeFile(secret, `${first.token}\n`)
+    const running = spawnProgram([
+      ...['serve', '--role', 'controllers', '--server', other.url, '--server-token-file', secret],
+      ...['--plugin', uptime],
+    ])
+    try {
+      const otherApi = new Api(other.url)
+      const headers = bearer(admin.token)
+      const leads = async () => {
+        const { body } = await otherApi.get('/apis/coordination.setpoint.dev/v1/leases', { headers })
+        expect(JSON.stringify(body)).toContain('holderIdentity')
+        return JSON.stringify(body)
+      }
+      const before = await eventually(leads)
+      await writeFile(secret, `${second.token}\n`)
+      await put(admin.entry + viewer.entry + second.entry)
+      // The lease goes on being renewed by the new token alone.
+      await eventually(async () => {
+        const answer = await otherApi.get('/apis', { headers: bearer(first.token) })
+        expect(answer.status).toBe(401)
+      })
+      await eventually(async () => expect(await leads()).not.toBe(before))
+      const renewed = await leads()
+      await eventually(async () => expect(await leads()).not.toBe(renewed))
+      expect(running.stderr).not.toContain(first.token)
+    } finally {
+      await running.kill('SIGTERM')
+      await other.stop()
+      await rm(uptime, { recursive: true, force: true })
+    }
+  })
+
+  it('nothing that the server says has a token in it', async () => {
+    await api.get(`/apis?token=${admin.token}`, { headers: bearer(admin.token) })
+    const metrics = await api.get('/metrics', { headers: bearer(admin.token) })
+    for (const { token } of [admin, viewer, leaving]) {
+      expect(server.stderr()).not.toContain(token)
+      expect(metrics.text).not.toContain(token)
+    }
+    const commandLine = await readFile(`/proc/${server.pid}/cmdline`, 'utf8').catch(() => '')
+    expect(commandLine).not.toContain(admin.token)
+  })
+})
+
+describe('with TLS', () => {
+  let certificates: Certificates
+  beforeEach(async () => {
+    certificates = await makeCertificates()
+  })
+  afterEach(() => rm(certificates.folder, { recursive: true, force: true }))
+
+  it('requests and WebSockets are served by it, and a renewed certificate is shown', async () => {
+    const { ca, cert, key } = certificates
+    const plugin = await copyFixture('items-plugin')
+    const server = await startServer({ plugins: [plugin], args: ['--tls-cert', cert, '--tls-key', key] })
+    try {
+      expect(server.url).toMatch(/^https:/)
+      const root = await readFile(ca)
+      const first = await certificateOf(`${server.url}/livez`, root)
+      const socket = new WebSocket(`${server.url.replace('https', 'wss')}${itemsPath}`, { ca: root })
+      const event = await new Promise(resolve => socket.once('message', data => resolve(String(data))))
+      expect(event).toContain('"BOOKMARK"')
+      await certificates.renew()
+      await eventually(async () => {
+        const now = await certificateOf(`${server.url}/livez`, root)
+        expect(now.serialNumber).not.toBe(first.serialNumber)
+      })
+      expect(socket.readyState).toBe(WebSocket.OPEN)
+      await writeFile(cert, 'half a certificate')
+      await eventually(() => expect(server.stderr()).toContain('the certificate cannot be renewed'))
+      await certificateOf(`${server.url}/livez`, root)
+      socket.terminate()
+    } finally {
+      await server.stop()
+      await rm(plugin, { recursive: true, force: true })
+    }
+  })
+
+  it('a server that is stopped does not wait for connections on which nobody has said anything', async () => {
+    const { cert, key } = certificates
+    const server = await startServer({ args: ['--tls-cert', cert, '--tls-key', key] })
+    const silent = connect(server.port, '127.0.0.1')
+    await once(silent, 'connect')
+    const { code } = await server.stop()
+    expect(code).toBe(0)
+    // Half the time that a server has to stop.
+  }, 12_000)
+})
+
+/** The certificate that the server shows for one request over a new connection. */
+function certificateOf(url: string, ca: Buffer): Promise<PeerCertificate> {
+  return new Promise((resolve, reject) => {
+    https
+      .get(url, { ca, agent: false }, response => {
+        response.resume()
+        expect(response.statusCode).toBe(200)
+        if (response.socket instanceof TLSSocket) resolve(response.socket.getPeerCertificate())
+      })
+      .on('error', reject)
+  })
+}

@@ -1,0 +1,317 @@
+import { EventSource } from 'eventsource'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { WebSocket } from 'ws'
+import { type Api, type Collection, objectOf, refusalOf } from './support/api.ts'
+import { type Fields, fieldsOf, textOf } from './support/json.ts'
+import { itemsOf } from './support/kinds.ts'
+import { Multiplexed } from './support/multiplex.ts'
+import { Watch } from './support/watch.ts'
+import { startWorld, stores, type World } from './support/worlds.ts'
+
+interface Said {
+  readonly type: string
+  readonly version: string
+  readonly name: string
+  readonly raw: Fields
+  /** The `id:` of Server-Sent Events. */
+  readonly id: string | undefined
+}
+
+/** A watch over plain HTTP, as it comes. */
+class Stream {
+  readonly events: Said[] = []
+  readonly ended: Promise<void>
+  readonly status: number
+  readonly type: string | null
+  readonly #abort: AbortController
+  #hasEnded = false
+  #wake: (() => void)[] = []
+
+  private constructor(response: Response, abort: AbortController) {
+    this.status = response.status
+    this.type = response.headers.get('content-type')
+    this.#abort = abort
+    this.ended = this.#read(response).finally(() => {
+      this.#hasEnded = true
+      this.#notify()
+    })
+  }
+
+  static async open(url: string, headers: Record<string, string> = {}): Promise<Stream> {
+    const abort = new AbortController()
+    return new Stream(await fetch(url, { headers, signal: abort.signal }), abort)
+  }
+
+  /** `TYPE name`, or `BOOKMARK`. */
+  get story(): string[] {
+    return this.events.map(({ type, name }) => (name === '' ? type : `${type} ${name}`))
+  }
+
+  async until(condition: (events: readonly Said[]) => boolean): Promise<void> {
+    while (!condition(this.events)) {
+      if (this.#hasEnded) throw new Error(`the stream ended after ${this.story.join(', ')}`)
+      await new Promise<void>(resolve => this.#wake.push(resolve))
+    }
+  }
+
+  reaches(version: string): Promise<void> {
+    return this.until(events => events.some(event => Number(event.version) >= Number(version)))
+  }
+
+  async cut(): Promise<void> {
+    this.#abort.abort()
+    await this.ended
+  }
+
+  async #read(response: Response): Promise<void> {
+    const isEvents = this.type === 'text/event-stream'
+    const separator = isEvents ? '\n\n' : '\n'
+    let text = ''
+    const decoder = new TextDecoder()
+    try {
+      for await (const part of response.body ?? []) {
+        text += decoder.decode(part, { stream: true })
+        const whole = text.split(separator)
+        text = whole.pop() ?? ''
+        for (const each of whole) if (!each.startsWith(':')) this.events.push(readSaid(each, isEvents))
+        this.#notify()
+      }
+    } catch (error) {
+      if (!this.#abort.signal.aborted) throw error
+    }
+  }
+
+  #notify(): void {
+    const waiting = this.#wake
+    this.#wake = []
+    for (const wake of waiting) wake()
+  }
+}
+
+function readSaid(text: string, isEvent: boolean): Said {
+  if (!isEvent) return said(JSON.parse(text), undefined)
+  const { id, data = '' } = /^(?:id: (?<id>\d+)\n)?data: (?<data>[^\n]*)$/.exec(text)?.groups ?? {}
+  return said(JSON.parse(data), id)
+}
+
+function said(json: unknown, id: string | undefined): Said {
+  const raw = fieldsOf(json)
+  const type = textOf(raw.type)
+  const metadata = fieldsOf(fieldsOf(raw.object).metadata)
+  const version = type === 'ERROR' ? '' : textOf(metadata.version)
+  return { type, version, name: typeof metadata.name === 'string' ? metadata.name : '', raw, id }
+}
+
+const eventStream = { accept: 'text/event-stream' }
+
+describe.each(stores)('watches over plain HTTP, on the %s store', store => {
+  let world: World
+  let api: Api
+  let items: Collection
+  const open: { cut(): Promise<unknown> }[] = []
+
+  beforeAll(async () => {
+    world = await startWorld(store, ['items-plugin'])
+    api = world.api
+    items = itemsOf(api)
+  })
+  afterAll(() => world?.end())
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map(each => each.cut()))
+    await items.clear()
+  })
+
+  async function stream(query = '', headers: Record<string, string> = {}, path = items.path) {
+    const opened = await Stream.open(
+      `${world.server.url}${path}?watch=true${query === '' ? '' : `&${query}`}`,
+      headers,
+    )
+    open.push(opened)
+    expect(opened.status).toBe(200)
+    return opened
+  }
+
+  it('show everybody the same events: lines, Server-Sent Events, an EventSource, a WebSocket, a multiplexed one', async () => {
+    await items.create('before', { rank: 'a' })
+    const query = 'fieldSelector=spec.rank%3Da'
+    const lines = await stream(`${query}&allowWatchBookmarks=true`)
+    const events = await stream(query, eventStream)
+    const socket = await Watch.open(world.server.url, `${items.path}?${query}`)
+    const many = await Multiplexed.open(world.server.url)
+    many.subscribe('m', `${items.path}?${query}`)
+    const source = new EventSource(`${world.server.url}${items.path}?watch=true&${query}`)
+    const heard: unknown[] = []
+    source.onmessage = ({ data }) => heard.push(JSON.parse(data))
+    open.push(socket, many, { cut: async () => source.close() })
+    const synced = (all: readonly { type: string }[]) => all.some(({ type }) => type === 'BOOKMARK')
+    await Promise.all([lines.until(synced), events.until(synced), socket.synced(), many.synced('m')])
+    while (heard.length < 2)
+      await new Promise(resolve => source.addEventListener('message', resolve, { once: true }))
+    await items.create('x', { rank: 'a', title: 'Übung "1"' })
+    await api.mergePatch(items.at('x'), { spec: { rank: 'b' } })
+    await items.create('y', { rank: 'b' })
+    const last = objectOf(await api.delete(items.at('before'))).metadata.version
+    await Promise.all([lines, events, socket].map(each => each.reaches(last)))
+    await many.reaches('m', last)
+    while (heard.length < 5)
+      await new Promise(resolve => source.addEventListener('message', resolve, { once: true }))
+    expect(lines.story).toEqual(['ADDED before', 'BOOKMARK', 'ADDED x', 'DELETED x', 'DELETED before'])
+    const changes = (all: readonly Fields[]) => all.filter(({ type }) => type !== 'BOOKMARK')
+    const expected = changes(lines.events.map(({ raw }) => raw))
+    expect(changes(events.events.map(({ raw }) => raw))).toEqual(expected)
+    expect(socket.changes.map(({ raw }) => raw)).toEqual(expected)
+    expect(changes(many.of('m').map(({ raw: { id: _id, ...raw } }) => raw))).toEqual(expected)
+    expect(changes(heard.map(fieldsOf))).toEqual(expected)
+  })
+
+  it('are JSON lines, with bookmarks only for who asks for them', async () => {
+    await items.create('a', {})
+    const plain = await stream()
+    const marked = await stream('allowWatchBookmarks=true')
+    expect(plain.type).toBe('application/json')
+    const made = await items.create('b', {})
+    await Promise.all([plain.reaches(made.metadata.version), marked.reaches(made.metadata.version)])
+    expect(plain.story).toEqual(['ADDED a', 'ADDED b'])
+    expect(marked.story).toEqual(['ADDED a', 'BOOKMARK', 'ADDED b'])
+  })
+
+  it('of one name see that name alone', async () => {
+    const watching = await stream('', {}, items.at('me'))
+    await items.create('other', {})
+    const made = await items.create('me', {})
+    await watching.reaches(made.metadata.version)
+    expect(watching.story).toEqual(['ADDED me'])
+  })
+
+  it('end with the last bookmark after timeoutSeconds', async () => {
+    const watching = await stream('timeoutSeconds=1&allowWatchBookmarks=true')
+    await watching.ended
+    expect(watching.story).toEqual(['BOOKMARK', 'BOOKMARK'])
+  })
+
+  it('from a version that has not been reached are one ERROR with 410', async () => {
+    for (const headers of [{}, eventStream]) {
+      const watching = await stream('version=99999999999', headers)
+      await watching.ended
+      expect(watching.story).toEqual(['ERROR'])
+      expect(fieldsOf(watching.events[0]?.raw.object)).toMatchObject({ code: 410, reason: 'Expired' })
+    }
+  })
+
+  it('that are refused are an ordinary answer with a Status', async () => {
+    refusalOf(await api.get(`${items.path}?watch=true&labelSelector=a%20b`), 400)
+    refusalOf(await api.get(`${items.path}?watch=maybe`), 400)
+    refusalOf(await api.get(`${items.path}?watch=true`, { headers: { accept: 'text/html' } }), 406)
+  })
+
+  describe('as Server-Sent Events', () => {
+    it('carry an id from the bookmark that ends the initial events on, not before', async () => {
+      await items.create('a', {})
+      const watching = await stream('', eventStream)
+      const made = await items.create('b', {})
+      await watching.reaches(made.metadata.version)
+      const [first, bookmark, change] = watching.events
+      expect(watching.story).toEqual(['ADDED a', 'BOOKMARK', 'ADDED b'])
+      expect(first?.id).toBeUndefined()
+      expect(bookmark?.id).toBe(bookmark?.version)
+      expect(change?.id).toBe(made.metadata.version)
+    })
+
+    it('resume from Last-Event-ID, which beats a version in the URL', async () => {
+      const first = await items.create('a', {})
+      const second = await items.create('b', {})
+      const third = await items.create('c', {})
+      const headers = { ...eventStream, 'last-event-id': second.metadata.version }
+      const watching = await stream(`version=${first.metadata.version}`, headers)
+      await watching.reaches(third.metadata.version)
+      expect(watching.story).toEqual(['ADDED c'])
+    })
+
+    it('come to an EventSource once each, though its connection is cut again and again', async () => {
+      const source = new EventSource(`${world.server.url}${items.path}?watch=true&timeoutSeconds=1`)
+      open.push({ cut: async () => source.close() })
+      const heard: string[] = []
+      source.onmessage = ({ data }) => {
+        const { type, name } = said(JSON.parse(data), undefined)
+        if (type !== 'BOOKMARK') heard.push(`${type} ${name}`)
+      }
+      await new Promise(resolve => source.addEventListener('open', resolve, { once: true }))
+      const expected: string[] = []
+      // Longer than the watch lasts, so that it resumes in between.
+      const until = performance.now() + 2_500
+      for (let n = 0; performance.now() < until; n++) {
+        await items.create(`o${n}`, {})
+        expected.push(`ADDED o${n}`)
+      }
+      while (heard.length < expected.length)
+        await new Promise(resolve => source.addEventListener('message', resolve, { once: true }))
+      expect(heard).toEqual(expected)
+    })
+  })
+})
+
+describe('the first part of a watch', () => {
+  it('goes at the pace of its client, out of one state, in little memory, and what changes meanwhile follows', {
+    timeout: 120_000,
+  }, async () => {
+    const world = await startWorld('embedded', ['items-plugin'])
+    try {
+      const items = itemsOf(world.api)
+      const count = 8_000
+      const op = 'x'.repeat(4_000)
+      const names = Array.from({ length: count }, (_, n) => `o${String(n).padStart(5, '0')}`)
+      for (let at = 0; at < count; at += 100)
+        await Promise.all(names.slice(at, at + 100).map(name => items.create(name, { op, rank: 'a' })))
+      const before = await buffersOf(world.api)
+      const socket = new WebSocket(`${world.server.url.replace('http', 'ws')}${items.path}`)
+      const story: string[] = []
+      let taken = 0
+      let largest = 0
+      const closed = new Promise<number>(resolve => socket.on('close', resolve))
+      const last = new Promise<void>(resolve =>
+        socket.on('message', data => {
+          const { type, name } = said(JSON.parse(String(data)), undefined)
+          story.push(name === '' ? type : `${type} ${name}`)
+          if (name === 'zz') resolve()
+          taken += String(data).length
+          // Some 10 MB a second at most.
+          if (taken < 500_000) return
+          taken = 0
+          socket.pause()
+          setTimeout(() => socket.resume(), 50)
+        }),
+      )
+      while (story.length === 0) await new Promise(resolve => socket.once('message', resolve))
+      await world.api.mergePatch(items.at('o07999'), { spec: { rank: 'b' } })
+      objectOf(await world.api.delete(items.at('o00001')))
+      for (let n = 0; n < 10; n++) {
+        await world.api.mergePatch(items.at('o04000'), { spec: { rank: `c${n}` } })
+        largest = Math.max(largest, await buffersOf(world.api))
+        await new Promise(resolve => setTimeout(resolve, 50))
+      }
+      expect(story.length).toBeLessThan(count)
+      await items.create('zz', {})
+      await last
+      socket.close()
+      await closed
+      expect(story).toEqual([
+        ...names.map(name => `ADDED ${name}`),
+        'BOOKMARK',
+        'MODIFIED o07999',
+        'DELETED o00001',
+        ...Array.from({ length: 10 }, () => 'MODIFIED o04000'),
+        'ADDED zz',
+      ])
+      // Half of what was to be sent; what was written and is not collected yet counts too.
+      expect(largest - before).toBeLessThan(16 * 1024 * 1024)
+    } finally {
+      await world.end()
+    }
+  })
+})
+
+/** Bytes of buffers that the server holds. */
+async function buffersOf(api: Api): Promise<number> {
+  const { text } = await api.get('/metrics')
+  return Number(/^nodejs_external_memory_bytes (\S+)$/m.exec(text)?.[1])
+}
