@@ -12,11 +12,16 @@ export interface TcpProxy {
   readonly accepted: number
   /** Resets all connections. New ones are accepted. */
   cut(): void
+  /** Bytes of the server's that have passed since the start. */
+  readonly passed: number
   /**
-   * Resets a connection once this many bytes of the server's have passed through it, in the middle of whatever is
-   * there. Asked for each connection, present ones at their next bytes; undefined lets it live.
+   * Ends one connection after the other, of those to come, in the midst of whatever is there: each when the next of
+   * these numbers of bytes of the server's have passed through it and more follow. A connection that ends before leaves
+   * its number to the next; when all numbers are used, connections live.
    */
-  cutAfter(bytes: (() => number | undefined) | undefined): void
+  cutAt(positions: readonly number[]): void
+  /** Numbers given to `cutAt` that no connection was cut at yet. */
+  readonly cutsLeft: number
   /** Drops the server's bytes from now on, and resets the connection on the first: requests arrive, answers do not. */
   cutNextAnswer(): Promise<void>
   /** Refuses connections (nobody listens), and resets those that exist, until `accept`. */
@@ -40,18 +45,21 @@ export async function startTcpProxy(target: { readonly port: number }): Promise<
 interface Pair {
   readonly client: Socket
   readonly upstream: Socket
-  /** Bytes of the server that may still pass. */
-  budget: number | undefined
+  /** Bytes of the server's that have passed. */
+  passed: number
+  /** Bytes of the server's after which it ends. */
+  readonly cutAt: number | undefined
   held: boolean
 }
 
 class FaultyProxy implements TcpProxy {
   port = 0
   accepted = 0
+  passed = 0
   readonly #target: number
   readonly #pairs = new Set<Pair>()
   #server: Server | undefined
-  #budget: (() => number | undefined) | undefined
+  #cuts: number[] = []
   #onAnswer: (() => void) | undefined
 
   constructor(target: number) {
@@ -70,9 +78,12 @@ class FaultyProxy implements TcpProxy {
     for (const pair of this.#pairs) reset(pair)
   }
 
-  cutAfter(bytes: (() => number | undefined) | undefined): void {
-    this.#budget = bytes
-    for (const pair of this.#pairs) pair.budget = bytes?.()
+  get cutsLeft(): number {
+    return this.#cuts.length
+  }
+
+  cutAt(positions: readonly number[]): void {
+    this.#cuts = [...positions]
   }
 
   cutNextAnswer(): Promise<void> {
@@ -125,7 +136,7 @@ class FaultyProxy implements TcpProxy {
   #connect(client: Socket): void {
     this.accepted += 1
     const upstream = connect(this.#target, '127.0.0.1')
-    const pair: Pair = { client, upstream, budget: this.#budget?.(), held: false }
+    const pair: Pair = { client, upstream, passed: 0, cutAt: this.#cuts[0], held: false }
     this.#pairs.add(pair)
     for (const socket of [client, upstream]) {
       socket.setNoDelay(true)
@@ -147,15 +158,20 @@ class FaultyProxy implements TcpProxy {
       done()
       return
     }
-    if (pair.budget === undefined || chunk.length <= pair.budget) {
-      if (pair.budget !== undefined) pair.budget -= chunk.length
-      forward(pair, pair.upstream, pair.client, chunk)
+    const { client, upstream, passed, cutAt } = pair
+    const passes = Math.min(chunk.length, (cutAt ?? Number.POSITIVE_INFINITY) - passed)
+    pair.passed += passes
+    this.passed += passes
+    if (cutAt === undefined || passes === chunk.length) {
+      forward(pair, upstream, client, chunk)
       return
     }
     // The bytes up to the cut must arrive: ended by FIN, which sends them, not by reset, which may drop them.
-    pair.client.end(chunk.subarray(0, pair.budget))
-    pair.budget = 0
-    pair.upstream.destroy()
+    client.end(chunk.subarray(0, passes))
+    upstream.destroy()
+    // Of several connections with one number the first has used it.
+    const used = this.#cuts.indexOf(cutAt)
+    if (used !== -1) this.#cuts.splice(used, 1)
   }
 }
 

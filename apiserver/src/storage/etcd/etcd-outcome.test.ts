@@ -209,18 +209,13 @@ describe('a transaction on etcd whose answer is lost', () => {
     const succeeded = new Map<string, Revision>()
     const refused: string[] = []
     let unknown = 0
-    let running = true
-    const cutter = (async () => {
-      while (running) {
-        await new Promise(resolve => setTimeout(resolve, 15 + Math.random() * 30))
-        if (Math.random() < 0.5) proxy.cut()
-        else proxy.cutAfter(() => Math.floor(Math.random() * 3_000) + 100)
-      }
-      proxy.cutAfter(undefined)
-    })()
+    // In the midst of answers, and of the frames by which a connection begins.
+    proxy.cutAt([400, 1_000, 30, 700, 2_500, 0, 150, 3_000, 600, 1_700, 90, 2_000, 500, 1_300, 800, 250])
     await Promise.all(
       Array.from({ length: 6 }, async (_, lane) => {
-        for (let i = 0; i < 40; i++) {
+        for (let i = 0; i < 40 || proxy.cutsLeft > 0 || succeeded.size === 0; i++) {
+          // By a reset too: it may also take what was sent before.
+          if (lane === 0 && i % 10 === 5) proxy.cut()
           const key = `objects/${lane % 2}`
           const value = `${lane}/${i}`
           const old = (await direct.get(key)).pair?.modRevision ?? zeroRevision
@@ -241,8 +236,6 @@ describe('a transaction on etcd whose answer is lost', () => {
         }
       }),
     )
-    running = false
-    await cutter
     await watch.reaches(await commit(put('objects/last', 'last')))
     const happened = new Map(watch.changes.filter(c => c.value).map(c => [`${c.value}`, c.revision]))
     for (const [value, revision] of succeeded) expect(happened.get(value)).toBe(revision)

@@ -1,6 +1,6 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
-import { afterEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import {
   type EtcdOptions,
   type EtcdProcess,
@@ -72,7 +72,7 @@ describe('a watch on etcd', () => {
     const etcd = await etcdForTest()
     const direct = await storageForTest([etcd])
     const expected: string[] = []
-    for (let i = 0; i < 4_000; i += 50) {
+    for (let i = 0; i < 5_000; i += 50) {
       const block = await Promise.all(
         Array.from({ length: 50 }, async (_, lane) => {
           const key = `objects/${lane}`
@@ -82,18 +82,24 @@ describe('a watch on etcd', () => {
       expected.push(...block)
     }
     expected.sort((a, b) => revisionOf(a) - revisionOf(b))
+    const end = toRevision(revisionOf(expected.at(-1) ?? ''))
     const proxy = await proxyForTest(etcd)
-    let cuts = 0
-    // From inside the first frames of a connection to the midst of a later batch. Some connections must live, or the
-    // replay would never end: etcd sends batches of a thousand revisions, about 150 KB.
-    proxy.cutAfter(() => (++cuts % 4 === 0 ? undefined : Math.floor(Math.random() ** 3 * 400_000)))
+    const whole = follow(await storageForTest([proxy]), 'objects/', zeroRevision)
+    await whole.reaches(end)
+    await whole.stop()
+    const replayBytes = proxy.passed
+    // From inside the first frames of a connection to the midst of a later batch, of which etcd makes one of a thousand
+    // revisions. What a connection delivers before it is cut, the later ones need not: together, and the largest twice
+    // for the reset below, these are less than the replay, so that each of the cuts falls into it.
+    const early = [0, 1, 8, 20, 50, 90, 140, 200, 300, 450, 700, 1_000, 5_000]
+    const late = [0.21, 0.25, 0.02, 0.05].map(part => Math.floor(part * replayBytes))
+    proxy.cutAt([...early.slice(0, 6), ...late, ...early.slice(6)])
     const through = await storageForTest([proxy])
     const watch = follow(through, 'objects/', zeroRevision)
-    const turn = setInterval(() => proxy.cut(), 400)
-    onTestFinished(() => clearInterval(turn))
-    await watch.reaches(toRevision(revisionOf(expected.at(-1) ?? '')))
-    clearInterval(turn)
-    expect(proxy.accepted).toBeGreaterThan(3)
+    await watch.reaches(toRevision(revisionOf(expected[0] ?? '')))
+    proxy.cut()
+    await watch.reaches(end)
+    expect(proxy.cutsLeft).toBe(0)
     expect(lines(watch)).toEqual(expected)
   })
 
@@ -107,8 +113,8 @@ describe('a watch on etcd', () => {
         await commit(direct, ...Array.from({ length: 100 }, (_, k) => put(`objects/${k}`, value))),
       )
     const proxy = await proxyForTest(etcd)
-    let cuts = 0
-    proxy.cutAfter(() => (++cuts > 6 ? undefined : 500_000 + Math.floor(Math.random() * 6_000_000)))
+    // In the pieces of the first revisions and of later ones. Together they are less than the values replayed, 14 MB.
+    proxy.cutAt([500_000, 1_150_000, 1_700_000, 2_300_000, 3_000_000, 4_200_000])
     const through = await storageForTest([proxy])
     const seen = new Map<Revision, number>()
     const controller = new AbortController()
@@ -122,6 +128,7 @@ describe('a watch on etcd', () => {
       if (batch.revision === revisions.at(-1)) break
     }
     expect([...seen.keys()]).toEqual(revisions)
+    expect(proxy.cutsLeft).toBe(0)
   })
 
   test('and its writers lose nothing when etcd is killed and restarted, and no refusal is a lie', async () => {
