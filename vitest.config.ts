@@ -9,8 +9,10 @@ export default defineConfig({
       'plugins/*/src/**/*.test.ts',
       'test/**/*.test.ts',
     ],
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // A test that hangs is found so, no slow one: others may have the processors.
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
+    expect: { poll: { timeout: 60_000 } },
     pool: 'forks',
     // Two files at once also on two processors: the longest ones mostly wait, for servers, leases and time-outs.
     maxWorkers: Math.max(2, availableParallelism() - 1),

@@ -22,7 +22,10 @@ export interface TcpProxy {
   cutAt(positions: readonly number[]): void
   /** Numbers given to `cutAt` that no connection was cut at yet. */
   readonly cutsLeft: number
-  /** Drops the server's bytes from now on, and resets the connection on the first: requests arrive, answers do not. */
+  /**
+   * Resets the next connection on which the server begins an answer, before any byte of it passes: the request has been
+   * carried out. To be called for HTTP/2 without TLS only, whose acknowledgements and pings are told from answers here.
+   */
   cutNextAnswer(): Promise<void>
   /** Refuses connections (nobody listens), and resets those that exist, until `accept`. */
   refuse(): Promise<void>
@@ -49,6 +52,7 @@ interface Pair {
   passed: number
   /** Bytes of the server's after which it ends. */
   readonly cutAt: number | undefined
+  readonly frames: FrameTypes
   held: boolean
 }
 
@@ -136,7 +140,14 @@ class FaultyProxy implements TcpProxy {
   #connect(client: Socket): void {
     this.accepted += 1
     const upstream = connect(this.#target, '127.0.0.1')
-    const pair: Pair = { client, upstream, passed: 0, cutAt: this.#cuts[0], held: false }
+    const pair: Pair = {
+      client,
+      upstream,
+      passed: 0,
+      cutAt: this.#cuts[0],
+      frames: new FrameTypes(),
+      held: false,
+    }
     this.#pairs.add(pair)
     for (const socket of [client, upstream]) {
       socket.setNoDelay(true)
@@ -151,7 +162,8 @@ class FaultyProxy implements TcpProxy {
   }
 
   #answer(pair: Pair, chunk: Buffer): void {
-    if (this.#onAnswer) {
+    const answers = pair.frames.beginningIn(chunk).includes(frameTypes.headers)
+    if (this.#onAnswer && answers) {
       const done = this.#onAnswer
       this.#onAnswer = undefined
       reset(pair)
@@ -172,6 +184,37 @@ class FaultyProxy implements TcpProxy {
     // Of several connections with one number the first has used it.
     const used = this.#cuts.indexOf(cutAt)
     if (used !== -1) this.#cuts.splice(used, 1)
+  }
+}
+
+/** RFC 9113, section 6. */
+const frameTypes = { headers: 1 }
+
+/** Follows one direction of an HTTP/2 connection without preface (RFC 9113, section 4.1), cut anywhere. */
+class FrameTypes {
+  /** The present frame's header, as far as it has come. */
+  #header: number[] = []
+  /** Bytes of the present frame's payload that are still to come. */
+  #payload = 0
+
+  /** The types of the frames that begin, with their header complete, in this chunk. */
+  beginningIn(chunk: Buffer): number[] {
+    const types: number[] = []
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#payload > 0) {
+        const skipped = Math.min(this.#payload, chunk.length - at)
+        this.#payload -= skipped
+        at += skipped
+        continue
+      }
+      this.#header.push(chunk[at++] ?? 0)
+      if (this.#header.length < 9) continue
+      const [high = 0, middle = 0, low = 0, type = 0] = this.#header
+      this.#payload = (high << 16) | (middle << 8) | low
+      this.#header = []
+      types.push(type)
+    }
+    return types
   }
 }
 

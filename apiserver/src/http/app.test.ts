@@ -339,12 +339,12 @@ describe('a WebSocket', () => {
     const messages = Buffer.concat(Array(20_000).fill(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x7b])))
     // More than the kernel keeps for a server that does not read.
     for (let n = 0; n < 200; n++) socket.write(messages)
-    await vi.waitFor(() => expect(accepted.isPaused()).toBe(true), { timeout: 10_000 })
+    await vi.waitFor(() => expect(accepted.isPaused()).toBe(true), { timeout: 60_000 })
     expect(accepted.writableLength).toBeLessThan(16_000_000)
 
     const before = accepted.bytesRead
     socket.resume()
-    await vi.waitFor(() => expect(accepted.bytesRead).toBeGreaterThan(before), { timeout: 10_000 })
+    await vi.waitFor(() => expect(accepted.bytesRead).toBeGreaterThan(before), { timeout: 60_000 })
     socket.destroy()
   })
 
@@ -366,7 +366,7 @@ describe('a WebSocket', () => {
         socket.resume()
         await vi.waitFor(() => expect(taken).toBeGreaterThan(round * 6_000_000), {
           interval: 1,
-          timeout: 10_000,
+          timeout: 60_000,
         })
         socket.pause()
         // What it took has made room, which is filled before the next ping.

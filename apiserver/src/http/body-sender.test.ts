@@ -68,7 +68,7 @@ async function serve(parts: readonly Buffer[]): Promise<Sender> {
 }
 
 function eventually(condition: () => boolean): Promise<void> {
-  return vi.waitFor(() => expect(condition()).toBe(true), { interval: 2, timeout: 10_000 })
+  return vi.waitFor(() => expect(condition()).toBe(true), { interval: 2, timeout: 60_000 })
 }
 
 function digest(...parts: readonly Uint8Array[]): string {

@@ -25,7 +25,7 @@ describe('compaction', () => {
       let written = await put(storage, 'a')
       for (let round = 1; round <= 3; round++) {
         await vi.waitFor(() => expect(compact.mock.calls.length).toBeGreaterThanOrEqual(round), {
-          timeout: 5000,
+          timeout: 60_000,
         })
         written = await put(storage, 'a')
       }

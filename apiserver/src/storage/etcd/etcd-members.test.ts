@@ -152,7 +152,7 @@ describe('a storage on three members of etcd', () => {
       for (const member of two) member.resume()
     }
     const after = await expect
-      .poll(() => commit(storage, put('objects/a', 'after')).catch(() => undefined), { timeout: 20_000 })
+      .poll(() => commit(storage, put('objects/a', 'after')).catch(() => undefined), { timeout: 60_000 })
       .toBeDefined()
       .then(() => commit(storage, put('objects/b', 'end')))
     await watch.reaches(after)
