@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Certificates, makeCertificates } from './support/certificates.ts'
-import { type EtcdProcess, startEtcdCluster } from './support/etcd.ts'
+import { EtcdPods } from './support/etcd-pods.ts'
 import { type KubernetesObject, type Pod, release, render } from './support/helm.ts'
 import { arrayOf, fieldsOf, textOf } from './support/json.ts'
 import { ask, PodProcess, type Surroundings, secretTexts } from './support/pod-process.ts'
@@ -43,7 +43,7 @@ describe('a release, as processes of this machine', () => {
   const addresses = new Map<string, string>()
   const servers: PodProcess[] = []
   const controllers: PodProcess[] = []
-  let members: EtcdProcess[] = []
+  let etcd: EtcdPods | undefined
   let certificates: Certificates
   let ca: string
   let objects: readonly KubernetesObject[]
@@ -70,15 +70,8 @@ describe('a release, as processes of this machine', () => {
     const secret = secretTexts(`${release.fullname}-tokens`, around)
     tokens = { admin: textOf(secret['admin-token']), metrics: textOf(secret['metrics-token']) }
 
-    // etcd takes the flags of the chart but those that are places, which it gets from here.
-    const flags = podOf(objects, 'StatefulSet', etcdName).args.filter(
-      arg => !/^--(name|data-dir|(listen|advertise|initial)-.*)=/.test(arg),
-    )
-    expect(flags).toHaveLength(2)
-    members = await startEtcdCluster(3, { unsafeNoFsync: true, flags })
-    members.forEach(({ endpoint }, i) => {
-      addresses.set(`http://${etcdName}-${i}.${etcdName}.${release.namespace}.svc:2379`, endpoint)
-    })
+    etcd = await EtcdPods.start(find(objects, 'StatefulSet', etcdName), around)
+    for (const [there, here] of etcd.addresses(etcdName)) addresses.set(there, here)
     const serverPod = podOf(objects, 'Deployment', release.fullname)
     servers.push(await PodProcess.start(serverPod, around), await PodProcess.start(serverPod, around))
     addresses.set(`https://${release.fullname}.${release.namespace}.svc:8090`, servers[0]?.url ?? '')
@@ -91,7 +84,7 @@ describe('a release, as processes of this machine', () => {
 
   afterAll(async () => {
     await Promise.all([...controllers, ...servers].map(each => each.stop()))
-    await Promise.all(members.map(member => member.stop()))
+    await etcd?.stop()
     if (certificates !== undefined) await rm(certificates.folder, { recursive: true })
   }, 60_000)
 
@@ -104,6 +97,31 @@ describe('a release, as processes of this machine', () => {
     for (const process of [...servers, ...controllers]) {
       for (const name of ['startupProbe', 'livenessProbe', 'readinessProbe'] as const)
         await eventually(async () => expect(await status(process.probe(name)), process.log).toBe(200), 30_000)
+    }
+  })
+
+  it('etcd answers nobody without a certificate of its authority, and tells only of its health without', async () => {
+    const shown = async (name: string) => {
+      const texts = secretTexts(name, around)
+      return { cert: textOf(texts['tls.crt']), key: textOf(texts['tls.key']), ca: textOf(texts['ca.crt']) }
+    }
+    const client = await shown(`${etcdName}-client`)
+    const [cert, key] = await Promise.all([certificates.cert, certificates.key].map(f => readFile(f, 'utf8')))
+    const stranger = { cert: cert ?? '', key: key ?? '' }
+    expect(etcd?.members).toHaveLength(3)
+    for (const { client: at, peer, metrics } of etcd?.members ?? []) {
+      const read = { ca: client.ca, body: { key: 'AA==', range_end: 'AA==', count_only: true } }
+      for (const url of [`https://${at}/v3/kv/range`, `https://${peer}/members`]) {
+        await expect(ask(url, read)).rejects.toThrow(/alert|ECONNRESET|EPIPE/)
+        await expect(ask(url, { ...read, certificate: stranger })).rejects.toThrow(/alert|ECONNRESET|EPIPE/)
+      }
+      const answer = await ask(`https://${at}/v3/kv/range`, { ...read, certificate: client })
+      expect(answer.status, answer.text).toBe(200)
+      expect(Number(fieldsOf(JSON.parse(answer.text)).count)).toBeGreaterThan(0)
+      // Without TLS there is no more than what a probe needs.
+      expect((await fetch(`http://${metrics}/metrics`)).status).toBe(200)
+      for (const path of ['/v3/kv/range', '/v2/keys', '/members'])
+        expect((await fetch(`http://${metrics}${path}`, { method: 'POST', body: '{}' })).status).toBe(404)
     }
   })
 

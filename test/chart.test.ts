@@ -1,13 +1,14 @@
-import { createHash } from 'node:crypto'
+import { createHash, createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { load } from 'js-yaml'
+import { load, loadAll } from 'js-yaml'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { allFlags, environmentName, flagsOf } from '../apiserver/src/cli/flags-table.ts'
 import { FakeCluster } from './support/fake-cluster.ts'
 import {
   helm,
-  type KubernetesObject,
+  KubernetesObject,
   type Pod,
   problemsOf,
   type Rendered,
@@ -49,6 +50,9 @@ const matrix: Readonly<Record<string, object>> = {
       tls: { secretName: 'etcd-tls', clientCertificate: true, caKey: 'root.pem' },
       auth: { secretName: 'etcd-login' },
     },
+  },
+  "the chart's etcd with certificates of ours": {
+    etcd: { bundled: { tls: { memberSecretName: 'etcd-member', clientSecretName: 'etcd-client' } } },
   },
   'one process with the embedded store': { store: 'embedded' },
   'the embedded store on a claim that exists': {
@@ -136,7 +140,10 @@ const matrix: Readonly<Record<string, object>> = {
 }
 
 /** Secrets and claims that the values above say exist. */
-const given = new Set(['etcd-ca', 'etcd-tls', 'etcd-login', 'tls', 'our-tokens', 'old', 'mine'])
+const given = new Set([
+  ...['etcd-ca', 'etcd-tls', 'etcd-login', 'etcd-member', 'etcd-client'],
+  ...['tls', 'our-tokens', 'old', 'mine'],
+])
 
 const rendered = new Map<string, Rendered>()
 beforeAll(async () => {
@@ -402,8 +409,156 @@ describe('tokens', () => {
   })
 
   it('are none of the chart where a Secret is given', () => {
-    expect(objectsOf('tokens of ours').filter(({ kind }) => kind === 'Secret')).toEqual([])
+    const secrets = objectsOf('tokens of ours').filter(({ kind }) => kind === 'Secret')
+    for (const { name } of secrets) expect(name).toMatch(/^rel-setpoint-etcd-(member|client)$/)
     expect(rendered.get('tokens of ours')?.yaml).not.toContain('sp_')
+  })
+})
+
+describe("the certificates of the chart's etcd", () => {
+  const member = `${release.fullname}-etcd-member`
+  const client = `${release.fullname}-etcd-client`
+  const textsOf = (objects: readonly KubernetesObject[], name: string) => {
+    const { raw } = pick(objects, 'Secret', name)
+    expect(raw.type).toBe('kubernetes.io/tls')
+    const texts = fieldsOf(raw.stringData)
+    expect(Object.keys(texts).sort()).toEqual(['ca.crt', 'tls.crt', 'tls.key'])
+    return { ca: textOf(texts['ca.crt']), cert: textOf(texts['tls.crt']), key: textOf(texts['tls.key']) }
+  }
+  /** Both Secrets as the cluster would have them, but for what is left out. */
+  const present = (objects: readonly KubernetesObject[], names: readonly string[]) =>
+    names.map(name => {
+      const texts = Object.entries(fieldsOf(pick(objects, 'Secret', name).raw.stringData))
+      const data = texts.map(([key, text]) => [key, Buffer.from(textOf(text)).toString('base64')])
+      const metadata = { namespace: release.namespace, name }
+      return { apiVersion: 'v1', kind: 'Secret', metadata, data: Object.fromEntries(data) }
+    })
+  const renderedAgain = async (secrets: readonly object[]) => {
+    const cluster = await FakeCluster.start(objectsOf('the defaults'), secrets)
+    try {
+      return (await render({}, ['--dry-run=server', '--kube-apiserver', cluster.url])).objects
+    } finally {
+      await cluster.stop()
+    }
+  }
+
+  it('are of one authority whose key is nowhere, are good for ten years, and every member has its names', () => {
+    const objects = objectsOf('the defaults')
+    const hosts = [0, 1, 2].map(i => `rel-setpoint-etcd-${i}.rel-setpoint-etcd.ns.svc`)
+    for (const name of [member, client]) {
+      const { ca, cert, key } = textsOf(objects, name)
+      const authority = new X509Certificate(ca)
+      const certificate = new X509Certificate(cert)
+      expect(authority.ca).toBe(true)
+      expect(certificate.checkIssued(authority) && certificate.verify(authority.publicKey)).toBe(true)
+      expect(certificate.checkPrivateKey(createPrivateKey(key))).toBe(true)
+      expect(authority.checkPrivateKey(createPrivateKey(key))).toBe(false)
+      const days = (Date.parse(certificate.validTo) - Date.parse(certificate.validFrom)) / 86_400_000
+      expect(days).toBe(3_650)
+      for (const host of hosts) expect(certificate.checkHost(host)).toBe(name === member ? host : undefined)
+      expect(certificate.checkIP('127.0.0.1')).toBe(name === member ? '127.0.0.1' : undefined)
+    }
+    expect(textsOf(objects, member).ca).toBe(textsOf(objects, client).ca)
+    // Each address that anybody is told is one of the names, and asks for TLS.
+    const set = podOf(objects, 'StatefulSet', `${release.fullname}-etcd`)
+    const endpoints = podOf(objects, 'Deployment', release.fullname).flag('etcd-endpoints')
+    expect(endpoints?.split(',')).toEqual(hosts.map(host => `https://${host}:2379`))
+    const cluster = hosts.map((host, i) => `rel-setpoint-etcd-${i}=https://${host}:2380`)
+    expect(set.flag('initial-cluster')?.split(',')).toEqual(cluster)
+    for (const flag of ['advertise-client-urls', 'initial-advertise-peer-urls'])
+      expect(set.flag(flag)).toMatch(/^https:\/\/\$\(POD_NAME\)\.rel-setpoint-etcd\.ns\.svc:23(79|80)$/)
+    for (const flag of ['listen-client-urls', 'listen-peer-urls']) expect(set.flag(flag)).toMatch(/^https:/)
+  })
+
+  it('have the names that the example for cert-manager has', async () => {
+    const text = await readFile(new URL('../docs/operations/etcd-certificates.yaml', import.meta.url), 'utf8')
+    const specs = new Map(
+      loadAll(text)
+        .map(document => new KubernetesObject(fieldsOf(document)))
+        .map(({ name, spec }) => [name, spec] as const),
+    )
+    const { dnsNames = [], ipAddresses = [] } = specs.get('setpoint-etcd-member') ?? {}
+    const names = [
+      ...arrayOf(dnsNames).map(name => `DNS:${textOf(name)}`),
+      ...arrayOf(ipAddresses).map(
+        address => `IP Address:${textOf(address).replace('::1', '0:0:0:0:0:0:0:1')}`,
+      ),
+    ]
+    const own = new X509Certificate(textsOf(objectsOf('the defaults'), member).cert).subjectAltName
+    const renamed = own?.replaceAll('rel-setpoint', 'setpoint').replaceAll('.ns.svc', '.setpoint.svc')
+    expect(names.join(', ')).toBe(renamed)
+    const readme = await readFile(new URL('../docs/operations/install.md', import.meta.url), 'utf8')
+    for (const role of ['member', 'client'])
+      expect(readme).toContain(`${role}SecretName: ${textOf(specs.get(`setpoint-etcd-${role}`)?.secretName)}`)
+  })
+
+  it('are new with each installation, and none of the chart where Secrets are given', () => {
+    const others = objectsOf('HTTPS')
+    expect(textsOf(others, member).key).not.toBe(textsOf(objectsOf('the defaults'), member).key)
+    const ours = objectsOf("the chart's etcd with certificates of ours")
+    expect(ours.filter(({ kind }) => kind === 'Secret').map(({ name }) => name)).toEqual([
+      `${release.fullname}-tokens`,
+    ])
+  })
+
+  it('are mounted where they are used, and nowhere else', () => {
+    for (const name of ['the defaults', "the chart's etcd with certificates of ours"]) {
+      const [ofMembers, ofServers] =
+        name === 'the defaults' ? [member, client] : ['etcd-member', 'etcd-client']
+      const mounted = objectsOf(name).flatMap(({ kind, name, pod }) =>
+        (pod?.mounts ?? [])
+          .flatMap(({ volume }) => (volume.secret === undefined ? [] : [fieldsOf(volume.secret).secretName]))
+          .filter(secret => secret === ofMembers || secret === ofServers)
+          .map(secret => [kind, name, secret]),
+      )
+      expect(mounted.sort()).toEqual([
+        ['Deployment', release.fullname, ofServers],
+        ['StatefulSet', `${release.fullname}-etcd`, ofMembers],
+      ])
+    }
+  })
+
+  it('stay what they are at an upgrade', async () => {
+    const objects = objectsOf('the defaults')
+    const now = await renderedAgain(present(objects, [member, client]))
+    for (const name of [member, client])
+      expect(fieldsOf(pick(now, 'Secret', name).raw.stringData)).toEqual(
+        fieldsOf(pick(objects, 'Secret', name).raw.stringData),
+      )
+  })
+
+  it.each([
+    ['one of them is gone', [member]],
+    ['they are of two authorities', [member, client]],
+  ])('are all made anew where %s: halves would refuse each other', async (why, names) => {
+    const secrets = present(objectsOf('the defaults'), names)
+    if (why !== 'one of them is gone') secrets.splice(1, 1, ...present(objectsOf('HTTPS'), [client]))
+    const now = await renderedAgain(secrets)
+    const texts = textsOf(now, member)
+    expect(texts.key).not.toBe(textsOf(objectsOf('the defaults'), member).key)
+    expect(textsOf(now, client).ca).toBe(texts.ca)
+  })
+})
+
+describe('rendered where nobody can see the cluster', () => {
+  /** Argo CD tells Helm which kinds there are, and does not let it look at objects. */
+  const elsewhere = ['--api-versions', 'v1/Secret']
+  const tls = { memberSecretName: 'etcd-member', clientSecretName: 'etcd-client' }
+  it('what would be another secret each time is refused, with what to do', async () => {
+    await expect(render({}, elsewhere)).rejects.toThrow(/access\.existingSecret is empty.*--dry-run=server/)
+    const tokens = { access: { existingSecret: 'our-tokens' } }
+    await expect(render(tokens, elsewhere)).rejects.toThrow(/etcd\.bundled\.tls is empty.*Argo CD/)
+  })
+
+  it.each([
+    ['certificates', { etcd: { bundled: { tls } } }],
+    ['an etcd of ours', { etcd: external }],
+    ['the embedded store', { store: 'embedded' }],
+  ])('every rendering is the same with tokens of ours and %s', async (_, values) => {
+    const all = { ...values, access: { existingSecret: 'our-tokens' } }
+    const [one, other] = [await render(all, elsewhere), await render(all, elsewhere)]
+    expect(one.yaml).toBe(other.yaml)
+    expect(one.objects.map(({ kind }) => kind)).not.toContain('Secret')
   })
 })
 
@@ -469,7 +624,12 @@ describe('values that are wrong', () => {
     [
       'TLS towards the etcd of the chart',
       { etcd: { tls: { secretName: 'x' } } },
-      'the etcd that the chart brings has neither',
+      'the etcd that the chart brings has etcd.bundled.tls',
+    ],
+    [
+      'half of the certificates',
+      { etcd: { bundled: { tls: { memberSecretName: 'x' } } } },
+      'give memberSecretName and clientSecretName, or neither',
     ],
     [
       'a client certificate from nowhere',

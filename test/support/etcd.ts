@@ -237,7 +237,7 @@ async function isStopped(pid: number): Promise<boolean> {
 }
 
 /** Ports that nobody listens on now: all are held at once, so that they differ. */
-async function freePorts(count: number): Promise<number[]> {
+export async function freePorts(count: number): Promise<number[]> {
   const servers = await Promise.all(
     Array.from({ length: count }, async () => {
       const server = createServer().listen(0, '127.0.0.1')

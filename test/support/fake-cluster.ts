@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { KubernetesObject } from './helm.ts'
+import { type KubernetesObject, release } from './helm.ts'
 
 /** As much of a Kubernetes API as Helm asks for a dry run: which kinds there are, and the objects that are in it. */
 export class FakeCluster {
@@ -49,6 +49,9 @@ export class FakeCluster {
       const { kind, metadata } = object as { kind: string; metadata: { namespace: string; name: string } }
       answers.set(`/api/v1/namespaces/${metadata.namespace}/${pluralOf(kind)}/${metadata.name}`, object)
     }
+    const secrets = present.filter(object => (object as { kind: string }).kind === 'Secret')
+    const list = { kind: 'SecretList', apiVersion: 'v1', metadata: {}, items: secrets }
+    answers.set(`/api/v1/namespaces/${release.namespace}/secrets`, list)
     const server = createServer((request, response) => {
       const answer = answers.get(new URL(request.url ?? '/', 'http://unused').pathname)
       response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })

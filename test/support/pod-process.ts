@@ -39,7 +39,7 @@ export class PodProcess {
   static async start(pod: Pod, around: Surroundings): Promise<PodProcess> {
     const folder = await mkdtemp(join(tmpdir(), 'setpoint-pod-'))
     await mkdir(join(folder, 'work'))
-    for (const { path, volume } of pod.mounts) await fillVolume(join(folder, 'volumes', path), volume, around)
+    await fillVolumes(pod, join(folder, 'volumes'), around)
     const args = pod.args.map(arg => localArgument(arg, pod, join(folder, 'volumes'), around))
     const own = Object.fromEntries(pod.env.map(({ name, value }) => [textOf(name), textOf(value)]))
     const env = { ...(await readImage()).env, ...own }
@@ -75,6 +75,11 @@ export class PodProcess {
   }
 }
 
+/** Makes the folder of each volume of a pod, at `folder` with the path that it is mounted at. */
+export async function fillVolumes(pod: Pod, folder: string, around: Surroundings): Promise<void> {
+  for (const { path, volume } of pod.mounts) await fillVolume(join(folder, path), volume, around)
+}
+
 async function fillVolume(folder: string, volume: Fields, around: Surroundings): Promise<void> {
   await mkdir(folder, { recursive: true })
   const write = async (file: string, text: string) => {
@@ -100,12 +105,24 @@ export function secretTexts(name: string, { objects, secrets }: Surroundings): F
 }
 
 function localArgument(arg: string, pod: Pod, volumes: string, { addresses }: Surroundings): string {
-  let local = arg.replace(/^(--(?:health-)?listen=).*$/, '$1127.0.0.1:0')
-  // Once only: the folder of the volumes may itself be below a path that is mounted, such as /tmp.
-  const mount = pod.mounts.find(({ path }) => new RegExp(`=${path}(/|$)`).test(arg))
-  if (mount !== undefined) local = local.replace('=/', `=${volumes}/`)
+  let local = localPath(arg.replace(/^(--(?:health-)?listen=).*$/, '$1127.0.0.1:0'), pod, volumes)
   for (const [there, here] of addresses) local = local.replaceAll(there, here)
   return local
+}
+
+/** An argument with the folder of a volume, as `fillVolumes` made it, in the place of where it is mounted. */
+export function localPath(arg: string, pod: Pod, volumes: string): string {
+  const mount = pod.mounts.find(({ path }) => new RegExp(`=${path}(/|$)`).test(arg))
+  // Once only: the folder of the volumes may itself be below a path that is mounted, such as /tmp.
+  return mount === undefined ? arg : arg.replace('=/', `=${volumes}/`)
+}
+
+export interface SecureRequest {
+  readonly ca: string
+  /** What the client shows of itself. */
+  readonly certificate?: { readonly cert: string; readonly key: string }
+  readonly token?: string
+  readonly body?: object
 }
 
 export interface SecureAnswer {
@@ -114,15 +131,13 @@ export interface SecureAnswer {
 }
 
 /** One HTTPS request that trusts one authority and no other. */
-export function ask(
-  url: string,
-  { ca, token, body }: { readonly ca: string; readonly token?: string; readonly body?: object },
-): Promise<SecureAnswer> {
+export function ask(url: string, { ca, certificate, token, body }: SecureRequest): Promise<SecureAnswer> {
   return new Promise((resolve, reject) => {
     const request = https.request(
       url,
       {
         ca,
+        ...certificate,
         agent: false,
         timeout: 10_000,
         method: body === undefined ? 'GET' : 'POST',

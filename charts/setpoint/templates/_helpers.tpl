@@ -62,15 +62,48 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{ include "setpoint.scheme" . }}://{{ include "setpoint.fullname" . }}.{{ .Release.Namespace }}.svc:{{ .Values.service.port }}{{ include "setpoint.basePath" . }}
 {{- end -}}
 
+{{- define "setpoint.etcdName" -}}
+{{ include "setpoint.fullname" . }}-etcd
+{{- end -}}
+
+{{- /* Of the chart's own members, by which they and the servers find and check each other: a list as YAML. */ -}}
+{{- define "setpoint.etcdHosts" -}}
+{{- $name := include "setpoint.etcdName" . -}}
+{{- range $i := until 3 }}
+- {{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc
+{{- end }}
+{{- end -}}
+
 {{- define "setpoint.etcdEndpoints" -}}
 {{- if .Values.etcd.endpoints -}}
 {{- join "," .Values.etcd.endpoints -}}
 {{- else -}}
-{{- $name := printf "%s-etcd" (include "setpoint.fullname" .) -}}
-{{- range $i := until 3 -}}
+{{- range $i, $host := include "setpoint.etcdHosts" . | fromYamlArray -}}
 {{- if $i -}},{{- end -}}
-http://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
+https://{{ $host }}:2379
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Secrets of certificates of the chart's own etcd. */ -}}
+{{- define "setpoint.etcdMemberSecret" -}}
+{{- default (printf "%s-member" (include "setpoint.etcdName" .)) .Values.etcd.bundled.tls.memberSecretName -}}
+{{- end -}}
+
+{{- define "setpoint.etcdClientSecret" -}}
+{{- default (printf "%s-client" (include "setpoint.etcdName" .)) .Values.etcd.bundled.tls.clientSecretName -}}
+{{- end -}}
+
+{{- /* How the servers come to etcd, in the form of etcd.tls. */ -}}
+{{- define "setpoint.etcdTls" -}}
+{{- if .Values.etcd.endpoints -}}
+{{- toYaml .Values.etcd.tls -}}
+{{- else -}}
+secretName: {{ include "setpoint.etcdClientSecret" . }}
+clientCertificate: true
+caKey: ca.crt
+certKey: tls.crt
+keyKey: tls.key
 {{- end -}}
 {{- end -}}
 
