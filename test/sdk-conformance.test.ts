@@ -8,13 +8,26 @@ import {
   createClient,
   HttpTransport,
   Informer,
+  type InformerHandler,
   removeOwnerReference,
   setControllerReference,
   type Transport,
+  Watcher,
 } from '@setpoint/controller-runtime'
-import { startTestServer } from '@setpoint/controller-runtime/testing'
+import { FakeClock, startTestServer } from '@setpoint/controller-runtime/testing'
 import { describe, expect, test } from 'vitest'
-import { Lamp, type LampObject, listener, patience, SdkWorld, Shade } from './support/sdk-world.ts'
+import {
+  Lamp,
+  type LampObject,
+  listener,
+  patience,
+  SdkWorld,
+  Shade,
+  withTimeoutSeconds,
+} from './support/sdk-world.ts'
+
+/** Until a watch without a sign of life is given up: above what a busy machine makes of a healthy one. */
+const watchIdleTimeoutMs = 1_500
 
 describe('a watch', () => {
   test('that ends after any byte of what the server sends leaves nothing out and tells nothing twice', async () => {
@@ -36,13 +49,29 @@ describe('a watch', () => {
   })
 
   test('that is half-open, with no end from anybody, is given up for its silence', async () => {
-    await using world = await SdkWorld.open()
+    await using world = await SdkWorld.open({ watchIdleTimeoutMs })
     const informer = world.informer()
     informer.start()
     await informer.synced
     world.proxy.watches.hold('open')
     await world.lamp('a', 1)
     await world.same(informer)
+  })
+
+  test('whose server takes it and then never says a word, not even a ping, is given up and asked again', async () => {
+    await using world = await SdkWorld.open({ watchIdleTimeoutMs })
+    await world.lamp('a', 1)
+    world.proxy.watches.tamper(() => [])
+    const watcher = new Watcher(world.client, Lamp, { backoffBaseMs: 5 })
+    const abort = new AbortController()
+    const first = watcher.events(abort.signal).next()
+    await expect.poll(() => watcher.counts.opened, patience).toBe(1)
+    // The upgrade is through. From here on nothing is, neither pings nor the end of the connection.
+    world.proxy.watches.hold('open')
+    world.proxy.watches.tamper(undefined)
+    expect(await first).toMatchObject({ value: { type: 'replaced', objects: [{ metadata: { name: 'a' } }] } })
+    expect(watcher.counts.opened).toBeGreaterThan(1)
+    abort.abort()
   })
 
   test('stays with its connection however long a handler is busy', async () => {
@@ -176,6 +205,49 @@ describe('a watch', () => {
     expect(handler.heard.toSorted()).toEqual(['+a1', '+b2'])
   })
 
+  test.each([
+    ['after a second', 'timeout'],
+    ['before its first event', 'truncate'],
+  ])('that ends %s every time comes back with growing pauses, and misses nothing', async (_when, how) => {
+    await using world = await SdkWorld.open()
+    const clock = new FakeClock()
+    const client = how === 'timeout' ? createClient(withTimeoutSeconds(1, world.transport)) : world.client
+    const pauses = { random: () => 0.5, backoffBaseMs: 800, backoffMaxMs: 30_000 }
+    const watcher = new Watcher(client, Lamp, { clock, ...pauses })
+    const told: string[] = []
+    const abort = new AbortController()
+    const following = (async () => {
+      for await (const event of watcher.events(abort.signal))
+        if (event.type === 'applied') told.push(event.object.metadata.name)
+    })()
+    await expect.poll(() => watcher.counts.replaced, patience).toBe(1)
+    if (how === 'truncate') {
+      world.proxy.watches.truncateAfter(0)
+      world.proxy.watches.cut()
+    }
+    const passed: number[] = []
+    const names: string[] = []
+    for (let round = 0; round < 4; round++) {
+      // Its own clock stands still, so that nothing but a pause sets a timer.
+      await expect.poll(() => clock.pendingTimers, patience).toBe(1)
+      names.push(`l${round}`)
+      await world.lamp(`l${round}`, 1)
+      passed.push(clock.nextTimerInMs ?? Number.NaN)
+      await clock.advance(passed.at(-1) ?? 0)
+    }
+    expect(passed).toEqual([400, 800, 1_600, 3_200])
+    world.proxy.watches.truncateAfter(undefined)
+    await expect
+      .poll(async () => {
+        if (clock.pendingTimers > 0) await clock.advance(30_000)
+        return told
+      }, patience)
+      .toEqual(names)
+    expect(watcher.counts.replaced).toBe(1)
+    abort.abort()
+    await following
+  })
+
   test('whose initial events do not end asks again until they do', async () => {
     await using world = await SdkWorld.open()
     await world.lamp('a', 1)
@@ -301,6 +373,35 @@ describe('a cache', () => {
     await expect.poll(() => [state, late], patience).toEqual([expected, expected])
     expect(wrong).toEqual([])
     finish()
+  })
+
+  test('is synced for each handler by itself, once that one has heard of everything', async () => {
+    await using world = await SdkWorld.open()
+    for (const name of ['a', 'b', 'c']) await world.lamp(name, 1)
+    const done: string[] = []
+    let finish = () => {}
+    const busy = new Promise<void>(resolve => {
+      finish = resolve
+    })
+    const quick = listener()
+    const slow = listener()
+    const informer = world.informer()
+    const add = (name: string, handler: InformerHandler<LampObject>) =>
+      informer.addHandler(handler).synced.then(() => done.push(name))
+    const early = add('slow', { onAdd: (lamp, info) => busy.then(() => slow.onAdd?.(lamp, info)) })
+    await Promise.all([add('quick', quick), informer.start()])
+    expect(quick.heard.toSorted()).toEqual(['+a1', '+b1', '+c1'])
+    // One that comes late, over a new connection, is no different.
+    world.proxy.watches.cut()
+    await world.lamp('d', 1)
+    await expect.poll(() => informer.size, patience).toBe(4)
+    const late = listener()
+    await add('late', late)
+    expect(late.heard.toSorted()).toEqual(['+a1', '+b1', '+c1', '+d1'])
+    expect(done).toEqual(['quick', 'late'])
+    finish()
+    await early
+    expect(slow.heard.slice(0, 3).toSorted()).toEqual(['+a1', '+b1', '+c1'])
   })
 
   test('cannot be written to', async () => {

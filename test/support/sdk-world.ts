@@ -4,11 +4,13 @@ import {
   createManager,
   defineModel,
   HttpTransport,
+  type HttpTransportOptions,
   Informer,
   type InformerHandler,
   type Manager,
   type ManagerOptions,
   type ObjectOf,
+  type Transport,
 } from '@setpoint/controller-runtime'
 import {
   type FaultProxy,
@@ -52,8 +54,8 @@ export type LampObject = ObjectOf<typeof Lamp>
 /** Pauses that suit a test, and are pauses still. */
 const quick = { backoffBaseMs: 5, backoffMaxMs: 50 }
 
-/** Until a watch without a sign of life is given up: above what a busy machine makes of a healthy one. */
-const watchIdleTimeoutMs = 1_500
+/** Of the client behind the proxy. */
+type SdkWorldOptions = Pick<HttpTransportOptions, 'watchIdleTimeoutMs'>
 
 /** A real server, and one client of it behind a proxy whose faults are that client's alone. */
 export class SdkWorld implements AsyncDisposable {
@@ -66,17 +68,17 @@ export class SdkWorld implements AsyncDisposable {
   readonly others: Client
   readonly #closing: (() => unknown)[] = []
 
-  private constructor(server: TestServer, proxy: FaultProxy) {
+  private constructor(server: TestServer, proxy: FaultProxy, options: SdkWorldOptions) {
     this.server = server
     this.proxy = proxy
-    this.transport = new HttpTransport({ server: proxy.url, watchIdleTimeoutMs })
+    this.transport = new HttpTransport({ server: proxy.url, ...options })
     this.client = createClient(this.transport)
     this.others = server.client
   }
 
-  static async open(): Promise<SdkWorld> {
+  static async open(options: SdkWorldOptions = {}): Promise<SdkWorld> {
     const server = await startTestServer({ models: [Lamp, Shade] })
-    return new SdkWorld(server, await startFaultProxy(await server.listen()))
+    return new SdkWorld(server, await startFaultProxy(await server.listen()), options)
   }
 
   /** A cache of the lamps, through the proxy; not started. */
@@ -133,5 +135,14 @@ export function listener(): InformerHandler<LampObject> & { readonly heard: stri
     onAdd: ({ metadata, spec }) => void heard.push(`+${metadata.name}${spec.watts}`),
     onUpdate: (_before, { metadata, spec }) => void heard.push(`~${metadata.name}${spec.watts}`),
     onDelete: ({ metadata }) => void heard.push(`-${metadata.name}`),
+  }
+}
+
+/** A transport whose watches the server is asked to end after so many seconds. */
+export function withTimeoutSeconds(seconds: number, transport: Transport): Transport {
+  return {
+    request: request => transport.request(request),
+    watch: (path, options) =>
+      transport.watch(`${path}${path.includes('?') ? '&' : '?'}timeoutSeconds=${seconds}`, options),
   }
 }
