@@ -54,6 +54,7 @@ export {
   type ListOptions,
   MalformedEventError,
   type MergePatch,
+  type Mutate,
   mutableCopy,
   type NewObjectOf,
   type Patch as ObjectPatch,

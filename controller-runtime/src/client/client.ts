@@ -10,7 +10,7 @@ import {
   type WriteOutcome,
 } from './create-or-update.ts'
 import { decodeError, decodeEvent, decodeList, decodeObject } from './decode.ts'
-import type { Draft } from './draft.ts'
+import type { Mutate } from './draft.ts'
 import { collectionPath, objectPath, statusPath, withQuery } from './paths.ts'
 import type { Transport, TransportRequest, WatchEnd } from './transport.ts'
 
@@ -177,16 +177,17 @@ export interface Client {
     options?: PatchOptions,
   ): Promise<T>
   /**
-   * Makes an object what `mutate` makes of it: reads it, has the draft changed, and creates or replaces it; where
-   * `mutate` changes nothing, nothing is written. When another writer comes between, everything begins anew, `mutate`
-   * included. The status is not written. An object that is being deleted is changed like any other.
+   * Makes an object what `mutate` makes of it: reads it, has the draft changed or another object answered in its
+   * place, and creates or replaces it; where nothing has changed, nothing is written. When another writer comes between,
+   * everything begins anew, `mutate` included. The status is not written. An object that is being deleted is changed like any other.
    * @throws ApiError Invalid and so on, as `create` and `update`; Conflict only after every attempt was overtaken;
-   * AlreadyExists only for a value of a unique index. TypeError where `mutate` changes the name.
+   * AlreadyExists only for a value of a unique index. TypeError where `mutate` changes the name, or answers what is no
+   * object.
    */
   createOrUpdate<T extends ApiObject>(
     model: Model<T>,
     name: string,
-    mutate: (draft: Draft<T>) => unknown,
+    mutate: Mutate<T>,
     options?: CreateOrUpdateOptions,
   ): Promise<WriteOutcome<T>>
   /**
@@ -401,7 +402,7 @@ class TransportClient implements Client {
   createOrUpdate<T extends ApiObject>(
     model: Model<T>,
     name: string,
-    mutate: (draft: Draft<T>) => unknown,
+    mutate: Mutate<T>,
     options?: CreateOrUpdateOptions,
   ): Promise<WriteOutcome<T>> {
     return createOrUpdate(this, model, name, mutate, options)

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { ApiError } from '../api/errors.ts'
 import type { ObjectOf } from '../api/model.ts'
+import { isOwnedBy, setControllerReference } from '../api/owners.ts'
 import { Gadget } from '../testing/gadgets.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
 import { createClient } from './client.ts'
@@ -149,6 +150,49 @@ describe('createOrUpdate', () => {
       client.createOrUpdate(Gadget, 'a', draft => void Object.assign(draft.metadata, { name: 'b' })),
     ).rejects.toThrow(/name of a/)
     expect(writes()).toHaveLength(count)
+  })
+
+  test('what mutate answers stands in place of the draft, and is compared with what is stored', async () => {
+    const { client, writes } = setUp()
+    const owner = await client.create(Gadget, { metadata: { name: 'owner' }, spec: { size: 1 } })
+    const owned = () =>
+      client.createOrUpdate(Gadget, 'a', draft => {
+        draft.spec.size = 2
+        return setControllerReference(owner, draft)
+      })
+    const { result, object } = await owned()
+    expect([result, object.spec, isOwnedBy(object, owner)]).toEqual(['created', { size: 2 }, true])
+    const count = writes().length
+    expect(await owned()).toEqual({ result: 'unchanged', object })
+    expect(writes()).toHaveLength(count)
+    // Whole: what it does not have is taken away, the status alone is not its to write.
+    const anew = await client.createOrUpdate(
+      Gadget,
+      'a',
+      async ({ apiVersion, kind, metadata: { name } }) => ({
+        apiVersion,
+        kind,
+        metadata: { name },
+        spec: { colour: 'red' },
+        status: { phase: 'x' },
+      }),
+    )
+    expect(anew).toMatchObject({ result: 'updated', object: { spec: { colour: 'red' } } })
+    expect([anew.object.metadata.ownerReferences, anew.object.status]).toEqual([undefined, object.status])
+  })
+
+  test('an answer that is no object, as of an arrow without braces, is refused and not taken for one', async () => {
+    const { client, writes } = setUp()
+    const wrong: ((draft: GadgetDraft) => unknown)[] = [
+      draft => delete draft.spec.size,
+      draft => Object.assign(draft.spec, { size: 3 }),
+      () => null,
+    ]
+    for (const mutate of wrong) {
+      const attempt = Reflect.apply(client.createOrUpdate, client, [Gadget, 'a', mutate])
+      await expect(attempt).rejects.toThrow(/whole of a, or nothing/)
+    }
+    expect(writes()).toEqual([])
   })
 
   test('an aborted signal ends it, also between attempts', async () => {

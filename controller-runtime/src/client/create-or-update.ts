@@ -4,7 +4,7 @@ import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectMeta, OwnerReference } from '../api/object.ts'
 import type { Client, ReplacementOf, WriteOptions } from './client.ts'
 import { type ConflictRetryOptions, retryWhile } from './conflict-retry.ts'
-import { type Draft, draftOf, finishDraft } from './draft.ts'
+import { type Draft, draftOf, finishDraft, type Mutate } from './draft.ts'
 
 /** How `createOrUpdate` writes. */
 export interface CreateOrUpdateOptions extends WriteOptions, ConflictRetryOptions {}
@@ -49,7 +49,7 @@ export async function createOrUpdate<T extends ApiObject>(
   client: Client,
   model: Model<T>,
   name: string,
-  mutate: (draft: Draft<T>) => unknown,
+  mutate: Mutate<T>,
   options: CreateOrUpdateOptions = {},
 ): Promise<WriteOutcome<T>> {
   try {
@@ -77,7 +77,7 @@ async function attempt<T extends ApiObject>(
   client: Client,
   model: Model<T>,
   name: string,
-  mutate: (draft: Draft<T>) => unknown,
+  mutate: Mutate<T>,
   { signal, dryRun, fieldValidation }: CreateOrUpdateOptions,
 ): Promise<WriteOutcome<T>> {
   const writeOptions: WriteOptions = {
@@ -87,8 +87,7 @@ async function attempt<T extends ApiObject>(
   }
   const stored = await client.getIfExists(model, name, signal && { signal })
   const draft = draftOf(model, name, stored)
-  await mutate(draft)
-  const wanted = finishDraft(draft, name)
+  const wanted = finishDraft(draft, await mutate(draft), name)
   if (stored === undefined) {
     return {
       object: await contended(client.create(model, wanted, writeOptions), isNameTaken),

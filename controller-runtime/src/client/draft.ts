@@ -21,6 +21,15 @@ export interface Draft<T extends ApiObject = ApiObject> {
   readonly status?: Readonly<NonNullable<T['status']>>
 }
 
+/**
+ * Makes of an object what it should be: changes the draft, or answers another one, such as what
+ * `setControllerReference(owner, draft)` answers. What is answered counts whole, the draft's own changes only as far
+ * as they are in it. It may be called several times, each time with a new draft.
+ */
+export type Mutate<T extends ApiObject = ApiObject> =
+  | ((draft: Draft<T>) => void | Promise<void>)
+  | ((draft: Draft<T>) => Draft<T> | undefined | Promise<Draft<T> | undefined>)
+
 /** A deep copy that can be changed, of an object that must not be: those of a cache are frozen. */
 export function mutableCopy<T>(object: T): T {
   return structuredClone(object)
@@ -37,12 +46,19 @@ export function draftOf<T extends ApiObject>(model: Model<T>, name: string, stor
 }
 
 /**
- * A draft as it goes to the server.
- * @throws TypeError where it has another name than the one it was made for.
+ * A draft as it goes to the server, or what `mutate` has answered in its place; with the draft's status.
+ * @throws TypeError where it has another name than the one it was made for, or what was answered is no object.
  */
-export function finishDraft<T extends ApiObject>(draft: Draft<T>, name: string): ReplacementOf<T> {
+export function finishDraft<T extends ApiObject>(
+  draft: Draft<T>,
+  answer: Awaited<ReturnType<Mutate<T>>>,
+  name: string,
+): ReplacementOf<T> {
+  if (answer !== undefined && !(typeof answer === 'object' && answer !== null && 'metadata' in answer)) {
+    throw new TypeError(`mutate must answer the whole of ${name}, or nothing`)
+  }
   // As the server would get it: without fields that are undefined.
-  const finished: unknown = JSON.parse(JSON.stringify(draft))
+  const finished: unknown = JSON.parse(JSON.stringify({ ...(answer ?? draft), status: draft.status }))
   if (!isReplacement<T>(finished, name)) throw new TypeError(`the name of ${name} must not be changed`)
   return finished
 }

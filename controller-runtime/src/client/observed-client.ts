@@ -23,7 +23,7 @@ import {
   type DesiredObject,
   type WriteOutcome,
 } from './create-or-update.ts'
-import type { Draft } from './draft.ts'
+import type { Mutate } from './draft.ts'
 import { TransportError } from './transport.ts'
 
 /** Hears of the writes that went through an observed client. */
@@ -116,7 +116,7 @@ export class ObservedClient implements Client {
   createOrUpdate<T extends ApiObject>(
     model: Model<T>,
     name: string,
-    mutate: (draft: Draft<T>) => unknown,
+    mutate: Mutate<T>,
     options?: CreateOrUpdateOptions,
   ): Promise<WriteOutcome<T>> {
     return createOrUpdate(this, model, name, mutate, this.#with(options))
