@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { Api, type Collection, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
-import { gadgetsOf, pluginsPath } from './support/kinds.ts'
+import { gadgetsOf, pluginsPath, turnsOf } from './support/kinds.ts'
 import { type Running, spawnProgram, startServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
 import { copyFixture, eventually, startWorld, stores, type World } from './support/worlds.ts'
@@ -116,6 +116,31 @@ describe.each(stores)('controllers in a process of their own, on the %s store', 
     expect(await lastPhase(world, gadgets, 'b')).toBe('CleanedUp')
     expect(running.child.exitCode).toBeNull()
   })
+})
+
+it('a server that restarts costs one line a run that fails, with when it is tried again, and no stack', async () => {
+  const world = await startWorld('embedded', ['turns-plugin'], { args: ['--role', 'apiserver'] })
+  cleanups.push(() => world.end())
+  const running = await startControllers(world)
+  const turns = turnsOf(world.api)
+  const count = async () => Number((await turns.read('a')).status.count ?? 0)
+  await turns.create('a', { everyMs: 20 })
+  await eventually(async () => expect(await count()).toBeGreaterThan(0), takeoverMs)
+  await world.server.kill('SIGKILL')
+  await running.says(/failed; trying again/, 'stderr')
+  await world.server.restart()
+  const before = await count()
+  await eventually(async () => expect(await count()).toBeGreaterThan(before), takeoverMs)
+  const failures = running.stderr
+    .split('\n')
+    .slice(0, -1)
+    .filter(line => /failed; trying again/.test(line))
+    .map(line => fieldsOf(JSON.parse(line)))
+  for (const line of failures) {
+    expect(line).toMatchObject({ object: 'a', attempt: expect.any(Number), delayMs: expect.any(Number) })
+    expect(line.error).toMatch(/\S/)
+    expect(line).not.toHaveProperty('err')
+  }
 })
 
 describe('the role apiserver', () => {

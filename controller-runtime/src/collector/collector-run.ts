@@ -5,7 +5,7 @@ import type { ApiObject, OwnerReference } from '../api/object.ts'
 import { propagationFinalizers } from '../api/propagation.ts'
 import { Breather } from '../breather.ts'
 import type { Client } from '../client/client.ts'
-import { TransportError } from '../client/transport.ts'
+import { failureFields, isServerAway } from '../client/server-away.ts'
 import { type Clock, sleep } from '../clock.ts'
 import { removeFinalizer } from '../controller/finalizer.ts'
 import type { Logger } from '../logger.ts'
@@ -187,9 +187,9 @@ export class CollectorRun {
       priority,
       ...(retryAfterSeconds !== undefined && { atLeastMs: retryAfterSeconds * 1000 }),
     })
-    const fields = { err: error, work: key, delayMs }
+    const fields = { ...failureFields(error), work: key, delayMs }
     if (isApiError(error, 'Conflict')) this.#log.debug(fields, 'the object has changed; trying again')
-    else if (isAway(error) && delayMs < collectorDefaults.awayDelayMs)
+    else if (isServerAway(error) && delayMs < collectorDefaults.awayDelayMs)
       this.#log.debug(fields, 'the server is not ready; trying again')
     else this.#log.warn(fields, 'not done; trying again')
   }
@@ -372,9 +372,4 @@ export class CollectorRun {
 
 function splitAt(text: string, at: number): [string, string] {
   return [text.slice(0, at), text.slice(at + 1)]
-}
-
-/** A server that is away or starting, which every server is now and then. */
-function isAway(error: unknown): boolean {
-  return error instanceof TransportError || isApiError(error, 'ServiceUnavailable')
 }

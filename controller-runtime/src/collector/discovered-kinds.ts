@@ -1,6 +1,6 @@
-import { isApiError } from '../api/errors.ts'
 import { defineModel, type Model } from '../api/model.ts'
 import { decodeError } from '../client/decode.ts'
+import { failureFields, isServerAway } from '../client/server-away.ts'
 import { type Transport, TransportError } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
@@ -44,8 +44,11 @@ export class DiscoveredKinds implements KindSource {
         known = now
       } catch (error) {
         if (signal.aborted) return
-        const isStarting = isApiError(error, 'ServiceUnavailable') || error instanceof TransportError
-        this.#log[isStarting ? 'debug' : 'warn']({ err: error }, 'what is served cannot be found out yet')
+        const isStarting = isServerAway(error)
+        this.#log[isStarting ? 'debug' : 'warn'](
+          failureFields(error),
+          'what is served cannot be found out yet',
+        )
         if (isStarting) delayMs = discoveredKindsDefaults.retryMs
       }
       await sleep(this.#clock, delayMs, signal).catch(() => {})

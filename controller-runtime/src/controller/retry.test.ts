@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { ApiError } from '../api/errors.ts'
 import type { ObjectOf } from '../api/model.ts'
 import { createClient } from '../client/client.ts'
+import { TransportError } from '../client/transport.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { createManager } from '../manager/manager.ts'
 import { eventually } from '../testing/eventually.ts'
@@ -184,6 +186,50 @@ describe('log lines', () => {
     expect(lines).toContainEqual({ ...run, reconcileId: ids[0] })
     expect(ids[0]).toMatch(/^[0-9a-f-]{36}$/)
   })
+})
+
+describe('a failure', () => {
+  test.each([
+    new TransportError('connect ECONNREFUSED 127.0.0.1:8090'),
+    new ApiError('ServiceUnavailable', 'the store cannot be reached'),
+    new ApiError('Timeout', 'the outcome is unknown'),
+    new ApiError('TooManyRequests', 'later'),
+  ])(
+    'that passes by itself is one line without a stack, and says when it is tried again: %s',
+    async error => {
+      const [line] = await linesOf(error)
+      expect(line).toMatchObject({ object: 'a', attempt: 1, error: error.message, delayMs: 5 })
+      expect(line).not.toHaveProperty('err')
+    },
+  )
+
+  test.each([new Error('a fault'), new ApiError('Invalid', 'no such colour')])(
+    'of the reconcile itself is shown with its stack: %s',
+    async error => {
+      const [line] = await linesOf(error)
+      expect(line).toMatchObject({ object: 'a', attempt: 1, err: error, delayMs: 5 })
+    },
+  )
+
+  /** What is logged of a reconcile that fails once. */
+  async function linesOf(error: Error): Promise<object[]> {
+    const lines: object[] = []
+    const logWith = (fields: object): Logger => ({
+      ...silentLogger,
+      warn: more => void lines.push({ ...fields, ...more }),
+      child: more => logWith({ ...fields, ...more }),
+    })
+    const clock = new FakeClock()
+    const throwing = () => {
+      throw error
+    }
+    const world = startWorld(Gadget, c => c.reconcile(throwing), { clock, log: logWith({}) })
+    worlds.push(world)
+    await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await eventually(() => world.controller.counts.failed === 1)
+    expect(lines).toHaveLength(1)
+    return lines
+  }
 })
 
 describe('the fence', () => {

@@ -1,4 +1,5 @@
 import { isApiError } from '../api/errors.ts'
+import { failureFields } from '../client/server-away.ts'
 import type { Clock } from '../clock.ts'
 import type { ControllerRecorder } from '../metrics/index.ts'
 import type { WorkQueue } from '../workqueue/work-queue.ts'
@@ -114,11 +115,17 @@ export class Settlement {
       case 'stale':
         this.#counts.stale++
         this.#recorder.reconciled('requeue', durationMs)
-        run.log.warn({ err: outcome.error }, 'a cache does not show the last write yet; trying again')
+        run.log.warn(
+          { error: String(outcome.error) },
+          'a cache does not show the last write yet; trying again',
+        )
         return this.#requeue(run, controllerDefaults.staleCacheRequeueMs)
       case 'fenced':
         this.#recorder.reconciled('requeue', durationMs)
-        run.log.warn({ err: outcome.error }, 'this process may not act as the leader; the run is put off')
+        run.log.warn(
+          { error: String(outcome.error) },
+          'this process may not act as the leader; the run is put off',
+        )
         return this.#requeue(run, controllerDefaults.fencedRequeueMs)
       case 'failed':
         this.#counts.failed++
@@ -144,7 +151,7 @@ export class Settlement {
     }
     if (run.isLastAttempt) {
       this.#queue.forget(key)
-      run.log.error({ err: error }, 'failed too often; not tried again before the object changes')
+      run.log.error(failureFields(error), 'failed too often; not tried again before the object changes')
       return undefined
     }
     const retryAfterSeconds = isApiError(error) ? error.details?.retryAfterSeconds : undefined
@@ -155,7 +162,7 @@ export class Settlement {
     })
     // Someone else was faster: the newer state comes with its event, and that is the ordinary course of things.
     if (isApiError(error, 'Conflict')) run.log.debug({ err: error, delayMs }, 'conflict; trying again')
-    else run.log.warn({ err: error, delayMs }, 'failed; trying again')
+    else run.log.warn({ ...failureFields(error), delayMs }, 'failed; trying again')
     return delayMs
   }
 }

@@ -1,7 +1,7 @@
 import { isApiError, isNotFound } from '../api/errors.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
-import { TransportError } from '../client/transport.ts'
+import { failureFields, isServerAway } from '../client/server-away.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { WorkQueue } from '../workqueue/work-queue.ts'
@@ -185,15 +185,13 @@ export class EventRecorder {
       entry.failures = 0
       return eventRecorderDefaults.intervalMs
     } catch (error) {
-      const passing =
-        error instanceof TransportError ||
-        isApiError(error, 'Conflict', 'TooManyRequests', 'ServiceUnavailable', 'Timeout', 'InternalError')
+      const passing = isServerAway(error) || isApiError(error, 'Conflict', 'TooManyRequests', 'InternalError')
       const { attempts, backoffBaseMs, backoffMaxMs } = eventRecorderDefaults
       if (passing && ++entry.failures < attempts && !this.#hurry) {
         return Math.min(backoffMaxMs, backoffBaseMs * 2 ** entry.failures)
       }
       if (this.#entries.delete(name)) this.#dropped += entry.count
-      const fields = { err: error, event: name }
+      const fields = { ...failureFields(error), event: name }
       // A server that does not serve the kind is one that wants no events.
       if (isNotFound(error)) this.#log.debug(fields, 'events are not served; one is given up')
       else this.#log.warn(fields, 'an event cannot be written; it is given up')

@@ -1,4 +1,5 @@
 import type { Client } from '../client/client.ts'
+import { failureFields } from '../client/server-away.ts'
 import type { CancelTimer, Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import { Watcher } from '../watch/watcher.ts'
@@ -259,7 +260,7 @@ export class LeaderElector {
       const first = !this.#failedBefore
       this.#failedBefore = true
       if (first || this.#phase === 'leading') {
-        this.#log.warn({ err: error }, 'the lease cannot be reached; trying again')
+        this.#log.warn(failureFields(error), 'the lease cannot be reached; trying again')
       }
       return 'failed'
     } finally {

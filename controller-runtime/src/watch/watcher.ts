@@ -1,4 +1,4 @@
-import { ApiError, isApiError, isExpired } from '../api/errors.ts'
+import { ApiError, isExpired } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import { type ApiObject, initialEventsEndAnnotation } from '../api/object.ts'
 import { compareVersions } from '../api/version.ts'
@@ -8,7 +8,7 @@ import { Breather } from '../breather.ts'
 import type { SelectorOptions, WatchOptions, WatchStream } from '../client/client.ts'
 import { MalformedEventError } from '../client/decode.ts'
 import { InactivityTimer } from '../client/inactivity-timer.ts'
-import { TransportError } from '../client/transport.ts'
+import { failureFields, isServerAway } from '../client/server-away.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 
@@ -302,7 +302,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
     if (healthy) this.#backoff.reset()
     const ordinary = healthy && why instanceof WatchEnded && why.code === closeCodes.normal
     const delayMs = ordinary ? 0 : this.#backoff.next(retryAfterMs(why))
-    const fields = { err: why, delayMs, next: next.phase }
+    const fields = { ...failureFields(why), delayMs, next: next.phase }
     if (why instanceof WatchEnded) this.#log.debug(fields, 'the watch ended; connecting again')
     else if (next.phase === 'empty' && isExpired(why)) {
       this.#log.info(fields, 'the watch lost its history; listing again')
@@ -314,9 +314,8 @@ export class Watcher<T extends ApiObject = ApiObject> {
 
   /** Every server starts and restarts: for a short while that is no news. */
   #isBrieflyAway(why: unknown): boolean {
-    const isAway = isApiError(why, 'ServiceUnavailable') || why instanceof TransportError
     const now = this.#clock.monotonic()
-    this.#awaySince = isAway ? (this.#awaySince ?? now) : undefined
+    this.#awaySince = isServerAway(why) ? (this.#awaySince ?? now) : undefined
     return this.#awaySince !== undefined && now - this.#awaySince < watcherDefaults.awayWarningMs
   }
 }
