@@ -1,7 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { defineModel, type Model, silentLogger } from '@setpoint/controller-runtime'
+import {
+  defineModel,
+  type Model,
+  multiValueIndex,
+  silentLogger,
+  singleValueIndex,
+} from '@setpoint/controller-runtime'
 import { LogFollower, type ModelCache, ReadGate } from './cache/index.ts'
 import { ServedModel } from './model/served-model.ts'
 import { Registry } from './registry/index.ts'
@@ -27,10 +33,10 @@ export const testModel = defineModel({
     status: { type: 'object', properties: { phase: { type: 'string' } } },
   },
   subresources: { status: true },
-  indexes: on => [
-    on.single({ name: 'spec.email', unique: true, indexFunc: thing => thing.spec.email }),
-    on.single({ name: 'spec.n', indexFunc: thing => thing.spec.n?.toString().padStart(3, '0') }),
-    on.multi({ name: 'spec.tags', indexFunc: thing => thing.spec.tags ?? [] }),
+  indexes: [
+    singleValueIndex({ name: 'spec.email', unique: true, indexFunc: thing => thing.spec.email }),
+    singleValueIndex({ name: 'spec.n', indexFunc: thing => thing.spec.n?.toString().padStart(3, '0') }),
+    multiValueIndex({ name: 'spec.tags', indexFunc: thing => thing.spec.tags ?? [] }),
   ],
 })
 

@@ -10,6 +10,7 @@ import {
   type Manager,
   type ManagerOptions,
   type ObjectOf,
+  singleValueIndex,
   type Transport,
 } from '@setpoint/controller-runtime'
 import {
@@ -36,7 +37,7 @@ export const Lamp = defineModel({
     status: { type: 'object', properties: { lit: { type: 'integer' } } },
   },
   subresources: { status: true },
-  indexes: on => [on.single({ name: 'spec.colour', indexFunc: lamp => lamp.spec.colour })],
+  indexes: [singleValueIndex({ name: 'spec.colour', indexFunc: lamp => lamp.spec.colour })],
 })
 
 /** Hangs on a lamp, which may be its owner. */

@@ -1,9 +1,14 @@
-import { defineModel, multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime/api'
+import {
+  defineModel,
+  type IndexDeclaration,
+  multiValueIndex,
+  singleValueIndex,
+} from '@setpoint/controller-runtime/api'
 import { expect, test } from 'vitest'
 import { type IndexedObject, IndexFunctionError, IndexSet, indexSetDefaults } from './index-set.ts'
 
-function indexSet(...indexes: ReturnType<typeof singleValueIndex<IndexedObject>>[]): IndexSet {
-  return new IndexSet({ indexes })
+function indexSet(...indexes: IndexDeclaration<IndexedObject>[]): IndexSet {
+  return new IndexSet({ indexes: indexes.map(declare => declare()) })
 }
 
 function object(

@@ -1,4 +1,10 @@
-import type { ApiObject, IndexSpec, Model, ObjectMeta } from '@setpoint/controller-runtime/api'
+import type {
+  ApiObject,
+  IndexDeclaration,
+  IndexSpec,
+  Model,
+  ObjectMeta,
+} from '@setpoint/controller-runtime/api'
 import { multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime/api'
 
 export const indexSetDefaults = Object.freeze({
@@ -58,7 +64,7 @@ export class IndexSet {
   readonly #sharedLabels = new Shared<Readonly<Record<string, string>>>()
 
   constructor(model: Pick<Model, 'indexes'>) {
-    this.specs = Object.freeze([...defaultIndexes, ...model.indexes])
+    this.specs = Object.freeze([...defaultIndexes.map(declare => declare()), ...model.indexes])
     this.names = Object.freeze(this.specs.map(spec => spec.name))
     this.#positions = new Map(this.names.map((name, position) => [name, position]))
     this.#shared = this.specs.map(() => new Shared<readonly string[]>())
@@ -186,7 +192,7 @@ function labelPairs(labels: Record<string, string>): string[] {
   return Object.entries(labels).map(([key, value]) => [key, value].join('='))
 }
 
-const defaultIndexes: readonly IndexSpec<IndexedObject>[] = [
+const defaultIndexes: readonly IndexDeclaration<IndexedObject>[] = [
   singleValueIndex({ name: 'metadata.name', unique: true, indexFunc: object => object.metadata.name }),
   singleValueIndex({
     name: 'metadata.creationTimestamp',

@@ -10,8 +10,8 @@ import { type ModelSnapshot, ModelStore } from './model-store.ts'
 
 const indexes = new IndexSet({
   indexes: [
-    singleValueIndex({ name: 'spec.n', indexFunc: () => undefined }),
-    multiValueIndex({ name: 'spec.tags', indexFunc: () => [] }),
+    singleValueIndex({ name: 'spec.n', indexFunc: () => undefined })(),
+    multiValueIndex({ name: 'spec.tags', indexFunc: () => [] })(),
   ],
 })
 const n = indexes.positionOf('spec.n')

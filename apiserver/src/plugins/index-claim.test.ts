@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { defineModel, silentLogger } from '@setpoint/controller-runtime'
+import { defineModel, silentLogger, singleValueIndex } from '@setpoint/controller-runtime'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ServedModel } from '../model/served-model.ts'
@@ -39,17 +39,16 @@ function version(...fields: readonly string[]): ServedModel {
       singular: 'thing',
       plural: 'things',
       schema: { spec: { type: 'object' } },
-      indexes: on =>
-        fields.map(name =>
-          on.single({
-            name,
-            unique: true,
-            indexFunc: thing => {
-              const value = thing.spec[name]
-              return typeof value === 'string' ? value : undefined
-            },
-          }),
-        ),
+      indexes: fields.map(name =>
+        singleValueIndex({
+          name,
+          unique: true,
+          indexFunc: thing => {
+            const value = thing.spec[name]
+            return typeof value === 'string' ? value : undefined
+          },
+        }),
+      ),
     }),
   )
 }

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { defineModel, silentLogger } from '@setpoint/controller-runtime'
+import { defineModel, silentLogger, singleValueIndex } from '@setpoint/controller-runtime'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { LogFollower } from '../cache/index.ts'
@@ -25,8 +25,8 @@ function version(unique: boolean): ServedModel {
       singular: 'thing',
       plural: 'things',
       schema: { spec: { type: 'object', properties: { code: { type: 'string' } } } },
-      indexes: on => [
-        on.single({
+      indexes: [
+        singleValueIndex({
           name: 'code',
           unique,
           indexFunc: thing => {

@@ -1,4 +1,4 @@
-import { defineModel, type ObjectOf } from '@setpoint/controller-runtime/api'
+import { defineModel, type ObjectOf, singleValueIndex } from '@setpoint/controller-runtime/api'
 
 /** The kind whose objects say which plugins there are and how they are doing: `plugins.<reserved domain>/v1`. */
 export function pluginModel(reservedDomain: string) {
@@ -51,7 +51,7 @@ export function pluginModel(reservedDomain: string) {
       },
     },
     subresources: { status: true },
-    indexes: on => [on.single({ name: 'status.phase', indexFunc: plugin => plugin.status?.phase })],
+    indexes: [singleValueIndex({ name: 'status.phase', indexFunc: plugin => plugin.status?.phase })],
     printerColumns: [
       { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
       { name: 'Message', type: 'string', jsonPath: '.status.message' },

@@ -1,4 +1,9 @@
-import { defineModel, escapeSelectorValue } from '@setpoint/controller-runtime/api'
+import {
+  defineModel,
+  escapeSelectorValue,
+  multiValueIndex,
+  singleValueIndex,
+} from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
 import { IndexSet } from '../cache/index-set.ts'
 
@@ -37,10 +42,10 @@ export const Gadget = defineModel({
       },
     },
   },
-  indexes: on => [
-    on.single({ name: 'spec.owner', indexFunc: ({ spec }) => spec.owner }),
-    on.single({ name: 'spec.n', order: 'DESC', indexFunc: ({ spec }) => spec.n }),
-    on.multi({ name: 'spec.tags', indexFunc: ({ spec }) => spec.tags ?? [] }),
+  indexes: [
+    singleValueIndex({ name: 'spec.owner', indexFunc: ({ spec }) => spec.owner }),
+    singleValueIndex({ name: 'spec.n', order: 'DESC', indexFunc: ({ spec }) => spec.n }),
+    multiValueIndex({ name: 'spec.tags', indexFunc: ({ spec }) => spec.tags ?? [] }),
   ],
 })
 export const indexes = new IndexSet(Gadget)

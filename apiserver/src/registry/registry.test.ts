@@ -308,7 +308,7 @@ describe('an index function', () => {
             object.metadata.name = 'mine'
             return (object.spec.tags ?? []).sort()
           },
-        }),
+        })(),
       ],
     })
     await registry.records.establish(served)

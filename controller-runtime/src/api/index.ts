@@ -3,6 +3,13 @@
  * and the declaration of models. It does no input or output and depends on nothing; the server imports it too.
  */
 export * from './errors.ts'
+export {
+  type IndexDeclaration,
+  type IndexSpec,
+  IndexValueError,
+  multiValueIndex,
+  singleValueIndex,
+} from './index-spec.ts'
 export * from './model.ts'
 export * from './names.ts'
 export * from './object.ts'

@@ -1,13 +1,6 @@
-import { describe, expect, test } from 'vitest'
-import {
-  defaultIndexNames,
-  defineModel,
-  IndexValueError,
-  type Model,
-  ModelError,
-  multiValueIndex,
-  singleValueIndex,
-} from './model.ts'
+import { describe, expect, expectTypeOf, test } from 'vitest'
+import { IndexValueError, multiValueIndex, singleValueIndex } from './index-spec.ts'
+import { defaultIndexNames, defineModel, type Model, ModelError, type ObjectOf } from './model.ts'
 
 const gadget = {
   group: 'demo.example.com',
@@ -33,12 +26,74 @@ describe('a model', () => {
     expect(Object.isFrozen(model)).toBe(true)
   })
 
-  test('may declare its indexes through factories that know its objects', () => {
+  test('types what its index functions read, by its schema, with and without a status', () => {
+    type Spec = { email: string; n?: number; tags?: string[] }
+    const schema = {
+      spec: {
+        type: 'object',
+        required: ['email'],
+        properties: {
+          email: { type: 'string' },
+          n: { type: 'integer' },
+          tags: { type: 'array', items: { type: 'string' } },
+        },
+      },
+    } as const
     const model = defineModel({
       ...gadget,
-      indexes: on => [
-        on.single({ name: 'spec.n', unique: true, version: 3, indexFunc: ({ spec }) => spec.n?.toString() }),
-        on.multi({ name: 'spec.tags', order: 'DESC', indexFunc: () => [] }),
+      schema,
+      indexes: [
+        singleValueIndex({
+          name: 'spec.email',
+          indexFunc: object => {
+            expectTypeOf(object.spec).toEqualTypeOf<Spec>()
+            expectTypeOf(object.status).toEqualTypeOf<Record<string, unknown> | undefined>()
+            return object.spec.email
+          },
+        }),
+        multiValueIndex({ name: 'spec.tags', indexFunc: ({ spec }) => spec.tags ?? [] }),
+        // @ts-expect-error: the schema knows no such field
+        singleValueIndex({ name: 'spec.mail', indexFunc: object => object.spec.mail }),
+        // @ts-expect-error: an index value is text
+        singleValueIndex({ name: 'spec.n', indexFunc: object => object.spec.n }),
+      ],
+    })
+    expectTypeOf<ObjectOf<typeof model>['spec']>().toEqualTypeOf<Spec>()
+    const withStatus = defineModel({
+      ...gadget,
+      schema: { ...schema, status: { type: 'object', properties: { phase: { type: 'string' } } } },
+      indexes: [
+        singleValueIndex({
+          name: 'status.phase',
+          indexFunc: object => {
+            expectTypeOf(object.spec).toEqualTypeOf<Spec>()
+            return object.status?.phase
+          },
+        }),
+      ],
+    })
+    expectTypeOf<ObjectOf<typeof withStatus>['status']>().toEqualTypeOf<{ phase?: string } | undefined>()
+  })
+
+  test('takes the indexes of another model', () => {
+    const indexed = defineModel({
+      ...gadget,
+      indexes: [singleValueIndex({ name: 'spec.n', indexFunc: undefinedValue })],
+    })
+    expect(defineModel({ ...indexed, plural: 'others' }).indexes).toEqual(indexed.indexes)
+  })
+
+  test('has the indexes that it declares', () => {
+    const model = defineModel({
+      ...gadget,
+      indexes: [
+        singleValueIndex({
+          name: 'spec.n',
+          unique: true,
+          version: 3,
+          indexFunc: ({ spec }) => spec.n?.toString(),
+        }),
+        multiValueIndex({ name: 'spec.tags', order: 'DESC', indexFunc: () => [] }),
       ],
     })
     expect(
@@ -67,6 +122,8 @@ describe('a model', () => {
     ['no schema of spec', { schema: {} }, 'schema.spec must be'],
     ['an index not made by a factory', { indexes: [{ name: 'x' }] }, 'indexes must be made by'],
     ['no index at all', { indexes: [undefined] }, 'indexes must be made by'],
+    ['a function for an index', { indexes: [undefinedValue] }, 'indexes must be made by'],
+    ['an object for its indexes', { indexes: { name: 'x' } }, 'indexes must be an array'],
     [
       'an index without a name',
       { indexes: [Reflect.apply(singleValueIndex, undefined, [{ indexFunc: undefinedValue }])] },
@@ -123,24 +180,32 @@ describe('an index', () => {
   const answering = (value: unknown) => ({ name: 'a', indexFunc: () => JSON.parse(JSON.stringify(value)) })
 
   test('of one value takes a string, also an empty one, or undefined for none', () => {
-    expect(singleValueIndex({ name: 'a', indexFunc: () => '' }).valuesOf(Object.create(null))).toEqual([''])
-    expect(singleValueIndex({ name: 'a', indexFunc: undefinedValue }).valuesOf(Object.create(null))).toEqual(
-      [],
-    )
+    expect(singleValueIndex({ name: 'a', indexFunc: () => '' })().valuesOf(Object.create(null))).toEqual([''])
+    expect(
+      singleValueIndex({ name: 'a', indexFunc: undefinedValue })().valuesOf(Object.create(null)),
+    ).toEqual([])
+  })
+
+  test.each([undefined, null, 7, 'spec.n'])('without a function, but %j, is refused and named', indexFunc => {
+    for (const factory of [singleValueIndex, multiValueIndex]) {
+      expect(() => Reflect.apply(factory, undefined, [{ name: 'spec.n', indexFunc }])).toThrow(
+        'index spec.n: indexFunc must be a function',
+      )
+    }
   })
 
   test.each([null, 7, true, [], ['a'], {}])('of one value refuses %j', value => {
-    const index = singleValueIndex(answering(value))
+    const index = singleValueIndex(answering(value))()
     expect(() => index.valuesOf(Object.create(null))).toThrow(IndexValueError)
   })
 
   test('of several values takes each of them once', () => {
-    const index = multiValueIndex({ name: 'a', indexFunc: () => ['b', 'a', 'b', ''] })
+    const index = multiValueIndex({ name: 'a', indexFunc: () => ['b', 'a', 'b', ''] })()
     expect(index.valuesOf(Object.create(null))).toEqual(['b', 'a', ''])
   })
 
   test.each([null, 7, 'a', {}, [1], ['a', null], [['a']]])('of several values refuses %j', value => {
-    const index = multiValueIndex(answering(value))
+    const index = multiValueIndex(answering(value))()
     expect(() => index.valuesOf(Object.create(null))).toThrow(IndexValueError)
   })
 
@@ -151,7 +216,7 @@ describe('an index', () => {
       indexFunc: () => {
         throw failure
       },
-    })
+    })()
     expect(() => index.valuesOf(Object.create(null))).toThrow(failure)
   })
 })

@@ -1,82 +1,7 @@
+import { type IndexDeclaration, type IndexSpec, isIndexDeclaration, isIndexSpec } from './index-spec.ts'
 import { checkDnsLabel, checkSubdomain } from './names.ts'
 import type { ApiObject } from './object.ts'
 import type { FromSchema, Schema } from './schema.ts'
-
-interface IndexBase {
-  /** Unique among the indexes of a model; by custom the path of the field. */
-  readonly name: string
-  /** The direction of a sort that names none. Default `ASC`. */
-  readonly order?: 'ASC' | 'DESC'
-  /** Whether two objects may never hold one value. */
-  readonly unique?: boolean
-  /** Of a unique index: raised by the author whenever `indexFunc` changes. Default 1. */
-  readonly version?: number
-}
-
-/** One index of a model, as `singleValueIndex` and `multiValueIndex` make it. */
-export interface IndexSpec<T = ApiObject> extends Required<IndexBase> {
-  readonly multiple: boolean
-  /** The index values of an object; none is an empty array. Throws what the author's function throws. */
-  // Method syntax on purpose: an index over a specific object type is usable where any object's index is expected.
-  valuesOf(object: T): readonly string[]
-}
-
-/** An index function answered something other than strings. */
-export class IndexValueError extends TypeError {
-  override readonly name = 'IndexValueError'
-}
-
-/** An index of at most one value for each object. `indexFunc` answers a string, or undefined for none. */
-export function singleValueIndex<T = ApiObject>(
-  options: IndexBase & { indexFunc(object: T): string | undefined },
-): IndexSpec<T> {
-  const { indexFunc, ...rest } = options
-  return Object.freeze({
-    ...indexDefaults(rest),
-    multiple: false,
-    valuesOf(object: T): readonly string[] {
-      const value: unknown = indexFunc(object)
-      if (value === undefined) return []
-      if (typeof value !== 'string') {
-        throw new IndexValueError(`indexFunc must return a string or undefined, returned ${describe(value)}`)
-      }
-      return [value]
-    },
-  })
-}
-
-/** An index of several values for each object, such as tags. `indexFunc` answers an array of strings; repetitions count once. */
-export function multiValueIndex<T = ApiObject>(
-  options: IndexBase & { indexFunc(object: T): readonly string[] },
-): IndexSpec<T> {
-  const { indexFunc, ...rest } = options
-  return Object.freeze({
-    ...indexDefaults(rest),
-    multiple: true,
-    valuesOf(object: T): readonly string[] {
-      const values: unknown = indexFunc(object)
-      if (!Array.isArray(values)) {
-        throw new IndexValueError(`indexFunc must return an array of strings, returned ${describe(values)}`)
-      }
-      for (const value of values) {
-        if (typeof value !== 'string') {
-          throw new IndexValueError(
-            `indexFunc must return an array of strings, one element is ${describe(value)}`,
-          )
-        }
-      }
-      return values.length > 1 ? [...new Set<string>(values)] : values
-    },
-  })
-}
-
-function indexDefaults({ name, order = 'ASC', unique = false, version = 1 }: IndexBase) {
-  return { name, order, unique, version }
-}
-
-function describe(value: unknown): string {
-  return value === null ? 'null' : Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`
-}
 
 /** One column of the table in which tools show objects of a kind. */
 export interface PrinterColumn {
@@ -89,31 +14,33 @@ export interface PrinterColumn {
   readonly priority?: number
 }
 
+/** The OpenAPI v3 schemas of what a model's objects hold. */
+export interface ModelSchema {
+  readonly spec: Schema
+  readonly status?: Schema
+}
+
+/** The type of the objects whose content these schemas describe. */
+export type ObjectOfSchema<S extends ModelSchema> = ApiObject<
+  FromSchema<S['spec']>,
+  S extends { readonly status: infer Status } ? FromSchema<Status> : Record<string, unknown>
+>
+
 /** What a model's author writes. Content beyond `spec` and `status` is not part of an object. */
-export interface ModelDeclaration<
-  SpecSchema extends Schema = Schema,
-  StatusSchema extends Schema = Schema,
-  T = ApiObject<FromSchema<SpecSchema>, FromSchema<StatusSchema>>,
-> {
+export interface ModelDeclaration<S extends ModelSchema = ModelSchema> {
   readonly group: string
   readonly version: string
   readonly kind: string
   readonly singular: string
   readonly plural: string
-  readonly schema: { readonly spec: SpecSchema; readonly status?: StatusSchema }
+  readonly schema: S
   readonly subresources?: { readonly status?: boolean }
-  /**
-   * An array, or a function that makes one out of factories typed with this model's objects: in TypeScript the
-   * latter checks what index functions read, as in `indexes: on => [on.single({ name, indexFunc: g => g.spec.n })]`.
-   */
-  readonly indexes?: readonly IndexSpec<T>[] | ((on: IndexFactories<T>) => readonly IndexSpec<T>[])
+  /** What lists can be filtered and sorted by: made by `singleValueIndex` and `multiValueIndex`, or another model's. */
+  readonly indexes?: readonly (
+    | IndexDeclaration<ObjectOfSchema<NoInfer<S>>>
+    | IndexSpec<ObjectOfSchema<NoInfer<S>>>
+  )[]
   readonly printerColumns?: readonly PrinterColumn[]
-}
-
-/** `singleValueIndex` and `multiValueIndex`, typed for the objects of one model. */
-export interface IndexFactories<T> {
-  single(options: Parameters<typeof singleValueIndex<T>>[0]): IndexSpec<T>
-  multi(options: Parameters<typeof multiValueIndex<T>>[0]): IndexSpec<T>
 }
 
 /** A declared resource kind. `T` is the type of its objects. */
@@ -125,7 +52,7 @@ export interface Model<T extends ApiObject = ApiObject> {
   readonly plural: string
   /** `<group>/<version>` */
   readonly apiVersion: string
-  readonly schema: { readonly spec: Schema; readonly status?: Schema }
+  readonly schema: ModelSchema
   readonly subresources: { readonly status: boolean }
   readonly indexes: readonly IndexSpec<T>[]
   readonly printerColumns: readonly PrinterColumn[]
@@ -151,16 +78,27 @@ export class ModelError extends Error {
  * Declares a resource kind. The types of `spec` and `status` follow from the schema.
  * @throws ModelError naming every broken rule of the specification's 2.1 and 2.5.
  */
-export function defineModel<
-  const SpecSchema extends Schema,
-  const StatusSchema extends Schema = { type: 'object' },
->(
-  declaration: ModelDeclaration<SpecSchema, StatusSchema>,
-): Model<ApiObject<FromSchema<SpecSchema>, FromSchema<StatusSchema>>> {
-  const given = declaration.indexes ?? []
-  const indexes =
-    typeof given === 'function' ? given({ single: singleValueIndex, multi: multiValueIndex }) : given
-  const problems = problemsOf(declaration, indexes)
+export function defineModel<const S extends ModelSchema>(
+  declaration: ModelDeclaration<S>,
+): Model<ObjectOfSchema<S>> {
+  const indexes: IndexSpec<ObjectOfSchema<S>>[] = []
+  const problems = problemsOf(declaration)
+  const declared: unknown = declaration.indexes ?? []
+  if (!Array.isArray(declared)) problems.push('indexes must be an array')
+  else {
+    const names = new Set<string>(defaultIndexNames)
+    for (const given of declared) {
+      const index = isIndexDeclaration(given) ? given() : given
+      if (!isIndexSpec(index)) {
+        problems.push('indexes must be made by singleValueIndex or multiValueIndex')
+        continue
+      }
+      const problem = problemOfIndex(index, names)
+      if (problem !== undefined) problems.push(problem)
+      names.add(index.name)
+      indexes.push(index)
+    }
+  }
   if (problems.length > 0) {
     throw new ModelError(
       `model ${declaration.kind ?? '?'} (${declaration.group ?? '?'}): ${problems.join('; ')}`,
@@ -176,15 +114,12 @@ export function defineModel<
     apiVersion: `${group}/${version}`,
     schema,
     subresources: { status: subresources?.status ?? false },
-    indexes: Object.freeze([...indexes]),
+    indexes: Object.freeze(indexes),
     printerColumns: Object.freeze([...printerColumns]),
   })
 }
 
-function problemsOf(
-  declaration: Omit<ModelDeclaration, 'indexes'>,
-  indexes: readonly IndexSpec<never>[],
-): string[] {
+function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   const problems: string[] = []
   const text = (
     field: 'group' | 'version' | 'kind' | 'singular' | 'plural',
@@ -204,24 +139,16 @@ function problemsOf(
   text('plural', checkDnsLabel)
   const spec: unknown = declaration.schema?.spec
   if (typeof spec !== 'object' || spec === null) problems.push('schema.spec must be an OpenAPI v3 schema')
-  const names = new Set<string>(defaultIndexNames)
-  for (const index of indexes) {
-    if (typeof index?.valuesOf !== 'function') {
-      problems.push('indexes must be made by singleValueIndex or multiValueIndex')
-    } else if (typeof index.name !== 'string') {
-      problems.push('every index must have a name')
-    } else if (!/^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$/.test(index.name)) {
-      problems.push(
-        `index name ${JSON.stringify(index.name)} must consist of letters, digits, '.', '-', '_' and '/'`,
-      )
-    } else if (names.has(index.name)) {
-      problems.push(`index name ${JSON.stringify(index.name)} is used twice or is one that every model has`)
-    } else if (index.order !== 'ASC' && index.order !== 'DESC') {
-      problems.push(`index ${index.name}: order must be ASC or DESC`)
-    } else if (!Number.isSafeInteger(index.version) || index.version < 1) {
-      problems.push(`index ${index.name}: version must be an integer from 1`)
-    }
-    if (typeof index?.name === 'string') names.add(index.name)
-  }
   return problems
+}
+
+function problemOfIndex({ name, order, version }: IndexSpec<never>, taken: ReadonlySet<string>) {
+  if (typeof name !== 'string') return 'every index must have a name'
+  if (!/^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$/.test(name))
+    return `index name ${JSON.stringify(name)} must consist of letters, digits, '.', '-', '_' and '/'`
+  if (taken.has(name))
+    return `index name ${JSON.stringify(name)} is used twice or is one that every model has`
+  if (order !== 'ASC' && order !== 'DESC') return `index ${name}: order must be ASC or DESC`
+  if (!Number.isSafeInteger(version) || version < 1) return `index ${name}: version must be an integer from 1`
+  return undefined
 }

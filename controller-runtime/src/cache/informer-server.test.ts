@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { singleValueIndex } from '../api/index-spec.ts'
 import type { ObjectOf } from '../api/model.ts'
 import { defineModel } from '../api/model.ts'
 import { compareVersions } from '../api/version.ts'
@@ -25,7 +26,7 @@ const Widget = defineModel({
     status: { type: 'object', properties: { conditions: conditionsSchema } },
   },
   subresources: { status: true },
-  indexes: on => [on.single({ name: 'spec.size', indexFunc: widget => String(widget.spec.size) })],
+  indexes: [singleValueIndex({ name: 'spec.size', indexFunc: widget => String(widget.spec.size) })],
 })
 type WidgetObject = ObjectOf<typeof Widget>
 

@@ -1,4 +1,5 @@
-import type { IndexSpec, Model } from '../api/model.ts'
+import type { IndexDeclaration } from '../api/index-spec.ts'
+import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { Breather } from '../breather.ts'
 import type { Client, SelectorOptions } from '../client/client.ts'
@@ -142,7 +143,7 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
    * asked. Adding the same one again changes nothing.
    * @throws TypeError when there is another index of that name.
    */
-  addIndex(index: IndexSpec<T>): void {
+  addIndex(index: IndexDeclaration<T>): void {
     this.#store.addIndex(index)
   }
 

@@ -1,4 +1,10 @@
-import { type IndexSpec, type Model, multiValueIndex, singleValueIndex } from '../api/model.ts'
+import {
+  type IndexDeclaration,
+  type IndexSpec,
+  multiValueIndex,
+  singleValueIndex,
+} from '../api/index-spec.ts'
+import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { compareVersions } from '../api/version.ts'
 
@@ -12,7 +18,7 @@ export interface Change<T extends ApiObject = ApiObject> {
 }
 
 /** Those that every model has; they are `defaultIndexNames`. */
-const defaultIndexes: readonly IndexSpec[] = Object.freeze([
+const defaultIndexes: readonly IndexSpec[] = [
   singleValueIndex({ name: 'metadata.name', indexFunc: ({ metadata }) => metadata.name }),
   singleValueIndex({
     name: 'metadata.creationTimestamp',
@@ -27,7 +33,7 @@ const defaultIndexes: readonly IndexSpec[] = Object.freeze([
     indexFunc: ({ metadata: { labels = {} } }) =>
       Object.entries(labels).map(([key, value]) => `${key}=${value}`),
   }),
-])
+].map(declare => declare())
 
 /**
  * Objects by name, and by the values of indexes: the model's, the default ones, and those that were added.
@@ -60,7 +66,8 @@ export class Store<T extends ApiObject = ApiObject> {
   }
 
   /** @throws TypeError when there is another index of that name. */
-  addIndex(spec: IndexSpec<T>): void {
+  addIndex(index: IndexDeclaration<T>): void {
+    const spec = index()
     const known = this.#specs.get(spec.name)
     if (known !== undefined && known !== spec) {
       throw new TypeError(`${this.#kind} has another index ${JSON.stringify(spec.name)}`)

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ApiError, isAlreadyExists, isConflict, isExpired, isInvalid, isNotFound } from '../api/errors.ts'
+import { multiValueIndex, singleValueIndex } from '../api/index-spec.ts'
 import { defineModel } from '../api/model.ts'
 import { PlainGadget } from '../testing/gadgets.ts'
 import { startTestServer, type TestServer } from '../testing/test-server.ts'
@@ -28,9 +29,9 @@ const Widget = defineModel({
     status: { type: 'object', properties: { phase: { type: 'string' } } },
   },
   subresources: { status: true },
-  indexes: on => [
-    on.single({ name: 'spec.code', unique: true, indexFunc: widget => widget.spec.code }),
-    on.multi({ name: 'spec.tags', indexFunc: widget => widget.spec.tags ?? [] }),
+  indexes: [
+    singleValueIndex({ name: 'spec.code', unique: true, indexFunc: widget => widget.spec.code }),
+    multiValueIndex({ name: 'spec.tags', indexFunc: widget => widget.spec.tags ?? [] }),
   ],
 })
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { singleValueIndex } from '../api/index-spec.ts'
 import { defineModel, type ObjectOf } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 
@@ -44,13 +45,17 @@ export function eventModel(reservedDomain: string) {
         },
       },
     },
-    indexes: on => [
-      on.single({ name: 'spec.regarding.uid', indexFunc: event => event.spec.regarding.uid }),
-      on.single({ name: 'spec.regarding.name', indexFunc: event => event.spec.regarding.name }),
-      on.single({ name: 'spec.regarding.kind', indexFunc: event => event.spec.regarding.kind }),
-      on.single({ name: 'spec.type', indexFunc: event => event.spec.type }),
-      on.single({ name: 'spec.reason', indexFunc: event => event.spec.reason }),
-      on.single({ name: 'spec.lastTimestamp', order: 'DESC', indexFunc: event => event.spec.lastTimestamp }),
+    indexes: [
+      singleValueIndex({ name: 'spec.regarding.uid', indexFunc: event => event.spec.regarding.uid }),
+      singleValueIndex({ name: 'spec.regarding.name', indexFunc: event => event.spec.regarding.name }),
+      singleValueIndex({ name: 'spec.regarding.kind', indexFunc: event => event.spec.regarding.kind }),
+      singleValueIndex({ name: 'spec.type', indexFunc: event => event.spec.type }),
+      singleValueIndex({ name: 'spec.reason', indexFunc: event => event.spec.reason }),
+      singleValueIndex({
+        name: 'spec.lastTimestamp',
+        order: 'DESC',
+        indexFunc: event => event.spec.lastTimestamp,
+      }),
     ],
     printerColumns: [
       { name: 'Last', type: 'date', jsonPath: '.spec.lastTimestamp' },

@@ -1,3 +1,4 @@
+import { singleValueIndex } from '../api/index-spec.ts'
 import { defineModel, type ObjectOf } from '../api/model.ts'
 
 /**
@@ -40,8 +41,8 @@ export function leaseModel(reservedDomain: string) {
         },
       },
     },
-    indexes: on => [
-      on.single({ name: 'spec.holderIdentity', indexFunc: lease => lease.spec?.holderIdentity }),
+    indexes: [
+      singleValueIndex({ name: 'spec.holderIdentity', indexFunc: lease => lease.spec?.holderIdentity }),
     ],
     printerColumns: [
       { name: 'Holder', type: 'string', jsonPath: '.spec.holderIdentity' },

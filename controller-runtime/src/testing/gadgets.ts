@@ -1,4 +1,5 @@
-import { defineModel, singleValueIndex } from '../api/model.ts'
+import { singleValueIndex } from '../api/index-spec.ts'
+import { defineModel } from '../api/model.ts'
 import { initialEventsEndAnnotation } from '../api/object.ts'
 
 /** The model that the SDK's own tests use. */
@@ -17,7 +18,7 @@ export const Gadget = defineModel({
     status: { type: 'object', properties: { phase: { type: 'string' }, seen: { type: 'integer' } } },
   },
   subresources: { status: true },
-  indexes: on => [on.single({ name: 'spec.colour', indexFunc: gadget => gadget.spec.colour })],
+  indexes: [singleValueIndex({ name: 'spec.colour', indexFunc: gadget => gadget.spec.colour })],
 })
 
 /** The same kind without the status subresource. */

@@ -1,3 +1,4 @@
+import { singleValueIndex } from '../api/index-spec.ts'
 import { defineModel } from '../api/model.ts'
 
 /** A dependent of gadgets in the SDK's own tests. */
@@ -12,8 +13,8 @@ export const Part = defineModel({
     status: { type: 'object', properties: { phase: { type: 'string' } } },
   },
   subresources: { status: true },
-  indexes: on => [
-    on.single({ name: 'spec.gadget', indexFunc: part => part.spec.gadget }),
-    on.single({ name: 'spec.colour', indexFunc: part => part.spec.colour }),
+  indexes: [
+    singleValueIndex({ name: 'spec.gadget', indexFunc: part => part.spec.gadget }),
+    singleValueIndex({ name: 'spec.colour', indexFunc: part => part.spec.colour }),
   ],
 })

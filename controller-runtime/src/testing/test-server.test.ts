@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { ApiError } from '../api/errors.ts'
+import { singleValueIndex } from '../api/index-spec.ts'
 import { defineModel } from '../api/model.ts'
 import { setOwnerReference } from '../api/owners.ts'
 import { createClient } from '../client/client.ts'
@@ -23,8 +24,8 @@ test('it is a real server: it validates, keeps indexes unique, sorts, and counts
     schema: {
       spec: { type: 'object', required: ['email'], properties: { email: { type: 'string', minLength: 3 } } },
     },
-    indexes: on => [
-      on.single({ name: 'spec.email', unique: true, indexFunc: account => account.spec.email }),
+    indexes: [
+      singleValueIndex({ name: 'spec.email', unique: true, indexFunc: account => account.spec.email }),
     ],
   })
   await using server = await startTestServer({ models: [Account] })

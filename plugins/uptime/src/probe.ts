@@ -1,4 +1,4 @@
-import { defineModel, type ObjectOf } from '@setpoint/controller-runtime'
+import { defineModel, multiValueIndex, type ObjectOf, singleValueIndex } from '@setpoint/controller-runtime'
 
 /** Bounds and defaults of probes, in one place; the schema below and the README repeat them to people. */
 export const probeDefaults = Object.freeze({
@@ -123,11 +123,11 @@ export const Probe = defineModel({
     },
   },
   subresources: { status: true },
-  indexes: on => [
-    on.single({ name: 'spec.url', unique: true, indexFunc: probe => probe.spec.url }),
-    on.multi({ name: 'spec.tags', indexFunc: probe => probe.spec.tags ?? [] }),
+  indexes: [
+    singleValueIndex({ name: 'spec.url', unique: true, indexFunc: probe => probe.spec.url }),
+    multiValueIndex({ name: 'spec.tags', indexFunc: probe => probe.spec.tags ?? [] }),
     // So that a probe that nobody has looked at yet is found, too.
-    on.single({ name: 'status.state', indexFunc: probe => probe.status?.state ?? 'Unknown' }),
+    singleValueIndex({ name: 'status.state', indexFunc: probe => probe.status?.state ?? 'Unknown' }),
   ],
   printerColumns: [
     { name: 'State', type: 'string', jsonPath: '.status.state' },
