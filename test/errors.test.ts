@@ -597,7 +597,7 @@ function randomRequest(random: <T>(choices: readonly T[]) => T) {
     () => `${random(parameters)}=${encode(random(words))}`,
   )
     // A watch is an endless answer.
-    .filter(pair => !/^watch=(true|1)$/.test(pair))
+    .filter(pair => !/^watch=(true|1)?$/i.test(pair))
     .join('&')
   const method = random([
     'GET',

@@ -198,9 +198,32 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
     }
   })
 
+  it.each([
+    'watch',
+    'watch=True',
+    'watch=1&allowWatchBookmarks=FALSE',
+    'watch=true&timeoutSeconds=99999999999',
+  ])('are asked for also as other clients of Kubernetes do: %s', async query => {
+    await items.create('a', {})
+    const watching = await Stream.open(`${world.server.url}${items.path}?${query}`)
+    open.push(watching)
+    const made = await items.create('b', {})
+    await watching.reaches(made.metadata.version)
+    expect(watching.story).toEqual(['ADDED a', 'ADDED b'])
+  })
+
+  it('are the list where they are refused in so many words', async () => {
+    for (const no of ['false', 'False', '0'])
+      expect(await api.get(`${items.path}?watch=${no}`)).toMatchObject({
+        status: 200,
+        body: { kind: 'ItemList' },
+      })
+  })
+
   it('that are refused are an ordinary answer with a Status', async () => {
     refusalOf(await api.get(`${items.path}?watch=true&labelSelector=a%20b`), 400)
     refusalOf(await api.get(`${items.path}?watch=maybe`), 400)
+    refusalOf(await api.get(`${items.path}?watch=true&timeoutSeconds=-1`), 400)
     refusalOf(await api.get(`${items.path}?watch=true`, { headers: { accept: 'text/html' } }), 406)
   })
 

@@ -17,11 +17,12 @@ import type { CustomRoutes } from './custom-routes.ts'
 import { group, groupList, resourceList } from './discovery.ts'
 import { errorResponse, methodNotAllowed, toApiError } from './error-response.ts'
 import type { Health, HealthAnswer } from './health.ts'
-import { negotiates } from './media-type.ts'
+import { negotiates, preferredType } from './media-type.ts'
 import { discardRequestBody, readRequestBody } from './request-body.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { versionInfo } from './version-info.ts'
 import { nameOf, splitTarget, WatchApi, type WatchTarget } from './watch-api.ts'
+import { readBoolean } from './watch-parameters.ts'
 import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
 
 /** The header by which a plugin's client says whose it is. */
@@ -267,10 +268,7 @@ export class App {
   /** Serves a watch over plain HTTP. Whatever is refused before the first event is an ordinary answer. */
   async #stream(ctx: Koa.Context, target: WatchTarget, identity: Identity): Promise<undefined> {
     const accept = headerOf(ctx.headers, 'accept')
-    const events =
-      accept !== undefined &&
-      negotiates(accept, 'text/event-stream') &&
-      !negotiates(accept, 'application/json')
+    const events = preferredType(accept, ['application/json', 'text/event-stream']) === 'text/event-stream'
     if (!events) checkAccept(ctx)
     const lastEventId = headerOf(ctx.headers, 'last-event-id')
     await this.#watches.stream(target, ctx.res, events ? 'events' : 'lines', identity, lastEventId)
@@ -419,11 +417,7 @@ function pathOf(ctx: Koa.Context): string {
 }
 
 function isWatch(method: string, query: URLSearchParams): boolean {
-  const watch = query.get('watch')
-  if (watch === null || watch === '' || watch === 'false' || watch === '0') return false
-  if (watch !== 'true' && watch !== '1') {
-    throw new ApiError('BadRequest', `watch ${JSON.stringify(watch)} is not true or false`)
-  }
+  if (readBoolean(query, 'watch') !== true) return false
   if (method !== 'GET') throw new ApiError('BadRequest', `watch is for GET, not for ${method}`)
   return true
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { negotiates, parseAccept, parseMediaType } from './media-type.ts'
+import { negotiates, parseAccept, parseMediaType, preferredType } from './media-type.ts'
 
 describe('a media type', () => {
   it.each([
@@ -48,6 +48,20 @@ describe('what an Accept header takes', () => {
     [',;,', false],
   ])('%j: plain JSON %j', (header, taken) => {
     expect(negotiates(header, 'application/json')).toBe(taken)
+  })
+
+  it.each([
+    [undefined, 'application/json'],
+    ['*/*', 'application/json'],
+    ['text/event-stream', 'text/event-stream'],
+    ['text/event-stream, */*', 'text/event-stream'],
+    ['*/*;q=0.5, text/event-stream;q=0.4', 'application/json'],
+    ['application/json, text/event-stream', 'application/json'],
+    ['application/json;q=0.9, text/event-stream', 'text/event-stream'],
+    ['text/*', 'text/event-stream'],
+    ['text/html', undefined],
+  ])('%j: of JSON and an event stream best %j', (header, best) => {
+    expect(preferredType(header, ['application/json', 'text/event-stream'])).toBe(best)
   })
 
   it('is ordered by quality, then as given, parameters kept', () => {

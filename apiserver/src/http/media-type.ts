@@ -44,14 +44,32 @@ export function parseAccept(header: string | undefined): AcceptRange[] {
  * (such as a Table) and say nothing about the plain one.
  */
 export function negotiates(acceptHeader: string | undefined, type: string): boolean {
+  return judge(acceptHeader, type).quality > 0
+}
+
+/**
+ * Which of several types an Accept header likes best, as `negotiates` reads it: of equals the one that it names itself
+ * rather than by a range, then the first. Undefined where it takes none.
+ */
+export function preferredType<T extends string>(
+  acceptHeader: string | undefined,
+  types: readonly T[],
+): T | undefined {
+  return types
+    .map(type => ({ type, ...judge(acceptHeader, type) }))
+    .filter(({ quality }) => quality > 0)
+    .sort((a, b) => b.quality - a.quality || Number(b.isNamed) - Number(a.isNamed))[0]?.type
+}
+
+function judge(acceptHeader: string | undefined, type: string): { quality: number; isNamed: boolean } {
   const patterns = [type, `${type.slice(0, type.indexOf('/'))}/*`, '*/*']
   const ranges = parseAccept(acceptHeader).filter(range => !range.parameters.has('as'))
   for (const pattern of patterns) {
     // Sorted by quality: the first one is the kindest of those that name the same type.
     const range = ranges.find(candidate => candidate.type === pattern)
-    if (range !== undefined) return range.quality > 0
+    if (range !== undefined) return { quality: range.quality, isNamed: pattern === type }
   }
-  return false
+  return { quality: 0, isNamed: false }
 }
 
 /** Cuts at commas that are not in quotes. */

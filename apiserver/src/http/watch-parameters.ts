@@ -27,7 +27,7 @@ export function readWatchRequest(
   const after = readVersion(query, transport.lastEventId)
   const sendInitialEvents = readBoolean(query, 'sendInitialEvents')
   const match = query.get('resourceVersionMatch')
-  if (match !== null && match !== 'NotOlderThan')
+  if (match !== null && match !== '' && match !== 'NotOlderThan')
     throw badRequest(`resourceVersionMatch ${JSON.stringify(match)}: a watch only takes NotOlderThan`)
   const allowBookmarks = readBoolean(query, 'allowWatchBookmarks')
   const initialEvents = sendInitialEvents ?? after === undefined
@@ -67,22 +67,38 @@ function readVersion(query: URLSearchParams, lastEventId: string | undefined): R
   }
 }
 
-function readBoolean(query: URLSearchParams, parameter: string): boolean | undefined {
+/**
+ * Whether a parameter is true; undefined where it is not there. As in Kubernetes, whose clients write `True` as well, one
+ * without a value (`?watch`) is true. @throws ApiError 400
+ */
+export function readBoolean(query: URLSearchParams, parameter: string): boolean | undefined {
   const value = query.get(parameter)
-  if (value === null || value === '') return undefined
-  if (value === 'true' || value === '1') return true
-  if (value === 'false' || value === '0') return false
-  throw badRequest(`${parameter} ${JSON.stringify(value)} is not true or false`)
+  switch (value?.toLowerCase()) {
+    case undefined:
+      return undefined
+    case '':
+    case 'true':
+    case '1':
+      return true
+    case 'false':
+    case '0':
+      return false
+    default:
+      throw badRequest(`${parameter} ${JSON.stringify(value)} is not true or false`)
+  }
 }
+
+/** What a timer takes at most, in milliseconds: 24 days. */
+const longestTimerMs = 2 ** 31 - 1
 
 function readLifetime(query: URLSearchParams): number {
   const { minLifetimeMs, maxLifetimeMs } = watchDefaults
   const text = query.get('timeoutSeconds')
   if (text !== null && text !== '') {
-    if (!/^\d{1,9}$/.test(text))
+    if (!/^\d+$/.test(text))
       throw badRequest(`timeoutSeconds ${JSON.stringify(text)} is not a number of seconds`)
     const seconds = Number(text)
-    if (seconds > 0) return Math.min(seconds * 1000, maxLifetimeMs)
+    if (seconds > 0) return Math.min(seconds * 1000, longestTimerMs)
   }
   return minLifetimeMs + Math.random() * (maxLifetimeMs - minLifetimeMs)
 }
