@@ -348,6 +348,32 @@ describe('a WebSocket', () => {
     socket.destroy()
   })
 
+  it("says nothing after the answer to its client's close, though that is still on its way when something changes", async () => {
+    await using server = await serve()
+    const { registry, served, gate } = server.rooms
+    const create = async (n: number, big: string) => {
+      await registry.create(served, thing(`t${n}`, { big }), defaultWriteOptions)
+      await gate.pass()
+    }
+    const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+    const { socket, received } = send(server.port, upgrade(path, key))
+    const [accepted] = await once(server.app.server, 'connection')
+    await once(socket, 'data')
+    socket.pause()
+    let made = 0
+    // Until the buffers of the kernel are full.
+    while (accepted.writableLength < 500_000) await create(made++, 'x'.repeat(1_000_000))
+    const heard = accepted.bytesRead
+    socket.write(Buffer.from([0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]))
+    await vi.waitFor(() => expect(accepted.bytesRead).toBeGreaterThan(heard), { timeout: 10_000 })
+    await create(made++, 'after the close')
+    await new Promise(resolve => setImmediate(resolve))
+    socket.resume()
+    await once(socket, 'end')
+    expect(received().endsWith('\x88\x02\x03\xe8')).toBe(true)
+    expect(received()).not.toContain('after the close')
+  })
+
   it('is not taken for dead while its client takes what it is sent, however slowly, and is when it does not', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     try {

@@ -26,7 +26,6 @@ export class WatchConnection {
   readonly #socket: Duplex
   readonly #drained = new Set<() => void>()
   #isCorked = false
-  #isClosing = false
   /** Whether it has shown itself since the last ping. */
   #isAlive = true
   /** Whether more was on its way at the last ping than the kernel took: what it takes now, it acknowledges. */
@@ -54,7 +53,8 @@ export class WatchConnection {
 
   /** Whole frames. What several subscriptions write in one turn of the event loop leaves in one piece. */
   write(frames: Buffer): void {
-    if (this.#isClosing || !this.#socket.writable) return
+    // Nothing may follow a close frame, also not that which answers the client's and may be long on its way.
+    if (this.#client.readyState !== this.#client.OPEN || !this.#socket.writable) return
     if (!this.#isCorked) {
       this.#isCorked = true
       this.#socket.cork()
@@ -84,8 +84,6 @@ export class WatchConnection {
   }
 
   close({ code, reason }: WatchEnd): void {
-    if (this.#isClosing) return
-    this.#isClosing = true
     this.#client.close(code, reason.slice(0, socketDefaults.maxReason))
   }
 
