@@ -2,6 +2,7 @@ import { CompactedError, FutureRevisionError, StoreFullError, StoreUnavailableEr
 
 /** The gRPC status codes that are told apart here. */
 export const grpcStatus = Object.freeze({
+  ok: 0,
   cancelled: 1,
   invalidArgument: 3,
   deadlineExceeded: 4,
@@ -11,6 +12,7 @@ export const grpcStatus = Object.freeze({
   failedPrecondition: 9,
   outOfRange: 11,
   unimplemented: 12,
+  internal: 13,
   unavailable: 14,
   unauthenticated: 16,
 })
@@ -21,7 +23,8 @@ export class CallError extends Error {
   /** gRPC status code. */
   readonly code: number
   readonly endpoint: string
-  readonly #unsent: boolean
+  /** Whether the request certainly never left this process. */
+  readonly unsent: boolean
 
   constructor(
     code: number,
@@ -32,7 +35,7 @@ export class CallError extends Error {
     super(details, options)
     this.code = code
     this.endpoint = endpoint
-    this.#unsent = options?.unsent ?? false
+    this.unsent = options?.unsent ?? false
   }
 
   /** Whether the connection or the member is at fault, so that another member may do better. */
@@ -46,17 +49,6 @@ export class CallError extends Error {
    */
   get leaderless(): boolean {
     return leaderlessTexts.test(this.message)
-  }
-
-  /**
-   * Whether the request certainly never left this process. The texts are grpc-js's own: a text that it no longer
-   * uses makes a failure look sent, which is the safe side.
-   */
-  get unsent(): boolean {
-    if (this.#unsent) return true
-    if (this.code === grpcStatus.unavailable) return unsentTexts.test(this.message)
-    if (this.code === grpcStatus.deadlineExceeded) return waitingTexts.test(this.message)
-    return false
   }
 
   /**
@@ -75,12 +67,9 @@ export class CallError extends Error {
   }
 }
 
-const unsentTexts =
-  /^(No connection established|Name resolution failed|Channel closed before call started|Stream refused by server)/
 const noLeaderText = /^etcdserver: no leader$/
 const leaderlessTexts =
   /no leader|leader changed|request timed out|proposal dropped|not leader|leader failure/
-const waitingTexts = /Waiting for LB pick|waiting for name resolution|waiting for metadata filters/
 const refusingCodes: ReadonlySet<number> = new Set([
   grpcStatus.invalidArgument,
   grpcStatus.notFound,

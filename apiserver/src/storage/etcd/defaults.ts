@@ -20,6 +20,8 @@ export const etcdDefaults = Object.freeze({
   watchProbeMs: 500,
   /** After which a member that is asked on behalf of a watch, or of a replay, is given up for the next. */
   watchProbeTimeoutMs: 1_000,
+  /** A connection that is not there after this long is given up. */
+  connectMs: 5_000,
   /** HTTP/2 pings on connections with calls: etcd drops clients that ping more often than every 5 s. */
   keepaliveMs: 6_000,
   keepaliveTimeoutMs: 3_000,

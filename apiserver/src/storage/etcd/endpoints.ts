@@ -1,8 +1,8 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import { CallError, grpcStatus } from './call-error.ts'
-import { type CallableMethod, Connection, type ConnectionOptions } from './connection.ts'
+import { Connection, type ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
-import type { UnaryMethods } from './rpc.ts'
+import type { UnaryMethod } from './rpc.ts'
 
 /**
  * The members of the cluster. All calls go to one of them until it fails, then to the next: spreading them over all
@@ -34,12 +34,12 @@ export class Endpoints {
    * One unary call. It is repeated, on the other members, only if it was never sent.
    * @throws CallError
    */
-  async send<M extends CallableMethod>(
-    method: M,
-    request: UnaryMethods[M]['request'],
+  async send<Request, Response>(
+    method: UnaryMethod<Request, Response>,
+    request: Request,
     signal?: AbortSignal,
     deadlineMs?: number,
-  ): Promise<UnaryMethods[M]['response']> {
+  ): Promise<Response> {
     for (let left = this.#addresses.length; ; ) {
       const connection = this.#connectionTo(this.#index)
       try {
@@ -58,12 +58,12 @@ export class Endpoints {
    * answer for `hedgeMs`, and again as long as the members have no leader, until the deadline. The first answer counts.
    * @throws CallError
    */
-  ask<M extends CallableMethod>(
-    method: M,
-    request: UnaryMethods[M]['request'],
+  ask<Request, Response>(
+    method: UnaryMethod<Request, Response>,
+    request: Request,
     signal?: AbortSignal,
     hedgeMs: number = etcdDefaults.hedgeMs,
-  ): Promise<UnaryMethods[M]['response']> {
+  ): Promise<Response> {
     const giveUpAt = performance.now() + this.#options.deadlineMs
     const ended = new AbortController()
     let onAbort = () => {}
@@ -72,7 +72,7 @@ export class Endpoints {
     let open = 0
     let lost = 0
     let timer: NodeJS.Timeout | undefined
-    const answer = new Promise<UnaryMethods[M]['response']>((resolve, reject) => {
+    const answer = new Promise<Response>((resolve, reject) => {
       const next = () => {
         const at = member
         let connection: Connection

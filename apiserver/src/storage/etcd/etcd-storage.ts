@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
-import { parseRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
-import type { IKeyValue, IRangeResponse } from 'etcd3'
+import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import {
   type CallOptions,
   type KeyValue,
@@ -15,13 +14,14 @@ import {
   type WatchOptions,
 } from '../contract.ts'
 import { CallError, grpcStatus, toStorageError } from './call-error.ts'
-import type { CallableMethod, ConnectionOptions } from './connection.ts'
+import type { ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
+import type { EtcdPair, RangeRequest, RangeResponse } from './messages.ts'
 import { type LostTransaction, Outcomes, unknown } from './outcome.ts'
-import type { UnaryMethods } from './rpc.ts'
-import { decodePair, decodeTransaction, encodeTransaction, TransactionIds } from './transaction.ts'
+import { rpc } from './rpc.ts'
+import { decodeTransaction, encodeTransaction, TransactionIds, toKeyValue } from './transaction.ts'
 import { type Lineage, Watcher } from './watcher.ts'
 
 export interface EtcdStorageOptions {
@@ -83,18 +83,14 @@ class EtcdStorage implements Storage {
   }
 
   async get(key: string, options?: CallOptions): Promise<{ revision: Revision; pair: KeyValue | undefined }> {
-    const response = await this.#read('range', { key: this.#keyspace.encode(key) }, options?.signal)
-    const kv = response.kvs[0]
-    return { revision: this.#revisionOf(response), pair: kv && decodePair(key, kv) }
+    const { header, pairs } = await this.#range({ key: this.#keyspace.encode(key) }, options?.signal)
+    const [pair] = pairs
+    return { revision: header.revision, pair: pair && toKeyValue(key, pair) }
   }
 
   async head(options?: CallOptions): Promise<{ current: Revision; written: Revision }> {
-    const response = await this.#read('range', { key: this.#keyspace.tip }, options?.signal)
-    const kv = response.kvs[0]
-    return {
-      current: this.#revisionOf(response),
-      written: kv ? parseRevision(kv.mod_revision) : zeroRevision,
-    }
+    const { header, pairs } = await this.#range({ key: this.#keyspace.tip }, options?.signal)
+    return { current: header.revision, written: pairs[0]?.modRevision ?? zeroRevision }
   }
 
   async list(prefix: string, options: ListOptions = {}): Promise<ListPage> {
@@ -110,19 +106,19 @@ class EtcdStorage implements Storage {
         limit: keysOnly
           ? limit - pairs.length
           : this.#requestItems(limit - pairs.length, etcdDefaults.pageBytes - bytes),
-        ...(keysOnly && { keys_only: true }),
+        keysOnly,
         ...(revision !== undefined && { revision }),
       }
-      const response = await this.#read('range', request, signal)
-      revision ??= this.#revisionOf(response)
+      const response = await this.#range(request, signal)
+      revision ??= response.header.revision
       let requestBytes = 0
-      for (const kv of response.kvs) {
-        after = this.#keyspace.decode(kv.key)
-        requestBytes += kv.key.length + kv.value.length
-        if (!skipOwn || !Keyspace.isOwn(after)) pairs.push(decodePair(after, kv))
+      for (const pair of response.pairs) {
+        after = this.#keyspace.decode(pair.key)
+        requestBytes += pair.key.length + pair.value.length
+        if (!skipOwn || !Keyspace.isOwn(after)) pairs.push(toKeyValue(after, pair))
       }
       bytes += requestBytes
-      if (!keysOnly) this.#learnSize(response.kvs, requestBytes)
+      if (!keysOnly) this.#learnSize(response.pairs, requestBytes)
       if (!response.more || pairs.length >= limit || (bytes >= etcdDefaults.pageBytes && pairs.length > 0))
         return { revision, pairs, more: response.more }
     }
@@ -156,8 +152,8 @@ class EtcdStorage implements Storage {
       // Without operations there is nothing that could have happened.
       const response =
         transaction.onSuccess.length === 0
-          ? await this.#endpoints.ask('txn', request, signal)
-          : await this.#endpoints.send('txn', request, signal, this.#patience(giveUpAt))
+          ? await this.#endpoints.ask(rpc.txn, request, signal)
+          : await this.#endpoints.send(rpc.txn, request, signal, this.#patience(giveUpAt))
       const { result, fence = lost.fence } = decodeTransaction(transaction, response)
       this.#saw(result.revision)
       if (fence === lost.fence) return result
@@ -254,7 +250,7 @@ class EtcdStorage implements Storage {
     const signal = options?.signal
     signal?.throwIfAborted()
     try {
-      await this.#endpoints.ask('compact', { revision }, signal)
+      await this.#endpoints.ask(rpc.compact, revision, signal)
     } catch (error) {
       if (
         error instanceof CallError &&
@@ -271,14 +267,12 @@ class EtcdStorage implements Storage {
     this.#endpoints.close()
   }
 
-  async #read<M extends CallableMethod>(
-    method: M,
-    request: UnaryMethods[M]['request'],
-    signal: AbortSignal | undefined,
-  ): Promise<UnaryMethods[M]['response']> {
+  async #range(request: RangeRequest, signal: AbortSignal | undefined): Promise<RangeResponse> {
     signal?.throwIfAborted()
     try {
-      return await this.#endpoints.ask(method, request, signal)
+      const response = await this.#endpoints.ask(rpc.range, request, signal)
+      this.#saw(response.header.revision)
+      return response
     } catch (error) {
       throw this.#translate(error, signal)
     }
@@ -290,12 +284,6 @@ class EtcdStorage implements Storage {
     return signal?.aborted ? signal.reason : toStorageError(error)
   }
 
-  #revisionOf(response: IRangeResponse): Revision {
-    const revision = parseRevision(response.header.revision)
-    this.#saw(revision)
-    return revision
-  }
-
   #saw(revision: Revision): void {
     if (revision > this.#seen) this.#seen = revision
   }
@@ -305,7 +293,7 @@ class EtcdStorage implements Storage {
     return Math.max(1, Math.min(items, Math.floor(bytes / this.#meanPairBytes)))
   }
 
-  #learnSize(kvs: readonly IKeyValue[], bytes: number): void {
-    if (kvs.length > 0) this.#meanPairBytes = Math.max(bytes / kvs.length, 64)
+  #learnSize(pairs: readonly EtcdPair[], bytes: number): void {
+    if (pairs.length > 0) this.#meanPairBytes = Math.max(bytes / pairs.length, 64)
   }
 }

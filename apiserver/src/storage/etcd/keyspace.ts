@@ -31,12 +31,12 @@ export class Keyspace {
   }
 
   /** The keys that start with `prefix`, and of those, where `after` is given, the ones that come after it. */
-  range(prefix: string, after?: string): { key: Buffer; range_end: Buffer } {
+  range(prefix: string, after?: string): { key: Buffer; rangeEnd: Buffer } {
     const start = this.encode(prefix)
-    const range_end = endOfPrefix(start)
-    if (after === undefined) return { key: start, range_end }
+    const rangeEnd = endOfPrefix(start)
+    if (after === undefined) return { key: start, rangeEnd }
     const next = Buffer.from(`${this.#root}${after}\0`)
-    return { key: Buffer.compare(next, start) > 0 ? next : start, range_end }
+    return { key: Buffer.compare(next, start) > 0 ? next : start, rangeEnd }
   }
 
   /** Whether a key, as callers have it, is the storage's own. */

@@ -1,16 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import {
-  laterRevision,
-  parseRevision,
-  type Revision,
-  toRevision,
-  zeroRevision,
-} from '@setpoint/controller-runtime/api'
+import { laterRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { OutcomeUnknownError } from '../contract.ts'
 import { CallError, grpcStatus } from './call-error.ts'
 import { etcdDefaults } from './defaults.ts'
 import type { Endpoints } from './endpoints.ts'
 import type { Keyspace } from './keyspace.ts'
+import { rpc } from './rpc.ts'
 import type { TransactionIds } from './transaction.ts'
 
 /** A transaction that was sent, and whose answer did not come. */
@@ -139,13 +134,19 @@ export class Outcomes {
   /** Puts the fence. More than once does no harm. */
   async #raise(signal: AbortSignal): Promise<Revision> {
     const id = this.#ids.next()
-    const success = [this.#keyspace.fence, this.#keyspace.tip].map(key => ({
-      request_put: { key, value: id },
-    }))
+    const request = {
+      compares: [],
+      onSuccess: [this.#keyspace.fence, this.#keyspace.tip].map(key => ({
+        type: 'put' as const,
+        key,
+        value: id,
+      })),
+      onFailure: [],
+    }
     for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, 250)) {
       try {
-        const { header } = await this.#endpoints.ask('txn', { success }, signal, etcdDefaults.fenceHedgeMs)
-        const revision = parseRevision(header.revision)
+        const { header } = await this.#endpoints.ask(rpc.txn, request, signal, etcdDefaults.fenceHedgeMs)
+        const { revision } = header
         this.#fence = laterRevision(this.#fence, revision)
         return revision
       } catch (error) {
@@ -169,20 +170,22 @@ export class Outcomes {
     const close = () => connection.close()
     signal.addEventListener('abort', close, { once: true })
     try {
-      const stream = await connection.watch({ key: this.#keyspace.tip, start_revision: after + 1 })
-      for await (const { canceled, compact_revision, cancel_reason, events } of stream) {
+      const stream = await connection.watch({
+        key: this.#keyspace.tip,
+        startRevision: toRevision(after + 1),
+      })
+      for await (const { canceled, compactRevision, cancelReason, events } of stream) {
         clearTimeout(silence)
         silence = silent(etcdDefaults.watchProbeTimeoutMs)
         if (canceled) {
-          const isCompacted = parseRevision(compact_revision) > 0
+          const isCompacted = compactRevision > 0
           const code = isCompacted ? grpcStatus.outOfRange : grpcStatus.unavailable
-          throw new CallError(code, isCompacted ? 'compacted' : cancel_reason, connection.endpoint)
+          throw new CallError(code, isCompacted ? 'compacted' : cancelReason, connection.endpoint)
         }
-        for (const { kv } of events) {
-          const revision = parseRevision(kv.mod_revision)
-          const id = kv.value.toString('hex')
-          if (ids.has(id)) found.set(id, revision)
-          if (revision >= until) return found
+        for (const { pair } of events) {
+          const id = pair.value.toString('hex')
+          if (ids.has(id)) found.set(id, pair.modRevision)
+          if (pair.modRevision >= until) return found
         }
       }
       throw new CallError(grpcStatus.unavailable, 'the watch stream ended', connection.endpoint)

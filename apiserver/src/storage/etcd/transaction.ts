@@ -1,8 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import { parseRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import type { ICompare, IRequestOp, ITxnRequest, ITxnResponse } from 'etcd3'
-import { type KeyValue, storageLimits, type Transaction, type TransactionResult } from '../contract.ts'
+import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import {
+  type KeyValue,
+  type Operation,
+  storageLimits,
+  type Transaction,
+  type TransactionResult,
+} from '../contract.ts'
 import { Keyspace } from './keyspace.ts'
+import type { EtcdOperation, EtcdPair, TxnRequest, TxnResponse } from './messages.ts'
 
 /**
  * Makes the value that a transaction gives to the tip: no two transactions of any process have the same, so whoever
@@ -20,10 +26,6 @@ export class TransactionIds {
   }
 }
 
-/** The protocol's numbers, which encode faster than its names. */
-const equal = 0
-const modRevisionTarget = 2
-
 /**
  * etcd's form of a transaction: the caller's compares and operations and, where there are any operations, the compare of
  * the fence and the put of the tip. A refusal brings the fence, after what the caller wants to know.
@@ -34,69 +36,49 @@ export function encodeTransaction(
   transaction: Transaction,
   id: Buffer,
   fence: Revision,
-): ITxnRequest {
-  const { compares, onSuccess, onFailure } = transaction
+): TxnRequest {
+  const { compares, onSuccess, onFailure = [] } = transaction
   if (Math.max(compares.length, onSuccess.length) > storageLimits.transactionItems)
     throw new RangeError(`more than ${storageLimits.transactionItems} compares and operations`)
-  const success: IRequestOp[] = []
-  for (const operation of onSuccess) {
-    const key = keyspace.encode(operation.key)
-    if (Keyspace.isOwn(operation.key)) throw new RangeError(`the key ${operation.key} is the store's own`)
-    if (operation.type === 'delete') {
-      success.push({ request_delete_range: { key } })
-    } else {
-      if (operation.value.byteLength > storageLimits.valueBytes)
-        throw new RangeError(
-          `a value of ${operation.value.byteLength} bytes, over ${storageLimits.valueBytes}`,
-        )
-      success.push({ request_put: { key, value: toBuffer(operation.value) } })
-    }
+  const request = {
+    compares: compares.map(({ key, modRevision }) => ({ key: keyspace.encode(key), modRevision })),
+    onSuccess: onSuccess.map(operation => encodeOperation(keyspace, operation)),
+    onFailure: onFailure.map(key => keyspace.encode(key)),
   }
-  const compare = compares.map(({ key, modRevision }) => isAt(keyspace.encode(key), modRevision))
-  const failure = onFailure?.map(key => readOf(keyspace.encode(key))) ?? []
-  if (success.length > 0) {
-    success.push({ request_put: { key: keyspace.tip, value: id } })
-    compare.push(isAt(keyspace.fence, fence))
-    failure.push(readOf(keyspace.fence))
+  if (request.onSuccess.length > 0) {
+    request.onSuccess.push({ type: 'put', key: keyspace.tip, value: id })
+    request.compares.push({ key: keyspace.fence, modRevision: fence })
+    request.onFailure.push(keyspace.fence)
   }
-  return { compare, success, failure }
+  return request
 }
 
-function isAt(key: Buffer, modRevision: Revision): ICompare {
-  return { key, target: modRevisionTarget, result: equal, mod_revision: modRevision }
-}
-
-function readOf(key: Buffer): IRequestOp {
-  return { request_range: { key } }
+function encodeOperation(keyspace: Keyspace, operation: Operation): EtcdOperation {
+  if (Keyspace.isOwn(operation.key)) throw new RangeError(`the key ${operation.key} is the store's own`)
+  const key = keyspace.encode(operation.key)
+  if (operation.type === 'delete') return { type: 'delete', key }
+  const { value } = operation
+  if (value.byteLength > storageLimits.valueBytes)
+    throw new RangeError(`a value of ${value.byteLength} bytes, over ${storageLimits.valueBytes}`)
+  return { type: 'put', key, value }
 }
 
 /** Of a refused transaction with operations also where the fence is, which may be why it was refused. */
 export function decodeTransaction(
   { onSuccess, onFailure = [] }: Transaction,
-  { header, succeeded, responses }: ITxnResponse,
+  { header: { revision }, succeeded, reads }: TxnResponse,
 ): { readonly result: TransactionResult; readonly fence?: Revision } {
-  const revision = parseRevision(header.revision)
   if (succeeded) return { result: { succeeded: true, revision } }
   const pairs = onFailure.map((key, index) => {
-    const kv = responses[index]?.response_range.kvs[0]
-    return kv && decodePair(key, kv)
+    const pair = reads[index]
+    return pair && toKeyValue(key, pair)
   })
   const result: TransactionResult = { succeeded: false, revision, pairs }
   if (onSuccess.length === 0) return { result }
-  const fence = responses[onFailure.length]?.response_range.kvs[0]
-  return { result, fence: fence ? parseRevision(fence.mod_revision) : zeroRevision }
+  return { result, fence: reads[onFailure.length]?.modRevision ?? zeroRevision }
 }
 
-export function decodePair(
-  key: string,
-  kv: { value: Buffer; mod_revision: string; create_revision: string; version: string },
-): KeyValue {
-  const modRevision: Revision = parseRevision(kv.mod_revision)
-  const createRevision =
-    kv.create_revision === kv.mod_revision ? modRevision : parseRevision(kv.create_revision)
-  return { key, value: kv.value, modRevision, createRevision, puts: Number(kv.version) }
-}
-
-function toBuffer(value: Uint8Array): Buffer {
-  return Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+/** @param key as callers have it. */
+export function toKeyValue(key: string, { value, modRevision, createRevision, version }: EtcdPair): KeyValue {
+  return { key, value, modRevision, createRevision, puts: version }
 }

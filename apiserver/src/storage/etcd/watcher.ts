@@ -1,14 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
-import { parseRevision, type Revision, toRevision } from '@setpoint/controller-runtime/api'
-import type { IEvent, IResponseHeader, IWatchResponse } from 'etcd3'
+import { type Revision, toRevision } from '@setpoint/controller-runtime/api'
 import { type Change, CompactedError, type WatchBatch } from '../contract.ts'
+import { backoffMs } from './backoff.ts'
 import { CallError, grpcStatus } from './call-error.ts'
-import type { Connection } from './connection.ts'
+import type { Connection, WatchStream } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import type { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
-import type { WatchStream } from './rpc.ts'
+import type { EtcdEvent, Header, RangeRequest, WatchResponse } from './messages.ts'
+import { rpc } from './rpc.ts'
 
 export interface WatcherOptions {
   readonly endpoints: Endpoints
@@ -94,9 +95,9 @@ export class Watcher {
     this.#tail.reset()
     const stream = await connection.watch({
       ...keyspace.range(prefix),
-      start_revision: this.#position + 1,
-      prev_kv: true,
-      progress_notify: true,
+      startRevision: toRevision(this.#position + 1),
+      previousPair: true,
+      progressNotify: true,
       fragment: true,
     })
     const cancel = () => stream.cancel()
@@ -132,39 +133,39 @@ export class Watcher {
   async #end(connection: Connection): Promise<number> {
     const { keyspace, until, signal } = this.#options
     if (until === undefined) return Number.POSITIVE_INFINITY
-    const { kvs } = await connection.call('range', { key: keyspace.tip }, signal)
-    return Math.min(until, kvs[0] ? parseRevision(kvs[0].mod_revision) : 0)
+    const { pairs } = await connection.call(rpc.range, { key: keyspace.tip }, signal)
+    return Math.min(until, pairs[0]?.modRevision ?? 0)
   }
 
-  #receive(response: IWatchResponse, connection: Connection): WatchBatch | undefined {
+  #receive(response: WatchResponse, connection: Connection): WatchBatch | undefined {
     if (response.canceled) throw this.#cancelled(response, connection)
     if (response.created) {
       this.#failures = 0
       return undefined
     }
     // Answers to progress requests concern no watcher in particular, and on older servers overtake changes.
-    if (response.watch_id === '-1') return undefined
+    if (response.watchId === -1) return undefined
     const last = response.events.at(-1)
     if (last === undefined) {
-      const revision = parseRevision(response.header.revision)
+      const { revision } = response.header
       return revision > this.#position ? { changes: [], revision } : undefined
     }
-    const revision = parseRevision(last.kv.mod_revision)
+    const revision = last.pair.modRevision
     const changes = this.#tail.join(response.events, revision, response.fragment)
     // Only revisions that are whole: of the last one of a fragment, more may follow.
     const whole = response.fragment ? toRevision(revision - 1) : revision
     return whole > this.#position ? { changes, revision: whole } : undefined
   }
 
-  #cancelled(response: IWatchResponse, connection: Connection): Error {
-    const compacted = parseRevision(response.compact_revision)
+  #cancelled(response: WatchResponse, connection: Connection): Error {
+    const compacted = response.compactRevision
     if (compacted > 0) {
       return new CompactedError(
         `the changes after revision ${this.#position} are compacted up to ${compacted}`,
         compacted,
       )
     }
-    const reason = response.cancel_reason || 'no reason given'
+    const reason = response.cancelReason || 'no reason given'
     return new CallError(grpcStatus.unavailable, `etcd cancelled the watch: ${reason}`, connection.endpoint)
   }
 
@@ -179,7 +180,7 @@ export class Watcher {
    */
   async #checkHistory(connection: Connection, position: Revision): Promise<Revision> {
     const { keyspace } = this.#options
-    let header: IResponseHeader
+    let header: Header
     try {
       header = await this.#ask(connection, { key: keyspace.tip, revision: position })
     } catch (error) {
@@ -194,20 +195,17 @@ export class Watcher {
       await this.#ask(connection, { key: keyspace.tip })
       throw new CompactedError(`the changes after revision ${position} are compacted`)
     }
-    return parseRevision(header.revision)
+    return header.revision
   }
 
   /** A linearizable read, of whose answer only the header matters. @throws CompactedError when the store is another. */
-  async #ask(
-    connection: Connection,
-    request: { key: Buffer; revision?: Revision },
-  ): Promise<IResponseHeader> {
+  async #ask(connection: Connection, request: RangeRequest): Promise<Header> {
     const { lineage, signal, until } = this.#options
     // As it was before the question: an answer that was long under way may come from an earlier term than one since.
     const known = lineage.mark
     // A member that has no leader, or hangs, is left for the next: the watch is what everybody waits for.
-    const { header } = await connection.call('range', request, signal, etcdDefaults.watchProbeTimeoutMs)
-    const mark = { cluster: header.cluster_id, term: BigInt(header.raft_term) }
+    const { header } = await connection.call(rpc.range, request, signal, etcdDefaults.watchProbeTimeoutMs)
+    const mark = { cluster: header.clusterId, term: header.raftTerm }
     if (until === undefined) lineage.mark = mark
     if (known && (mark.cluster !== known.cluster || mark.term < known.term)) {
       throw new CompactedError(
@@ -221,14 +219,14 @@ export class Watcher {
 }
 
 export interface StoreMark {
-  readonly cluster: string
-  readonly term: bigint
+  readonly cluster: bigint
+  readonly term: number
 }
 
 /** Whether etcd read these events from its history, rather than passing them on as they happened: then one by one. */
-function isReplay(events: readonly IEvent[], start: Revision): boolean {
-  const first = events[0]?.kv.mod_revision
-  return first !== undefined && (parseRevision(first) <= start || first !== events.at(-1)?.kv.mod_revision)
+function isReplay(events: readonly EtcdEvent[], start: Revision): boolean {
+  const first = events[0]?.pair.modRevision
+  return first !== undefined && (first <= start || first !== events.at(-1)?.pair.modRevision)
 }
 
 /** Holds back the changes of a revision of which more may follow, and turns etcd's events into changes. */
@@ -248,11 +246,11 @@ class PartialRevision {
   }
 
   /** The changes that are complete with these events, of which the last has the revision `last`. */
-  join(events: readonly IEvent[], last: Revision, fragment: boolean): Change[] {
+  join(events: readonly EtcdEvent[], last: Revision, fragment: boolean): Change[] {
     const changes = this.#held
     this.#held = []
     for (const event of events) {
-      if (this.#skipOwn && this.#isOwn(event.kv.key)) continue
+      if (this.#skipOwn && this.#isOwn(event.pair.key)) continue
       changes.push(this.#change(event))
     }
     if (!fragment) return changes
@@ -265,16 +263,16 @@ class PartialRevision {
     return key.equals(this.#keyspace.tip) || key.equals(this.#keyspace.fence)
   }
 
-  #change({ type, kv, prev_kv }: IEvent): Change {
-    const revision = parseRevision(kv.mod_revision)
-    const deleted = type === 'Delete'
+  #change({ type, pair, previous }: EtcdEvent): Change {
+    const { key, value, createRevision, modRevision, version } = pair
+    const deleted = type === 'delete'
     return {
-      key: this.#keyspace.decode(kv.key),
-      revision,
-      value: deleted ? undefined : kv.value,
-      previous: prev_kv?.value,
-      createRevision: kv.create_revision === kv.mod_revision ? revision : parseRevision(kv.create_revision),
-      ...(!deleted && { puts: Number(kv.version) }),
+      key: this.#keyspace.decode(key),
+      revision: modRevision,
+      value: deleted ? undefined : value,
+      previous: previous?.value,
+      createRevision,
+      ...(!deleted && { puts: version }),
     }
   }
 }
@@ -310,7 +308,7 @@ class SilenceDetector {
   #ask(connection: Connection, stream: WatchStream, keyspace: Keyspace, signal: AbortSignal): void {
     this.#asking = true
     connection
-      .call('range', { key: keyspace.tip, serializable: true }, signal, etcdDefaults.watchProbeTimeoutMs)
+      .call(rpc.range, { key: keyspace.tip, serializable: true }, signal, etcdDefaults.watchProbeTimeoutMs)
       .then(
         () => {
           this.#asking = false
@@ -323,17 +321,9 @@ class SilenceDetector {
   }
 }
 
-/** A stream's errors are gRPC's own, with a status code. */
+/** What else fails is an answer that cannot be read. */
 function toCallError(error: unknown, connection: Connection | undefined): CallError {
   if (error instanceof CallError) return error
-  const endpoint = connection?.endpoint ?? ''
-  if (!(error instanceof Error)) return new CallError(grpcStatus.unavailable, String(error), endpoint)
-  const code = 'code' in error && typeof error.code === 'number' ? error.code : grpcStatus.unavailable
-  return new CallError(code, error.message, endpoint, { cause: error })
-}
-
-/** Doubles from the least to the longest pause; each is shortened at random, so that servers do not come at once. */
-export function backoffMs(failures: number, random: () => number = Math.random): number {
-  const full = Math.min(etcdDefaults.backoffMaxMs, etcdDefaults.backoffMinMs * 2 ** Math.min(failures, 10))
-  return full * (1 - random() / 2)
+  const reason = error instanceof Error ? error.message : String(error)
+  return new CallError(grpcStatus.unavailable, reason, connection?.endpoint ?? '', { cause: error })
 }
