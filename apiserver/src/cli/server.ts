@@ -36,8 +36,6 @@ export const serverDefaults = Object.freeze({
   forcedMs: 5_000,
   /** Of `drainMs`, milliseconds that are left for requests and sockets however long reconciles take. */
   closingMs: 5_000,
-  /** Milliseconds between two looks for idle connections while draining. */
-  closeIdleMs: 100,
 })
 
 /** A running server. */
@@ -358,9 +356,7 @@ async function stopServer({
   log.info({}, 'the server is shutting down')
   health.drain()
   const deadline = performance.now() + serverDefaults.drainMs
-  const closed = new Promise<void>(resolve => app.server.close(() => resolve()))
-  // Connections that fall idle later are closed too, so that none waits for its next request.
-  const closeIdle = setInterval(() => app.closeIdle(), serverDefaults.closeIdleMs)
+  const closed = app.drainConnections()
   // Controllers finish their current item: they read and write through the API, which must still be there. Meanwhile the
   // clients' watches are ended, spread over the time.
   const patience = serverDefaults.drainMs - serverDefaults.closingMs
@@ -373,7 +369,6 @@ async function stopServer({
     await withinTime(Promise.resolve(manager?.stop({ force: true })), serverDefaults.forcedMs)
   hub.close()
   await withinTime(closed, deadline - performance.now(), forced)
-  clearInterval(closeIdle)
   app.close()
   for (const file of files) file.close()
   stopping.abort()

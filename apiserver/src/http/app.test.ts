@@ -290,21 +290,6 @@ describe('a watch over plain HTTP', () => {
 })
 
 describe('a server that shuts down', () => {
-  it('closes connections on which nothing has been asked, and no others', async () => {
-    await using server = await serve()
-    const unused = connect(server.port, '127.0.0.1')
-    const [accepted] = await once(server.app.server, 'connection')
-    const release = server.holdReads()
-    const asking = send(server.port, [`GET ${path} HTTP/1.1`, 'Host: localhost'])
-    await once(server.app.server, 'request')
-    server.app.closeIdle()
-    expect(accepted.destroyed).toBe(true)
-    unused.destroy()
-    release()
-    await once(asking.socket, 'data')
-    expect(asking.received()).toMatch(/^HTTP\/1.1 200 /)
-  })
-
   it('does not wait for the clients of WebSockets that do not answer its close', async () => {
     await using server = await serve()
     const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='

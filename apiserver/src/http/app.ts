@@ -13,15 +13,18 @@ import { type Access, authorize, type Identity, verbOf } from '../security/index
 import type { WatchConnections, WatchHub } from '../watch/index.ts'
 import { type ApiResponse, type Caller, headerOf, parseResourcePath, requestLimits } from './api-request.ts'
 import { bodyDefaults, sendBody } from './body-sender.ts'
+import { Connections, connectionDefaults } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import { group, groupList, resourceList } from './discovery.ts'
 import { errorResponse, methodNotAllowed, toApiError } from './error-response.ts'
 import type { Health, HealthAnswer } from './health.ts'
 import { negotiates, preferredType } from './media-type.ts'
+import { endWith } from './raw-answer.ts'
 import { discardRequestBody, readRequestBody } from './request-body.ts'
+import { readTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { versionInfo } from './version-info.ts'
-import { nameOf, splitTarget, WatchApi, type WatchTarget } from './watch-api.ts'
+import { nameOf, WatchApi, type WatchTarget } from './watch-api.ts'
 import { readBoolean } from './watch-parameters.ts'
 import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
 
@@ -59,21 +62,13 @@ export interface TlsFiles {
   readonly key: string
 }
 
-export const appDefaults = Object.freeze({
-  /** Milliseconds that an idle connection is kept: above those of ordinary load balancers, which must not meet a closed one. */
-  keepAliveMs: 75_000,
-  /** Milliseconds of silence after which the system asks whether the other end of a connection is still there. */
-  probeAfterMs: 30_000,
-})
-
 /** The HTTP server: finds out what a request is about and hands it on; knows every refusal's form. */
 export class App {
   readonly server: Server | SecureServer
   readonly #parts: AppParts
   readonly #watches: WatchApi
   readonly #system: Router
-  /** Connections on which nothing has been asked yet: browsers and load balancers open some in advance. */
-  readonly #unused = new Set<Socket>()
+  readonly #connections: Connections
 
   constructor(parts: AppParts) {
     this.#parts = parts
@@ -86,7 +81,7 @@ export class App {
       resolve: path => this.#watched(path, this.#belowBase(path) ?? path),
       toApiError: thrown => toApiError(thrown, parts.log, { method: 'watch' }),
       refuseHandshake: (socket, why) =>
-        refuseUpgrade(
+        endWith(
           socket,
           errorResponse(new ApiError('BadRequest', `the handshake is not one of WebSocket: ${why}`), {
             'sec-websocket-version': '13',
@@ -99,35 +94,45 @@ export class App {
     koa.on('error', error => parts.log.debug({ err: error }, 'an answer could not be sent'))
     const respond = koa.callback()
     const answer = (message: IncomingMessage, response: ServerResponse) => {
-      this.#unused.delete(message.socket)
-      hearClose(message, response)
-      return respond(message, response)
+      if (this.#connections.begin(message, response)) void respond(message, response)
     }
+    const { headersMs, requestMs, handshakeMs, lookMs, keepAliveMs, probeAfterMs } = connectionDefaults
     const options = {
       maxHeaderSize: requestLimits.headerBytes,
+      headersTimeout: headersMs,
+      requestTimeout: requestMs,
+      keepAliveTimeout: keepAliveMs,
+      connectionsCheckingInterval: lookMs,
+      // It would be refused without a Status.
+      requireHostHeader: false,
       // Of a client that is gone without a word nothing else is heard where nothing is sent to it.
       keepAlive: true,
-      keepAliveInitialDelay: appDefaults.probeAfterMs,
+      keepAliveInitialDelay: probeAfterMs,
     }
     this.server =
       parts.tls === undefined
         ? createServer(options, answer)
-        : createSecureServer({ ...options, ...secureDefaults, ...parts.tls }, answer)
-    this.server.keepAliveTimeout = appDefaults.keepAliveMs
-    const opened = (socket: Socket) => {
-      this.#unused.add(socket)
-      socket.once('close', () => this.#unused.delete(socket))
-    }
-    // With TLS both come: before the handshake, and after it with the socket of which requests are read.
-    this.server.on('connection', opened)
-    this.server.on('secureConnection', opened)
+        : createSecureServer(
+            { ...options, ...secureDefaults, ...parts.tls, handshakeTimeout: handshakeMs },
+            answer,
+          )
+    // Headers that are left out would be left out without a word; there is a limit of their bytes.
+    this.server.maxHeadersCount = 0
+    this.#connections = new Connections(this.server, { log: parts.log })
     this.server.on('upgrade', (message, socket, head) => {
-      this.#unused.delete(message.socket)
       if (mayIgnoreUpgrade(message)) answerInPlace(message, socket, answer)
-      else void this.#upgrade(message, socket, head)
+      else if (this.#connections.release(message.socket)) void this.#upgrade(message, socket, head)
+    })
+    // What else than an upgrade is expected of us is not done, and nobody has to be told (RFC 9110, 10.1.1).
+    this.server.on('checkExpectation', answer)
+    this.server.on('connect', (message, socket) => {
+      if (this.#connections.release(message.socket)) this.#refuseTunnel(message, socket)
     })
     this.server.on('error', error => parts.log.error({ err: error }, 'a connection could not be accepted'))
-    this.server.on('clientError', (error, socket) => refuseBrokenRequest(error, socket))
+    this.server.on('clientError', (error: Error & { code?: string }, socket) => {
+      if (error.code === 'ECONNRESET' || !(socket instanceof Socket)) socket.destroy()
+      else this.#connections.refuse(socket, brokenRequest(error))
+    })
   }
 
   /** Shows itself by this from the next connection on. @throws Error where certificate and key do not belong together */
@@ -140,16 +145,18 @@ export class App {
     return this.#watches.drain(graceMs)
   }
 
-  /** Closes the connections on which nothing is asked. To Node, one that has never been used is not idle. */
-  closeIdle(): void {
-    this.server.closeIdleConnections()
-    for (const socket of this.#unused) if (socket.bytesRead === 0) socket.destroy()
+  /**
+   * Takes no new connections after a while, answers what comes on those that are open, and ends them. Resolves when all
+   * are closed, those of watches too.
+   */
+  drainConnections(): Promise<void> {
+    return this.#connections.drain()
   }
 
   /** Drops the sockets that have not closed by themselves. */
   close(): void {
     this.#watches.close()
-    this.server.closeAllConnections()
+    this.#connections.close()
   }
 
   async #serve(ctx: Koa.Context): Promise<void> {
@@ -200,14 +207,15 @@ export class App {
     // Koa sends the headers.
     if (ctx.method === 'HEAD') return
     ctx.respond = false
-    const outcome = await sendBody(ctx.res, parts, { gzip })
-    if (outcome === 'too slow') {
-      this.#parts.log.info({ path: ctx.path, length }, 'a client that did not take its answer was cut off')
-    }
+    await sendBody(ctx.res, parts, { gzip })
   }
 
   async #respond(ctx: Koa.Context, record: RequestRecord): Promise<ApiResponse | undefined> {
-    const path = this.#belowBase(pathOf(ctx))
+    const target = readTarget(ctx.req)
+    // Without the host where it had one: what Koa finds out about a request it finds in this.
+    if (!ctx.url.startsWith('/'))
+      ctx.url = target.query === '' ? target.path : `${target.path}?${target.query}`
+    const path = this.#belowBase(target.path)
     // Whether the server is alive may be asked by probes, which have no credentials.
     if (path !== undefined && openPaths.has(path)) {
       this.#parts.access.checkCaller(ctx.req.headers)
@@ -215,12 +223,12 @@ export class App {
     }
     const identity = this.#parts.access.identify(ctx.req.headers)
     const { user } = identity
-    if (path === undefined) throw noSuchPath(ctx.path)
+    if (path === undefined) throw noSuchPath(target.path)
     const resource = parseResourcePath(path)
     const served = resource && this.#parts.api.modelOf(resource)
     if (resource !== undefined && served !== undefined) {
       record.concerns(served, resource.name === undefined ? 'collection' : 'object')
-      const query = ctx.querystring === '' ? noQuery : new URLSearchParams(ctx.querystring)
+      const query = target.query === '' ? noQuery : new URLSearchParams(target.query)
       if (isWatch(ctx.method, query)) {
         record.concerns(served, 'watch')
         authorize(user, 'watch', nameOf(served))
@@ -271,6 +279,7 @@ export class App {
     const events = preferredType(accept, ['application/json', 'text/event-stream']) === 'text/event-stream'
     if (!events) checkAccept(ctx)
     const lastEventId = headerOf(ctx.headers, 'last-event-id')
+    this.#connections.streams(ctx.res)
     await this.#watches.stream(target, ctx.res, events ? 'events' : 'lines', identity, lastEventId)
     ctx.respond = false
     return undefined
@@ -297,7 +306,7 @@ export class App {
 
   #systemRoutes(): Router {
     const { health, metrics, models } = this.#parts
-    const router = new Router()
+    const router = new Router({ sensitive: true })
     const probe = (check: (verbose: boolean) => Promise<HealthAnswer>) => async (ctx: Koa.Context) => {
       const { status, text } = await check(ctx.query.verbose !== undefined)
       ctx.status = status
@@ -363,9 +372,11 @@ export class App {
     const record = this.#parts.metrics.requests.begin(message.method ?? '')
     try {
       const identity = this.#parts.access.identify(message.headers)
-      const [fullPath, query] = splitTarget(message.url ?? '')
+      const { path: fullPath, query: queryText } = readTarget(message)
       const isMultiplexed = this.#belowBase(fullPath) === '/apis'
-      const target = isMultiplexed ? undefined : { ...this.#watched(fullPath), query }
+      const target = isMultiplexed
+        ? undefined
+        : { ...this.#watched(fullPath), query: new URLSearchParams(queryText) }
       if (target !== undefined) {
         record.concerns(target.served, 'watch')
         authorize(identity.user, 'watch', nameOf(target.served))
@@ -373,7 +384,7 @@ export class App {
       checkUpgrade(message, isMultiplexed)
       if (message.method !== 'GET') {
         record.answered(405)
-        refuseUpgrade(socket, methodNotAllowed(message.method ?? '', ['GET']))
+        endWith(socket, methodNotAllowed(message.method ?? '', ['GET']))
         return
       }
       const upgraded =
@@ -386,10 +397,23 @@ export class App {
       const error = toApiError(thrown, this.#parts.log, { method: 'upgrade', path: message.url })
       const response = errorResponse(error)
       record.answered(response.status)
-      refuseUpgrade(socket, response)
+      endWith(socket, response)
+    }
+  }
+
+  /** A CONNECT asks a proxy for a tunnel, and no path here is for it. */
+  #refuseTunnel({ method = '', headers, url }: IncomingMessage, socket: Duplex): void {
+    socket.on('error', () => {})
+    try {
+      this.#parts.access.identify(headers)
+      endWith(socket, methodNotAllowed(method, tunnelAlternatives))
+    } catch (thrown) {
+      endWith(socket, errorResponse(toApiError(thrown, this.#parts.log, { method, path: url })))
     }
   }
 }
+
+const tunnelAlternatives = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
 /** @throws ApiError 400 for an upgrade to something that is not served. */
 function checkUpgrade(message: IncomingMessage, isMultiplexed: boolean): void {
@@ -405,15 +429,6 @@ function checkUpgrade(message: IncomingMessage, isMultiplexed: boolean): void {
       'BadRequest',
       `a WebSocket of many watches needs the sub-protocol ${multiplexProtocol}`,
     )
-}
-
-/** @throws ApiError 400 for a target in absolute form that is no URL. */
-function pathOf(ctx: Koa.Context): string {
-  try {
-    return ctx.path
-  } catch {
-    throw new ApiError('BadRequest', 'the target of the request is not a well-formed URL')
-  }
 }
 
 function isWatch(method: string, query: URLSearchParams): boolean {
@@ -472,20 +487,6 @@ function mayIgnoreUpgrade({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * Tells an answer that its connection is gone while it waits behind that of an earlier request on it: Node tells only
- * the one whose turn it is, and a watch would last to the end of its time.
- */
-function hearClose({ socket }: IncomingMessage, response: ServerResponse): void {
-  if (response.socket !== null) return
-  const onClose = () => {
-    response.destroy()
-    response.emit('close')
-  }
-  socket.once('close', onClose)
-  response.once('socket', () => socket.off('close', onClose))
-}
-
-/**
  * Answers a request over the socket that Node handed over for an upgrade; the connection ends with the answer. Node does
  * not look after it any more: what has been taken, and that the client has gone, is told to the answer here.
  */
@@ -511,44 +512,16 @@ function answerInPlace(
   answer(message, response)
 }
 
-const statusTexts: Readonly<Record<number, string>> = Object.freeze({
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  403: 'Forbidden',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  410: 'Gone',
-  429: 'Too Many Requests',
-  500: 'Internal Server Error',
-  503: 'Service Unavailable',
-  504: 'Gateway Timeout',
-})
-
-function refuseUpgrade(socket: Duplex, { status, headers, body }: ApiResponse): void {
-  const bytes = Buffer.isBuffer(body) ? body : Buffer.concat([...body])
-  const lines = [
-    `HTTP/1.1 ${status} ${statusTexts[status] ?? 'Error'}`,
-    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
-    `content-length: ${bytes.length}`,
-    'connection: close',
-  ]
-  socket.end(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), bytes]))
-  // The HTTP server does not watch over this socket any more: a client that never closes its half would keep it open
-  // for ever. What it still sends is taken off, so that the answer is not lost to a reset.
-  const timer = setTimeout(() => socket.destroy(), requestLimits.discardMs)
-  socket.once('close', () => clearTimeout(timer))
-  socket.resume()
-}
-
-/** What is no HTTP at all, or has a line and headers that are too large, still gets a Status. */
-function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const why =
-    error.code === 'HPE_HEADER_OVERFLOW'
-      ? `the request line and headers are larger than ${requestLimits.headerBytes} bytes`
-      : 'the request is not well-formed HTTP'
-  refuseUpgrade(socket, errorResponse(new ApiError('BadRequest', why)))
+/** What is no HTTP at all, has a line and headers that are too large, or does not come to its end in time. */
+function brokenRequest({ code }: Error & { code?: string }): ApiError {
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return new ApiError(
+      'BadRequest',
+      `the request line and headers are larger than ${requestLimits.headerBytes} bytes`,
+    )
+  const isLate = code === 'ERR_HTTP_REQUEST_TIMEOUT'
+  return new ApiError(
+    'BadRequest',
+    isLate ? 'the request did not arrive in time' : 'the request is not well-formed HTTP',
+  )
 }

@@ -3,13 +3,11 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { gunzipSync } from 'node:zlib'
-import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { bodyDefaults, type SendOutcome, sendBody } from './body-sender.ts'
 
 /** A server that answers every request with the same parts, and the last answer that it is sending. */
 class Sender {
-  readonly clock = new FakeClock()
   readonly outcomes: SendOutcome[] = []
   response: ServerResponse | undefined
   port = 0
@@ -17,7 +15,7 @@ class Sender {
     this.response = response
     const gzip = request.url === '/gzip'
     if (!gzip) response.setHeader('content-length', this.#length)
-    const sending = sendBody(response, this.#parts, { gzip, clock: this.clock })
+    const sending = sendBody(response, this.#parts, { gzip })
     void sending.then(outcome => this.outcomes.push(outcome))
   })
   readonly #parts: readonly Buffer[]
@@ -115,57 +113,22 @@ describe('a large body', () => {
   })
 
   for (const path of ['/', '/gzip']) {
-    it(`is held back for a slow reader, a block or two at a time, who is cut off in the end (${path})`, async () => {
+    it(`is held back for a slow reader, a block or two at a time (${path})`, async () => {
       // 100 MB of answer out of 1 MB of entries, as lists share them.
       const entry = noise(1024 * 1024)
       const parts = Array.from({ length: 100 }, () => entry).flatMap(each => [
         each.subarray(0, 1000),
         each.subarray(1000),
       ])
-      const { clock, outcomes, response, ask } = await serve(parts).then(server => ({
-        clock: server.clock,
-        outcomes: server.outcomes,
-        response: () => server.response,
-        ask: () => server.ask(path),
-      }))
+      const server = await serve(parts)
       const before = process.memoryUsage().arrayBuffers
-      const socket = await ask()
-      const closed = once(socket, 'close')
-      await standstill(() => response()?.socket?.bytesWritten)
-      expect(response()?.writableLength).toBeLessThan(3 * bodyDefaults.blockBytes)
+      await server.ask(path)
+      await standstill(() => server.response?.socket?.bytesWritten)
+      expect(server.response?.writableLength).toBeLessThan(3 * bodyDefaults.blockBytes)
       expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(8 * 1024 * 1024)
-      await clock.advance(bodyDefaults.stallMs - 1)
-      expect(outcomes).toEqual([])
-      await clock.advance(1)
-      expect(outcomes).toEqual(['too slow'])
-      expect(clock.pendingTimers).toBe(0)
-      socket.resume()
-      await closed
+      expect(server.outcomes).toEqual([])
     })
   }
-
-  it('is never cut off as long as the reader takes a block in time', async () => {
-    const parts = Array.from({ length: 400 }, (_, i) => Buffer.alloc(50_000, i))
-    const server = await serve(parts)
-    const socket = await server.ask()
-    const received: Buffer[] = []
-    socket.on('data', data => received.push(data))
-    const { response, clock, outcomes } = server
-    if (response === undefined) throw new Error('nothing is being sent')
-    const finished = once(response, 'finish')
-    while (outcomes.length === 0) {
-      socket.resume()
-      if (response.writableNeedDrain) await Promise.race([once(response, 'drain'), finished])
-      socket.pause()
-      await clock.advance(bodyDefaults.stallMs - 1)
-    }
-    expect(outcomes).toEqual(['sent'])
-    socket.resume()
-    const total = parts.reduce((sum, part) => sum + part.length, 0)
-    await eventually(() => received.reduce((sum, data) => sum + data.length, 0) > total)
-    const answer = Buffer.concat(received)
-    expect(digest(answer.subarray(answer.indexOf('\r\n\r\n') + 4))).toBe(digest(...parts))
-  })
 
   for (const path of ['/', '/gzip']) {
     it(`ends with a client that goes away in the middle, and the next one is served (${path})`, async () => {
@@ -175,7 +138,6 @@ describe('a large body', () => {
       socket.destroy()
       await eventually(() => server.outcomes.length === 1)
       expect(server.outcomes).toEqual(['client gone'])
-      expect(server.clock.pendingTimers).toBe(0)
       const answer = await fetch(server.url)
       expect((await answer.arrayBuffer()).byteLength).toBe(500 * entry.length)
     })

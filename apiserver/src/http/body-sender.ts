@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
-import { type Clock, systemClock } from '@setpoint/controller-runtime'
 
 export const bodyDefaults = Object.freeze({
   /** Bytes of a body that is sent in one write: pages and single objects. */
@@ -12,83 +11,68 @@ export const bodyDefaults = Object.freeze({
   gzipLevel: 1,
   /** Bytes that are put together for one write of a large body, and all that is copied of it at a time. */
   blockBytes: 64 * 1024,
-  /** Milliseconds that a client has to take one block; slower than about 1 KiB a second is no progress. */
-  stallMs: 60_000,
 })
 
 /** How the sending of a body ended. */
-export type SendOutcome = 'sent' | 'client gone' | 'too slow'
+export type SendOutcome = 'sent' | 'client gone'
 
 export interface SendOptions {
   readonly gzip: boolean
-  readonly clock?: Clock
-  readonly limits?: Pick<typeof bodyDefaults, 'blockBytes' | 'gzipLevel' | 'stallMs'>
 }
 
-/** The client has not taken a block in time, or has gone. */
-class SendError extends Error {
-  override readonly name = 'SendError'
-  readonly outcome: SendOutcome
-
-  constructor(outcome: SendOutcome) {
-    super(outcome)
-    this.outcome = outcome
-  }
+/** The client has gone, or was cut off because it took nothing. */
+class ClientGoneError extends Error {
+  override readonly name = 'ClientGoneError'
 }
 
 /**
  * Sends a large body at its client's pace, after its headers have been set, and ends the answer.
  *
  * Guarantees: of the body no more than a block or two are copied at a time (with gzip also what zlib holds, some
- * 300 KiB); the parts themselves are only read. A client that takes nothing for `stallMs` is cut off, and one that
- * goes away ends the work. After 'sent' the connection can be used again; after anything else it is gone.
- * Never rejects.
+ * 300 KiB); the parts themselves are only read. A client that goes away ends the work. After 'sent' the connection can be
+ * used again; after anything else it is gone. Never rejects.
  */
 export async function sendBody(
   response: ServerResponse,
   parts: readonly Buffer[],
-  { gzip, clock = systemClock, limits = bodyDefaults }: SendOptions,
+  { gzip }: SendOptions,
 ): Promise<SendOutcome> {
-  const paced = new PacedResponse(response, clock, limits.stallMs)
-  const blocks = blocksOf(parts, limits.blockBytes)
+  const paced = new PacedResponse(response)
+  const blocks = blocksOf(parts, bodyDefaults.blockBytes)
   try {
     if (gzip) {
-      const zip = createGzip({ level: limits.gzipLevel, chunkSize: limits.blockBytes })
+      const zip = createGzip({ level: bodyDefaults.gzipLevel, chunkSize: bodyDefaults.blockBytes })
       await pipeline(blocks, zip, async zipped => {
         for await (const chunk of zipped) await paced.write(chunk)
       })
     } else for (const block of blocks) await paced.write(block)
     await paced.end()
     return 'sent'
-  } catch (error) {
+  } catch {
     response.destroy()
-    return error instanceof SendError ? error.outcome : 'client gone'
+    return 'client gone'
   }
 }
 
-/** A response whose writes wait for the client, and not for ever. */
+/** A response whose writes wait for the client. */
 class PacedResponse {
   readonly #response: ServerResponse
-  readonly #clock: Clock
-  readonly #stallMs: number
 
-  constructor(response: ServerResponse, clock: Clock, stallMs: number) {
+  constructor(response: ServerResponse) {
     this.#response = response
-    this.#clock = clock
-    this.#stallMs = stallMs
     // What a broken connection says is heard as its close; unheard it would end the process.
     response.on('error', () => {})
   }
 
-  /** @throws SendError */
+  /** @throws ClientGoneError */
   async write(chunk: Buffer): Promise<void> {
-    if (this.#response.destroyed) throw new SendError('client gone')
+    if (this.#response.destroyed) throw new ClientGoneError()
     if (!this.#response.write(chunk)) await this.#taken('drain')
   }
 
-  /** @throws SendError */
+  /** @throws ClientGoneError */
   async end(): Promise<void> {
-    if (this.#response.destroyed) throw new SendError('client gone')
+    if (this.#response.destroyed) throw new ClientGoneError()
     const finished = this.#taken('finish')
     this.#response.end()
     await finished
@@ -98,7 +82,6 @@ class PacedResponse {
     const response = this.#response
     return new Promise((resolve, reject) => {
       const stop = () => {
-        cancel()
         response.off(event, onTaken)
         response.off('close', onClose)
       }
@@ -108,12 +91,8 @@ class PacedResponse {
       }
       const onClose = () => {
         stop()
-        reject(new SendError('client gone'))
+        reject(new ClientGoneError())
       }
-      const cancel = this.#clock.setTimeout(() => {
-        stop()
-        reject(new SendError('too slow'))
-      }, this.#stallMs)
       response.on(event, onTaken)
       response.on('close', onClose)
     })

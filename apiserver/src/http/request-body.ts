@@ -2,9 +2,20 @@ import type { IncomingMessage } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { requestLimits } from './api-request.ts'
 
+/** How to end the readings that are under way. */
+const readings = new WeakMap<IncomingMessage, (why: ApiError) => void>()
+
+/** Ends the reading of a body of which nothing more is expected. @returns false where nobody is reading it. */
+export function refuseBody(message: IncomingMessage, why: ApiError): boolean {
+  const refuse = readings.get(message)
+  refuse?.(why)
+  return refuse !== undefined
+}
+
 /**
  * Reads the whole body of a request.
- * @throws ApiError 413 as soon as it is known to be too large, 400 when the client goes away in the middle.
+ * @throws ApiError 413 as soon as it is known to be too large, 400 when the client goes away in the middle, and what
+ * `refuseBody` is told.
  */
 export function readRequestBody(message: IncomingMessage): Promise<Buffer> {
   const limit = requestLimits.bodyBytes
@@ -13,18 +24,24 @@ export function readRequestBody(message: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = []
     let length = 0
+    const refuse = (why: ApiError) => {
+      readings.delete(message)
+      reject(why)
+    }
+    readings.set(message, refuse)
     message.on('data', (part: Buffer) => {
       length += part.length
       if (length <= limit) parts.push(part)
       else {
         message.pause()
-        reject(tooLarge())
+        refuse(tooLarge())
       }
     })
-    message.on('end', () =>
-      resolve(parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts)),
-    )
-    const broken = () => reject(new ApiError('BadRequest', 'the body ended before it was complete'))
+    message.on('end', () => {
+      readings.delete(message)
+      resolve(parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts))
+    })
+    const broken = () => refuse(new ApiError('BadRequest', 'the body ended before it was complete'))
     message.on('error', broken)
     message.on('close', () => {
       if (!message.complete) broken()

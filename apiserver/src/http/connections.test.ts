@@ -1,0 +1,359 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { connect, Socket } from 'node:net'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { silentLogger } from '@setpoint/controller-runtime'
+import { isApiError } from '@setpoint/controller-runtime/api'
+import { FakeClock } from '@setpoint/controller-runtime/testing'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { hold } from '../testing.ts'
+import { Connections, connectionDefaults, drainDefaults } from './connections.ts'
+import { errorResponse, toApiError } from './error-response.ts'
+import { readRequestBody } from './request-body.ts'
+
+type Handler = (message: IncomingMessage, response: ServerResponse) => Promise<void> | void
+
+/** An HTTP server whose connections are looked after, with a clock that stands still. */
+class Served {
+  readonly clock = new FakeClock()
+  readonly connections: Connections
+  /** Of the requests that were carried out, in order. */
+  readonly carriedOut: string[] = []
+  /** The server's ends, in the order in which they were accepted. */
+  readonly accepted: Socket[] = []
+  readonly #server = createServer({ connectionsCheckingInterval: 2 ** 30 }, (message, response) => {
+    if (!this.connections.begin(message, response)) return
+    this.carriedOut.push(message.url ?? '')
+    void this.#handle(message, response)
+  })
+  readonly #handler: Handler
+  #port = 0
+
+  constructor(handler: Handler) {
+    this.#handler = handler
+    this.connections = new Connections(this.#server, { log: silentLogger, clock: this.clock })
+    this.#server.on('connection', socket => this.accepted.push(socket))
+    this.#server.on('clientError', (error, socket) => {
+      if (socket instanceof Socket) this.connections.refuse(socket, toApiError(error, silentLogger, {}))
+    })
+  }
+
+  async #handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      await this.#handler(message, response)
+    } catch (error) {
+      if (!isApiError(error) || response.destroyed) return
+      const { status, body } = errorResponse(error)
+      response.writeHead(status, { connection: 'close' }).end(body)
+    }
+  }
+
+  async listen(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+    const address = this.#server.address()
+    if (address === null || typeof address === 'string') throw new Error('no port')
+    this.#port = address.port
+  }
+
+  connect(): Client {
+    return new Client(this.#port)
+  }
+
+  close(): void {
+    this.connections.close()
+  }
+}
+
+/** A connection that keeps its half open whatever happens. */
+class Client {
+  readonly socket: Socket
+  text = ''
+  hasEnded = false
+  hasFailed = false
+
+  constructor(port: number) {
+    this.socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    this.socket.setEncoding('latin1').on('data', text => {
+      this.text += text
+    })
+    this.socket.on('end', () => {
+      this.hasEnded = true
+    })
+    this.socket.on('error', () => {
+      this.hasFailed = true
+    })
+    clients.push(this)
+  }
+
+  get(...paths: readonly string[]): void {
+    this.socket.write(paths.map(path => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`).join(''))
+  }
+
+  post(path: string, length: number, body: string): void {
+    this.socket.write(`POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${length}\r\n\r\n${body}`)
+  }
+
+  receives(text: string): Promise<void> {
+    return eventually(() => expect(this.text).toContain(text))
+  }
+
+  ends(): Promise<void> {
+    return eventually(() => expect(this.hasEnded).toBe(true))
+  }
+}
+
+const clients: Client[] = []
+let served: Served | undefined
+
+afterEach(() => {
+  for (const { socket } of clients.splice(0)) socket.destroy()
+  served?.close()
+})
+
+const saysDone: Handler = async (_message, response) => {
+  await Promise.resolve()
+  response.end('done')
+}
+
+async function serve(handler: Handler = saysDone): Promise<Served> {
+  served = new Served(handler)
+  await served.listen()
+  return served
+}
+
+function eventually(assertion: () => void): Promise<void> {
+  return vi.waitFor(assertion, { interval: 2, timeout: 10_000 })
+}
+
+const { lingerMs } = drainDefaults
+const quietMs = drainDefaults.quietLooks * drainDefaults.lookMs
+const readsBody: Handler = async (message, response) => {
+  response.end(await readRequestBody(message))
+}
+
+describe('a server that shuts down', () => {
+  it('answers what is asked on a kept connection, says that it ends, and ends it', async () => {
+    const server = await serve()
+    const client = server.connect()
+    client.get('/one')
+    await client.receives('done')
+    expect(client.text).toMatch(/^connection: keep-alive/im)
+    client.text = ''
+    void server.connections.drain()
+    client.get('/two')
+    await client.receives('done')
+    expect(client.text).toMatch(/^connection: close/im)
+    await client.ends()
+  })
+
+  it('answers what it has been asked before, and says that the connection ends', async () => {
+    const { held, release } = hold()
+    const server = await serve(async (_message, response) => {
+      await held
+      response.end('done')
+    })
+    const client = server.connect()
+    client.get('/one')
+    await eventually(() => expect(server.carriedOut).toEqual(['/one']))
+    const drained = server.connections.drain()
+    // However long it takes.
+    await server.clock.advance(60_000)
+    release()
+    await client.receives('done')
+    expect(client.text).toMatch(/^connection: close/im)
+    await client.ends()
+    client.socket.end()
+    await drained
+  })
+
+  it('answers all of several requests that came at once, and only with the last says that the connection ends', async () => {
+    const server = await serve()
+    const client = server.connect()
+    await eventually(() => expect(server.accepted).toHaveLength(1))
+    void server.connections.drain()
+    client.get('/one', '/two', '/three')
+    await client.ends()
+    expect(client.text.match(/done/g)).toHaveLength(3)
+    expect(client.text.match(/^connection: .*/gim)).toEqual([
+      'Connection: keep-alive',
+      'Connection: keep-alive',
+      'Connection: close',
+    ])
+  })
+
+  it('does not carry out what comes behind the announced end', async () => {
+    const { held, release } = hold()
+    const server = await serve(async (_message, response) => {
+      response.write('begun')
+      await held
+      response.end('done')
+    })
+    const client = server.connect()
+    await eventually(() => expect(server.accepted).toHaveLength(1))
+    void server.connections.drain()
+    client.get('/one')
+    await client.receives('begun')
+    client.get('/two')
+    await eventually(() => expect(server.accepted[0]?.bytesRead).toBeGreaterThan(50))
+    release()
+    await client.ends()
+    expect(server.carriedOut).toEqual(['/one'])
+    expect(client.text).toContain('done')
+  })
+
+  it('keeps an idle connection for its next request, then closes its half, and carries out nothing more', async () => {
+    const server = await serve()
+    const client = server.connect()
+    client.get('/one')
+    await client.receives('done')
+    void server.connections.drain()
+    await server.clock.advance(quietMs - drainDefaults.lookMs)
+    expect(server.accepted[0]?.writableEnded).toBe(false)
+    await server.clock.advance(drainDefaults.lookMs)
+    await client.ends()
+    client.get('/two')
+    await eventually(() => expect(server.accepted[0]?.bytesRead).toBeGreaterThan(50))
+    expect(server.accepted[0]?.destroyed).toBe(false)
+    await server.clock.advance(lingerMs)
+    expect(server.accepted[0]?.destroyed).toBe(true)
+    expect(server.carriedOut).toEqual(['/one'])
+    expect(client.hasFailed).toBe(false)
+  })
+
+  it('accepts nobody any more, and waits for nobody who says nothing', async () => {
+    const server = await serve()
+    const silent = server.connect()
+    await eventually(() => expect(server.accepted).toHaveLength(1))
+    const drained = server.connections.drain()
+    await new Promise(resolve => setImmediate(resolve))
+    const late = server.connect()
+    await eventually(() => expect(late.hasFailed).toBe(true))
+    await server.clock.advance(quietMs)
+    await silent.ends()
+    expect(silent.text).toBe('')
+    await server.clock.advance(lingerMs)
+    await drained
+  })
+
+  it('refuses a request whose headers do not come to their end, with a 503 that says that nothing was done', async () => {
+    const server = await serve()
+    const client = server.connect()
+    client.socket.write('POST /one HTTP/1.1\r\nhost: x\r\n')
+    await eventually(() => expect(server.accepted[0]?.bytesRead).toBeGreaterThan(0))
+    void server.connections.drain()
+    await server.clock.advance(quietMs)
+    await client.ends()
+    expect(client.text).toMatch(/^HTTP\/1.1 503 /)
+    expect(client.text).toContain('"reason":"ServiceUnavailable"')
+    expect(server.carriedOut).toEqual([])
+  })
+
+  it('refuses a request whose body stands still, and waits for one whose body goes on', async () => {
+    const server = await serve(readsBody)
+    const still = server.connect()
+    const going = server.connect()
+    still.post('/still', 10, 'abc')
+    going.post('/going', 10, 'a')
+    await eventually(() => expect(server.carriedOut).toHaveLength(2))
+    void server.connections.drain()
+    for (const letter of 'bcdefghi') {
+      const before = server.accepted.map(({ bytesRead }) => bytesRead).reduce((a, b) => a + b)
+      going.socket.write(letter)
+      await eventually(() =>
+        expect(server.accepted.map(({ bytesRead }) => bytesRead).reduce((a, b) => a + b)).toBe(before + 1),
+      )
+      await server.clock.advance(drainDefaults.bodyStallMs - drainDefaults.lookMs)
+    }
+    await still.ends()
+    expect(still.text).toMatch(/^HTTP\/1.1 503 /)
+    expect(going.text).toBe('')
+    going.socket.write('j')
+    await going.ends()
+    expect(going.text).toMatch(/^HTTP\/1.1 200 [\s\S]*abcdefghij$/)
+  })
+
+  it('cuts off who takes nothing of a large answer, not who takes it', async () => {
+    const server = await serve((_message, response) => void response.end(Buffer.alloc(64_000_000)))
+    const still = server.connect()
+    still.socket.pause()
+    still.get('/still')
+    await eventually(() => expect(server.carriedOut).toHaveLength(1))
+    const drained = server.connections.drain()
+    await server.clock.advance(drainDefaults.answerStallMs - drainDefaults.lookMs)
+    expect(server.accepted[0]?.destroyed).toBe(false)
+    await server.clock.advance(drainDefaults.lookMs)
+    expect(server.accepted[0]?.destroyed).toBe(true)
+    await drained
+  })
+})
+
+describe('a client', () => {
+  it('that stops in the middle of a body gets a 400', async () => {
+    const server = await serve(readsBody)
+    const client = server.connect()
+    client.post('/one', 10, 'abc')
+    await eventually(() => expect(server.carriedOut).toHaveLength(1))
+    await server.clock.advance(connectionDefaults.bodyStallMs - connectionDefaults.lookMs)
+    expect(client.text).toBe('')
+    await server.clock.advance(2 * connectionDefaults.lookMs)
+    await client.ends()
+    expect(client.text).toMatch(/^HTTP\/1.1 400 /)
+  })
+
+  it('is never cut off as long as it takes some of its answer in time, and is when it does not', async () => {
+    const blocks = Array.from({ length: 1000 }, () => Buffer.alloc(64 * 1024))
+    const server = await serve((_message, response) =>
+      pipeline(Readable.from(blocks), response).catch(() => {}),
+    )
+    const client = server.connect()
+    client.get('/one')
+    await client.receives('\r\n\r\n')
+    client.socket.pause()
+    const [accepted] = server.accepted
+    for (let round = 0; round < 5; round++) {
+      const before = accepted?.bytesWritten ?? 0
+      client.socket.resume()
+      await eventually(() => expect(accepted?.bytesWritten).toBeGreaterThan(before))
+      client.socket.pause()
+      await server.clock.advance(connectionDefaults.answerStallMs - connectionDefaults.lookMs)
+      expect(accepted?.destroyed).toBe(false)
+    }
+    await server.clock.advance(2 * connectionDefaults.answerStallMs)
+    expect(accepted?.destroyed).toBe(true)
+  })
+
+  it('is left alone by an answer that has no end, until that is ended', async () => {
+    const answers: ServerResponse[] = []
+    const server = await serve((_message, response) => {
+      answers.push(response)
+      server.connections.streams(response)
+      response.write(Buffer.alloc(64_000_000))
+    })
+    const client = server.connect()
+    client.socket.pause()
+    client.get('/watch')
+    await eventually(() => expect(answers).toHaveLength(1))
+    await server.clock.advance(2 * connectionDefaults.answerStallMs)
+    expect(server.accepted[0]?.destroyed).toBe(false)
+    answers[0]?.end()
+    await server.clock.advance(connectionDefaults.lookMs)
+    expect(server.accepted[0]?.destroyed).toBe(true)
+  })
+
+  it('that sends rubbish behind a request gets the answer to the request first, and then the end', async () => {
+    const { held, release } = hold()
+    const server = await serve(async (_message, response) => {
+      await held
+      response.end('done')
+    })
+    const client = server.connect()
+    client.socket.write('GET /one HTTP/1.1\r\nhost: x\r\n\r\nrubbish\r\n\r\n')
+    await eventually(() => expect(server.carriedOut).toEqual(['/one']))
+    release()
+    await client.ends()
+    expect(client.text).toMatch(/^HTTP\/1.1 200 [\s\S]*done$/)
+    expect(client.text).toMatch(/^connection: close/im)
+  })
+})

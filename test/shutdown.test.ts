@@ -1,0 +1,153 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { Api } from './support/api.ts'
+import { itemsOf } from './support/kinds.ts'
+import { eventually, startWorld, stores, type World } from './support/worlds.ts'
+
+/** A client that keeps its connection, and creates one object after another as long as it is answered. */
+class Writer {
+  readonly socket: Socket
+  readonly answers: string[] = []
+  /** The names that it has asked to be created. */
+  readonly asked: string[] = []
+  hasFailed = false
+  #text = ''
+  readonly #label: string
+
+  constructor(port: number, label: string) {
+    this.#label = label
+    this.socket = connect(port, '127.0.0.1')
+    this.socket.setEncoding('latin1').on('data', text => {
+      this.#text += text
+      this.#read()
+    })
+    this.socket.on('error', () => {
+      this.hasFailed = true
+    })
+    this.socket.on('connect', () => this.#ask())
+  }
+
+  /** Whether its last request has not been answered. */
+  get isWaiting(): boolean {
+    return this.asked.length > this.answers.length
+  }
+
+  get wasToldOfTheEnd(): boolean {
+    return /^connection: close/im.test(this.answers.at(-1) ?? '')
+  }
+
+  #ask(): void {
+    const name = `${this.#label}-${this.asked.length}`
+    this.asked.push(name)
+    const body = JSON.stringify({
+      apiVersion: 'items.example.com/v1',
+      kind: 'Item',
+      metadata: { name },
+      spec: {},
+    })
+    this.socket.write(
+      `POST /apis/items.example.com/v1/items HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    )
+  }
+
+  #read(): void {
+    const head = /^HTTP\/1\.1 201 [\s\S]*?\r\n\r\n/.exec(this.#text)?.[0]
+    if (head === undefined) return
+    const length = head.length + Number(/^content-length: (\d+)/im.exec(head)?.[1])
+    if (this.#text.length < length) return
+    this.answers.push(this.#text.slice(0, length))
+    this.#text = this.#text.slice(length)
+    if (!this.wasToldOfTheEnd) this.#ask()
+  }
+}
+
+describe('SIGTERM', () => {
+  let world: World | undefined
+  const sockets: Socket[] = []
+
+  afterEach(async () => {
+    for (const socket of sockets.splice(0)) socket.destroy()
+    await world?.end()
+  })
+
+  /** Sends this and collects what comes. */
+  function send(text: string): { socket: Socket; received(): string } {
+    const socket = connect(world?.server.port ?? 0, '127.0.0.1')
+    sockets.push(socket)
+    let received = ''
+    socket.setEncoding('latin1').on('data', part => {
+      received += part
+    })
+    socket.on('error', () => {})
+    socket.write(text)
+    return { socket, received: () => received }
+  }
+
+  it.each(stores)(
+    'loses no request that is on its way on a kept connection: all are answered whole, and told that the connection ends (%s)',
+    {
+      timeout: 90_000,
+    },
+    async store => {
+      world = await startWorld(store, ['items-plugin'])
+      const { server } = world
+      const writers = Array.from({ length: 20 }, (_, n) => new Writer(server.port, `w${n}`))
+      sockets.push(...writers.map(({ socket }) => socket))
+      await eventually(() => expect(writers.every(({ answers }) => answers.length > 1)).toBe(true))
+      // Stopped, it answers nobody: soon everybody has asked and waits, and nothing of what was asked has been read.
+      process.kill(server.pid, 'SIGSTOP')
+      let before = -1
+      await eventually(() => {
+        const total = writers.reduce((sum, { answers }) => sum + answers.length, 0)
+        const isStill = total === before && writers.every(({ isWaiting }) => isWaiting)
+        before = total
+        expect(isStill).toBe(true)
+      })
+      const ends = Promise.all(writers.map(({ socket }) => once(socket, 'close')))
+      const exit = server.kill('SIGTERM')
+      process.kill(server.pid, 'SIGCONT')
+      expect((await exit).code).toBe(0)
+      await ends
+      expect(writers.filter(({ hasFailed }) => hasFailed)).toEqual([])
+      expect(writers.filter(({ isWaiting }) => isWaiting)).toEqual([])
+      expect(writers.every(({ wasToldOfTheEnd }) => wasToldOfTheEnd)).toBe(true)
+
+      await server.restart()
+      const { names } = await itemsOf(new Api(server.url)).list()
+      expect([...names].sort()).toEqual(writers.flatMap(({ asked }) => asked).sort())
+    },
+  )
+
+  it('waits neither for requests that never come to their end nor for answers that nobody takes', {
+    timeout: 90_000,
+  }, async () => {
+    world = await startWorld('embedded', ['items-plugin'])
+    const { server } = world
+    const items = itemsOf(world.api)
+    const large = 'x'.repeat(1_000_000)
+    // Far more than the system keeps for a client that does not read.
+    for (let n = 0; n < 30; n++) await items.create(`large-${n}`, { note: large })
+    const head = 'host: localhost\r\ncontent-type: application/json\r\n'
+    const path = items.path
+    const headers = send(`POST ${path} HTTP/1.1\r\n${head}`)
+    const body = send(`POST ${path} HTTP/1.1\r\n${head}content-length: 100\r\n\r\n{`)
+    const silent = send('')
+    await once(silent.socket, 'connect')
+    const list = send(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`)
+    await once(list.socket, 'data')
+    list.socket.pause()
+    // Answered on another connection after those have been heard.
+    await items.list({ limit: '1' })
+    const exit = await server.kill('SIGTERM')
+    expect(exit.code).toBe(0)
+    for (const client of [headers, body]) {
+      expect(client.received()).toMatch(/^HTTP\/1.1 503 /)
+      expect(client.received()).toContain('"reason":"ServiceUnavailable"')
+      expect(client.received()).toMatch(/^retry-after: \d+/im)
+    }
+    expect(silent.received()).toBe('')
+    // By the rule, and not by the end of the time that a server has to stop.
+    expect(exit.stderr).toContain('a client that did not take its answer was cut off')
+  })
+})
