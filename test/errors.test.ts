@@ -357,7 +357,7 @@ describe.each(stores)('bad input to the %s store', store => {
 
   it('says what is allowed with a 405', async () => {
     const answer = await api.put(items.path, {})
-    expect(answer.headers.get('allow')?.split(/, */).sort()).toEqual(['DELETE', 'GET', 'POST'])
+    expect(answer.headers.get('allow')?.split(/, */).sort()).toEqual(['DELETE', 'GET', 'HEAD', 'POST'])
   })
 
   it.each([
@@ -388,6 +388,62 @@ describe.each(stores)('bad input to the %s store', store => {
     expect([400, 413, 431]).toContain(answer.status)
     expect(isStatus(answer.body)).toBe(true)
     expect((await api.get('/version')).status).toBe(200)
+  })
+
+  it.each([
+    ['in other letters', 'GET /APIS', 404],
+    ['in other letters below it', `GET /Apis/items.example.com/v1/items`, 404],
+    ["a plugin's route in other letters", 'GET /apis/console.api.demo.example.com/v1/Gadgets/x/Summary', 404],
+    ['with an empty segment', 'GET //apis', 404],
+    ['with dots', 'GET /apis/../apis', 404],
+    ['with a fragment', 'GET /apis#x', 400],
+    ['as a URL of another host', 'GET http://evil.example.com/apis', 400],
+    ['as a URL of another protocol', 'GET ftp://localhost/apis', 400],
+    ['of the server as a whole', 'OPTIONS *', 400],
+    ['with a query that encodes nothing', `GET ${base}/items?fieldSelector=spec.rank%3D%zz`, 400],
+    ['with a query that is no UTF-8', `GET ${base}/items?fieldSelector=spec.rank%3D%ff`, 400],
+    ['of another method than there is', 'TRACE /apis', 405],
+  ])('a target %s is refused', async (_what, line, code) => {
+    refusalOf(await sendRaw(world.server.port, requestText(line, { host: 'localhost' })), code)
+  })
+
+  it('a target with the host before it is what it is without', async () => {
+    const host = { host: 'LOCALHOST' }
+    for (const target of [base, `${base}/items?size=1`, '/version', '/nowhere']) {
+      const plain = await sendRaw(world.server.port, requestText(`GET ${target}`, host))
+      const whole = await sendRaw(world.server.port, requestText(`GET http://localhost${target}`, host))
+      expect([whole.status, whole.body]).toEqual([plain.status, plain.body])
+    }
+  })
+
+  it.each([
+    ['no Host', 'GET /apis HTTP/1.1\r\nconnection: close\r\n\r\n', 400],
+    ['two Hosts', 'GET /apis HTTP/1.1\r\nhost: localhost\r\nHost: evil\r\nconnection: close\r\n\r\n', 400],
+    [
+      'another Host behind thousands of headers',
+      `GET /apis HTTP/1.1\r\n${'a: b\r\n'.repeat(4000)}host: evil\r\nconnection: close\r\n\r\n`,
+      403,
+    ],
+    ['another version of HTTP', 'GET /apis HTTP/2.0\r\nhost: localhost\r\nconnection: close\r\n\r\n', 400],
+    ['no version of HTTP', 'GET /apis\r\n\r\n', 400],
+    ['a tunnel', 'CONNECT localhost:443 HTTP/1.1\r\nhost: localhost:443\r\n\r\n', 405],
+    ['a tunnel to elsewhere', 'CONNECT evil:443 HTTP/1.1\r\nhost: evil:443\r\n\r\n', 403],
+    [
+      'a length beside chunks',
+      requestText(
+        `POST ${base}/items`,
+        { host: 'localhost', 'content-length': '5', 'transfer-encoding': 'chunked' },
+        '0\r\n\r\n',
+      ),
+      400,
+    ],
+    [
+      'a coding that is not known',
+      requestText(`POST ${base}/items`, { host: 'localhost', 'transfer-encoding': 'gzip' }, '{}'),
+      400,
+    ],
+  ])('a request with %s is refused', async (_what, bytes, code) => {
+    refusalOf(await sendRaw(world.server.port, bytes), code)
   })
 
   it('a body that is announced as too large is refused before it is sent', async () => {

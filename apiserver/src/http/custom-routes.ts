@@ -151,7 +151,7 @@ function overlap(left: string, right: string): boolean {
 }
 
 function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
-  const router = new Router()
+  const router = new Router({ sensitive: true })
   // As many as there are requests at once.
   setMaxListeners(0, hosted.signal)
   for (const { method, pattern, handler } of group.routes) {

@@ -9,9 +9,9 @@ import { methodNotAllowed } from './error-response.ts'
 import { listBody } from './list-response.ts'
 import { readDeleteParameters, readObject, readPatch, readWriteOptions } from './write-parameters.ts'
 
-const collectionMethods = ['GET', 'POST', 'DELETE'] as const
-const nameMethods = ['GET', 'PUT', 'PATCH', 'DELETE'] as const
-const statusMethods = ['GET', 'PUT', 'PATCH'] as const
+const collectionMethods = ['GET', 'HEAD', 'POST', 'DELETE'] as const
+const nameMethods = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'] as const
+const statusMethods = ['GET', 'HEAD', 'PUT', 'PATCH'] as const
 
 export const warningDefaults = Object.freeze({
   /** Characters of one warning. */
