@@ -230,6 +230,36 @@ describe('a release, as processes of this machine', () => {
 })
 
 it(
+  'etcd that is full stays ready, so that an upgrade can give it more, and takes no more',
+  async () => {
+    const { objects } = await render({ etcd: { bundled: { quotaBytes: 16 * 1024 * 1024 } } })
+    const name = `${release.fullname}-etcd`
+    const around: Surroundings = { objects, secrets: {}, addresses: new Map() }
+    const texts = secretTexts(`${name}-client`, around)
+    const client = { cert: textOf(texts['tls.crt']), key: textOf(texts['tls.key']) }
+    const etcd = await EtcdPods.start(find(objects, 'StatefulSet', name), around)
+    try {
+      const put = (n: number) => {
+        const body = { key: btoa(`fill${n}`), value: 'A'.repeat(1024 * 1024) }
+        const url = `https://${etcd.members[0]?.client}/v3/kv/put`
+        return ask(url, { ca: textOf(texts['ca.crt']), certificate: client, body })
+      }
+      let n = 0
+      while ((await put(n)).status === 200) expect(++n).toBeLessThan(64)
+      expect((await put(n)).text).toContain('database space exceeded')
+      for (const { metrics } of etcd.members) {
+        // Only this question tells that the alarm is on.
+        await eventually(async () => expect((await fetch(`http://${metrics}/health`)).status).toBe(503))
+        expect((await fetch(etcd.readiness(metrics))).status).toBe(200)
+      }
+    } finally {
+      await etcd.stop()
+    }
+  },
+  toolsMs,
+)
+
+it(
   'one process with the embedded store serves from its volume, with the rendered arguments',
   async () => {
     const { objects } = await render({ store: 'embedded' })

@@ -1,11 +1,14 @@
+import { execFile } from 'node:child_process'
 import { createHash, createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { load, loadAll } from 'js-yaml'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { allFlags, environmentName, flagsOf } from '../apiserver/src/cli/flags-table.ts'
-import { FakeCluster } from './support/fake-cluster.ts'
+import { findHelm } from '../scripts/helm.mjs'
+import { FakeCluster, type Present } from './support/fake-cluster.ts'
 import {
   helm,
   KubernetesObject,
@@ -20,6 +23,7 @@ import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
 
 /** The first time on a machine, Helm and the validator are built; Go downloads and compiles for minutes. */
 const toolsMs = 900_000
+const root = fileURLToPath(new URL('..', import.meta.url))
 
 const external = {
   endpoints: ['https://a.example.com:2379', 'https://b.example.com:2379'],
@@ -175,6 +179,19 @@ const probesOf = ({ container }: Pod) =>
     return probe === undefined ? [] : [fieldsOf(fieldsOf(probe).httpGet ?? fieldsOf(probe).tcpSocket)]
   })
 const matchLabels = (selector: unknown) => fieldsOf(fieldsOf(selector).matchLabels)
+
+/** What an upgrade would make of a cluster in which these are already. */
+async function renderedAmong(
+  values: object,
+  present: readonly Present[],
+): Promise<readonly KubernetesObject[]> {
+  const cluster = await FakeCluster.start(objectsOf('the defaults'), present)
+  try {
+    return (await render(values, ['--dry-run=server', '--kube-apiserver', cluster.url])).objects
+  } finally {
+    await cluster.stop()
+  }
+}
 
 describe('the chart', () => {
   it('passes the strict lint of Helm', async () => {
@@ -396,16 +413,11 @@ describe('tokens', () => {
     const encoded = Object.entries(data).map(([key, token]) => [key, Buffer.from(token).toString('base64')])
     const metadata = { namespace: release.namespace, name: `${release.fullname}-tokens` }
     const secret = { apiVersion: 'v1', kind: 'Secret', metadata, data: Object.fromEntries(encoded) }
-    const cluster = await FakeCluster.start(objectsOf('the defaults'), [secret])
-    try {
-      const { objects } = await render({}, ['--dry-run=server', '--kube-apiserver', cluster.url])
-      const now = fieldsOf(pick(objects, 'Secret', `${release.fullname}-tokens`).raw.stringData)
-      expect(now).toMatchObject(data)
-      expect(now['controllers-token']).toMatch(/^sp_[A-Za-z0-9]{43}$/)
-      expect(now['tokens.yaml']).toContain(createHash('sha256').update('sp_kept').digest('hex'))
-    } finally {
-      await cluster.stop()
-    }
+    const objects = await renderedAmong({}, [secret])
+    const now = fieldsOf(pick(objects, 'Secret', `${release.fullname}-tokens`).raw.stringData)
+    expect(now).toMatchObject(data)
+    expect(now['controllers-token']).toMatch(/^sp_[A-Za-z0-9]{43}$/)
+    expect(now['tokens.yaml']).toContain(createHash('sha256').update('sp_kept').digest('hex'))
   })
 
   it('are none of the chart where a Secret is given', () => {
@@ -433,14 +445,6 @@ describe("the certificates of the chart's etcd", () => {
       const metadata = { namespace: release.namespace, name }
       return { apiVersion: 'v1', kind: 'Secret', metadata, data: Object.fromEntries(data) }
     })
-  const renderedAgain = async (secrets: readonly object[]) => {
-    const cluster = await FakeCluster.start(objectsOf('the defaults'), secrets)
-    try {
-      return (await render({}, ['--dry-run=server', '--kube-apiserver', cluster.url])).objects
-    } finally {
-      await cluster.stop()
-    }
-  }
 
   it('are of one authority whose key is nowhere, are good for ten years, and every member has its names', () => {
     const objects = objectsOf('the defaults')
@@ -520,7 +524,7 @@ describe("the certificates of the chart's etcd", () => {
 
   it('stay what they are at an upgrade', async () => {
     const objects = objectsOf('the defaults')
-    const now = await renderedAgain(present(objects, [member, client]))
+    const now = await renderedAmong({}, present(objects, [member, client]))
     for (const name of [member, client])
       expect(fieldsOf(pick(now, 'Secret', name).raw.stringData)).toEqual(
         fieldsOf(pick(objects, 'Secret', name).raw.stringData),
@@ -533,7 +537,7 @@ describe("the certificates of the chart's etcd", () => {
   ])('are all made anew where %s: halves would refuse each other', async (why, names) => {
     const secrets = present(objectsOf('the defaults'), names)
     if (why !== 'one of them is gone') secrets.splice(1, 1, ...present(objectsOf('HTTPS'), [client]))
-    const now = await renderedAgain(secrets)
+    const now = await renderedAmong({}, secrets)
     const texts = textsOf(now, member)
     expect(texts.key).not.toBe(textsOf(objectsOf('the defaults'), member).key)
     expect(textsOf(now, client).ca).toBe(texts.ca)
@@ -548,6 +552,33 @@ describe('rendered where nobody can see the cluster', () => {
     await expect(render({}, elsewhere)).rejects.toThrow(/access\.existingSecret is empty.*--dry-run=server/)
     const tokens = { access: { existingSecret: 'our-tokens' } }
     await expect(render(tokens, elsewhere)).rejects.toThrow(/etcd\.bundled\.tls is empty.*Argo CD/)
+  })
+
+  it('the command in the manual makes every Secret that the values below it name', async () => {
+    const manual = await readFile(new URL('../docs/operations/install.md', import.meta.url), 'utf8')
+    const section = manual.slice(manual.indexOf('## With Argo CD'))
+    const [command = '', values = ''] = [...section.matchAll(/^```(?:sh|yaml)\n(.*?)^```$/gms)].map(
+      ([, block]) => block,
+    )
+    const shown = command
+      .replace('helm template', `${await findHelm()} template --kube-version 1.31.0`)
+      .replace(/kubectl create.*/, 'cat')
+    const { stdout } = await promisify(execFile)('bash', ['-c', shown], { cwd: root })
+    const secrets = loadAll(stdout).map(document => new KubernetesObject(fieldsOf(document)))
+    for (const { kind, labels } of secrets) {
+      expect(kind).toBe('Secret')
+      // By this one Argo CD knows its own, to be pruned.
+      expect(labels).not.toHaveProperty(['app.kubernetes.io/instance'])
+      expect(labels).toHaveProperty(['app.kubernetes.io/name'])
+    }
+    const named = [...values.matchAll(/(?:existingSecret|SecretName): ([a-z-]+)/g)].map(([, name]) => name)
+    expect(secrets.map(({ name }) => name).sort()).toEqual(named.sort())
+    const { objects } = await render(fieldsOf(load(values)), elsewhere)
+    const mounted = podsOf(objects).flatMap(({ mounts }) =>
+      mounts.flatMap(({ volume }) => volume.secret ?? []),
+    )
+    const names = mounted.map(secret => fieldsOf(secret).secretName)
+    expect(new Set(names)).toEqual(new Set(named))
   })
 
   it.each([
@@ -577,6 +608,32 @@ describe('the embedded store', () => {
         .map(({ kind }) => kind)
         .sort(),
     ).toEqual(['Deployment', 'Pod'])
+  })
+})
+
+describe('an upgrade', () => {
+  it('replaces no pod only because the chart has another version', () => {
+    const podLabels = { team: 'a' }
+    for (const name of [
+      'the defaults',
+      'one process with the embedded store',
+      'everything about where to run',
+    ])
+      for (const { kind, raw, pod } of objectsOf(name)) {
+        if (pod === undefined || kind === 'Pod') continue
+        const { selector } = fieldsOf(raw.spec)
+        const given = name === 'everything about where to run' && kind === 'Deployment' ? podLabels : {}
+        expect(pod.labels).toEqual({ ...matchLabels(selector), ...given })
+      }
+  })
+
+  it('that turns on autoscaling, or finds it on, takes no server away', async () => {
+    const metadata = { namespace: release.namespace, name: release.fullname }
+    const running = { apiVersion: 'apps/v1', kind: 'Deployment', metadata, spec: { replicas: 5 } }
+    const now = await renderedAmong({ apiserver: { autoscaling: { enabled: true } } }, [running])
+    expect(pick(now, 'Deployment', release.fullname).spec.replicas).toBe(5)
+    const first = await renderedAmong({ apiserver: { autoscaling: { enabled: true } } }, [])
+    expect(pick(first, 'Deployment', release.fullname).spec.replicas).toBeUndefined()
   })
 })
 
@@ -698,7 +755,6 @@ it('the notes lead to the first request: wait, take the token, ask', async () =>
 })
 
 it('the image runs what the chart gives arguments to', () => {
-  const root = fileURLToPath(new URL('..', import.meta.url))
   expect(existsSync(`${root}/apiserver/bin/setpoint.js`)).toBe(true)
   for (const name of Object.keys(matrix)) {
     for (const { container, args } of podsOf(objectsOf(name)))

@@ -88,11 +88,16 @@ export class EtcdPods {
     await once(child, 'spawn')
   }
 
-  async #isReady({ metrics }: Addresses): Promise<void> {
+  /** What the readiness probe asks a member. */
+  readiness(metrics: string): string {
     const { path, port } = fieldsOf(fieldsOf(this.#pod.container.readinessProbe).httpGet)
     if (port !== 'metrics') throw new Error(`the probe asks at ${textOf(port)}`)
+    return `http://${metrics}${textOf(path)}`
+  }
+
+  async #isReady({ metrics }: Addresses): Promise<void> {
     await eventually(async () => {
-      const answer = await fetch(`http://${metrics}${textOf(path)}`)
+      const answer = await fetch(this.readiness(metrics))
       if (answer.status !== 200) throw new Error(await answer.text())
     }, 60_000)
   }

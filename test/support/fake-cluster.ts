@@ -3,6 +3,13 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type KubernetesObject, release } from './helm.ts'
 
+/** An object that is in the cluster. */
+export interface Present {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: { readonly namespace: string; readonly name: string }
+}
+
 /** As much of a Kubernetes API as Helm asks for a dry run: which kinds there are, and the objects that are in it. */
 export class FakeCluster {
   readonly url: string
@@ -17,7 +24,7 @@ export class FakeCluster {
   /** A cluster that knows the kinds of `known` and has the objects of `present`. */
   static async start(
     known: readonly KubernetesObject[],
-    present: readonly object[] = [],
+    present: readonly Present[] = [],
   ): Promise<FakeCluster> {
     const answers = new Map<string, object>([
       ['/version', { major: '1', minor: '31', gitVersion: 'v1.31.0' }],
@@ -46,10 +53,11 @@ export class FakeCluster {
     }
     answers.set('/apis', { kind: 'APIGroupList', apiVersion: 'v1', groups })
     for (const object of present) {
-      const { kind, metadata } = object as { kind: string; metadata: { namespace: string; name: string } }
-      answers.set(`/api/v1/namespaces/${metadata.namespace}/${pluralOf(kind)}/${metadata.name}`, object)
+      const { apiVersion, kind, metadata } = object
+      const root = apiVersion === 'v1' ? '/api/v1' : `/apis/${apiVersion}`
+      answers.set(`${root}/namespaces/${metadata.namespace}/${pluralOf(kind)}/${metadata.name}`, object)
     }
-    const secrets = present.filter(object => (object as { kind: string }).kind === 'Secret')
+    const secrets = present.filter(({ kind }) => kind === 'Secret')
     const list = { kind: 'SecretList', apiVersion: 'v1', metadata: {}, items: secrets }
     answers.set(`/api/v1/namespaces/${release.namespace}/secrets`, list)
     const server = createServer((request, response) => {

@@ -29,6 +29,7 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
+{{- /* Not of what pods are made from: another version of the chart alone is no reason to replace them. */ -}}
 {{- define "setpoint.labels" -}}
 {{- $root := index . 0 -}}
 {{ include "setpoint.selectorLabels" . }}
