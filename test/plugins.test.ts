@@ -139,6 +139,7 @@ describe('plugins that fail', () => {
     const good = await writePlugin({ 'index.js': pluginModule('good') })
     const route = (path: string) =>
       `plugin.routes('good.example.com/v1', r => r.get('${path}', () => ({ body: 1 })))`
+    const setupOf = (name: string, setup: string) => ({ 'index.js': pluginModule(name, { setup }) })
     const failing: Record<string, Parameters<typeof writePlugin>> = {
       throws: [{ 'index.js': "throw new Error('the module is broken')" }],
       syntax: [{ 'index.js': 'export default {' }],
@@ -167,6 +168,14 @@ describe('plugins that fail', () => {
           }),
         },
       ],
+      'route-to-nothing': [setupOf('route-to-nothing', "plugin.routes('a.example.com/v1')")],
+      'route-of-an-object': [setupOf('route-of-an-object', 'plugin.routes(new (class A {})())')],
+      'route-of-no-group': [setupOf('route-of-no-group', "plugin.routes('a_b/v1', () => {})")],
+      'route-pattern': [
+        setupOf('route-pattern', "plugin.routes('a.example.com/v1', r => r.get('/*', () => {}))"),
+      ],
+      'controller-of-nothing': [setupOf('controller-of-nothing', 'plugin.controller(undefined, () => {})')],
+      'rejects-with-nothing': [setupOf('rejects-with-nothing', 'return Promise.reject()')],
       'no-export': [{ 'index.js': 'export const nothing = 1' }],
       'no-module': [{}],
     }
@@ -182,13 +191,19 @@ describe('plugins that fail', () => {
   })
 
   it.each([
-    ['reserved', /reserved.*setpoint\.dev/s],
+    ['reserved', /the kind Thing .*reserved.*setpoint\.dev.*; use a sub-domain of your own/s],
     ['reserved-itself', /reserved/],
     ['empty-group', /empty group/],
     ['second-kind', /good/],
-    ['setup-throws', /setup is broken/],
+    ['setup-throws', /setup is broken \(index\.js:8\)/],
     ['shadows-generated', /things.*(Thing|good)/s],
-    ['bad-schema', /objekt|type/],
+    ['bad-schema', /the kind Thing: schema\.spec\.type .*"objekt"/],
+    ['route-to-nothing', /routes of a\.example\.com\/v1 need a function/],
+    ['route-of-an-object', /routes needs a class, not an object of it/],
+    ['route-of-no-group', /"a_b\/v1" is not of the form <group>\/<version>/],
+    ['route-pattern', /route GET \/\* in a\.example\.com\/v1 has no valid pattern/],
+    ['controller-of-nothing', /controller needs a model/],
+    ['rejects-with-nothing', /setup has failed: it has thrown undefined/],
     ['reserved-route', /reserved/],
   ])('%s is Failed and says why', async (name, message) => {
     const state = await eventually(async () => {
@@ -212,6 +227,12 @@ describe('plugins that fail', () => {
     },
   )
 
+  it('have a line each where readiness is asked for with details, those too that cannot be loaded', async () => {
+    const { text } = await api.get('/readyz?verbose')
+    expect(text).toMatch(/^\[\+\]plugin\/setup-throws failed: its setup has failed: .*\(index\.js:8\)$/m)
+    expect(text).toMatch(/^\[\+\]plugin\/setpoint-plugin-\S+ failed: .*SyntaxError: .*\(index\.js:1: export/m)
+  })
+
   it('leave the others and the server alone', async () => {
     expect((await pluginStates(api)).get('good')?.phase).toBe('Started')
     const things = thingsOf(api, 'good.example.com')
@@ -226,6 +247,97 @@ describe('plugins that fail', () => {
       .then(answer => refusalOf(answer, answer.status))
     expect([404, 503]).toContain(code)
   })
+})
+
+describe('a folder that can be loaded now and could not before', () => {
+  it('is known by the name of its plugin alone', async () => {
+    const dir = await writePlugin({ 'index.js': 'export default {' })
+    const server = await startServer({ plugins: [dir] })
+    try {
+      const api = new Api(server.url)
+      await eventually(async () => {
+        expect([...(await pluginStates(api)).values()].map(({ phase }) => phase)).toEqual(['Failed'])
+      })
+      await writeFile(join(dir, 'index.js'), pluginModule('mended'))
+      await server.kill('SIGTERM')
+      await server.restart()
+      await eventually(async () => {
+        expect([...(await pluginStates(api)).keys()]).toEqual(['mended'])
+      })
+    } finally {
+      await server.stop()
+      await rm(dir, { recursive: true, force: true })
+    }
+  })
+})
+
+describe('what a handler answers', () => {
+  const answers: Record<string, string> = {
+    nothing: 'undefined',
+    text: "{ body: 'text' }",
+    bytes: '{ body: new Uint8Array([65]) }',
+    json: '{ status: 201, body: [1] }',
+    'a-number': '7',
+    'no-body': '({ total: 5 })',
+    'a-list': '[1]',
+    'a-fetch-response': "new Response('x')",
+    'odd-status': '{ status: 999 }',
+    'text-status': "{ status: '200' }",
+    'a-stream': '{ body: new ReadableStream() }',
+    'a-function': '{ body: () => 1 }',
+    'a-circle': '(() => { const a = {}; a.a = a; return { body: a } })()',
+    'a-uri-error': "decodeURIComponent('%')",
+  }
+  let server: ServerProcess
+  let dir: string
+
+  beforeAll(async () => {
+    const routes = Object.entries(answers).map(([name, text]) => `r.get('/${name}', () => (${text}))`)
+    const setup = `plugin.routes('a.example.com/v1', r => { ${routes.join('\n')} })`
+    dir = await writePlugin({ 'index.js': pluginModule('answers', { setup }) })
+    server = await startServer({ plugins: [dir] })
+  })
+  afterAll(async () => {
+    await server?.stop()
+    await rm(dir, { recursive: true, force: true })
+  })
+
+  it.each([
+    ['nothing', 204, ''],
+    ['text', 200, 'text'],
+    ['bytes', 200, 'A'],
+    ['json', 201, '[1]'],
+  ])('is sent as it is meant: %s', async (name, status, body) => {
+    const answer = await fetch(`${server.url}/apis/a.example.com/v1/${name}`)
+    expect([answer.status, await answer.text()]).toEqual([status, body])
+  })
+
+  it.each([
+    ['a-number', /not a number/],
+    ['no-body', /not total: what is to be sent goes into body/],
+    ['a-list', /not a Array/],
+    ['a-fetch-response', /not a Response/],
+    ['odd-status', /an integer from 200 to 599, is 999/],
+    ['text-status', /an integer from 200 to 599, is \\"200\\"/],
+    ['a-stream', /the body must be text, bytes, or what JSON can express/],
+    ['a-function', /the body must be text, bytes, or what JSON can express/],
+    ['a-circle', /circular/],
+    ['a-uri-error', /URI malformed/],
+  ])(
+    "is the server's fault where it makes no sense, and the log names plugin, route and reason: %s",
+    async (name, reason) => {
+      const path = `/apis/a.example.com/v1/${name}`
+      refusalOf(await new Api(server.url).get(path), 500)
+      await eventually(async () => {
+        const line = server
+          .stderr()
+          .split('\n')
+          .find(text => text.includes(`"route":"GET ${path}"`))
+        expect(line).toMatch(/"plugin":"answers"/)
+        expect(line).toMatch(reason)
+      })
+    },
+  )
 })
 
 describe('two plugins whose routes meet', () => {

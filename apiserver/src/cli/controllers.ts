@@ -12,7 +12,8 @@ import {
 } from '@setpoint/controller-runtime'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { HealthEndpoint, type HealthEndpointParts } from '../http/index.ts'
-import { discoverPlugins, loadPlugin } from '../plugins/load-plugin.ts'
+import { discoverPlugins } from '../plugins/load-plugin.ts'
+import { loadPlugins } from '../plugins/load-plugins.ts'
 import type { ControllersOptions } from './flags.ts'
 
 /** The plugins' controllers and the collector of dependents in a process of their own, against a server elsewhere. */
@@ -45,18 +46,21 @@ export async function startControllers(
   let running: Manager | undefined
   const health = await tellHealth(options, { manager: () => running, registry }, log)
   const manager = createManager({ transport, registry, log, leaderElection: { lease, reservedDomain } })
-  const hosted: HostedPlugin[] = []
-  for (const dir of await discoverPlugins(options.plugins)) {
-    try {
-      const { plugin } = await loadPlugin(dir)
-      hosted.push(await setupPlugin(plugin, { transport, log, manager, reservedDomain }))
-    } catch (error) {
-      log.error({ dir, err: error }, 'a plugin cannot be started')
-    }
-  }
   manager.add(new Collector({ kinds: new DiscoveredKinds({ transport, log }) }))
   manager.add(new EventKeeper({ reservedDomain }))
   manager.start()
+  const hosted: HostedPlugin[] = []
+  const settingUp: Promise<void>[] = []
+  for await (const outcome of loadPlugins(await discoverPlugins(options.plugins))) {
+    const { dir } = outcome
+    const failed = (error: unknown) => log.error({ dir, err: error }, 'a plugin cannot be started')
+    if ('error' in outcome) failed(outcome.error)
+    else {
+      const setup = setupPlugin(outcome.plugin, { transport, log, manager, reservedDomain })
+      settingUp.push(setup.then(plugin => void hosted.push(plugin)).catch(failed))
+    }
+  }
+  await Promise.all(settingUp)
   running = manager
   return {
     async stop(how) {

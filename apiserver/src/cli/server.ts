@@ -10,10 +10,11 @@ import {
   type ManagerOptions,
 } from '@setpoint/controller-runtime'
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
-import { App, CustomRoutes, Health } from '../http/index.ts'
+import { App, CustomRoutes, Health, type PluginProgress } from '../http/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/served-model.ts'
-import { discoverPlugins, type LoadedPlugin, loadPlugin, PluginLoadError } from '../plugins/load-plugin.ts'
+import { discoverPlugins } from '../plugins/load-plugin.ts'
+import { type FailedLoad, loadPlugins, objectNameOf } from '../plugins/load-plugins.ts'
 import { pluginModel } from '../plugins/plugin-kind.ts'
 import { type PluginEnvironment, PluginRunner } from '../plugins/plugin-runner.ts'
 import { PluginStatuses } from '../plugins/plugin-status.ts'
@@ -61,11 +62,17 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   const { follower, models, registry, hub, api, transport } = rooms
   const routes = new CustomRoutes(models, reservedDomain)
   const runners: PluginRunner[] = []
+  const failures: PluginProgress[] = []
   const consistency = new ConsistencyCheck({ storage, follower, log })
   const metrics = new Metrics({ models, follower, hub, consistency })
   const manager =
     options.role === 'all' ? createManager(managerOptions(options, rooms, metrics, log)) : undefined
-  const health = new Health({ storage, follower, plugins: () => runners, ...(manager && { manager }) })
+  const health = new Health({
+    storage,
+    follower,
+    plugins: () => [...runners, ...failures],
+    ...(manager && { manager }),
+  })
   let loaded = false
   const isStarting = () => !loaded || runners.some(runner => !runner.isRegistered)
   manager?.add(new Collector({ kinds: new ServedKinds(models, isStarting) }))
@@ -130,12 +137,11 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
     log,
   }
   // At once, though the store may be away: the kinds of plugins answer 503 until they are ready, not 404.
-  const loading = loadPlugins(options.plugins, environment).then(plugins => {
-    runners.push(...plugins.map(plugin => new PluginRunner(plugin, environment)))
-    loaded = true
-    // Their kinds are registered before this returns.
-    return { starting: startPlugins(runners, statuses) }
-  })
+  const loading = discoverPlugins(options.plugins)
+    .then(dirs => startPlugins(dirs, runners, failures, environment))
+    .finally(() => {
+      loaded = true
+    })
   const started = Promise.all([
     // Ready is who can say which kinds there are. A plugin whose module never ends loading does not hold that up for ever.
     Promise.all([ownKinds, withinTime(loading, serverDefaults.announceMs)]).then(() => health.started()),
@@ -263,52 +269,48 @@ function describeListenError({ code, message }: NodeJS.ErrnoException, address: 
   return `${where}: ${message}`
 }
 
-/** Loads every plugin that can be; the others' faults become their status. */
-async function loadPlugins(
-  dirs: readonly string[] | undefined,
-  { log, statuses }: Pick<PluginEnvironment, 'log' | 'statuses'>,
-): Promise<LoadedPlugin[]> {
-  const loaded: LoadedPlugin[] = []
-  for (const dir of await discoverPlugins(dirs)) {
-    try {
-      const plugin = await loadPlugin(dir)
-      const twin = loaded.find(other => other.plugin.name === plugin.plugin.name)
-      if (twin !== undefined)
-        throw new PluginLoadError(
-          dir,
-          `the name ${JSON.stringify(plugin.plugin.name)} is that of the plugin in ${twin.dir}`,
-        )
-      loaded.push(plugin)
-    } catch (error) {
+/**
+ * Loads every plugin that can be and starts it; the others' faults become their status. Each one's fault stays its own.
+ * @returns when all are loaded and their kinds registered; `starting` resolves when they are started, or have failed.
+ */
+async function startPlugins(
+  dirs: readonly string[],
+  runners: PluginRunner[],
+  failures: PluginProgress[],
+  environment: PluginEnvironment,
+): Promise<{ starting: Promise<void> }> {
+  const { log, statuses } = environment
+  const starts: Promise<void>[] = []
+  const failed: FailedLoad[] = []
+  for await (const outcome of loadPlugins(dirs)) {
+    if ('error' in outcome) {
+      const { dir, error } = outcome
       log.error({ dir, err: error }, 'a plugin cannot be loaded')
-      const message = error instanceof Error ? error.message : String(error)
-      const lastTransitionTime = new Date().toISOString()
-      statuses.publish(objectNameOf(dir), {
-        phase: 'Failed',
-        message,
-        conditions: [{ type: 'Ready', status: 'False', reason: 'LoadError', message, lastTransitionTime }],
-      })
+      failed.push(outcome)
+      failures.push({ name: objectNameOf(dir), progress: `failed: ${error.message}` })
+      continue
     }
+    const { dir, plugin } = outcome
+    if (objectNameOf(dir) !== plugin.name) statuses.forgetLoadError(objectNameOf(dir), dir)
+    const runner = new PluginRunner(outcome, environment)
+    runners.push(runner)
+    // Its kinds are registered before this returns.
+    starts.push(runner.start())
   }
-  return loaded
+  const taken = new Set(runners.map(({ name }) => name))
+  for (const { dir, error } of failed) {
+    const name = unusedName(objectNameOf(dir), taken)
+    taken.add(name)
+    statuses.publishLoadError(name, error.message)
+  }
+  return { starting: Promise.all(starts).then(() => statuses.settled()) }
 }
 
-/** Starts every plugin; each one's fault stays its own. */
-async function startPlugins(runners: readonly PluginRunner[], statuses: PluginStatuses): Promise<void> {
-  await Promise.all(runners.map(runner => runner.start()))
-  await statuses.settled()
-}
-
-/** A valid object name for a plugin that could not even say its own: its folder's. */
-function objectNameOf(dir: string): string {
-  const base = dir.split(/[\\/]/).findLast(part => part !== '') ?? ''
-  return (
-    base
-      .toLowerCase()
-      .replace(/[^a-z0-9]+/g, '-')
-      .replace(/^-+|-+$/g, '')
-      .slice(0, 63) || 'unnamed'
-  )
+/** Plugins say their names themselves; one that could not has the name of its folder, unless that is taken. */
+function unusedName(name: string, taken: ReadonlySet<string>): string {
+  let candidate = name
+  for (let count = 2; taken.has(candidate); count++) candidate = `${name}-${count}`
+  return candidate
 }
 
 /** Resolves when the work has settled, after `ms`, or when aborted. */

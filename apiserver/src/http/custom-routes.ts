@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { Router } from '@koa/router'
-import type { HostedPlugin, RouteGroup, RouteResponse } from '@setpoint/controller-runtime'
-import { isReservedDomain } from '@setpoint/controller-runtime/api'
+import type { HostedPlugin, Route, RouteGroup, RouteResponse } from '@setpoint/controller-runtime'
+import { ApiError, isReservedDomain } from '@setpoint/controller-runtime/api'
 import type Koa from 'koa'
 import { decodeDocument } from '../model/decode.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
@@ -88,7 +88,7 @@ export class CustomRoutes {
     const [group = '', version] = groupVersion.split('/')
     if (isReservedDomain(group, this.#reservedDomain)) {
       throw new RouteConflictError(
-        `plugin ${JSON.stringify(plugin)}: the group of its routes, ${JSON.stringify(group)}, is reserved for the service`,
+        `plugin ${JSON.stringify(plugin)}: the group of its routes, ${JSON.stringify(group)}, is reserved for the service; use a sub-domain of your own`,
       )
     }
     for (const { model, plugin: owner } of this.#models.all()) {
@@ -155,7 +155,8 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
   // As many as there are requests at once.
   setMaxListeners(0, hosted.signal)
   for (const { method, pattern, handler } of group.routes) {
-    router.register(pattern, [method], async ctx => {
+    const route = `${method} /apis/${group.groupVersion}${pattern}`
+    register(router, hosted, group, { method, pattern }, async (ctx: Koa.Context) => {
       const over = new AbortController()
       const stop = () => over.abort(hosted.signal.reason)
       if (hosted.signal.aborted) stop()
@@ -166,7 +167,7 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
         over.abort()
       })
       const caller: Caller = ctx.state.caller
-      const response = await handler({
+      const request = {
         method: ctx.method,
         path: new URL(ctx.originalUrl, 'http://local').pathname,
         params: ctx.params,
@@ -177,11 +178,38 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
         client: hosted.client,
         log: hosted.log,
         signal: over.signal,
-      })
-      respond(ctx, response)
+      }
+      try {
+        respond(ctx, await handler(request))
+      } catch (error) {
+        // What it says itself: not found, say, or what its client was told.
+        if (error instanceof ApiError) throw error
+        if (over.signal.aborted) hosted.log.debug({ route, err: error }, 'a route was cut off')
+        else hosted.log.error({ route, err: error ?? String(error) }, 'a route has failed')
+        throw new ApiError('InternalError', 'the server failed to answer this request; its log says more')
+      }
     })
   }
   return router
+}
+
+/** @throws RouteConflictError naming the route whose pattern cannot be read. */
+function register(
+  router: Router,
+  hosted: HostedPlugin,
+  { groupVersion }: RouteGroup,
+  { method, pattern }: Pick<Route, 'method' | 'pattern'>,
+  handle: (ctx: Koa.Context) => Promise<void>,
+): void {
+  try {
+    router.register(pattern, [method], handle)
+  } catch (error) {
+    const problem = error instanceof Error ? error.message.replace(/; visit .*/, '') : String(error)
+    throw new RouteConflictError(
+      `plugin ${JSON.stringify(hosted.plugin.name)}: its route ${method} ${pattern} in ${groupVersion} has no valid pattern: ${problem}; a parameter is :name, whatever follows is *name`,
+      { cause: error },
+    )
+  }
 }
 
 /** A JSON or YAML body decoded, any other text as it is, undefined where there is none. */
@@ -198,15 +226,41 @@ function flatHeaders(headers: Koa.Context['headers']): Record<string, string | u
   return Object.fromEntries(Object.keys(headers).map(name => [name, headerOf(headers, name)]))
 }
 
-function respond(ctx: Koa.Context, response: RouteResponse | undefined): void {
+const responseFields: ReadonlySet<string> = new Set(['status', 'headers', 'body'])
+
+/** @throws TypeError saying what a handler has answered instead of a response. */
+function checkResponse(response: unknown): asserts response is RouteResponse | undefined | null {
+  if (response === undefined || response === null) return
+  const prototype: unknown = typeof response === 'object' ? Object.getPrototypeOf(response) : undefined
+  if (typeof response !== 'object' || (prototype !== Object.prototype && prototype !== null)) {
+    const what = typeof response === 'object' ? (response.constructor?.name ?? 'object') : typeof response
+    throw new TypeError(`the handler must answer { status?, headers?, body? } or nothing, not a ${what}`)
+  }
+  const unknown = Object.keys(response).filter(field => !responseFields.has(field))
+  if (unknown.length > 0) {
+    throw new TypeError(
+      `the handler must answer { status?, headers?, body? }, not ${unknown.join(', ')}: what is to be sent goes into body`,
+    )
+  }
+  const { status } = response as { status?: unknown }
+  const isStatus = Number.isInteger(status) && Number(status) >= 200 && Number(status) <= 599
+  if (status !== undefined && !isStatus)
+    throw new TypeError(`the status must be an integer from 200 to 599, is ${JSON.stringify(status)}`)
+}
+
+function respond(ctx: Koa.Context, response: unknown): void {
+  checkResponse(response)
   const { status, headers = {}, body } = response ?? {}
   ctx.status = status ?? (body === undefined ? 204 : 200)
   if (body !== undefined) {
     if (typeof body === 'string' || body instanceof Uint8Array) {
       ctx.body = typeof body === 'string' ? body : Buffer.from(body)
     } else {
+      const isStream = typeof body === 'object' && body !== null && Symbol.asyncIterator in body
+      const json = isStream ? undefined : JSON.stringify(body)
+      if (json === undefined) throw new TypeError('the body must be text, bytes, or what JSON can express')
       ctx.type = 'application/json'
-      ctx.body = JSON.stringify(body)
+      ctx.body = json
     }
   }
   for (const [name, value] of Object.entries(headers)) ctx.set(name, value)

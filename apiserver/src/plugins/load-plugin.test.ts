@@ -234,27 +234,34 @@ describe('a module that cannot be loaded', () => {
     [
       'throws',
       'function fail() { throw new RangeError("too far") }\nfail()',
-      /: index\.js cannot be imported: RangeError: too far$/,
+      /: index\.js cannot be imported: RangeError: too far \(index\.js:1\)$/,
     ],
-    [
-      'does not parse',
-      'const a = 1\nconst const',
-      /SyntaxError: .*; `node index\.js` in that folder shows the line$/,
-    ],
+    ['does not parse', 'const a = 1\nconst const', /SyntaxError: .* \(index\.js:2: const const\)$/],
     [
       'imports a name that is not there',
       'import { nothing } from "@setpoint/controller-runtime"',
-      /SyntaxError: .*'nothing' \(file:.*\/index\.js:1\)$/,
+      /SyntaxError: .*'nothing' \(index\.js:1\)$/,
     ],
     [
       'imports what is not there',
       'import "nowhere"',
-      /cannot be imported: Error: Cannot find package 'nowhere'/,
+      /cannot be imported: Error: Cannot find package 'nowhere'.*; is the name right, and has `npm install` been run/,
+    ],
+    [
+      'leaves the ending of a file away',
+      'import "./model"',
+      /Cannot find module '.*model'.*; an ES module names the whole file, as in "\.\/model\.js"/,
+    ],
+    ['is CommonJS', 'module.exports = require("x")', /ReferenceError: .*you can use import instead/],
+    [
+      'was compiled with its decorators left as they are',
+      'const mark = () => {}\n@mark()\nclass A {}',
+      /SyntaxError: .* \(index\.js:2: @mark\(\)\); decorators have to be compiled/,
     ],
     [
       'imports a subpath that the SDK lacks',
       'import "@setpoint/controller-runtime/secret"',
-      /'\.\/secret' is not defined by "exports"/,
+      /the SDK has no entry "@setpoint\/controller-runtime\/secret", imported from file:.*\/index\.js$/,
     ],
     [
       'exports nothing',
@@ -269,11 +276,23 @@ describe('a module that cannot be loaded', () => {
     [
       'declares a bad plugin',
       minimal.replace('minimal', 'Not A Name'),
-      /cannot be imported: TypeError: plugin name "Not A Name"/,
+      /cannot be imported: TypeError: plugin name "Not A Name" .* \(index\.js:3\)$/,
     ],
   ])('is reported when it %s', async (_, text, message) => {
     const dir = await folder('demo', { 'package.json': esm, 'index.js': text })
     expect(await importRefusal(dir)).toMatchObject({ message: expect.stringMatching(message) })
+  })
+
+  it('is found where it does not parse, also among those that the first one imports', async () => {
+    const dir = await folder('demo', {
+      'package.json': esm,
+      'index.js': "import './lib/a.js'\nimport {\n  b,\n} from './lib/b.js'",
+      'lib/a.js': "export * from './b.js'",
+      'lib/b.js': '// fine\nexport const b = = 2',
+    })
+    expect(await importRefusal(dir)).toMatchObject({
+      message: expect.stringMatching(/\(lib\/b\.js:2: export const b = = 2\)$/),
+    })
   })
 
   it('is reported with what was thrown, and its stack', async () => {

@@ -2,6 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isPlugin, type Plugin } from '@setpoint/controller-runtime'
+import { findSyntaxError, placeOf } from './error-place.ts'
 import { isSemanticVersion } from './extensions-semver.ts'
 import { installModuleHooks } from './module-hooks.ts'
 
@@ -231,11 +232,8 @@ async function importEntry(dir: string, entry: string, timeoutMs: number): Promi
     return await Promise.race([imported, late])
   } catch (error) {
     if (error instanceof PluginLoadError) throw error
-    throw new PluginLoadError(
-      dir,
-      `${file} cannot be imported: ${messageOf(error)}${whereToLook(error, file)}`,
-      { cause: error },
-    )
+    const problem = await describeImportError(error, dir, entry)
+    throw new PluginLoadError(dir, `${file} cannot be imported: ${problem}`, { cause: error })
   } finally {
     clearTimeout(timer)
   }
@@ -286,9 +284,32 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
 }
 
-/** Of a module that does not parse, Node tells an importer what is wrong, but not where. */
-function whereToLook(error: unknown, file: string): string {
-  if (!(error instanceof SyntaxError)) return ''
-  const place = /^file:\S+:\d+$/m.exec(error.stack ?? '')?.[0]
-  return place === undefined ? `; \`node ${file}\` in that folder shows the line` : ` (${place})`
+/** What went wrong, at which line of the plugin's, and what to do about it. */
+async function describeImportError(error: unknown, dir: string, entry: string): Promise<string> {
+  const message = error === undefined ? 'its module throws undefined' : messageOf(error)
+  const place = placeOf(error, dir)
+  if (place !== undefined) return `${message} (${place})`
+  if (error instanceof SyntaxError) {
+    const found = await findSyntaxError(entry, dir)
+    if (found === undefined) return message
+    const advice = found.text.startsWith('@')
+      ? '; decorators have to be compiled: in tsconfig.json "target": "es2022" does that'
+      : ''
+    return `${message} (${found.place}: ${found.text})${advice}`
+  }
+  return `${message}${adviceForCode(error)}`
+}
+
+/** What to do about a module that is not found. */
+function adviceForCode(error: unknown): string {
+  const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined
+  const message = error instanceof Error ? error.message : ''
+  if (code === 'ERR_UNSUPPORTED_DIR_IMPORT')
+    return '; an ES module names the file: a folder has no index of its own'
+  if (code !== 'ERR_MODULE_NOT_FOUND') return ''
+  if (message.startsWith('Cannot find package'))
+    return '; is the name right, and has `npm install` been run in the folder?'
+  return /Cannot find module '[^']*\.[cm]?js'/.test(message)
+    ? '; is the name right, and has it been built?'
+    : '; an ES module names the whole file, as in "./model.js"'
 }

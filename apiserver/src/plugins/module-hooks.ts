@@ -27,8 +27,13 @@ export function installModuleHooks(): void {
   if (typeof registerHooks === 'function') {
     registerHooks({
       resolve(specifier: string, context: ResolveContext, nextResolve: NextResolve) {
-        const isSdk = specifier === sdk || specifier.startsWith(`${sdk}/`)
-        return nextResolve(specifier, isSdk ? { ...context, parentURL } : context)
+        if (specifier !== sdk && !specifier.startsWith(`${sdk}/`)) return nextResolve(specifier, context)
+        const importer = context.parentURL
+        try {
+          return nextResolve(specifier, { ...context, parentURL })
+        } catch (error) {
+          throw unknownEntry(specifier, importer, error)
+        }
       },
     })
   } else {
@@ -38,14 +43,25 @@ export function installModuleHooks(): void {
   }
 }
 
+/** Node's own message names this module, as if it had made the import; and it writes what it was given into `context`. */
+function unknownEntry(specifier: string, importer: string | undefined, cause: unknown): Error {
+  return new Error(`the SDK has no entry "${specifier}", imported from ${importer}`, { cause })
+}
+
 /** The hook above, as a module for `register`. */
 const threadHooks = `
 let sdk, parentURL
 export function initialize(data) {
   ({ sdk, parentURL } = data)
 }
-export function resolve(specifier, context, nextResolve) {
-  const isSdk = specifier === sdk || specifier.startsWith(sdk + '/')
-  return nextResolve(specifier, isSdk ? { ...context, parentURL } : context)
+export async function resolve(specifier, context, nextResolve) {
+  if (specifier !== sdk && !specifier.startsWith(sdk + '/')) return nextResolve(specifier, context)
+  const importer = context.parentURL
+  try {
+    return await nextResolve(specifier, { ...context, parentURL })
+  } catch (error) {
+    throw unknownEntry(specifier, importer, error)
+  }
 }
+${unknownEntry}
 `

@@ -6,7 +6,7 @@ import {
   setupPlugin,
   type Transport,
 } from '@setpoint/controller-runtime'
-import { isReservedDomain } from '@setpoint/controller-runtime/api'
+import { isReservedDomain, type Model, ModelError } from '@setpoint/controller-runtime/api'
 import type { LogFollower } from '../cache/index.ts'
 import type { CustomRoutes } from '../http/custom-routes.ts'
 import { deepEqual } from '../model/deep-equal.ts'
@@ -14,6 +14,7 @@ import type { ModelRegistry } from '../model/model-registry.ts'
 import { ServedModel } from '../model/served-model.ts'
 import type { Registry } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
+import { placeOf } from './error-place.ts'
 import { applyExtensions, type ExtensionProblem } from './extensions.ts'
 import { claimIndexes } from './index-claim.ts'
 import { type IndexFindings, IndexReport, type ReportedProblem } from './index-report.ts'
@@ -23,8 +24,6 @@ import type { PluginStatuses } from './plugin-status.ts'
 import { RegistryWriter } from './registry-writer.ts'
 
 export const runnerDefaults = Object.freeze({
-  /** Milliseconds for a plugin's `setup`: it only registers things. */
-  setupTimeoutMs: 30_000,
   /** Milliseconds between attempts at YAML documents that may go better later. */
   extensionsRetryMs: 5_000,
   /** Objects between two log lines about indexes that are being built or recomputed. */
@@ -136,37 +135,37 @@ export class PluginRunner {
       if (isReservedDomain(model.group, reservedDomain)) {
         const group = model.group === '' ? 'the empty group' : `the group ${JSON.stringify(model.group)}`
         throw new PluginStartError(
-          `the kind ${model.kind} uses ${group}, which is reserved for the service (${reservedDomain})`,
+          `the kind ${model.kind} uses ${group}, which is reserved for the service (${reservedDomain}); use a sub-domain of your own`,
         )
       }
       const clash = routes.clashWith(model.apiVersion, model.plural, model.kind)
       if (clash !== undefined) throw new PluginStartError(clash)
-      const served = new ServedModel(model, this.name)
+      const served = this.#compile(model)
       models.add(served)
       this.#models.push(served)
     }
   }
 
+  /** @throws PluginStartError naming the kind whose schema cannot be used. */
+  #compile(model: Model): ServedModel {
+    try {
+      return new ServedModel(model, this.name)
+    } catch (error) {
+      if (!(error instanceof ModelError)) throw error
+      throw new PluginStartError(`the kind ${model.kind}: ${error.message}`, { cause: error })
+    }
+  }
+
   async #setup(): Promise<void> {
     const { transport, log, routes, manager, reservedDomain } = this.#environment
-    const timeout = AbortSignal.timeout(runnerDefaults.setupTimeoutMs)
-    const late = new Promise<never>((_, reject) => {
-      timeout.addEventListener('abort', () =>
-        reject(
-          new PluginStartError(
-            `setup has not finished after ${runnerDefaults.setupTimeoutMs / 1000} seconds`,
-          ),
-        ),
-      )
-    })
     const builtFor = manager && { builtFor: manager }
-    const setUp = setupPlugin(this.#loaded.plugin, { transport, log, reservedDomain, ...builtFor }).catch(
-      error => {
-        const message = error instanceof Error ? error.message : String(error)
-        throw new PluginStartError(`its setup has failed: ${message}`, { cause: error })
-      },
-    )
-    const hosted = await Promise.race([setUp, late])
+    const { dir, plugin } = this.#loaded
+    const hosted = await setupPlugin(plugin, { transport, log, reservedDomain, ...builtFor }).catch(error => {
+      const message = error instanceof Error ? error.message : `it has thrown ${String(error)}`
+      const place = placeOf(error, dir)
+      const where = place === undefined ? '' : ` (${place})`
+      throw new PluginStartError(`its setup has failed: ${message}${where}`, { cause: error })
+    })
     this.#hosted = hosted
     for (const name of hosted.unmarkedClasses) {
       this.#problems.push({

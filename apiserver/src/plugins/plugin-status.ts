@@ -9,6 +9,9 @@ import type { PluginStatus } from './plugin-kind.ts'
 /** Milliseconds between attempts to write a status while the store is away. */
 const retryMs = 1000
 
+/** Reason of the condition `Ready` where a folder could not be loaded. */
+const loadError = 'LoadError'
+
 /** Writes the `Plugin` objects. The newest status of each plugin is written until it is stored. */
 export class PluginStatuses {
   readonly #served: ServedModel
@@ -19,6 +22,7 @@ export class PluginStatuses {
   readonly #ready: Promise<void>
   readonly #wanted = new Map<string, PluginStatus>()
   readonly #writing = new Map<string, Promise<void>>()
+  readonly #forgetting = new Set<Promise<void>>()
 
   /** Nothing is written before `ready` has resolved: the kind itself needs the store for its start. */
   constructor(parts: {
@@ -46,9 +50,43 @@ export class PluginStatuses {
     this.#writing.set(name, writing)
   }
 
+  /** Says that a folder cannot be loaded as a plugin. `message` begins with `plugin <folder>: `. */
+  publishLoadError(name: string, message: string): void {
+    const lastTransitionTime = new Date().toISOString()
+    this.publish(name, {
+      phase: 'Failed',
+      message,
+      conditions: [{ type: 'Ready', status: 'False', reason: loadError, message, lastTransitionTime }],
+    })
+  }
+
+  /** Removes what `publishLoadError` has stored of a folder, which is loaded now and has another name. */
+  forgetLoadError(name: string, dir: string): void {
+    const forgetting = this.#forget(name, dir)
+      .catch(error => {
+        if (!this.#signal.aborted)
+          this.#log.warn(
+            { plugin: name, err: error },
+            'what is no longer true of a plugin could not be removed',
+          )
+      })
+      .finally(() => this.#forgetting.delete(forgetting))
+    this.#forgetting.add(forgetting)
+  }
+
+  async #forget(name: string, dir: string): Promise<void> {
+    await this.#ready
+    const live = await this.#registry.readLive(this.#served, name)
+    const { uid } = live?.stored.object.metadata ?? {}
+    const status = live?.stored.object.status as PluginStatus | undefined
+    const isLoadError = status?.conditions?.some(({ reason }) => reason === loadError)
+    if (uid === undefined || !isLoadError || !status?.message?.startsWith(`plugin ${dir}: `)) return
+    await this.#registry.delete(this.#served, name, { uid, versions: [] }, defaultWriteOptions)
+  }
+
   /** Resolves when everything published so far is stored, or the server stops. */
   async settled(): Promise<void> {
-    await Promise.all(this.#writing.values())
+    await Promise.all([...this.#writing.values(), ...this.#forgetting])
   }
 
   async #write(name: string): Promise<void> {

@@ -106,6 +106,13 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
       build: (controller: ControllerBuilder<T>) => void,
     ): void {
       if (!open) throw new TypeError(`plugin ${plugin.name}: controllers are registered during setup only`)
+      if (typeof model?.plural !== 'string')
+        throw new TypeError(`plugin ${plugin.name}: controller needs a model made by defineModel`)
+      if (typeof build !== 'function') {
+        throw new TypeError(
+          `plugin ${plugin.name}: controller of ${model.kind} needs a function such as c => c.reconcile(...)`,
+        )
+      }
       const builder = new ControllerBuilder(model)
       build(builder)
       const definition = builder.build()
@@ -123,12 +130,22 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     },
     routes(groupVersion: string | (new () => object), build?: (routes: RouteBuilder) => void): void {
       if (!open) throw new TypeError(`plugin ${plugin.name}: routes are registered during setup only`)
-      if (typeof groupVersion !== 'string') {
+      if (typeof groupVersion === 'function') {
         addEndpoint(groupVersion)
         return
       }
+      if (typeof groupVersion !== 'string') {
+        throw new TypeError(
+          `plugin ${plugin.name}: routes needs a class, not an object of it, or <group>/<version> and a function`,
+        )
+      }
+      if (typeof build !== 'function') {
+        throw new TypeError(
+          `plugin ${plugin.name}: routes of ${groupVersion} need a function such as r => r.get('/path', handler)`,
+        )
+      }
       const builder = new RouteBuilder()
-      build?.(builder)
+      build(builder)
       routes.push(builder.build(groupVersion))
     },
   }
@@ -139,7 +156,9 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     await Promise.race([
       plugin.setup?.(context),
       sleep(clock ?? systemClock, timeoutMs, patience.signal).then(() => {
-        throw new Error(`setup of plugin ${plugin.name} did not finish within ${timeoutMs} ms`)
+        throw new Error(
+          `setup of plugin ${plugin.name} did not finish within ${timeoutMs} ms; it registers things and returns, what takes longer belongs into reconcilers and handlers`,
+        )
       }),
     ])
   } catch (error) {

@@ -1,3 +1,4 @@
+import { checkDnsLabel, checkSubdomain } from '../api/names.ts'
 import type { Client } from '../client/client.ts'
 import type { Logger } from '../logger.ts'
 
@@ -96,15 +97,21 @@ export class RouteBuilder {
   }
 
   build(groupVersion: string): RouteGroup {
-    if (!/^[^/]+\/[^/]+$/.test(groupVersion)) {
-      throw new TypeError(`routes: ${JSON.stringify(groupVersion)} is not of the form <group>/<version>`)
+    const [group = '', version = '', ...more] = groupVersion.split('/')
+    const problem = checkSubdomain(group) ?? checkDnsLabel(version)
+    if (more.length > 0 || problem !== undefined) {
+      throw new TypeError(
+        `routes: ${JSON.stringify(groupVersion)} is not of the form <group>/<version>${problem === undefined ? '' : `: ${problem}`}`,
+      )
     }
     return { groupVersion, routes: [...this.#routes] }
   }
 
   #add(method: RouteMethod, pattern: string, handler: RouteHandler): this {
     if (typeof pattern !== 'string' || !pattern.startsWith('/')) {
-      throw new TypeError(`route ${method} ${JSON.stringify(pattern)}: a pattern starts with '/'`)
+      throw new TypeError(
+        `route ${method} ${JSON.stringify(pattern)}: a pattern is a text that starts with '/'`,
+      )
     }
     if (typeof handler !== 'function')
       throw new TypeError(`route ${method} ${pattern}: the handler must be a function`)
@@ -187,5 +194,11 @@ export function routesOf(endpoint: new () => object): RouteGroup | undefined {
       handler.call(instance, request),
     )
   }
-  return builder.build(groupVersion)
+  const group = builder.build(groupVersion)
+  if (group.routes.length === 0) {
+    throw new TypeError(
+      `class ${endpoint.name} serves ${groupVersion}, but none of its methods is marked with Get, Post, Put, Patch or Delete`,
+    )
+  }
+  return group
 }
