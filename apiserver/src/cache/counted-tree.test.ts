@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { compareCodePoints } from './code-point-order.ts'
 import { CountedTree, type CountedTreeView } from './counted-tree.ts'
 import { createNameTree } from './index-tree.ts'
+import { finish } from './work.ts'
 
 type Pair = readonly [value: string | undefined, name: string]
 
@@ -110,9 +111,11 @@ describe('a counted tree', () => {
           comparePairs,
         )
         const filled = createPairTree()
-        filled.fill(
-          pairs.map(([value]) => value),
-          pairs.map(([, name]) => name),
+        finish(
+          filled.fill(
+            pairs.map(([value]) => value),
+            pairs.map(([, name]) => name),
+          ),
         )
         const inserted = createPairTree()
         for (const pair of pairs) inserted.set(...pair)
@@ -140,9 +143,9 @@ describe('a counted tree', () => {
 
   test('is filled only while it is empty', () => {
     const tree = createNameTree<number>()
-    tree.fill([], [])
-    tree.fill(['a'], [1])
-    expect(() => tree.fill(['b'], [2])).toThrow('only an empty one')
+    finish(tree.fill([], []))
+    finish(tree.fill(['a'], [1]))
+    expect(() => finish(tree.fill(['b'], [2]))).toThrow('only an empty one')
   })
 
   test('keeps order, counts and positions through 60,000 random writes and their removal', () => {

@@ -1,3 +1,5 @@
+import { type Work, workDefaults } from './work.ts'
+
 /**
  * An ordered collection of pairs with positions, and snapshots that cost nothing: a B+ tree whose branches know how
  * many pairs each child holds.
@@ -243,17 +245,19 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
 
   /**
    * Takes in pairs that ascend strictly, which the caller answers for. Every node is made once and none is searched.
+   * Nobody else may change the tree before the end.
    * @throws Error when there are pairs already.
    */
-  fill(keys: readonly (K | undefined)[], values: readonly V[]): void {
+  *fill(keys: readonly (K | undefined)[], values: readonly V[]): Work<void> {
     if (this.pairs > 0) throw new Error('counted tree: only an empty one is filled')
     this.#view = undefined
-    let nodes = spread(keys.length).map(([from, to]) =>
+    const leaves = spread(keys.length)
+    let nodes = yield* mapped(leaves, ([from, to]) =>
       leaf<K, V>(this.#generation, keys.slice(from, to), values.slice(from, to)),
     )
     while (nodes.length > 1) {
       const children = nodes
-      nodes = spread(children.length).map(([from, to]) => this.#branch(children.slice(from, to)))
+      nodes = yield* mapped(spread(children.length), ([from, to]) => this.#branch(children.slice(from, to)))
     }
     this.root = nodes[0] ?? leaf(this.#generation, [], [])
     this.pairs = keys.length
@@ -420,6 +424,24 @@ function spread(count: number): [from: number, to: number][] {
     Math.floor((at * count) / nodes),
     Math.floor(((at + 1) * count) / nodes),
   ])
+}
+
+/** What becomes of each range; its length counts as work. */
+function* mapped<T>(
+  ranges: readonly [from: number, to: number][],
+  make: (range: [from: number, to: number]) => T,
+): Work<T[]> {
+  const made: T[] = []
+  let handled = 0
+  for (const range of ranges) {
+    made.push(make(range))
+    handled += range[1] - range[0]
+    if (handled < workDefaults.stride) continue
+    yield handled
+    handled = 0
+  }
+  yield handled
+  return made
 }
 
 function leaf<K, V>(generation: number, keys: (K | undefined)[], values: (V | undefined)[]): Node<K, V> {

@@ -129,6 +129,7 @@ export class ModelCache {
   trim(): void {
     this.#history.trim()
     this.shelf.trim()
+    this.#store.trim()
   }
 
   /** What is here is wrong: whoever follows it is told so at once, before there is something to start over from. */

@@ -6,7 +6,8 @@ import { compareCodePoints } from './code-point-order.ts'
 import type { Entry } from './entry.ts'
 import { IndexSet } from './index-set.ts'
 import { first as beforeNames, type IndexTree } from './index-tree.ts'
-import { type ModelSnapshot, ModelStore } from './model-store.ts'
+import type { ModelSnapshot } from './model-snapshot.ts'
+import { ModelStore } from './model-store.ts'
 
 const indexes = new IndexSet({
   indexes: [

@@ -1,78 +1,20 @@
 import type { Breather } from '@setpoint/controller-runtime'
 import { compareCodePoints } from './code-point-order.ts'
-import type { CountedTree, CountedTreeView } from './counted-tree.ts'
+import type { CountedTree } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
 import { IndexSet, noValues } from './index-set.ts'
 import {
   createIndexTree,
   createNameTree,
-  type IndexTree,
   largestOf,
   type Named,
   type Slot,
   smallestOf,
 } from './index-tree.ts'
+import { type IndexView, ModelSnapshot } from './model-snapshot.ts'
 import { type Pairs, sortPairs } from './pair-sort.ts'
-
-/** One index of a snapshot. An index of at most one value per object needs one tree, which then has all three roles. */
-export interface IndexView {
-  /** Every value of every object. In a single-value index the objects without one follow at the end. */
-  readonly values: IndexTree
-  /** Each object once, by its smallest value, those without one at the end: the ascending order. */
-  readonly smallest: IndexTree
-  /** Each object once, by its largest value, those without one at the end: read backwards, the descending order. */
-  readonly largest: IndexTree
-}
-
-/** The objects and all indexes of a model as they were at one moment. */
-export class ModelSnapshot {
-  readonly indexes: IndexSet
-  /** Entries by name. */
-  readonly objects: CountedTreeView<string, Entry, unknown>
-  /** By position in `indexes`. */
-  readonly views: readonly IndexView[]
-  /** Pairs (label key, object). */
-  readonly labelKeys: IndexTree
-  /** The last write of the store that is in. */
-  readonly #written: number
-
-  constructor(
-    indexes: IndexSet,
-    objects: CountedTreeView<string, Entry, unknown>,
-    views: readonly IndexView[],
-    labelKeys: IndexTree,
-    written: number,
-  ) {
-    this.indexes = indexes
-    this.objects = objects
-    this.views = views
-    this.labelKeys = labelKeys
-    this.#written = written
-  }
-
-  /** The object of a slot that is in this snapshot, as it was then. */
-  entryOf(slot: Slot): Entry {
-    if (slot.written <= this.#written) return slot.entry
-    const entry = this.objects.get(slot.name)
-    if (entry === undefined) throw new RangeError(`${slot.name} is not in this snapshot`)
-    return entry
-  }
-
-  get size(): number {
-    return this.objects.size
-  }
-
-  get(name: string): Entry | undefined {
-    return this.objects.get(name)
-  }
-
-  /** @throws RangeError for a position that the model has not. */
-  view(position: number): IndexView {
-    const view = this.views[position]
-    if (view === undefined) throw new RangeError(`no index at position ${position}`)
-    return view
-  }
-}
+import { PartialIndexes } from './partial-indexes.ts'
+import { finishBreathing } from './work.ts'
 
 /**
  * The objects of one model by name, with all their indexes. One writer; readers take snapshots.
@@ -88,6 +30,7 @@ export class ModelStore {
   readonly #labelKeys = createIndexTree()
   /** By position; the first is `#slots`. */
   readonly #indexes: readonly Index[]
+  readonly #partials = new PartialIndexes(() => this.size)
   #written = 0
   #snapshot: ModelSnapshot | undefined
 
@@ -117,7 +60,7 @@ export class ModelStore {
       if (before !== undefined && compareCodePoints(before, name) >= 0)
         throw new RangeError(`model store: ${name} comes after ${before}`)
     })
-    this.#objects.fill(names, entries)
+    await finishBreathing(this.#objects.fill(names, entries), breather)
     const slots = entries.map(entry => ({ name: entry.name, entry, written: this.#written }))
     for (const [position, index] of this.#indexes.entries()) {
       await breather.pause()
@@ -127,7 +70,7 @@ export class ModelStore {
       eachPair(slots, slot => Object.keys(slot.entry.labels)),
       breather,
     )
-    this.#labelKeys.fill(pairs.values, pairs.objects)
+    await finishBreathing(this.#labelKeys.fill(pairs.values, pairs.objects), breather)
   }
 
   get size(): number {
@@ -170,17 +113,27 @@ export class ModelStore {
 
   /** The present state. The same snapshot until the next write. */
   snapshot(): ModelSnapshot {
-    this.#snapshot ??= new ModelSnapshot(
-      this.indexes,
-      this.#objects.snapshot(),
-      this.#indexes.map(index => index.view()),
-      this.#labelKeys.snapshot(),
-      this.#written,
-    )
+    if (this.#snapshot === undefined) {
+      this.#snapshot = new ModelSnapshot(
+        this.indexes,
+        this.#objects.snapshot(),
+        this.#indexes.map(index => index.view()),
+        this.#labelKeys.snapshot(),
+        this.#partials,
+        this.#written,
+      )
+      this.#partials.captured(this.#snapshot)
+    }
     return this.#snapshot
   }
 
+  /** Lets go of partial indexes that nobody uses. To be called every half minute or so. */
+  trim(): void {
+    this.#partials.trim()
+  }
+
   #reindex(slot: StoredSlot, next: Entry | undefined, previous: Entry | undefined): void {
+    this.#partials.changed(slot, next, previous)
     for (let position = 0; position < this.#indexes.length; position++) {
       if (position === IndexSet.name && previous && next) continue
       const before = previous && valuesAt(previous, position)
@@ -255,7 +208,7 @@ class SingleValueIndex implements Index {
     // Names ascend as it is.
     const pairs = { values, objects: slots }
     const sorted = position === IndexSet.name ? pairs : await sortPairs(pairs, breather)
-    this.#tree.fill(sorted.values, sorted.objects)
+    await finishBreathing(this.#tree.fill(sorted.values, sorted.objects), breather)
   }
 
   view(): IndexView {
@@ -286,13 +239,16 @@ class MultiValueIndex implements Index {
       { values: slots.map(slot => smallestOf(valuesOf(slot))), objects: slots },
       breather,
     )
-    this.#smallest.fill(smallest.values, smallest.objects)
+    await finishBreathing(this.#smallest.fill(smallest.values, smallest.objects), breather)
     // Where no object has two values, the orders are one, and those without a value stand at its end.
     if (slots.every(slot => valuesOf(slot).length < 2)) {
-      this.#largest.fill(smallest.values, smallest.objects)
+      await finishBreathing(this.#largest.fill(smallest.values, smallest.objects), breather)
       const missing = smallest.values.indexOf(undefined)
       const count = missing < 0 ? slots.length : missing
-      this.#values.fill(smallest.values.slice(0, count), smallest.objects.slice(0, count))
+      await finishBreathing(
+        this.#values.fill(smallest.values.slice(0, count), smallest.objects.slice(0, count)),
+        breather,
+      )
       return
     }
     await breather.pause()
@@ -300,10 +256,10 @@ class MultiValueIndex implements Index {
       { values: slots.map(slot => largestOf(valuesOf(slot))), objects: slots },
       breather,
     )
-    this.#largest.fill(largest.values, largest.objects)
+    await finishBreathing(this.#largest.fill(largest.values, largest.objects), breather)
     await breather.pause()
     const each = await sortPairs(eachPair(slots, valuesOf), breather)
-    this.#values.fill(each.values, each.objects)
+    await finishBreathing(this.#values.fill(each.values, each.objects), breather)
   }
 
   view(): IndexView {

@@ -1,6 +1,6 @@
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { ModelCache } from './model-cache.ts'
-import type { ModelSnapshot } from './model-store.ts'
+import type { ModelSnapshot } from './model-snapshot.ts'
 
 export const shelfDefaults = Object.freeze({
   /** States kept for each model: as many lists can be paged through at once, each from its own state. */

@@ -1,6 +1,6 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
 import { compareCodePoints } from './code-point-order.ts'
-import type { ModelSnapshot } from './model-store.ts'
+import type { ModelSnapshot } from './model-snapshot.ts'
 
 /** What the store has under a name: the revision of its last write. */
 export interface StoredRevision {

@@ -1,5 +1,11 @@
 import { ApiError, laterRevision, type Revision } from '@setpoint/controller-runtime/api'
-import type { LogFollower, ModelCache, ModelSnapshot, ReadGate } from '../cache/index.ts'
+import {
+  type LogFollower,
+  type ModelCache,
+  type ModelSnapshot,
+  type ReadGate,
+  Turns,
+} from '../cache/index.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { encodeContinue, type ListQuery, pageFields, parseListQuery, runQuery } from '../query/index.ts'
@@ -35,6 +41,7 @@ export class ResourceApi {
   readonly #follower: LogFollower
   readonly #gate: ReadGate
   readonly #basePath: string
+  readonly #turns = new Turns()
 
   constructor(parts: {
     models: ModelRegistry
@@ -115,7 +122,7 @@ export class ResourceApi {
   async #list(cache: ModelCache, request: ApiRequest): Promise<ApiResponse> {
     const query = parseListQuery(request.query, cache.served.indexes)
     const { snapshot, version } = await this.#stateFor(cache, query, request.signal)
-    const result = runQuery(snapshot, query)
+    const result = await runQuery(snapshot, query, this.#turns, request.signal)
     const { served } = cache
     if (result.kind === 'page') {
       const fields = query.paging.kind === 'page' ? pageFields(query.paging, result.total) : {}
@@ -163,7 +170,7 @@ export class ResourceApi {
     const { deletion, options } = await readDeleteParameters(request)
     const query = parseListQuery(request.query, cache.served.indexes)
     await this.#gate.pass(request.signal)
-    const { items } = runQuery(cache.store.snapshot(), query)
+    const { items } = await runQuery(cache.store.snapshot(), query, this.#turns, request.signal)
     const deleted: Buffer[] = []
     for (const { name } of items) {
       try {

@@ -1,12 +1,26 @@
-import { compareCodePoints } from '../cache/code-point-order.ts'
 import type { Entry } from '../cache/entry.ts'
 import type { Slot } from '../cache/index-tree.ts'
-import type { ModelSnapshot } from '../cache/model-store.ts'
+import type { ModelSnapshot } from '../cache/model-snapshot.ts'
+import type { PartialSpec } from '../cache/partial-index.ts'
+import { type OrderView, SortOrder } from '../cache/sort-order.ts'
+import type { Turns } from '../cache/turns.ts'
+import { type Work, workDefaults } from '../cache/work.ts'
 import type { ChunkPaging, ListQuery, PagePaging } from './list-query.ts'
-import { membersOf } from './members.ts'
+import { matchesEntry } from './match.ts'
 import { pageWindow } from './page.ts'
-import { planCosts, plansFor, runPlans } from './plan.ts'
-import { compileTerms, type Term } from './terms.ts'
+import { PageRequest, type Plan, runPlans } from './plan.ts'
+import { selectedByName } from './selected-by-name.ts'
+import { compileTerms } from './terms.ts'
+
+export const queryDefaults = Object.freeze({
+  /**
+   * Microseconds (on the scale of `planCosts`) that a page may cost before an index is made for it: about what
+   * gathering and sorting 3,000 objects does. Making one costs two to three times the page.
+   */
+  pageCost: 4_000,
+  /** Microseconds more for each object of the page: what is asked for in large pages is sorted for them. */
+  itemCost: 10,
+})
 
 /** The objects of one numbered page, and how many there are on all pages. */
 export interface PageResult {
@@ -26,89 +40,132 @@ export interface ChunkResult {
 }
 
 /**
- * Answers a query from one state. Only index values are read, except of the objects that are answered; which of
- * several ways is taken, and what each costs, is in `plansFor`.
+ * Answers a query from one state, which may take some turns of the event loop. Only index values are read, except of
+ * the objects that are answered. A page that costs little is answered in the cheapest of several ways (`PageRequest`);
+ * for one that costs much an index of its own is made (`PartialIndexes`), from which this page and every other of that
+ * list are then read by position.
+ *
+ * @param signal gives up, with its reason
+ * @throws ApiError 429 when too many long answers are being worked on
  */
-export function runQuery(snapshot: ModelSnapshot, query: ListQuery & { paging: PagePaging }): PageResult
-export function runQuery(snapshot: ModelSnapshot, query: ListQuery & { paging: ChunkPaging }): ChunkResult
-export function runQuery(snapshot: ModelSnapshot, query: ListQuery): PageResult | ChunkResult
-export function runQuery(snapshot: ModelSnapshot, query: ListQuery): PageResult | ChunkResult {
-  const { selector, sort, paging } = query
-  const terms = compileTerms(snapshot, selector)
-  if (paging.kind === 'chunk') return chunkOf(snapshot, terms, paging)
-  const plans = plansFor(snapshot, terms, sort, total => pageWindow(paging, total))
-  return { kind: 'page', ...runPlans(plans) }
+export function runQuery(
+  snapshot: ModelSnapshot,
+  query: ListQuery & { paging: PagePaging },
+  turns: Turns,
+  signal?: AbortSignal,
+): Promise<PageResult>
+export function runQuery(
+  snapshot: ModelSnapshot,
+  query: ListQuery & { paging: ChunkPaging },
+  turns: Turns,
+  signal?: AbortSignal,
+): Promise<ChunkResult>
+export function runQuery(
+  snapshot: ModelSnapshot,
+  query: ListQuery,
+  turns: Turns,
+  signal?: AbortSignal,
+): Promise<PageResult | ChunkResult>
+export async function runQuery(
+  snapshot: ModelSnapshot,
+  query: ListQuery,
+  turns: Turns,
+  signal?: AbortSignal,
+): Promise<PageResult | ChunkResult> {
+  const { paging } = query
+  if (paging.kind === 'chunk') return turns.run(chunkOf(snapshot, query, paging), signal)
+  const plans = requestOf(snapshot, query, new SortOrder(query.sort), paging).plans()
+  if (isCostly(plans, paging)) {
+    const page = await pageByIndex(snapshot, { ...query, paging }, turns, signal)
+    if (page !== undefined) return page
+  }
+  return turns.run(planned(snapshot, plans), signal)
 }
 
-function chunkOf(
+/** A page of an index that is made for this list, if there is none yet; undefined as in `PartialIndexes.obtain`. */
+export async function pageByIndex(
   snapshot: ModelSnapshot,
-  terms: readonly Term[],
+  query: ListQuery & { paging: PagePaging },
+  turns: Turns,
+  signal?: AbortSignal,
+): Promise<PageResult | undefined> {
+  const order = new SortOrder(query.sort)
+  const spec = partialSpec(snapshot, query, order)
+  const fill = () => requestOf(snapshot, query, order, query.paging).all()
+  const view = await snapshot.partials.obtain(spec, snapshot, fill, turns, signal)
+  return view && turns.run(pageOf(snapshot, view, query.paging), signal)
+}
+
+function requestOf(
+  snapshot: ModelSnapshot,
+  { selector }: ListQuery,
+  order: SortOrder,
+  paging: PagePaging,
+): PageRequest {
+  return new PageRequest(snapshot, compileTerms(snapshot, selector), order, total =>
+    pageWindow(paging, total),
+  )
+}
+
+function isCostly([cheapest]: readonly Plan[], { size }: PagePaging): boolean {
+  if (cheapest === undefined || size === undefined) return false
+  return cheapest.cost > queryDefaults.pageCost + size * queryDefaults.itemCost
+}
+
+function partialSpec({ indexes }: ModelSnapshot, { selector }: ListQuery, order: SortOrder): PartialSpec {
+  const terms = ({ key, operator, values }: (typeof selector.labels)[number]) =>
+    JSON.stringify([key, operator, [...values].sort()])
+  return {
+    id: JSON.stringify([selector.labels.map(terms).sort(), selector.fields.map(terms).sort(), order.keys]),
+    order,
+    selects: entry => matchesEntry(entry, selector, indexes),
+  }
+}
+
+function* planned(snapshot: ModelSnapshot, plans: readonly Plan[]): Work<PageResult> {
+  const { slots, total } = yield* runPlans(plans)
+  return { kind: 'page', items: yield* entriesOf(snapshot, slots), total }
+}
+
+function* pageOf(snapshot: ModelSnapshot, view: OrderView, paging: PagePaging): Work<PageResult> {
+  const { offset, count } = pageWindow(paging, view.size)
+  const slots: Slot[] = []
+  for (let at = offset; at < offset + count; at += workDefaults.stride) {
+    const end = Math.min(offset + count, at + workDefaults.stride)
+    view.forEachValue(slot => slots.push(slot), at, end)
+    yield end - at
+  }
+  return { kind: 'page', items: yield* entriesOf(snapshot, slots), total: view.size }
+}
+
+function* entriesOf(snapshot: ModelSnapshot, slots: readonly Slot[]): Work<Entry[]> {
+  const entries: Entry[] = []
+  for (const slot of slots) {
+    entries.push(snapshot.entryOf(slot))
+    if (entries.length % workDefaults.stride === 0) yield workDefaults.stride
+  }
+  return entries
+}
+
+function* chunkOf(
+  snapshot: ModelSnapshot,
+  { selector }: ListQuery,
   { limit, after }: ChunkPaging,
-): ChunkResult {
+): Work<ChunkResult> {
   const wanted = limit ?? Infinity
   const items: Entry[] = []
   let more = false
-  const visit = (entry: Entry) => {
-    if (!terms.every(term => term.test(entry))) return true
+  yield* selectedByName(snapshot, selector, after, entry => {
     if (items.length < wanted) items.push(entry)
     else more = true
     return !more
-  }
-  const slots = smallestTerm(snapshot, terms, after)
-  let remaining = 0
-  if (slots === undefined) {
-    const start = after === undefined ? 0 : positionAfter(snapshot, after)
-    const cursor = snapshot.objects.cursor(start)
-    while (cursor.value !== undefined && visit(cursor.value)) cursor.next()
-    if (terms.length === 0) remaining = snapshot.size - start - items.length
-  } else {
-    for (const slot of slots) if (!visit(snapshot.entryOf(slot))) break
-  }
+  })
+  const selecting = selector.labels.length + selector.fields.length > 0
+  const remaining = more && !selecting ? snapshot.size - snapshot.objects.rank(items.at(-1)?.name) - 1 : 0
   return {
     kind: 'chunk',
     items,
-    next: more ? items[items.length - 1]?.name : undefined,
+    next: more ? items.at(-1)?.name : undefined,
     remaining: remaining > 0 ? remaining : undefined,
-  }
-}
-
-function positionAfter(snapshot: ModelSnapshot, name: string): number {
-  return snapshot.objects.rank(name) + (snapshot.get(name) === undefined ? 0 : 1)
-}
-
-/** The objects of the smallest term after `after`, by name; undefined where looking at every object is cheaper. */
-function smallestTerm(
-  snapshot: ModelSnapshot,
-  terms: readonly Term[],
-  after: string | undefined,
-): Iterable<Slot> | undefined {
-  let cost = snapshot.size * planCosts.scanned
-  let smallest: (() => Iterable<Slot>) | undefined
-  for (const term of terms) {
-    const members = membersOf(snapshot, term)
-    if (members === undefined) continue
-    const membersCost = members.size * (planCosts.gathered + members.searches * planCosts.search)
-    if (membersCost > cost) continue
-    cost = membersCost
-    smallest = () => {
-      if (!term.negated && term.runs.length === 1) return slotsOfRun(term, after)
-      const slots = new Set<Slot>()
-      members.each(slot => {
-        if (after === undefined || compareCodePoints(slot.name, after) > 0) slots.add(slot)
-      })
-      return [...slots].sort((left, right) => compareCodePoints(left.name, right.name))
-    }
-  }
-  return smallest?.()
-}
-
-function* slotsOfRun({ tree, runs: [run] }: Term, after: string | undefined): Iterable<Slot> {
-  if (run === undefined) return
-  // The name that comes next after any name is that name and a zero.
-  const from = after === undefined ? run.from : tree.rank(tree.keyAt(run.from), { name: `${after}\u0000` })
-  const cursor = tree.cursor(from)
-  for (let left = run.to - from; left > 0; left--) {
-    if (cursor.value !== undefined) yield cursor.value
-    cursor.next()
   }
 }

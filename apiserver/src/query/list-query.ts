@@ -10,13 +10,8 @@ import {
   toRevision,
 } from '@setpoint/controller-runtime/api'
 import { IndexSet } from '../cache/index-set.ts'
+import type { SortKey } from '../cache/sort-order.ts'
 import { decodeContinue } from './continue-token.ts'
-
-/** One key of a sort: an index by position, and its direction. */
-export interface SortKey {
-  readonly index: number
-  readonly descending: boolean
-}
 
 /** Numbered pages; `size` is absent where everything is one page. `page` counts from 1. */
 export interface PagePaging {

@@ -1,6 +1,7 @@
 import { IndexSet } from '../cache/index-set.ts'
 import type { IndexTree, Slot } from '../cache/index-tree.ts'
-import type { ModelSnapshot } from '../cache/model-store.ts'
+import type { ModelSnapshot } from '../cache/model-snapshot.ts'
+import { type Work, workDefaults } from '../cache/work.ts'
 import type { Run, Term } from './terms.ts'
 
 /** A set of objects, to be visited one by one. */
@@ -11,7 +12,7 @@ export interface Members {
   readonly repeats: boolean
   /** Tree searches for one object. */
   readonly searches: number
-  each(visit: (slot: Slot) => void): void
+  each(visit: (slot: Slot) => void): Work<void>
 }
 
 /** The objects that a term selects; undefined where they cannot be had at a cost that follows their number. */
@@ -41,9 +42,7 @@ function insideRuns({ tree, runs, inRuns, overlapping }: Term): Members {
     size: inRuns,
     repeats: overlapping,
     searches: 0,
-    each(visit) {
-      for (const { from, to } of runs) tree.forEachValue(visit, from, to)
-    },
+    each: visit => eachOf(tree, runs, visit),
   }
 }
 
@@ -56,22 +55,41 @@ function outsideRuns(snapshot: ModelSnapshot, term: Term): Members | undefined {
       size,
       repeats: false,
       searches: 0,
-      each: visit => {
-        for (const { from, to } of gaps) tree.forEachValue(visit, from, to)
-      },
+      each: visit => eachOf(tree, gaps, visit),
     }
   }
   const [run = emptyRun, ...more] = runs
   if (more.length > 0) return undefined
   const complement = new Complement(snapshot, tree, run)
+  const { searches } = complement
   return {
     size,
     repeats: false,
-    searches: Math.ceil(Math.log2(snapshot.size + 2)),
-    each(visit) {
-      for (let at = 0; at < size; at++) visit(complement.slotAt(at))
+    searches,
+    *each(visit) {
+      for (let at = 0; at < size; at++) {
+        visit(complement.slotAt(at))
+        yield searches
+      }
     },
   }
+}
+
+/** Visits everything in some ranges of a tree. */
+export function* eachOf(tree: IndexTree, ranges: readonly Run[], visit: (slot: Slot) => void): Work<void> {
+  let handled = 0
+  for (const { from, to } of ranges) {
+    for (let at = from; at < to; ) {
+      const end = Math.min(to, at + workDefaults.stride - handled)
+      tree.forEachValue(visit, at, end)
+      handled += end - at
+      at = end
+      if (handled < workDefaults.stride) continue
+      yield handled
+      handled = 0
+    }
+  }
+  yield handled
 }
 
 const emptyRun: Run = { from: 0, to: 0 }
@@ -88,8 +106,11 @@ export class Complement {
   readonly #all: IndexTree
   readonly #tree: IndexTree
   readonly #run: Run
+  /** Tree searches for one object. */
+  readonly searches: number
 
   constructor(snapshot: ModelSnapshot, tree: IndexTree, run: Run) {
+    this.searches = Math.ceil(Math.log2(run.to - run.from + 2))
     this.#all = snapshot.view(IndexSet.name).values
     this.#tree = tree
     this.#run = run

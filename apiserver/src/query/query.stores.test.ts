@@ -2,11 +2,14 @@ import type { ApiObject } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { startEtcd } from '../../../test/support/etcd.ts'
+import { Turns } from '../cache/index.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
 import { openEtcdStorage } from '../storage/etcd/index.ts'
 import { openRooms, type Rooms } from '../testing.ts'
 import { parseListQuery, runQuery } from './index.ts'
 import { Gadget, inOrder, parametersOf, type Query, type Step, satisfies, spell, step } from './oracle.ts'
+
+const turns = new Turns()
 
 /** Holds an object that is declared deleted, so that it stays. */
 const finalizer = 'demo.example.com/hold'
@@ -48,7 +51,7 @@ async function check(
 ): Promise<void> {
   const parsed = parseListQuery(parametersOf(query), served.indexes)
   await gate.pass()
-  const answer = runQuery(cache.store.snapshot(), parsed)
+  const answer = await runQuery(cache.store.snapshot(), parsed, turns)
   const matching = gadgets.filter(gadget => query.terms.every(term => satisfies(gadget, spell(term).term)))
   const all = inOrder(matching, query.sort).map(({ name }) => name)
   const { page = 1, size } = query

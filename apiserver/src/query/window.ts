@@ -1,61 +1,69 @@
-import type { Entry } from '../cache/entry.ts'
-import type { SortKey } from './list-query.ts'
+import { allByUnit, sorted } from '../cache/candidate-sort.ts'
+import type { Slot } from '../cache/index-tree.ts'
+import type { Candidate, SortOrder } from '../cache/sort-order.ts'
+import { type Work, workDefaults } from '../cache/work.ts'
 import type { Ordering } from './ordering.ts'
-import { entryComparator } from './sort.ts'
 
 /** Costs in microseconds, on the scale of `planCosts`. */
 const costs = Object.freeze({
   /** Comparing two objects in a sort. */
   compared: 0.3,
-  /** Keeping a found object in a map, and taking it out. */
-  mapped: 0.2,
+  /** Keeping a found object in a set, and finding it there. */
+  kept: 0.2,
   /** A step along the sort index. */
   stepped: 0.1,
 })
 
+/** Objects that are kept in order at once while others are still being compared with the last of them. */
+const mostKept = workDefaults.stride
+
 type Way = 'first' | 'last' | 'index' | 'sort'
 
 /**
- * `count` objects from position `offset` of the sorted `found`, without sorting more of it than needed. `ordering` is
- * that of the first sort key over all objects. Reorders `found`.
+ * The `count` objects from position `offset` of `found` in order, without sorting more of it than needed. `ordering` is
+ * that of the first sort key over all objects. May reorder `found`.
  */
-export function orderedWindow(
-  found: Entry[],
-  sort: readonly SortKey[],
+export function* orderedWindow(
+  found: Candidate[],
+  order: SortOrder,
   ordering: Ordering,
   offset: number,
   count: number,
-): Entry[] {
+): Work<readonly Slot[]> {
   if (count <= 0) return []
-  const compare = entryComparator(sort)
-  switch (cheapest(found.length, sort, ordering, offset, count).way) {
+  switch (cheapest(found.length, order, ordering, offset, count).way) {
     case 'first':
-      return firstOf(found, compare, offset + count).slice(offset)
-    case 'last':
-      return firstOf(found, (left, right) => compare(right, left), found.length - offset)
-        .reverse()
-        .slice(0, count)
+      return yield* slotsOf(yield* firstOf(found, order, true, offset + count), offset, count)
+    case 'last': {
+      const last = yield* firstOf(found, order, false, found.length - offset)
+      return yield* slotsOf(last.reverse(), 0, count)
+    }
     case 'index':
-      return alongIndex(found, ordering, offset, count)
+      return yield* alongIndex(found, ordering, offset, count)
     case 'sort':
-      return found.sort(compare).slice(offset, offset + count)
+      return yield* slotsOf(yield* sorted(found, order), offset, count)
   }
 }
 
 /** What `orderedWindow` would cost for so many found objects. */
 export function windowCost(
   found: number,
-  sort: readonly SortKey[],
+  order: SortOrder,
   ordering: Ordering,
   offset: number,
   count: number,
 ): number {
-  return count <= 0 ? 0 : cheapest(found, sort, ordering, offset, count).cost
+  return count <= 0 ? 0 : cheapest(found, order, ordering, offset, count).cost
+}
+
+/** What sorting so many objects costs. */
+export function sortCost(size: number): number {
+  return size * Math.log2(size + 1) * costs.compared
 }
 
 function cheapest(
   found: number,
-  sort: readonly SortKey[],
+  order: SortOrder,
   ordering: Ordering,
   offset: number,
   count: number,
@@ -65,45 +73,81 @@ function cheapest(
     if (cost < best.cost) Object.assign(best, { way, cost })
   }
   // One comparison with the worst kept so far, and every now and then a sort of those kept.
-  consider('first', found * costs.compared + 2 * sortCost(offset + count))
-  consider('last', found * costs.compared + 2 * sortCost(found - offset))
-  if (sort.length === 1) consider('index', found * costs.mapped + ordering.size * costs.stepped)
+  const fromStart = offset + count
+  const fromEnd = found - offset
+  if (fromStart <= mostKept) consider('first', found * costs.compared + 2 * sortCost(fromStart))
+  if (fromEnd <= mostKept) consider('last', found * costs.compared + 2 * sortCost(fromEnd))
+  if (order.keys.length === 1) consider('index', found * costs.kept + ordering.size * costs.stepped)
   return best
 }
 
-function sortCost(size: number): number {
-  return size * Math.log2(size + 1) * costs.compared
-}
-
-/** The first `count` in order: a buffer of twice as many is cut back whenever it is full. */
-function firstOf(
-  found: readonly Entry[],
-  compare: (left: Entry, right: Entry) => number,
+/** The first `count` in order, or backwards: a buffer of twice as many is cut back whenever it is full. */
+function* firstOf(
+  found: readonly Candidate[],
+  order: SortOrder,
+  forward: boolean,
   count: number,
-): Entry[] {
-  const best: Entry[] = []
+): Work<Candidate[]> {
+  const byUnit = yield* allByUnit(found)
+  const ascending = order.comparator(byUnit)
+  const compare = forward ? ascending : (left: Candidate, right: Candidate) => ascending(right, left)
+  const best: Candidate[] = []
   const room = Math.max(64, count * 2)
-  let worst: Entry | undefined
-  for (const entry of found) {
-    if (worst !== undefined && compare(entry, worst) > 0) continue
-    best.push(entry)
+  let worst: Candidate | undefined
+  let handled = 0
+  for (const candidate of found) {
+    if (++handled === workDefaults.stride) {
+      yield handled
+      handled = 0
+    }
+    if (worst !== undefined && compare(candidate, worst) > 0) continue
+    best.push(candidate)
     if (best.length < room) continue
     best.sort(compare).length = count
     worst = best[count - 1]
+    yield room
   }
+  yield handled
   return best.sort(compare).slice(0, count)
 }
 
-function alongIndex(found: readonly Entry[], ordering: Ordering, offset: number, count: number): Entry[] {
-  const byName = new Map<string, Entry>()
-  for (const entry of found) byName.set(entry.name, entry)
-  const items: Entry[] = []
+function* alongIndex(
+  found: readonly Candidate[],
+  ordering: Ordering,
+  offset: number,
+  count: number,
+): Work<readonly Slot[]> {
+  const wanted = new Set<Slot>()
+  for (const { slot } of found) {
+    wanted.add(slot)
+    if (wanted.size % workDefaults.stride === 0) yield workDefaults.stride
+  }
+  const items: Slot[] = []
   const cursor = ordering.cursor(0)
+  let handled = 0
   for (let at = 0; items.length < count; cursor.next()) {
     const { slot } = cursor
     if (slot === undefined) break
-    const entry = byName.get(slot.name)
-    if (entry !== undefined && at++ >= offset) items.push(entry)
+    if (wanted.has(slot) && at++ >= offset) items.push(slot)
+    if (++handled < workDefaults.stride) continue
+    yield handled
+    handled = 0
   }
+  yield handled
   return items
+}
+
+/** The objects of some candidates. */
+export function* slotsOf(
+  candidates: readonly Candidate[],
+  offset: number,
+  count: number,
+): Work<readonly Slot[]> {
+  const slots: Slot[] = []
+  for (let at = offset; at < offset + count; at += workDefaults.stride) {
+    const end = Math.min(offset + count, at + workDefaults.stride)
+    for (const { slot } of candidates.slice(at, end)) slots.push(slot)
+    yield end - at
+  }
+  return slots
 }

@@ -74,7 +74,7 @@ export interface WatchSink {
  * In the first two the client sets the pace: `pump` goes on whenever it has taken what was sent.
  */
 type State =
-  | { phase: 'initial'; entries: Iterator<Entry>; revision: Revision }
+  | { phase: 'initial'; entries: Iterator<Entry | undefined>; revision: Revision }
   | { phase: 'catching up' }
   | { phase: 'live' }
   | { phase: 'ended' }
@@ -153,7 +153,7 @@ export class Subscription {
   /** Sends what is due as far as the client keeps up. Called at the start and whenever the client has taken something. */
   pump(): void {
     this.#tookAt = this.#now()
-    while (this.#state.phase === 'initial' && this.#hasRoom()) this.#sendInitial(this.#state)
+    while (this.#state.phase === 'initial' && this.#hasRoom() && this.#sendInitial(this.#state));
     if (this.#state.phase === 'catching up' && this.#hasRoom()) this.#catchUp()
   }
 
@@ -209,7 +209,8 @@ export class Subscription {
     this.#sink.end(end)
   }
 
-  #sendInitial({ entries, revision }: State & { phase: 'initial' }): void {
+  /** Sends some of the initial events. Answers whether it may go on at once: looking for few among many takes turns. */
+  #sendInitial({ entries, revision }: State & { phase: 'initial' }): boolean {
     const events: WireEvent[] = []
     let bytes = 0
     while (bytes < watchDefaults.writeBytes) {
@@ -219,10 +220,16 @@ export class Subscription {
         this.#state = { phase: 'catching up' }
         break
       }
+      if (value === undefined) {
+        this.#write(events)
+        this.#turn = setImmediate(() => this.pump())
+        return false
+      }
       events.push({ type: 'ADDED', object: value.bytes, version: undefined })
       bytes += value.bytes.length
     }
     this.#write(events)
+    return true
   }
 
   /** Sends old changes, in turns: one that looks for few among many must not keep others waiting. */

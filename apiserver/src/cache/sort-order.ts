@@ -1,0 +1,116 @@
+import { compareCodePoints, compareUnits, ordersByUnit } from './code-point-order.ts'
+import { CountedTree, type CountedTreeView, type PairComparator, type PairOrder } from './counted-tree.ts'
+import type { Entry } from './entry.ts'
+import { IndexSet, noValues } from './index-set.ts'
+import { largestOf, type Named, type Slot, smallestOf } from './index-tree.ts'
+
+/** One key of a sort: an index by position, and its direction. */
+export interface SortKey {
+  readonly index: number
+  readonly descending: boolean
+}
+
+/** What an object is sorted by: its value, or a list of them where a sort has several keys. None is undefined. */
+export type OrderKey = string | readonly (string | undefined)[]
+
+/** An object with what it is sorted by. */
+export interface Candidate {
+  readonly key: OrderKey | undefined
+  readonly slot: Slot
+}
+
+/** Objects in the order of one sort, by position. */
+export type OrderView = CountedTreeView<OrderKey, Slot, Named>
+
+/** What an object counts as in a sort: its smallest value ascending, its largest descending; undefined for none. */
+export function sortValue(entry: Entry, { index, descending }: SortKey): string | undefined {
+  if (index === IndexSet.name) return entry.name
+  const values = entry.values[index] ?? noValues
+  return descending ? largestOf(values) : smallestOf(values)
+}
+
+/** The order of a sort: key by key, objects without a value last in either direction, ties by name ascending. */
+export class SortOrder implements PairOrder<OrderKey, Named> {
+  readonly byValue = true
+  readonly keys: readonly SortKey[]
+  readonly #first: SortKey
+  readonly #byUnit: PairComparator<OrderKey, Named>
+  readonly #byCodePoint: PairComparator<OrderKey, Named>
+
+  /** @param keys at least one; those after the name decide nothing and are left out. */
+  constructor(keys: readonly SortKey[]) {
+    const name = keys.findIndex(({ index }) => index === IndexSet.name)
+    this.keys = name < 0 ? keys : keys.slice(0, name + 1)
+    this.#first = this.keys[0] ?? byName
+    const directions = this.keys.map(({ descending }) => descending)
+    this.#byUnit = comparatorOf(directions, compareUnits)
+    this.#byCodePoint = comparatorOf(directions, compareCodePoints)
+  }
+
+  keyOf(entry: Entry): OrderKey | undefined {
+    return this.keys.length === 1
+      ? sortValue(entry, this.#first)
+      : this.keys.map(key => sortValue(entry, key))
+  }
+
+  comparing(key: OrderKey | undefined, object: Named | undefined): PairComparator<OrderKey, Named> {
+    return keyOrdersByUnit(key) && ordersByUnit(object?.name ?? '') ? this.#byUnit : this.#byCodePoint
+  }
+
+  /** A comparator for candidates. @param byUnit whether all of them are `keyedByUnit`, which makes it quicker */
+  comparator(byUnit: boolean): (left: Candidate, right: Candidate) => number {
+    const compare = byUnit ? this.#byUnit : this.#byCodePoint
+    return (left, right) => compare(left.key, left.slot, right.key, right.slot)
+  }
+
+  /** An empty tree in this order. */
+  createTree(): CountedTree<OrderKey, Slot, Named> {
+    return new CountedTree(this)
+  }
+}
+
+const byName: SortKey = Object.freeze({ index: IndexSet.name, descending: false })
+
+/** Whether two keys of one sort are equal. */
+export function sameKey(left: OrderKey | undefined, right: OrderKey | undefined): boolean {
+  if (left === right) return true
+  if (typeof left !== 'object' || typeof right !== 'object') return false
+  return left.every((value, at) => value === right[at])
+}
+
+/** Whether the order of UTF-16 units is that of code points for this one and any other. */
+export function keyedByUnit({ key, slot }: Candidate): boolean {
+  return keyOrdersByUnit(key) && ordersByUnit(slot.name)
+}
+
+function keyOrdersByUnit(key: OrderKey | undefined): boolean {
+  if (typeof key === 'string') return ordersByUnit(key)
+  return key === undefined || key.every(value => value === undefined || ordersByUnit(value))
+}
+
+function comparatorOf(
+  directions: readonly boolean[],
+  compareTexts: (left: string, right: string) => number,
+): PairComparator<OrderKey, Named> {
+  const [falling = false] = directions
+  const compareValues = (left: string | undefined, right: string | undefined, descending: boolean) => {
+    if (left === right) return 0
+    if (left === undefined) return 1
+    if (right === undefined) return -1
+    return descending ? compareTexts(right, left) : compareTexts(left, right)
+  }
+  return (leftKey, left, rightKey, right) => {
+    if (leftKey !== rightKey) {
+      if (typeof leftKey !== 'object' && typeof rightKey !== 'object') {
+        return compareValues(leftKey, rightKey, falling)
+      }
+      if (typeof leftKey === 'object' && typeof rightKey === 'object') {
+        for (let at = 0; at < directions.length; at++) {
+          const order = compareValues(leftKey[at], rightKey[at], directions[at] ?? false)
+          if (order !== 0) return order
+        }
+      }
+    }
+    return compareTexts(left?.name ?? '', right?.name ?? '')
+  }
+}

@@ -1,0 +1,280 @@
+import { Breather, systemClock } from '@setpoint/controller-runtime'
+import { toRevision } from '@setpoint/controller-runtime/api'
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { Entry } from '../cache/entry.ts'
+import { ModelStore } from '../cache/model-store.ts'
+import { partialDefaults } from '../cache/partial-indexes.ts'
+import { Turns, turnDefaults } from '../cache/turns.ts'
+import { type Work, workDefaults } from '../cache/work.ts'
+import { runQuery } from './execute.ts'
+import { parseListQuery } from './list-query.ts'
+import { indexes, timestamp } from './oracle.ts'
+
+/** What a list costs, in entries looked at: no clock is asked, so that it is the same on every machine. */
+
+const count = 60_000
+/** Reads of index values, of whichever object. */
+let reads = 0
+
+/** An object that counts how often its index values are read. Half have one owner, and half of either one label. */
+function entryOf(n: number, rank = (n * 7919) % count): Entry {
+  const name = `g${String(n).padStart(6, '0')}`
+  const object = {
+    apiVersion: '',
+    kind: '',
+    metadata: {
+      name,
+      uid: '',
+      generation: 1,
+      creationTimestamp: timestamp(n),
+      labels: { app: n % 4 < 2 ? 'web' : 'db' },
+    },
+    spec: { owner: `o${n % 2}`, n: String(rank).padStart(6, '0'), tags: [`t${n % 3}`, `t${n % 7}`] },
+  }
+  const values = indexes.valuesOf(object)
+  return {
+    name,
+    revision: toRevision(n + 1),
+    bytes: Buffer.alloc(0),
+    labels: indexes.labelsOf(object),
+    get values() {
+      reads++
+      return values
+    },
+  }
+}
+
+/** Counts what is done, in all and in the largest step, and what all work does between two turns of the event loop. */
+class CountingTurns extends Turns {
+  handled = 0
+  largestStep = 0
+  largestReads = 0
+  mostInTurn = 0
+  #inTurn = 0
+  #resetting = false
+
+  override run<T>(work: Work<T>, signal?: AbortSignal): Promise<T> {
+    return super.run(this.#counted(work), signal)
+  }
+
+  *#counted<T>(work: Work<T>): Work<T> {
+    for (;;) {
+      const before = reads
+      const { done, value } = work.next()
+      this.largestReads = Math.max(this.largestReads, reads - before)
+      if (done) return value
+      this.handled += value
+      this.largestStep = Math.max(this.largestStep, value)
+      this.#inTurn += value
+      this.mostInTurn = Math.max(this.mostInTurn, this.#inTurn)
+      if (!this.#resetting) {
+        this.#resetting = true
+        setImmediate(() => {
+          this.#resetting = false
+          this.#inTurn = 0
+        })
+      }
+      yield value
+    }
+  }
+}
+
+const query = (text: string) => parseListQuery(new URLSearchParams(text), indexes)
+
+async function ask(store: ModelStore, turns: Turns, text: string, signal?: AbortSignal) {
+  const answer = await runQuery(store.snapshot(), query(text), turns, signal)
+  if (answer.kind !== 'page') throw new Error('no page')
+  return { total: answer.total, names: answer.items.map(({ name }) => name) }
+}
+
+let store: ModelStore
+
+async function freshStore(): Promise<ModelStore> {
+  const entries = Array.from({ length: count }, (_, n) => entryOf(n))
+  return ModelStore.from(indexes, entries, new Breather(systemClock))
+}
+
+beforeAll(async () => {
+  store = await freshStore()
+}, 120_000)
+
+const middle = 'page=700&size=20'
+const sorts = [
+  'sort=spec.n',
+  'sort=spec.n,asc',
+  'sort=metadata.creationTimestamp',
+  'sort=metadata.name,desc',
+  'sort=spec.tags,desc',
+  'sort=spec.tags&sort=spec.n',
+]
+/** A search of an index for each object of the page, and one more. */
+const little = 21 * Math.log2(count)
+
+describe('a page of 20', { timeout: 120_000 }, () => {
+  test.each([
+    'fieldSelector=spec.owner%3Do1',
+    'fieldSelector=spec.owner!%3Do1',
+    'labelSelector=app!%3Dweb',
+    'fieldSelector=spec.owner%3Do1&labelSelector=app%3Dweb',
+    'fieldSelector=spec.owner!%3Do1&labelSelector=app!%3Dweb',
+    'fieldSelector=spec.tags%20in%20(t0,t1,t2)',
+    '',
+  ])(
+    'in the middle, of what "%s" selects, costs no more than the page once it was asked for',
+    async selector => {
+      for (const sort of sorts) {
+        const first = await ask(store, new Turns(), `${selector}&${sort}&${middle}`)
+        for (const page of [1, 300, 700, 701]) {
+          const turns = new CountingTurns()
+          reads = 0
+          const { total, names } = await ask(store, turns, `${selector}&${sort}&page=${page}&size=20`)
+          expect(total, sort).toBe(first.total)
+          if (page === 700) expect(names, sort).toEqual(first.names)
+          // What was never asked for because it is cheap without an index may cost what such an index is made from.
+          if (page === 700 || page === 701) {
+            expect(turns.handled, `${sort} page ${page}`).toBeLessThan(little)
+            expect(reads, `${sort} page ${page}`).toBeLessThan(little)
+          }
+        }
+      }
+    },
+  )
+
+  test('is the same and as cheap after writes, and says the new total', async () => {
+    const own = await freshStore()
+    const text = `fieldSelector=spec.owner%3Do1&sort=spec.n,asc&${middle}`
+    const before = await ask(own, new Turns(), text)
+    const snapshot = own.snapshot()
+    for (let n = 1; n < 400; n += 2) {
+      const name = `g${String(n).padStart(6, '0')}`
+      own.apply(n % 3 === 0 ? undefined : entryOf(n, (n * 31) % count), own.get(name))
+    }
+    const turns = new CountingTurns()
+    const after = await ask(own, turns, text)
+    expect(turns.handled).toBeLessThan(little)
+    expect(after.total).toBe(before.total - 67)
+    const everything = await ask(own, new Turns(), text.replace(middle, ''))
+    expect(after.names).toEqual(everything.names.slice(699 * 20, 700 * 20))
+    const old = await runQuery(snapshot, query(text), turns)
+    expect(old.items.map(({ name }) => name)).toEqual(before.names)
+    expect(turns.handled).toBeLessThan(2 * little)
+  })
+})
+
+describe('long lists', { timeout: 120_000 }, () => {
+  const all = [
+    ...sorts.flatMap(sort => [
+      `fieldSelector=spec.owner%3Do0&${sort}`,
+      `labelSelector=app%3Ddb&${sort}&page=300&size=20`,
+      `labelSelector=app!%3Ddb&fieldSelector=spec.tags!%3Dt1&${sort}&page=500&size=20`,
+      `${sort}&page=1&size=50000`,
+    ]),
+    'limit=50000',
+    'labelSelector=app%20in%20(db,web)&limit=40000',
+    'fieldSelector=spec.tags%20notin%20(t1,t2)&limit=40000',
+    'fieldSelector=spec.owner!%3Do1&limit=40000',
+  ]
+
+  test('handle no more between two turns of the event loop than they may, however many there are', async () => {
+    const own = await freshStore()
+    const turns = new CountingTurns()
+    const snapshot = own.snapshot()
+    await Promise.all(all.map(text => runQuery(snapshot, query(text), turns)))
+    expect(turns.handled).toBeGreaterThan(10 * turnDefaults.entries)
+    expect(turns.mostInTurn).toBeLessThanOrEqual(turnDefaults.entries + 2 * workDefaults.stride)
+    expect(turns.largestStep).toBeLessThanOrEqual(2 * workDefaults.stride)
+    // Three sort keys or terms read the values of an object that many times.
+    expect(turns.largestReads).toBeLessThanOrEqual(8 * workDefaults.stride)
+  })
+
+  test('are given up when their client has gone, and an index that nobody waits for is made no further', async () => {
+    const own = await freshStore()
+    const text = `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`
+    for (const asked of [text, text.replace(middle, '')]) {
+      const turns = new CountingTurns()
+      const gone = new AbortController()
+      const answer = ask(own, turns, asked, gone.signal)
+      const reason = new Error('gone')
+      gone.abort(reason)
+      await expect(answer).rejects.toBe(reason)
+      const { handled } = turns
+      for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+      expect(turns.handled).toBe(handled)
+    }
+    expect(own.snapshot().partials.size).toBe(0)
+    const gone = new AbortController()
+    const turns = new CountingTurns()
+    const [left, stayed] = [ask(own, turns, text, gone.signal), ask(own, turns, text)]
+    gone.abort(new Error('gone'))
+    await expect(left).rejects.toThrow('gone')
+    expect((await stayed).names).toHaveLength(20)
+    expect(own.snapshot().partials.size).toBe(1)
+  })
+
+  test('that wait for each other are bounded in number: one more is refused with 429', async () => {
+    const turns = new Turns(1)
+    const snapshot = store.snapshot()
+    const gone = new AbortController()
+    const asked = Array.from({ length: turnDefaults.atOnce + turnDefaults.waiting + 50 }, () =>
+      runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), turns, gone.signal).then(
+        () => 'answered',
+        error => (error === gone.signal.reason ? 'gone' : error.reason),
+      ),
+    )
+    await new Promise(setImmediate)
+    gone.abort(new Error('gone'))
+    const outcomes = await Promise.all(asked)
+    expect(outcomes.filter(outcome => outcome === 'TooManyRequests').length).toBeGreaterThan(0)
+    expect(new Set(outcomes)).toEqual(new Set(['TooManyRequests', 'gone']))
+  })
+})
+
+describe('the indexes that lists have made for them', { timeout: 120_000 }, () => {
+  test('are bounded in number and places, and the last one used stays', async () => {
+    const own = await freshStore()
+    const { partials } = own.snapshot()
+    const texts = ['spec.owner%3Do0', 'spec.owner%3Do1', 'spec.tags%3Dt1'].flatMap(selector =>
+      sorts.map(sort => `fieldSelector=${selector}&${sort}&page=500&size=20`),
+    )
+    const [first = ''] = texts
+    for (const text of texts) {
+      await ask(own, new Turns(), text)
+      const turns = new CountingTurns()
+      await ask(own, turns, first)
+      expect(turns.handled).toBeLessThan(little)
+      expect(partials.size).toBeLessThanOrEqual(partialDefaults.indexes)
+      expect(partials.places).toBeLessThanOrEqual(partialDefaults.placesPerObject * count)
+    }
+    expect(partials.size).toBeGreaterThan(2)
+  })
+
+  test('are let go of when nobody has asked for them in a while', async () => {
+    const own = await freshStore()
+    await ask(own, new Turns(), `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`)
+    const { partials } = own.snapshot()
+    for (let trim = 0; trim < partialDefaults.idleTrims; trim++) own.trim()
+    expect(partials.size).toBe(1)
+    own.trim()
+    expect(partials.size).toBe(0)
+  })
+
+  test('are made once for all who wait for them, and only where they spare much', async () => {
+    const own = await freshStore()
+    const turns = new CountingTurns()
+    const text = `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`
+    await ask(own, turns, text)
+    const once = turns.handled
+    const other = new CountingTurns()
+    const again = await freshStore()
+    await Promise.all(Array.from({ length: 20 }, () => ask(again, other, text)))
+    expect(other.handled).toBeLessThan(once + 20 * little)
+    const { size } = own.snapshot().partials
+    for (const cheap of [
+      'sort=spec.n',
+      'fieldSelector=spec.n%3D000001&sort=spec.owner',
+      'sort=spec.owner&sort=spec.n',
+    ])
+      await ask(own, turns, `${cheap}&page=1&size=20`)
+    expect(own.snapshot().partials.size).toBe(size)
+  })
+})
