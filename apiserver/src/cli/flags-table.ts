@@ -168,20 +168,20 @@ export const flags = Object.freeze({
   etcdCa: value({
     name: 'etcd-ca',
     placeholder: 'FILE',
-    description: 'the authority (PEM) that signed the certificates of etcd',
-    read: readPem,
+    description: 'the authority (PEM) that signed the certificates of etcd, read again when it is renewed',
+    read: readPemFile,
   }),
   etcdCert: value({
     name: 'etcd-cert',
     placeholder: 'FILE',
-    description: 'the certificate (PEM) to show to etcd; needs --etcd-key',
-    read: readPem,
+    description: 'the certificate (PEM) to show to etcd, read again when it is renewed; needs --etcd-key',
+    read: readPemFile,
   }),
   etcdKey: value({
     name: 'etcd-key',
     placeholder: 'FILE',
     description: 'the private key (PEM) of --etcd-cert',
-    read: readPem,
+    read: readPemFile,
   }),
   etcdUser: value({
     name: 'etcd-user',

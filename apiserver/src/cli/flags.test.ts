@@ -82,7 +82,11 @@ describe('setpoint serve', () => {
         kind: 'etcd',
         endpoints: ['https://a:2379', 'https://b:2379'],
         prefix: '/p',
-        tls: { ca: pem, cert: pem, key: pem },
+        tls: {
+          ca: { path: resolve('ca.pem'), text: pem },
+          cert: { path: resolve('cert.pem'), text: pem },
+          key: { path: resolve('key.pem'), text: pem },
+        },
         credentials: { username: 'u', password: '007' },
       },
       watchLimits: { connections: 50, connectionsPerUser: 7 },

@@ -79,8 +79,8 @@ export interface EtcdStoreOptions {
   readonly endpoints: readonly string[]
   /** Without a slash at its end. */
   readonly prefix: string
-  /** PEM texts. `cert` and `key` come together; only with `https` endpoints. */
-  readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+  /** PEM files. `cert` and `key` come together; only with `https` endpoints. */
+  readonly tls: { readonly ca?: NamedText; readonly cert?: NamedText; readonly key?: NamedText }
   readonly credentials: { readonly username: string; readonly password: string } | undefined
 }
 

@@ -24,6 +24,7 @@ import { FileWatch, LocalAccess, TokenAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
 import { WatchConnections, type WatchHub } from '../watch/index.ts'
+import { EtcdCertificates } from './etcd-certificates.ts'
 import { formatAddress, type ListenAddress, type ServerOptions, type StoreOptions } from './flags.ts'
 
 export const serverDefaults = Object.freeze({
@@ -55,7 +56,8 @@ export interface RunningServer {
  * @throws StoreLockedError, StoreFolderError, RangeError, or the error of `listen`.
  */
 export async function startServer(options: ServerOptions, log: Logger): Promise<RunningServer> {
-  const storage = await openStorage(options.store, log)
+  const etcd = options.store.kind === 'etcd' ? new EtcdCertificates(options.store.tls, log) : undefined
+  const storage = await openStorage(options.store, etcd?.tls, log)
   const stopping = new AbortController()
   const { reservedDomain, basePath } = options
   const rooms = assembleRooms({ storage, reservedDomain, basePath, log })
@@ -94,7 +96,9 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
     basePath,
     tls: options.tls && { cert: options.tls.cert.text, key: options.tls.key.text },
   })
-  const files = options.tls === undefined ? [access] : [access, renewCertificates(app, options.tls, log)]
+  const files: { close(): void }[] = [access]
+  if (etcd !== undefined) files.push(etcd)
+  if (options.tls !== undefined) files.push(renewCertificates(app, options.tls, log))
   let url: string
   try {
     url = await listen(app, options)
@@ -195,22 +199,14 @@ function managerOptions(
   }
 }
 
-async function openStorage(store: StoreOptions, log: Logger): Promise<Storage> {
+async function openStorage(store: StoreOptions, tls: EtcdCertificates['tls'], log: Logger): Promise<Storage> {
   if (store.kind === 'embedded') return openEmbeddedStorage({ dataDir: store.dataDir, log })
-  const { ca, cert, key } = store.tls
   // What speaks to etcd takes a large part of the program's start, and is only needed here.
   const { openEtcdStorage } = await import('../storage/etcd/index.ts')
   return openEtcdStorage({
     endpoints: store.endpoints,
     prefix: store.prefix,
-    // Absent altogether where nothing is given: plain http endpoints take none.
-    ...((ca ?? cert ?? key) !== undefined && {
-      tls: {
-        ...(ca !== undefined && { ca: Buffer.from(ca) }),
-        ...(cert !== undefined && { cert: Buffer.from(cert) }),
-        ...(key !== undefined && { key: Buffer.from(key) }),
-      },
-    }),
+    ...(tls !== undefined && { tls }),
     ...(store.credentials && {
       auth: { user: store.credentials.username, password: store.credentials.password },
     }),

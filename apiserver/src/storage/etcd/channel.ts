@@ -4,7 +4,10 @@ import { CallError, grpcStatus } from './call-error.ts'
 import { etcdDefaults } from './defaults.ts'
 import { MessageCutter } from './message-cutter.ts'
 
-/** PEM. `ca` are the roots to trust (default: Node's), `cert` and `key` what this client shows. */
+/**
+ * PEM. `ca` are the roots to trust (default: Node's), `cert` and `key` what this client shows. Looked at for each
+ * connection: what their owner has renewed counts from the next one on.
+ */
 export interface TlsOptions {
   readonly ca?: Buffer
   readonly cert?: Buffer

@@ -1,0 +1,56 @@
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { Api } from './support/api.ts'
+import { type Certificates, makeCertificates } from './support/certificates.ts'
+import { type EtcdProcess, startEtcd } from './support/etcd.ts'
+import { itemsOf } from './support/kinds.ts'
+import { type ServerProcess, startServer } from './support/server.ts'
+import { copyFixture, eventually } from './support/worlds.ts'
+
+type Files = Pick<Certificates, 'ca' | 'cert' | 'key'>
+
+async function copy(from: Files, to: Files): Promise<void> {
+  for (const name of ['ca', 'cert', 'key'] as const) await copyFile(from[name], to[name])
+}
+
+it('a server follows etcd to another authority without a restart, and keeps what it has where the new is no use', async () => {
+  const [ofEtcd, renewed] = [await makeCertificates(), await makeCertificates()]
+  const plugin = await copyFixture('items-plugin')
+  const folder = await mkdtemp(join(tmpdir(), 'setpoint-etcd-tls-'))
+  const ofServer = {
+    ca: join(folder, 'ca.pem'),
+    cert: join(folder, 'cert.pem'),
+    key: join(folder, 'key.pem'),
+  }
+  await copy(ofEtcd, ofServer)
+  let etcd: EtcdProcess | undefined
+  let server: ServerProcess | undefined
+  try {
+    etcd = await startEtcd({ unsafeNoFsync: true, tls: ofEtcd })
+    const args = ['--etcd-ca', ofServer.ca, '--etcd-cert', ofServer.cert, '--etcd-key', ofServer.key]
+    const running = await startServer({ store: 'etcd', etcd, etcdPrefix: '/p', plugins: [plugin], args })
+    server = running
+    const items = itemsOf(new Api(running.url))
+    let n = 0
+    const writes = () => eventually(() => items.create(`item-${n++}`, {}))
+    await writes()
+
+    await writeFile(ofServer.key, 'half a key')
+    await eventually(() => expect(running.stderr()).toContain('the certificates for etcd cannot be renewed'))
+    await etcd.restart()
+    await writes()
+
+    await copy(renewed, ofServer)
+    await eventually(() => expect(running.stderr()).toContain('the certificates for etcd have been renewed'))
+    // etcd, too, learns an authority at its start.
+    await copy(renewed, ofEtcd)
+    await etcd.restart()
+    await writes()
+  } finally {
+    await server?.stop()
+    await etcd?.stop()
+    for (const each of [folder, plugin, ofEtcd.folder, renewed.folder]) await rm(each, { recursive: true })
+  }
+})
