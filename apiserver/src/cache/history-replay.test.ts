@@ -1,12 +1,15 @@
 import { once } from 'node:events'
 import { parseRevision, type Revision, silentLogger, zeroRevision } from '@setpoint/controller-runtime'
+import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { describe, expect, it, vi } from 'vitest'
 import { defaultWriteOptions as options } from '../registry/index.ts'
-import type { Change, Storage } from '../storage/index.ts'
+import { type Change, type Storage, StoreUnavailableError } from '../storage/index.ts'
 import { hold, openRooms, type Rooms, thing } from '../testing.ts'
+import type { Entry } from './entry.ts'
 import { historyDefaults } from './history.ts'
-import { HistoryReplay } from './history-replay.ts'
+import { HistoryReplay, replayDefaults } from './history-replay.ts'
 import { LogFollower } from './log-follower.ts'
+import type { ModelCache } from './model-cache.ts'
 
 /** A cache that has begun after everything there is, and a store whose old changes go through `alter`, each reading after `begin`. */
 async function laterCache(
@@ -20,6 +23,7 @@ async function laterCache(
   await follower.stop()
   let read = 0
   const signals: AbortSignal[] = []
+  const clock = new FakeClock()
   const altering: Pick<Storage, 'watch'> = {
     async *watch(prefix, watchOptions) {
       const { signal } = watchOptions
@@ -35,7 +39,8 @@ async function laterCache(
   }
   return {
     cache,
-    replay: new HistoryReplay(Object.assign(Object.create(storage), altering)),
+    replay: new HistoryReplay(Object.assign(Object.create(storage), altering), clock),
+    clock,
     read: () => read,
     watches: () => signals.length,
     signals,
@@ -66,6 +71,41 @@ describe('history replay', () => {
     const { floor } = cache.history
     await replay.reach(cache, start)
     expect(cache.history.floor).toBe(floor)
+  })
+
+  it('tells what each object was before each change, also where the store has forgotten it of one', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, cache: first } = rooms
+    const start = first.revision
+    const put = async (n: number) =>
+      revisionIn((await registry.replace(served, 'a', thing('a', { n }), 'object', options)).bytes)
+    await registry.create(served, thing('a', { n: 0 }), options)
+    const forgotten = await put(1)
+    await put(2)
+    await registry.delete(served, 'a', {}, options)
+    await registry.create(served, thing('a', { n: 3 }), options)
+    const told = ({ history }: ModelCache) => {
+      const seen: unknown[] = []
+      for (let event = history.next(history.floor); event; event = history.next(event.revision)) {
+        const n = (entry?: Entry) => entry && JSON.parse(entry.bytes.toString()).spec.n
+        seen.push([n(event.previous), n(event.next)])
+      }
+      return seen
+    }
+    const whole = await laterCache(rooms, change => change)
+    await whole.replay.reach(whole.cache, start)
+    expect(told(whole.cache)).toEqual([
+      [undefined, 0],
+      [0, 1],
+      [1, 2],
+      [2, undefined],
+      [undefined, 3],
+    ])
+    const holed = await laterCache(rooms, change =>
+      change.revision === forgotten ? { ...change, previous: undefined } : change,
+    )
+    await holed.replay.reach(holed.cache, start)
+    expect(told(holed.cache)).toEqual(told(whole.cache).slice(2))
   })
 
   it('keeps no more than the history has room for, and serves those who come back from within that', async () => {
@@ -138,6 +178,43 @@ describe('history replay', () => {
     await Promise.all([away, recent].map(version => replay.reach(cache, version ?? zeroRevision)))
     expect(cache.history.floor).toBe(recent)
     expect(cache.history.size).toBe(5)
+  })
+
+  it('says of a store that has fallen silent that it is away, and not that the changes are gone', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, cache: first } = rooms
+    const start = first.revision
+    await registry.create(served, thing('a'), options)
+    const gate = hold()
+    const { cache, replay, clock, watches } = await laterCache(
+      rooms,
+      change => change,
+      // The second one reads, after the first has asked whether there is something to read.
+      nth => (nth === 2 ? gate.held : Promise.resolve()),
+    )
+    const reached = replay.reach(cache, start)
+    const refused = expect(reached).rejects.toThrow(StoreUnavailableError)
+    await vi.waitFor(() => expect(watches()).toBe(2))
+    await clock.advance(replayDefaults.timeoutMs)
+    await refused
+    gate.release()
+    await replay.reach(cache, start)
+    expect(cache.history.floor).toBe(start)
+  })
+
+  it('gives up a history that takes too long to read, for who waits to list again', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, cache: first } = rooms
+    const start = first.revision
+    for (const name of ['a', 'b', 'c']) await registry.create(served, thing(name), options)
+    const { cache, replay, clock, read } = await laterCache(rooms, change => {
+      clock.advanceSync(replayDefaults.timeoutMs / 2)
+      return change
+    })
+    const { floor } = cache.history
+    await replay.reach(cache, start)
+    expect(read()).toBeGreaterThan(0)
+    expect(cache.history.floor).toBe(floor)
   })
 
   it('keeps nobody who has gone waiting, and goes on for the others', async () => {

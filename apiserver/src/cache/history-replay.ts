@@ -1,11 +1,15 @@
+import { Breather, type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
-import { CompactedError, type Storage } from '../storage/index.ts'
+import { CompactedError, type Storage, StoreUnavailableError } from '../storage/index.ts'
+import type { Entry } from './entry.ts'
 import { bytesOf, type CacheEvent, historyDefaults } from './history.ts'
 import type { ModelCache } from './model-cache.ts'
 
 export const replayDefaults = Object.freeze({
   /** Milliseconds for reading older changes from the store, above which a client is told to list again. */
   timeoutMs: 10_000,
+  /** Milliseconds of silence at the end of that time which say that the store is away: then nothing is lost. */
+  silenceMs: 3_000,
 })
 
 /** One reading of the store's history for one cache, and those who wait for it. */
@@ -31,16 +35,19 @@ interface Reading {
  */
 export class HistoryReplay {
   readonly #storage: Storage
+  readonly #clock: Clock
   readonly #gathering = new WeakMap<ModelCache, Reading>()
   readonly #running = new WeakMap<ModelCache, Promise<void>>()
 
-  constructor(storage: Storage) {
+  constructor(storage: Storage, clock: Clock = systemClock) {
     this.#storage = storage
+    this.#clock = clock
   }
 
   /**
    * Does what it can so that `cache.history.floor` is at or below `after`; where it cannot, the floor stays above.
-   * @throws the signal's reason once it is aborted; what the store throws, but for what it no longer has.
+   * @throws the signal's reason once it is aborted; what the store throws, but for what it no longer has;
+   *   StoreUnavailableError where it has fallen silent.
    */
   async reach(cache: ModelCache, after: Revision, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
@@ -87,20 +94,39 @@ export class HistoryReplay {
     }
     if (abandoned.aborted) return
     this.#gathering.delete(cache)
-    const signal = AbortSignal.any([abandoned, AbortSignal.timeout(replayDefaults.timeoutMs)])
-    const running = this.#extend(cache, wanted, signal).finally(() => this.#running.delete(cache))
+    const late = new AbortController()
+    const cancel = this.#clock.setTimeout(() => late.abort(), replayDefaults.timeoutMs, { unref: true })
+    let heardAt = this.#clock.monotonic()
+    const heard = () => {
+      heardAt = this.#clock.monotonic()
+    }
+    const running = this.#extend(cache, wanted, AbortSignal.any([abandoned, late.signal]), heard)
+      .then(() => {
+        if (late.signal.aborted && this.#clock.monotonic() - heardAt >= replayDefaults.silenceMs)
+          throw new StoreUnavailableError('the store does not bring the changes that it still has')
+      })
+      .finally(() => {
+        cancel()
+        this.#running.delete(cache)
+      })
     this.#running.set(cache, running)
     await running
   }
 
-  async #extend(cache: ModelCache, wanted: ReadonlySet<Revision>, signal: AbortSignal): Promise<void> {
+  /** @param heard called whenever the store has said something */
+  async #extend(
+    cache: ModelCache,
+    wanted: ReadonlySet<Revision>,
+    signal: AbortSignal,
+    heard: () => void,
+  ): Promise<void> {
     while (!signal.aborted) {
       const { history } = cache
       const until = history.floor
       try {
         const after = await this.#oldestKept(cache, wanted, signal)
         if (after === undefined) return
-        const replayed = await this.#changesBetween(cache, after, until, signal)
+        const replayed = await this.#changesBetween(cache, after, until, signal, heard)
         // Timed out: its end is missing.
         if (signal.aborted) return
         // Rebuilt meanwhile: what was read does not join what is kept now, and may still be needed up to there.
@@ -152,13 +178,18 @@ export class HistoryReplay {
     after: Revision,
     until: Revision,
     signal: AbortSignal,
+    heard: () => void,
   ): Promise<{ events: readonly CacheEvent[]; floor: Revision }> {
     const { keyPrefix } = cache.served
     const events: CacheEvent[] = []
+    // Each object as the changes so far have left it, which is what there was before its next change.
+    const latest = new Map<string, Entry>()
+    const breather = new Breather(this.#clock)
     let floor = after
     let first = 0
     let bytes = 0
     for await (const { changes } of this.#storage.watch(keyPrefix, { after, until, signal })) {
+      heard()
       for (const change of changes) {
         if (change.revision > until) continue
         if (change.previous === undefined && change.createRevision !== change.revision) {
@@ -167,9 +198,14 @@ export class HistoryReplay {
           first = 0
           bytes = 0
           floor = change.revision
+          latest.delete(change.key)
           continue
         }
-        const event = cache.toEvent(change)
+        const pause = breather.pause()
+        if (pause !== undefined) await pause
+        const event = cache.toEvent(change, latest.get(change.key))
+        if (event.next === undefined) latest.delete(change.key)
+        else latest.set(change.key, event.next)
         events.push(event)
         bytes += bytesOf(event)
         // Only the newest have room, and what is read on the way to them must not fill the memory.

@@ -115,13 +115,16 @@ export class ModelCache {
     for (const observer of this.#observers) observer.changed(event)
   }
 
-  /** The change that the store remembers, as an event. Of the previous content the revision is not known any more. */
-  toEvent(change: Change): CacheEvent {
-    const { key, value, previous, revision } = change
+  /**
+   * The change that the store remembers, as an event. What the cache has already is not made a second time.
+   * @param before the object before it, where the caller knows it; of one made of the bytes the revision is not known.
+   */
+  toEvent({ key, value, previous, revision }: Change, before?: Entry): CacheEvent {
+    const present = this.#store.get(this.#nameOf(key))
     return {
       revision,
-      previous: previous && this.#read(key, previous, zeroRevision)?.entry,
-      next: value && this.#read(key, value, revision)?.entry,
+      previous: before ?? (previous && this.#read(key, previous, zeroRevision)?.entry),
+      next: present?.revision === revision ? present : value && this.#read(key, value, revision)?.entry,
     }
   }
 
