@@ -1,9 +1,11 @@
 import { silentLogger, type WatchEnd } from '@setpoint/controller-runtime'
 import { selectsEverything } from '@setpoint/controller-runtime/api'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { HistoryReplay } from '../cache/index.ts'
-import { openRooms } from '../testing.ts'
+import { HistoryReplay, ReadGate } from '../cache/index.ts'
+import { StoreUnavailableError } from '../storage/index.ts'
+import { bound, openRooms } from '../testing.ts'
 import { lines } from './codec.ts'
+import { watchDefaults } from './subscription.ts'
 import { hubDefaults, WatchHub } from './watch-hub.ts'
 
 const everything = {
@@ -45,6 +47,59 @@ describe('a draining server', () => {
     await vi.advanceTimersByTimeAsync(drainStepMs)
     expect(drained).toBe(true)
     await draining
+    hub.close()
+  })
+})
+
+describe('bookmarks', () => {
+  it('that the store was away for are sent as soon as it is back, within the minute', async () => {
+    await using rooms = await openRooms()
+    const { cache, follower, storage } = rooms
+    let refuse = () => {}
+    const refused = new Promise<void>(resolve => {
+      refuse = resolve
+    })
+    let isAway = true
+    const head = async () => {
+      if (!isAway) return storage.head()
+      isAway = false
+      refuse()
+      throw new StoreUnavailableError('away for a moment')
+    }
+    const gate = new ReadGate({ ...bound(storage), head }, follower)
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log: silentLogger })
+    const told = new Promise<string>(resolve => {
+      const sink = {
+        codec: lines,
+        backlog: 0,
+        write: (bytes: Buffer) => resolve(String(bytes)),
+        end: () => {},
+      }
+      hub.open(cache, { ...everything, bookmarks: true }, sink, follower.known)
+    })
+    vi.advanceTimersByTime(watchDefaults.bookmarkMs)
+    await refused
+    await new Promise(resolve => setImmediate(resolve))
+    vi.advanceTimersByTime(hubDefaults.bookmarkRetryMs)
+    expect(JSON.parse(await told)).toMatchObject({ type: 'BOOKMARK' })
+    expect(watchDefaults.bookmarkMs + 10 * hubDefaults.bookmarkRetryMs).toBeLessThan(60_000)
+    hub.close()
+  })
+})
+
+describe('a watch that is being admitted', () => {
+  it('is refused when its cache is found to be wrong meanwhile', async () => {
+    await using rooms = await openRooms()
+    const { cache, follower, gate, storage } = rooms
+    class FindsItWrong extends HistoryReplay {
+      override async reach(): Promise<void> {
+        follower.distrust(cache)
+      }
+    }
+    const hub = new WatchHub({ gate, replay: new FindsItWrong(storage), follower, log: silentLogger })
+    const admitted = hub.admit(cache, { ...everything, after: follower.known })
+    await expect(admitted).rejects.toMatchObject({ code: 503 })
     hub.close()
   })
 })

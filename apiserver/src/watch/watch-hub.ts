@@ -21,6 +21,8 @@ import {
 export const hubDefaults = Object.freeze({
   /** Milliseconds between two looks for clients that take nothing. */
   stallCheckMs: 10_000,
+  /** Milliseconds after which bookmarks that could not be sent are tried again: a minute without one must not pass. */
+  bookmarkRetryMs: 1_000,
   /** Watches that a draining server ends in a second at least: Kubernetes' rate. */
   drainPerSecond: 200,
   /** Milliseconds between two steps of draining. */
@@ -58,21 +60,20 @@ export class WatchHub {
   readonly #models = new Map<ModelCache, ModelWatches>()
   /** Stay when a model is not served for a while: a counter must not fall. */
   readonly #tallies = new Map<ServedModel, WatchTally>()
-  readonly #timers: readonly NodeJS.Timeout[]
+  readonly #stallChecks: NodeJS.Timeout
+  #bookmarks: NodeJS.Timeout
   /** Those of this process's own controllers, which end by themselves. */
   readonly #internal = new WeakSet<Subscription>()
   #draining = false
+  #closed = false
 
   constructor(options: { gate: ReadGate; replay: HistoryReplay; follower: LogFollower; log: Logger }) {
     this.#gate = options.gate
     this.#replay = options.replay
     this.#follower = options.follower
     this.#log = options.log
-    this.#timers = [
-      setInterval(() => void this.#sendBookmarks(), watchDefaults.bookmarkMs),
-      setInterval(() => this.#checkStalls(), hubDefaults.stallCheckMs),
-    ]
-    for (const timer of this.#timers) timer.unref()
+    this.#stallChecks = setInterval(() => this.#checkStalls(), hubDefaults.stallCheckMs).unref()
+    this.#bookmarks = this.#bookmarksAfter(watchDefaults.bookmarkMs)
   }
 
   /** Watches that are open. */
@@ -107,6 +108,11 @@ export class WatchHub {
       })
     }
     if (request.after !== undefined) await this.#replay.reach(cache, request.after, signal)
+    // Found to be wrong while this request waited: nobody is told what is in it.
+    if (this.#follower.cacheOf(cache.served) !== cache)
+      throw new ApiError('ServiceUnavailable', `${cache.served.resource} is being read again`, {
+        retryAfterSeconds: 1,
+      })
     return present
   }
 
@@ -178,7 +184,9 @@ export class WatchHub {
   /** Ends all watches at once, and takes no new ones. */
   close(): void {
     this.#draining = true
-    for (const timer of this.#timers) clearInterval(timer)
+    this.#closed = true
+    clearInterval(this.#stallChecks)
+    clearTimeout(this.#bookmarks)
     for (const subscription of this.#all()) this.#end(subscription, goingAway)
     for (const watches of this.#models.values()) watches.stop()
     this.#models.clear()
@@ -217,13 +225,20 @@ export class WatchHub {
     }
   }
 
+  #bookmarksAfter(ms: number): NodeJS.Timeout {
+    return setTimeout(() => void this.#sendBookmarks(), ms).unref()
+  }
+
   async #sendBookmarks(): Promise<void> {
+    let next: number = watchDefaults.bookmarkMs
     try {
       const present = await this.#gate.pass()
       for (const watches of this.#models.values()) watches.bookmark(present)
     } catch (error) {
       if (!isApiError(error)) throw error
       this.#log.debug({ err: error }, 'no bookmarks while the store cannot be asked')
+      next = hubDefaults.bookmarkRetryMs
     }
+    if (!this.#closed) this.#bookmarks = this.#bookmarksAfter(next)
   }
 }
