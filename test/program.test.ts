@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -7,6 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, listOf, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { itemsOf, pluginsPath } from './support/kinds.ts'
+import { freePort } from './support/ports.ts'
 import { runProgram, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
 import { copyFixture, eventually } from './support/worlds.ts'
@@ -35,14 +35,15 @@ describe('the program', () => {
 
   describe('when it serves', () => {
     it('prints one line to stdout, with the real port, and everything else to stderr', async () => {
-      const server = await start({ args: ['--log-level', 'trace'] })
-      const api = new Api(server.url)
+      const flags = ['--listen', '127.0.0.1:0', '--data-dir', join(dir, 'traced'), '--plugin', plugin]
+      const running = spawnProgram(['serve', ...flags, '--log-level', 'trace'], { cwd: dir })
+      const [line, url = ''] = await running.says(/^setpoint listening on (http:\/\/127\.0\.0\.1:\d+)\n/)
+      const api = new Api(url)
       const items = itemsOf(api)
       await items.create('one', {})
       refusalOf(await api.get('/nowhere'), 404)
-      const { stdout, stderr } = await server.kill('SIGTERM')
-      expect(stdout).toBe(`setpoint listening on http://127.0.0.1:${server.port}\n`)
-      expect(server.port).toBeGreaterThan(0)
+      const { stdout, stderr } = await running.kill('SIGTERM')
+      expect(stdout).toBe(line)
       for (const line of stderr.trimEnd().split('\n')) expect(() => fieldsOf(JSON.parse(line))).not.toThrow()
     })
 
@@ -336,12 +337,12 @@ describe('the program', () => {
     const slow = await copyFixture('items-plugin')
     const entry = join(slow, 'index.js')
     const code = await readFile(entry, 'utf8')
-    await writeFile(entry, `${code}\nawait new Promise(resolve => setTimeout(resolve, 2_000))\n`)
-    const holder = createServer().listen(0, '127.0.0.1')
-    await once(holder, 'listening')
-    const address = holder.address()
-    const port = typeof address === 'object' ? address?.port : undefined
-    await new Promise(resolve => holder.close(resolve))
+    const loaded = join(slow, 'loaded')
+    await writeFile(
+      entry,
+      `import { existsSync } from 'node:fs'\n${code}\nwhile (!existsSync(${JSON.stringify(loaded)})) await new Promise(resolve => setTimeout(resolve, 20))\n`,
+    )
+    const port = await freePort()
     const url = `http://127.0.0.1:${port}`
     const running = spawnProgram([
       ...['serve', '--listen', `127.0.0.1:${port}`, '--data-dir', join(dir, 'slow'), '--plugin', slow],
@@ -350,6 +351,7 @@ describe('the program', () => {
       const api = new Api(url)
       await eventually(async () => expect((await api.get('/livez')).status).toBe(200))
       expect((await api.get('/readyz')).status).toBe(503)
+      await writeFile(loaded, '')
       await eventually(async () => expect((await api.get('/readyz')).status).toBe(200))
       // Its kind may still be starting, but that is known.
       expect((await api.get(itemsOf(api).path)).text).not.toContain('not known yet')

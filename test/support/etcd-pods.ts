@@ -4,10 +4,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findEtcd } from '../../scripts/etcd.mjs'
-import { freePorts } from './etcd.ts'
 import { type KubernetesObject, type Pod, release } from './helm.ts'
 import { arrayOf, fieldsOf, textOf } from './json.ts'
 import { fillVolumes, localPath, type Surroundings } from './pod-process.ts'
+import { freePorts } from './ports.ts'
 import { eventually } from './worlds.ts'
 
 /** One member: `host:port` of each port of its container. */

@@ -3,11 +3,11 @@ import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import http from 'node:http'
 import https from 'node:https'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findEtcd } from '../../scripts/etcd.mjs'
 import { fieldsOf } from './json.ts'
+import { freePorts } from './ports.ts'
 
 /** Real etcd servers for tests: one or a cluster, on free loopback ports, that can be killed, stopped and restarted. */
 
@@ -76,7 +76,7 @@ export async function leaderOf(members: readonly EtcdProcess[]): Promise<EtcdPro
 
 async function isLeader({ endpoint }: EtcdProcess): Promise<boolean> {
   try {
-    const asked = { method: 'POST', body: '{}', signal: AbortSignal.timeout(1_000) }
+    const asked = { method: 'POST', body: '{}', signal: AbortSignal.timeout(5_000) }
     const response = await fetch(`${endpoint}/v3/maintenance/status`, asked)
     const { leader, header } = fieldsOf(await response.json())
     return leader !== undefined && leader === fieldsOf(header).member_id
@@ -171,7 +171,7 @@ class Member implements EtcdProcess {
 
   /** Waits until it calls itself healthy: it accepts connections well before it has a leader and answers. */
   async serves(): Promise<void> {
-    const deadline = performance.now() + 30_000
+    const deadline = performance.now() + 120_000
     while (!(await this.#isHealthy())) {
       if (this.#child?.exitCode !== null || performance.now() > deadline)
         throw new Error(`etcd did not come up:\n${this.#output}`)
@@ -184,7 +184,7 @@ class Member implements EtcdProcess {
     const files = tls && (await Promise.all([tls.ca, tls.cert, tls.key].map(path => readFile(path))))
     return new Promise(resolve => {
       const url = `${this.endpoint}/health`
-      const options = { timeout: 1_000, agent: false }
+      const options = { timeout: 5_000, agent: false }
       const asked = files
         ? https.get(url, { ...options, ca: files[0], cert: files[1], key: files[2] })
         : http.get(url, options)
@@ -234,22 +234,4 @@ async function isStopped(pid: number): Promise<boolean> {
     }),
   )
   return states.every(state => state === 'T')
-}
-
-/** Ports that nobody listens on now: all are held at once, so that they differ. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer().listen(0, '127.0.0.1')
-      await once(server, 'listening')
-      return server
-    }),
-  )
-  const ports = servers.map(server => {
-    const address = server.address()
-    if (address === null || typeof address === 'string') throw new Error('no port')
-    return address.port
-  })
-  await Promise.all(servers.map(server => once(server.close(), 'close')))
-  return ports
 }

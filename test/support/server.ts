@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { freePort } from './ports.ts'
 
 /** The built program as its users run it: a child process of which only the sockets, the output and the exit are known. */
 
@@ -61,7 +62,7 @@ export async function runProgram(
   options: { env?: Readonly<Record<string, string>>; cwd?: string } = {},
 ): Promise<Exit> {
   const running = new Running(args, options)
-  const timer = setTimeout(() => running.child.kill('SIGKILL'), 25_000)
+  const timer = setTimeout(() => running.child.kill('SIGKILL'), 240_000)
   try {
     return await running.ended
   } finally {
@@ -134,6 +135,19 @@ export class Running {
   }
 }
 
+/** So long the program waits for its plugins before it says that it listens: on a busy machine they may take longer. */
+const announceMs = 10_000
+
+/** Waits until plugins have started, or cannot because the store is away. */
+async function pluginsOf(url: string): Promise<void> {
+  const deadline = performance.now() + 12 * announceMs
+  while (performance.now() < deadline) {
+    const text = await fetch(`${url}/readyz?verbose`).then(answer => answer.text())
+    if (!/plugin\/\S+ starting/.test(text) || text.includes('[-]store')) return
+    await new Promise(resolve => setTimeout(resolve, 100))
+  }
+}
+
 class Server implements ServerProcess {
   url = ''
   port = 0
@@ -151,6 +165,7 @@ class Server implements ServerProcess {
   async start(): Promise<void> {
     const { store = 'embedded', etcd, etcdPrefix, plugins = [], env = {}, args = [] } = this.#options
     if (store === 'etcd' && etcd === undefined) throw new Error('where is etcd?')
+    if (this.port === 0) this.port = await freePort()
     const running = new Running(
       [
         ...['serve', '--listen', `127.0.0.1:${this.port}`, '--data-dir', this.#dataDir],
@@ -163,9 +178,10 @@ class Server implements ServerProcess {
     )
     this.#running = running
     this.#exit = undefined
+    const begunAt = performance.now()
     const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
     this.url = url
-    this.port = Number(new URL(url).port)
+    if (performance.now() - begunAt >= announceMs && url.startsWith('http:')) await pluginsOf(url)
   }
 
   get pid(): number {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import { freePort } from './ports.ts'
 
 /** A TCP proxy on a loopback port that fails in the ways in which networks do. */
 export interface TcpProxy {
@@ -108,12 +109,10 @@ class FaultyProxy implements TcpProxy {
 
   async accept(): Promise<void> {
     if (this.#server) return
+    if (this.port === 0) this.port = await freePort()
     const server = createServer({ pauseOnConnect: false }, client => this.#connect(client))
     server.listen(this.port, '127.0.0.1')
     await once(server, 'listening')
-    const address = server.address()
-    if (address === null || typeof address === 'string') throw new Error('no port')
-    this.port = address.port
     this.#server = server
   }
 
