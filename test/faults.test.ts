@@ -11,7 +11,7 @@ import { startServer } from './support/server.ts'
 import { startTcpProxy } from './support/tcp-proxy.ts'
 import { copyFixture, eventually, startWorld, type World } from './support/worlds.ts'
 
-const patience = 120_000
+const patience = 300_000
 
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -148,13 +148,16 @@ describe('with etcd killed by SIGKILL and restarted under load', () => {
       await cut
       await eventually(() => items.list())
     }
-    // The store is gone for longer than anybody waits for an answer.
-    const cut = proxy.cutNextAnswer()
-    const writes = Array.from({ length: 8 }, (_, n) => create(`gone-${n}`))
-    await cut
-    await proxy.refuse()
-    await Promise.all(writes)
-    await proxy.accept()
+    // The store is gone for longer than anybody waits for an answer: that of a write, or the first may be to a watch.
+    for (let round = 0; ![...told.values()].some(({ status }) => status === 504); round++) {
+      const cut = proxy.cutNextAnswer()
+      const writes = Array.from({ length: 8 }, (_, n) => create(`gone-${round}-${n}`))
+      await cut
+      await proxy.refuse()
+      await Promise.all(writes)
+      await proxy.accept()
+      await eventually(() => items.list())
+    }
     const names = new Set((await eventually(() => items.list())).names)
     for (const [name, answer] of told) {
       const { status } = answer
@@ -162,7 +165,6 @@ describe('with etcd killed by SIGKILL and restarted under load', () => {
       else if (status === 503) expect(names).not.toContain(name)
       else expect(refusalOf(answer, 504).message).toMatch(/may have/)
     }
-    expect([...told.values()].map(({ status }) => status)).toContain(504)
   })
 })
 
@@ -177,11 +179,16 @@ describe('with the embedded server killed by SIGKILL and restarted under load', 
     for (let kills = 0; kills < 4; kills++) {
       await load.progress(150)
       await world.server.kill('SIGKILL')
+      const before = watchers.map(({ connections }) => connections)
       await world.server.restart()
       await load.progress(50)
+      // Each has come back before the next kill.
+      await eventually(() => {
+        for (const [n, { connections }] of watchers.entries())
+          expect(connections).toBeGreaterThan(before[n] ?? 0)
+      })
     }
     await check(load, recorder, watchers, world.api)
-    for (const watcher of watchers) expect(watcher.connections).toBeGreaterThanOrEqual(5)
   })
 })
 

@@ -7,7 +7,7 @@ const durationMs = 10_000
 
 describe.each(stores)('a soak of the %s store with everything that goes wrong', store => {
   it('loses, doubles and falsifies nothing, and finds the one event that was dropped on purpose', {
-    timeout: 180_000,
+    timeout: 600_000,
   }, async () => {
     const seed = Math.floor(Math.random() * 2 ** 32)
     const { violations, planted, figures, troubles } = await soak({ store, seed, durationMs })

@@ -37,7 +37,7 @@ export const soakDefaults = Object.freeze({
   /** Watchers on one socket, where they share one. */
   perSharedSocket: 4,
   /** Milliseconds for every watcher to have seen everything once all is quiet. */
-  patienceMs: 60_000,
+  patienceMs: 180_000,
   /** Milliseconds between two lines of progress. */
   progressMs: 10_000,
 })

@@ -172,7 +172,10 @@ export class Troubles {
       proxy.watches.cut()
     }
     await this.#pause(500)
-    await sleep(300)
+    // They miss something.
+    const { recorder } = this.#options
+    const missed = recorder.acknowledged
+    while (recorder.acknowledged === missed) await sleep(20)
     this.#past.push({ atMs: performance.now(), version: this.#options.recorder.acknowledged })
     await this.#compact(etcd, 0)
     await this.#restart('SIGKILL')
