@@ -11,8 +11,8 @@ import { tenuresOf } from './support/tenures.ts'
 import { eventually } from './support/worlds.ts'
 
 /** A lease passes, 15 s, and everything is started and restarted beside other tests. */
-const patience = 240_000
-const takeoverMs = 60_000
+const patience = 600_000
+const takeoverMs = 180_000
 
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {

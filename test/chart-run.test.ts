@@ -86,7 +86,7 @@ describe('a release, as processes of this machine', () => {
     await Promise.all([...controllers, ...servers].map(each => each.stop()))
     await etcd?.stop()
     if (certificates !== undefined) await rm(certificates.folder, { recursive: true })
-  }, 60_000)
+  })
 
   /** Of any of them, over HTTP or HTTPS as the URL says. */
   async function status(url: string): Promise<number | undefined> {
@@ -96,7 +96,7 @@ describe('a release, as processes of this machine', () => {
   it('every probe turns green', async () => {
     for (const process of [...servers, ...controllers]) {
       for (const name of ['startupProbe', 'livenessProbe', 'readinessProbe'] as const)
-        await eventually(async () => expect(await status(process.probe(name)), process.log).toBe(200), 30_000)
+        await eventually(async () => expect(await status(process.probe(name)), process.log).toBe(200))
     }
   })
 
@@ -151,8 +151,8 @@ describe('a release, as processes of this machine', () => {
     await eventually(async () => {
       const { text } = await ask(`${other}/a`, { ca, token: tokens.admin })
       expect(fieldsOf(JSON.parse(text)).status).toEqual({ phase: 'Ready', seen: 'a@example.com' })
-    }, 60_000)
-  }, 90_000)
+    })
+  })
 
   it('of the two processes with controllers one works, and the other stands by', async () => {
     const standing = async ({ url }: PodProcess) => {
@@ -226,7 +226,7 @@ describe('a release, as processes of this machine', () => {
       expect(process.log).not.toContain(tokens.admin)
       expect((await process.stop()).code).toBe(0)
     }
-  }, 90_000)
+  })
 })
 
 it(

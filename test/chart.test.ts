@@ -203,7 +203,7 @@ describe('the chart', () => {
       ])
       expect(`${code} ${stdout}${stderr}`).toMatch(/^0 [\s\S]*0 chart\(s\) failed/)
     }
-  }, 60_000)
+  })
 
   it('renders nothing that Kubernetes does not know, to the last field', { timeout: toolsMs }, async () => {
     const manifests = [...rendered].map(([name, { yaml }]) => ({ name, yaml }))

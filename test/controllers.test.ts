@@ -15,8 +15,8 @@ afterEach(async () => {
  * Controllers that were killed hold their lease until they are seen to have ended, which is at the next attempt, or
  * where the system does not tell, until it has run out.
  */
-const takeoverMs = 45_000
-const slow = { timeout: 90_000 }
+const takeoverMs = 180_000
+const slow = { timeout: 600_000 }
 
 async function serve(store: (typeof stores)[number], role: string): Promise<World> {
   const world = await startWorld(store, ['demo-plugin'], { args: ['--role', role] })

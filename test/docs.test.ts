@@ -65,14 +65,14 @@ test('the plugin of the guide runs as it stands there, from a folder outside of 
           spec,
         }),
       })
-    await expect.poll(() => page('welcome'), { timeout: 60_000 }).toContain('<h1>Welcome</h1>')
+    await expect.poll(() => page('welcome')).toContain('<h1>Welcome</h1>')
     await create('news', { title: 'News & more', weight: 20, tags: ['start', 'news'] })
-    await expect.poll(() => page('news'), { timeout: 60_000 }).toContain('<h1>News &#38; more</h1>')
+    await expect.poll(() => page('news')).toContain('<h1>News &#38; more</h1>')
     expect((await create('other', { title: 'Welcome' })).status).toBe(409)
     const route = await fetch(`${server.url}/apis/console.api.pages.example.com/v1/tags/start`)
     expect(await route.json()).toEqual({ tag: 'start', titles: ['Welcome', 'News & more'] })
     await fetch(`${pagesUrl}/news`, { method: 'DELETE' })
-    await expect.poll(async () => (await fetch(`${pagesUrl}/news`)).status, { timeout: 60_000 }).toBe(404)
+    await expect.poll(async () => (await fetch(`${pagesUrl}/news`)).status).toBe(404)
     expect(await page('news')).toBeUndefined()
     const plugin = await fetch(`${server.url}/apis/plugins.setpoint.dev/v1/plugins/pages`)
     expect(await plugin.json()).toMatchObject({ status: { phase: 'Started', problems: [] } })
@@ -110,7 +110,7 @@ test('the client of the page on watches shows every change once, over a restart 
     await expect.poll(() => story.length).toBe(3)
     await server.restart()
     await items.create('c', {})
-    await expect.poll(() => story, { timeout: 60_000 }).toEqual(['RESET', 'ADDED a', 'ADDED b', 'ADDED c'])
+    await expect.poll(() => story).toEqual(['RESET', 'ADDED a', 'ADDED b', 'ADDED c'])
   } finally {
     stop()
     vi.unstubAllGlobals()

@@ -89,9 +89,11 @@ describe('/metrics', () => {
   it('shows the watches that are open and counts their events', async () => {
     await createAll(items, [{ name: 'a' }, { name: 'b' }])
     const opened = { ...resource, verb: 'WATCH', code: '101' }
-    const before = await scrape()
     const open = (text: Scrape) =>
       text.of('apiserver_longrunning_requests', { ...resource, verb: 'WATCH' }) ?? 0
+    // That of the test before has ended here, and not yet there.
+    await eventually(async () => expect(open(await scrape())).toBe(0))
+    const before = await scrape()
     const sent = (text: Scrape) => text.of('apiserver_watch_events_total', { ...kind, kind: 'Item' }) ?? 0
     const watching = await Watch.open(world.server.url, items.path)
     await watching.synced()

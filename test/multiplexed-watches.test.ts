@@ -261,7 +261,8 @@ describe('a server that shuts down', () => {
     const world = await startWorld('embedded', ['items-plugin'])
     const items = itemsOf(world.api)
     const watches = await Promise.all(
-      Array.from({ length: 60 }, () => Watch.open(world.server.url, items.path)),
+      // Twenty steps of draining, and more: a second.
+      Array.from({ length: 200 }, () => Watch.open(world.server.url, items.path)),
     )
     const many = await Multiplexed.open(world.server.url)
     many.subscribe('a', items.path)

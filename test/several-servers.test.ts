@@ -7,7 +7,7 @@ import { startServer } from './support/server.ts'
 import { startSlowProxy } from './support/slow-proxy.ts'
 import { copyFixture, startWorld, type World } from './support/worlds.ts'
 
-const patience = 120_000
+const patience = 300_000
 
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {

@@ -139,7 +139,7 @@ export function ask(url: string, { ca, certificate, token, body }: SecureRequest
         ca,
         ...certificate,
         agent: false,
-        timeout: 10_000,
+        timeout: 60_000,
         method: body === undefined ? 'GET' : 'POST',
         headers: {
           ...(token !== undefined && { authorization: `Bearer ${token}` }),
@@ -154,7 +154,7 @@ export function ask(url: string, { ca, certificate, token, body }: SecureRequest
         response.once('end', () => resolve({ status: response.statusCode, text }))
       },
     )
-    request.once('timeout', () => request.destroy(new Error('no answer within 10 s')))
+    request.once('timeout', () => request.destroy(new Error('no answer within a minute')))
     request.once('error', reject)
     request.end(body === undefined ? undefined : JSON.stringify(body))
   })

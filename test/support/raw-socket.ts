@@ -11,7 +11,7 @@ export async function sendRaw(port: number, bytes: string | Uint8Array): Promise
   socket.on('error', () => {})
   const parts: Buffer[] = []
   socket.on('data', (part: Buffer) => parts.push(part))
-  socket.setTimeout(15_000, () => socket.destroy())
+  socket.setTimeout(120_000, () => socket.destroy())
   socket.write(bytes)
   await new Promise<void>(resolve => socket.once('close', () => resolve()))
   return readAnswer(Buffer.concat(parts).toString())

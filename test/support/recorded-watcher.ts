@@ -49,7 +49,7 @@ export class RecordedWatcher {
    * the end of a watch; or after `patienceMs`: what is missing is then in the record.
    * @throws what it was told that is no event
    */
-  async catchUp(version: Revision, patienceMs = 60_000): Promise<void> {
+  async catchUp(version: Revision, patienceMs = 180_000): Promise<void> {
     this.#catchesUp = true
     this.#connection?.cut()
     let patient = true

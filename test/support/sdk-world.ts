@@ -122,7 +122,7 @@ export class SdkWorld implements AsyncDisposable {
 }
 
 /** For `expect.poll`. */
-export const patience = { timeout: 15_000, interval: 5 }
+export const patience = { timeout: 60_000, interval: 5 }
 
 function essence({ metadata: { name, uid, version } }: LampObject): string {
   return `${name} ${uid} ${version}`

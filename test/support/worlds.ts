@@ -76,7 +76,7 @@ export async function copyFixture(name: string): Promise<string> {
 }
 
 /** Asks again until the answer is there; fails with the last reason when it has not come after a generous time. */
-export async function eventually<T>(ask: () => Promise<T> | T, patienceMs = 20_000): Promise<T> {
+export async function eventually<T>(ask: () => Promise<T> | T, patienceMs = 120_000): Promise<T> {
   const deadline = performance.now() + patienceMs
   for (;;) {
     try {

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { parseRevision, type Revision, silentLogger, zeroRevision } from '@setpoint/controller-runtime'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { defaultWriteOptions as options } from '../registry/index.ts'
 import { type Change, type Storage, StoreUnavailableError } from '../storage/index.ts'
 import { hold, openRooms, type Rooms, thing } from '../testing.ts'
@@ -194,7 +194,7 @@ describe('history replay', () => {
     )
     const reached = replay.reach(cache, start)
     const refused = expect(reached).rejects.toThrow(StoreUnavailableError)
-    await vi.waitFor(() => expect(watches()).toBe(2))
+    await expect.poll(() => watches()).toBe(2)
     await clock.advance(replayDefaults.timeoutMs)
     await refused
     gate.release()
@@ -251,7 +251,7 @@ describe('history replay', () => {
     )
     const gone = new AbortController()
     const left = replay.reach(cache, start, gone.signal)
-    await vi.waitFor(() => expect(signals).toHaveLength(1))
+    await expect.poll(() => signals).toHaveLength(1)
     gone.abort(new Error('gone'))
     await expect(left).rejects.toThrow('gone')
     expect(signals[0]?.aborted).toBe(true)

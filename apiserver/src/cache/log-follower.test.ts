@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type Clock, silentLogger, systemClock } from '@setpoint/controller-runtime'
 import { isApiError, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { startEtcd } from '../../../test/support/etcd.ts'
 import { Health } from '../http/health.ts'
 import { ServedModel } from '../model/served-model.ts'
@@ -87,12 +87,12 @@ describe('log follower', () => {
     await registry.create(served, thing('a'), defaultWriteOptions)
     restarting = true
     loseLog()
-    await vi.waitFor(() => expect(follower.trouble).toMatch(/built again/))
+    await expect.poll(() => follower.trouble).toMatch(/built again/)
     first.release()
     await new Promise(resolve => setTimeout(resolve, 20))
     second.release()
     const cache = await adding
-    await vi.waitFor(() => expect(follower.trouble).toBeUndefined())
+    await expect.poll(() => follower.trouble).toBeUndefined()
     await new ReadGate(storage, follower).pass()
     expect(cache.store.get('a')?.name).toBe('a')
   })
@@ -106,7 +106,7 @@ describe('log follower', () => {
     await registry.delete(served, 'zero', {}, defaultWriteOptions)
     await registry.create(served, thing('two', { n: 2 }), defaultWriteOptions)
     const current = await lost.forget()
-    await follower.reached(current, AbortSignal.timeout(5000))
+    await follower.reached(current, AbortSignal.timeout(60_000))
     expect(lost.resets).toBe(0)
     expect(lost.seen.map(({ previous, next }) => [previous?.name, next?.name])).toEqual([
       [undefined, 'one'],
@@ -127,14 +127,15 @@ describe('log follower', () => {
     await registry.create(served, thing('one'), defaultWriteOptions)
     const stop = new AbortController()
     const compacting = compactRegularly(storage, silentLogger, stop.signal, 5)
-    await vi.waitFor(async () => {
+    const rounds = async () => {
       const { pair } = await storage.get(compactionKey)
-      expect(pair && parseCompactionRecord(pair.value).rounds.length).toBeGreaterThan(3)
-    })
+      return pair && parseCompactionRecord(pair.value).rounds.length
+    }
+    await expect.poll(rounds).toBeGreaterThan(3)
     stop.abort()
     await compacting
     await registry.create(served, thing('two'), defaultWriteOptions)
-    await follower.reached(await lost.forget(), AbortSignal.timeout(5000))
+    await follower.reached(await lost.forget(), AbortSignal.timeout(60_000))
     expect(lost.resets).toBe(0)
     expect(lost.seen.map(({ next }) => next?.name)).toEqual(['one', 'two'])
     expect(await statesAgree(rooms, cache)).toBe(true)
@@ -147,7 +148,7 @@ describe('log follower', () => {
     for (const n of [1, 2])
       await registry.replace(served, 'zero', thing('zero', { n }), 'object', defaultWriteOptions)
     const current = await lost.forget()
-    await follower.reached(current, AbortSignal.timeout(5000))
+    await follower.reached(current, AbortSignal.timeout(60_000))
     expect([lost.resets, lost.seen]).toEqual([1, []])
     expect(follower.tallies.get(served.resource)).toMatchObject({ exact: 0, reset: 1 })
     expect(await statesAgree(rooms, cache)).toBe(true)
@@ -180,14 +181,14 @@ describe('log follower', () => {
     await registry.create(served, thing('a'), defaultWriteOptions)
     lost.release()
     const why = 'the caches are being built again: the store no longer has the changes that follow'
-    await vi.waitFor(() => expect(follower.trouble).toBe(why))
+    await expect.poll(() => follower.trouble).toBe(why)
     await expect(gate.pass()).rejects.toMatchObject({ message: expect.stringContaining(why) })
     const { status, text } = await health.ready(false)
     expect([status, text.includes(`[-]caches failed: ${why}`)]).toEqual([503, true])
     // What asks for no more than there is has it.
     expect(follower.cacheOf(served)).toBe(cache)
     scan.release()
-    await vi.waitFor(() => expect(follower.trouble).toBeUndefined())
+    await expect.poll(() => follower.trouble).toBeUndefined()
     await gate.pass()
     expect(cache.store.get('a')?.name).toBe('a')
     await follower.stop()
@@ -198,7 +199,7 @@ describe('log follower', () => {
     const { rooms, follower, cache } = lost
     await rooms.registry.create(rooms.served, thing('one'), defaultWriteOptions)
     const current = await lost.forget()
-    await follower.reached(current, AbortSignal.timeout(5000))
+    await follower.reached(current, AbortSignal.timeout(60_000))
     expect([lost.resets, lost.seen]).toEqual([1, []])
     expect(await statesAgree(rooms, cache)).toBe(true)
   })
@@ -210,7 +211,7 @@ describe('log follower', () => {
       await rooms.registry.replace(rooms.served, 'zero', thing('zero', { n }), 'object', defaultWriteOptions)
     lost.breakLog()
     const { current } = await rooms.storage.head()
-    await follower.reached(current, AbortSignal.timeout(5000))
+    await follower.reached(current, AbortSignal.timeout(60_000))
     expect([lost.resets, lost.seen.length]).toEqual([0, 2])
     expect(await statesAgree(rooms, cache)).toBe(true)
   })
@@ -290,7 +291,7 @@ describe('log follower', () => {
       details: { retryAfterSeconds: 1 },
     })
     await clock.advance(followerDefaults.stallMs - followerDefaults.lagMs)
-    await follower.reached(current, AbortSignal.timeout(5000))
+    await follower.reached(current, AbortSignal.timeout(60_000))
     expect(watches).toBe(2)
     expect(follower.trouble).toBeUndefined()
     expect(cache.store.size).toBe(2)

@@ -207,7 +207,7 @@ describe('what is refused', () => {
     while (!watch.received().includes('initial-events-end')) await once(watch.socket, 'data')
     expect(server.hub.size).toBe(1)
     watch.socket.destroy()
-    await vi.waitFor(() => expect(server.hub.size).toBe(0))
+    await expect.poll(() => server.hub.size).toBe(0)
   })
 
   it('keeps no connection of a client that does not close its half', async () => {
@@ -222,7 +222,7 @@ describe('what is refused', () => {
         )
         expect(open).toBe(0)
       },
-      { timeout: requestLimits.discardMs + 3000 },
+      { timeout: requestLimits.discardMs + 60_000 },
     )
   })
 })
@@ -233,7 +233,7 @@ describe('a watch over plain HTTP', () => {
     const release = server.holdReads()
     const { socket } = send(server.port, [`GET ${path}?watch=true HTTP/1.1`, 'Host: localhost'])
     const [accepted] = await once(server.app.server, 'connection')
-    await new Promise(resolve => setTimeout(resolve, 100))
+    await once(server.app.server, 'request')
     socket.destroy()
     await once(accepted, 'close')
     release()
@@ -250,9 +250,9 @@ describe('a watch over plain HTTP', () => {
       ...request.slice(0, -1),
       ...request.slice(0, -2),
     ])
-    await vi.waitFor(() => expect(server.hub.size).toBe(3))
+    await expect.poll(() => server.hub.size).toBe(3)
     socket.destroy()
-    await vi.waitFor(() => expect(server.hub.size).toBe(0))
+    await expect.poll(() => server.hub.size).toBe(0)
   })
 
   it('is not opened by a server that has begun to shut down while it waited for its turn', async () => {
@@ -324,12 +324,12 @@ describe('a WebSocket', () => {
     const messages = Buffer.concat(Array(20_000).fill(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x7b])))
     // More than the kernel keeps for a server that does not read.
     for (let n = 0; n < 200; n++) socket.write(messages)
-    await vi.waitFor(() => expect(accepted.isPaused()).toBe(true), { timeout: 60_000 })
+    await expect.poll(() => accepted.isPaused()).toBe(true)
     expect(accepted.writableLength).toBeLessThan(16_000_000)
 
     const before = accepted.bytesRead
     socket.resume()
-    await vi.waitFor(() => expect(accepted.bytesRead).toBeGreaterThan(before), { timeout: 60_000 })
+    await expect.poll(() => accepted.bytesRead).toBeGreaterThan(before)
     socket.destroy()
   })
 
@@ -373,19 +373,17 @@ describe('a WebSocket', () => {
       socket.on('data', part => {
         taken += part.length
       })
+      // What the client took has made room, which is filled before the next ping.
+      const filled = () => standstill(() => accepted.bytesWritten - accepted.writableLength)
       for (let round = 1; round <= 3; round++) {
         socket.resume()
-        await vi.waitFor(() => expect(taken).toBeGreaterThan(round * 6_000_000), {
-          interval: 1,
-          timeout: 60_000,
-        })
+        while (taken <= round * 6_000_000) await once(socket, 'data')
         socket.pause()
-        // What it took has made room, which is filled before the next ping.
-        await new Promise(resolve => setTimeout(resolve, 200))
+        await filled()
         vi.advanceTimersByTime(socketDefaults.pingMs)
         expect(accepted.destroyed).toBe(false)
       }
-      await new Promise(resolve => setTimeout(resolve, 200))
+      await filled()
       vi.advanceTimersByTime(socketDefaults.pingMs)
       expect(accepted.destroyed).toBe(true)
     } finally {
@@ -393,3 +391,13 @@ describe('a WebSocket', () => {
     }
   })
 })
+
+/** Waits until a number has not moved over many turns of the event loop: the kernel's buffers are full. */
+async function standstill(read: () => number): Promise<void> {
+  for (let last = read(), turns = 0; turns < 200; turns++) {
+    await new Promise(resolve => setTimeout(resolve, 1))
+    const now = read()
+    if (now !== last) turns = 0
+    last = now
+  }
+}

@@ -95,7 +95,7 @@ async function untilReported(watched: Watched, messages: readonly string[]): Pro
         await watched.clock.advance(reportDefaults.intervalMs)
         return watched.messages()
       },
-      { timeout: 60_000, interval: 5 },
+      { interval: 5 },
     )
     .toEqual(messages)
 }

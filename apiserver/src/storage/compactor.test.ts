@@ -24,9 +24,7 @@ describe('compaction', () => {
         stopped.push(compactRegularly(storage, silentLogger, stop.signal, 20))
       let written = await put(storage, 'a')
       for (let round = 1; round <= 3; round++) {
-        await vi.waitFor(() => expect(compact.mock.calls.length).toBeGreaterThanOrEqual(round), {
-          timeout: 60_000,
-        })
+        await expect.poll(() => compact.mock.calls.length).toBeGreaterThanOrEqual(round)
         written = await put(storage, 'a')
       }
       const revisions = compact.mock.calls.map(([revision]) => revision)

@@ -38,7 +38,7 @@ export interface OpenedStorage {
 }
 
 /** How long a test waits for something that the contract says will happen, in milliseconds. */
-const patienceMs = 10_000
+const patienceMs = 60_000
 
 export function storageConformance(name: string, harness: StorageHarness): void {
   const guarantee = (title: string, run: (opened: OpenedStorage) => Promise<void>) =>

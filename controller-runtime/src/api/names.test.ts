@@ -91,7 +91,8 @@ describe.each(table)('$what', ({ check, good, bad }) => {
     ]) {
       expect(check(text)).toBeDefined()
     }
-    expect(performance.now() - begun).toBeLessThan(500)
+    // What grows with the square of the length takes hours.
+    expect(performance.now() - begun).toBeLessThan(30_000)
   })
 })
 

@@ -153,7 +153,7 @@ test('through cuts at any byte, refusals, delays and half-open watches, copy, in
   proxy.watches.delay(0)
   const { items } = await client.list(Widget)
   const expected = stateOf(items)
-  await eventually(() => stateOf(informer.list()).join() === expected.join(), 20_000)
+  await eventually(() => stateOf(informer.list()).join() === expected.join())
   await eventually(() => views.every(view => stateOf(view.objects.values()).join() === expected.join()))
   expect(views.flatMap(({ faults }) => faults)).toEqual([])
   for (const { metadata, spec } of items) {
@@ -216,7 +216,7 @@ describe('waitFor', () => {
   test('hears of a condition that comes to hold while its watch is cut, and of the deletion', async () => {
     const { client, through, proxy } = await setUp()
     const widget = await create(client, 'a')
-    const ready = waitFor(through, Widget, 'a', until.condition('Ready'), { watcher, timeoutMs: 20_000 })
+    const ready = waitFor(through, Widget, 'a', until.condition('Ready'), { watcher, timeoutMs: 120_000 })
     await eventually(() => proxy.watches.open === 1)
     proxy.watches.refuse('connection')
     proxy.watches.cut()
@@ -226,7 +226,7 @@ describe('waitFor', () => {
     expect((await ready).status?.conditions).toEqual(conditions)
     const gone = waitFor(through, Widget, 'a', until.deleted(widget.metadata.uid), {
       watcher,
-      timeoutMs: 20_000,
+      timeoutMs: 120_000,
     })
     await client.delete(Widget, 'a')
     await create(client, 'a')

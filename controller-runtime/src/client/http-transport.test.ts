@@ -1,6 +1,8 @@
 import http from 'node:http'
 import { afterEach, describe, expect, test } from 'vitest'
 import { ApiError } from '../api/errors.ts'
+import { eventually } from '../testing/eventually.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
 import {
   type RequestHandler,
   ScriptedWatchServer,
@@ -118,10 +120,11 @@ describe('requests', () => {
               clearInterval(timer)
               response.end()
             }
-          }, 20)
+          }, 250)
         },
       },
-      { requestTimeoutMs: 100 },
+      // Less than all of it takes, and far more than is between two parts.
+      { requestTimeoutMs: 2_000 },
     )
     expect((await transport.request({ method: 'GET', path: '/' })).body).toBe('x'.repeat(10))
   })
@@ -262,18 +265,23 @@ describe('watches', () => {
 
   test('a reader that is slow holds the socket instead of filling memory, stays connected, and misses nothing', async () => {
     const total = httpTransportDefaults.frameQueueLength * 5
+    const clock = new FakeClock()
     const { transport } = await setUp(
       {
         watch: watch => {
           for (let index = 0; index < total; index++) watch.sendRaw(String(index))
         },
       },
-      { watchIdleTimeoutMs: 50 },
+      { clock },
     )
     const connection = await transport.watch('/', { signal: signal() })
     let expected = 0
     for await (const frame of connection) {
-      if (expected === 0) await new Promise(resolve => setTimeout(resolve, 200))
+      if (expected === 0) {
+        // Nobody watches over the silence of a connection that is held.
+        await eventually(() => clock.pendingTimers === 0)
+        await clock.advance(10 * httpTransportDefaults.watchIdleTimeoutMs)
+      }
       expect(frame).toBe(String(expected++))
       if (expected === total) break
     }

@@ -44,7 +44,11 @@ function create(client: Client, name: string, size = 1, finalizers?: string[]): 
   return client.create(Gadget, { metadata: { name, ...(finalizers && { finalizers }) }, spec: { size } })
 }
 
-const settle = () => new Promise(resolve => setTimeout(resolve, 20))
+/** Some time, and after it many turns of the event loop, however busy the machine is. */
+const settle = async () => {
+  await new Promise(resolve => setTimeout(resolve, 20))
+  for (let turn = 0; turn < 50; turn++) await new Promise(resolve => setImmediate(resolve))
+}
 const never = () => new Promise<never>(() => {})
 
 describe('reconcile', () => {
@@ -87,6 +91,7 @@ describe('reconcile', () => {
     const { client } = setUp(c =>
       c.concurrency(3).reconcile(async () => {
         most = Math.max(most, ++running)
+        await eventually(() => most === 3)
         await settle()
         running--
         done++
@@ -166,7 +171,7 @@ describe('reconcile', () => {
   test('an object that has gone is not reconciled, and leaves no key behind', async () => {
     const clock = new FakeClock()
     let runs = 0
-    const { client, controller } = setUp(
+    const { client, controller, manager } = setUp(
       c =>
         c.reconcile(() => {
           runs++
@@ -177,6 +182,7 @@ describe('reconcile', () => {
     await create(client, 'a')
     await eventually(() => runs === 1)
     await client.delete(Gadget, 'a')
+    await eventually(() => manager.informer(Gadget).size === 0)
     await settle()
     await clock.advance(3_600_000)
     expect(runs).toBe(1)
@@ -247,18 +253,21 @@ describe('failures', () => {
   ])('a reconcile that %s delays its own object only', async (_how, fail) => {
     const clock = new FakeClock()
     const good: string[] = []
+    let begun = false
     const { client } = setUp(
       c =>
         c
           .concurrency(1)
           .timeoutMs(1000)
           .reconcile(gadget => {
+            begun = true
             if (gadget.metadata.name === 'bad') return fail()
             good.push(gadget.metadata.name)
           }),
       clock,
     )
     await create(client, 'bad')
+    await eventually(() => begun)
     await create(client, 'good')
     await settle()
     await clock.advance(1000)
@@ -355,7 +364,7 @@ describe('read your own writes', () => {
     for (let round = 1; round <= 3; round++) {
       await eventually(() => seen.length === round)
       await settle()
-      expect(controller.queue.processing).toBe(1)
+      await eventually(() => controller.queue.processing === 1)
       server.releaseWatches()
     }
     await eventually(() => seen.length === 4)
@@ -380,12 +389,17 @@ describe('read your own writes', () => {
     await create(client, 'b')
     await create(client, 'a')
     await eventually(() => runs.length === 2)
+    await settle()
     await clock.advance(5000)
+    await settle()
     await clock.advance(1000)
+    await settle()
     await clock.advance(5000)
+    await settle()
     expect(runs).toEqual(['b', 'a'])
     expect(controller.counts.stale).toBe(2)
     server.releaseWatches()
+    await settle()
     await clock.advance(1000)
     await eventually(() => runs.length === 3)
   })
@@ -516,10 +530,11 @@ describe('finalizers', () => {
     await eventually(() => attempts === 1)
     await clock.advance(1000)
     release()
-    await settle()
-    await clock.advance(100)
+    while (attempts < 2) {
+      await settle()
+      await clock.advance(100)
+    }
     expect(server.peek('gadgets', 'a')?.metadata.finalizers).toEqual([finalizer])
-    expect(attempts).toBeGreaterThan(1)
   })
 
   test('it takes away its own finalizer only, whatever others do to the list meanwhile', async () => {

@@ -8,9 +8,7 @@ import { createManager } from './manager.ts'
 const managerCount = 20
 const objectCount = 2_000
 
-test('twenty managers that begin at once, and again after all have died, each miss none of 2,000 objects', {
-  timeout: 120_000,
-}, async () => {
+test('twenty managers that begin at once, and again after all have died, each miss none of 2,000 objects', async () => {
   await using server = await startTestServer({ models: [Gadget] })
   const names = Array.from({ length: objectCount }, (_, n) => `g-${n}`)
   for (let n = 0; n < objectCount; n += 50) {
@@ -41,7 +39,7 @@ test('twenty managers that begin at once, and again after all have died, each mi
   const allSee = (members: Awaited<ReturnType<typeof storm>>) =>
     eventually(
       () => members.every(({ seen }) => seen.size === objectCount && seen.get('g-0') === expected.get('g-0')),
-      60_000,
+      240_000,
     )
 
   const first = await storm()
@@ -62,31 +60,33 @@ test('twenty managers that begin at once, and again after all have died, each mi
   for (const { transport } of second) transport.close()
 })
 
-test('of many managers with one lease that begin at once, one works, and each of the others when its turn comes', {
-  timeout: 120_000,
-}, async () => {
+test('of many managers with one lease that begin at once, one works, and each of the others when its turn comes', async () => {
   await using server = await startTestServer({ models: [Gadget, leaseModel('setpoint.dev')] })
   for (let n = 0; n < 200; n++) {
     await server.client.create(Gadget, { metadata: { name: `g-${n}` }, spec: { size: 1 } })
   }
-  const working = new Set<string>()
+  /** Who has worked, one after the other. */
+  const terms: string[] = []
   const members = await Promise.all(
     Array.from({ length: managerCount }, async (_, n) => {
       const transport = await server.httpTransport()
       const manager = createManager({ transport, leaderElection: { lease: 'storm', identity: `m-${n}` } })
-      manager.controller(Gadget, c => c.reconcile(() => void working.add(`m-${n}`)))
+      manager.controller(Gadget, c =>
+        c.reconcile(() => void (terms.at(-1) === `m-${n}` || terms.push(`m-${n}`))),
+      )
       return { manager, transport, identity: `m-${n}` }
     }),
   )
   for (const { manager } of members) manager.start()
   const left = new Set(members)
+  const leaders: string[] = []
   for (let turn = 0; turn < managerCount; turn++) {
-    working.clear()
     await eventually(() => [...left].filter(({ manager }) => manager.leadership?.isLeader).length === 1)
     const leader = [...left].find(({ manager }) => manager.leadership?.isLeader)
     if (leader === undefined) throw new Error('nobody leads')
-    await eventually(() => working.has(leader.identity))
-    expect([...working]).toEqual([leader.identity])
+    leaders.push(leader.identity)
+    await eventually(() => terms.length > turn)
+    expect(terms).toEqual(leaders)
     left.delete(leader)
     await leader.manager.stop()
     leader.transport.close()

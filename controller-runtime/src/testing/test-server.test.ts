@@ -125,7 +125,7 @@ test('dependents are collected when their owner has gone', async () => {
     setOwnerReference(owner, { metadata: { name: 'dependent' }, spec: { size: 1 } }),
   )
   await client.delete(Gadget, 'owner')
-  await waitFor(client, Gadget, 'dependent', until.deleted(), { timeoutMs: 10_000 })
+  await waitFor(client, Gadget, 'dependent', until.deleted(), { timeoutMs: 120_000 })
 })
 
 test('managers can elect a leader', async () => {

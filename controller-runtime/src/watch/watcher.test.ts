@@ -369,7 +369,7 @@ describe('a connection that is cut', () => {
       expect(await next(watcher.events(abort.signal), 6), `cut after ${bytes} bytes`).toEqual(told)
       abort.abort()
     }
-  }, 60_000)
+  })
 })
 
 describe('back-off', () => {

@@ -18,7 +18,7 @@ async function start(...answer: Parameters<typeof Target.start>): Promise<Target
 }
 
 function check(url: string, expectStatus?: number) {
-  return checkUrl({ url, timeoutMs: 5_000, expectStatus }, new AbortController().signal, systemClock)
+  return checkUrl({ url, timeoutMs: 60_000, expectStatus }, new AbortController().signal, systemClock)
 }
 
 test.each([200, 204, 304, 399])('status %i is up when none is expected', async status => {

@@ -63,7 +63,7 @@ async function check(name: string, url: string): Promise<void> {
 }
 
 const checked = (name: string) =>
-  waitFor(client, Probe, name, probe => probe?.status?.lastCheckTime !== undefined, { timeoutMs: 20_000 })
+  waitFor(client, Probe, name, probe => probe?.status?.lastCheckTime !== undefined, { timeoutMs: 120_000 })
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'uptime-server-'))
@@ -101,6 +101,6 @@ test('a deleted probe takes its journal with it, which is where UPTIME_JOURNAL_D
   const { uid } = (await client.get(Probe, 'deleted')).metadata
   await until('the journal is written', async () => (await files()).includes(`${uid}.jsonl`))
   await client.delete(Probe, 'deleted')
-  await waitFor(client, Probe, 'deleted', becomes.deleted(), { timeoutMs: 20_000 })
+  await waitFor(client, Probe, 'deleted', becomes.deleted(), { timeoutMs: 120_000 })
   expect((await files()).filter(file => file.startsWith(uid))).toEqual([])
 })

@@ -163,7 +163,7 @@ describe('embedded', () => {
     const last = await write('other', 'x')
     for await (const batch of storage.watch('w/', {
       after: zeroRevision,
-      signal: AbortSignal.timeout(5_000),
+      signal: AbortSignal.timeout(60_000),
     })) {
       expect(batch.changes).toEqual([])
       if (batch.revision === last) return
@@ -257,7 +257,7 @@ describe('embedded', () => {
 
   async function values(after: number, until: number): Promise<string[]> {
     const seen: string[] = []
-    const options = { after: toRevision(after), signal: AbortSignal.timeout(5_000) }
+    const options = { after: toRevision(after), signal: AbortSignal.timeout(60_000) }
     for await (const { changes, revision } of storage.watch('', options)) {
       seen.push(...changes.map(change => `${change.value}`))
       if (revision >= until) return seen

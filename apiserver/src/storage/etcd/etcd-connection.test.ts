@@ -63,7 +63,7 @@ describe('the storage on etcd', () => {
   test('gives every call a deadline: none waits for an etcd that hangs', async () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest(etcd.endpoint, { deadlineMs: 300 })
-    const revision = await commit(storage, put('a', '1'))
+    const revision = await commit(await storageForTest(etcd.endpoint), put('a', '1'))
     await etcd.pause()
     try {
       const unsent = await Promise.allSettled([

@@ -1,5 +1,5 @@
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type EtcdProcess, leaderOf, startEtcdCluster } from '../../../../test/support/etcd.ts'
 import { follow } from '../../../../test/support/follow.ts'
 import { type Operation, OutcomeUnknownError, type Storage, StoreUnavailableError } from '../contract.ts'
@@ -19,7 +19,11 @@ afterEach(async () => {
 })
 
 async function storageOf(...endpoints: EtcdProcess[]): Promise<Storage> {
-  const storage = await openEtcdStorage({ endpoints: endpoints.map(({ endpoint }) => endpoint), deadlineMs })
+  return opened(openEtcdStorage({ endpoints: endpoints.map(({ endpoint }) => endpoint), deadlineMs }))
+}
+
+async function opened(opening: Promise<Storage>): Promise<Storage> {
+  const storage = await opening
   storages.push(storage)
   await storage.head()
   return storage
@@ -33,13 +37,12 @@ async function commit(storage: Storage, ...onSuccess: Operation[]): Promise<Revi
 
 /** A storage that uses this member, and knows the others. */
 async function storageOn(member: EtcdProcess): Promise<Storage> {
-  const random = Math.random
-  Math.random = () => 0
-  try {
-    return await storageOf(member, ...members.filter(other => other !== member))
-  } finally {
-    Math.random = random
-  }
+  const endpoints = [member, ...members.filter(other => other !== member)].map(({ endpoint }) => endpoint)
+  const random = vi.spyOn(Math, 'random').mockReturnValue(0)
+  // It makes its choice before it answers.
+  const opening = openEtcdStorage({ endpoints, deadlineMs })
+  random.mockRestore()
+  return opened(opening)
 }
 
 describe('a storage on three members of etcd', () => {
@@ -152,7 +155,7 @@ describe('a storage on three members of etcd', () => {
       for (const member of two) member.resume()
     }
     const after = await expect
-      .poll(() => commit(storage, put('objects/a', 'after')).catch(() => undefined), { timeout: 60_000 })
+      .poll(() => commit(storage, put('objects/a', 'after')).catch(() => undefined))
       .toBeDefined()
       .then(() => commit(storage, put('objects/b', 'end')))
     await watch.reaches(after)

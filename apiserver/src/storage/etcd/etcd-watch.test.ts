@@ -204,7 +204,7 @@ describe('a watch on etcd', () => {
       child: () => log,
     }
     const storage = await storageForTest([etcd], { deadlineMs: 500, log })
-    const first = await commit(storage, put('objects/a', '1'))
+    const first = await commitWhenBack(storage, put('objects/a', '1'))
     const watch = follow(storage, 'objects/', zeroRevision)
     await watch.reaches(first)
     await etcd.pause()
@@ -273,7 +273,7 @@ describe('a watch on etcd', () => {
     await direct.compact((await direct.head()).current)
     const replaced = (error: unknown) => error instanceof CompactedError && error.replaced
     // A replay that meets the other store first must not make the follower take it for the one it knows.
-    const signal = AbortSignal.timeout(20_000)
+    const signal = AbortSignal.timeout(120_000)
     const replay = async () => {
       for await (const _ of storage.watch('', { after: current, until: current, signal })) break
     }

@@ -13,7 +13,7 @@ import type { ReconcilerUnderTest } from './reconciler-under-test.ts'
 export type RegisterTest = (name: string, run: () => Promise<void>, timeoutMs: number) => unknown
 
 /** What a test of one case may take, in ms: it lives dozens of lives. */
-const caseTimeoutMs = 120_000
+const caseTimeoutMs = 600_000
 
 /**
  * What every reconciler should stand, as tests for one of them: it is run against a real server, and at every call that

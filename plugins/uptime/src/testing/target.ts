@@ -52,9 +52,9 @@ function portOf(address: AddressInfo | string | null): number {
   return address.port
 }
 
-/** Waits until `condition` holds; what it waits for must be under way. @throws when it takes 20 seconds. */
+/** Waits until `condition` holds; what it waits for must be under way. @throws when it takes a minute. */
 export async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 20_000
+  const deadline = performance.now() + 60_000
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error(`waited in vain: ${what}`)
     await new Promise(resolve => setTimeout(resolve, 10))
