@@ -93,15 +93,21 @@ export class IndexSet {
     return this.specs.map((_, position) => this.#valuesAt(position, object))
   }
 
-  /** As `valuesOf`; an index that cannot handle the object gives it no values and is named among the problems. */
-  tryValuesOf(object: IndexedObject): {
+  /**
+   * As `valuesOf`; an index that cannot handle the object gives it no values and is named among the problems. Values
+   * that are not kept are not shared: each would be asked for twice, and hide that hardly any repeat.
+   */
+  tryValuesOf(
+    object: IndexedObject,
+    { isKept = true }: { readonly isKept?: boolean } = {},
+  ): {
     values: (readonly string[])[]
     problems: readonly { readonly index: string; readonly message: string }[]
   } {
     let problems: { index: string; message: string }[] | undefined
     const values = this.specs.map((spec, position) => {
       try {
-        return this.#valuesAt(position, object)
+        return isKept ? this.#valuesAt(position, object) : this.#freshValuesAt(position, object)
       } catch (error) {
         problems ??= []
         problems.push({ index: spec.name, message: messageOf(error instanceof Error ? error.cause : error) })
@@ -112,10 +118,14 @@ export class IndexSet {
   }
 
   #valuesAt(position: number, object: IndexedObject): readonly string[] {
+    return this.#share(position, this.#freshValuesAt(position, object))
+  }
+
+  #freshValuesAt(position: number, object: IndexedObject): readonly string[] {
     const spec = this.specs[position]
     if (spec === undefined) return noValues
     try {
-      return this.#share(position, spec.valuesOf(object))
+      return spec.valuesOf(object)
     } catch (error) {
       throw new IndexFunctionError(spec.name, error)
     }

@@ -12,9 +12,13 @@ export interface AcceptRange extends MediaType {
   readonly quality: number
 }
 
+const json: MediaType = Object.freeze({ type: 'application/json', parameters: new Map() })
+
 /** Reads a Content-Type header, whatever its case and spaces; undefined where there is none or it is no media type. */
 export function parseMediaType(header: string | undefined): MediaType | undefined {
   if (header === undefined) return undefined
+  // What nearly every request says.
+  if (header === json.type) return json
   try {
     const { essence, params } = new MIMEType(header)
     return { type: essence, parameters: new Map(params) }

@@ -25,7 +25,8 @@ function visit(
   if (Array.isArray(value)) {
     const items = withBranches(schemas.map(schema => schema.items))
     if (items.length > 0)
-      for (const [index, item] of value.entries()) visit(items, item, [...path, index], report)
+      for (const [index, item] of value.entries())
+        if (isNested(item)) visit(items, item, [...path, index], report)
     return
   }
   if (!isJsonObject(value)) return
@@ -36,9 +37,15 @@ function visit(
       if (isJsonObject(properties) && Object.hasOwn(properties, name)) applying.push(properties[name])
       else if (isJsonObject(additionalProperties)) applying.push(additionalProperties)
     }
-    if (applying.length > 0) visit(withBranches(applying), item, [...path, name], report)
-    else if (closed) report([...path, name])
+    if (applying.length > 0) {
+      if (isNested(item)) visit(withBranches(applying), item, [...path, name], report)
+    } else if (closed) report([...path, name])
   }
+}
+
+/** Whether there can be fields in it. */
+function isNested(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
 }
 
 function takesAnything(schema: JsonObject): boolean {

@@ -25,6 +25,8 @@ import type { Preconditions, WriteOptions } from './write-options.ts'
 /** An object that has passed every check and only needs to be stored. */
 export interface Draft {
   readonly object: BareObject
+  /** The object's JSON, of which the stored bytes and those of the answer are made. */
+  readonly json: string
   /** What the object must hold. */
   readonly reservations: Reservations
   /**
@@ -147,7 +149,7 @@ export function draftCreation(
   )
   const { status, ...withoutStatus } = content
   const object = composeObject(served, metadata, served.model.subresources.status ? withoutStatus : content)
-  return finishDraft(served, object, undefined, causes, options)
+  return finishDraft(served, withDefaults(served, object), undefined, causes, options)
 }
 
 /** Which part of an object a write may change. */
@@ -185,13 +187,14 @@ export function draftUpdate(
     // Whatever a schema or an index has come to say: this must always be possible, or nothing could be deleted.
     if (causes.length > 0) throw invalid(served, owned.name, causes)
     if (object.metadata.finalizers?.length === owned.finalizers?.length) return undefined
-    return { object, reservations: stored.reservations, warnings: [] }
+    return unindexedDraft(object, stored)
   }
-  const draft = finishDraft(served, object, stored, causes, options)
-  if (deepEqual(draft.object, previous)) return undefined
-  if (scope === 'object' && desiredStateDiffers(served, draft.object, previous))
+  const completed = withDefaults(served, object)
+  const isChanged = !deepEqual(completed, previous)
+  if (scope === 'object' && isChanged && desiredStateDiffers(served, completed, previous))
     metadata.generation = owned.generation + 1
-  return draft
+  const draft = finishDraft(served, completed, stored, causes, options)
+  return isChanged ? draft : undefined
 }
 
 /**
@@ -206,7 +209,12 @@ export function draftDeletionMark(stored: StoredObject, finalizers: string[], no
     deletionTimestamp: new Date(now).toISOString(),
     finalizers,
   })
-  return { object: { ...object, metadata }, reservations: stored.reservations, warnings: [] }
+  return unindexedDraft({ ...object, metadata }, stored)
+}
+
+/** A draft of which neither schema nor indexes are asked: it holds what was held before. */
+function unindexedDraft(object: BareObject, stored: StoredObject): Draft {
+  return { object, json: encodeObject(object), reservations: stored.reservations, warnings: [] }
 }
 
 /** The content that an update leaves: with the status subresource, each of the two ways changes only its own part. */
@@ -223,16 +231,15 @@ function contentOf(
   return previousStatus === undefined ? rest : { ...rest, status: previousStatus }
 }
 
-/** Fills in defaults and checks schema and indexes; all violations are thrown at once. */
+/** Checks schema and indexes of an object that has its defaults; all violations are thrown at once. */
 function finishDraft(
   served: ServedModel,
-  object: BareObject,
+  completed: BareObject,
   stored: StoredObject | undefined,
   causes: StatusCause[],
   options: WriteOptions,
 ): Draft {
-  const { name } = object.metadata
-  const completed = withDefaults(served, object)
+  const { name } = completed.metadata
   let violations = served.schemas.validate(completed)
   if (violations.length > 0 && stored !== undefined) {
     // A default that came later must not make what was left as it is look changed.
@@ -242,9 +249,10 @@ function finishDraft(
   for (const { field, reason, message } of violations) causes.push({ field, reason, message })
   const warnings = checkUnknownFields(served, completed, options)
   // Index functions may rely on what the schema promises, so they are only asked about objects that keep it.
-  const values = violations.length === 0 ? indexDraft(served, completed, stored, causes) : undefined
+  const json = encodeObject(completed)
+  const values = violations.length === 0 ? indexDraft(served, json, stored, causes) : undefined
   if (causes.length > 0 || values === undefined) throw invalid(served, name, causes)
-  return { object: completed, ...values, warnings }
+  return { object: completed, json, ...values, warnings }
 }
 
 function withDefaults(served: ServedModel, object: BareObject): BareObject {
@@ -282,18 +290,20 @@ const knownFields = new Set(['apiVersion', 'kind', 'metadata', 'spec', 'status']
 /** What an object must hold and may claim; a cause for every index that cannot handle it, unless it could not before either. */
 function indexDraft(
   served: ServedModel,
-  object: BareObject,
+  json: string,
   stored: StoredObject | undefined,
   causes: StatusCause[],
 ): { reservations: Reservations; claims: Reservations } {
   // Copies: an index function that sorts a list in place must not change what is stored, or what it is compared with.
-  const { values, problems } = served.indexes.tryValuesOf(copyOf(object))
+  const { values, problems } = served.indexes.tryValuesOf(decodeObject(json), passing)
   const wanted = reservationsOf(served, values)
   // Only where something is unusual does it matter what the indexes make of the stored object.
   const unusual =
     stored !== undefined &&
     (problems.length > 0 || reservationsWithout(wanted, stored.reservations).length > 0)
-  const before = unusual ? served.indexes.tryValuesOf(copyOf(stored.object)) : undefined
+  const before = unusual
+    ? served.indexes.tryValuesOf(decodeObject(encodeObject(stored.object)), passing)
+    : undefined
   for (const { index, message } of problems) {
     if (before?.problems.some(problem => problem.index === index)) continue
     causes.push({
@@ -323,9 +333,11 @@ function indexDraft(
   return { reservations, claims }
 }
 
-function copyOf(object: BareObject): BareObject {
-  const copy: BareObject = JSON.parse(encodeObject(object))
-  return copy
+/** Values of a draft are looked at and let go. */
+const passing = { isKept: false }
+
+function decodeObject(json: string): BareObject {
+  return JSON.parse(json)
 }
 
 /** Whether what the user wants has changed: everything but metadata, and but status where that is a thing of its own. */
@@ -375,9 +387,12 @@ const metadataOrder = [
 
 /** Copies metadata in its fixed order, the name first, leaving out what is absent. */
 function orderMetadata(metadata: { [K in keyof BareMeta]: BareMeta[K] | undefined }): BareMeta {
-  return Object.fromEntries(
-    metadataOrder.flatMap(field => (metadata[field] === undefined ? [] : [[field, metadata[field]]])),
-  ) as unknown as BareMeta
+  const ordered: Record<string, unknown> = {}
+  for (const field of metadataOrder) {
+    const value = metadata[field]
+    if (value !== undefined) ordered[field] = value
+  }
+  return ordered as unknown as BareMeta
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,4 +1,10 @@
-import { type ApiObject, isApiError, multiValueIndex } from '@setpoint/controller-runtime/api'
+import {
+  type ApiObject,
+  defineModel,
+  isApiError,
+  multiValueIndex,
+  singleValueIndex,
+} from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
 import { ServedModel } from '../model/served-model.ts'
 import { openRooms, type Rooms, testModel, thing } from '../testing.ts'
@@ -69,6 +75,33 @@ describe('unique values', () => {
       name: 'a',
       uid: created.metadata.uid,
       value: 'x',
+    })
+  })
+
+  it('are those of the object as it is stored, its new generation included', async () => {
+    const model = defineModel({
+      group: 'test.example.com',
+      version: 'v1',
+      kind: 'Thing',
+      singular: 'thing',
+      plural: 'things',
+      schema: testModel.schema,
+      indexes: [
+        singleValueIndex({
+          name: 'generation',
+          unique: true,
+          indexFunc: ({ metadata }) => `${metadata.name}-${metadata.generation}`,
+        }),
+      ],
+    })
+    await using rooms = await openRooms(model)
+    const { registry, served, storage } = rooms
+    await registry.create(served, thing('a', { n: 1 }), options)
+    await registry.replace(served, 'a', thing('a', { n: 2 }), 'object', options)
+    const { pair } = await storage.get(served.keyOf('a'))
+    expect(pair && decodeStored(pair.value)).toMatchObject({
+      object: { metadata: { generation: 2 } },
+      reservations: { generation: ['a-2'] },
     })
   })
 

@@ -149,7 +149,7 @@ export class Registry {
       now: this.#now(),
       reservedDomain: this.#reservedDomain,
     })
-    const json = encodeObject(draft.object)
+    const { json } = draft
     const write = {
       served,
       name,
@@ -270,7 +270,7 @@ export class Registry {
         const write = { served, name, uid: object.metadata.uid, previous, next: undefined, indexed: false }
         const outcome = await this.#commit(write, options)
         if (outcome.stored) {
-          const draft = { object, reservations, warnings: [] }
+          const draft = { object, json: encodeObject(object), reservations, warnings: [] }
           return this.#updated(
             served,
             name,
@@ -330,7 +330,7 @@ export class Registry {
         next: removed
           ? undefined
           : {
-              json: encodeObject(draft.object),
+              json: draft.json,
               reservations: draft.reservations,
               claims: draft.claims ?? noReservations,
             },
@@ -353,7 +353,7 @@ export class Registry {
     revision: Revision,
     kept: Revision | undefined,
   ): WriteResult {
-    const json = Buffer.from(encodeObject(draft.object))
+    const json = Buffer.from(draft.json)
     return { name, bytes: wireBytes(served, name, json, kept ?? revision), warnings: draft.warnings }
   }
 
