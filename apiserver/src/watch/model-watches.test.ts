@@ -188,4 +188,22 @@ describe('a client that sets the pace', () => {
     }
     expect(client.said).toEqual([`ADDED t${count - 1}`])
   })
+
+  it('lets others run as much, however often it takes something meanwhile', async () => {
+    await using world = await open()
+    const after = await world.rooms.gate.pass()
+    world.apply(watchDefaults.turnChanges * 8)
+    const subscription = world.watches.add({
+      request: { ...changes, name: 'nobody', after },
+      sink: new Client(),
+      present: after,
+    })
+    for (let taken = 0; taken < 4; taken++) subscription.pump()
+    for (let turn = 0; turn < 3; turn++) {
+      expect(subscription.isLive).toBe(false)
+      await nextTurn()
+    }
+    expect(subscription.isLive).toBe(false)
+    while (!subscription.isLive) await nextTurn()
+  })
 })

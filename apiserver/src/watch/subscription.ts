@@ -88,6 +88,8 @@ export interface SubscriptionParts {
   readonly present: Revision
   /** Told the number of events of each write. */
   readonly onSent?: (events: number) => void
+  /** Told once, before the sink is. */
+  readonly onEnd?: (end: WatchEnd) => void
   /** Milliseconds, monotonic. */
   readonly now?: () => number
 }
@@ -104,6 +106,7 @@ export class Subscription {
   readonly #audience: Audience
   readonly #sink: WatchSink
   readonly #onSent: (events: number) => void
+  readonly #onEnd: (end: WatchEnd) => void
   readonly #now: () => number
   #state: State
   /** Every change up to here has been sent, or did not concern this subscription; while live, the audience knows better. */
@@ -120,6 +123,7 @@ export class Subscription {
       sink,
       present,
       onSent = () => {},
+      onEnd = () => {},
       now = () => performance.now(),
     } = parts
     this.#cache = cache
@@ -127,6 +131,7 @@ export class Subscription {
     this.#audience = audience
     this.#sink = sink
     this.#onSent = onSent
+    this.#onEnd = onEnd
     this.#now = now
     this.#tookAt = now()
     this.#position = request.after ?? present
@@ -153,6 +158,8 @@ export class Subscription {
   /** Sends what is due as far as the client keeps up. Called at the start and whenever the client has taken something. */
   pump(): void {
     this.#tookAt = this.#now()
+    // One turn at a time: each that the client has taken something would begin another row of them.
+    clearImmediate(this.#turn)
     while (this.#state.phase === 'initial' && this.#hasRoom() && this.#sendInitial(this.#state));
     if (this.#state.phase === 'catching up' && this.#hasRoom()) this.#catchUp()
   }
@@ -206,6 +213,7 @@ export class Subscription {
     this.#state = { phase: 'ended' }
     clearImmediate(this.#turn)
     this.#audience.leave(this)
+    this.#onEnd(end)
     this.#sink.end(end)
   }
 
