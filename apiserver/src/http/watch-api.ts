@@ -17,7 +17,7 @@ import type { ResourcePath } from './api-request.ts'
 import type { ResourceApi } from './resource-api.ts'
 import type { WatchConnection } from './watch-connection.ts'
 import { WatchMultiplexer } from './watch-multiplexer.ts'
-import { readWatchRequest } from './watch-parameters.ts'
+import { readWatchRequest, type WatchTransport } from './watch-parameters.ts'
 import { SocketSink } from './watch-socket.ts'
 import { WatchSockets } from './watch-sockets.ts'
 import { type StreamForm, StreamSink } from './watch-stream.ts'
@@ -26,6 +26,8 @@ export const watchApiDefaults = Object.freeze({
   /** Milliseconds that the clients of a draining server have to answer the close of a WebSocket: dead ones never do. */
   closeMs: 5_000,
 })
+
+const overWebSocket: WatchTransport = Object.freeze({ bookmarksByDefault: true })
 
 /** What a client wants to watch: a collection or one object of a kind, and the query of its request. */
 export interface WatchTarget {
@@ -102,7 +104,7 @@ export class WatchApi {
     const stay = this.#enter(identity)
     socket.once('close', () => stay.leave())
     try {
-      const { cache, request, present } = await this.#admit(target, { bookmarksByDefault: true })
+      const { cache, request, present } = await this.#admit(target, overWebSocket)
       stay.check()
       const connection = this.#sockets.accept('single', message, socket, head)
       if (connection === undefined) return false
@@ -150,7 +152,7 @@ export class WatchApi {
     const found = resolve(fullPath)
     authorize(user, 'watch', nameOf(found.served))
     hub.checkOpen()
-    const { cache, request, present } = await this.#admit({ ...found, query }, undefined, signal)
+    const { cache, request, present } = await this.#admit({ ...found, query }, overWebSocket, signal)
     signal.throwIfAborted()
     return hub.open(cache, request, sink, present)
   }
@@ -164,7 +166,7 @@ export class WatchApi {
 
   async #admit(
     { served, path, query }: WatchTarget,
-    transport: Parameters<typeof readWatchRequest>[3] = { bookmarksByDefault: true },
+    transport: WatchTransport,
     signal?: AbortSignal,
   ): Promise<{ cache: ModelCache; request: WatchRequest; present: Revision }> {
     const cache = this.#parts.api.cacheOf(served)

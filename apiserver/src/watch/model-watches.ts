@@ -2,7 +2,7 @@ import type { Revision } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, ModelCache } from '../cache/index.ts'
 import { Audience } from './audience.ts'
 import { AudienceIndex } from './audience-index.ts'
-import { Subscription, type SubscriptionParts } from './subscription.ts'
+import { Subscription, type SubscriptionParts, tooSlow } from './subscription.ts'
 import { ChangeEvents } from './wire-event.ts'
 
 /** The watches of one model in numbers, since the server's start. */
@@ -44,24 +44,33 @@ export class ModelWatches {
     return this.#subscriptions
   }
 
-  /** Adds a subscription; `remove` is its counterpart. */
-  add(parts: Omit<SubscriptionParts, 'cache' | 'audience' | 'onSent'>): Subscription {
+  /** Adds a subscription, which leaves when it ends. */
+  add({ onEnd, ...parts }: Omit<SubscriptionParts, 'cache' | 'audience' | 'onSent'>): Subscription {
     const { served } = this.#cache
     const { name, selector } = parts.request
     const interest = { name, selector }
     const audience = this.#audiences.ensure(interest, () => new Audience(served, interest))
     audience.members++
-    const onSent = (events: number) => {
-      this.tally.sent += events
-    }
-    const subscription = new Subscription({ ...parts, cache: this.#cache, audience, onSent })
+    const subscription: Subscription = new Subscription({
+      ...parts,
+      cache: this.#cache,
+      audience,
+      onSent: events => {
+        this.tally.sent += events
+      },
+      onEnd: end => {
+        if (end === tooSlow) this.tally.tooSlow++
+        this.#remove(subscription)
+        onEnd?.(end)
+      },
+    })
     this.#subscriptions.add(subscription)
     this.tally.open++
     return subscription
   }
 
-  remove(subscription: Subscription): void {
-    if (!this.#subscriptions.delete(subscription)) return
+  #remove(subscription: Subscription): void {
+    this.#subscriptions.delete(subscription)
     this.tally.open--
     const { audience } = subscription
     audience.members--

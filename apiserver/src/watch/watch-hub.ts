@@ -10,13 +10,7 @@ import type { HistoryReplay, LogFollower, ModelCache, ReadGate } from '../cache/
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { ModelWatches, type WatchTally } from './model-watches.ts'
-import {
-  type Subscription,
-  tooSlow,
-  type WatchRequest,
-  type WatchSink,
-  watchDefaults,
-} from './subscription.ts'
+import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
 
 export const hubDefaults = Object.freeze({
   /** Milliseconds between two looks for clients that take nothing. */
@@ -127,22 +121,8 @@ export class WatchHub {
     present: Revision,
     { internal = false } = {},
   ): Watch {
-    const watches = this.#watchesOf(cache)
-    const { tally } = watches
-    const ending: WatchSink = {
-      codec: sink.codec,
-      get backlog() {
-        return sink.backlog
-      },
-      write: bytes => sink.write(bytes),
-      end: end => {
-        if (end === tooSlow) tally.tooSlow++
-        clearTimeout(lifetime)
-        watches.remove(subscription)
-        sink.end(end)
-      },
-    }
-    const subscription = watches.add({ request, sink: ending, present })
+    const onEnd = () => clearTimeout(lifetime)
+    const subscription = this.#watchesOf(cache).add({ request, sink, present, onEnd })
     if (internal) this.#internal.add(subscription)
     const lifetime = setTimeout(
       () => this.#end(subscription, { code: closeCodes.normal, reason: 'timeout' }),
