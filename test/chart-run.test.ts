@@ -119,7 +119,10 @@ describe('a release, as processes of this machine', () => {
       expect(answer.status, answer.text).toBe(200)
       expect(Number(fieldsOf(JSON.parse(answer.text)).count)).toBeGreaterThan(0)
       // Without TLS there is no more than what a probe needs.
-      expect((await fetch(`http://${metrics}/metrics`)).status).toBe(200)
+      const [scraped] = arrayOf(find(objects, 'ServiceMonitor', etcdName).spec.endpoints).map(fieldsOf)
+      expect(await (await fetch(`http://${metrics}${textOf(scraped?.path)}`)).text()).toContain(
+        'etcd_disk_wal_fsync_duration_seconds_bucket',
+      )
       for (const path of ['/v3/kv/range', '/v2/keys', '/members'])
         expect((await fetch(`http://${metrics}${path}`, { method: 'POST', body: '{}' })).status).toBe(404)
     }

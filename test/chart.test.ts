@@ -627,9 +627,24 @@ describe('an upgrade', () => {
       }
   })
 
-  it('that turns on autoscaling, or finds it on, takes no server away', async () => {
+  /** The servers as they run, after a first installation with these values. */
+  const deployed = (name: string, replicas: number) => {
+    const { spec } = pick(objectsOf(name), 'Deployment', release.fullname)
     const metadata = { namespace: release.namespace, name: release.fullname }
-    const running = { apiVersion: 'apps/v1', kind: 'Deployment', metadata, spec: { replicas: 5 } }
+    return { apiVersion: 'apps/v1', kind: 'Deployment', metadata, spec: { ...spec, replicas } }
+  }
+
+  it.each([
+    ['one process with the embedded store', {}, 'store: etcd cannot be reached by an upgrade'],
+    ['the defaults', { store: 'embedded' }, 'store: embedded cannot be reached by an upgrade'],
+    ['the defaults', { etcd: { prefix: '/other' } }, 'etcd.prefix: /other cannot be reached by an upgrade'],
+  ])('from %s leaves no object behind: %j', async (name, values, message) => {
+    await expect(renderedAmong(values, [deployed(name, 1)])).rejects.toThrow(message)
+    await renderedAmong(matrix[name] ?? {}, [deployed(name, 1)])
+  })
+
+  it('that turns on autoscaling, or finds it on, takes no server away', async () => {
+    const running = deployed('the defaults', 5)
     const now = await renderedAmong({ apiserver: { autoscaling: { enabled: true } } }, [running])
     expect(pick(now, 'Deployment', release.fullname).spec.replicas).toBe(5)
     const first = await renderedAmong({ apiserver: { autoscaling: { enabled: true } } }, [])
