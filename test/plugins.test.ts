@@ -508,6 +508,29 @@ describe('the YAML of a plugin over restarts', () => {
     expect(merged.metadata.annotations).toMatchObject({ note: 'kept' })
   })
 
+  it('an object that somebody has replaced by a file of their own is still of the plugin, and none can claim to be', async () => {
+    await start({ 'resources/extensions/x.yaml': thing('a', '{text: one, list: [a], deep: {a: "1"}}') })
+    const { annotations: notes } = (await applied('a')).metadata
+    const replaced = objectOf(
+      await api.put(things.at('a'), things.body('a', { text: 'mine', list: ['a'], deep: { a: '1' } })),
+    )
+    expect(replaced.metadata.annotations).toEqual(notes)
+    const patched = objectOf(
+      await api.mergePatch(things.at('a'), {
+        metadata: { annotations: { mine: 'x', 'plugins.setpoint.dev/plugin': 'other' } },
+      }),
+    )
+    expect(patched.metadata.annotations).toEqual({ ...notes, mine: 'x' })
+    await restartWith({
+      'resources/extensions/x.yaml': `${thing('a', '{text: one, list: [b], deep: {a: "1"}}')}---\n${thing('z', '{}')}`,
+    })
+    await applied('z')
+    const object = await things.read('a')
+    expect(object.spec).toEqual({ text: 'mine', list: ['b'], deep: { a: '1' } })
+    expect(object.metadata.annotations).toMatchObject({ mine: 'x', 'plugins.setpoint.dev/plugin': 'yaml' })
+    expect((await pluginStates(api)).get('yaml')?.problems).toBe('[]')
+  })
+
   it('nothing is written when nothing has changed', async () => {
     await start({ 'resources/extensions/x.yaml': thing('a', '{text: one}') })
     const first = await applied('a')
@@ -545,6 +568,7 @@ describe('the YAML of a plugin over restarts', () => {
       'resources/extensions/d.yaml': thing('e', '{}', '  labels: {plain: x}\n'),
       'resources/extensions/e.yaml':
         'apiVersion: nobody.example.com/v1\nkind: Nothing\nmetadata: {name: f}\n',
+      'resources/extensions/f.yaml': 'apiVersion: yaml.example.com/v1\nkind: Thign\nmetadata: {name: g}\n',
     })
     for (const name of ['a', 'c', 'd']) await applied(name)
     await eventually(async () => {
@@ -552,6 +576,9 @@ describe('the YAML of a plugin over restarts', () => {
       expect(problems).toMatch(/a\.yaml:6"/)
       expect(problems).toMatch(/a\.yaml:8"/)
       for (const file of ['b.yaml', 'd.yaml', 'e.yaml']) expect(problems).toContain(file)
+      expect(problems).toMatch(
+        /f\.yaml:1".*Thign .*is not served; those of yaml\.example\.com\/v1 are Thing"/,
+      )
       expect(problems).not.toContain('c.yaml')
     })
     for (const name of ['b', 'e']) refusalOf(await api.get(things.at(name)), 404)

@@ -89,7 +89,7 @@ export const extensionDefaults = Object.freeze({
  *     from it                      fields that the file has changed since it was applied are set, see `mergeShipped`
  *
  * What was applied is remembered on the object, in annotations under `plugins.<reserved domain>/`. They are what
- * makes an object the plugin's: a person who takes them away has adopted it.
+ * makes an object the plugin's, and nobody else's write of the object changes them.
  *
  * Every document is tried, whatever becomes of the others.
  * @throws only what `signal` was aborted with.

@@ -1,7 +1,7 @@
 import { ApiError, type ApiObject } from '@setpoint/controller-runtime/api'
 import type { ModelRegistry } from '../model/model-registry.ts'
 import type { ServedModel } from '../model/served-model.ts'
-import { defaultWriteOptions, notReady, type Registry } from '../registry/index.ts'
+import { notReady, type Registry, serviceWriteOptions } from '../registry/index.ts'
 import type { ResourceWriter } from './extensions.ts'
 
 /** Writes what plugins ship, on behalf of the service: straight to the registry, whoever may do what over HTTP. */
@@ -22,7 +22,7 @@ export class RegistryWriter implements ResourceWriter {
   async create(object: object): Promise<ApiObject> {
     const { apiVersion, kind } = object as Partial<ApiObject>
     const served = this.#find(String(apiVersion), String(kind))
-    return JSON.parse((await this.#registry.create(served, object, defaultWriteOptions)).bytes.toString())
+    return JSON.parse((await this.#registry.create(served, object, serviceWriteOptions)).bytes.toString())
   }
 
   async patch(apiVersion: string, kind: string, name: string, document: object): Promise<ApiObject> {
@@ -32,15 +32,23 @@ export class RegistryWriter implements ResourceWriter {
       name,
       { type: 'merge', document },
       'object',
-      defaultWriteOptions,
+      serviceWriteOptions,
     )
     return JSON.parse(result.bytes.toString())
   }
 
+  #explainAbsence(apiVersion: string, kind: string): string {
+    const kinds = [...this.#models.all()].filter(({ model }) => model.apiVersion === apiVersion)
+    const remedy =
+      kinds.length === 0
+        ? `nothing of ${apiVersion} is: is the apiVersion right, and has the plugin of the kind been started?`
+        : `those of ${apiVersion} are ${kinds.map(({ model }) => model.kind).join(', ')}`
+    return `the kind ${kind} of ${apiVersion} is not served; ${remedy}`
+  }
+
   #find(apiVersion: string, kind: string): ServedModel {
     const served = this.#models.findKind(apiVersion, kind)
-    if (served === undefined)
-      throw new ApiError('NotFound', `the kind ${kind} of ${apiVersion} is not served`)
+    if (served === undefined) throw new ApiError('NotFound', this.#explainAbsence(apiVersion, kind))
     if (served.phase.name !== 'Started') throw notReady(served, 'it is not started')
     return served
   }

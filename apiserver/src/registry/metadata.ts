@@ -134,6 +134,22 @@ function readMap(field: string, value: unknown, causes: StatusCause[]): Record<s
   return entries.length > 0 ? Object.fromEntries(entries) : undefined
 }
 
+/**
+ * The annotations that an update leaves. What the service has noted on an object, under `plugins.<reserved domain>/`,
+ * stands whatever is sent: a PUT of somebody's own file must not make it an object that came from no plugin.
+ */
+export function keepNotes(
+  sent: Record<string, string> | undefined,
+  stored: Record<string, string> | undefined,
+  reservedDomain: string,
+): Record<string, string> | undefined {
+  const isNote = ([key]: [string, string]) => labelPrefix(key) === `plugins.${reservedDomain}`
+  const notes = Object.entries(stored ?? {}).filter(isNote)
+  if (notes.length === 0) return sent
+  const others = Object.entries(sent ?? {}).filter(entry => !isNote(entry))
+  return Object.fromEntries([...others, ...notes])
+}
+
 /** Who writes: a plugin may not add or change labels of people and of the service. */
 export interface LabelRules {
   readonly plugin: string | undefined

@@ -3,7 +3,7 @@ import { ApiError, compareVersions, isVersion, type StatusCause } from '@setpoin
 import { deepEqual } from '../model/deep-equal.ts'
 import { remainingViolations } from '../model/schema-validator.ts'
 import type { ServedModel } from '../model/served-model.ts'
-import { type ClientMeta, checkMetadata, checkObjectName, readMetadata } from './metadata.ts'
+import { type ClientMeta, checkMetadata, checkObjectName, keepNotes, readMetadata } from './metadata.ts'
 import { badRequest, conflict, invalid } from './refusals.ts'
 import {
   type BareMeta,
@@ -179,7 +179,9 @@ export function draftUpdate(
           finalizers: meta.finalizers,
           ownerReferences: meta.ownerReferences,
           labels: meta.labels,
-          annotations: meta.annotations,
+          annotations: options.isService
+            ? meta.annotations
+            : keepNotes(meta.annotations, owned.annotations, reservedDomain),
         })
   causes.push(...checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }))
   const object = composeObject(served, metadata, contentOf(served, previous, content, scope))

@@ -8,6 +8,8 @@ export interface WriteOptions {
   readonly fieldValidation: 'Strict' | 'Warn' | 'Ignore'
   /** The plugin that writes, for whom stricter rules hold. */
   readonly plugin: string | undefined
+  /** Whether the service itself writes, which alone changes what it has noted on an object. */
+  readonly isService?: boolean
   readonly signal?: AbortSignal
 }
 
@@ -16,6 +18,8 @@ export const defaultWriteOptions: WriteOptions = Object.freeze({
   fieldValidation: 'Ignore',
   plugin: undefined,
 })
+
+export const serviceWriteOptions: WriteOptions = Object.freeze({ ...defaultWriteOptions, isService: true })
 
 /** What a write answers. */
 export interface WriteResult {
