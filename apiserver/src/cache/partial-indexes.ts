@@ -9,9 +9,14 @@ import type { Work } from './work.ts'
 export const partialDefaults = Object.freeze({
   /** Partial indexes of a model at most: every write is shown to each, and moves an object in it for some 2 µs. */
   indexes: 12,
+  /** Microseconds that a page must cost for its list to get an index at once, and where it was asked for not long ago. */
+  cost: 4_000,
+  repeatedCost: 400,
+  /** Lists that are remembered to have been asked for. */
+  asked: 128,
   /**
    * Places in all partial indexes of a model together, for each of its objects: about 24 bytes each, so that they add
-   * less than a tenth to objects of 1 KiB. The least recently used go first.
+   * less than a tenth to objects of 1 KiB.
    */
   placesPerObject: 4,
   /** Trims (one every half minute) without being asked for, after which an index is let go of: as long as snapshots. */
@@ -22,6 +27,7 @@ export const partialDefaults = Object.freeze({
 
 /** An index that is being made. */
 interface Building {
+  readonly cost: number
   readonly index: PartialIndex
   readonly abort: AbortController
   /** Snapshots that it will have been captured for in the end. */
@@ -42,7 +48,11 @@ interface Kept {
   readonly index: PartialIndex
   /** Whether it takes in writes; otherwise it is for one old snapshot. */
   readonly live: boolean
+  /** Microseconds that it spares a page. */
+  readonly cost: number
   usedAt: number
+  /** The one with the least goes first (GreedyDual: see `#evict`). */
+  credit: number
 }
 
 /**
@@ -58,9 +68,13 @@ interface Kept {
  * selecting and sorting the objects of the snapshot gives.
  */
 export class PartialIndexes {
-  /** By id, the least recently used first. */
+  /** By id. */
   readonly #kept = new Map<string, Kept>()
   readonly #building = new Map<string, Building>()
+  /** Ids of lists without an index that have been asked for, the last one at the end. */
+  readonly #asked = new Set<string>()
+  /** The credit of the last index that had to go. */
+  #credit = 0
   /** The present state, if it has been taken. */
   #present: ModelSnapshot | undefined
   /** Trims so far. */
@@ -89,8 +103,22 @@ export class PartialIndexes {
     return this.#use(spec.id, snapshot) ?? this.#use(idOfOld(spec, snapshot), snapshot)
   }
 
+  /** Whether a list whose page costs so many microseconds should get an index, now that it is asked for. */
+  isWorth({ id }: PartialSpec, cost: number): boolean {
+    if (cost >= partialDefaults.cost || this.#kept.has(id)) return true
+    if (cost < partialDefaults.repeatedCost) return false
+    const again = this.#asked.delete(id)
+    this.#asked.add(id)
+    for (const oldest of this.#asked) {
+      if (this.#asked.size <= partialDefaults.asked) break
+      this.#asked.delete(oldest)
+    }
+    return again
+  }
+
   /**
    * As `find`, making the index if there is none; all who ask for one wait for the same.
+   * @param cost microseconds that the index spares a page
    * @param fill the objects that are selected, in order
    * @param signal stops waiting; the index is not made further once nobody waits
    * @returns undefined where so much was written meanwhile that it was not made for this snapshot
@@ -98,6 +126,7 @@ export class PartialIndexes {
   async obtain(
     spec: PartialSpec,
     snapshot: ModelSnapshot,
+    cost: number,
     fill: () => Work<readonly Candidate[]>,
     turns: Turns,
     signal?: AbortSignal,
@@ -106,7 +135,7 @@ export class PartialIndexes {
     if (there !== undefined) return there
     const live = snapshot === this.#present || this.#building.get(spec.id)?.covered.has(snapshot)
     const id = live ? spec.id : idOfOld(spec, snapshot)
-    const building = this.#building.get(id) ?? this.#build(id, spec, snapshot, fill, turns)
+    const building = this.#building.get(id) ?? this.#build(id, spec, snapshot, cost, fill, turns)
     building.waiting++
     try {
       await unlessAborted(building.done, signal)
@@ -148,8 +177,7 @@ export class PartialIndexes {
     const view = kept?.index.viewOf(snapshot)
     if (kept === undefined || view === undefined) return undefined
     kept.usedAt = this.#trims
-    this.#kept.delete(id)
-    this.#kept.set(id, kept)
+    kept.credit = this.#credit + kept.cost
     return view
   }
 
@@ -157,10 +185,12 @@ export class PartialIndexes {
     id: string,
     spec: PartialSpec,
     base: ModelSnapshot,
+    cost: number,
     fill: () => Work<readonly Candidate[]>,
     turns: Turns,
   ): Building {
     const building: Building = {
+      cost,
       index: new PartialIndex(spec),
       abort: new AbortController(),
       covered: new WeakSet([base]),
@@ -193,9 +223,11 @@ export class PartialIndexes {
     }
     // Nothing can come in between the last write taken in and this.
     this.#building.delete(id)
-    this.#kept.delete(id)
-    this.#kept.set(id, { index, live: building.pending !== undefined, usedAt: this.#trims })
-    this.#evict()
+    this.#asked.delete(id)
+    const { cost, pending } = building
+    const credit = this.#credit + cost
+    this.#kept.set(id, { index, live: pending !== undefined, cost, usedAt: this.#trims, credit })
+    this.#evict(id)
   }
 
   #note(one: Change | ModelSnapshot): void {
@@ -210,11 +242,20 @@ export class PartialIndexes {
     }
   }
 
-  #evict(): void {
+  /**
+   * Makes room, but not at the expense of the one that was just made. What goes is what has gone unused for longest in
+   * proportion to what it spares: an index has its cost as credit above that of the last one to go, anew with each use.
+   */
+  #evict(made?: string): void {
     const places = partialDefaults.placesPerObject * this.#objects()
-    for (const id of this.#kept.keys()) {
-      const fits = this.#kept.size <= partialDefaults.indexes && this.places <= places
-      if (fits || this.#kept.size === 1) return
+    while (this.#kept.size > partialDefaults.indexes || this.places > places) {
+      let least: [id: string, credit: number] | undefined
+      for (const [id, { credit }] of this.#kept) {
+        if (id !== made && credit < (least?.[1] ?? Infinity)) least = [id, credit]
+      }
+      if (least === undefined) return
+      const [id, credit] = least
+      this.#credit = credit
       this.#kept.delete(id)
     }
   }

@@ -2,6 +2,7 @@ import type { Entry } from '../cache/entry.ts'
 import type { Slot } from '../cache/index-tree.ts'
 import type { ModelSnapshot } from '../cache/model-snapshot.ts'
 import type { PartialSpec } from '../cache/partial-index.ts'
+import { partialDefaults } from '../cache/partial-indexes.ts'
 import { type OrderView, SortOrder } from '../cache/sort-order.ts'
 import type { Turns } from '../cache/turns.ts'
 import { type Work, workDefaults } from '../cache/work.ts'
@@ -13,12 +14,7 @@ import { selectedByName } from './selected-by-name.ts'
 import { compileTerms } from './terms.ts'
 
 export const queryDefaults = Object.freeze({
-  /**
-   * Microseconds (on the scale of `planCosts`) that a page may cost before an index is made for it: about what
-   * gathering and sorting 3,000 objects does. Making one costs two to three times the page.
-   */
-  pageCost: 4_000,
-  /** Microseconds more for each object of the page: what is asked for in large pages is sorted for them. */
+  /** Microseconds for each object of a page that are no reason to make an index: a large page is sorted for itself. */
   itemCost: 10,
 })
 
@@ -75,24 +71,29 @@ export async function runQuery(
   const { paging } = query
   if (paging.kind === 'chunk') return turns.run(chunkOf(snapshot, query, paging), signal)
   const plans = requestOf(snapshot, query, new SortOrder(query.sort), paging).plans()
-  if (isCostly(plans, paging)) {
-    const page = await pageByIndex(snapshot, { ...query, paging }, turns, signal)
-    if (page !== undefined) return page
+  const cost = spared(plans, paging)
+  if (cost >= partialDefaults.repeatedCost) {
+    const order = new SortOrder(query.sort)
+    if (snapshot.partials.isWorth(partialSpec(snapshot, query, order), cost)) {
+      const page = await pageByIndex(snapshot, { ...query, paging }, cost, turns, signal)
+      if (page !== undefined) return page
+    }
   }
   return turns.run(planned(snapshot, plans), signal)
 }
 
-/** A page of an index that is made for this list, if there is none yet; undefined as in `PartialIndexes.obtain`. */
+/** A page of an index that is made for this list, if there is none yet; `cost` and undefined as in `PartialIndexes.obtain`. */
 export async function pageByIndex(
   snapshot: ModelSnapshot,
   query: ListQuery & { paging: PagePaging },
+  cost: number,
   turns: Turns,
   signal?: AbortSignal,
 ): Promise<PageResult | undefined> {
   const order = new SortOrder(query.sort)
   const spec = partialSpec(snapshot, query, order)
   const fill = () => requestOf(snapshot, query, order, query.paging).all()
-  const view = await snapshot.partials.obtain(spec, snapshot, fill, turns, signal)
+  const view = await snapshot.partials.obtain(spec, snapshot, cost, fill, turns, signal)
   return view && turns.run(pageOf(snapshot, view, query.paging), signal)
 }
 
@@ -107,9 +108,10 @@ function requestOf(
   )
 }
 
-function isCostly([cheapest]: readonly Plan[], { size }: PagePaging): boolean {
-  if (cheapest === undefined || size === undefined) return false
-  return cheapest.cost > queryDefaults.pageCost + size * queryDefaults.itemCost
+/** Microseconds that an index would spare a page. */
+function spared([cheapest]: readonly Plan[], { size }: PagePaging): number {
+  if (cheapest === undefined || size === undefined) return 0
+  return cheapest.cost - size * queryDefaults.itemCost
 }
 
 function partialSpec({ indexes }: ModelSnapshot, { selector }: ListQuery, order: SortOrder): PartialSpec {

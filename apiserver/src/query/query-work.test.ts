@@ -87,6 +87,11 @@ async function ask(store: ModelStore, turns: Turns, text: string, signal?: Abort
   return { total: answer.total, names: answer.items.map(({ name }) => name) }
 }
 
+/** A thousand of the values of `spec.n`. */
+function few(at: number): string {
+  return Array.from({ length: 1000 }, (_, i) => String(at * 1000 + i).padStart(6, '0')).join(',')
+}
+
 let store: ModelStore
 
 async function freshStore(): Promise<ModelStore> {
@@ -230,17 +235,33 @@ describe('long lists', { timeout: 120_000 }, () => {
 })
 
 describe('the indexes that lists have made for them', { timeout: 120_000 }, () => {
-  test('are bounded in number and places, and the last one used stays', async () => {
+  test('are made for cheaper lists that are asked for again, and do not drive out those that spare more', async () => {
+    const own = await freshStore()
+    const { partials } = own.snapshot()
+    const dear = `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`
+    await ask(own, new Turns(), dear)
+    const days = Array.from({ length: partialDefaults.indexes + 5 }, (_, at) => at)
+    const cheap = (at: number) => `fieldSelector=spec.n%20in%20(${few(at)})&sort=spec.owner&page=2&size=20`
+    for (const at of days) await ask(own, new Turns(), cheap(at))
+    expect(partials.size).toBe(1)
+    for (const at of days) await ask(own, new Turns(), cheap(at))
+    expect(partials.size).toBe(partialDefaults.indexes)
+    const turns = new CountingTurns()
+    await ask(own, turns, dear)
+    await ask(own, turns, cheap(days.length - 1))
+    expect(turns.handled).toBeLessThan(2 * little)
+  })
+
+  test('are bounded in number and places, and the last one made stays', async () => {
     const own = await freshStore()
     const { partials } = own.snapshot()
     const texts = ['spec.owner%3Do0', 'spec.owner%3Do1', 'spec.tags%3Dt1'].flatMap(selector =>
       sorts.map(sort => `fieldSelector=${selector}&${sort}&page=500&size=20`),
     )
-    const [first = ''] = texts
     for (const text of texts) {
       await ask(own, new Turns(), text)
       const turns = new CountingTurns()
-      await ask(own, turns, first)
+      await ask(own, turns, text)
       expect(turns.handled).toBeLessThan(little)
       expect(partials.size).toBeLessThanOrEqual(partialDefaults.indexes)
       expect(partials.places).toBeLessThanOrEqual(partialDefaults.placesPerObject * count)
