@@ -14,20 +14,28 @@ const before = 20
 
 /**
  * Keeps one event back, also when it is sent again to a watcher that comes back. None that is ADDED: that could be a
- * part of the initial state.
+ * part of the initial state. A watcher that has to begin anew before it is told of anything later has missed nothing:
+ * then another event is kept back.
  */
 export function dropOne(): Plant {
   let version: Revision | undefined
+  let isMissed = false
   return {
     get version() {
       return version
     },
     tamper: (frame, nth) => {
       const event = watchEventOf(frame)
-      if (event.type !== 'MODIFIED' && event.type !== 'DELETED') return [frame]
+      if (event.type === 'ERROR') {
+        if (!isMissed) version = undefined
+        return [frame]
+      }
       const own = parseRevision(event.object.metadata.version)
-      if (version === undefined && nth >= before) version = own
-      return own === version ? [] : [frame]
+      const mayBeInitial = event.type === 'ADDED' || event.type === 'BOOKMARK'
+      if (version === undefined && nth >= before && !mayBeInitial) version = own
+      if (own === version && !mayBeInitial) return []
+      if (version !== undefined && own > version) isMissed = true
+      return [frame]
     },
   }
 }
