@@ -277,7 +277,7 @@ it('a server on its own store cuts its runs off on a second SIGTERM, and ends', 
   )
   cleanups.push(() => running.kill('SIGKILL'))
   const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
-  await turnsOf(new Api(url)).create('one', { holdMs: 600_000 })
+  await eventually(() => turnsOf(new Api(url)).create('one', { holdMs: 600_000 }))
   await notes.says('a begins')
   // It is the only process there can be: nobody is elected.
   expect((await leasesOf(new Api(url)).list()).items).toEqual([])

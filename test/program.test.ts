@@ -39,8 +39,7 @@ describe('the program', () => {
       const running = spawnProgram(['serve', ...flags, '--log-level', 'trace'], { cwd: dir })
       const [line, url = ''] = await running.says(/^setpoint listening on (http:\/\/127\.0\.0\.1:\d+)\n/)
       const api = new Api(url)
-      const items = itemsOf(api)
-      await items.create('one', {})
+      await eventually(() => itemsOf(api).create('one', {}))
       refusalOf(await api.get('/nowhere'), 404)
       const { stdout, stderr } = await running.kill('SIGTERM')
       expect(stdout).toBe(line)
@@ -169,7 +168,7 @@ describe('the program', () => {
       })
       const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
       expect(url).toMatch(/\/env$/)
-      expect((await itemsOf(new Api(url)).list()).names).toEqual([])
+      expect((await eventually(() => itemsOf(new Api(url)).list())).names).toEqual([])
       expect((await running.kill('SIGTERM')).code).toBe(0)
       expect(await readdir(dir)).toContain('of-env')
     })
@@ -188,7 +187,7 @@ describe('the program', () => {
       expect(url).toMatch(/\/flag$/)
       const api = new Api(url)
       listOf(await api.get('/apis/plugins.env.example.org/v1/plugins'))
-      expect((await itemsOf(api).list()).names).toEqual([])
+      expect((await eventually(() => itemsOf(api).list())).names).toEqual([])
       expect((await running.kill('SIGTERM')).code).toBe(0)
       expect(await readdir(dir)).toContain('of-file')
     })
@@ -208,10 +207,12 @@ describe('the program', () => {
         cwd,
       })
       const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
-      const { items } = listOf(await new Api(url).get(pluginsPath))
-      expect(items.map(({ metadata, status }) => [metadata.name, status.phase])).toEqual([
-        ['nothing-here', 'Failed'],
-      ])
+      await eventually(async () => {
+        const { items } = listOf(await new Api(url).get(pluginsPath))
+        expect(items.map(({ metadata, status }) => [metadata.name, status.phase])).toEqual([
+          ['nothing-here', 'Failed'],
+        ])
+      })
       await running.kill('SIGTERM')
     })
   })

@@ -86,9 +86,6 @@ describe('SIGTERM', () => {
 
   it.each(stores)(
     'loses no request that is on its way on a kept connection: all are answered whole, and told that the connection ends (%s)',
-    {
-      timeout: 90_000,
-    },
     async store => {
       world = await startWorld(store, ['items-plugin'])
       const { server } = world
@@ -119,9 +116,7 @@ describe('SIGTERM', () => {
     },
   )
 
-  it('waits neither for requests that never come to their end nor for answers that nobody takes', {
-    timeout: 90_000,
-  }, async () => {
+  it('waits neither for requests that never come to their end nor for answers that nobody takes', async () => {
     world = await startWorld('embedded', ['items-plugin'])
     const { server } = world
     const items = itemsOf(world.api)

@@ -124,7 +124,7 @@ async function serve(handler: Handler = saysDone): Promise<Served> {
 }
 
 function eventually(assertion: () => void): Promise<void> {
-  return vi.waitFor(assertion, { interval: 2, timeout: 10_000 })
+  return vi.waitFor(assertion, { interval: 2, timeout: 60_000 })
 }
 
 const { lingerMs } = drainDefaults

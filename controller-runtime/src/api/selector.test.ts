@@ -23,7 +23,7 @@ function refusal(parse: (...texts: string[]) => unknown, ...texts: string[]): st
   try {
     parse(...texts)
   } catch (error) {
-    expect(performance.now() - begun).toBeLessThan(10_000)
+    expect(performance.now() - begun).toBeLessThan(5_000)
     if (error instanceof SelectorError) return error.message
     throw error
   }

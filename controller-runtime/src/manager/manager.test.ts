@@ -97,7 +97,7 @@ describe('start', () => {
 
 describe('stop', () => {
   test('takes no new work, lets current runs finish, and ends within its bound', async () => {
-    const { manager, create } = setUp({ drainTimeoutMs: 5_000 })
+    const { manager, create } = setUp({ drainTimeoutMs: 60_000 })
     const begun: string[] = []
     const finished: string[] = []
     let release: () => void = () => {}

@@ -80,8 +80,8 @@ afterAll(async () => {
 })
 
 test('the plugin starts without problems, and the probes that it ships are checked', async () => {
-  const answer = await fetch(new URL('/apis/plugins.setpoint.dev/v1/plugins/uptime', url))
-  expect(await answer.json()).toMatchObject({ status: { phase: 'Started', problems: [] } })
+  const state = async () => (await fetch(new URL('/apis/plugins.setpoint.dev/v1/plugins/uptime', url))).json()
+  await expect.poll(state).toMatchObject({ status: { phase: 'Started', problems: [] } })
   await checked('setpoint-healthz')
   await checked('setpoint-readyz')
 })
