@@ -1,27 +1,23 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { open } from 'lmdb'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { StoreLockedError } from '../contract.ts'
 import { openEmbeddedStorage, StoreFolderError } from './index.ts'
 
-let program: string
+/** The built server: Node 20 does not run TypeScript. */
+const built = fileURLToPath(new URL('../../../dist/', import.meta.url))
+
 let folder: string
 let dataDir: string
 const children: ChildProcess[] = []
 
-beforeAll(async () => {
-  program = await mkdtemp(join(tmpdir(), 'setpoint-embedded-program-'))
-  await compile(program)
-})
-afterAll(() => rm(program, { recursive: true, force: true }))
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'setpoint-embedded-'))
   dataDir = join(folder, 'data')
@@ -227,36 +223,12 @@ const { current } = await storage.head()
 process.stdout.write(JSON.stringify({ error, read, deleted, current }) + '\\n')
 `
 
-/** Compiles the store as the package would, since Node 20 does not run TypeScript. */
-async function compile(to: string): Promise<void> {
-  const root = fileURLToPath(new URL('../../../../', import.meta.url))
-  await symlink(join(root, 'node_modules'), join(to, 'node_modules'))
-  await writeFile(join(to, 'package.json'), '{"type":"module"}')
-  const compilerOptions = {
-    rootDir: join(root, 'apiserver/src'),
-    outDir: to,
-    composite: false,
-    incremental: false,
-    declaration: false,
-    declarationMap: false,
-    typeRoots: [join(root, 'node_modules/@types')],
-  }
-  const files = [fileURLToPath(new URL('index.ts', import.meta.url))]
-  const project = { extends: join(root, 'tsconfig.base.json'), compilerOptions, files }
-  await writeFile(join(to, 'tsconfig.json'), JSON.stringify(project))
-  await promisify(execFile)(process.execPath, [
-    join(root, 'node_modules/typescript/bin/tsc'),
-    '--project',
-    to,
-  ])
-}
-
 function start(source: string, ...args: string[]): ChildProcess {
   const node = [process.execPath, '--input-type=module', '--eval', source, dataDir, ...args]
   const [command = '', ...rest] = args.includes('--limit')
     ? ['sh', '-c', 'ulimit -f 40000 && exec "$@"', 'sh', ...node]
     : node
-  const child = spawn(command, rest, { cwd: program, stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn(command, rest, { cwd: built, stdio: ['ignore', 'pipe', 'ignore'] })
   children.push(child)
   return child
 }

@@ -378,7 +378,7 @@ const faults: readonly Fault[] = [
           await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size }).catch(() => {})
         })
         .finalize(finalizer, gadget => cloud.remove(gadget.metadata.uid)),
-    more: { patienceMs: 2_000 },
+    more: { patienceMs: 8_000 },
   },
   {
     fault: 'wants to see every state in between',
@@ -430,14 +430,14 @@ const faults: readonly Fault[] = [
         })
         .finalize(finalizer, gadget => cloud.remove(idOf(gadget)))
     },
-    more: { patienceMs: 2_000 },
+    more: { patienceMs: 8_000 },
   },
   {
     fault: 'never settles',
     caughtBy: /converges from a fresh object/,
     saying: /a run has not settled, and waits for nothing of the API/,
     build: builder => builder.reconcile(() => new Promise(() => {})).finalize(finalizer, () => {}),
-    more: { patienceMs: 2_000 },
+    more: { patienceMs: 8_000 },
   },
   {
     fault: 'goes on although it is told to stop',
@@ -457,7 +457,7 @@ const faults: readonly Fault[] = [
           }
         })
         .finalize(finalizer, gadget => cloud.remove(gadget.metadata.uid)),
-    more: { patienceMs: 2_000 },
+    more: { patienceMs: 8_000 },
   },
   {
     fault: 'needs the server for its start',
