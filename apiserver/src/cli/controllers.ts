@@ -46,7 +46,12 @@ export async function startControllers(
   let running: Manager | undefined
   const health = await tellHealth(options, { manager: () => running, registry }, log)
   const manager = createManager({ transport, registry, log, leaderElection: { lease, reservedDomain } })
-  manager.add(new Collector({ kinds: new DiscoveredKinds({ transport, log }) }))
+  manager.add(
+    new Collector({
+      kinds: new DiscoveredKinds({ transport, log }),
+      ...(manager.metrics && { metrics: manager.metrics }),
+    }),
+  )
   manager.add(new EventKeeper({ reservedDomain }))
   manager.start()
   const hosted: HostedPlugin[] = []

@@ -77,7 +77,12 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   })
   let loaded = false
   const isStarting = () => !loaded || runners.some(runner => !runner.isRegistered)
-  manager?.add(new Collector({ kinds: new ServedKinds(models, isStarting) }))
+  manager?.add(
+    new Collector({
+      kinds: new ServedKinds(models, isStarting),
+      ...(manager.metrics && { metrics: manager.metrics }),
+    }),
+  )
   manager?.add(new EventKeeper({ reservedDomain }))
   const access =
     options.tokenFile === undefined ? new LocalAccess() : new TokenAccess({ ...options.tokenFile, log })

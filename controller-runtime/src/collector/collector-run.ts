@@ -9,7 +9,9 @@ import { failureFields, isServerAway } from '../client/server-away.ts'
 import { type Clock, sleep } from '../clock.ts'
 import { removeFinalizer } from '../controller/finalizer.ts'
 import type { Logger } from '../logger.ts'
+import type { QueueStatus } from '../metrics/index.ts'
 import type { WatcherEvent } from '../watch/watcher.ts'
+import type { WorkQueueObserver } from '../workqueue/queue-observer.ts'
 import { priorities, WorkQueue } from '../workqueue/work-queue.ts'
 import { type CollectorCounts, collectorDefaults } from './defaults.ts'
 import {
@@ -39,6 +41,7 @@ export interface CollectorRunOptions {
   readonly signal: AbortSignal
   /** Counted up. */
   readonly counts: CollectorCounts
+  readonly observer: WorkQueueObserver
 }
 
 /**
@@ -62,16 +65,20 @@ export class CollectorRun {
   readonly #silent = new WeakSet<KindView>()
   #looking = false
 
-  constructor({ client, kinds, log, clock, signal, counts }: CollectorRunOptions) {
+  constructor({ client, kinds, log, clock, signal, counts, observer }: CollectorRunOptions) {
     this.#client = client
     this.#kinds = kinds
     this.#log = log
     this.#clock = clock
     this.#signal = signal
     this.#counts = counts
-    this.#queue = new WorkQueue({ clock, backoffMaxMs: collectorDefaults.backoffMaxMs })
+    this.#queue = new WorkQueue({ clock, backoffMaxMs: collectorDefaults.backoffMaxMs, observer })
     this.#breather = new Breather(clock)
     setMaxListeners(0, signal)
+  }
+
+  get queue(): QueueStatus {
+    return this.#queue
   }
 
   /** Works until the abort; resolves when nothing of it is left. */

@@ -1,3 +1,4 @@
+import { Registry } from 'prom-client'
 import { afterEach, describe, expect, test } from 'vitest'
 import { ApiError, type StatusDetails, type StatusReason } from '../api/errors.ts'
 import { defineModel, type Model } from '../api/model.ts'
@@ -11,6 +12,7 @@ import type {
   WatchRequestOptions,
 } from '../client/transport.ts'
 import { type Logger, silentLogger } from '../logger.ts'
+import { ControllerMetrics } from '../metrics/index.ts'
 import { eventually } from '../testing/eventually.ts'
 import { startTestServer } from '../testing/test-server.ts'
 import { Collector } from './collector.ts'
@@ -77,7 +79,9 @@ async function collecting(
   cleanUps.push(() => server.close())
   const between = new Between(server.transport)
   prepare(between)
-  const collector = new Collector({ kinds })
+  const registry = new Registry()
+  const metrics = new ControllerMetrics(registry)
+  const collector = new Collector({ kinds, metrics })
   const warnings: string[] = []
   const log: Logger = {
     ...silentLogger,
@@ -98,6 +102,7 @@ async function collecting(
     between,
     warnings,
     collector,
+    registry,
     manager,
     create: (name: string) => client.create(Item, { metadata: { name }, spec: {} }),
     of,
@@ -190,6 +195,42 @@ describe('an owner counts as gone only when the server has said so of this very 
     await world.isGone(Part, 'part')
     expect(refused).toBeGreaterThan(1)
     expect(world.warnings).toEqual(told)
+  })
+
+  test('what it has done, what failed and how its queue is are told to Prometheus, from the beginning', async () => {
+    const world = await collecting()
+    const valueIn = async (series: string) => {
+      const line = (await world.registry.metrics()).split('\n').find(text => text.startsWith(`${series} `))
+      return line && Number(line.slice(series.length))
+    }
+    const action = (name: string) => valueIn(`setpoint_collector_objects_total{action="${name}"}`)
+    const queue = 'name="collector",controller="collector"'
+    expect([await action('deleted'), await action('released'), await action('ended')]).toEqual([0, 0, 0])
+    expect(await valueIn('setpoint_collector_errors_total')).toBe(0)
+    const owner = await world.create('owner')
+    await world.of([owner], 'kept')
+    const other = await world.create('other')
+    await world.of([other], 'collected')
+    let refused = 0
+    world.between.onRequest = request =>
+      isRead(request, Item, 'other') && refused++ === 0
+        ? Promise.reject(new ApiError('InternalError', 'once'))
+        : undefined
+    world.manager.start()
+    await world.client.delete(Item, 'owner', { propagationPolicy: 'Orphan' })
+    await world.client.delete(Item, 'other')
+    await world.isGone(Item, 'owner')
+    await world.isGone(Part, 'collected')
+    await eventuallyAsync(async () => (await action('deleted')) === 1 && (await action('ended')) === 1)
+    expect(await action('released')).toBe(1)
+    expect(await valueIn('setpoint_collector_errors_total')).toBe(1)
+    expect(await valueIn(`workqueue_adds_total{${queue}}`)).toBeGreaterThan(3)
+    expect(await valueIn(`workqueue_retries_total{${queue}}`)).toBe(1)
+    await eventuallyAsync(async () => (await valueIn(`workqueue_depth{${queue},priority="0"}`)) === 0)
+    // Who stands by has no queue, and what it did is not forgotten.
+    await world.manager.stop()
+    expect(await valueIn(`workqueue_adds_total{${queue}}`)).toBeUndefined()
+    expect(await action('deleted')).toBe(1)
   })
 
   test('a kind that is not served says nothing, until it is', async () => {

@@ -1,5 +1,7 @@
 import { type Clock, systemClock } from '../clock.ts'
 import type { Runnable, RunnableContext } from '../manager/runnable.ts'
+import { type ControllerMetrics, QueueRecorder } from '../metrics/index.ts'
+import { describeCollector } from './collector-metrics.ts'
 import { CollectorRun } from './collector-run.ts'
 import { type CollectorCounts, collectorDefaults } from './defaults.ts'
 import type { KindSource } from './kind-source.ts'
@@ -8,6 +10,8 @@ import type { KindSource } from './kind-source.ts'
 export interface CollectorOptions {
   readonly kinds: KindSource
   readonly clock?: Clock
+  /** Where the collector tells what it does: `metrics` of its manager. */
+  readonly metrics?: ControllerMetrics
   /** Default `collectorDefaults.concurrency`. */
   readonly concurrency?: number
 }
@@ -42,9 +46,14 @@ export class Collector implements Runnable {
   readonly #clock: Clock
   readonly #concurrency: number
   readonly #counts: CollectorCounts = { deleted: 0, released: 0, ended: 0, failed: 0 }
+  readonly #metrics: ControllerMetrics | undefined
+  readonly #recorder = new QueueRecorder()
 
-  constructor({ kinds, clock, concurrency }: CollectorOptions) {
+  /** @throws Error when the metrics are told of another collector already. */
+  constructor({ kinds, clock, concurrency, metrics }: CollectorOptions) {
     this.#kinds = kinds
+    this.#metrics = metrics
+    if (metrics !== undefined) describeCollector(metrics.registry, () => this.#counts)
     this.#clock = clock ?? systemClock
     this.#concurrency = concurrency ?? collectorDefaults.concurrency
   }
@@ -54,7 +63,7 @@ export class Collector implements Runnable {
   }
 
   /** Collects until the signal is aborted. The client must not act as a plugin: any object may be a dependent. */
-  run({ client, signal, log }: RunnableContext): Promise<void> {
+  async run({ client, signal, log }: RunnableContext): Promise<void> {
     const run = new CollectorRun({
       client,
       signal,
@@ -62,7 +71,10 @@ export class Collector implements Runnable {
       clock: this.#clock,
       kinds: this.#kinds,
       counts: this.#counts,
+      observer: this.#recorder,
     })
-    return run.work(this.#concurrency)
+    this.#metrics?.addQueue(this.name, this.#recorder, run.queue)
+    await run.work(this.#concurrency)
+    this.#metrics?.removeQueue(this.name, this.#recorder)
   }
 }

@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { type ControllerRecorder, reconcileResults } from './controller-recorder.ts'
+import { type ControllerRecorder, type QueueRecorder, reconcileResults } from './controller-recorder.ts'
 import { type Tally, TallyHistogram } from './tally.ts'
 
 /** Buckets of the histograms, as controller-runtime has them. */
@@ -8,20 +8,24 @@ export const metricsDefaults = Object.freeze({
   priorities: 25,
 })
 
-/** What is asked of a controller when somebody scrapes. */
-export interface ControllerStatus {
-  readonly maxConcurrent: number
-  /** Objects in runs that hold a worker. */
-  active(): number
+/** What is asked of a work queue when somebody scrapes. `WorkQueue` answers it. */
+export interface QueueStatus {
   /** Keys that are ready, by priority. */
   depths(): ReadonlyMap<number, number>
   /** For how long each key that is worked on has been so, in ms. */
   workingMs(): Iterable<number>
 }
 
-interface Entry {
-  readonly recorder: ControllerRecorder
-  readonly status: ControllerStatus
+/** What is asked of a controller when somebody scrapes. */
+export interface ControllerStatus extends QueueStatus {
+  readonly maxConcurrent: number
+  /** Objects in runs that hold a worker. */
+  active(): number
+}
+
+interface Entry<R, S> {
+  readonly recorder: R
+  readonly status: S
 }
 
 /**
@@ -31,10 +35,15 @@ interface Entry {
  * every result has a series from the beginning. A controller is told of from `add` to `remove`.
  */
 export class ControllerMetrics {
-  readonly #entries = new Map<string, Entry>()
+  /** Where they are told, for who has more to tell. */
+  readonly registry: Registry
+  readonly #entries = new Map<string, Entry<ControllerRecorder, ControllerStatus>>()
+  /** Those of the controllers, and others. */
+  readonly #queues = new Map<string, Entry<QueueRecorder, QueueStatus>>()
 
   /** @throws Error when the registry has metrics of these names already. */
   constructor(registry: Registry) {
+    this.registry = registry
     this.#describeReconciles(registry)
     this.#describeQueues(registry)
   }
@@ -42,11 +51,23 @@ export class ControllerMetrics {
   /** Begins to tell of a controller. One of the same name is replaced. */
   add(controller: string, recorder: ControllerRecorder, status: ControllerStatus): void {
     this.#entries.set(controller, { recorder, status })
+    this.addQueue(controller, recorder, status)
   }
 
   /** Ends telling of a controller, unless another one has taken the name. */
   remove(controller: string, recorder: ControllerRecorder): void {
     if (this.#entries.get(controller)?.recorder === recorder) this.#entries.delete(controller)
+    this.removeQueue(controller, recorder)
+  }
+
+  /** Begins to tell of a queue that is no controller's. One of the same name is replaced. */
+  addQueue(name: string, recorder: QueueRecorder, status: QueueStatus): void {
+    this.#queues.set(name, { recorder, status })
+  }
+
+  /** Ends telling of a queue, unless another one has taken the name. */
+  removeQueue(name: string, recorder: QueueRecorder): void {
+    if (this.#queues.get(name)?.recorder === recorder) this.#queues.delete(name)
   }
 
   #describeReconciles(registry: Registry): void {
@@ -138,7 +159,7 @@ export class ControllerMetrics {
 
   #describeQueues(registry: Registry): void {
     const registers = [registry]
-    const entries = this.#entries
+    const queues = this.#queues
     const labelNames = ['name', 'controller'] as const
     new Gauge({
       name: 'workqueue_depth',
@@ -147,12 +168,12 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset()
-        for (const [controller, { status }] of entries) {
+        for (const [name, { status }] of queues) {
           const depths = [...status.depths()].sort(([left], [right]) => right - left)
-          this.set({ name: controller, controller, priority: '0' }, 0)
+          this.set({ name, controller: name, priority: '0' }, 0)
           for (const [at, [number, depth]] of depths.entries()) {
             const priority = at < metricsDefaults.priorities ? String(number) : 'exceeded_cardinality_limit'
-            this.inc({ name: controller, controller, priority }, depth)
+            this.inc({ name, controller: name, priority }, depth)
           }
         }
       },
@@ -164,7 +185,7 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset()
-        for (const [name, { recorder }] of entries) this.inc({ name, controller: name }, recorder.adds)
+        for (const [name, { recorder }] of queues) this.inc({ name, controller: name }, recorder.adds)
       },
     })
     new Counter({
@@ -174,7 +195,7 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset()
-        for (const [name, { recorder }] of entries) this.inc({ name, controller: name }, recorder.retries)
+        for (const [name, { recorder }] of queues) this.inc({ name, controller: name }, recorder.retries)
       },
     })
     new TallyHistogram(
@@ -202,7 +223,7 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset()
-        for (const [name, { status }] of entries) {
+        for (const [name, { status }] of queues) {
           let sumMs = 0
           for (const ms of status.workingMs()) sumMs += ms
           this.set({ name, controller: name }, sumMs / 1000)
@@ -216,15 +237,15 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset()
-        for (const [name, { status }] of entries) {
+        for (const [name, { status }] of queues) {
           this.set({ name, controller: name }, Math.max(0, ...status.workingMs()) / 1000)
         }
       },
     })
   }
 
-  *#tallies(tallyOf: (recorder: ControllerRecorder) => Tally) {
-    for (const [name, { recorder }] of this.#entries) {
+  *#tallies(tallyOf: (recorder: QueueRecorder) => Tally) {
+    for (const [name, { recorder }] of this.#queues) {
       yield [{ name, controller: name }, tallyOf(recorder)] as const
     }
   }

@@ -14,29 +14,12 @@ const reconcileBounds = [
 /** client-go's, in seconds: 12 from 10 ns on, each ten times the one before. */
 const queueBounds = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000]
 
-/** What one controller and its queue have done, as plain numbers. */
-export class ControllerRecorder implements WorkQueueObserver {
-  readonly reconciles: Record<ReconcileResultLabel, number> = {
-    success: 0,
-    error: 0,
-    requeue: 0,
-    requeue_after: 0,
-  }
-  terminalErrors = 0
-  panics = 0
-  timeouts = 0
-  staleReadsWaited = 0
-  staleReadsTimedOut = 0
+/** What has become of the keys of one work queue, as plain numbers. */
+export class QueueRecorder implements WorkQueueObserver {
   adds = 0
   retries = 0
-  readonly reconcileSeconds = new Tally(reconcileBounds)
   readonly queueSeconds = new Tally(queueBounds)
   readonly workSeconds = new Tally(queueBounds)
-
-  reconciled(result: ReconcileResultLabel, durationMs: number): void {
-    this.reconciles[result]++
-    this.reconcileSeconds.observe(durationMs / 1000)
-  }
 
   added(): void {
     this.adds++
@@ -52,5 +35,26 @@ export class ControllerRecorder implements WorkQueueObserver {
 
   done(workedMs: number): void {
     this.workSeconds.observe(workedMs / 1000)
+  }
+}
+
+/** What one controller and its queue have done, as plain numbers. */
+export class ControllerRecorder extends QueueRecorder {
+  readonly reconciles: Record<ReconcileResultLabel, number> = {
+    success: 0,
+    error: 0,
+    requeue: 0,
+    requeue_after: 0,
+  }
+  terminalErrors = 0
+  panics = 0
+  timeouts = 0
+  staleReadsWaited = 0
+  staleReadsTimedOut = 0
+  readonly reconcileSeconds = new Tally(reconcileBounds)
+
+  reconciled(result: ReconcileResultLabel, durationMs: number): void {
+    this.reconciles[result]++
+    this.reconcileSeconds.observe(durationMs / 1000)
   }
 }
