@@ -49,6 +49,7 @@ export async function startControllers(
   manager.add(
     new Collector({
       kinds: new DiscoveredKinds({ transport, log }),
+      reservedDomain,
       ...(manager.metrics && { metrics: manager.metrics }),
     }),
   )

@@ -8,6 +8,7 @@ import {
   leaseModel,
   type Manager,
   type ManagerOptions,
+  orphanRecordModel,
 } from '@setpoint/controller-runtime'
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
 import { App, CustomRoutes, Health, type PluginProgress } from '../http/index.ts'
@@ -80,6 +81,7 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   manager?.add(
     new Collector({
       kinds: new ServedKinds(models, isStarting),
+      reservedDomain,
       ...(manager.metrics && { metrics: manager.metrics }),
     }),
   )
@@ -119,7 +121,11 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   const chores = Promise.all([compaction, consistency.run(stopping.signal)])
 
   const pluginKind = new ServedModel(pluginModel(reservedDomain))
-  const ownModels = [leaseModel(reservedDomain), eventModel(reservedDomain)]
+  const ownModels = [
+    leaseModel(reservedDomain),
+    eventModel(reservedDomain),
+    orphanRecordModel(reservedDomain),
+  ]
   const ownServed = [pluginKind, ...ownModels.map(model => new ServedModel(model))]
   for (const served of ownServed) models.add(served)
   const ownKinds = Promise.all(

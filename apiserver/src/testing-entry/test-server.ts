@@ -7,6 +7,7 @@ import {
   createManager,
   type HostedPlugin,
   leaseModel,
+  orphanRecordModel,
   setupPlugin,
 } from '@setpoint/controller-runtime'
 import { isReservedDomain } from '@setpoint/controller-runtime/api'
@@ -120,9 +121,11 @@ function registerModels({ models }: ServerRooms, options: OpenTestServerOptions)
     if (served.some(known => known.model === model)) continue
     served.push(new ServedModel(model))
   }
-  // For managers that elect a leader; a test may bring it, too.
-  const leases = new ServedModel(leaseModel(testServerDefaults.reservedDomain))
-  if (!served.some(({ resource }) => resource === leases.resource)) served.push(leases)
+  // For managers that elect a leader, and for the collector; a test may bring them, too.
+  for (const model of [leaseModel, orphanRecordModel]) {
+    const own = new ServedModel(model(testServerDefaults.reservedDomain))
+    if (!served.some(({ resource }) => resource === own.resource)) served.push(own)
+  }
   for (const each of served) models.add(each)
   return served
 }

@@ -28,6 +28,7 @@ import {
 import type { KindSource } from './kind-source.ts'
 import { KindView } from './kind-view.ts'
 import { readLive } from './live.ts'
+import { type OrphanRecord, OrphanRecords } from './orphan-records.ts'
 import { settlementOf } from './settlement.ts'
 
 type WorkKey = `check ${string}` | `settle ${string}` | `end ${string}`
@@ -42,6 +43,7 @@ export interface CollectorRunOptions {
   /** Counted up. */
   readonly counts: CollectorCounts
   readonly observer: WorkQueueObserver
+  readonly reservedDomain: string
 }
 
 /**
@@ -61,11 +63,10 @@ export class CollectorRun {
   readonly #breather: Breather
   /** Waiting objects whose end depends on views that have not got so far. */
   readonly #parked = new Set<WorkKey>()
-  /** Kinds of which it has been said that they do not answer. */
-  readonly #silent = new WeakSet<KindView>()
+  readonly #orphanRecords: OrphanRecords
   #looking = false
 
-  constructor({ client, kinds, log, clock, signal, counts, observer }: CollectorRunOptions) {
+  constructor({ client, kinds, log, clock, signal, counts, observer, reservedDomain }: CollectorRunOptions) {
     this.#client = client
     this.#kinds = kinds
     this.#log = log
@@ -74,6 +75,7 @@ export class CollectorRun {
     this.#counts = counts
     this.#queue = new WorkQueue({ clock, backoffMaxMs: collectorDefaults.backoffMaxMs, observer })
     this.#breather = new Breather(clock)
+    this.#orphanRecords = new OrphanRecords(client, reservedDomain)
     setMaxListeners(0, signal)
   }
 
@@ -87,7 +89,7 @@ export class CollectorRun {
     if (this.#signal.aborted) end()
     this.#signal.addEventListener('abort', end, { once: true })
     const workers = Array.from({ length: concurrency }, () => this.#worker())
-    await Promise.all([this.#followKinds(), ...workers])
+    await Promise.all([this.#followKinds(), this.#clearRecords(), ...workers])
     await Promise.all([...this.#views.values()].map(view => view.stop()))
     this.#signal.removeEventListener('abort', end)
   }
@@ -240,6 +242,7 @@ export class CollectorRun {
       const found = await readLive(this.#client, model, name, signal)
       if (found?.metadata.uid === uid) return phaseOf(found.metadata) ?? 'present'
     }
+    if (this.#servesRecords && (await this.#orphanRecords.has(uid, signal))) return 'orphaning'
     return 'absent'
   }
 
@@ -301,7 +304,8 @@ export class CollectorRun {
       return
     }
     const key: WorkKey = `end ${node.resource}/${node.name}`
-    if (this.#behind(node).length > 0) {
+    const behind = this.#behind(node)
+    if (behind.some(view => view.silentMs < collectorDefaults.silenceMs)) {
       this.#parked.add(key)
       void this.#lookAround()
       return
@@ -310,22 +314,61 @@ export class CollectorRun {
     if (live === undefined || live.metadata.uid !== node.uid || phaseOf(live.metadata) !== phase) return
     // What came while it was read has been told by now, or came after the deletion.
     if (this.#graph.isHeld(node)) return
+    if (phase === 'orphaning' && behind.length > 0) await this.#remember(live, behind, signal)
     const finalizer = phase === 'foreground' ? propagationFinalizers.Foreground : propagationFinalizers.Orphan
     await removeFinalizer(this.#client, model, live, finalizer, collectorDefaults.attempts)
     this.#counts.ended++
     this.#log.debug({ resource: node.resource, object: node.name, finalizer }, 'a deletion waits no longer')
   }
 
+  /** The views that may not have told yet what was there when the object's deletion began. */
+  #behind({ phaseSince }: Node): KindView[] {
+    return [...this.#views.values()].filter(view => !view.hasReached(phaseSince))
+  }
+
   /**
-   * The views that may not have told yet what was there when the object's deletion began. A kind that stays silent
-   * does not keep a foreground deletion for ever: its objects are collected later. Orphans would be lost by that.
+   * A kind that stays silent keeps no deletion for ever. After one in the foreground its objects are collected when it is
+   * back; those of an owner with orphans must not be, so that is written down before the owner goes.
    */
-  #behind({ phase, phaseSince }: Node): KindView[] {
-    return [...this.#views.values()].filter(
-      view =>
-        !view.hasReached(phaseSince) &&
-        (phase === 'orphaning' || view.silentMs < collectorDefaults.silenceMs),
+  async #remember(
+    { apiVersion, kind, metadata: { name, uid } }: ApiObject,
+    silent: readonly KindView[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const kinds = silent.map(view => resourceOf(view.model))
+    await this.#orphanRecords.write({ apiVersion, kind, name, uid }, kinds, signal)
+    this.#log.warn(
+      { kind, object: name, uid, kinds },
+      'a deletion with orphans goes on without kinds that do not answer: their objects are let go when they do',
     )
+  }
+
+  /** Removes the records whose kinds have all answered, and have no objects left that name the owner. */
+  async #clearRecords(): Promise<void> {
+    const signal = this.#signal
+    while (!signal.aborted) {
+      await sleep(this.#clock, collectorDefaults.recordsMs, signal).catch(() => {})
+      if (signal.aborted || !this.#servesRecords) continue
+      try {
+        for (const record of await this.#orphanRecords.list(signal)) {
+          if (this.#isDone(record)) await this.#orphanRecords.remove(record, signal)
+        }
+      } catch (error) {
+        if (!signal.aborted) this.#log.debug({ err: error }, 'the orphan records stay for now')
+      }
+    }
+  }
+
+  #isDone({ metadata, spec }: OrphanRecord): boolean {
+    return (
+      spec.kinds.every(resource => this.#views.get(resource)?.hasReached(metadata.version)) &&
+      this.#graph.owner(keyOfReference(spec.owner)) === undefined
+    )
+  }
+
+  /** An older server does not, and then there are none. */
+  get #servesRecords(): boolean {
+    return this.#views.has(resourceOf(this.#orphanRecords.model))
   }
 
   /** Brings the views that are behind up to the present, in rounds that all who wait share. */
@@ -342,18 +385,10 @@ export class CollectorRun {
         const node = this.#graph.node(resource, name)
         if (node !== undefined) for (const view of this.#behind(node)) behind.add(view)
       }
-      for (const view of behind) this.#warnOfSilence(view, keys.length)
       await Promise.all([...behind].map(view => view.look()))
       for (const key of keys) this.#queue.add(key)
     }
     this.#looking = false
-  }
-
-  #warnOfSilence(view: KindView, waiting: number): void {
-    if (view.silentMs < collectorDefaults.silenceMs || this.#silent.has(view)) return
-    this.#silent.add(view)
-    const resource = resourceOf(view.model)
-    this.#log.warn({ resource, waiting }, 'deletions with orphans wait for a kind that does not answer')
   }
 
   /**

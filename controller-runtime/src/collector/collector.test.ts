@@ -11,13 +11,16 @@ import type {
   WatchConnection,
   WatchRequestOptions,
 } from '../client/transport.ts'
+import { type Clock, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { ControllerMetrics } from '../metrics/index.ts'
 import { eventually } from '../testing/eventually.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
 import { startTestServer } from '../testing/test-server.ts'
 import { Collector } from './collector.ts'
 import { collectorDefaults } from './defaults.ts'
 import { fixedKinds, type KindSource } from './kind-source.ts'
+import { orphanRecordModel } from './orphan-records.ts'
 
 const model = (kind: string, plural: string) =>
   defineModel({
@@ -74,6 +77,7 @@ afterEach(async () => {
 async function collecting(
   kinds: KindSource = fixedKinds([Item, Part]),
   prepare: (between: Between) => void = () => {},
+  clock: Clock = systemClock,
 ) {
   const server = await startTestServer({ models: [Item, Part], collector: false })
   cleanUps.push(() => server.close())
@@ -81,7 +85,7 @@ async function collecting(
   prepare(between)
   const registry = new Registry()
   const metrics = new ControllerMetrics(registry)
-  const collector = new Collector({ kinds, metrics })
+  const collector = new Collector({ kinds, metrics, clock })
   const warnings: string[] = []
   const log: Logger = {
     ...silentLogger,
@@ -104,6 +108,12 @@ async function collecting(
     collector,
     registry,
     manager,
+    /** Another one of the same server, started. */
+    nextManager() {
+      const next = server.manager({ transport: between, log })
+      next.start()
+      return next
+    },
     create: (name: string) => client.create(Item, { metadata: { name }, spec: {} }),
     of,
     ghost: (name: string): ApiObject => ({
@@ -366,6 +376,59 @@ describe('nothing is missed', () => {
 })
 
 describe('nothing waits for the slowest', () => {
+  test('a kind that does not answer keeps no deletion with orphans for ever, and its objects are let go when it does', async () => {
+    const Record = orphanRecordModel('setpoint.dev')
+    const kinds = fixedKinds([Item, Part, Record])
+    const clock = new FakeClock()
+    let failed = true
+    const world = await collecting(
+      kinds,
+      between => {
+        const watch = between.watch.bind(between)
+        between.watch = (path, options) =>
+          failed && path.includes('/parts')
+            ? Promise.reject(new ApiError('ServiceUnavailable', 'the plugin has failed'))
+            : watch(path, options)
+      },
+      clock,
+    )
+    const owner = await world.create('owner')
+    const orphan = await world.of([owner], 'orphan')
+    const other = await world.create('other')
+    await world.of([other], 'collected')
+    world.manager.start()
+    await world.client.delete(Item, 'owner', { propagationPolicy: 'Orphan' })
+    await world.client.delete(Item, 'other')
+    const isThere = async () => (await world.client.getIfExists(Item, 'owner')) !== undefined
+    while (clock.monotonic() < collectorDefaults.silenceMs - 1_000) {
+      await clock.advance(1_000)
+      expect(await isThere()).toBe(true)
+    }
+    await eventuallyAsync(async () => {
+      await clock.advance(1_000)
+      return !(await isThere())
+    })
+    const record = await world.client.get(Record, owner.metadata.uid)
+    expect(record.spec).toMatchObject({
+      owner: { kind: 'Item', name: 'owner', uid: owner.metadata.uid },
+      kinds: ['parts.example.com/parts'],
+    })
+    expect(await world.names()).toEqual(['collected', 'orphan'])
+    // It is for whoever collects when the plugin is repaired: another process, later.
+    await world.manager.stop()
+    failed = false
+    const later = new Collector({ kinds, clock })
+    world.nextManager().add(later)
+    await world.isGone(Part, 'collected')
+    await eventuallyAsync(async () => referencesOf(await world.client.get(Part, 'orphan')).length === 0)
+    expect((await world.client.get(Part, 'orphan')).metadata.uid).toBe(orphan.metadata.uid)
+    await eventuallyAsync(async () => {
+      await clock.advance(collectorDefaults.recordsMs)
+      return (await world.client.getIfExists(Record, record.metadata.name)) === undefined
+    })
+    expect(later.counts).toMatchObject({ deleted: 1, released: 1 })
+  })
+
   test('what cannot be deleted holds up nobody else, and is tried again', async () => {
     const world = await collecting()
     const nobody = world.ghost('nobody')

@@ -10,6 +10,8 @@ import type { KindSource } from './kind-source.ts'
 export interface CollectorOptions {
   readonly kinds: KindSource
   readonly clock?: Clock
+  /** As the server was told by `--reserved-domain`. */
+  readonly reservedDomain?: string
   /** Where the collector tells what it does: `metrics` of its manager. */
   readonly metrics?: ControllerMetrics
   /** Default `collectorDefaults.concurrency`. */
@@ -30,8 +32,9 @@ export interface CollectorOptions {
  * - The deletion carries the uid and the version at which the dependent was read, so that one that was adopted
  *   meanwhile stays.
  * - References to owners that exist are never taken away, except at the end of a deletion with orphans.
- * - A deletion with orphans ends only when no object of any served kind names the owner any more, as of a version of
- *   the store at or after the deletion; one in the foreground, when none blocks it, as far as the kinds answer.
+ * - A deletion with orphans ends when no object of any kind that answers names the owner any more, as of a version of
+ *   the store at or after the deletion; one in the foreground, when none blocks it. A served kind that does not answer is
+ *   waited for, a minute; then an `OrphanRecord` sees to it that its objects lose the reference, and are not collected.
  * - Whatever fails is tried again, each object by itself; nothing is forgotten by a restart, because everything
  *   follows from what is stored.
  *
@@ -48,9 +51,11 @@ export class Collector implements Runnable {
   readonly #counts: CollectorCounts = { deleted: 0, released: 0, ended: 0, failed: 0 }
   readonly #metrics: ControllerMetrics | undefined
   readonly #recorder = new QueueRecorder()
+  readonly #reservedDomain: string
 
   /** @throws Error when the metrics are told of another collector already. */
-  constructor({ kinds, clock, concurrency, metrics }: CollectorOptions) {
+  constructor({ kinds, clock, concurrency, metrics, reservedDomain }: CollectorOptions) {
+    this.#reservedDomain = reservedDomain ?? collectorDefaults.reservedDomain
     this.#kinds = kinds
     this.#metrics = metrics
     if (metrics !== undefined) describeCollector(metrics.registry, () => this.#counts)
@@ -72,6 +77,7 @@ export class Collector implements Runnable {
       kinds: this.#kinds,
       counts: this.#counts,
       observer: this.#recorder,
+      reservedDomain: this.#reservedDomain,
     })
     this.#metrics?.addQueue(this.name, this.#recorder, run.queue)
     await run.work(this.#concurrency)

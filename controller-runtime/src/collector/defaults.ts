@@ -1,5 +1,7 @@
 /** Numbers that the collector works with. */
 export const collectorDefaults = Object.freeze({
+  /** As the program's default. */
+  reservedDomain: 'setpoint.dev',
   /** Objects worked on at once, as in Kubernetes (`--concurrent-gc-syncs`): each is a request or two under way. */
   concurrency: 20,
   /** Longest pause before something that failed is tried again: what could not be asked may be back by then. */
@@ -12,10 +14,12 @@ export const collectorDefaults = Object.freeze({
   /** How long one piece of work may take before its requests are given up: twice the patience of most HTTP clients. */
   timeoutMs: 60_000,
   /**
-   * How long foreground deletions wait for a kind that has not answered at all: until what is merely starting has
+   * How long deletions that wait for dependents wait for a kind that does not answer: until what is merely starting has
    * started, and not for ever for a plugin that has failed.
    */
   silenceMs: 60_000,
+  /** Between two looks whether the records of owners that left orphans behind are needed no longer. */
+  recordsMs: 60_000,
   /** Attempts at one object that others keep changing, before it goes back into the queue. */
   attempts: 5,
   /** Pause before the kinds are followed anew after a fault of their source. */

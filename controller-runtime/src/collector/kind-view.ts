@@ -35,7 +35,8 @@ export class KindView {
   readonly #options: KindViewOptions
   readonly #stopping = new AbortController()
   #told: string | undefined
-  #startedAt = 0
+  /** Monotonic ms since which the kind has not answered; undefined where it has, the last time it was asked. */
+  #silentSince: number | undefined
   #running: Promise<void> | undefined
 
   constructor(model: Model, options: KindViewOptions) {
@@ -47,7 +48,7 @@ export class KindView {
   }
 
   start(): void {
-    if (this.#running === undefined) this.#startedAt = this.#clock.monotonic()
+    if (this.#running === undefined) this.#silentSince = this.#clock.monotonic()
     this.#running ??= this.#run(this.#stopping.signal)
   }
 
@@ -56,9 +57,9 @@ export class KindView {
     await this.#running
   }
 
-  /** How long the kind has not answered since the start, in ms; 0 once it has. */
+  /** How long the kind has not answered, in ms: since the start, or since a look that failed. 0 where it does. */
   get silentMs(): number {
-    return this.#told === undefined ? this.#clock.monotonic() - this.#startedAt : 0
+    return this.#silentSince === undefined ? 0 : this.#clock.monotonic() - this.#silentSince
   }
 
   /** Whether everything that happened to the kind's objects up to that version of the store has been taken in. */
@@ -84,6 +85,7 @@ export class KindView {
         timeoutSeconds: kindViewDefaults.lookSeconds,
         signal,
       })
+      this.#silentSince = undefined
       for await (const event of stream) {
         if (event.type !== 'BOOKMARK') {
           await sleep(this.#clock, kindViewDefaults.behindMs, signal)
@@ -94,6 +96,7 @@ export class KindView {
       }
     } catch (error) {
       if (signal.aborted) return
+      this.#silentSince ??= this.#clock.monotonic()
       this.#log.debug({ err: error }, 'no look at the kind; trying again')
       await sleep(this.#clock, kindViewDefaults.lookSeconds * 1000, signal).catch(() => {})
     }
@@ -108,6 +111,7 @@ export class KindView {
       try {
         for await (const event of watcher.events(signal)) {
           await this.#options.take(event)
+          this.#silentSince = undefined
           if (!this.hasReached(event.version)) this.#told = event.version
         }
       } catch (error) {
