@@ -1,17 +1,15 @@
+import { Chain, type Chained } from './chain.ts'
+
 /** An element that can stand in a lane; the links and the time are the lanes' own. */
-export interface Laned {
+export interface Laned extends Chained {
   priority: number
   /** Monotonic ms since which it stands in its lane. */
   lanedAt: number
-  before: this | undefined
-  after: this | undefined
 }
 
-interface Lane<E> {
+interface Lane<E extends Laned> {
   readonly priority: number
-  first: E | undefined
-  last: E | undefined
-  size: number
+  readonly elements: Chain<E>
 }
 
 /** When what is of low priority takes its turn all the same. */
@@ -28,8 +26,7 @@ export interface Ageing {
  *     lanes   priority 0      first ⇄ … ⇄ last
  *             priority -100   first ⇄ … ⇄ last
  *
- * Lists that run through the elements themselves: everything is O(1) but finding the lane, which is linear in the
- * number of distinct priorities (two, in practice), and a burst of 100,000 leaves no grown array behind.
+ * Everything is O(1) but finding the lane, which is linear in the number of distinct priorities: two, in practice.
  *
  * Ageing: however much of higher priority keeps coming, every `agedShare`-th element taken is the one that has waited
  * longest of all, if that is `agedAfterMs` or more. So what is ready is taken after at most `agedAfterMs` and then
@@ -55,25 +52,19 @@ export class ReadyLanes<E extends Laned> {
 
   /** Each priority with how many elements it has, highest first. */
   *sizes(): Generator<readonly [priority: number, size: number]> {
-    for (const { priority, size } of this.#lanes) yield [priority, size]
+    for (const { priority, elements } of this.#lanes) yield [priority, elements.size]
   }
 
   /** Puts an element, which stands in no lane, at the end of its priority's lane. `now` is monotonic ms. */
   push(element: E, now: number): void {
-    const lane = this.#laneOf(element.priority)
     element.lanedAt = now
-    element.before = lane.last
-    element.after = undefined
-    if (lane.last === undefined) lane.first = element
-    else lane.last.after = element
-    lane.last = element
-    lane.size++
+    this.#laneOf(element.priority).elements.push(element)
     this.#size++
   }
 
   /** Takes the oldest element of the highest priority, or an aged one when it is its turn. */
   shift(now: number): E | undefined {
-    const element = this.#agedInTurn(now) ?? this.#lanes[0]?.first
+    const element = this.#agedInTurn(now) ?? this.#lanes[0]?.elements.first
     if (element !== undefined) this.remove(element)
     return element
   }
@@ -84,14 +75,8 @@ export class ReadyLanes<E extends Laned> {
     let lane = this.#lanes[0]
     while (lane !== undefined && lane.priority !== element.priority) lane = this.#lanes[++at]
     if (lane === undefined) return
-    if (element.before === undefined) lane.first = element.after
-    else element.before.after = element.after
-    if (element.after === undefined) lane.last = element.before
-    else element.after.before = element.before
-    element.before = undefined
-    element.after = undefined
-    lane.size--
-    if (lane.first === undefined) this.#lanes.splice(at, 1)
+    lane.elements.remove(element)
+    if (lane.elements.size === 0) this.#lanes.splice(at, 1)
     this.#size--
   }
 
@@ -104,7 +89,8 @@ export class ReadyLanes<E extends Laned> {
     if (this.#lanes.length < 2) return undefined
     if (++this.#passedOver < this.#ageing.agedShare) return undefined
     let oldest: E | undefined
-    for (const { first } of this.#lanes) {
+    for (const { elements } of this.#lanes) {
+      const { first } = elements
       if (first !== undefined && (oldest === undefined || first.lanedAt < oldest.lanedAt)) oldest = first
     }
     if (oldest === undefined || now - oldest.lanedAt < this.#ageing.agedAfterMs) return undefined
@@ -117,7 +103,7 @@ export class ReadyLanes<E extends Laned> {
     let found = this.#lanes[0]
     while (found !== undefined && found.priority > priority) found = this.#lanes[++at]
     if (found?.priority === priority) return found
-    const lane: Lane<E> = { priority, first: undefined, last: undefined, size: 0 }
+    const lane: Lane<E> = { priority, elements: new Chain() }
     this.#lanes.splice(at, 0, lane)
     return lane
   }

@@ -1,4 +1,5 @@
 import { type CancelTimer, type Clock, systemClock } from '../clock.ts'
+import { Chain } from './chain.ts'
 import { DelayHeap } from './delay-heap.ts'
 import type { WorkQueueObserver } from './queue-observer.ts'
 import { type Ageing, ReadyLanes } from './ready-lanes.ts'
@@ -55,17 +56,21 @@ export interface WorkItem {
 }
 
 /**
- * Where a key's entry is:
+ * Where a key is queued:
  *
- *     add ─────────────> ready ──get──> (handed out; the entry is gone)
+ *     add ─────────────> ready ──get──> nowhere, and handed out
  *     add, handed out ─> held ──done──> ready
  *     addAfter ────────> waiting ──time, add──> ready, or held where handed out
+ *
+ * An entry goes with `done`, where its key is queued nowhere by then.
  */
-type Place = 'ready' | 'held' | 'waiting'
+type Place = 'nowhere' | 'ready' | 'held' | 'waiting'
 
 interface Entry {
   readonly key: string
   place: Place
+  /** Since when it is handed out (monotonic ms); undefined where it is not. It then stands in the chain of those. */
+  handedOutAt: number | undefined
   priority: number
   reason: string | undefined
   /** Monotonic ms: from when it may be handed out, and once that has come, since when. */
@@ -99,12 +104,16 @@ export class WorkQueue {
   readonly #clock: Clock
   readonly #backoffBaseMs: number
   readonly #backoffMaxMs: number
-  /** Every key in the queue; those handed out only where they were added again. Keeps "once" of the guarantees. */
+  /**
+   * Every key that is queued or handed out. Keeps "once" of the guarantees; and one table for both, because what a key
+   * costs is the looking up of its string.
+   */
   readonly #entries = new Map<string, Entry>()
   readonly #ready: ReadyLanes<Entry>
   readonly #waiting = new DelayHeap<Entry>()
-  /** Each key that is handed out, and since when (monotonic ms). */
-  readonly #handedOut = new Map<string, number>()
+  readonly #handedOut = new Chain<Entry>()
+  /** How many entries are held. */
+  #held = 0
   /** Failures in a row; no entry for a key that did not fail since `forget`. */
   readonly #failures = new Map<string, number>()
   readonly #getters = new Set<(item: WorkItem | undefined) => void>()
@@ -127,7 +136,7 @@ export class WorkQueue {
 
   /** Keys that are ready, or will be as soon as their current run is done. */
   get depth(): number {
-    return this.#entries.size - this.#waiting.size
+    return this.#ready.size + this.#held
   }
   /** Keys that wait for their time. */
   get delayed(): number {
@@ -144,9 +153,8 @@ export class WorkQueue {
   /** Keys that are ready, by priority; those that are held back until `done` count too. */
   depths(): Map<number, number> {
     const depths = new Map(this.#ready.sizes())
-    for (const key of this.#handedOut.keys()) {
-      const entry = this.#entries.get(key)
-      if (entry?.place === 'held') depths.set(entry.priority, (depths.get(entry.priority) ?? 0) + 1)
+    for (const { place, priority } of this.#handedOut) {
+      if (place === 'held') depths.set(priority, (depths.get(priority) ?? 0) + 1)
     }
     return depths
   }
@@ -154,7 +162,7 @@ export class WorkQueue {
   /** For how long each key that is handed out has been so, in ms. */
   *workingMs(): Generator<number> {
     const now = this.#clock.monotonic()
-    for (const since of this.#handedOut.values()) yield now - since
+    for (const { handedOutAt = now } of this.#handedOut) yield now - handedOutAt
   }
 
   /** Makes a key ready. Ignored once shut down. */
@@ -257,12 +265,17 @@ export class WorkQueue {
    * @throws Error for a key that is not: two workers would be at it.
    */
   done(key: string): void {
-    const since = this.#handedOut.get(key)
-    if (since === undefined) throw new Error(`work queue: ${JSON.stringify(key)} is not handed out`)
-    this.#handedOut.delete(key)
-    this.#observer?.done(this.#clock.monotonic() - since)
     const entry = this.#entries.get(key)
-    if (entry?.place === 'held') this.#makeReady(entry)
+    if (entry?.handedOutAt === undefined)
+      throw new Error(`work queue: ${JSON.stringify(key)} is not handed out`)
+    this.#handedOut.remove(entry)
+    this.#observer?.done(this.#clock.monotonic() - entry.handedOutAt)
+    entry.handedOutAt = undefined
+    if (entry.place === 'nowhere') this.#entries.delete(key)
+    else if (entry.place === 'held') {
+      this.#held--
+      this.#makeReady(entry)
+    }
     if (this.#handedOut.size === 0) {
       for (const drained of this.#drainers) drained()
     }
@@ -276,6 +289,11 @@ export class WorkQueue {
     this.#entries.clear()
     this.#ready.clear()
     this.#waiting.clear()
+    this.#held = 0
+    for (const entry of this.#handedOut) {
+      entry.place = 'nowhere'
+      this.#entries.set(entry.key, entry)
+    }
     this.#failures.clear()
     for (const settle of this.#getters) settle(undefined)
     this.#getters.clear()
@@ -318,23 +336,14 @@ export class WorkQueue {
   #addAt(key: string, readyAt: number | undefined, options: AddOptions): void {
     const priority = options.priority ?? priorities.live
     const existing = this.#entries.get(key)
-    if (existing === undefined) {
-      const entry: Entry = {
-        key,
-        place: 'waiting',
-        priority,
-        reason: options.reason,
-        readyAt: readyAt ?? 0,
-        lanedAt: 0,
-        order: this.#order++,
-        heapIndex: -1,
-        before: undefined,
-        after: undefined,
-      }
-      this.#entries.set(key, entry)
+    if (existing === undefined || existing.place === 'nowhere') {
+      const entry = existing ?? this.#entryOf(key)
+      entry.priority = priority
+      entry.reason = options.reason
+      entry.order = this.#order++
       this.#observer?.added()
       if (readyAt === undefined) this.#makeReady(entry)
-      else this.#wait(entry)
+      else this.#wait(entry, readyAt)
       return
     }
     existing.reason = options.reason ?? existing.reason
@@ -346,9 +355,26 @@ export class WorkQueue {
       this.#arm()
     } else if (readyAt < existing.readyAt) {
       this.#waiting.remove(existing)
-      existing.readyAt = readyAt
-      this.#wait(existing)
+      this.#wait(existing, readyAt)
     }
+  }
+
+  #entryOf(key: string): Entry {
+    const entry: Entry = {
+      key,
+      place: 'nowhere',
+      handedOutAt: undefined,
+      priority: priorities.live,
+      reason: undefined,
+      readyAt: 0,
+      lanedAt: 0,
+      order: 0,
+      heapIndex: -1,
+      before: undefined,
+      after: undefined,
+    }
+    this.#entries.set(key, entry)
+    return entry
   }
 
   /** A raised key goes to the end of its new priority. */
@@ -358,7 +384,9 @@ export class WorkQueue {
     if (entry.place === 'ready') this.#ready.push(entry, this.#clock.monotonic())
   }
 
-  #wait(entry: Entry): void {
+  #wait(entry: Entry, readyAt: number): void {
+    entry.place = 'waiting'
+    entry.readyAt = readyAt
     this.#waiting.push(entry)
     this.#arm()
   }
@@ -366,9 +394,10 @@ export class WorkQueue {
   /** The entry stands nowhere. It goes to a waiting getter at once, so that no wake-up can get lost in between. */
   #makeReady(entry: Entry): void {
     const now = this.#clock.monotonic()
-    if (entry.place === 'waiting') entry.readyAt = now
-    if (this.#handedOut.has(entry.key)) {
+    if (entry.place !== 'held') entry.readyAt = now
+    if (entry.handedOutAt !== undefined) {
       entry.place = 'held'
+      this.#held++
       return
     }
     entry.place = 'ready'
@@ -380,9 +409,11 @@ export class WorkQueue {
     this.#ready.push(entry, now)
   }
 
-  #handOut({ key, priority, reason, readyAt }: Entry, now: number): WorkItem {
-    this.#entries.delete(key)
-    this.#handedOut.set(key, now)
+  #handOut(entry: Entry, now: number): WorkItem {
+    const { key, priority, reason, readyAt } = entry
+    entry.place = 'nowhere'
+    entry.handedOutAt = now
+    this.#handedOut.push(entry)
     this.#observer?.handedOut(now - readyAt)
     if (this.#awaitingRoom.size > 0) this.#tellOfRoom()
     return { key, priority, reason }
