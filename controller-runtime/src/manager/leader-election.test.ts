@@ -163,6 +163,24 @@ describe('one of several candidates', () => {
     expect(metadata.labels).toEqual({ 'example.com/of': 'people' })
   })
 
+  test('takes a lease the moment that it has run out, whenever its last attempt was', async () => {
+    const election = new Election()
+    const a = election.join('a')
+    await election.pass(1_000)
+    const b = election.join('b')
+    await election.pass(20_000, 50)
+    a.link.state = 'down'
+    const { version } = (await election.lease).metadata
+    const renewedAt = b.clock.monotonic()
+    // What b has seen last may be one renewal older, by 2 s, than what it is told within the next step.
+    await election.pass(12_900, 50)
+    expect(b.story).toEqual([])
+    await election.pass(2_150, 50)
+    expect(b.story).toEqual(['started'])
+    expect(b.clock.monotonic() - renewedAt).toBeLessThanOrEqual(15_050)
+    expect((await election.lease).metadata.version).not.toBe(version)
+  })
+
   test('waits as long as the record says, not as long as it would say itself', async () => {
     const election = new Election()
     await election.client.create(Lease, {

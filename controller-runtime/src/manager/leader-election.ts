@@ -183,7 +183,9 @@ export class LeaderElector {
         if (this.#withdrawn) return
         if (outcome === 'held' && this.#begin(startedAt)) return
         const { retryPeriodMs, random } = this.#settings
-        await this.#pause(retryPeriodMs * (1 + leaderElectionDefaults.jitterFactor * random()))
+        const pauseMs = retryPeriodMs * (1 + leaderElectionDefaults.jitterFactor * random())
+        // No longer than the lease lasts: whoever has died is replaced the moment that it has run out.
+        await this.#pause(outcome === 'taken' ? Math.min(pauseMs, this.#lock.runsOutInMs) : pauseMs)
         if (this.#withdrawn) return
       }
     } finally {

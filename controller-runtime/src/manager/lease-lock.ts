@@ -58,6 +58,16 @@ export class LeaseLock {
     return holderOf(this.#observed?.lease)
   }
 
+  /** Ms until the lease that was last seen has run out, unless it is renewed; 0 where it has, or none was seen. */
+  get runsOutInMs(): number {
+    if (this.#observed === undefined) return 0
+    const { lease, at } = this.#observed
+    const { leaseDurationSeconds } = lease.spec
+    const durationMs =
+      leaseDurationSeconds === undefined ? this.#leaseDurationMs : leaseDurationSeconds * 1000
+    return Math.max(0, at + durationMs - this.#clock.monotonic())
+  }
+
   /** Renewals that had to read first. */
   get slowPaths(): number {
     return this.#slowPaths
@@ -74,7 +84,7 @@ export class LeaseLock {
     if (lease === undefined) return this.#create(signal)
     this.observe(lease)
     const holder = holderOf(lease)
-    if (holder !== undefined && holder !== this.#identity && this.#isFresh(lease) && !hasEnded(holder))
+    if (holder !== undefined && holder !== this.#identity && this.runsOutInMs > 0 && !hasEnded(holder))
       return 'taken'
     return this.#write(lease, signal)
   }
@@ -101,15 +111,6 @@ export class LeaseLock {
     const known = this.#observed?.lease.metadata.version
     if (known !== undefined && compareVersions(lease.metadata.version, known) <= 0) return
     this.#observed = { lease, at: this.#clock.monotonic() }
-  }
-
-  /** Whether its holder may still count on it, for all that we can know. */
-  #isFresh(lease: Lease): boolean {
-    if (this.#observed === undefined) return true
-    const { leaseDurationSeconds } = lease.spec
-    const durationMs =
-      leaseDurationSeconds === undefined ? this.#leaseDurationMs : leaseDurationSeconds * 1000
-    return this.#observed.at + durationMs > this.#clock.monotonic()
   }
 
   async #write(lease: Lease, signal: AbortSignal): Promise<ClaimOutcome> {

@@ -273,6 +273,27 @@ describe('pauses', () => {
     expect(await ended).toEqual({ done: true, value: undefined })
   })
 
+  test('while there is no server grow to two seconds only, and what it then answers counts from the beginning', async () => {
+    const clock = new FakeClock()
+    const starting = new ApiError('ServiceUnavailable', 'its indexes are being built')
+    let error: Error = new TransportError('connect ECONNREFUSED')
+    const options = { clock, random: () => 0.5, backoffBaseMs: 800, backoffMaxMs: 30_000 }
+    const watcher = new Watcher({ watch: () => Promise.reject(error) }, Gadget, options)
+    const abort = new AbortController()
+    const ended = watcher.events(abort.signal).next()
+    const pauses: number[] = []
+    for (let attempt = 0; attempt < 6; attempt++) pauses.push(await passPause(clock))
+    expect(pauses).toEqual([400, 800, 1_000, 1_000, 1_000, 1_000])
+    error = starting
+    pauses.length = 0
+    // The one that had begun before the server was back.
+    await passPause(clock)
+    for (let attempt = 0; attempt < 3; attempt++) pauses.push(await passPause(clock))
+    expect(pauses).toEqual([400, 800, 1_600])
+    abort.abort()
+    await ended
+  })
+
   test('a refusal for a reason that does not pass by itself is worth a warning at once', async () => {
     const { warnings, clock, abort, ended } = refused(new ApiError('Forbidden', 'you may not'))
     await eventually(() => clock.pendingTimers === 1)

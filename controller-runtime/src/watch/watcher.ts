@@ -9,6 +9,7 @@ import type { SelectorOptions, WatchOptions, WatchStream } from '../client/clien
 import { MalformedEventError } from '../client/decode.ts'
 import { InactivityTimer } from '../client/inactivity-timer.ts'
 import { failureFields, isServerAway } from '../client/server-away.ts'
+import { TransportError } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 
@@ -18,6 +19,11 @@ export const watcherDefaults = Object.freeze({
   backoffBaseMs: 800,
   /** Ceiling of any delay. client-go's reflector ends at 30 s. */
   backoffMaxMs: 30_000,
+  /**
+   * Ceiling of the delays while there is no server: nobody is spared by a longer one, and who works with the copy would
+   * stay behind for it once the server is back. As long as between two attempts at a lease.
+   */
+  awayMaxMs: 2_000,
   /** A connection that has lived so long was a good one: the next delay begins anew. */
   healthyAfterMs: 10_000,
   /** The longest that a server's Retry-After is believed. */
@@ -126,7 +132,10 @@ export class Watcher<T extends ApiObject = ApiObject> {
   readonly #options: WatcherOptions
   readonly #log: Logger
   readonly #clock: Clock
+  /** After what a server has answered. */
   readonly #backoff: Backoff
+  /** After no answer. */
+  readonly #awayBackoff: Backoff
   readonly #breather: Breather
   readonly #counts = { opened: 0, replaced: 0, malformed: 0, outOfDate: 0 }
   /** Since when every attempt has found the server starting or away. */
@@ -139,11 +148,11 @@ export class Watcher<T extends ApiObject = ApiObject> {
     this.#log = (options.log ?? silentLogger).child({ watch: `${model.plural}.${model.group}` })
     this.#clock = options.clock ?? systemClock
     this.#breather = new Breather(this.#clock)
-    this.#backoff = new Backoff({
-      baseMs: options.backoffBaseMs ?? watcherDefaults.backoffBaseMs,
-      maxMs: options.backoffMaxMs ?? watcherDefaults.backoffMaxMs,
-      random: options.random ?? Math.random,
-    })
+    const baseMs = options.backoffBaseMs ?? watcherDefaults.backoffBaseMs
+    const maxMs = options.backoffMaxMs ?? watcherDefaults.backoffMaxMs
+    const random = options.random ?? Math.random
+    this.#backoff = new Backoff({ baseMs, maxMs, random })
+    this.#awayBackoff = new Backoff({ baseMs, maxMs: Math.min(maxMs, watcherDefaults.awayMaxMs), random })
   }
 
   /** Since the start: connections opened, `replaced` told, frames that were no event, events not above the version. */
@@ -301,7 +310,10 @@ export class Watcher<T extends ApiObject = ApiObject> {
       connection !== undefined && this.#clock.monotonic() - connection.openedAt >= healthyAfterMs
     if (healthy) this.#backoff.reset()
     const ordinary = healthy && why instanceof WatchEnded && why.code === closeCodes.normal
-    const delayMs = ordinary ? 0 : this.#backoff.next(retryAfterMs(why))
+    const unanswered = why instanceof TransportError
+    if (!unanswered) this.#awayBackoff.reset()
+    const backoff = unanswered ? this.#awayBackoff : this.#backoff
+    const delayMs = ordinary ? 0 : backoff.next(retryAfterMs(why))
     const fields = { ...failureFields(why), delayMs, next: next.phase }
     if (why instanceof WatchEnded) this.#log.debug(fields, 'the watch ended; connecting again')
     else if (next.phase === 'empty' && isExpired(why)) {
