@@ -9,8 +9,8 @@ const concurrency = 50
 /** The longest timeout of a probe (60 s), and time to write the status. */
 const runTimeoutMs = 75_000
 
-/** Until a line is tried again that could not be written. */
-const journalRetryMs = 10_000
+/** The longest pause after a run that failed: the shortest interval of a probe, so that no check is later than that. */
+const backoffMaxMs = 5_000
 
 /** Requests the URLs of probes, writes what was found into their status, and comes back after the interval. */
 export function superviseProbes(
@@ -20,12 +20,12 @@ export function superviseProbes(
   controller
     .concurrency(concurrency)
     .timeoutMs(runTimeoutMs)
+    .retry({ backoffMaxMs })
     .reconcile(async (probe, context) => {
       const present = dueInMs(probe, clock) > 0 ? probe : await check(probe, context, clock)
-      // Also where nothing was due: the last process may have ended before it wrote the line.
-      const isNoted = await note(present, journal, context)
-      const requeueAfterMs = dueInMs(present, clock)
-      return { requeueAfterMs: isNoted ? requeueAfterMs : Math.min(requeueAfterMs, journalRetryMs) }
+      // Also where nothing was due: the last run, or process, may have ended before it wrote the line.
+      await note(present, journal)
+      return { requeueAfterMs: dueInMs(present, clock) }
     })
     .finalize('uptime.example.com/journal', ({ metadata }) => journal.remove(metadata.uid))
 }
@@ -46,22 +46,12 @@ async function check(
   return client.patchStatus(Probe, probe, statusPatch(probe, result, time), { version: metadata.version })
 }
 
-/** A disk that is full keeps the journal from growing, not the probes from being checked. @returns whether it is written. */
-async function note(
-  { metadata, spec, status }: ProbeObject,
-  journal: Journal,
-  { log }: ReconcileContext,
-): Promise<boolean> {
+/** Writes down since when the probe stands as it does. @throws the file system's error: the check was written before. */
+async function note({ metadata, spec, status }: ProbeObject, journal: Journal): Promise<void> {
   const { state, message = '', lastTransitionTime } = status ?? {}
-  if (state === undefined || lastTransitionTime === undefined) return true
+  if (state === undefined || lastTransitionTime === undefined) return
   const change = { time: lastTransitionTime, probe: metadata.name, url: spec.url, to: state, message }
-  try {
-    await journal.note(metadata.uid, change)
-    return true
-  } catch (error) {
-    log.warn({ err: error }, 'the change of state was not written to the journal')
-    return false
-  }
+  await journal.note(metadata.uid, change)
 }
 
 /**
