@@ -20,11 +20,13 @@ export interface ModelSchema {
   readonly status?: Schema
 }
 
+/** What a model's schemas say of `status`: any object where they say nothing. */
+export type StatusFromSchema<S extends ModelSchema> = S extends { readonly status: infer Status }
+  ? FromSchema<Status>
+  : Record<string, unknown>
+
 /** The type of the objects whose content these schemas describe. */
-export type ObjectOfSchema<S extends ModelSchema> = ApiObject<
-  FromSchema<S['spec']>,
-  S extends { readonly status: infer Status } ? FromSchema<Status> : Record<string, unknown>
->
+export type ObjectOfSchema<S extends ModelSchema> = ApiObject<FromSchema<S['spec']>, StatusFromSchema<S>>
 
 /** What a model's author writes. Content beyond `spec` and `status` is not part of an object. */
 export interface ModelDeclaration<S extends ModelSchema = ModelSchema> {
@@ -80,7 +82,7 @@ export class ModelError extends Error {
  */
 export function defineModel<const S extends ModelSchema>(
   declaration: ModelDeclaration<S>,
-): Model<ObjectOfSchema<S>> {
+): Model<ApiObject<FromSchema<S['spec']>, StatusFromSchema<S>>> {
   const indexes: IndexSpec<ObjectOfSchema<S>>[] = []
   const problems = problemsOf(declaration)
   const declared: unknown = declaration.indexes ?? []
