@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -202,16 +202,12 @@ describe('the program', () => {
 
     it('take a plugin folder relative to the working directory', async () => {
       const cwd = await mkdtemp(join(dir, 'cwd-'))
-      await mkdir(join(cwd, 'sub'))
-      const running = spawnProgram(['serve', '--listen', '127.0.0.1:0', '--plugin', './nothing-here'], {
-        cwd,
-      })
+      await symlink(plugin, join(cwd, 'mine'))
+      const running = spawnProgram(['serve', '--listen', '127.0.0.1:0', '--plugin', './mine'], { cwd })
       const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
       await eventually(async () => {
         const { items } = listOf(await new Api(url).get(pluginsPath))
-        expect(items.map(({ metadata, status }) => [metadata.name, status.phase])).toEqual([
-          ['nothing-here', 'Failed'],
-        ])
+        expect(items.map(({ metadata }) => metadata.name)).toEqual(['items'])
       })
       await running.kill('SIGTERM')
     })
@@ -254,6 +250,31 @@ describe('the program', () => {
       const unknown = await runProgram(['serve', '--config', file])
       expect(unknown.code).toBe(2)
       expect(unknown.stderr).toMatch(/bad\.yaml.*colour/)
+    })
+
+    it.each([
+      ['there is no such folder', 'nowhere'],
+      ['there is no package.json in it', 'hollow'],
+      ['it is a file', 'a-plugin.yaml'],
+    ])('with a folder of a plugin that is none (%s) is refused wherever it stands', async (_what, name) => {
+      const cwd = await mkdtemp(join(dir, 'cwd-'))
+      await mkdir(join(cwd, 'hollow'))
+      await writeFile(join(cwd, 'a-plugin.yaml'), `plugin: [${name}]\n`)
+      const places: { args?: string[]; env?: Record<string, string>; origin: string }[] = [
+        { args: ['--plugin', name], origin: '--plugin' },
+        { env: { SETPOINT_PLUGIN: name }, origin: 'SETPOINT_PLUGIN' },
+        { args: ['--config', 'a-plugin.yaml'], origin: 'a-plugin.yaml:1: plugin' },
+        {
+          args: ['--role', 'controllers', '--server', 'http://127.0.0.1:1', '--plugin', name],
+          origin: '--plugin',
+        },
+      ]
+      for (const { args = [], env = {}, origin } of places) {
+        const { code, stdout, stderr } = await runProgram(['serve', ...args], { cwd, env })
+        expect([code, stdout]).toEqual([2, ''])
+        expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+        expect(stderr).toContain(`setpoint: ${origin}: "${name}" holds no plugin: `)
+      }
     })
 
     it('in the environment is told with the variable', async () => {
@@ -362,9 +383,13 @@ describe('the program', () => {
     }
   })
 
-  it('refuses a data folder that is a file with a clear line', async () => {
-    const file = join(dir, 'a-file')
-    await writeFile(file, '')
+  it.each([
+    ['is a file', () => join(dir, 'a-file')],
+    ['is below a file', () => join(dir, 'a-file', 'data')],
+    ['cannot be made', () => '/proc/setpoint'],
+  ])('refuses a data folder that %s with a clear line', async (_what, path) => {
+    await writeFile(join(dir, 'a-file'), '')
+    const file = path()
     const { code, stderr } = await runProgram([
       'serve',
       '--listen',

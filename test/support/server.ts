@@ -219,7 +219,5 @@ class Server implements ServerProcess {
   }
 }
 
-/**
- * Without --plugin the program loads what ships with it; a folder that is not there is reported, and nothing else.
- */
-const noPlugin = join(tmpdir(), 'setpoint-no-such-plugin')
+/** Without --plugin the program loads what ships with it. This one has nothing. */
+const noPlugin = fileURLToPath(new URL('../fixtures/empty-plugin', import.meta.url))

@@ -3,6 +3,8 @@ import { watchLimitDefaults } from '../watch/watch-limits.ts'
 import {
   oneOf,
   type ReadFile,
+  readAuthorities,
+  readAuthoritiesFile,
   readBasePath,
   readCount,
   readDirectory,
@@ -12,8 +14,8 @@ import {
   readLeaseName,
   readListenAddress,
   readNonEmpty,
-  readPem,
   readPemFile,
+  readPluginDirectory,
   readSecretFile,
   readServerUrl,
   readTextFile,
@@ -109,7 +111,7 @@ export const flags = Object.freeze({
     name: 'server-ca',
     placeholder: 'FILE',
     description: 'the authority (PEM) that signed the certificate of that server',
-    read: readPem,
+    read: readAuthorities,
   }),
   tokenFile: value({
     name: 'token-file',
@@ -169,7 +171,7 @@ export const flags = Object.freeze({
     name: 'etcd-ca',
     placeholder: 'FILE',
     description: 'the authority (PEM) that signed the certificates of etcd, read again when it is renewed',
-    read: readPemFile,
+    read: readAuthoritiesFile,
   }),
   etcdCert: value({
     name: 'etcd-cert',
@@ -202,7 +204,7 @@ export const flags = Object.freeze({
     placeholder: 'DIR',
     description: 'a plugin to load; default: every folder of plugins/ of the installation',
     commands: serve,
-    read: readDirectory,
+    read: readPluginDirectory,
   } satisfies ValueFlag<string>,
   maxWatches: value({
     name: 'max-watches',

@@ -1,5 +1,6 @@
+import { X509Certificate } from 'node:crypto'
 import { BlockList, isIP, isIPv6 } from 'node:net'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { checkSubdomain } from '@setpoint/controller-runtime/api'
 import { TokenList, TokenListError } from '../security/token-list.ts'
 
@@ -83,6 +84,20 @@ export function readDirectory(text: string): string {
   return resolve(nonEmpty(text, 'a directory'))
 }
 
+/**
+ * Answers the absolute path of a folder that has a package.json. What is wrong in there is the plugin's own fault, and
+ * told by its status; a folder that is none was named by mistake.
+ */
+export function readPluginDirectory(text: string, readFile: ReadFile): string {
+  const dir = readDirectory(text)
+  try {
+    readFile(join(dir, 'package.json'))
+  } catch (error) {
+    throw new UsageError(`${quote(text)} holds no plugin: ${reasonOf(error)}`, { cause: error })
+  }
+  return dir
+}
+
 /** Answers `http://host:port`, `https://host:port`, or `host:port` where no scheme was given. */
 export function readEtcdEndpoint(text: string): string {
   const match =
@@ -132,10 +147,34 @@ export function readServerUrl(text: string): string {
 }
 
 /** Answers the text of a PEM file. */
-export function readPem(text: string, readFile: ReadFile): string {
+function readPem(text: string, readFile: ReadFile): string {
   const pem = readText(nonEmpty(text, 'a file'), readFile)
   if (!pem.includes('-----BEGIN ')) throw new UsageError(`${quote(text)} is not a PEM file`)
   return pem
+}
+
+/** Answers the text of a PEM file of one certificate or several, of authorities. */
+export function readAuthorities(text: string, readFile: ReadFile): string {
+  const pem = readPem(text, readFile)
+  const whole = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
+  // Where a file has been cut off, Node takes what is whole, and none at all, without a word.
+  if (whole.length !== pem.split('-----BEGIN ').length - 1)
+    throw new UsageError(`${quote(text)} is not a PEM file of whole certificates and nothing else`)
+  for (const [at, each] of whole.entries()) {
+    try {
+      new X509Certificate(each)
+    } catch (error) {
+      throw new UsageError(`${quote(text)}: certificate ${at + 1} in it cannot be read: ${reasonOf(error)}`, {
+        cause: error,
+      })
+    }
+  }
+  return pem
+}
+
+/** The same, of a file that may be renewed while the server runs. */
+export function readAuthoritiesFile(text: string, readFile: ReadFile): NamedText {
+  return { path: resolve(text), text: readAuthorities(text, readFile) }
 }
 
 /** A PEM file that may be renewed while the server runs. */
@@ -176,16 +215,19 @@ function readText(path: string, readFile: ReadFile): string {
   try {
     return readFile(path)
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    throw new UsageError(`${quote(path)} cannot be read: ${why.replace(/\s+/g, ' ')}`, { cause: error })
+    throw new UsageError(`${quote(path)} cannot be read: ${reasonOf(error)}`, { cause: error })
   }
+}
+
+/** On one line. */
+function reasonOf(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ')
 }
 
 export function readNonEmpty(text: string): string {
   return nonEmpty(text, 'a value')
 }
 
-/** A reader that takes one of these words. */
 /** A number of things, at least one. */
 export function readCount(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text))
@@ -193,6 +235,7 @@ export function readCount(text: string): number {
   return Number(text)
 }
 
+/** A reader that takes one of these words. */
 export function oneOf<const Word extends string>(...words: readonly Word[]): (text: string) => Word {
   return text => {
     const word = words.find(each => each === text)

@@ -1,4 +1,7 @@
-import { resolve } from 'node:path'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type CommandLine, parseCommandLine, type ServeOptions, UsageError } from './flags.ts'
 import { environmentName, flags, flagsOf } from './flags-table.ts'
@@ -8,7 +11,8 @@ type Env = Record<string, string>
 /** Parses `setpoint serve ...args` with files that exist only here. */
 function parse(args: string[], env: Env = {}, files: Record<string, string> = {}): CommandLine {
   return parseCommandLine(['serve', ...args], env, path => {
-    const text = files[path]
+    // Every folder is one of a plugin.
+    const text = files[path] ?? (path.endsWith('package.json') ? '{}' : undefined)
     if (text === undefined) throw new Error(`ENOENT: no such file or directory, open '${path}'`)
     return text
   })
@@ -33,7 +37,20 @@ function refusal(args: string[], env: Env = {}, files: Record<string, string> = 
   throw new Error(`${args.join(' ')} was accepted`)
 }
 
-const pem = '-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n'
+/** A certificate that signs itself, and its key. */
+function makeCertificate(): { readonly cert: string; readonly key: string } {
+  const folder = mkdtempSync(join(tmpdir(), 'setpoint-flags-'))
+  const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=test']
+  const files = ['-keyout', 'key.pem', '-out', 'cert.pem']
+  execFileSync('openssl', ['req', '-x509', ...ec, ...files], { cwd: folder, stdio: 'ignore' })
+  const read = (name: string) => readFileSync(join(folder, name), 'utf8')
+  const made = { cert: read('cert.pem'), key: read('key.pem') }
+  rmSync(folder, { recursive: true })
+  return made
+}
+
+const { cert: pem, key } = makeCertificate()
+const other = makeCertificate()
 
 describe('setpoint serve', () => {
   it('has a default for everything', () => {
@@ -73,7 +90,7 @@ describe('setpoint serve', () => {
       lease: 'mine',
       'log-level': 'warn',
     }
-    const files = { 'ca.pem': pem, 'cert.pem': pem, 'key.pem': pem, 'tokens.yaml': '[]' }
+    const files = { 'ca.pem': pem, 'cert.pem': pem, 'key.pem': key, 'tokens.yaml': '[]' }
     const expected: ServeOptions = {
       role: 'apiserver',
       listen: { host: '::1', port: 0 },
@@ -85,7 +102,7 @@ describe('setpoint serve', () => {
         tls: {
           ca: { path: resolve('ca.pem'), text: pem },
           cert: { path: resolve('cert.pem'), text: pem },
-          key: { path: resolve('key.pem'), text: pem },
+          key: { path: resolve('key.pem'), text: key },
         },
         credentials: { username: 'u', password: '007' },
       },
@@ -210,11 +227,24 @@ describe('the store', () => {
     [['--etcd-endpoints', 'a:1', '--etcd-key', 'k'], 'together or not at all'],
     [['--etcd-endpoints', 'a:1', '--etcd-ca', 'nowhere'], 'cannot be read'],
     [['--etcd-endpoints', 'a:1', '--etcd-ca', 'text'], 'not a PEM file'],
+    [['--etcd-endpoints', 'a:1', '--etcd-ca', 'cut'], 'not a PEM file of whole certificates'],
+    [['--etcd-endpoints', 'a:1', '--etcd-ca', 'key'], 'not a PEM file of whole certificates'],
+    [['--etcd-endpoints', 'a:1', '--etcd-ca', 'false'], 'certificate 2 in it cannot be read'],
+    [['--etcd-endpoints', 'a:1', '--etcd-cert', 'k', '--etcd-key', 'other'], 'cannot be used together'],
+    [['--etcd-endpoints', 'a:1', '--etcd-cert', 'cut', '--etcd-key', 'key'], 'cannot be used together'],
     [['--etcd-endpoints', 'http://a:1', '--etcd-ca', 'k'], 'has no TLS'],
     [['--etcd-endpoints', 'http://a:1,https://b:1'], 'has no TLS'],
     [['--store', 'sqlite'], 'is not one of embedded, etcd'],
   ])('is refused for %j', (args, message) => {
-    expect(refusal(args, {}, { k: pem, text: 'hello' })).toContain(message)
+    const files = {
+      k: pem,
+      key,
+      other: other.key,
+      text: 'hello',
+      cut: pem.slice(0, 300),
+      false: `${pem}-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n`,
+    }
+    expect(refusal(args, {}, files)).toContain(message)
   })
 
   it('is refused without showing the password', () => {
@@ -257,7 +287,11 @@ describe('access', () => {
 
   it('refuses a certificate without its key, and what is none', () => {
     expect(refusal(['--tls-cert', 'c'], {}, { c: pem })).toContain('--tls-key')
-    expect(refusal(['--tls-cert', 'c', '--tls-key', 'c'], {}, { c: pem })).toContain('cannot be served with')
+    const both = ['--tls-cert', 'c', '--tls-key', 'k']
+    expect(refusal(both, {}, { c: pem, k: pem })).toContain('cannot be used together')
+    expect(refusal(both, {}, { c: pem, k: other.key })).toContain('cannot be used together')
+    expect(refusal(both, {}, { c: pem.slice(0, 300), k: key })).toContain('cannot be used together')
+    expect(refusal([], { SETPOINT_TLS_KEY: 'k' }, { k: key })).toContain('only SETPOINT_TLS_KEY is given')
   })
 
   it('makes tokens for a user in groups', () => {

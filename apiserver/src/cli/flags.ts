@@ -216,16 +216,25 @@ function tlsOptions(settings: Settings): ServerOptions['tls'] {
   const cert = settings.optional(flags.tlsCert)
   const key = settings.optional(flags.tlsKey)
   if (cert === undefined || key === undefined) return undefined
+  checkKeyPair(settings, { flag: flags.tlsCert, text: cert.text }, { flag: flags.tlsKey, text: key.text })
+  return { cert, key }
+}
+
+/** Checks that a certificate and a key are whole and belong together. */
+function checkKeyPair(
+  settings: Settings,
+  cert: { readonly flag: Flag; readonly text: string },
+  key: { readonly flag: Flag; readonly text: string },
+): void {
   try {
     createSecureContext({ cert: cert.text, key: key.text })
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     throw new UsageError(
-      `${settings.origin(flags.tlsCert)} and ${settings.origin(flags.tlsKey)} cannot be served with: ${why}`,
+      `${settings.origin(cert.flag)} and ${settings.origin(key.flag)} cannot be used together: ${why}`,
       { cause: error },
     )
   }
-  return { cert, key }
 }
 
 /** Without authentication the machine's own boundary is the only one there is. */
@@ -258,6 +267,12 @@ function storeOptions(settings: Settings): StoreOptions {
     key: settings.optional(flags.etcdKey),
   }
   bothOrNeither(settings, flags.etcdCert, flags.etcdKey)
+  if (tls.cert !== undefined && tls.key !== undefined)
+    checkKeyPair(
+      settings,
+      { flag: flags.etcdCert, text: tls.cert.text },
+      { flag: flags.etcdKey, text: tls.key.text },
+    )
   bothOrNeither(settings, flags.etcdUser, flags.etcdPassword)
   const username = settings.optional(flags.etcdUser)
   const password = settings.optional(flags.etcdPassword)
@@ -272,7 +287,10 @@ function storeOptions(settings: Settings): StoreOptions {
 
 function bothOrNeither(settings: Settings, one: Flag, other: Flag): void {
   if ((settings.origin(one) === undefined) === (settings.origin(other) === undefined)) return
-  throw new UsageError(`--${one.name} and --${other.name} are given together or not at all`)
+  const alone = settings.origin(one) ?? settings.origin(other)
+  throw new UsageError(
+    `--${one.name} and --${other.name} are given together or not at all; only ${alone} is given`,
+  )
 }
 
 /** A mixture is refused: a password, or the objects themselves, would go unprotected to some of the members. */

@@ -1,4 +1,5 @@
-import { accessSync, constants, mkdirSync, realpathSync } from 'node:fs'
+import { accessSync, constants, mkdirSync, realpathSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
 import {
@@ -58,7 +59,7 @@ export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Sto
 
 function prepareFolder(dataDir: string): string {
   try {
-    mkdirSync(dataDir, { recursive: true })
+    makeFolder(resolve(dataDir))
   } catch (error) {
     throw new StoreFolderError(`the data folder ${dataDir} cannot be made: ${errorMessage(error)}`, {
       cause: error,
@@ -71,6 +72,20 @@ function prepareFolder(dataDir: string): string {
     throw new StoreFolderError(`the data folder ${dataDir} cannot be written: ${errorMessage(error)}`, {
       cause: error,
     })
+  }
+}
+
+/** Node's own recursive form never returns where a parent is one in which nothing can be made, such as /proc. */
+function makeFolder(folder: string): void {
+  const isThere = () => statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true
+  if (isThere()) return
+  const parent = dirname(folder)
+  if (parent !== folder) makeFolder(parent)
+  try {
+    mkdirSync(folder)
+  } catch (error) {
+    // Another process may have been faster.
+    if (!isThere()) throw error
   }
 }
 
