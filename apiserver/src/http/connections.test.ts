@@ -61,6 +61,11 @@ class Served {
     return new Client(this.#port)
   }
 
+  /** What Node does when a connection has been idle for the time that it is kept. */
+  timesOut(socket: Socket): void {
+    this.#server.emit('timeout', socket)
+  }
+
   close(): void {
     this.connections.close()
   }
@@ -340,6 +345,24 @@ describe('a client', () => {
     answers[0]?.end()
     await server.clock.advance(connectionDefaults.lookMs)
     expect(server.accepted[0]?.destroyed).toBe(true)
+  })
+
+  it('whose connection is closed because it was idle is not reset, though it asks in that moment', async () => {
+    const server = await serve()
+    const client = server.connect()
+    client.get('/one')
+    await client.receives('done')
+    const [accepted] = server.accepted
+    if (accepted === undefined) throw new Error('nobody was accepted')
+    const before = accepted.bytesRead
+    server.timesOut(accepted)
+    client.get('/two')
+    await client.ends()
+    await eventually(() => expect(accepted.bytesRead).toBeGreaterThan(before))
+    expect(accepted.destroyed).toBe(false)
+    await server.clock.advance(connectionDefaults.lookMs + drainDefaults.lingerMs)
+    expect(accepted.destroyed).toBe(true)
+    expect([server.carriedOut, client.hasFailed]).toEqual([['/one'], false])
   })
 
   it('that sends rubbish behind a request gets the answer to the request first, and then the end', async () => {
