@@ -109,11 +109,13 @@ describe('a release, as processes of this machine', () => {
     const [cert, key] = await Promise.all([certificates.cert, certificates.key].map(f => readFile(f, 'utf8')))
     const stranger = { cert: cert ?? '', key: key ?? '' }
     expect(etcd?.members).toHaveLength(3)
+    // TLS 1.3 tells a client after its handshake: it may see the alert, or only the end of the connection.
+    const refused = /alert|ECONNRESET|EPIPE|socket hang up/
     for (const { client: at, peer, metrics } of etcd?.members ?? []) {
       const read = { ca: client.ca, body: { key: 'AA==', range_end: 'AA==', count_only: true } }
       for (const url of [`https://${at}/v3/kv/range`, `https://${peer}/members`]) {
-        await expect(ask(url, read)).rejects.toThrow(/alert|ECONNRESET|EPIPE/)
-        await expect(ask(url, { ...read, certificate: stranger })).rejects.toThrow(/alert|ECONNRESET|EPIPE/)
+        await expect(ask(url, read)).rejects.toThrow(refused)
+        await expect(ask(url, { ...read, certificate: stranger })).rejects.toThrow(refused)
       }
       const answer = await ask(`https://${at}/v3/kv/range`, { ...read, certificate: client })
       expect(answer.status, answer.text).toBe(200)

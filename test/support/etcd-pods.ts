@@ -99,7 +99,7 @@ export class EtcdPods {
     await eventually(async () => {
       const answer = await fetch(this.readiness(metrics))
       if (answer.status !== 200) throw new Error(await answer.text())
-    }, 60_000)
+    })
   }
 
   async stop(): Promise<void> {
