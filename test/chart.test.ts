@@ -118,6 +118,7 @@ const matrix: Readonly<Record<string, object>> = {
       ...place,
       podLabels: { team: 'a' },
       replicas: 5,
+      listenAddress: '[::]',
       extraEnv: [{ name: 'NODE_OPTIONS', value: '--max-old-space-size=1500' }],
     },
     controllers: { ...place, podLabels: { team: 'a' }, extraEnv: [{ name: 'TZ', value: 'UTC' }] },
@@ -746,6 +747,11 @@ describe('values that are wrong', () => {
       "additional properties 'max-watch' not allowed",
     ],
     ['a text for a number', { service: { port: 'http' } }, "at '/service/port': got string, want integer"],
+    [
+      'an address of IPv6 that the program would not read',
+      { apiserver: { listenAddress: '::' } },
+      "at '/apiserver/listenAddress': '::' does not match pattern",
+    ],
     ['an unknown store', { store: 'postgres' }, "value must be one of 'etcd', 'embedded'"],
   ])('are refused in words: %s', async (_, values, message) => {
     await expect(render(values)).rejects.toThrow(message)
