@@ -2,6 +2,7 @@ import type { Client } from '../client/client.ts'
 import { failureFields } from '../client/server-away.ts'
 import type { CancelTimer, Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
+import { unlessAborted } from '../unless-aborted.ts'
 import { Watcher } from '../watch/watcher.ts'
 import { type LeaderElectionSettings, leaderElectionDefaults } from './leader-election-options.ts'
 import { holderOf, type LeaseModel, leaseModel } from './lease.ts'
@@ -153,9 +154,9 @@ export class LeaderElector {
       patience.abort(late)
     }, this.#settings.releaseTimeoutMs)
     try {
-      await untilAborted(this.#running, patience.signal)
+      await unlessAborted(this.#running, patience.signal)
       this.#close()
-      if (release) await untilAborted(this.#lock.release(patience.signal), patience.signal)
+      if (release) await unlessAborted(this.#lock.release(patience.signal), patience.signal)
     } catch (error) {
       this.#log.warn({ err: error }, 'the lease could not be released; it runs out by itself')
     } finally {
@@ -254,7 +255,7 @@ export class LeaderElector {
     )
     try {
       // Not left to the transport, which may not heed the signal.
-      const outcome = await untilAborted(this.#lock.claim(attempt.signal), attempt.signal)
+      const outcome = await unlessAborted(this.#lock.claim(attempt.signal), attempt.signal)
       this.#failedBefore = false
       this.#announce(outcome)
       return outcome
@@ -317,14 +318,4 @@ export class LeaderElector {
       }
     })
   }
-}
-
-/** @throws the signal's reason once it is aborted, whatever becomes of `work`. */
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason)
-    if (signal.aborted) onAbort()
-    signal.addEventListener('abort', onAbort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }

@@ -10,6 +10,7 @@ import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller } from '../controller/controller.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { ControllerMetrics } from '../metrics/index.ts'
+import { unlessAborted } from '../unless-aborted.ts'
 import { type EventLoopDelayMeter, EventLoopWatch, measureEventLoopDelay } from './event-loop-watch.ts'
 import { FencedTransport } from './fenced-transport.ts'
 import { type HealthCheck, healthOf, type ManagerHealth } from './health.ts'
@@ -249,16 +250,7 @@ export class Manager {
    */
   async synced(signal?: AbortSignal): Promise<void> {
     const all = Promise.all(this.#pool.informers.map(informer => informer.synced))
-    if (signal === undefined) {
-      await all
-      return
-    }
-    await new Promise<void>((resolve, reject) => {
-      const onAbort = () => reject(signal.reason)
-      if (signal.aborted) onAbort()
-      signal.addEventListener('abort', onAbort, { once: true })
-      all.then(() => resolve(), reject).finally(() => signal.removeEventListener('abort', onAbort))
-    })
+    await (signal === undefined ? all : unlessAborted(all, signal))
   }
 
   health(): ManagerHealth {

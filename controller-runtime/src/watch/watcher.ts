@@ -12,6 +12,7 @@ import { failureFields, isServerAway } from '../client/server-away.ts'
 import { TransportError } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
+import { unlessAborted } from '../unless-aborted.ts'
 
 /** Times of a watcher, as client-go and kube-rs have them. */
 export const watcherDefaults = Object.freeze({
@@ -282,6 +283,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
     signal: AbortSignal,
   ): Promise<Exclude<WatchEvent<T>, { type: 'ERROR' }> | ApiError | Error> {
     try {
+      // A transport should end the iteration itself; a stop does not depend on it.
       const { done, value } = await unlessAborted(connection.events.next(), signal)
       if (done !== true) {
         return value.type === 'ERROR' ? ApiError.fromResponse(value.object.code, value.object) : value
@@ -341,16 +343,6 @@ class WatchEnded extends Error {
     super(`the watch was closed with ${code}${reason === '' ? '' : `: ${reason}`}`)
     this.code = code
   }
-}
-
-/** A transport should end the iteration itself; the informer's stop does not depend on it. */
-function unlessAborted<R>(result: Promise<R>, signal: AbortSignal): Promise<R> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason)
-    if (signal.aborted) onAbort()
-    signal.addEventListener('abort', onAbort, { once: true })
-    result.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }
 
 function retryAfterMs(error: unknown): number | undefined {
