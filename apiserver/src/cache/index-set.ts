@@ -199,7 +199,7 @@ class Shared<T> {
 }
 
 function labelPairs(labels: Record<string, string>): string[] {
-  return Object.entries(labels).map(([key, value]) => [key, value].join('='))
+  return Object.keys(labels).map(key => `${key}=${labels[key]}`)
 }
 
 const defaultIndexes: readonly IndexDeclaration<IndexedObject>[] = [

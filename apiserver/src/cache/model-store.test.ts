@@ -163,6 +163,19 @@ describe('a model store made of many entries at once', () => {
     for (let at = 0; at < count; at += 101) expect(values.keyAt(at)).toBe(String(at).padStart(6, '0'))
   })
 
+  test('leaves values that ascend as they are, and orders those that only seem to by their units', async () => {
+    const byUnits = ['a', '\u{1f600}', '\u{ffff}']
+    const entries = byUnits.map((value, at) => entry(`n${at}`, value))
+    const { values } = (await ModelStore.from(indexes, entries, breather())).snapshot().view(n)
+    expect([0, 1, 2].map(at => values.keyAt(at))).toEqual(['a', '\u{ffff}', '\u{1f600}'])
+    const gaps = [entry('n0', 'a'), entry('n1', 'a'), entry('n2', 'b'), entry('n3')]
+    const again = (await ModelStore.from(indexes, gaps, breather())).snapshot().view(n).values
+    expect([0, 1, 2, 3].map(at => again.valueAt(at)?.name)).toEqual(['n0', 'n1', 'n2', 'n3'])
+    const early = [entry('n0'), entry('n1', 'a')]
+    const moved = (await ModelStore.from(indexes, early, breather())).snapshot().view(n).values
+    expect([0, 1].map(at => moved.valueAt(at)?.name)).toEqual(['n1', 'n0'])
+  })
+
   test('does not take names that do not ascend', async () => {
     const twice = [entry('a'), entry('a')]
     await expect(ModelStore.from(indexes, twice, breather())).rejects.toThrow('a comes after a')

@@ -43,9 +43,14 @@ export function encodeStored(objectJson: string, reservations: Reservations): Bu
   return Buffer.from(`${JSON.stringify(reservations)}\n${objectJson}`)
 }
 
+/** Where the object begins within a stored value. */
+export function objectStart(value: Buffer): number {
+  return value.indexOf(0x0a) + 1
+}
+
 /** The bytes of the object within a stored value; they share its memory. */
 export function objectBytes(value: Buffer): Buffer {
-  return value.subarray(value.indexOf(0x0a) + 1)
+  return value.subarray(objectStart(value))
 }
 
 /** @throws SyntaxError when the value is not one that `encodeStored` made. */
@@ -57,17 +62,26 @@ export function decodeStored(value: Buffer): StoredObject {
   }
 }
 
-/** The wire JSON of a stored object: its version spliced in behind the name. */
-export function wireBytes(served: ServedModel, name: string, json: Buffer, revision: Revision): Buffer {
+/**
+ * The wire JSON of a stored object: its version spliced in behind the name.
+ * @param from where the object's JSON begins in `json`
+ */
+export function wireBytes(
+  served: ServedModel,
+  name: string,
+  json: Buffer,
+  revision: Revision,
+  from = 0,
+): Buffer {
   const head = served.wirePrefix.length + name.length + 1
   const prefix = `${served.wirePrefix}${name}"`
-  if (json.toString('latin1', 0, head) !== prefix)
-    return Buffer.from(encodeWire(served, JSON.parse(json.toString()), revision))
+  if (json.toString('latin1', from, from + head) !== prefix)
+    return Buffer.from(encodeWire(served, JSON.parse(json.toString('utf8', from)), revision))
   const version = `,"version":"${revision}","resourceVersion":"${revision}"`
-  const bytes = Buffer.allocUnsafe(json.length + version.length)
-  json.copy(bytes, 0, 0, head)
+  const bytes = Buffer.allocUnsafe(json.length - from + version.length)
+  json.copy(bytes, 0, from, from + head)
   bytes.write(version, head, 'latin1')
-  json.copy(bytes, head + version.length, head)
+  json.copy(bytes, head + version.length, from + head)
   return bytes
 }
 
