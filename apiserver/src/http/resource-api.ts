@@ -104,6 +104,12 @@ export class ResourceApi {
     return cache
   }
 
+  /** Waits until a cache is as new as the store. @throws ApiError 503 where it is not in time, or is found to be wrong meanwhile */
+  async #catchUp({ served }: ModelCache, signal: AbortSignal | undefined): Promise<void> {
+    await this.#gate.pass(signal)
+    this.cacheOf(served)
+  }
+
   async #create(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
     const options = readWriteOptions(request)
     const body = await readObject(request)
@@ -113,7 +119,7 @@ export class ResourceApi {
   }
 
   async #get(cache: ModelCache, name: string, request: ApiRequest): Promise<ApiResponse> {
-    if (request.query.get('resourceVersion') !== '0') await this.#gate.pass(request.signal)
+    if (request.query.get('resourceVersion') !== '0') await this.#catchUp(cache, request.signal)
     const entry = cache.store.get(name)
     if (entry === undefined) throw notFound(cache.served, name)
     return { status: 200, headers: objectHeaders, body: entry.bytes }
@@ -146,7 +152,7 @@ export class ResourceApi {
     { at }: ListQuery,
     signal: AbortSignal | undefined,
   ): Promise<{ snapshot: ModelSnapshot; version: Revision }> {
-    if (at.kind !== 'any') await this.#gate.pass(signal)
+    if (at.kind !== 'any') await this.#catchUp(cache, signal)
     const { known } = this.#follower
     if (at.kind === 'exact') {
       if (at.revision > known)
@@ -169,7 +175,7 @@ export class ResourceApi {
   async #deleteCollection(cache: ModelCache, request: ApiRequest): Promise<ApiResponse> {
     const { deletion, options } = await readDeleteParameters(request)
     const query = parseListQuery(request.query, cache.served.indexes)
-    await this.#gate.pass(request.signal)
+    await this.#catchUp(cache, request.signal)
     const { items } = await runQuery(cache.store.snapshot(), query, this.#turns, request.signal)
     const deleted: Buffer[] = []
     for (const { name } of items) {
