@@ -8,13 +8,20 @@ import {
   HttpTransport,
   type Logger,
   type Manager,
+  type PluginHostOptions,
   setupPlugin,
 } from '@setpoint/controller-runtime'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { HealthEndpoint, type HealthEndpointParts } from '../http/index.ts'
-import { discoverPlugins } from '../plugins/load-plugin.ts'
+import { discoverPlugins, type LoadedPlugin } from '../plugins/load-plugin.ts'
 import { loadPlugins } from '../plugins/load-plugins.ts'
 import type { ControllersOptions } from './flags.ts'
+import { withinTime } from './within-time.ts'
+
+export const controllersDefaults = Object.freeze({
+  /** Milliseconds that the line on standard output waits for plugins; those that are set up work meanwhile. */
+  announceMs: 10_000,
+})
 
 /** The plugins' controllers and the collector of dependents in a process of their own, against a server elsewhere. */
 export interface RunningControllers {
@@ -55,26 +62,59 @@ export async function startControllers(
   )
   manager.add(new EventKeeper({ reservedDomain }))
   manager.start()
-  const hosted: HostedPlugin[] = []
-  const settingUp: Promise<void>[] = []
-  for await (const outcome of loadPlugins(await discoverPlugins(options.plugins))) {
-    const { dir } = outcome
-    const failed = (error: unknown) => log.error({ dir, err: error }, 'a plugin cannot be started')
-    if ('error' in outcome) failed(outcome.error)
-    else {
-      const setup = setupPlugin(outcome.plugin, { transport, log, manager, reservedDomain })
-      settingUp.push(setup.then(plugin => void hosted.push(plugin)).catch(failed))
-    }
-  }
-  await Promise.all(settingUp)
-  running = manager
+  const plugins = new ControllerPlugins({ transport, log, manager, reservedDomain })
+  const started = plugins.start(await discoverPlugins(options.plugins)).then(() => {
+    running = manager
+  })
+  await withinTime(started, controllersDefaults.announceMs)
   return {
     async stop(how) {
       health?.drain()
       await manager.stop(how)
-      await Promise.all(hosted.map(plugin => plugin.stop()))
+      await plugins.stop()
       await health?.close()
     },
+  }
+}
+
+/** The plugins of this process, whose controllers the manager gets. */
+class ControllerPlugins {
+  readonly #options: PluginHostOptions & { readonly log: Logger }
+  readonly #hosted: HostedPlugin[] = []
+  #stopped = false
+
+  constructor(options: PluginHostOptions & { readonly log: Logger }) {
+    this.#options = options
+  }
+
+  /** Resolves when every plugin is set up, or was left out with a log line. Each starts as soon as it is loaded. */
+  async start(dirs: readonly string[]): Promise<void> {
+    const settingUp: Promise<void>[] = []
+    for await (const outcome of loadPlugins(dirs)) {
+      if ('error' in outcome) this.#leaveOut(outcome.dir, outcome.error)
+      else settingUp.push(this.#setUp(outcome))
+    }
+    await Promise.all(settingUp)
+  }
+
+  async #setUp({ dir, plugin }: LoadedPlugin): Promise<void> {
+    if (this.#stopped) return
+    try {
+      const hosted = await setupPlugin(plugin, this.#options)
+      this.#hosted.push(hosted)
+      if (this.#stopped) await hosted.stop()
+    } catch (error) {
+      this.#leaveOut(dir, error)
+    }
+  }
+
+  #leaveOut(dir: string, error: unknown): void {
+    if (!this.#stopped) this.#options.log.error({ dir, err: error }, 'a plugin cannot be started')
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await Promise.all(this.#hosted.map(plugin => plugin.stop()))
   }
 }
 

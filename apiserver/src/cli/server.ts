@@ -27,6 +27,7 @@ import { compactRegularly, type Storage } from '../storage/index.ts'
 import { WatchConnections, type WatchHub } from '../watch/index.ts'
 import { EtcdCertificates } from './etcd-certificates.ts'
 import { formatAddress, type ListenAddress, type ServerOptions, type StoreOptions } from './flags.ts'
+import { withinTime } from './within-time.ts'
 
 export const serverDefaults = Object.freeze({
   /** Milliseconds that the listening line waits for plugins to start; the port answers (503) meanwhile. */
@@ -318,17 +319,6 @@ function unusedName(name: string, taken: ReadonlySet<string>): string {
   let candidate = name
   for (let count = 2; taken.has(candidate); count++) candidate = `${name}-${count}`
   return candidate
-}
-
-/** Resolves when the work has settled, after `ms`, or when aborted. */
-async function withinTime(work: Promise<unknown>, ms: number, aborted?: AbortSignal): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<void>(resolve => {
-    timer = setTimeout(resolve, aborted?.aborted ? 0 : ms)
-    aborted?.addEventListener('abort', () => resolve(), { once: true })
-  })
-  await Promise.race([work, late])
-  clearTimeout(timer)
 }
 
 interface Stoppable {
