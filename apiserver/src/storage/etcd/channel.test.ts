@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { constants, createServer, type ServerHttp2Stream } from 'node:http2'
 import { createServer as createTcpServer, type Server } from 'node:net'
+import { Worker } from 'node:worker_threads'
 import { afterEach, describe, expect, test } from 'vitest'
 import { CallError, grpcStatus } from './call-error.ts'
 import { Channel } from './channel.ts'
@@ -66,6 +67,35 @@ function respond(stream: ServerHttp2Stream, status = '0', details = ''): void {
   stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': status, 'grpc-message': details }))
   stream.end(message)
 }
+
+/** What has happened, by the place of its flag in the memory that two threads share. */
+const step = { asked: 0, busy: 1, answered: 2 }
+
+function raise(flags: Int32Array, at: number): void {
+  Atomics.store(flags, at, 1)
+  Atomics.notify(flags, at)
+}
+
+/** In a thread of its own: answers the first call once the other thread stands still. */
+const steppingPeer = `
+  const { createServer } = require('node:http2')
+  const { parentPort, workerData: flags } = require('node:worker_threads')
+  const step = ${JSON.stringify(step)}
+  ${raise}
+  const server = createServer()
+  server.on('stream', stream => {
+    stream.resume()
+    stream.on('end', () => {
+      raise(flags, step.asked)
+      Atomics.wait(flags, step.busy, 0)
+      stream.respond({ ':status': 200 }, { waitForTrailers: true })
+      stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
+      stream.on('close', () => raise(flags, step.answered))
+      stream.end(Buffer.from('${message.toString('hex')}', 'hex'))
+    })
+  })
+  server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port))
+`
 
 describe('a gRPC channel', () => {
   test('brings an answer, and many at once over one connection', async () => {
@@ -142,6 +172,23 @@ describe('a gRPC channel', () => {
       code: grpcStatus.unavailable,
       unsent: false,
     })
+  })
+
+  test('takes an answer that came in time though this process was too busy to read it', async () => {
+    const flags = new Int32Array(new SharedArrayBuffer(12))
+    const worker = new Worker(steppingPeer, { eval: true, workerData: flags })
+    cleanups.push(() => worker.terminate())
+    const [port] = await once(worker, 'message')
+    const channel = channelTo(`http://127.0.0.1:${port}`)
+    const deadlineMs = 2_000
+    const begun = performance.now()
+    const answer = channel.call(call, deadlineMs)
+    while (Atomics.load(flags, step.asked) === 0) await new Promise(resolve => setImmediate(resolve))
+    // From here on this thread stands still, until the answer is there and the deadline has passed.
+    raise(flags, step.busy)
+    Atomics.wait(flags, step.answered, 0)
+    while (performance.now() < begun + deadlineMs + 10);
+    expect((await answer).toString('hex')).toBe('0801')
   })
 
   test('knows that a stream which the other side has refused was not looked at', async () => {

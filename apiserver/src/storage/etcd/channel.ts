@@ -241,10 +241,8 @@ class UnaryCall {
     this.#endpoint = endpoint
     this.#deadlineMs = deadlineMs
     this.#caller = caller
-    this.#timer = setTimeout(() => {
-      const what = this.#request === undefined ? 'no connection' : 'no answer'
-      this.#end(grpcStatus.deadlineExceeded, `${what} within ${Math.round(deadlineMs)} ms`)
-    }, deadlineMs)
+    // After what has arrived is read: an answer is not late because this process was busy, or was not let run.
+    this.#timer = setTimeout(() => setImmediate(() => this.#expire()), deadlineMs)
     this.#signal = signal
     if (signal?.aborted) queueMicrotask(this.#onAbort)
     else signal?.addEventListener('abort', this.#onAbort, { once: true })
@@ -302,6 +300,11 @@ class UnaryCall {
 
   cancel(why: string): void {
     this.#end(grpcStatus.cancelled, why)
+  }
+
+  #expire(): void {
+    const what = this.#request === undefined ? 'no connection' : 'no answer'
+    this.#end(grpcStatus.deadlineExceeded, `${what} within ${Math.round(this.#deadlineMs)} ms`)
   }
 
   #succeed(answer: Buffer): void {
