@@ -1,14 +1,25 @@
-import { defineModel, type ObjectOf } from '../api/model.ts'
+import { defineModel, type Model } from '../api/model.ts'
 import { checkName } from '../api/names.ts'
-import type { OwnerReference } from '../api/object.ts'
+import type { ApiObject, OwnerReference } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
 import { readLive } from './live.ts'
+
+/** An owner that was deleted with orphans while kinds did not answer. */
+export interface OrphanRecord extends ApiObject<OrphanRecordSpec, Record<string, unknown>> {}
+
+/** Whose dependents are to be let go, and of which kinds. */
+export interface OrphanRecordSpec {
+  /** As its dependents name it. */
+  owner: { apiVersion: string; kind: string; name: string; uid: string }
+  /** Those that did not answer, as `<group>/<plural>`. */
+  kinds: string[]
+}
 
 /**
  * The kind by which the collector remembers owners that were deleted with orphans while kinds did not answer. The server
  * serves it beside the kinds of plugins. An object is named by the owner's uid.
  */
-export function orphanRecordModel(reservedDomain: string) {
+export function orphanRecordModel(reservedDomain: string): Model<OrphanRecord> {
   return defineModel({
     group: `collector.${reservedDomain}`,
     version: 'v1',
@@ -49,15 +60,12 @@ export function orphanRecordModel(reservedDomain: string) {
   })
 }
 
-/** An owner that was deleted with orphans while kinds did not answer. */
-export type OrphanRecord = ObjectOf<ReturnType<typeof orphanRecordModel>>
-
 /**
  * What is left of deletions with orphans that went on without kinds that did not answer: by it their objects are let go
  * rather than collected, whenever they come back. It is written before the owner goes.
  */
 export class OrphanRecords {
-  readonly model: ReturnType<typeof orphanRecordModel>
+  readonly model: Model<OrphanRecord>
   readonly #client: Client
 
   constructor(client: Client, reservedDomain: string) {
