@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -125,6 +125,8 @@ it('below a base path, /metrics shows what caches have read and the phases of pl
   const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-metrics-'))
   const plugin = await copyFixture('items-plugin')
   const broken = join(dataDir, 'broken')
+  await mkdir(broken)
+  await writeFile(join(broken, 'package.json'), '{}')
   const args = ['--base-path', '/below']
   const server = await startServer({ dataDir, plugins: [plugin, broken], args })
   try {
