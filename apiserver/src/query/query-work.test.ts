@@ -101,7 +101,7 @@ async function freshStore(): Promise<ModelStore> {
 
 beforeAll(async () => {
   store = await freshStore()
-}, 120_000)
+}, 300_000)
 
 const middle = 'page=700&size=20'
 const sorts = [
@@ -115,7 +115,7 @@ const sorts = [
 /** A search of an index for each object of the page, and one more. */
 const little = 21 * Math.log2(count)
 
-describe('a page of 20', { timeout: 120_000 }, () => {
+describe('a page of 20', { timeout: 300_000 }, () => {
   test.each([
     'fieldSelector=spec.owner%3Do1',
     'fieldSelector=spec.owner!%3Do1',
@@ -166,7 +166,7 @@ describe('a page of 20', { timeout: 120_000 }, () => {
   })
 })
 
-describe('long lists', { timeout: 120_000 }, () => {
+describe('long lists', { timeout: 300_000 }, () => {
   const all = [
     ...sorts.flatMap(sort => [
       `fieldSelector=spec.owner%3Do0&${sort}`,
@@ -234,7 +234,7 @@ describe('long lists', { timeout: 120_000 }, () => {
   })
 })
 
-describe('the indexes that lists have made for them', { timeout: 120_000 }, () => {
+describe('the indexes that lists have made for them', { timeout: 300_000 }, () => {
   test('are made for cheaper lists that are asked for again, and do not drive out those that spare more', async () => {
     const own = await freshStore()
     const { partials } = own.snapshot()
