@@ -252,7 +252,11 @@ describe('a module that cannot be loaded', () => {
       'import "./model"',
       /Cannot find module '.*model'.*; an ES module names the whole file, as in "\.\/model\.js"/,
     ],
-    ['is CommonJS', 'module.exports = require("x")', /ReferenceError: .*you can use import instead/],
+    [
+      'is CommonJS',
+      'module.exports = require("x")',
+      /ReferenceError: (module|require) is not defined in ES module scope.* \(index\.js:1\); a plugin is an ES module/,
+    ],
     [
       'was compiled with its decorators left as they are',
       'const mark = () => {}\n@mark()\nclass A {}',

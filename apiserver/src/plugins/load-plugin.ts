@@ -288,6 +288,12 @@ function messageOf(error: unknown): string {
 async function describeImportError(error: unknown, dir: string, entry: string): Promise<string> {
   const message = error === undefined ? 'its module throws undefined' : messageOf(error)
   const place = placeOf(error, dir)
+  const [said = '', ...more] = message.split('\n')
+  // What Node says beyond that, to rename the file, makes no plugin of it.
+  if (more.length > 0 && said.includes('in ES module scope')) {
+    const advice = 'a plugin is an ES module, with import and `export default definePlugin({ ... })`'
+    return `${said} (${place ?? entry}); ${advice}`
+  }
   if (place !== undefined) return `${message} (${place})`
   if (error instanceof SyntaxError) {
     const found = await findSyntaxError(entry, dir)
