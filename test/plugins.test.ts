@@ -249,6 +249,64 @@ describe('plugins that fail', () => {
   })
 })
 
+describe.each(stores)('the objects of a plugin that has failed, on the %s store', store => {
+  it('can be deleted and have their finalizers taken away, and nothing else', async () => {
+    const indexes =
+      "[singleValueIndex({ name: 'spec.text', unique: true, indexFunc: thing => thing.spec.text })]"
+    const sound = pluginModule('stuck', { indexes })
+    const dir = await writePlugin({ 'index.js': sound })
+    const world = await startWorld(store, [], { args: ['--plugin', dir] })
+    try {
+      const before = thingsOf(world.api, 'stuck.example.com')
+      const finalizers = ['stuck.example.com/one', 'stuck.example.com/two']
+      await before.create('held', { text: 'held' }, { finalizers })
+      await before.create('free', { text: 'free' })
+      await before.create('kept', { text: 'kept' }, { finalizers })
+      await world.server.kill('SIGTERM')
+      await writeFile(
+        join(dir, 'index.js'),
+        pluginModule('stuck', { indexes, setup: "throw new Error('setup is broken')" }),
+      )
+      await world.server.restart()
+      const api = new Api(world.server.url)
+      const things = thingsOf(api, 'stuck.example.com')
+      await eventually(async () => expect((await pluginStates(api)).get('stuck')?.phase).toBe('Failed'))
+      const patch = (name: string, change: object) => api.mergePatch(things.at(name), change)
+      for (const refused of [
+        api.get(things.path),
+        api.get(things.at('held')),
+        api.post(things.path, things.body('new', {})),
+        api.delete(things.path),
+        patch('held', { spec: { text: 'other' } }),
+        patch('held', { metadata: { finalizers: null, labels: { 'stuck.example.com/a': 'b' } } }),
+        api.put(things.at('free'), things.body('free', { text: 'other' })),
+      ])
+        expect(refusalOf(await refused, 503, 'ServiceUnavailable').message).toMatch(/setup is broken/)
+      objectOf(await api.delete(things.at('free')))
+      refusalOf(await api.delete(things.at('free')), 404, 'NotFound')
+      const deleting = objectOf(await api.delete(things.at('held')))
+      expect(deleting.metadata.finalizers).toEqual(finalizers)
+      expect(deleting.metadata.deletionTimestamp).toBeDefined()
+      const half = objectOf(await patch('held', { metadata: { finalizers: finalizers.slice(1) } }))
+      expect(half.metadata.finalizers).toEqual(finalizers.slice(1))
+      objectOf(await patch('held', { metadata: { finalizers: null } }))
+      objectOf(await patch('kept', { metadata: { finalizers: null } }))
+      await world.server.kill('SIGTERM')
+      await writeFile(join(dir, 'index.js'), sound)
+      await world.server.restart()
+      const mended = thingsOf(new Api(world.server.url), 'stuck.example.com')
+      const { names } = await eventually(() => mended.list())
+      expect(names).toEqual(['kept'])
+      expect((await mended.read('kept')).metadata.finalizers).toEqual([])
+      // Their unique values are free again.
+      for (const text of ['held', 'free']) await mended.create(`again-${text}`, { text })
+    } finally {
+      await world.end()
+      await rm(dir, { recursive: true, force: true })
+    }
+  })
+})
+
 describe('a folder that can be loaded now and could not before', () => {
   it('is known by the name of its plugin alone', async () => {
     const dir = await writePlugin({ 'index.js': 'export default {' })

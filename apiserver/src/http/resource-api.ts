@@ -9,7 +9,8 @@ import {
 import type { ModelRegistry } from '../model/model-registry.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { encodeContinue, type ListQuery, pageFields, parseListQuery, runQuery } from '../query/index.ts'
-import { notFound, notReady, type Registry, type WriteResult } from '../registry/index.ts'
+import { notFound, notReady, type Registry, type WriteOptions, type WriteResult } from '../registry/index.ts'
+import type { Scope } from '../registry/object-draft.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { methodNotAllowed } from './error-response.ts'
 import { listBody } from './list-response.ts'
@@ -66,9 +67,13 @@ export class ResourceApi {
 
   /** @throws ApiError for every refusal. */
   async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
-    const cache = this.cacheOf(served)
     const { method, path } = request
     const verb = method === 'HEAD' ? 'GET' : method
+    const failure = failureOf(served)
+    // The fault of a plugin must not keep its objects from being deleted, for which they are read from the store.
+    if (failure !== undefined && path.name !== undefined && path.subresource === undefined && verb !== 'GET')
+      return this.#write(served, path.name, 'object', request, { onlyLettingGo: failure })
+    const cache = this.cacheOf(served)
     if (path.name === undefined) {
       if (verb === 'GET') return this.#list(cache, request)
       if (verb === 'POST') return this.#create(served, request)
@@ -77,28 +82,39 @@ export class ResourceApi {
     }
     const scope = path.subresource === 'status' ? 'status' : 'object'
     if (verb === 'GET') return this.#get(cache, path.name, request)
-    if (verb === 'PUT') {
-      const options = readWriteOptions(request)
+    return this.#write(served, path.name, scope, request, {})
+  }
+
+  async #write(
+    served: ServedModel,
+    name: string,
+    scope: Scope,
+    request: ApiRequest,
+    bounds: Pick<WriteOptions, 'onlyLettingGo'>,
+  ): Promise<ApiResponse> {
+    const { method } = request
+    if (method === 'PUT') {
+      const options = { ...readWriteOptions(request), ...bounds }
       const body = await readObject(request)
-      return written(200, await this.#registry.replace(served, path.name, body, scope, options))
+      return written(200, await this.#registry.replace(served, name, body, scope, options))
     }
-    if (verb === 'PATCH') {
-      const options = readWriteOptions(request)
+    if (method === 'PATCH') {
+      const options = { ...readWriteOptions(request), ...bounds }
       const patch = await readPatch(request)
-      return written(200, await this.#registry.patch(served, path.name, patch, scope, options))
+      return written(200, await this.#registry.patch(served, name, patch, scope, options))
     }
-    if (verb === 'DELETE' && scope === 'object') {
+    if (method === 'DELETE' && scope === 'object') {
       const { deletion, options } = await readDeleteParameters(request)
-      return written(200, await this.#registry.delete(served, path.name, deletion, options))
+      return written(200, await this.#registry.delete(served, name, deletion, options))
     }
     return methodNotAllowed(method, scope === 'status' ? statusMethods : nameMethods)
   }
 
   /** @throws ApiError 503 while the kind is not ready. */
   cacheOf(served: ServedModel): ModelCache {
-    const { phase } = served
-    if (phase.name === 'Starting') throw notReady(served, 'its indexes are being built')
-    if (phase.name === 'Failed') throw notReady(served, phase.message)
+    if (served.phase.name === 'Starting') throw notReady(served, 'its indexes are being built')
+    const failure = failureOf(served)
+    if (failure !== undefined) throw failure
     const cache = this.#follower.cacheOf(served)
     if (cache === undefined) throw notReady(served, 'its objects are being read')
     return cache
@@ -198,6 +214,11 @@ export class ResourceApi {
       ),
     }
   }
+}
+
+/** What is said of a kind whose plugin has failed. */
+function failureOf(served: ServedModel): ApiError | undefined {
+  return served.phase.name === 'Failed' ? notReady(served, served.phase.message) : undefined
 }
 
 function written(status: number, result: WriteResult, headers: Record<string, string> = {}): ApiResponse {

@@ -56,7 +56,7 @@ class PluginStartError extends Error {
  * One plugin in this server.
  *
  *     Starting ── models checked, setup run, indexes built ──▶ Started ── YAML applied, controllers run
- *        └────── any fault of the plugin ──▶ Failed: its kinds answer 503, the server goes on
+ *        └────── any fault of the plugin ──▶ Failed: its kinds answer 503, except to who deletes; the server goes on
  */
 export class PluginRunner {
   readonly name: string

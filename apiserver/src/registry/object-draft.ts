@@ -191,6 +191,7 @@ export function draftUpdate(
     if (object.metadata.finalizers?.length === owned.finalizers?.length) return undefined
     return unindexedDraft(object, stored)
   }
+  if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
   const completed = withDefaults(served, object)
   const isChanged = !deepEqual(completed, previous)
   if (scope === 'object' && isChanged && desiredStateDiffers(served, completed, previous))

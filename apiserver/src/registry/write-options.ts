@@ -1,4 +1,4 @@
-import type { PropagationPolicy } from '@setpoint/controller-runtime/api'
+import type { ApiError, PropagationPolicy } from '@setpoint/controller-runtime/api'
 
 /** What a request says about how to write. */
 export interface WriteOptions {
@@ -10,6 +10,11 @@ export interface WriteOptions {
   readonly plugin: string | undefined
   /** Whether the service itself writes, which alone changes what it has noted on an object. */
   readonly isService?: boolean
+  /**
+   * Why this write may do nothing to an object but take finalizers away, or delete it: thrown where it does more. Absent
+   * where it may do anything.
+   */
+  readonly onlyLettingGo?: ApiError
   readonly signal?: AbortSignal
 }
 
