@@ -3,7 +3,7 @@ import type { Entry } from '../cache/entry.ts'
 import type { ModelSnapshot } from '../cache/model-snapshot.ts'
 import type { Candidate, SortOrder } from '../cache/sort-order.ts'
 import { type Work, workDefaults } from '../cache/work.ts'
-import type { Ordering } from './ordering.ts'
+import type { OrderedCursor, Ordering } from './ordering.ts'
 
 /** All objects of a snapshot in the order of one sort, from either end; those that match are taken. */
 export interface Walk {
@@ -18,13 +18,44 @@ export interface Walk {
 }
 
 /** Walks until no more are wanted or `maxSteps` are done. Answers whether it has come to the end of either. */
-export function* walk(
-  { snapshot, ordering, order, forward, matches, take }: Walk,
+export function walk(it: Walk, maxSteps: number): Work<boolean> {
+  return it.order.keys.length > 1 ? walkGroups(it, maxSteps) : walkSingly(it, maxSteps)
+}
+
+function* walkSingly(it: Walk, maxSteps: number): Work<boolean> {
+  const cursor = startOf(it)
+  let left = Math.floor(maxSteps) + 1
+  while (left > 0) {
+    const wanted = Math.min(left, workDefaults.stride)
+    const steps = takeSome(it, cursor, wanted)
+    yield Math.abs(steps)
+    if (steps < wanted) return true
+    left -= steps
+  }
+  return false
+}
+
+/** Walks on for so many steps. Answers how many there were: fewer, and below zero, where it has come to an end. */
+function takeSome(
+  { snapshot, forward, matches, take }: Walk,
+  cursor: OrderedCursor,
   maxSteps: number,
-): Work<boolean> {
-  const cursor = ordering.cursor(forward ? 0 : ordering.size - 1)
-  // With further keys the objects of one value are collected, and taken once they are sorted.
-  const grouping = order.keys.length > 1
+): number {
+  // Not in the generator, in which each step takes several times as long.
+  for (let steps = 0; steps < maxSteps; steps++) {
+    const { slot } = cursor
+    if (slot === undefined) return -steps
+    if (matches(snapshot.entryOf(slot)) && !take({ key: cursor.value, slot })) return -steps - 1
+    if (forward) cursor.next()
+    else cursor.previous()
+  }
+  return maxSteps
+}
+
+/** With further keys the objects of one value are collected, and taken once they are sorted. */
+function* walkGroups(it: Walk, maxSteps: number): Work<boolean> {
+  const { snapshot, order, forward, matches, take } = it
+  const cursor = startOf(it)
   let group: Candidate[] = []
   let groupValue: string | undefined
   function* takeGroup(): Work<boolean> {
@@ -46,20 +77,21 @@ export function* walk(
     }
     const { slot, value } = cursor
     if (slot === undefined) break
-    if (grouping && value !== groupValue) {
+    if (value !== groupValue) {
       if (!(yield* takeGroup())) return true
       groupValue = value
     }
     const entry = snapshot.entryOf(slot)
     handled++
-    if (matches(entry)) {
-      if (grouping) group.push({ key: order.keyOf(entry), slot })
-      else if (!take({ key: value, slot })) break
-    }
+    if (matches(entry)) group.push({ key: order.keyOf(entry), slot })
     if (forward) cursor.next()
     else cursor.previous()
   }
   yield handled
   yield* takeGroup()
   return true
+}
+
+function startOf({ ordering, forward }: Walk): OrderedCursor {
+  return ordering.cursor(forward ? 0 : ordering.size - 1)
 }
