@@ -8,9 +8,10 @@ ARG NODE_IMAGE=node:20.20.2-bookworm-slim
 
 FROM ${NODE_IMAGE} AS build
 WORKDIR /src
+ENV NPM_CONFIG_CACHE=/var/cache/npm
 COPY . .
 # Scripts of dependencies are not run: what is native comes prebuilt, as packages of their own.
-RUN --mount=type=cache,target=/root/.npm \
+RUN --mount=type=cache,target=/var/cache/npm \
     npm ci --ignore-scripts --no-audit --no-fund \
  && npm run build \
  && npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
