@@ -88,6 +88,8 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
       ['a subresource', '/apis/items.example.com/v1/items/a/status', 404],
       ['a selector that does not parse', '/apis/items.example.com/v1/items?labelSelector=a%20b', 400],
       ['a path that is not percent-encoded', '/apis/items.example.com/v1/items/%zz', 400],
+      ['a query that is not percent-encoded', '/apis/items.example.com/v1/items?labelSelector=%ff', 400],
+      ['a fragment', '/apis/items.example.com/v1/items?labelSelector=a#b', 400],
       ['a version that has not been reached', '/apis/items.example.com/v1/items?version=99999999999', 410],
     ])('%s: an ERROR with a Status, then END', async (_what, path, code) => {
       const socket = await connect()

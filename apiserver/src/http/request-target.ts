@@ -25,11 +25,17 @@ export function readTarget({ url = '', headers, rawHeaders, httpVersion }: Incom
   }
   if (hosts > 1) throw new ApiError('BadRequest', 'the request has several Host headers')
   if (hosts === 0 && httpVersion === '1.1') throw new ApiError('BadRequest', 'the request has no Host header')
-  const target = url.startsWith('/') ? url : pathOfUrl(url, headers.host)
+  return splitTarget(url.startsWith('/') ? url : pathOfUrl(url, headers.host))
+}
+
+/** @throws ApiError 400 for a target with a fragment, or with a query that is not properly percent-encoded */
+export function splitTarget(target: string): RequestTarget {
   if (target.includes('#')) throw new ApiError('BadRequest', 'the target of the request has a fragment')
   const at = target.indexOf('?')
-  if (at >= 0) checkQuery(target.slice(at + 1))
-  return at < 0 ? { path: target, query: '' } : { path: target.slice(0, at), query: target.slice(at + 1) }
+  if (at < 0) return { path: target, query: '' }
+  const query = target.slice(at + 1)
+  checkQuery(query)
+  return { path: target.slice(0, at), query }
 }
 
 /** What is read of a query puts another character for bytes that are none, and lets a `%` stand that encodes nothing. */

@@ -14,6 +14,7 @@ import {
   type WatchSink,
 } from '../watch/index.ts'
 import type { ResourcePath } from './api-request.ts'
+import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
 import type { WatchConnection } from './watch-connection.ts'
 import { WatchMultiplexer } from './watch-multiplexer.ts'
@@ -148,11 +149,15 @@ export class WatchApi {
 
   async #subscribe({ user }: Identity, target: string, sink: WatchSink, signal: AbortSignal): Promise<Watch> {
     const { hub, resolve } = this.#parts
-    const [fullPath, query] = splitTarget(target)
-    const found = resolve(fullPath)
+    const { path, query } = splitTarget(target)
+    const found = resolve(path)
     authorize(user, 'watch', nameOf(found.served))
     hub.checkOpen()
-    const { cache, request, present } = await this.#admit({ ...found, query }, overWebSocket, signal)
+    const { cache, request, present } = await this.#admit(
+      { ...found, query: new URLSearchParams(query) },
+      overWebSocket,
+      signal,
+    )
     signal.throwIfAborted()
     return hub.open(cache, request, sink, present)
   }
@@ -210,11 +215,4 @@ class Stay {
 /** A kind as messages name it. */
 export function nameOf({ model: { group, plural } }: ServedModel): string {
   return `${plural}.${group}`
-}
-
-/** The path and the query of a request target. */
-export function splitTarget(target: string): [path: string, query: URLSearchParams] {
-  const at = target.indexOf('?')
-  if (at < 0) return [target, new URLSearchParams()]
-  return [target.slice(0, at), new URLSearchParams(target.slice(at + 1))]
 }
