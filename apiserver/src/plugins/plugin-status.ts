@@ -116,7 +116,12 @@ export class PluginStatuses {
     } catch (error) {
       if (!isApiError(error, 'NotFound')) throw error
       const { apiVersion, kind } = this.#served.model
-      await this.#registry.create(this.#served, { apiVersion, kind, metadata: { name } }, defaultWriteOptions)
+      await this.#registry
+        .create(this.#served, { apiVersion, kind, metadata: { name } }, defaultWriteOptions)
+        .catch(taken => {
+          // Of several servers that start at once each would make it.
+          if (!isApiError(taken, 'AlreadyExists')) throw taken
+        })
       await this.#registry.patch(this.#served, name, patch, 'status', defaultWriteOptions)
     }
   }
