@@ -10,7 +10,7 @@ import {
 } from './support/api.ts'
 import { gadgetsOf, itemsOf } from './support/kinds.ts'
 import { requestText, sendRaw } from './support/raw-socket.ts'
-import { startWorld, stores, type World } from './support/worlds.ts'
+import { eventually, startWorld, stores, type World } from './support/worlds.ts'
 
 interface BadRequestCase {
   readonly method?: string
@@ -337,6 +337,8 @@ describe.each(stores)('bad input to the %s store', store => {
     world = await startWorld(store, ['items-plugin', 'demo-plugin'], { args: ['--role', 'apiserver'] })
     api = world.api
     items = itemsOf(api)
+    // What the plugin ships may still be on its way, and moves the version, too.
+    await eventually(() => gadgetsOf(api).read('shipped-two'))
     await items.create('there', { count: 1 })
   })
   afterAll(() => world?.end())
