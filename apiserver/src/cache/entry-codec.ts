@@ -26,7 +26,6 @@ export function decodeEntry(
   name: string,
   value: Buffer,
   revision: Revision,
-  puts?: number,
 ): { entry: Entry; problems: readonly IndexProblem[] } {
   // No view of the part is made: of a million objects that is as many views less.
   const start = objectStart(value)
@@ -41,7 +40,6 @@ export function decodeEntry(
     entry: {
       name: own,
       revision,
-      puts,
       bytes: wireBytes(served, name, value, revision, start),
       labels,
       values,

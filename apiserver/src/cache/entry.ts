@@ -9,8 +9,6 @@ export interface Entry {
   readonly name: string
   /** Revision of the write that made this version: metadata.version. */
   readonly revision: Revision
-  /** Writes of the object since its creation, where the store counts them. */
-  readonly puts?: number | undefined
   /** The object's wire JSON, its version in it. */
   readonly bytes: Buffer
   /** Labels by key. Empty objects are shared. */

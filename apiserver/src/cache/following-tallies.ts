@@ -1,14 +1,12 @@
-/** What has come of the log for one model, since the server's start. */
+/** Counts for one model since the server's start. */
 export interface FollowingTally {
-  /** Changes taken from the log. */
+  /** Changes received from the log. */
   received: number
-  /** Rebuilds that found every change that was missed. */
-  exact: number
-  /** Rebuilds after which watches had to begin anew. */
-  reset: number
+  /** Times that the cache was rebuilt from the store and its watches ended. */
+  rebuilt: number
 }
 
-/** The tallies of all models. They stay when a model is not served for a while: a counter must not fall. */
+/** The tallies of all models. They stay when a model is not served for a while, because a counter must not decrease. */
 export class FollowingTallies {
   readonly #tallies = new Map<string, FollowingTally>()
 
@@ -20,7 +18,7 @@ export class FollowingTallies {
   of(resource: string): FollowingTally {
     const known = this.#tallies.get(resource)
     if (known !== undefined) return known
-    const tally = { received: 0, exact: 0, reset: 0 }
+    const tally = { received: 0, rebuilt: 0 }
     this.#tallies.set(resource, tally)
     return tally
   }

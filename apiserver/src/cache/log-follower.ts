@@ -4,7 +4,6 @@ import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { type Change, CompactedError, type Storage, type WatchBatch } from '../storage/index.ts'
 import { CacheLoader } from './cache-loader.ts'
-import { rebuildCaches } from './cache-rebuild.ts'
 import { FollowingTallies, type FollowingTally } from './following-tallies.ts'
 import { Lag } from './lag.ts'
 import type { ModelCache } from './model-cache.ts'
@@ -176,7 +175,7 @@ export class LogFollower {
     if (followed?.cache !== cache || followed.pending !== undefined) return
     followed.pending = []
     cache.distrust()
-    this.#tallies.of(served.resource).reset++
+    this.#tallies.of(served.resource).rebuilt++
     const repair = this.#fill(followed, this.#stopped.signal)
       .then(
         () => this.#log.info({ resource: served.resource }, 'the cache has been built again'),
@@ -280,43 +279,31 @@ export class LogFollower {
     this.#waiters.release(this.#position)
   }
 
-  /** Gets the caches to the store's present state, of which only the state and not the log is to be had. */
-  async #rebuild(lost: CompactedError, signal: AbortSignal): Promise<void> {
-    const caches = this.caches()
-    const { revision, outcomes } = await rebuildCaches({
-      storage: this.#storage,
-      loader: this.#loader,
-      clock: this.#clock,
-      caches,
-      from: this.known,
-      replaced: lost.replaced,
-      signal,
-    })
-    // From here on nothing can fail, so that nothing is taken in twice or by halves.
+  /**
+   * Rebuilds the caches from a snapshot, because the store no longer has the changes since the position. Their watches
+   * end with 410, as in Kubernetes.
+   * @throws CompactedError if the snapshot is compacted, or the store is replaced, before the caches are complete.
+   */
+  async #rebuild({ replaced }: CompactedError, signal: AbortSignal): Promise<void> {
+    const { current } = await this.#storage.head({ signal })
+    const rebuilt: { readonly cache: ModelCache; readonly fresh: ModelCache }[] = []
+    for (const cache of this.caches())
+      rebuilt.push({ cache, fresh: await this.#loader.load(cache.served, signal, current) })
+    // An empty watch fails if the store that was read is not the store that was followed.
+    if (!replaced)
+      for await (const _ of this.#storage.watch(wholeLog, { after: current, until: current, signal })) break
+    // Nothing below can fail, so all caches move together.
     this.#epoch++
-    const changes: { readonly cache: ModelCache; readonly change: Change }[] = []
-    for (const [cache, outcome] of outcomes) {
-      const { resource } = cache.served
-      this.#tallies.of(resource)[outcome.kind]++
-      if (outcome.kind === 'exact') {
-        for (const change of outcome.changes) changes.push({ cache, change })
-      } else {
-        this.#log.warn({ resource, why: outcome.why }, 'watches end: what happened meanwhile is not known')
-        cache.reset(outcome.fresh)
-      }
+    for (const { cache, fresh } of rebuilt) {
+      this.#tallies.of(cache.served.resource).rebuilt++
+      cache.reset(fresh)
     }
-    const breather = new Breather(this.#clock)
-    for (const { cache, change } of changes.sort((a, b) => a.change.revision - b.change.revision)) {
-      this.#tallies.of(cache.served.resource).received++
-      cache.apply(change)
-      await breather.pause()
-    }
-    this.#log.info({ from: this.#position, to: revision, changes: changes.length }, 'the caches follow again')
-    // A store that was replaced may be at an earlier revision than the one before.
-    this.#position = revision
-    this.#known = revision
+    this.#log.info({ from: this.#position, to: current }, 'rebuilt the caches, watches have ended')
+    // A replaced store may be at a lower revision.
+    this.#position = current
+    this.#known = current
     this.#lost = undefined
-    this.#lag.restart(revision)
+    this.#lag.restart(current)
   }
 
   /** Builds a cache, again until nothing has been missed. @throws when aborted, or the model has been removed. */

@@ -87,8 +87,8 @@ export class ModelCache {
   }
 
   /** Takes in the next object, by key, of the state that the cache starts from. It is there after `finishLoading`. */
-  load({ key, value, modRevision, puts }: KeyValue): void {
-    const entry = this.#decode(key, value, modRevision, puts)
+  load({ key, value, modRevision }: KeyValue): void {
+    const entry = this.#decode(key, value, modRevision)
     if (entry !== undefined) this.#loading.push(entry)
   }
 
@@ -104,7 +104,7 @@ export class ModelCache {
     if (change.revision <= this.#revision) return
     const name = this.#nameOf(change.key)
     const previous = this.#store.get(name)
-    const next = change.value && this.#decode(change.key, change.value, change.revision, change.puts)
+    const next = change.value && this.#decode(change.key, change.value, change.revision)
     if (change.value === undefined) this.#unreadable.delete(name)
     if (next === undefined) this.#note(name, undefined)
     this.#revision = change.revision
@@ -159,9 +159,9 @@ export class ModelCache {
     return key.slice(this.served.keyPrefix.length)
   }
 
-  #decode(key: string, value: Buffer, revision: Revision, puts?: number): Entry | undefined {
+  #decode(key: string, value: Buffer, revision: Revision): Entry | undefined {
     const name = this.#nameOf(key)
-    const decoded = this.#read(key, value, revision, puts)
+    const decoded = this.#read(key, value, revision)
     if (decoded === undefined) this.#unreadable.set(name, revision)
     else this.#unreadable.delete(name)
     this.#note(name, decoded?.problems)
@@ -174,14 +174,9 @@ export class ModelCache {
     this.#problemsChanged()
   }
 
-  #read(
-    key: string,
-    value: Buffer,
-    revision: Revision,
-    puts?: number,
-  ): ReturnType<typeof decodeEntry> | undefined {
+  #read(key: string, value: Buffer, revision: Revision): ReturnType<typeof decodeEntry> | undefined {
     try {
-      return decodeEntry(this.served, this.#nameOf(key), value, revision, puts)
+      return decodeEntry(this.served, this.#nameOf(key), value, revision)
     } catch (error) {
       this.#onCorrupt(key, error)
       return undefined

@@ -6,8 +6,6 @@ import type { ModelSnapshot } from './model-snapshot.ts'
 export interface StoredRevision {
   readonly name: string
   readonly revision: Revision
-  /** Writes since the creation, where they are counted. */
-  readonly puts?: number | undefined
 }
 
 /**

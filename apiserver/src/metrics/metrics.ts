@@ -152,15 +152,12 @@ export class Metrics {
     })
     new Counter({
       name: 'setpoint_cache_rebuilds_total',
-      help: 'Caches that got back to the state of the store without its log: exact ones told every change to the watches, after a reset these began anew.',
-      labelNames: ['group', 'resource', 'outcome'],
+      help: 'Caches rebuilt from a snapshot because the log was compacted or the cache differed from the store. Their watches end with 410.',
+      labelNames: ['group', 'resource'],
       registers,
       collect() {
         this.reset()
-        for (const [kind, { exact, reset }] of follower.tallies) {
-          this.inc({ ...labelsOf(kind), outcome: 'exact' }, exact)
-          this.inc({ ...labelsOf(kind), outcome: 'reset' }, reset)
-        }
+        for (const [kind, { rebuilt }] of follower.tallies) this.inc(labelsOf(kind), rebuilt)
       },
     })
     new Counter({

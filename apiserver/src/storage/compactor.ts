@@ -5,22 +5,10 @@ import type { Storage } from './contract.ts'
 export const compactorDefaults = Object.freeze({
   /** Milliseconds between compactions, as in Kubernetes: history is kept for one to two of them. */
   intervalMs: 5 * 60_000,
-  /** Earlier rounds that the record tells of: two days of them. */
-  rounds: 600,
 })
 
-/**
- * The key by which the servers of one store agree: the revision that the next round may compact to, and after it the
- * revisions of the rounds before this one, newest first. By them a server that has lost a part of the log knows that
- * these revisions changed nothing but this record.
- */
+/** The key by which the servers of one store agree: it holds the revision that the next round may compact to. */
 export const compactionKey = 'compaction'
-
-/** @returns the revision that may be compacted to, and those of the rounds before the one that wrote this. */
-export function parseCompactionRecord(value: Buffer): { oldest: Revision; rounds: readonly Revision[] } {
-  const [oldest, ...rounds] = value.toString().split(' ').map(parseRevision)
-  return { oldest: oldest ?? zeroRevision, rounds }
-}
 
 /**
  * Makes the store forget its old history, one server for all: each round the servers try to move the recorded
@@ -63,18 +51,20 @@ async function compactOnce(
   if (seen === undefined || recorded !== seen) {
     if (pair !== undefined) return recorded
   }
-  const record = pair && parseCompactionRecord(pair.value)
-  const rounds = pair === undefined ? [] : [recorded, ...(record?.rounds ?? [])]
-  const value = Buffer.from([present, ...rounds.slice(0, compactorDefaults.rounds)].join(' '))
   const result = await storage.transact(
     {
       compares: [{ key: compactionKey, modRevision: recorded }],
-      onSuccess: [{ type: 'put', key: compactionKey, value }],
+      onSuccess: [{ type: 'put', key: compactionKey, value: Buffer.from(String(present)) }],
     },
     { signal },
   )
-  if (!result.succeeded || record === undefined) return result.succeeded ? result.revision : recorded
-  await storage.compact(record.oldest, { signal })
-  log.debug({ revision: record.oldest }, 'the history is compacted')
+  if (!result.succeeded) return recorded
+  if (pair !== undefined) {
+    // Earlier versions wrote more numbers after the first one.
+    const [first = ''] = pair.value.toString().split(' ', 1)
+    const oldest = parseRevision(first)
+    await storage.compact(oldest, { signal })
+    log.debug({ revision: oldest }, 'compacted the history')
+  }
   return result.revision
 }

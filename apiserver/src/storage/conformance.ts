@@ -45,11 +45,7 @@ export function storageConformance(name: string, harness: StorageHarness): void 
     test(title, async () => {
       const opened = await harness.open()
       try {
-        await run({
-          storage: uncounted(opened.storage),
-          reopen: async () => uncounted(await opened.reopen()),
-          dispose: opened.dispose,
-        })
+        await run(opened)
       } finally {
         await opened.dispose()
       }
@@ -125,36 +121,6 @@ export function storageConformance(name: string, harness: StorageHarness): void 
           more = page.more
         }
         expect(seen).toEqual(keys)
-      }
-    })
-
-    test('a store that counts the puts of a key counts them from its creation, in reads and in the log', async () => {
-      const opened = await harness.open()
-      try {
-        const { storage } = opened
-        const operations = [
-          put('k', '1'),
-          put('k', '2'),
-          del('k'),
-          put('k', '3'),
-          put('k', '4'),
-          put('k', '5'),
-        ]
-        const { current } = await storage.head()
-        for (const operation of operations) await commit(storage, [operation])
-        const { pair } = await storage.get('k')
-        if (pair?.puts === undefined) return
-        expect(pair.puts).toBe(3)
-        expect((await storage.list('', { keysOnly: true })).pairs.map(({ puts }) => puts)).toEqual([3])
-        const counts: (number | undefined)[] = []
-        const watch = storage.watch('', { after: current, signal: AbortSignal.timeout(patienceMs) })
-        for await (const { changes } of watch) {
-          counts.push(...changes.map(({ puts }) => puts))
-          if (counts.length === operations.length) break
-        }
-        expect(counts).toEqual([1, 2, undefined, 1, 2, 3])
-      } finally {
-        await opened.dispose()
       }
     })
 
@@ -760,32 +726,6 @@ async function commitEach(storage: Storage, keys: readonly string[]): Promise<vo
       storage,
       keys.slice(i, i + 100).map(key => put(key, key)),
     )
-}
-
-/** The storage as one that does not count the puts of a key, which a store may do or not. */
-function uncounted(storage: Storage): Storage {
-  const bare = <T extends { readonly puts?: number }>({ puts, ...rest }: T) => rest
-  return {
-    async get(key, options) {
-      const { revision, pair } = await storage.get(key, options)
-      return { revision, pair: pair && bare(pair) }
-    },
-    async list(prefix, options) {
-      const page = await storage.list(prefix, options)
-      return { ...page, pairs: page.pairs.map(bare) }
-    },
-    async transact(transaction, options) {
-      const result = await storage.transact(transaction, options)
-      return result.succeeded ? result : { ...result, pairs: result.pairs.map(pair => pair && bare(pair)) }
-    },
-    async *watch(prefix, options) {
-      for await (const { changes, revision } of storage.watch(prefix, options))
-        yield { changes: changes.map(bare), revision }
-    },
-    head: options => storage.head(options),
-    compact: (revision, options) => storage.compact(revision, options),
-    close: () => storage.close(),
-  }
 }
 
 async function listAll(storage: Storage, prefix: string, options: ListOptions = {}): Promise<KeyValue[]> {

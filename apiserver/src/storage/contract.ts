@@ -58,8 +58,6 @@ export interface KeyValue {
   readonly modRevision: Revision
   /** Revision of the transaction that created the key (after its last deletion). */
   readonly createRevision: Revision
-  /** Transactions that have put the key since its creation, both included; absent where the store does not count. */
-  readonly puts?: number
 }
 
 export interface CallOptions {
@@ -127,8 +125,6 @@ export interface Change {
   readonly previous: Buffer | undefined
   /** Revision of the creation of the key; equal to `revision` where this change created it. Zero for a deletion. */
   readonly createRevision: Revision
-  /** As in `KeyValue`; absent for a deletion too. */
-  readonly puts?: number
 }
 
 /**

@@ -79,6 +79,6 @@ export function decodeTransaction(
 }
 
 /** @param key as callers have it. */
-export function toKeyValue(key: string, { value, modRevision, createRevision, version }: EtcdPair): KeyValue {
-  return { key, value, modRevision, createRevision, puts: version }
+export function toKeyValue(key: string, { value, modRevision, createRevision }: EtcdPair): KeyValue {
+  return { key, value, modRevision, createRevision }
 }

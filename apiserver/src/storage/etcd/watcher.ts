@@ -264,7 +264,7 @@ class PartialRevision {
   }
 
   #change({ type, pair, previous }: EtcdEvent): Change {
-    const { key, value, createRevision, modRevision, version } = pair
+    const { key, value, createRevision, modRevision } = pair
     const deleted = type === 'delete'
     return {
       key: this.#keyspace.decode(key),
@@ -272,7 +272,6 @@ class PartialRevision {
       value: deleted ? undefined : value,
       previous: previous?.value,
       createRevision,
-      ...(!deleted && { puts: version }),
     }
   }
 }
