@@ -217,7 +217,7 @@ describe('the version of the plugin', () => {
     await ship({ 'a.yaml': gadget('one', '{n: 2}') })
     await apply('2.0.0-rc.1')
     await ship({ 'a.yaml': gadget('one', '{n: 1}') })
-    for (const older of ['1.9.9', '2.0.0-beta.30', '0.0.0', 'nonsense']) {
+    for (const older of ['1.9.9', '2.0.0-beta.30', '0.0.0']) {
       const { problems } = await apply(older)
       expect(problems).toMatchObject([
         { message: expect.stringContaining(`newer than ${older}`), transient: false },

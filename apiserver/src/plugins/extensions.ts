@@ -6,11 +6,11 @@ import {
   labelPrefix,
   nameLimits,
 } from '@setpoint/controller-runtime/api'
+import semver from 'semver'
 import { deepEqual } from '../model/deep-equal.ts'
 import { createMergePatch } from '../registry/patch.ts'
 import { type ExtensionDocument, type ExtensionProblem, readExtensions } from './extensions-files.ts'
 import { isRecord, mergeShipped } from './extensions-merge.ts'
-import { compareSemanticVersions } from './extensions-semver.ts'
 
 export type { ExtensionProblem } from './extensions-files.ts'
 
@@ -282,7 +282,8 @@ function patchFor(
     throw new NotApplied(`${kind} ${name} exists and ${whose}: it is left alone`)
   }
   const appliedVersion = annotations[keys.version] ?? ''
-  const order = compareSemanticVersions(appliedVersion, options.version)
+  // An object without a valid version is older than any version.
+  const order = semver.valid(appliedVersion) === null ? -1 : semver.compare(appliedVersion, options.version)
   if (order > 0) {
     throw new NotApplied(
       `${kind} ${name} was applied by version ${appliedVersion} of the plugin, which is newer than ${options.version}: it is left alone`,

@@ -2,8 +2,8 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isPlugin, type Plugin } from '@setpoint/controller-runtime'
+import semver from 'semver'
 import { findSyntaxError, placeOf } from './error-place.ts'
-import { isSemanticVersion } from './extensions-semver.ts'
 import { installModuleHooks } from './module-hooks.ts'
 
 /** A plugin with what its folder says about it. */
@@ -89,7 +89,7 @@ async function load(folder: string, importTimeoutMs: number): Promise<LoadedPlug
   return {
     dir: folder,
     packageName: typeof name === 'string' && name !== '' ? name : basename(folder),
-    packageVersion: typeof version === 'string' && isSemanticVersion(version) ? version : '0.0.0',
+    packageVersion: typeof version === 'string' && semver.valid(version) !== null ? version : '0.0.0',
     plugin,
     resourcesDir,
   }
