@@ -6,11 +6,11 @@ import type { KeyValue, Storage } from '../storage/index.ts'
 import { ModelCache } from './model-cache.ts'
 
 export const loaderDefaults = Object.freeze({
-  /** Objects read in one page while a cache is built: large enough to be quick, small enough to let others run. */
+  /** Objects in one page: large enough to be quick, small enough to let other work run. */
   pageSize: 500,
 })
 
-/** Makes caches out of what the store has at one revision. */
+/** Builds caches from the state of the store at one revision. */
 export class CacheLoader {
   readonly #storage: Storage
   readonly #log: Logger
@@ -27,7 +27,7 @@ export class CacheLoader {
     return this.#newCache(served, zeroRevision)
   }
 
-  /** @param at the state at this revision; the present one if absent. @throws what the store throws. */
+  /** @param at the revision to read; the latest one by default. @throws errors of the store */
   async load(
     served: ServedModel,
     signal: AbortSignal,
@@ -47,7 +47,7 @@ export class CacheLoader {
       cache ??= this.#newCache(served, revision)
       for (const pair of pairs) {
         cache.load(pair)
-        // Index functions may be slow, and others must not wait for a whole page of them.
+        // Index functions may be slow: do not block for a whole page of them.
         const pause = breather.pause()
         if (pause !== undefined) await pause
       }
@@ -60,7 +60,7 @@ export class CacheLoader {
     return cache
   }
 
-  /** Objects that the latest loading of a model has read so far; undefined before the first one. */
+  /** Objects read so far by the latest load of a model; undefined before the first one. */
   objectsRead(served: ServedModel): number | undefined {
     return this.#objectsRead.get(served.resource)
   }
@@ -73,13 +73,13 @@ export class CacheLoader {
     return new ModelCache(
       served,
       revision,
-      (key, error) => this.#log.error({ key, err: error }, 'a stored value is no object and is left out'),
+      (key, error) => this.#log.error({ key, err: error }, 'failed to decode a stored value, leaving it out'),
       this.#clock,
     )
   }
 }
 
-/** All pages of a list, of one revision, at least one. The store looks for the next while one is being worked on. */
+/** Yields the pages of a list at one revision, at least one. Prefetches the next page. */
 export async function* pagesOf(
   storage: Storage,
   prefix: string,
@@ -102,7 +102,7 @@ export async function* pagesOf(
     const after = page.more ? page.pairs.at(-1)?.key : undefined
     const next =
       after === undefined ? undefined : storage.list(prefix, { limit, signal, keysOnly, revision, after })
-    // Awaited below, but its failure may come before.
+    // It is awaited below, and may fail before that.
     next?.catch(() => {})
     yield page
     if (next === undefined) return

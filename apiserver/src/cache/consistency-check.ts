@@ -8,26 +8,26 @@ import type { ModelCache } from './model-cache.ts'
 import { Alongside, storedRevisions } from './stored-revisions.ts'
 
 export const checkDefaults = Object.freeze({
-  /** Milliseconds between two rounds (Kubernetes: 5 min), in which every model is checked once. */
+  /** Milliseconds between two rounds, as in Kubernetes. Each round checks every model once. */
   intervalMs: 5 * 60_000,
-  /** Each pause is longer or shorter by up to this part, so that the servers of one store do not check together. */
+  /** Each pause varies by up to this fraction, so that the servers of one store do not check together. */
   jitter: 0.2,
-  /** Keys of one page, without their values: some hundred kilobytes. */
+  /** Keys in one page, without their values: some hundred kilobytes. */
   pageSize: 2_000,
-  /** Names that the log shows of those that differ. */
+  /** Differing names that are logged. */
   shown: 5,
 })
 
-/** `failure` is a difference; `error` says that the store could not be asked, or has forgotten the state meanwhile. */
+/** `failure`: the cache differs. `error`: the store could not be read, or compacted the revision during the check. */
 export type CheckStatus = 'success' | 'failure' | 'error'
 
 /**
- * Compares the caches with the store, model by model, every few minutes. What only the log feeds is only as good as the
- * log: a change that a proxy, a client library or a fault of ours has swallowed would otherwise be missing for ever.
+ * Compares the caches with the store, model by model, every few minutes. A change that a proxy, a client library or a
+ * bug has dropped from the log would otherwise be missing until the next restart.
  *
- * Names and revisions are compared, as of one revision of the store: a revision is written once, so equal ones have
- * equal content. The cache's side is a snapshot of the moment at which it was the state of that revision, so that what
- * happens meanwhile cannot raise a false alarm. A cache that differs is not used any more, and built again.
+ * Compares names and revisions at one revision of the store; a revision is written once, so equal revisions have equal
+ * content. The cache's side is a snapshot of that revision, so writes during the check raise no false alarm. A cache that
+ * differs is discarded and rebuilt.
  */
 export class ConsistencyCheck {
   readonly #storage: Storage
@@ -54,12 +54,12 @@ export class ConsistencyCheck {
     this.#intervalMs = parts.intervalMs ?? checkDefaults.intervalMs
   }
 
-  /** Checks made so far, by `<group>/<plural>`. */
+  /** Counts of checks by `<group>/<plural>`. */
   get counts(): ReadonlyMap<string, Readonly<Record<CheckStatus, number>>> {
     return this.#counts
   }
 
-  /** Checks in rounds. Resolves once the signal is aborted. */
+  /** Runs the checks in rounds. Resolves when the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const stopped = () => signal.aborted
     while (!stopped()) {
@@ -72,7 +72,7 @@ export class ConsistencyCheck {
     }
   }
 
-  /** Compares one cache. @returns undefined where nothing can be said, as it is not the cache of its model any more. */
+  /** Checks one cache. Returns undefined if the cache was replaced during the check. */
   async check(cache: ModelCache, signal: AbortSignal): Promise<CheckStatus | undefined> {
     const { resource } = cache.served
     const { store } = cache
@@ -83,16 +83,16 @@ export class ConsistencyCheck {
       status = different.count === 0 ? 'success' : 'failure'
     } catch (error) {
       if (signal.aborted) return undefined
-      this.#log.warn({ resource, err: error }, 'the cache could not be compared with the store')
+      this.#log.warn({ resource, err: error }, 'failed to compare the cache with the store')
       status = 'error'
     }
-    // Removed, or built again, meanwhile: what was compared is of the past.
+    // Removed or rebuilt during the check: the result is outdated.
     if (this.#follower.cacheOf(cache.served) !== cache || cache.store !== store) return undefined
     const counts = this.#counts.get(resource) ?? { success: 0, failure: 0, error: 0 }
     this.#counts.set(resource, counts)
     counts[status]++
     if (status === 'failure') {
-      this.#log.error({ resource, ...different }, 'the cache is not what the store has, and is built again')
+      this.#log.error({ resource, ...different }, 'the cache differs from the store, rebuilding it')
       this.#follower.distrust(cache)
     }
     return status
@@ -100,7 +100,7 @@ export class ConsistencyCheck {
 
   async #compare(cache: ModelCache, signal: AbortSignal): Promise<Difference> {
     const { keyPrefix } = cache.served
-    // Between two turns the cache is the state of the follower's position, or of its own where it was built later.
+    // Between two turns the cache is at the follower's position, or at its own revision if it was built later.
     const revision = laterRevision(this.#follower.position, cache.revision)
     const cached = new Alongside(storedRevisions(cache.store.snapshot(), cache.unreadable))
     const breather = new Breather(this.#clock)
@@ -131,8 +131,8 @@ export class ConsistencyCheck {
 
 interface Difference {
   readonly revision: number
-  /** Names that only one of them has, or that they have at different revisions. */
+  /** Names that only one side has, or that differ in their revision. */
   count: number
-  /** The first few of them. */
+  /** The first few names. */
   readonly names: string[]
 }

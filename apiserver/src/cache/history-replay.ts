@@ -6,32 +6,31 @@ import { bytesOf, type CacheEvent, historyDefaults } from './history.ts'
 import type { ModelCache } from './model-cache.ts'
 
 export const replayDefaults = Object.freeze({
-  /** Milliseconds for reading older changes from the store, above which a client is told to list again. */
+  /** Milliseconds for reading older changes from the store. After that the client gets 410 and lists again. */
   timeoutMs: 10_000,
-  /** Milliseconds of silence at the end of that time which say that the store is away: then nothing is lost. */
+  /** If the store was silent for this many milliseconds at the end of that time, it counts as unreachable: the client gets 503. */
   silenceMs: 3_000,
 })
 
-/** One reading of the store's history for one cache, and those who wait for it. */
+/** One read of the store's history for one cache, shared by all that wait for it. */
 interface Reading {
-  /** From where those who wait want to resume. What is read begins at the oldest that the store still has. */
+  /** The revisions to resume from. The read starts at the oldest of them that the store still has. */
   readonly wanted: Set<Revision>
-  /** How many wait; the last one to leave stops the reading. */
+  /** Number of callers that wait. The read is aborted when the last of them leaves. */
   waiting: number
   readonly abandoned: AbortController
   readonly done: Promise<void>
 }
 
 /**
- * Reaches back into the store's own history when a watch resumes from before the cache's, as it does after a restart
- * of the server. What is read is put before the cache's history, for everyone who comes back from about then.
+ * Extends a cache's history from the store's own history when a watch resumes from an older revision, as watches do
+ * after a restart of the server.
  *
- *     gathering ──a tick later, and after the reading before it──▶ reading ──▶ done
+ *     gathering ──next tick, and after the read before it──▶ reading ──▶ done
  *
- * All who come while a reading gathers share it, from whichever versions they come: it reads from the oldest of them
- * up to where the cache's history begins. Those who come later gather for the next one, which has only what lies
- * before the first to read. So a thousand clients that return after a restart cost a few readings, and each change is
- * read once.
+ * Callers that arrive while a read is gathering share it. The read covers the oldest of their revisions up to the floor
+ * of the cache's history. Later callers gather for the next read, which covers only older changes. So a thousand clients
+ * that return after a restart cause a few reads, and each change is read once.
  */
 export class HistoryReplay {
   readonly #storage: Storage
@@ -45,14 +44,15 @@ export class HistoryReplay {
   }
 
   /**
-   * Does what it can so that `cache.history.floor` is at or below `after`; where it cannot, the floor stays above.
-   * @throws the signal's reason once it is aborted; what the store throws, but for what it no longer has;
-   *   StoreUnavailableError where it has fallen silent.
+   * Lowers `cache.history.floor` to `after` or below. If the store no longer has the changes, or there is no room for
+   * them, the floor stays above `after`.
+   * @throws the signal's reason when it is aborted; StoreUnavailableError when the store is silent; other errors of the
+   *   store, except CompactedError.
    */
   async reach(cache: ModelCache, after: Revision, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
     if (after >= cache.history.floor) return
-    // One that is under way may bring what is wanted, or not: then the next one is joined, which knows of this reader.
+    // A read that is under way may reach `after`. If it does not, this caller joins the next one.
     const running = this.#running.get(cache)
     if (running !== undefined)
       await unlessAborted(
@@ -78,7 +78,7 @@ export class HistoryReplay {
     const wanted = new Set<Revision>()
     const abandoned = new AbortController()
     const done = this.#read(cache, wanted, abandoned.signal)
-    // Who waits hears of it; nobody need be waiting any more.
+    // Callers handle the rejection. All of them may have left.
     done.catch(() => {})
     const reading: Reading = { wanted, waiting: 0, abandoned, done }
     this.#gathering.set(cache, reading)
@@ -103,7 +103,7 @@ export class HistoryReplay {
     const running = this.#extend(cache, wanted, AbortSignal.any([abandoned, late.signal]), heard)
       .then(() => {
         if (late.signal.aborted && this.#clock.monotonic() - heardAt >= replayDefaults.silenceMs)
-          throw new StoreUnavailableError('the store does not bring the changes that it still has')
+          throw new StoreUnavailableError('the store stopped sending the changes that it still has')
       })
       .finally(() => {
         cancel()
@@ -113,7 +113,7 @@ export class HistoryReplay {
     await running
   }
 
-  /** @param heard called whenever the store has said something */
+  /** @param heard called on each response of the store */
   async #extend(
     cache: ModelCache,
     wanted: ReadonlySet<Revision>,
@@ -127,24 +127,24 @@ export class HistoryReplay {
         const after = await this.#oldestKept(cache, wanted, signal)
         if (after === undefined) return
         const replayed = await this.#changesBetween(cache, after, until, signal, heard)
-        // Timed out: its end is missing.
+        // Timed out: the newest changes are missing.
         if (signal.aborted) return
-        // Rebuilt meanwhile: what was read does not join what is kept now, and may still be needed up to there.
+        // The cache was rebuilt: the changes do not join its new history.
         if (cache.history !== history) continue
-        // Evicted meanwhile: there is no room for more.
+        // If events were evicted, there is no room for older ones.
         if (history.floor === until) history.prepend(replayed.events, replayed.floor)
         return
       } catch (error) {
         if (signal.aborted) return
-        // Compacted meanwhile: that must not cost those their resume whose changes the store still has.
+        // Compacted during the read: try again for the callers whose changes the store still has.
         if (!(error instanceof CompactedError)) throw error
       }
     }
   }
 
   /**
-   * The oldest revision of those wanted after which the store still has everything: one who was away for too long
-   * must not cost the others their resume. Asked by bisection: a watch of nothing is refused like that of everything.
+   * Returns the oldest wanted revision that the store still has every later change of, so that one client that was away
+   * for too long does not take the others down. Uses bisection with empty watches, which the store rejects like full ones.
    */
   async #oldestKept(
     cache: ModelCache,
@@ -156,7 +156,7 @@ export class HistoryReplay {
     let low = 0
     let high = revisions.length
     while (low < high) {
-      // The oldest first: mostly the store has it.
+      // Try the oldest first, because the store usually has it.
       const middle = low === 0 && high === revisions.length ? 0 : (low + high) >>> 1
       const revision = revisions[middle]
       if (revision === undefined) break
@@ -172,7 +172,7 @@ export class HistoryReplay {
     return revisions[low]
   }
 
-  /** The changes above `floor`, which is `after` or higher where there were more than a history has room for. */
+  /** Returns the changes above `floor`, which is higher than `after` if a history has no room for all of them. */
   async #changesBetween(
     cache: ModelCache,
     after: Revision,
@@ -182,7 +182,7 @@ export class HistoryReplay {
   ): Promise<{ events: readonly CacheEvent[]; floor: Revision }> {
     const { keyPrefix } = cache.served
     const events: CacheEvent[] = []
-    // Each object as the changes so far have left it, which is what there was before its next change.
+    // The latest state of each object, which is the previous state of its next change.
     const latest = new Map<string, Entry>()
     const breather = new Breather(this.#clock)
     let floor = after
@@ -193,7 +193,7 @@ export class HistoryReplay {
       for (const change of changes) {
         if (change.revision > until) continue
         if (change.previous === undefined && change.createRevision !== change.revision) {
-          // The store compacts while it answers: without what there was, nobody can say whom the change concerns.
+          // Compacted during the read: without the previous state the change cannot be matched to selectors.
           events.length = 0
           first = 0
           bytes = 0
@@ -208,7 +208,7 @@ export class HistoryReplay {
         else latest.set(change.key, event.next)
         events.push(event)
         bytes += bytesOf(event)
-        // Only the newest have room, and what is read on the way to them must not fill the memory.
+        // Only the newest events fit into the history; drop the rest while reading.
         while (events.length - first > historyDefaults.maxEvents || bytes > historyDefaults.maxBytes) {
           const dropped = events[first]
           if (dropped === undefined) break
@@ -226,7 +226,7 @@ export class HistoryReplay {
   }
 }
 
-/** Waits for the work, which goes on for others, no longer than the signal says. @throws the signal's reason */
+/** Waits for work that others share. @throws the signal's reason when it is aborted */
 function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work
   return new Promise((resolve, reject) => {

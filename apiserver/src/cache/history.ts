@@ -2,16 +2,16 @@ import { systemClock } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
 import type { Entry } from './entry.ts'
 
-/** One change of one object: what it was and what it became. */
+/** One change of one object, with the object before and after it. */
 export interface CacheEvent {
   readonly revision: Revision
-  /** Absent where the object was created. */
+  /** Undefined for a creation. */
   readonly previous: Entry | undefined
-  /** Absent where the object was removed. */
+  /** Undefined for a deletion. */
   readonly next: Entry | undefined
 }
 
-/** Bounds of one model's history. */
+/** The bounds of one model's history. */
 export interface HistoryLimits {
   readonly minEvents: number
   readonly maxEvents: number
@@ -20,37 +20,37 @@ export interface HistoryLimits {
 }
 
 export const historyDefaults: HistoryLimits = Object.freeze({
-  /** Events kept however old they are, so that a quiet kind can be resumed (Kubernetes' lower bound). */
+  /** Events kept whatever their age, so that watches of a quiet kind can resume. The lower bound of Kubernetes. */
   minEvents: 100,
-  /** Events kept at most (Kubernetes' upper bound). */
+  /** Most events kept. The upper bound of Kubernetes. */
   maxEvents: 102_400,
-  /** Milliseconds that an event is kept if there is room: as long as the store keeps its own history. */
+  /** Milliseconds that an event is kept if there is room, as long as the store keeps its own history. */
   maxAgeMs: 5 * 60_000,
-  /** Bytes of events kept at most for one model. */
+  /** Most bytes of events kept for one model. */
   maxBytes: 64 * 1024 * 1024,
 })
 
 /**
- * The recent changes of one model, oldest first: every one above `floor`, so that a watch resumed from there misses
- * nothing. What has gone is not referred to any more, so that its memory goes with it.
+ * The recent changes of one model, oldest first. Every change above `floor` is in it, so a watch that resumes from there
+ * misses nothing.
  */
 export class History {
   #kept: (Kept | undefined)[] = []
-  /** Index of the oldest event in `#kept`; those before it are gone. */
+  /** Index of the oldest event in `#kept`. The places before it are empty. */
   #start = 0
   #bytes = 0
   #floor: Revision
   readonly #limits: HistoryLimits
   readonly #now: () => number
 
-  /** @param now milliseconds on a clock that never goes back */
+  /** @param now returns milliseconds of a monotonic clock */
   constructor(floor: Revision, now: () => number = systemClock.monotonic, limits = historyDefaults) {
     this.#floor = floor
     this.#now = now
     this.#limits = limits
   }
 
-  /** Changes at or below this revision are not kept. */
+  /** Changes at or below this revision have been evicted. */
   get floor(): Revision {
     return this.#floor
   }
@@ -65,7 +65,7 @@ export class History {
     this.trim()
   }
 
-  /** Lets go of what is over the bounds now. Whoever only pushes would keep a burst for as long as nothing follows it. */
+  /** Evicts events that exceed the bounds. Call it regularly, so that a burst ages out on a kind that has fallen quiet. */
   trim(): void {
     const { minEvents, maxEvents, maxAgeMs, maxBytes } = this.#limits
     const oldest = this.#now() - maxAgeMs
@@ -83,8 +83,8 @@ export class History {
   }
 
   /**
-   * Puts older events before those that are kept: all that there were above `floor` and up to the present floor. They
-   * take the room that there is and no more; of too many the newest, and the floor is then where they begin.
+   * Prepends every event above `floor` up to the present floor. If there is no room for all of them, only the newest are
+   * kept and the new floor is higher than `floor`.
    */
   prepend(events: readonly CacheEvent[], floor: Revision): void {
     const { maxEvents, maxBytes } = this.#limits
@@ -106,7 +106,7 @@ export class History {
     this.#floor = newFloor
   }
 
-  /** Position of the first event after `revision`, for `at`; undefined where some of them are gone. */
+  /** Returns the position of the first event after `revision`, or undefined if some of those events were evicted. */
   positionAfter(revision: Revision): number | undefined {
     if (revision < this.#floor) return undefined
     let low = this.#start
@@ -119,7 +119,7 @@ export class History {
     return low
   }
 
-  /** The first event after `revision`, or undefined at the end. The caller has checked `floor`. */
+  /** Returns the first event after `revision`, or undefined at the end. The caller must have checked `floor`. */
   next(revision: Revision): CacheEvent | undefined {
     const position = this.positionAfter(revision)
     return position === undefined ? undefined : this.#kept[position]?.event
@@ -137,14 +137,14 @@ export class History {
 
 interface Kept {
   readonly event: CacheEvent
-  /** When it came, by the history's clock. */
+  /** When it was pushed, by the history's clock. */
   readonly at: number
 }
 
-/** Empty places at the front of the array from which on they are cut off, once they are more than half of it. */
+/** The array is copied when it has more empty places at its front than this, and they are more than half of it. */
 const compactAfter = 1024
 
-/** Bytes that an event alone keeps alive: its new content. The previous one was the next of an earlier event, or is small change. */
+/** Returns the bytes that an event keeps in memory. The previous content is usually kept by an earlier event already. */
 export function bytesOf(event: CacheEvent): number {
   return (event.next ?? event.previous)?.bytes.length ?? 0
 }

@@ -1,16 +1,16 @@
 import type { CancelTimer, Clock } from '@setpoint/controller-runtime'
 import { laterRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 
-/** A revision that the store is known to have written and that has not been taken in yet. */
+/** A revision that the store has written and the caches do not have yet. */
 interface Awaited {
   readonly revision: Revision
-  /** When the store said so, by the clock. */
+  /** When the store reported it, by the clock. */
   readonly since: number
 }
 
 /**
- * How far the caches are behind what the store is known to have written. Measured from when the oldest revision that is
- * missing was heard of, so that a store which is always being written to is no lag as long as its log is followed.
+ * Measures how far the caches are behind the store: the time since the oldest missing revision was reported. So a store
+ * under constant writes causes no lag as long as its log is followed.
  */
 export class Lag {
   readonly #clock: Clock
@@ -21,14 +21,14 @@ export class Lag {
   #latest: Awaited | undefined
   #timer: CancelTimer | undefined
 
-  /** @param onStall called when something has been missing for `stallMs` milliseconds in which nothing came; then again. */
+  /** @param onStall called each time that revisions are missing and no change arrives for `stallMs` milliseconds */
   constructor({ clock, stallMs, onStall }: { clock: Clock; stallMs: number; onStall: () => void }) {
     this.#clock = clock
     this.#stallMs = stallMs
     this.#onStall = onStall
   }
 
-  /** The store has written up to `written`. */
+  /** The store reported that it has written up to `written`. */
   heard(written: Revision): void {
     if (written <= laterRevision(this.#position, this.#latest?.revision ?? zeroRevision)) return
     this.#latest = { revision: written, since: this.#clock.monotonic() }
@@ -36,7 +36,7 @@ export class Lag {
     this.#timer ??= this.#watchStall()
   }
 
-  /** The caches have come to `position`. */
+  /** The caches have reached `position`. */
   reached(position: Revision): void {
     this.#position = position
     if (this.#oldest === undefined || this.#oldest.revision > position) return
@@ -45,7 +45,7 @@ export class Lag {
     if (this.#oldest === undefined) this.stop()
   }
 
-  /** What was heard no longer counts: the store may be another one, which need not come that far. */
+  /** Discards what was reported before: the store may have been replaced by one at a lower revision. */
   restart(position: Revision): void {
     this.stop()
     this.#oldest = undefined
@@ -53,17 +53,17 @@ export class Lag {
     this.#position = position
   }
 
-  /** Milliseconds for which something has been missing; undefined where nothing is known to be. */
+  /** Milliseconds since the oldest missing revision was reported; undefined if none is missing. */
   get ms(): number | undefined {
     return this.#oldest && this.#clock.monotonic() - this.#oldest.since
   }
 
-  /** Revisions from the caches' position to the latest one that is known of. */
+  /** Revisions between the caches' position and the latest one reported. */
   get revisions(): number {
     return this.#latest === undefined ? 0 : this.#latest.revision - this.#position
   }
 
-  /** No stall is noticed until something more is heard of. */
+  /** Stops the stall timer until `heard` is called again. */
   stop(): void {
     this.#timer?.()
     this.#timer = undefined

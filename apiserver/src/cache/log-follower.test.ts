@@ -19,7 +19,7 @@ import { ReadGate } from './read-gate.ts'
 const never = new AbortController().signal
 
 describe('log follower', () => {
-  it('takes in every change once and in order, also those that come while a cache is being built', async () => {
+  it('applies every change once and in order, also those that arrive while a cache is built', async () => {
     await using rooms = await openRooms()
     const { registry, served, follower, gate } = rooms
     for (let n = 0; n < 50; n++) await registry.create(served, thing(`before-${n}`), defaultWriteOptions)
@@ -42,7 +42,7 @@ describe('log follower', () => {
     expect(seen.at(-1)?.next?.name).toBe('after')
   })
 
-  it('misses nothing in a cache that is completed while the log is being found again', async () => {
+  it('misses no change in a cache that is completed during a rebuild', async () => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms
     const other = new ServedModel({ ...testModel, plural: 'others' })
@@ -81,7 +81,7 @@ describe('log follower', () => {
     await registry.create(served, thing('a'), defaultWriteOptions)
     restarting = true
     loseLog()
-    await expect.poll(() => follower.trouble).toMatch(/built again/)
+    await expect.poll(() => follower.trouble).toMatch(/being rebuilt/)
     first.release()
     await new Promise(resolve => setTimeout(resolve, 20))
     second.release()
@@ -108,7 +108,7 @@ describe('log follower', () => {
     expect(lost.seen.map(({ next }) => next?.name)).toEqual(['two'])
   })
 
-  it('refuses reads, and says why, until its caches are what the store has again', async () => {
+  it('refuses reads with the reason until the caches are rebuilt', async () => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms
     const [lost, scan] = [hold(), hold()]
@@ -136,12 +136,12 @@ describe('log follower', () => {
     const cache = await follower.add(served, never)
     await registry.create(served, thing('a'), defaultWriteOptions)
     lost.release()
-    const why = 'the caches are being built again: the store no longer has the changes that follow'
+    const why = 'the caches are being rebuilt, because the store has compacted their next changes'
     await expect.poll(() => follower.trouble).toBe(why)
     await expect(gate.pass()).rejects.toMatchObject({ message: expect.stringContaining(why) })
     const { status, text } = await health.ready(false)
     expect([status, text.includes(`[-]caches failed: ${why}`)]).toEqual([503, true])
-    // What asks for no more than there is has it.
+    // Reads that accept an old state are served.
     expect(follower.cacheOf(served)).toBe(cache)
     scan.release()
     await expect.poll(() => follower.trouble).toBeUndefined()
@@ -150,7 +150,7 @@ describe('log follower', () => {
     await follower.stop()
   })
 
-  it('builds its caches again when the store is another one, whatever its revisions say', async () => {
+  it('rebuilds its caches when the store was replaced, whatever its revisions are', async () => {
     await using lost = await losingLog(new CompactedError('another store', undefined, true))
     const { rooms, follower, cache } = lost
     await rooms.registry.create(rooms.served, thing('one'), defaultWriteOptions)
@@ -160,7 +160,7 @@ describe('log follower', () => {
     expect(await statesAgree(rooms, cache)).toBe(true)
   })
 
-  it('resumes from where it was, resetting nothing, when the log breaks for any other reason', async () => {
+  it('resumes from its position without a reset when the watch fails for any other reason', async () => {
     await using lost = await losingLog(new Error('broken'))
     const { rooms, follower, cache } = lost
     for (const n of [1, 2])
@@ -172,7 +172,7 @@ describe('log follower', () => {
     expect(await statesAgree(rooms, cache)).toBe(true)
   })
 
-  it('lets others run in the midst of a large batch, between revisions, and claims only what it has taken in', async () => {
+  it('yields between the revisions of a large batch and reports only whole revisions', async () => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms
     const other = new ServedModel({ ...testModel, plural: 'others' })
@@ -217,7 +217,7 @@ describe('log follower', () => {
     await follower.stop()
   })
 
-  it('says how far it is behind a store that answers but whose log brings nothing, and then asks for the log anew', async () => {
+  it('reports its lag when the watch delivers nothing, and then reopens the watch', async () => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms
     const clock = new FakeClock()
@@ -235,11 +235,11 @@ describe('log follower', () => {
     const cache = await follower.add(served, never)
     for (const name of ['a', 'b']) await registry.create(served, thing(name), defaultWriteOptions)
     const { current } = await storage.head()
-    // Nobody reads: the readiness check alone finds out.
+    // Without any read, the readiness check detects it.
     await health.ready(false)
     expect(follower.trouble).toBeUndefined()
     await clock.advance(followerDefaults.lagMs)
-    const why = 'the caches are behind the store by 2 revisions since 3 s'
+    const why = 'the caches have been behind the store for 3 s, by 2 revisions'
     expect(follower.trouble).toBe(why)
     expect((await health.ready(false)).text).toContain(`[-]caches failed: ${why}`)
     await expect(new ReadGate(stalling, follower).pass()).rejects.toMatchObject({
@@ -254,7 +254,7 @@ describe('log follower', () => {
     await follower.stop()
   })
 
-  it('is not behind a store that is always being written to, as long as it follows', async () => {
+  it('reports no lag under constant writes while it follows', async () => {
     const clock = new FakeClock()
     const lag = new Lag({ clock, stallMs: 1000, onStall: () => expect.fail('it follows') })
     for (let revision = 1; revision < 1000; revision++) {
@@ -265,7 +265,7 @@ describe('log follower', () => {
     }
   })
 
-  it('lets go of old history on a kind that has fallen quiet', async () => {
+  it('evicts old history of a kind that has fallen quiet', async () => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms
     const clock = new FakeClock()
@@ -340,7 +340,7 @@ async function statesAgree({ gate, cache }: Rooms, other: ModelCache): Promise<b
 }
 
 describe('read gate', () => {
-  it('lets nobody join a question that was sent before it came', async () => {
+  it('shares a request only with reads that arrived before it was sent', async () => {
     await using rooms = await openRooms()
     const { storage, follower } = rooms
     const answers: ((head: { current: Revision; written: Revision }) => void)[] = []
@@ -378,7 +378,7 @@ describe('read gate', () => {
     }
   })
 
-  it('answers 503, not an old state, while the store does not answer', async () => {
+  it('responds with 503, not with an old state, while the store does not respond', async () => {
     await using rooms = await openRooms()
     const { storage, follower } = rooms
     const away: Storage = { ...bound(storage), head: () => Promise.reject(new Error('away')) }

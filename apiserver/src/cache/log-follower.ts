@@ -12,42 +12,42 @@ import { RevisionWaiters } from './revision-waiters.ts'
 export const followerDefaults = Object.freeze({
   /** Milliseconds between attempts while the store is away. */
   retryMs: 250,
-  /** Changes kept for a model whose cache is being built; beyond that the build starts over from a newer state. */
+  /** Changes kept for a model while its cache is built; past that the build starts over. */
   maxPending: 100_000,
-  /** Milliseconds behind the store from which on reads are refused at once: as long as a read waits by itself. */
+  /** Past this lag, in milliseconds, reads are refused at once: it is as long as a read would wait. */
   lagMs: 3_000,
-  /** Milliseconds behind the store, without any change arriving, after which the log is asked for anew. */
+  /** Past this lag without any change, in milliseconds, the watch of the log is reopened. */
   stallMs: 10_000,
-  /** Milliseconds between two looks for what has grown too old in the caches: small beside the minutes it is kept. */
+  /** Milliseconds between two trims of the caches, which keep history for minutes. */
   trimMs: 30_000,
 })
 
-/** Where the keys of all objects are. */
+/** The prefix of all keys of objects. */
 const objectsPrefix = 'objects/'
 
 /**
- * All keys are followed, not only those of objects: a transaction that touches none moves the store's `written` too,
- * and whoever waits for that revision would wait until the next object changes.
+ * The follower watches all keys, not only objects. A transaction without objects also advances the store's `written`
+ * revision, and reads wait until the follower has reached that.
  */
 const wholeLog = ''
 
 interface Followed {
   readonly cache: ModelCache
-  /** Changes that arrived while the cache is being built; undefined once it is. */
+  /** Changes that arrived while the cache is built; undefined when it is complete. */
   pending: Change[] | undefined
 }
 
 /**
- * Follows the store's log once for all models, and feeds each one's cache. The position is one for all: a cache that
- * has seen nothing new is still as new as the log.
+ * Follows the store's log once for all models and feeds their caches. All caches share one position: a cache without
+ * new changes is as current as the log.
  *
- *     beginning ──▶ following ──store fails: tried again──▶ following, from the same position
- *                      │  ▲
- *        compacted     ▼  │     by the exact changes where they can be told, else by starting over
- *                   rebuilding
+ *     starting ──▶ following ──store fails: retried──▶ following, from the same position
+ *                     │  ▲
+ *        compacted    ▼  │    from a snapshot; watches end with 410
+ *                  rebuilding
  *
- * All changes of one revision are taken in in one step, and the position only moves to what has been taken in whole.
- * Between revisions others run, however much of the log comes at once.
+ * All changes of one revision are applied in one step, and the position moves only past whole revisions. Other work runs
+ * between revisions, however large a batch is.
  */
 export class LogFollower {
   readonly #storage: Storage
@@ -59,19 +59,19 @@ export class LogFollower {
   readonly #stopped = new AbortController()
   readonly #waiters = new RevisionWaiters()
   readonly #lag: Lag
-  /** Repairs that are under way. */
+  /** Rebuilds of single caches that are under way. */
   readonly #repairs = new Set<Promise<void>>()
   #position: Revision = zeroRevision
   #known: Revision = zeroRevision
   #following: Promise<void> | undefined
   #begun = false
   #ready = false
-  /** Why the log cannot be followed from the position. */
+  /** Set when the store no longer has the changes after the position. */
   #lost: CompactedError | undefined
-  /** Counts the rebuilds: a cache whose building spans one has missed changes. */
+  /** Counts rebuilds. A cache whose build spans one has missed changes. */
   #epoch = 0
-  #trouble = 'the log has not been reached yet'
-  /** Ends the present watch, for another one to begin. */
+  #trouble = 'the store has not been reached yet'
+  /** Aborts the present watch, so that it is reopened. */
   #attempt = new AbortController()
   #trimTimer: CancelTimer | undefined
 
@@ -82,35 +82,35 @@ export class LogFollower {
     this.#lag = new Lag({
       clock: this.#clock,
       stallMs: followerDefaults.stallMs,
-      onStall: () => this.#askAnew(),
+      onStall: () => this.#reopenWatch(),
     })
     this.#loader = new CacheLoader({ storage: options.storage, log: options.log, clock: this.#clock })
   }
 
-  /** Every change up to here has been taken in. */
+  /** Every change up to this revision has been applied. */
   get position(): Revision {
     return this.#position
   }
 
-  /** The state of the caches is the state of the store at this revision, which may be above the last change. */
+  /** The caches equal the store at this revision, which may be above that of the last change. */
   get known(): Revision {
     return laterRevision(this.#known, this.#position)
   }
 
-  /** Why the caches cannot be relied on at the moment; undefined where they can. */
+  /** The reason why reads must not use the caches now, or undefined. */
   get trouble(): string | undefined {
     if (!this.#ready) return this.#trouble
     const ms = this.#lag.ms
     if (ms === undefined || ms < followerDefaults.lagMs) return undefined
     const seconds = Math.round(ms / 1000)
-    return `the caches are behind the store by ${this.#lag.revisions} revisions since ${seconds} s`
+    return `the caches have been behind the store for ${seconds} s, by ${this.#lag.revisions} revisions`
   }
 
-  /** Begins to follow from the store's present. Resolves at once; it waits for the store by itself. */
+  /** Starts following from the store's latest revision. Returns at once and waits for the store in the background. */
   start(): void {
     if (this.#following !== undefined) return
     this.#following = this.#run()
-    this.#trimLater()
+    this.#scheduleTrim()
   }
 
   async stop(): Promise<void> {
@@ -121,7 +121,7 @@ export class LogFollower {
     await Promise.all(this.#repairs)
   }
 
-  /** Builds a model's cache and keeps it fed. Waits as long as the store is away. @throws when aborted. */
+  /** Builds a model's cache and follows it. Waits while the store is unavailable. @throws when aborted */
   async add(
     served: ServedModel,
     signal: AbortSignal,
@@ -138,7 +138,7 @@ export class LogFollower {
     }
   }
 
-  /** Objects that the latest building of a model's cache has read so far; undefined before the first one. */
+  /** Objects read so far by the latest build of a model's cache; undefined before the first one. */
   objectsRead(served: ServedModel): number | undefined {
     return this.#loader.objectsRead(served)
   }
@@ -158,17 +158,14 @@ export class LogFollower {
     return followed?.pending === undefined ? followed?.cache : undefined
   }
 
-  /** The caches that are built. */
+  /** The caches that are complete. */
   caches(): ModelCache[] {
     return [...this.#followed.values()].flatMap(({ cache, pending }) =>
       pending === undefined ? [cache] : [],
     )
   }
 
-  /**
-   * A cache is not what the store has. Its reads are refused and its watches ended at once, and it is built again; the
-   * other caches go on.
-   */
+  /** Rebuilds a cache that differs from the store. Its reads are refused and its watches end at once. */
   distrust(cache: ModelCache): void {
     const { served } = cache
     const followed = this.#followed.get(served.resource)
@@ -178,25 +175,25 @@ export class LogFollower {
     this.#tallies.of(served.resource).rebuilt++
     const repair = this.#fill(followed, this.#stopped.signal)
       .then(
-        () => this.#log.info({ resource: served.resource }, 'the cache has been built again'),
+        () => this.#log.info({ resource: served.resource }, 'rebuilt the cache'),
         () => {},
       )
       .finally(() => this.#repairs.delete(repair))
     this.#repairs.add(repair)
   }
 
-  /** Resolves once every change up to `revision` has been taken in. @throws when aborted. */
+  /** Resolves when every change up to `revision` has been applied. @throws when aborted */
   reached(revision: Revision, signal: AbortSignal): Promise<void> {
     if (this.#ready && this.#position >= revision) return Promise.resolve()
     return this.#waiters.wait(revision, signal)
   }
 
-  /** The store has said that it has written up to here: what is missing in the caches is a lag from now on. */
+  /** The store reported that it has written up to here. Missing changes count as lag from now on. */
   expect(written: Revision): void {
     if (!this.#stopped.signal.aborted) this.#lag.heard(written)
   }
 
-  /** The store has said that nothing was written between the position and `current`. */
+  /** The store reported that nothing was written between the position and `current`. */
   confirm(current: Revision): void {
     this.#known = laterRevision(this.#known, current)
   }
@@ -217,8 +214,8 @@ export class LogFollower {
         this.#ready = false
         const again = this.#lost !== undefined
         if (error instanceof CompactedError) {
-          this.#trouble = 'the caches are being built again: the store no longer has the changes that follow'
-          // Once the store is known to be another one, nothing that it says later takes that back.
+          this.#trouble = 'the caches are being rebuilt, because the store has compacted their next changes'
+          // A store that was once found to be replaced stays so.
           if (this.#lost?.replaced !== true) this.#lost = error
         } else if (!again) this.#trouble = 'the store cannot be reached'
         this.#log.warn({ err: error, position: this.#position }, this.#trouble)
@@ -235,7 +232,7 @@ export class LogFollower {
     this.#known = current
   }
 
-  /** Takes in the log from the position on. Returns when the watch is given up for another one. */
+  /** Follows the log from the position. Returns when the watch is to be reopened. */
   async #follow(signal: AbortSignal): Promise<void> {
     this.#attempt = new AbortController()
     const either = AbortSignal.any([signal, this.#attempt.signal])
@@ -244,7 +241,7 @@ export class LogFollower {
       await this.#takeIn(batch, breather)
   }
 
-  /** What an outage has left is a large batch: sockets must be drained, and reads answered, in the midst of it. */
+  /** Applies a batch with pauses, because after an outage it may be large. */
   async #takeIn({ changes, revision }: WatchBatch, breather: Breather): Promise<void> {
     let whole = this.#position
     for (const [at, change] of changes.entries()) {
@@ -306,7 +303,7 @@ export class LogFollower {
     this.#lag.restart(current)
   }
 
-  /** Builds a cache, again until nothing has been missed. @throws when aborted, or the model has been removed. */
+  /** Builds a cache, repeatedly until no change is missed. @throws when aborted, or if the model is removed */
   async #fill(
     followed: Followed,
     signal: AbortSignal,
@@ -317,46 +314,42 @@ export class LogFollower {
     for (;;) {
       signal.throwIfAborted()
       if (this.#followed.get(served.resource) !== followed)
-        throw new Error('the model has been removed while its cache was built')
+        throw new Error('the model was removed while its cache was built')
       try {
         if (!this.#ready) await this.reached(zeroRevision, signal)
-        // Emptied before the first page is asked for: what the log brings from now on is kept, so that together with
-        // the state of the page's revision nothing is missing.
+        // Collect changes before the first page is read: they overlap its revision, so none is missed.
         const pending: Change[] = []
         followed.pending = pending
         const epoch = this.#epoch
         const fresh = await this.#loader.load(served, signal, undefined, onProgress)
-        // While the log is being found again, neither the old position's changes nor the new one's reach this cache.
+        // This cache got no changes during a rebuild.
         if (pending.length > followerDefaults.maxPending || epoch !== this.#epoch || !this.#ready)
-          throw new Error('too much has changed meanwhile')
+          throw new Error('the store changed too much during the build')
         cache.reset(fresh)
         for (const change of pending) cache.apply(change)
         followed.pending = undefined
         return
       } catch (error) {
         signal.throwIfAborted()
-        this.#log.warn({ resource: served.resource, err: error }, 'the cache cannot be built yet')
+        this.#log.warn({ resource: served.resource, err: error }, 'failed to build the cache, retrying')
         await sleep(this.#clock, followerDefaults.retryMs, signal)
       }
     }
   }
 
-  /** Something is known to be missing, and nothing comes, though the watch has not broken. */
-  #askAnew(): void {
+  /** Reopens a watch that is open but does not deliver changes that the store has written. */
+  #reopenWatch(): void {
     if (!this.#ready) return
-    this.#log.warn(
-      { position: this.#position },
-      'the log does not bring what the store has written, asking for it anew',
-    )
+    this.#log.warn({ position: this.#position }, 'the watch of the store stalled, reopening it')
     this.#attempt.abort()
   }
 
-  /** One timer for all: nobody looks at a kind that has fallen quiet, which is just the one that needs it. */
-  #trimLater(): void {
+  /** Trims all caches on one timer, because no request may ever touch a quiet kind. */
+  #scheduleTrim(): void {
     this.#trimTimer = this.#clock.setTimeout(
       () => {
         for (const { cache } of this.#followed.values()) cache.trim()
-        this.#trimLater()
+        this.#scheduleTrim()
       },
       followerDefaults.trimMs,
       { unref: true },

@@ -8,30 +8,27 @@ import { type CacheEvent, History } from './history.ts'
 import { ModelStore } from './model-store.ts'
 import { SnapshotShelf } from './snapshot-shelf.ts'
 
-/** Told of every change, after the cache has taken it in. */
+/** Is notified after each change of a cache. */
 export interface CacheObserver {
   changed(event: CacheEvent): void
-  /** The cache has been rebuilt and its history lost: what was being followed cannot be followed further. */
+  /** The cache was replaced and its history lost: watches of it must end. */
   reset(): void
 }
 
-/**
- * What a server knows of one model's objects: the objects with their indexes, and the recent changes. Fed by the
- * log follower alone; everything else reads it.
- */
+/** The objects of one model with their indexes and recent changes. Only the log follower writes to it. */
 export class ModelCache {
   readonly served: ServedModel
-  /** The states that lists were answered from. */
+  /** Snapshots that lists were served from. */
   readonly shelf: SnapshotShelf
   #store: ModelStore
   #history: History
-  /** Everything up to here is in. */
+  /** Every change up to this revision has been applied. */
   #revision: Revision
-  /** What has been loaded and is not yet in the store. */
+  /** Loaded entries that are not in the model store yet. */
   #loading: Entry[] = []
   readonly #observers = new Set<CacheObserver>()
   readonly #problems = new Map<string, readonly IndexProblem[]>()
-  /** Stored values that are no objects, and therefore not in the store, by name. */
+  /** Revisions of the stored values that could not be decoded, by name. */
   readonly #unreadable = new Map<string, Revision>()
   #problemsChanged: () => void = () => {}
   readonly #onCorrupt: (key: string, error: unknown) => void
@@ -61,22 +58,22 @@ export class ModelCache {
     return this.#history
   }
 
-  /** Objects that an index function could not handle, or that have unique values which others hold, by name. */
+  /** Objects whose index function failed or whose unique values others hold, by name. */
   get problems(): ReadonlyMap<string, readonly IndexProblem[]> {
     return this.#problems
   }
 
-  /** Revisions of the stored values that are no objects, by name: all that the store has and `store` has not. */
+  /** Revisions of the stored values that could not be decoded, by name. They are not in `store`. */
   get unreadable(): ReadonlyMap<string, Revision> {
     return this.#unreadable
   }
 
-  /** Revision of the last write of what the store has under a name; undefined where it has nothing. */
+  /** Returns the revision of the last write under a name, or undefined if the name does not exist. */
   revisionOf(name: string): Revision | undefined {
     return this.#store.get(name)?.revision ?? this.#unreadable.get(name)
   }
 
-  /** Calls back after every change of `problems`. One observer at a time. */
+  /** Calls back after each change of `problems`. A second call replaces the observer. */
   observeProblems(changed: () => void): void {
     this.#problemsChanged = changed
   }
@@ -86,20 +83,20 @@ export class ModelCache {
     return () => this.#observers.delete(observer)
   }
 
-  /** Takes in the next object, by key, of the state that the cache starts from. It is there after `finishLoading`. */
+  /** Loads the next object, in the order of keys. It becomes visible with `finishLoading`. */
   load({ key, value, modRevision }: KeyValue): void {
     const entry = this.#decode(key, value, modRevision)
     if (entry !== undefined) this.#loading.push(entry)
   }
 
-  /** Makes the objects and indexes of what has been loaded, all at once, before anything is applied. */
+  /** Builds the objects and indexes from the loaded entries. Call it once, before the first `apply`. */
   async finishLoading(breather: Breather): Promise<void> {
     const entries = this.#loading
     this.#loading = []
     this.#store = await ModelStore.from(this.served.indexes, entries, breather)
   }
 
-  /** Takes in one change of the log; one that is already in is skipped. */
+  /** Applies one change of the log. Skips a change that has been applied already. */
   apply(change: Change): void {
     if (change.revision <= this.#revision) return
     const name = this.#nameOf(change.key)
@@ -116,8 +113,8 @@ export class ModelCache {
   }
 
   /**
-   * The change that the store remembers, as an event. What the cache has already is not made a second time.
-   * @param before the object before it, where the caller knows it; of one made of the bytes the revision is not known.
+   * Returns a change of the store's history as an event. Reuses the cache's entry if it is the same version.
+   * @param before the previous version, if the caller knows it. One decoded from the change has no revision.
    */
   toEvent({ key, value, previous, revision }: Change, before?: Entry): CacheEvent {
     const present = this.#store.get(this.#nameOf(key))
@@ -128,20 +125,20 @@ export class ModelCache {
     }
   }
 
-  /** Lets go of what is kept for others and has grown too old, though nothing has happened since. */
+  /** Evicts snapshots, history and indexes that have grown too old. */
   trim(): void {
     this.#history.trim()
     this.shelf.trim()
     this.#store.trim()
   }
 
-  /** What is here is wrong: whoever follows it is told so at once, before there is something to start over from. */
+  /** Ends every watch at once, because the cache is known to be wrong. `reset` follows. */
   distrust(): void {
     this.shelf.clear()
     for (const observer of this.#observers) observer.reset()
   }
 
-  /** Starts over from another state of the store. */
+  /** Replaces the state and ends every watch. */
   reset(loaded: ModelCache): void {
     this.#store = loaded.#store
     this.#history = loaded.#history

@@ -4,17 +4,17 @@ import type { IndexSet } from './index-set.ts'
 import type { IndexTree, Slot } from './index-tree.ts'
 import type { PartialIndexes } from './partial-indexes.ts'
 
-/** One index of a snapshot. An index of at most one value per object needs one tree, which then has all three roles. */
+/** One index of a snapshot. A single-value index has one tree in all three roles. */
 export interface IndexView {
-  /** Every value of every object. In a single-value index the objects without one follow at the end. */
+  /** Every value of every object. In a single-value index, objects without a value come last. */
   readonly values: IndexTree
-  /** Each object once, by its smallest value, those without one at the end: the ascending order. */
+  /** Each object once, by its smallest value, objects without a value last: the ascending order. */
   readonly smallest: IndexTree
-  /** Each object once, by its largest value, those without one at the end: read backwards, the descending order. */
+  /** Each object once, by its largest value, objects without a value last: the descending order when read backwards. */
   readonly largest: IndexTree
 }
 
-/** The objects and all indexes of a model as they were at one moment. */
+/** The objects and indexes of a model at one moment. */
 export class ModelSnapshot {
   readonly indexes: IndexSet
   /** Entries by name. */
@@ -23,9 +23,9 @@ export class ModelSnapshot {
   readonly views: readonly IndexView[]
   /** Pairs (label key, object). */
   readonly labelKeys: IndexTree
-  /** Indexes over some of its objects. */
+  /** Indexes of single lists. */
   readonly partials: PartialIndexes
-  /** The last write of the store that is in, by number. */
+  /** The number of the last write in this snapshot. */
   readonly written: number
 
   constructor(
@@ -44,7 +44,7 @@ export class ModelSnapshot {
     this.written = written
   }
 
-  /** The object of a slot that is in this snapshot, as it was then. */
+  /** Returns the object of a slot as it is in this snapshot. @throws RangeError if it is not in it */
   entryOf(slot: Slot): Entry {
     if (slot.written <= this.written) return slot.entry
     const entry = this.objects.get(slot.name)
@@ -60,7 +60,7 @@ export class ModelSnapshot {
     return this.objects.get(name)
   }
 
-  /** @throws RangeError for a position that the model has not. */
+  /** @throws RangeError if the model has no index at this position */
   view(position: number): IndexView {
     const view = this.views[position]
     if (view === undefined) throw new RangeError(`no index at position ${position}`)

@@ -3,21 +3,21 @@ import { type Storage, StoreUnavailableError } from '../storage/index.ts'
 import type { LogFollower } from './log-follower.ts'
 
 export const gateDefaults = Object.freeze({
-  /** Milliseconds that a read waits for the cache to catch up (Kubernetes waits 3 s). */
+  /** Milliseconds that a read waits for the cache to catch up, as in Kubernetes. */
   waitMs: 3000,
   retryAfterSeconds: 1,
 })
 
 /**
- * Lets a read through once the cache has seen every write that was acknowledged before the read began, by whichever
- * server. It asks the store where its log stands; everyone who is waiting shares one question, but a reader joins
- * only a question that is sent after it arrived.
+ * Makes reads consistent: a read passes once the cache has every write that any server acknowledged before the read
+ * began. The gate asks the store for its latest revision. Waiting reads share one request, but a read joins only a
+ * request that is sent after the read arrived.
  */
 export class ReadGate {
   readonly #storage: Storage
   readonly #follower: LogFollower
   #asking = false
-  /** The question that will be sent when the one on its way has been answered. */
+  /** The request that is sent after the one in flight. */
   #next: Promise<Revision> | undefined
 
   constructor(storage: Storage, follower: LogFollower) {
@@ -26,8 +26,8 @@ export class ReadGate {
   }
 
   /**
-   * Resolves with a revision, not before the call, whose state the caches have.
-   * @throws ApiError 503 when the store does not answer or the caches do not follow in time.
+   * Resolves with the revision of the caches' state, which is not older than the call.
+   * @throws ApiError 503 if the store does not respond or the caches do not catch up in time.
    */
   async pass(signal?: AbortSignal): Promise<Revision> {
     const { trouble } = this.#follower
@@ -47,7 +47,7 @@ export class ReadGate {
   }
 
   async #ask(): Promise<Revision> {
-    // Sent in a later turn, so that all requests of this turn share it, and not while another is on its way.
+    // Sent in a later turn, so that all reads of this turn share it, and never two at a time.
     await new Promise<void>(resolve => (this.#asking ? this.#waiting.push(resolve) : setImmediate(resolve)))
     this.#next = undefined
     this.#asking = true
@@ -64,7 +64,7 @@ export class ReadGate {
     if (this.#follower.position < head.written || this.#follower.trouble !== undefined) {
       const deadline = AbortSignal.timeout(gateDefaults.waitMs)
       await this.#follower.reached(head.written, deadline).catch(() => {
-        throw unavailable(this.#follower.trouble ?? 'the cache has not caught up with the store in time')
+        throw unavailable(this.#follower.trouble ?? 'the cache did not catch up with the store in time')
       })
     }
     this.#follower.confirm(head.current)
@@ -76,7 +76,7 @@ export class ReadGate {
 function unavailable(why: string, cause?: unknown): ApiError {
   return new ApiError(
     'ServiceUnavailable',
-    `the state cannot be read at the moment: ${why}`,
+    `the state cannot be read now: ${why}`,
     { retryAfterSeconds: gateDefaults.retryAfterSeconds },
     { cause },
   )

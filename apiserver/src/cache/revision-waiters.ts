@@ -5,11 +5,11 @@ interface Waiter {
   readonly resolve: () => void
 }
 
-/** Those who wait until a revision has been taken in. */
+/** Callers that wait until the caches have reached a revision. */
 export class RevisionWaiters {
   #waiters: Waiter[] = []
 
-  /** Resolves once `release` is called with the revision or a later one. @throws the signal's reason once aborted. */
+  /** Resolves when `release` is called with this revision or a later one. @throws the signal's reason when aborted */
   wait(revision: Revision, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason)

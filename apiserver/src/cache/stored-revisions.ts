@@ -2,15 +2,15 @@ import type { Revision } from '@setpoint/controller-runtime/api'
 import { compareCodePoints } from './code-point-order.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 
-/** What the store has under a name: the revision of its last write. */
+/** A name in the store with the revision of its last write. */
 export interface StoredRevision {
   readonly name: string
   readonly revision: Revision
 }
 
 /**
- * All that a state has, by name: its objects, and the values that are no objects, which are not among them.
- * @param unreadable by name; taken as it is at the call
+ * Iterates over a state by name: its objects, merged with the stored values that could not be decoded.
+ * @param unreadable by name; copied at the call
  */
 export function storedRevisions(
   snapshot: ModelSnapshot,
@@ -39,7 +39,7 @@ function* merged(snapshot: ModelSnapshot, others: readonly StoredRevision[]): Ge
   yield* others.slice(other)
 }
 
-/** Walks along a state in step with another that comes name by name. Holds one name at a time, however many there are. */
+/** Compares a state with another one that arrives name by name. Holds one name at a time. */
 export class Alongside {
   readonly #state: Iterator<StoredRevision>
   #next: StoredRevision | undefined
@@ -49,7 +49,7 @@ export class Alongside {
     this.#advance()
   }
 
-  /** The names of the state that come before this one, and so are not in the other. */
+  /** Yields the names before this one, which the other state does not have. */
   *before(name: string): Generator<StoredRevision> {
     while (this.#next !== undefined && compareCodePoints(this.#next.name, name) < 0) {
       yield this.#next
@@ -57,7 +57,7 @@ export class Alongside {
     }
   }
 
-  /** What the state has of this name, which is the next one of the other; undefined where it has none. */
+  /** Returns this name's revision, or undefined if the state does not have it. `name` is the other state's next name. */
   take(name: string): StoredRevision | undefined {
     if (this.#next?.name !== name) return undefined
     const taken = this.#next
@@ -65,7 +65,7 @@ export class Alongside {
     return taken
   }
 
-  /** The names that are left. */
+  /** Yields the remaining names. */
   *rest(): Generator<StoredRevision> {
     for (; this.#next !== undefined; this.#advance()) yield this.#next
   }
