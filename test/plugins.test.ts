@@ -635,7 +635,7 @@ describe('the YAML of a plugin over restarts', () => {
       expect(problems).toMatch(/a\.yaml:8"/)
       for (const file of ['b.yaml', 'd.yaml', 'e.yaml']) expect(problems).toContain(file)
       expect(problems).toMatch(
-        /f\.yaml:1".*Thign .*is not served; those of yaml\.example\.com\/v1 are Thing"/,
+        /f\.yaml:1".*Thign .*is not served; the kinds of yaml\.example\.com\/v1 are Thing"/,
       )
       expect(problems).not.toContain('c.yaml')
     })

@@ -1,7 +1,7 @@
 /**
- * What this server tells of itself to Prometheus, under the names that Kubernetes dashboards know. Requests are
- * counted as they are answered; everything else is asked of the rooms when somebody scrapes, and costs nothing in
- * between. Every server has a registry of its own: nothing here is global.
+ * Metrics for Prometheus, under the names that Kubernetes dashboards know. Requests are counted as they complete; all
+ * other values are collected from the rooms at each scrape and cost nothing in between. Every server has its own
+ * registry.
  */
 export * from './metrics.ts'
 export * from './request-metrics.ts'

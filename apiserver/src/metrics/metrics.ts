@@ -4,12 +4,12 @@ import type { ModelRegistry } from '../model/model-registry.ts'
 import type { WatchHub } from '../watch/index.ts'
 import { RequestMetrics } from './request-metrics.ts'
 
-/** What is asked when somebody scrapes. */
+/** The rooms that are read at each scrape. */
 export interface MetricSources {
   readonly models: ModelRegistry
   readonly follower: LogFollower
   readonly hub: WatchHub
-  /** Absent where the caches are not compared with the store. */
+  /** Absent if the caches are not compared with the store. */
   readonly consistency?: Pick<ConsistencyCheck, 'counts'>
 }
 
@@ -19,7 +19,7 @@ export type PluginPhase = (typeof pluginPhases)[number]
 /** The metrics of one server. */
 export class Metrics {
   readonly requests: RequestMetrics
-  /** What tells more of this process puts it in here. */
+  /** Other parts of this process register their metrics here. */
   readonly registry = new Registry()
   readonly #pluginPhase: Gauge<'plugin' | 'phase'>
 
@@ -28,7 +28,7 @@ export class Metrics {
     this.requests = new RequestMetrics(this.registry)
     this.#pluginPhase = new Gauge({
       name: 'setpoint_plugin_phase',
-      help: '1 for the phase that a plugin is in, 0 for the others.',
+      help: '1 for the present phase of a plugin, 0 for the others.',
       labelNames: ['plugin', 'phase'],
       registers: [this.registry],
     })
@@ -37,12 +37,12 @@ export class Metrics {
     this.#describeFollowing(sources)
   }
 
-  /** Of the text. */
+  /** The media type of the text. */
   get contentType(): string {
     return this.registry.contentType
   }
 
-  /** Everything in Prometheus' text format. */
+  /** Returns all metrics in Prometheus' text format. */
   async text(): Promise<string> {
     return `${await this.registry.metrics()}${this.requests.durationText()}`
   }
@@ -55,7 +55,7 @@ export class Metrics {
     const registers = [this.registry]
     new Gauge({
       name: 'apiserver_longrunning_requests',
-      help: 'Watches that are open, those of plugins in this process included.',
+      help: 'Open watches, including those of plugins in this process.',
       labelNames: ['verb', 'group', 'version', 'resource'],
       registers,
       collect() {
@@ -67,7 +67,7 @@ export class Metrics {
     })
     new Counter({
       name: 'apiserver_watch_events_total',
-      help: 'Events sent to watches, bookmarks included.',
+      help: 'Events sent to watches, including bookmarks.',
       labelNames: ['group', 'version', 'kind'],
       registers,
       collect() {
@@ -80,7 +80,7 @@ export class Metrics {
     })
     new Counter({
       name: 'apiserver_terminated_watchers_total',
-      help: 'Watches that were ended because their clients were too slow.',
+      help: 'Watches that were closed because their clients were too slow.',
       labelNames: ['group', 'version', 'resource'],
       registers,
       collect() {
@@ -97,7 +97,7 @@ export class Metrics {
     const registers = [this.registry]
     new Gauge({
       name: 'apiserver_resource_objects',
-      help: 'Objects in the cache of a kind that is served.',
+      help: 'Objects in the cache of a served kind.',
       labelNames: ['resource'],
       registers,
       collect() {
@@ -111,7 +111,7 @@ export class Metrics {
     })
     new Gauge({
       name: 'setpoint_cache_objects_read',
-      help: 'Objects that the latest building of a cache has read from the store so far.',
+      help: 'Objects that the latest build of a cache has read from the store so far.',
       labelNames: ['resource'],
       registers,
       collect() {
@@ -129,7 +129,7 @@ export class Metrics {
     const registers = [this.registry]
     new Gauge({
       name: 'apiserver_watch_cache_resource_version',
-      help: 'The version of the store that the cache of a kind is known to be at.',
+      help: 'The latest version of the store that the cache of a kind is known to equal.',
       labelNames: ['group', 'resource'],
       registers,
       collect() {
@@ -142,7 +142,7 @@ export class Metrics {
     })
     new Counter({
       name: 'apiserver_watch_cache_events_received_total',
-      help: 'Changes that the log of the store has brought.',
+      help: 'Changes received from the log of the store.',
       labelNames: ['group', 'resource'],
       registers,
       collect() {
@@ -162,7 +162,7 @@ export class Metrics {
     })
     new Counter({
       name: 'apiserver_storage_consistency_checks_total',
-      help: 'Comparisons of a cache with the store: failure is a difference, error says that they could not be compared.',
+      help: 'Comparisons of caches with the store: failure means a difference, error that the comparison failed.',
       labelNames: ['resource', 'status'],
       registers,
       collect() {

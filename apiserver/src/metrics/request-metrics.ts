@@ -2,14 +2,14 @@ import { Counter, type Registry } from 'prom-client'
 import type { ServedModel } from '../model/served-model.ts'
 
 export const requestDefaults = Object.freeze({
-  /** Upper bounds in seconds: those of Kubernetes, and one below, since most reads here take less than its first. */
+  /** Upper bounds in seconds: those of Kubernetes, and a lower one, because most reads here are faster than its first. */
   buckets: Object.freeze([
     0.001, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45,
     60,
   ]),
 })
 
-/** Kubernetes' verbs; whatever else a client sends is one, so that clients cannot make up series. */
+/** The verbs of Kubernetes. All other methods count as one verb, so that clients cannot create series. */
 export type Verb =
   | 'GET'
   | 'LIST'
@@ -21,7 +21,7 @@ export type Verb =
   | 'DELETECOLLECTION'
   | 'other'
 
-/** What a request is about, as far as the metrics tell requests apart. */
+/** The scope of a request in the metrics. */
 export type RequestScope = 'object' | 'collection' | 'watch'
 
 export function verbOf(method: string, scope: RequestScope): Verb {
@@ -41,11 +41,11 @@ export function verbOf(method: string, scope: RequestScope): Verb {
   }
 }
 
-/** What has been counted of one verb of one kind. */
+/** The counts for one verb of one kind. */
 interface Tally {
-  /** Answers by status code. */
+  /** Responses by status code. */
   readonly codes: Map<number, number>
-  /** Answers by the first bucket that they fit into, the last for those that fit into none. */
+  /** Responses by the first bucket that fits; the last bucket takes the rest. */
   readonly buckets: number[]
   seconds: number
 }
@@ -53,10 +53,10 @@ interface Tally {
 const durationName = 'apiserver_request_duration_seconds'
 
 /**
- * Counts and times requests over HTTP. What is about no kind has empty group, version and resource.
+ * Counts and times HTTP requests. Requests without a kind have an empty group, version and resource.
  *
- * A request only raises plain numbers: prom-client hashes the labels at each observation, which for the two of a request
- * is some 2 µs of the 35 µs that a GET by name takes. Bounded by kinds, verbs and codes.
+ * A request only increments plain numbers. prom-client hashes the labels at each observation, which costs 2 µs of the
+ * 35 µs of a GET by name. The number of series is bounded by kinds, verbs and codes.
  */
 export class RequestMetrics {
   readonly #tallies = new Map<ServedModel | undefined, Map<Verb, Tally>>()
@@ -65,7 +65,7 @@ export class RequestMetrics {
     const each = () => this.#each()
     new Counter({
       name: 'apiserver_request_total',
-      help: 'Requests answered, by verb, kind and status code.',
+      help: 'Completed requests by verb, kind and status code.',
       labelNames: ['verb', 'group', 'version', 'resource', 'code'],
       registers: [registry],
       collect() {
@@ -77,7 +77,7 @@ export class RequestMetrics {
     })
   }
 
-  /** A request has come in. */
+  /** Records the start of a request. */
   begin(method: string): RequestRecord {
     return new RequestRecord(this, method)
   }
@@ -85,7 +85,7 @@ export class RequestMetrics {
   answered(served: ServedModel | undefined, verb: Verb, code: number, seconds: number): void {
     const tally = this.#tallyOf(served, verb)
     tally.codes.set(code, (tally.codes.get(code) ?? 0) + 1)
-    // How long the client of a watch stays is no latency.
+    // The duration of a watch is not a latency.
     if (verb === 'WATCH') return
     const { buckets } = requestDefaults
     let at = 0
@@ -94,15 +94,15 @@ export class RequestMetrics {
     tally.seconds += seconds
   }
 
-  /** The histogram of durations as Prometheus' text: prom-client's own takes single observations only. */
+  /** Renders the histogram of durations as Prometheus' text, because prom-client takes single observations only. */
   durationText(): string {
     const lines = [
-      `# HELP ${durationName} Seconds from the arrival of a request to its answer, without watches.`,
+      `# HELP ${durationName} Seconds from the arrival of a request to its response, without watches.`,
       `# TYPE ${durationName} histogram`,
     ]
     for (const { labels, tally } of this.#each()) {
       if (labels.verb === 'WATCH') continue
-      // Names of kinds and verbs have no character that would have to be escaped.
+      // Names of kinds and verbs need no escaping.
       const text = Object.entries(labels)
         .map(([name, value]) => `${name}="${value}"`)
         .join(',')
@@ -140,7 +140,7 @@ export class RequestMetrics {
   }
 }
 
-/** One request on its way to an answer. */
+/** One request in progress. */
 export class RequestRecord {
   readonly #metrics: RequestMetrics
   readonly #method: string
@@ -153,7 +153,7 @@ export class RequestRecord {
     this.#method = method
   }
 
-  /** It has been found out what the request is about. */
+  /** Sets the scope of the request. */
   concerns(served: ServedModel, scope: RequestScope): void {
     this.#served = served
     this.#scope = scope

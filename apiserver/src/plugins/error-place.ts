@@ -4,20 +4,20 @@ import { dirname, extname, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const placeDefaults = Object.freeze({
-  /** Modules of a plugin that are searched for one that does not parse. */
+  /** Most modules searched for a syntax error. */
   modules: 100,
-  /** Milliseconds for Node to check one of them. */
+  /** Milliseconds for Node to check one module. */
   checkMs: 10_000,
 })
 
 /**
- * Where in a plugin's folder an error was made, by its stack: `lib/a.js:3`. What the plugin has installed counts only
- * where nothing of its own is on the stack. Undefined where nothing of the folder is.
+ * Returns the place in a plugin's folder where an error was thrown, such as `lib/a.js:3`, or undefined if the stack does
+ * not lead into the folder. The plugin's own files take precedence over its node_modules.
  */
 export function placeOf(error: unknown, dir: string): string | undefined {
   const stack: unknown = error instanceof Error ? error.stack : undefined
   if (typeof stack !== 'string') return undefined
-  // Modules have the name that the links on the way to them lead to.
+  // Stacks name modules by their real paths.
   const folder = realpathSync(dir)
   const places: string[] = []
   for (const [, url = '', line] of stack.matchAll(/(file:\/\/[^\s)]+?):(\d+)(?::\d+)?(?=[\s)]|$)/g)) {
@@ -27,7 +27,7 @@ export function placeOf(error: unknown, dir: string): string | undefined {
   return places.find(place => !place.includes('node_modules')) ?? places[0]
 }
 
-/** A line of a module at which it does not parse. */
+/** The line of a syntax error. */
 export interface SyntaxPlace {
   /** `<file below the plugin's folder>:<line>` */
   readonly place: string
@@ -35,8 +35,8 @@ export interface SyntaxPlace {
 }
 
 /**
- * The first module that does not parse, of one and those of the plugin's own that it imports. Of such a module Node
- * tells an importer what is wrong, but not where; `node --check` tells that.
+ * Finds the first syntax error in a module and the plugin's modules that it imports. Node's error for an imported module
+ * lacks the place, which `node --check` prints.
  */
 export async function findSyntaxError(entry: string, dir: string): Promise<SyntaxPlace | undefined> {
   const files = [entry]
@@ -68,7 +68,7 @@ function failingLine(file: string): Promise<number | undefined> {
   })
 }
 
-/** Paths of the modules that a text imports by a relative path, statically. It need not be right: they are checked. */
+/** Returns the paths of static relative imports in a text. An approximation: each path is checked afterwards. */
 function relativeImports(text: string, file: string): string[] {
   const specifiers = text.matchAll(/^\s*(?:import|export)\b[^'"]*['"](\.\.?\/[^'"]+)['"]/gm)
   return [...specifiers]

@@ -3,18 +3,18 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { decodeDocuments } from '../model/decode.ts'
 
-/** A document that was not applied, and why. */
+/** A document that was not applied, with the reason. */
 export interface ExtensionProblem {
-  /** Path below the resources folder, with `/` between its parts. */
+  /** Path below the resources folder, separated by `/`. */
   readonly file: string
-  /** The line of the file on which the document starts, from 1. */
+  /** The line where the document starts, from 1. */
   readonly line: number
   readonly message: string
-  /** Whether applying again later may go better although nobody changes the plugin or the object. */
+  /** True if a later attempt may succeed without a change of the plugin or the object. */
   readonly transient: boolean
 }
 
-/** One YAML document, of whatever shape. */
+/** One YAML document of any shape. */
 export interface ExtensionDocument {
   readonly file: string
   readonly line: number
@@ -22,9 +22,9 @@ export interface ExtensionDocument {
 }
 
 /**
- * Every YAML document of every `.yaml` and `.yml` file of `<resourcesDir>/extensions/` and the folders below it, by
- * path and then in the order of the file. Names that begin with a dot are passed over: editors and Kubernetes'
- * mounted ConfigMaps keep second copies under such names. A folder that does not exist has no documents.
+ * Reads every YAML document of every `.yaml` and `.yml` file below `<resourcesDir>/extensions/`, by path and then in the
+ * order of the file. Skips names that start with a dot: editors and mounted ConfigMaps keep copies under such names.
+ * Returns no documents if the folder does not exist.
  */
 export async function readExtensions(
   resourcesDir: string,
@@ -74,7 +74,7 @@ function isYaml(name: string): boolean {
   return extension === '.yaml' || extension === '.yml'
 }
 
-/** Links to files are followed; links to folders are not, since they may lead in circles. */
+/** Follows links to files, but not links to folders, which may form cycles. */
 async function isFile(resourcesDir: string, path: string, entry: Dirent): Promise<boolean> {
   return entry.isFile() || (entry.isSymbolicLink() && (await stat(join(resourcesDir, path))).isFile())
 }

@@ -1,9 +1,9 @@
 import { deepEqual } from '../model/deep-equal.ts'
 
 /**
- * What an object becomes when a newer file is applied to it: fields in which `shipped` differs from `last` (what the
- * file said when it was applied before) are as shipped, lists whole; all other fields are as people left them in
- * `live`. A field that the file no longer has is taken away, but not what people added below it.
+ * Merges a shipped document into the live object. A field that differs between `shipped` and `last`, the document as it
+ * was applied before, gets the shipped value, arrays whole. All other fields keep their live value. A field that the
+ * document no longer has is removed, except for fields that people have added below it.
  *
  *     last      shipped    live                   result
  *     {a: 1}    {a: 2}     {a: 1, b: 5}           {a: 2, b: 5}
@@ -11,8 +11,8 @@ import { deepEqual } from '../model/deep-equal.ts'
  *     {a: 1}    {a: 2}     {a: 7}                 {a: 2}
  *     {a: 1}    {}         {a: 7, b: 5}           {b: 5}
  *
- * Arguments and result are JSON values, where undefined stands for an absent one. No argument is changed; the result
- * shares parts with them.
+ * Arguments and result are JSON values; undefined means absent. The arguments are not changed, and the result shares
+ * parts with them.
  */
 export function mergeShipped(last: unknown, shipped: unknown, live: unknown): unknown {
   if (deepEqual(last, shipped)) return live

@@ -16,7 +16,7 @@ import {
 class MemoryWriter implements ResourceWriter {
   readonly objects = new Map<string, ApiObject>()
   writes = 0
-  /** Runs before each write: somebody else's chance to be faster. */
+  /** Runs before each write, so that another writer can be faster. */
   beforeWrite: (name: string) => void = () => {}
 
   async get(apiVersion: string, kind: string, name: string): Promise<ApiObject | undefined> {
@@ -346,7 +346,7 @@ describe('a bad document', () => {
     ],
     ['labels that are none', ', labels: x', /metadata.labels must be a mapping/],
     ['annotations that are none', ', annotations: [x]', /metadata.annotations must be a mapping/],
-    ['an annotation of ours', ', annotations: {plugins.setpoint.dev/plugin: y}', /set by the server alone/],
+    ['an annotation of ours', ', annotations: {plugins.setpoint.dev/plugin: y}', /only be set by the server/],
   ])('is one with %s', async (_, metadata, message) => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}', metadata) })
     expect((await apply()).problems).toEqual([

@@ -14,24 +14,23 @@ import { isRecord, mergeShipped } from './extensions-merge.ts'
 
 export type { ExtensionProblem } from './extensions-files.ts'
 
-/** The way to the objects that extensions are applied through; it acts as the plugin. */
+/** Reads and writes objects on behalf of the plugin. */
 export interface ResourceWriter {
   /**
-   * The object as the store has it now (not as a cache may remember it), or undefined where there is none.
-   * @throws ApiError NotFound where the kind is not served, ServiceUnavailable where it is not ready.
+   * Reads an object from the store, not from a cache. Returns undefined if it does not exist.
+   * @throws ApiError NotFound if the kind is not served, ServiceUnavailable if it is not ready.
    */
   get(apiVersion: string, kind: string, name: string): Promise<ApiObject | undefined>
-  /** @throws ApiError AlreadyExists, Invalid and so on, as a POST of the object. */
+  /** @throws ApiError as a POST of the object does */
   create(object: NewExtension): Promise<ApiObject>
   /**
    * Applies an RFC 7386 merge patch. Its `metadata.version` is a precondition.
-   * @throws ApiError Conflict where the object has another version by now, NotFound where it is gone, Invalid and so
-   *   on, as a PATCH of the object.
+   * @throws ApiError as a PATCH of the object does
    */
   patch(apiVersion: string, kind: string, name: string, mergePatch: object): Promise<ApiObject>
 }
 
-/** An object as a file declares it, with the annotations that are kept on it. */
+/** An object as a file declares it, with the annotations that record this. */
 export interface NewExtension {
   readonly apiVersion: string
   readonly kind: string
@@ -44,21 +43,21 @@ export interface NewExtension {
 }
 
 export interface ExtensionOptions {
-  /** Name of the plugin: whose objects they are. */
+  /** Name of the plugin that owns the objects. */
   readonly plugin: string
   /** Semantic version of the plugin's package. */
   readonly version: string
   readonly resourcesDir: string
   readonly reservedDomain: string
   readonly writer: ResourceWriter
-  /** Stops between two documents. */
+  /** Stops before the next document. */
   readonly signal?: AbortSignal
 }
 
 export interface ExtensionResult {
-  /** Objects that were created or changed. */
+  /** Number of objects created or changed. */
   readonly applied: number
-  /** Objects that already were as they should be. */
+  /** Number of objects that needed no change. */
   readonly unchanged: number
   /** Documents that were not applied. */
   readonly problems: readonly ExtensionProblem[]
@@ -66,33 +65,33 @@ export interface ExtensionResult {
 
 export const extensionDefaults = Object.freeze({
   /**
-   * Times that an object is read again after somebody else has written it in between. As many servers as start at
-   * once can be in each other's way, each once, and then a person or two.
+   * Most attempts at one object after conflicts. Servers that start at once can conflict once each, and a person or two
+   * besides.
    */
   attempts: 16,
   /**
-   * Bytes of a document, as JSON: it is kept in an annotation, and this leaves an eighth of the room that an object
-   * has for annotations to everyone else's.
+   * Most bytes of a document as JSON. It is recorded in an annotation, and an eighth of the annotations' limit stays free
+   * for others.
    */
   documentBytes: (nameLimits.annotationBytes / 8) * 7,
 })
 
 /**
- * Applies the YAML documents that a plugin ships (contract, section 9, *Plugin YAML*). Several servers may do so at
- * once, and any of them as often as it likes: nothing is written when there is nothing to change.
+ * Applies the YAML documents that a plugin ships. Several servers may do so at once and repeatedly: nothing is written
+ * when there is nothing to change.
  *
- *     object of that name          what happens
- *     none                         created, also when somebody deleted it
- *     being deleted                left; a transient problem, since it can be created once it is gone
+ *     object of that name          result
+ *     absent                       created, also after a deletion
+ *     being deleted                left; a transient problem, since it can be created after the deletion
  *     not from this plugin         left; a problem
  *     from a newer version of it   left; a problem
- *     from it                      fields that the file has changed since it was applied are set, see `mergeShipped`
+ *     from it                      fields that the file has changed since are set, see `mergeShipped`
  *
- * What was applied is remembered on the object, in annotations under `plugins.<reserved domain>/`. They are what
- * makes an object the plugin's, and nobody else's write of the object changes them.
+ * The applied document is recorded in annotations of the object under `plugins.<reserved domain>/`. They mark the object
+ * as the plugin's, and other writers cannot change them.
  *
- * Every document is tried, whatever becomes of the others.
- * @throws only what `signal` was aborted with.
+ * Every document is tried, whether or not the others succeed.
+ * @throws only the reason of `signal`
  */
 export async function applyExtensions(options: ExtensionOptions): Promise<ExtensionResult> {
   const { resourcesDir, signal } = options
@@ -116,7 +115,7 @@ export async function applyExtensions(options: ExtensionOptions): Promise<Extens
   return { applied, unchanged, problems }
 }
 
-/** Why a document is not applied, where that is nobody's fault in the API. */
+/** The reason why a document is not applied, other than an error of the API. */
 class NotApplied extends Error {
   override readonly name = 'NotApplied'
   readonly transient: boolean
@@ -129,7 +128,7 @@ class NotApplied extends Error {
 
 function explain(error: unknown): { message: string; transient: boolean } {
   if (error instanceof NotApplied) return { message: error.message, transient: error.transient }
-  // NotFound: the kind may come with another plugin, which starts later.
+  // NotFound: another plugin, which starts later, may bring the kind.
   const transient = isApiError(
     error,
     'NotFound',
@@ -141,19 +140,19 @@ function explain(error: unknown): { message: string; transient: boolean } {
   return { message: error instanceof Error ? error.message : String(error), transient }
 }
 
-/** A document that can be applied: which object it declares, and what it says of it. */
+/** A valid document: the object that it declares, and its content. */
 interface Shipped {
   readonly apiVersion: string
   readonly kind: string
   readonly name: string
-  /** All but apiVersion, kind and metadata.name, and without what the server alone sets. */
+  /** The content without apiVersion, kind, metadata.name and fields that only the server sets. */
   readonly content: {
     readonly metadata: Readonly<Record<string, unknown>>
     readonly [field: string]: unknown
   }
 }
 
-/** Fields of metadata that the server sets: in a file they mean nothing. */
+/** Fields of metadata that only the server sets. They are ignored in a file. */
 const serverFields: ReadonlySet<string> = new Set([
   'uid',
   'version',
@@ -173,11 +172,11 @@ function readShipped(value: unknown, reservedDomain: string): Shipped {
   if (typeof apiVersion !== 'string' || !/^[^/]+\/[^/]+$/.test(apiVersion)) {
     throw new NotApplied('apiVersion must be <group>/<version>')
   }
-  if (typeof kind !== 'string' || kind === '') throw new NotApplied('kind must be a text')
+  if (typeof kind !== 'string' || kind === '') throw new NotApplied('kind must be a string')
   if (!isRecord(metadata)) throw new NotApplied('metadata must be a mapping with a name')
   const { name, ...fields } = metadata
-  // Without a name of its own each start would create one more object.
-  if (typeof name !== 'string' || name === '') throw new NotApplied('metadata.name must be a text')
+  // With generateName each start would create another object.
+  if (typeof name !== 'string' || name === '') throw new NotApplied('metadata.name must be a string')
   const kept = Object.entries(fields).filter(([field, given]) => !serverFields.has(field) && given !== null)
   const shipped = { apiVersion, kind, name, content: { ...content, metadata: Object.fromEntries(kept) } }
   const problems = [
@@ -188,7 +187,7 @@ function readShipped(value: unknown, reservedDomain: string): Shipped {
   const size = Buffer.byteLength(JSON.stringify(shipped.content))
   if (size > extensionDefaults.documentBytes) {
     throw new NotApplied(
-      `the document is too large: ${size} bytes as JSON, of which ${extensionDefaults.documentBytes} can be remembered on the object`,
+      `the document is too large: ${size} bytes as JSON, the limit is ${extensionDefaults.documentBytes}`,
     )
   }
   return shipped
@@ -213,11 +212,11 @@ function labelProblem(key: string, reservedDomain: string): string | undefined {
 
 function annotationProblem(key: string, reservedDomain: string): string | undefined {
   return labelPrefix(key) === `plugins.${reservedDomain}`
-    ? `metadata.annotations: ${JSON.stringify(key)} is set by the server alone`
+    ? `metadata.annotations: ${JSON.stringify(key)} can only be set by the server`
     : undefined
 }
 
-/** Two documents of one plugin for one object would undo each other at every start. */
+/** Rejects a second document for the same object: the two would undo each other at every start. */
 function refuseRepetition(
   declared: Map<string, ExtensionDocument>,
   document: ExtensionDocument,
@@ -231,7 +230,7 @@ function refuseRepetition(
   declared.set(key, document)
 }
 
-/** Makes the object what it should be. Answers whether it had to be written. */
+/** Creates or updates the object. Returns true if it was written. */
 async function apply(shipped: Shipped, options: ExtensionOptions): Promise<boolean> {
   const { apiVersion, kind, name } = shipped
   const { writer, signal } = options
@@ -239,7 +238,7 @@ async function apply(shipped: Shipped, options: ExtensionOptions): Promise<boole
   for (let attempt = 0; attempt < extensionDefaults.attempts; attempt++) {
     signal?.throwIfAborted()
     const live = await writer.get(apiVersion, kind, name)
-    // It was not the name that was taken, then, but the value of a unique index.
+    // The conflict was about a unique index, not the name.
     if (live === undefined && taken !== undefined) throw taken
     taken = undefined
     const patch = live === undefined ? undefined : patchFor(live, shipped, options)
@@ -249,12 +248,12 @@ async function apply(shipped: Shipped, options: ExtensionOptions): Promise<boole
       else await writer.patch(apiVersion, kind, name, patch)
       return true
     } catch (error) {
-      // Somebody was faster, and what there is to do depends on what they did.
+      // Another writer was faster: decide again.
       if (patch === undefined && isApiError(error, 'AlreadyExists')) taken = error
       else if (patch === undefined || !isApiError(error, 'Conflict', 'NotFound')) throw error
     }
   }
-  throw new NotApplied(`${kind} ${name} was changed by others again and again`, { transient: true })
+  throw new NotApplied(`${kind} ${name} keeps being changed by others`, { transient: true })
 }
 
 function newObject({ apiVersion, kind, name, content }: Shipped, options: ExtensionOptions): NewExtension {
@@ -263,7 +262,7 @@ function newObject({ apiVersion, kind, name, content }: Shipped, options: Extens
   return { apiVersion, kind, ...content, metadata }
 }
 
-/** The merge patch from the object as it is to what it should be; undefined where it already is that. */
+/** Returns the merge patch that makes the object current, or undefined if it is. */
 function patchFor(
   live: ApiObject,
   { kind, name, content }: Shipped,
@@ -272,7 +271,7 @@ function patchFor(
   const keys = noteKeys(options.reservedDomain)
   const annotations = live.metadata.annotations ?? {}
   if (live.metadata.deletionTimestamp !== undefined) {
-    throw new NotApplied(`${kind} ${name} is being deleted; it can be created again once it is gone`, {
+    throw new NotApplied(`${kind} ${name} is being deleted; it is created again after that`, {
       transient: true,
     })
   }
@@ -290,11 +289,11 @@ function patchFor(
     )
   }
   const last = readLastApplied(annotations[keys.lastApplied])
-  // Where a person has broken the record, nobody can tell their changes from ours, and theirs are the ones to keep.
+  // Without a readable record every live value counts as changed by people and is kept.
   const merged = mergeShipped(last ?? content, content, live)
   const next = notes(content, options)
   const kept = {
-    // Neither the order of a file's fields nor build metadata is worth a write.
+    // Do not write for a different order of fields or different build metadata.
     ...(deepEqual(last, content) && { [keys.lastApplied]: annotations[keys.lastApplied] }),
     ...(order === 0 && { [keys.version]: appliedVersion }),
   }
@@ -312,7 +311,7 @@ function withAnnotations(object: unknown, added: Readonly<Record<string, unknown
   return { ...content, metadata: { ...metadata, annotations: { ...annotations, ...added } } }
 }
 
-/** Annotations that say which plugin an object came from, which version of it, and what that version's file said. */
+/** Annotations that record the plugin of an object, its version, and the document of that version. */
 function noteKeys(reservedDomain: string): { plugin: string; version: string; lastApplied: string } {
   const prefix = `plugins.${reservedDomain}`
   return { plugin: `${prefix}/plugin`, version: `${prefix}/version`, lastApplied: `${prefix}/last-applied` }

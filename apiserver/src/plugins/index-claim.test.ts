@@ -75,7 +75,7 @@ function troubled(fault: () => 'none' | 'before' | 'after' | 'full'): Storage {
   }
 }
 
-/** A claim over this store, on a clock that runs as fast as anybody waits for it. */
+/** A claim over this store, on a clock that advances to each timer at once. */
 async function claim(
   served: ServedModel,
   over: Storage,

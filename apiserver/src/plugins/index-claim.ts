@@ -10,7 +10,7 @@ import {
 import { OutcomeUnknownError, type Storage, StoreFullError, StoreUnavailableError } from '../storage/index.ts'
 
 export const claimDefaults = Object.freeze({
-  /** Milliseconds between attempts while the store is away or full. */
+  /** Milliseconds between attempts while the store is unavailable or full. */
   retryMs: 500,
 })
 
@@ -21,28 +21,28 @@ export interface IndexClaim {
   readonly log: Logger
   readonly signal: AbortSignal
   readonly clock?: Clock
-  /** Told how many objects have been settled so far; begins again where the store was away meanwhile. */
+  /** Called with the number of objects done so far. Starts over after an outage of the store. */
   readonly onProgress?: (objects: number) => void
 }
 
 /**
- * Puts a model's unique indexes in force at a server's start, and first computes what objects hold where another set
- * was in force or somebody has not finished computing it. Waits as long as the store is away.
+ * Puts a model's unique indexes in force when a server starts. If another set was in force, or a server stopped while it
+ * computed the reservations, they are computed first. Waits while the store is unavailable.
  *
- * It claims the model once: where another server takes it over meanwhile, that server's set stands.
- * @returns how this server's set then stands. @throws when aborted.
+ * Claims the model once: if another server claims it during that time, the other server's set stands.
+ * @returns the standing of this server's set. @throws when aborted
  */
 export async function claimIndexes(claim: IndexClaim): Promise<Standing> {
   const { storage, records, served, log, signal, onProgress } = claim
   const { resource } = served
   const { standing, recompute } = await untilStoreAnswers(claim, () => records.establish(served))
   if (standing.name === 'superseded')
-    log.warn({ resource, why: standing.why }, 'the unique indexes of this version are not in force')
+    log.warn({ resource, why: standing.why }, 'the unique indexes of this server are not in force')
   if (recompute === undefined) return standing
-  log.info({ resource }, 'the unique indexes have changed: what objects hold is being computed')
+  log.info({ resource }, 'the unique indexes have changed, computing reservations')
   const record = { key: records.keyOf(served), revision: recompute }
   const onCorrupt = (key: string, error: unknown) =>
-    log.error({ key, err: error }, 'a stored value is no object and is left as it is')
+    log.error({ key, err: error }, 'failed to decode a stored value, leaving it')
   try {
     let objects = 0
     await untilStoreAnswers(claim, () => {
@@ -59,16 +59,16 @@ export async function claimIndexes(claim: IndexClaim): Promise<Standing> {
         },
       })
     })
-    log.info({ resource, objects }, 'what objects hold in unique indexes has been computed')
+    log.info({ resource, objects }, 'computed the reservations of the unique indexes')
   } catch (error) {
     if (!(error instanceof RebuildSupersededError)) throw error
-    log.info({ resource }, 'another server has changed the unique indexes meanwhile, or was quicker')
+    log.info({ resource }, 'another server has claimed the unique indexes')
     return untilStoreAnswers(claim, () => records.check(served))
   }
   return untilStoreAnswers(claim, () => records.complete(served, recompute))
 }
 
-/** Tries again what failed because the store is away or full; a fault of anything else is thrown. */
+/** Retries while the store is unavailable or full. Other errors are thrown. */
 async function untilStoreAnswers<T>(
   { served, signal, log, clock = systemClock }: IndexClaim,
   attempt: () => Promise<T>,
@@ -84,7 +84,10 @@ async function untilStoreAnswers<T>(
         error instanceof StoreFullError
       if (!passes) throw error
       if (failures === 0)
-        log.warn({ resource: served.resource, err: error }, 'the unique indexes wait for the store')
+        log.warn(
+          { resource: served.resource, err: error },
+          'failed to reach the store for the unique indexes, retrying',
+        )
       await sleep(clock, claimDefaults.retryMs, signal)
     }
   }

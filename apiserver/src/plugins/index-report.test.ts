@@ -135,7 +135,7 @@ describe('the report of a model', () => {
     expect(watched.clock.pendingTimers).toBe(0)
   })
 
-  it('is made once an interval, however much changes, and says how much it does not list', async () => {
+  it('is made once an interval and counts the problems that it does not list', async () => {
     const watched = await start(version(false))
     for (let i = 0; i < 50; i++) await createCareless(`o${i}`, `bad ${i}`)
     await expect.poll(() => follower.cacheOf(version(false))?.problems.size).toBe(50)
@@ -143,11 +143,11 @@ describe('the report of a model', () => {
     await watched.clock.advance(reportDefaults.intervalMs)
     await expect.poll(() => watched.reports.length).toBe(2)
     expect(watched.messages()).toHaveLength(reportDefaults.shownProblems + 1)
-    expect(watched.messages()[0]).toBe('cannot handle "o0": cannot read bad 0')
+    expect(watched.messages()[0]).toBe('fails for "o0": cannot read bad 0')
     expect(watched.messages().at(-1)).toBe('30 more of these problems are not listed')
   })
 
-  it('names the holder of a value, and forgets a clash that is settled', async () => {
+  it('names the holder of a value and drops a clash that is settled', async () => {
     const plain = version(false)
     const before = await claim(plain)
     await create(before, plain, 'older', 'x')
@@ -156,14 +156,14 @@ describe('the report of a model', () => {
     const watched = await start(served)
     expect(watched.messages()).toEqual([clash])
     await watched.registry.delete(served, 'older', { versions: [] }, defaultWriteOptions)
-    const free = '"younger" has the value "x", which it gets when it is changed'
+    const free = '"younger" has the value "x", which it takes when it is written'
     await untilReported(await start(served), [free])
     const patch = { type: 'merge', document: { metadata: { labels: { a: 'b' } } } } as const
     await watched.registry.patch(served, 'younger', patch, 'object', defaultWriteOptions)
     expect((await start(served)).messages()).toEqual([])
   })
 
-  it('says nothing of clashes by a set that is not in force, and finds them when it is again', async () => {
+  it('omits clashes of a set that is not in force and reports them when it is again', async () => {
     const plain = version(false)
     const before = await claim(plain)
     await create(before, plain, 'older', 'x')
@@ -177,7 +177,7 @@ describe('the report of a model', () => {
         return watched.reports.at(-1)?.standing.name
       })
       .toBe('superseded')
-    expect(watched.messages()).toEqual([expect.stringContaining('writes answer 503')])
+    expect(watched.messages()).toEqual([expect.stringContaining('writes get 503')])
     await claim(version(true))
     await untilReported(watched, [clash])
   })

@@ -5,30 +5,30 @@ import type { ServedModel } from '../model/served-model.ts'
 import type { Registry, Standing } from '../registry/index.ts'
 
 export const reportDefaults = Object.freeze({
-  /** Milliseconds from a change to the report of it, so that an index function that fails for all costs one a second. */
+  /** Milliseconds from a change to its report. An index function that fails for every object causes one report a second. */
   intervalMs: 1000,
-  /** Problems of one model that a report lists. */
+  /** Most problems of one model in a report. */
   shownProblems: 20,
-  /** Characters of a value that a report shows. */
+  /** Most characters of a value in a report. */
   shownValue: 100,
 })
 
-/** Something for a plugin's status to list. */
+/** One problem for a plugin's status. */
 export interface ReportedProblem {
   readonly source: string
   readonly message: string
 }
 
-/** What a plugin's status says about the indexes of one model. */
+/** The state of one model's indexes for a plugin's status. */
 export interface IndexFindings {
   readonly standing: Standing
   readonly problems: readonly ReportedProblem[]
 }
 
 /**
- * Keeps an eye on one model's indexes: whether its unique ones are in force, which objects an index function cannot
- * handle, and which have a unique value that another object holds. What is said of objects comes from the cache, so
- * that it is the same after a restart, and follows what any server writes.
+ * Reports on one model's indexes: whether the unique ones are in force, and the objects whose index function fails or
+ * whose unique value another object holds. The objects come from the cache, so the report survives a restart and follows
+ * the writes of every server.
  */
 export class IndexReport {
   readonly #cache: ModelCache
@@ -47,7 +47,7 @@ export class IndexReport {
     registry: Registry
     log: Logger
     signal: AbortSignal
-    /** Called with the findings, some time after they may have changed. */
+    /** Called with the findings after they may have changed. */
     changed: (findings: IndexFindings) => void
     clock?: Clock
   }) {
@@ -63,7 +63,7 @@ export class IndexReport {
     this.#registry.records.observe(this.#served, () => this.#schedule())
   }
 
-  /** Reports now; later again if the store does not answer. Never rejects. */
+  /** Reports now, or later if the store does not respond. Never rejects. */
   async report(): Promise<void> {
     this.#state = 'reading'
     this.#changedWhileReading = false
@@ -72,21 +72,24 @@ export class IndexReport {
       if (this.#signal.aborted) return
       this.#changed(findings)
     } catch (error) {
-      this.#log.debug({ resource: this.#served.resource, err: error }, 'the indexes cannot be reported yet')
+      this.#log.debug(
+        { resource: this.#served.resource, err: error },
+        'failed to report on the indexes, retrying',
+      )
       this.#changedWhileReading = true
     }
     this.#state = 'idle'
     if (this.#changedWhileReading) this.#schedule()
   }
 
-  /** The present findings, from live reads where they say what another object holds. */
+  /** Returns the present findings. Reads the holders of values live. */
   async #read(): Promise<IndexFindings> {
     const { records } = this.#registry
     const { problems } = this.#cache
-    // By another set objects hold other values: what they lack by this one says nothing of the data.
+    // While another set is in force, missing values by this set say nothing about the data.
     const standing = problems.size === 0 ? records.standingOf(this.#served) : undefined
     const sure = standing ?? (await records.check(this.#served))
-    // Somebody else will put it in force, which changes nothing that would be noticed here.
+    // Another server puts the set in force, and nothing notifies this one.
     if (sure.name === 'recomputing') this.#changedWhileReading = true
     const found: ReportedProblem[] = []
     let hidden = 0
@@ -100,7 +103,7 @@ export class IndexReport {
     const source = `indexes of ${this.#served.resource}`
     if (hidden > 0) found.push({ source, message: `${hidden} more of these problems are not listed` })
     if (sure.name !== 'in force')
-      found.unshift({ source, message: `writes answer 503, reads go on: ${sure.why}` })
+      found.unshift({ source, message: `writes get 503, reads go on: ${sure.why}` })
     return { standing: sure, problems: found }
   }
 
@@ -108,14 +111,14 @@ export class IndexReport {
     const { index } = problem
     const source = `index ${index} of ${this.#served.resource}`
     const object = JSON.stringify(name)
-    if (problem.kind === 'function') return { source, message: `cannot handle ${object}: ${problem.message}` }
+    if (problem.kind === 'function') return { source, message: `fails for ${object}: ${problem.message}` }
     const { value } = problem
     const shown = JSON.stringify(
       value.length > reportDefaults.shownValue ? `${value.slice(0, reportDefaults.shownValue)}…` : value,
     )
     const holder = await this.#registry.holderOf(this.#served, index, value)
     if (holder === undefined || holder === name)
-      return { source, message: `${object} has the value ${shown}, which it gets when it is changed` }
+      return { source, message: `${object} has the value ${shown}, which it takes when it is written` }
     return { source, message: `${object} has the value ${shown}, which ${JSON.stringify(holder)} holds` }
   }
 

@@ -6,20 +6,20 @@ import semver from 'semver'
 import { findSyntaxError, placeOf } from './error-place.ts'
 import { installModuleHooks } from './module-hooks.ts'
 
-/** A plugin with what its folder says about it. */
+/** A plugin with the facts of its folder. */
 export interface LoadedPlugin {
   /** Absolute path of its folder. */
   readonly dir: string
-  /** `name` of its package.json, or the folder's name where it has none. */
+  /** `name` of its package.json, or the folder's name by default. */
   readonly packageName: string
-  /** `version` of its package.json; 0.0.0 where that is absent or no semantic version. */
+  /** `version` of its package.json, or 0.0.0 if that is not a semantic version. */
   readonly packageVersion: string
   readonly plugin: Plugin
-  /** Absolute path of the folder of its resources, where there is one. */
+  /** Absolute path of its resources folder, if it has one. */
   readonly resourcesDir: string | undefined
 }
 
-/** A folder cannot be loaded as a plugin. The message names folder and file, and what to do. */
+/** A folder cannot be loaded as a plugin. The message names the folder, the file and the remedy. */
 export class PluginLoadError extends Error {
   override readonly name = 'PluginLoadError'
   readonly dir: string
@@ -32,18 +32,17 @@ export class PluginLoadError extends Error {
 
 export const loadDefaults = Object.freeze({
   /**
-   * Milliseconds that a plugin's module may take to be imported, its top-level awaits included. Code alone takes
-   * well below a second, and whatever waits longer would keep the whole server waiting.
+   * Milliseconds for the import of a plugin's module with its top-level awaits. Code alone takes well below a second.
    */
   importTimeoutMs: 30_000,
 })
 
-/** `plugins/` beside this server's package: in the repository, and where the repository is installed as it is. */
+/** The `plugins/` folder next to this server's package, in the repository and in an installation of it. */
 const installedPlugins = fileURLToPath(new URL('../../../plugins/', import.meta.url))
 
 /**
- * The folders to load plugins from, as absolute paths without repetition: `dirs`, or where that is undefined every
- * folder of the installation's `plugins/` that has a package.json, by name. Given folders are not looked at here.
+ * Returns the plugin folders as absolute paths without duplicates: `dirs`, or by default every folder of the
+ * installation's `plugins/` that has a package.json, by name. Does not check that `dirs` exist.
  */
 export async function discoverPlugins(
   dirs: readonly string[] | undefined,
@@ -60,11 +59,11 @@ export async function discoverPlugins(
 }
 
 /**
- * Loads the plugin in a folder: imports the module that its package.json names, which must export by default what
- * `definePlugin` made. The SDK that it imports is the server's.
+ * Loads the plugin of a folder: imports the module named in its package.json, whose default export must be the result of
+ * `definePlugin`. The plugin shares the server's copy of the SDK.
  *
- * A module is imported once in a process: loading the folder again gives the same plugin, or the same error.
- * @throws PluginLoadError whatever is wrong with the folder; `cause` is what was thrown, with its stack.
+ * Node imports a module once per process, so loading the folder again returns the same plugin or the same error.
+ * @throws PluginLoadError for any fault of the folder; `cause` is the original error with its stack
  */
 export async function loadPlugin(
   dir: string,
@@ -75,7 +74,7 @@ export async function loadPlugin(
     return await load(folder, importTimeoutMs)
   } catch (error) {
     if (error instanceof PluginLoadError) throw error
-    // Such as a file that may not be read.
+    // For example a file without read permission.
     throw new PluginLoadError(folder, messageOf(error), { cause: error })
   }
 }
@@ -95,7 +94,7 @@ async function load(folder: string, importTimeoutMs: number): Promise<LoadedPlug
   }
 }
 
-/** The fields of a package.json that count here; nothing is known of their types. */
+/** The fields of package.json that are read here. Their types are not checked yet. */
 interface Manifest {
   readonly name?: unknown
   readonly version?: unknown
@@ -122,7 +121,7 @@ async function readManifest(dir: string): Promise<Manifest> {
   return manifest
 }
 
-/** Absolute path of the module to import. */
+/** Returns the absolute path of the module to import. */
 async function findEntry(dir: string, { exports, main, type }: Manifest): Promise<string> {
   const target = exports === undefined ? main : exportTarget(mainExport(exports))
   const field = exports === undefined ? 'main' : 'exports'
@@ -171,7 +170,7 @@ async function findEntry(dir: string, { exports, main, type }: Manifest): Promis
   return entry
 }
 
-/** What `exports` says for the package itself, in whichever of its forms. */
+/** Returns the entry of `exports` for the package itself, in any of the forms of `exports`. */
 function mainExport(exports: unknown): unknown {
   const hasSubpaths = isRecord(exports) && Object.keys(exports).some(key => key.startsWith('.'))
   return hasSubpaths ? exports['.'] : exports
@@ -180,7 +179,7 @@ function mainExport(exports: unknown): unknown {
 /** The conditions that hold for an import by this server, besides `default`. */
 const conditions: ReadonlySet<string> = new Set(['node', 'import', 'module-sync', 'default'])
 
-/** As Node resolves it: the first condition that holds and leads to a path, the first usable one of a list. */
+/** Resolves conditions and lists as Node does: the first that applies and leads to a path. */
 function exportTarget(target: unknown): unknown {
   if (Array.isArray(target)) {
     return target.map(exportTarget).find(each => each !== undefined)
@@ -257,14 +256,14 @@ function pluginOf(dir: string, entry: string, module: object): Plugin {
   return plugin
 }
 
-/** What is at a path; undefined where nothing is. */
+/** Returns the type of the file at a path, or undefined if there is no file. */
 async function kindOf(path: string): Promise<'file' | 'directory' | 'other' | undefined> {
   const found = await stat(path).catch(absent)
   if (found === undefined) return undefined
   return found.isFile() ? 'file' : found.isDirectory() ? 'directory' : 'other'
 }
 
-/** For `catch`: undefined for a path that leads nowhere; any other error goes on. */
+/** For `catch`: returns undefined for a missing path and rethrows other errors. */
 function absent(error: unknown): undefined {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
@@ -279,17 +278,17 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Name and message of what was thrown. */
+/** Returns the name and message of an error. */
 function messageOf(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
 }
 
-/** What went wrong, at which line of the plugin's, and what to do about it. */
+/** Describes an import error with its place in the plugin and the remedy. */
 async function describeImportError(error: unknown, dir: string, entry: string): Promise<string> {
   const message = error === undefined ? 'its module throws undefined' : messageOf(error)
   const place = placeOf(error, dir)
   const [said = '', ...more] = message.split('\n')
-  // What Node says beyond that, to rename the file, makes no plugin of it.
+  // Drop Node's advice to rename the file: it would not make a plugin.
   if (more.length > 0 && said.includes('in ES module scope')) {
     const advice = 'a plugin is an ES module, with import and `export default definePlugin({ ... })`'
     return `${said} (${place ?? entry}); ${advice}`
@@ -306,7 +305,7 @@ async function describeImportError(error: unknown, dir: string, entry: string): 
   return `${message}${adviceForCode(error)}`
 }
 
-/** What to do about a module that is not found. */
+/** Returns the advice for a module that is not found. */
 function adviceForCode(error: unknown): string {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined
   const message = error instanceof Error ? error.message : ''

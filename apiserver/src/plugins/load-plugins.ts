@@ -3,8 +3,8 @@ import { type LoadedPlugin, loadPlugin, PluginLoadError } from './load-plugin.ts
 
 export const loadingDefaults = Object.freeze({
   /**
-   * Milliseconds that a module may take before those of later folders go ahead of it. Which of two plugins that
-   * declare one kind is served is decided by the order of the folders; who takes longer gives up his place.
+   * Milliseconds after that later folders overtake a module. If two plugins declare the same kind, the first folder
+   * wins, unless it takes longer than this.
    */
   orderMs: 5_000,
 })
@@ -15,12 +15,12 @@ export interface FailedLoad {
   readonly error: PluginLoadError
 }
 
-/** What has become of a folder. */
+/** The outcome for one folder. */
 export type LoadOutcome = LoadedPlugin | FailedLoad
 
 /**
- * Loads all folders at once and answers what has become of each, in the order of the folders: one whose module does
- * not end loading keeps nobody waiting. Of two plugins of one name the first counts. Never rejects.
+ * Loads all folders concurrently and yields each outcome in the order of the folders. A module that never finishes
+ * loading does not block the others. If two plugins have the same name, the first one counts. Never rejects.
  */
 export async function* loadPlugins(
   dirs: readonly string[],
@@ -69,7 +69,7 @@ export async function* loadPlugins(
   }
 }
 
-/** A valid object name for a plugin that could not even say its own: its folder's. */
+/** Returns a valid object name for a folder, for a plugin whose own name is unknown. */
 export function objectNameOf(dir: string): string {
   const base = dir.split(/[\\/]/).findLast(part => part !== '') ?? ''
   return (

@@ -15,12 +15,12 @@ import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { lines, type Watch, type WatchHub, type WatchSink } from '../watch/index.ts'
 
-/** Who the plugins of this process are. */
+/** The identity of the plugins in this process. */
 const pluginUser = Object.freeze({ name: 'setpoint:plugins', groups: Object.freeze(['setpoint:admins']) })
 
 /**
- * The way to the server for plugins that run inside it: the same requests, checks and answers as over HTTP, without
- * the sockets.
+ * The transport of plugins that run inside the server: the same requests, checks and responses as over HTTP, without
+ * sockets.
  */
 export class LoopbackTransport implements Transport {
   readonly #api: ResourceApi
@@ -100,10 +100,10 @@ function flatten(headers: ApiResponse['headers']): Record<string, string> {
   )
 }
 
-/** A watch whose client is an iteration in this process: what it has not taken yet is the backlog. */
+/** A watch that is consumed by an iteration in this process. Lines that it has not read yet are its backlog. */
 class LoopbackWatch implements WatchConnection {
   readonly end: Promise<WatchEnd>
-  /** What has not been taken: lines, one event each. */
+  /** Unread lines, one event each. */
   readonly #written: Buffer[] = []
   readonly #watch: Watch
   #backlog = 0

@@ -1,6 +1,6 @@
 import * as nodeModule from 'node:module'
 
-/** The package that a plugin imports, itself or a subpath of it, wherever the plugin's folder is. */
+/** The package that plugins import, with or without a subpath. */
 const sdk = '@setpoint/controller-runtime'
 
 interface ResolveContext {
@@ -12,17 +12,16 @@ type NextResolve = (specifier: string, context: ResolveContext) => unknown
 let installed = false
 
 /**
- * From now on every ES module of this process that imports the SDK gets the server's own copy of it: a plugin needs
- * no node_modules, and one that brings some still shares the SDK's classes with the server. Which subpaths there are
- * remains the SDK's own business. Calling it again changes nothing.
+ * Makes every ES module of this process that imports the SDK get the server's own copy. A plugin needs no node_modules,
+ * and one that has its own still shares the SDK's classes with the server. Idempotent.
  */
 export function installModuleHooks(): void {
   if (installed) return
   installed = true
   // The import resolves as if this module had made it.
   const parentURL = import.meta.url
-  // Hooks run in place where Node can do that (from 22.15). Before, they live in a thread of their own, which gets
-  // their source. `Reflect.get`, because the types are those of the oldest Node that is supported.
+  // Node 22.15 and later run hooks in this thread. Older versions run them in a thread of their own, from source text.
+  // `Reflect.get`, because the types are those of the oldest supported Node.
   const registerHooks: unknown = Reflect.get(nodeModule, 'registerHooks')
   if (typeof registerHooks === 'function') {
     registerHooks({
@@ -43,7 +42,7 @@ export function installModuleHooks(): void {
   }
 }
 
-/** Node's own message names this module, as if it had made the import; and it writes what it was given into `context`. */
+/** Replaces Node's own message, which would name this module as the importer. */
 function unknownEntry(specifier: string, importer: string | undefined, cause: unknown): Error {
   return new Error(`the SDK has no entry "${specifier}", imported from ${importer}`, { cause })
 }

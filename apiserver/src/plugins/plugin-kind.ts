@@ -1,6 +1,6 @@
 import { defineModel, type ObjectOf, singleValueIndex } from '@setpoint/controller-runtime/api'
 
-/** The kind whose objects say which plugins there are and how they are doing: `plugins.<reserved domain>/v1`. */
+/** The kind `Plugin` of `plugins.<reserved domain>/v1`: one object for each plugin, with its phase and problems. */
 export function pluginModel(reservedDomain: string) {
   return defineModel({
     group: `plugins.${reservedDomain}`,
@@ -19,7 +19,7 @@ export function pluginModel(reservedDomain: string) {
           kinds: {
             type: 'array',
             items: { type: 'string' },
-            description: 'What the plugin declares, as <plural>.<group>.',
+            description: 'The kinds that the plugin declares, as <plural>.<group>.',
           },
           conditions: {
             type: 'array',
@@ -37,7 +37,7 @@ export function pluginModel(reservedDomain: string) {
           },
           problems: {
             type: 'array',
-            description: 'What needs somebody to look at it, although the plugin runs.',
+            description: 'Problems that need attention although the plugin runs.',
             items: {
               type: 'object',
               required: ['source', 'message'],

@@ -24,15 +24,15 @@ import type { PluginStatuses } from './plugin-status.ts'
 import { RegistryWriter } from './registry-writer.ts'
 
 export const runnerDefaults = Object.freeze({
-  /** Milliseconds between attempts at YAML documents that may go better later. */
+  /** Milliseconds between attempts at YAML documents with transient problems. */
   extensionsRetryMs: 5_000,
-  /** Objects between two log lines about indexes that are being built or recomputed. */
+  /** Objects between two log lines about the building of indexes. */
   progressObjects: 50_000,
-  /** Problems of shipped files that a status lists; the log has them all. Those of indexes have a bound of their own. */
+  /** Most problems of shipped files in a status. The log has all of them. */
   shownProblems: 20,
 })
 
-/** The parts of the server that plugins are put into. */
+/** The parts of the server that plugins use. */
 export interface PluginEnvironment {
   readonly storage: Storage
   readonly models: ModelRegistry
@@ -40,14 +40,14 @@ export interface PluginEnvironment {
   readonly follower: LogFollower
   readonly routes: CustomRoutes
   readonly transport: Transport
-  /** Runs the controllers; absent where they run elsewhere. */
+  /** Runs the controllers; absent if they run in another process. */
   readonly manager: Manager | undefined
   readonly statuses: PluginStatuses
   readonly reservedDomain: string
   readonly log: Logger
 }
 
-/** A plugin cannot be started because of what it declares. */
+/** A plugin cannot start because of its declarations. */
 class PluginStartError extends Error {
   override readonly name = 'PluginStartError'
 }
@@ -56,7 +56,7 @@ class PluginStartError extends Error {
  * One plugin in this server.
  *
  *     Starting ── models checked, setup run, indexes built ──▶ Started ── YAML applied, controllers run
- *        └────── any fault of the plugin ──▶ Failed: its kinds answer 503, except to who deletes; the server goes on
+ *        └────── any fault of the plugin ──▶ Failed: its kinds respond with 503 except to deletions; the server goes on
  */
 export class PluginRunner {
   readonly name: string
@@ -69,7 +69,7 @@ export class PluginRunner {
   #status: PluginStatus
   #problems: ReportedProblem[] = []
   readonly #findings = new Map<ServedModel, IndexFindings>()
-  /** What each model that is not started yet is about, by its resource. */
+  /** The activity of each model that has not started yet, by resource. */
   readonly #progress = new Map<string, string>()
 
   constructor(loaded: LoadedPlugin, environment: PluginEnvironment) {
@@ -84,7 +84,7 @@ export class PluginRunner {
     }
   }
 
-  /** Never rejects: what goes wrong is the plugin's status. Resolves when the plugin is started or has failed. */
+  /** Starts the plugin. Resolves when it has started or failed. Never rejects: errors go to the plugin's status. */
   async start(): Promise<void> {
     this.#publish('Starting', 'its models are being checked and their indexes built')
     const { signal } = this.#stopped
@@ -109,12 +109,12 @@ export class PluginRunner {
     await this.#applyExtensions()
   }
 
-  /** Whether what it serves is known: its models and routes are registered, or it has failed. */
+  /** True when its models and routes are registered, or it has failed. */
   get isRegistered(): boolean {
     return this.#hosted !== undefined || this.#status.phase === 'Failed'
   }
 
-  /** One line for `/readyz?verbose`. */
+  /** A line for `/readyz?verbose`. */
   get progress(): string {
     if (this.#status.phase === 'Starting') {
       const models = [...this.#progress.values()]
@@ -128,7 +128,7 @@ export class PluginRunner {
     await this.#hosted?.stop()
   }
 
-  /** @throws PluginStartError, ModelConflictError or ModelError saying which declaration is wrong. */
+  /** @throws PluginStartError, ModelConflictError or ModelError that names the wrong declaration */
   #registerModels(): void {
     const { models, reservedDomain, routes } = this.#environment
     for (const model of this.#loaded.plugin.models) {
@@ -146,7 +146,7 @@ export class PluginRunner {
     }
   }
 
-  /** @throws PluginStartError naming the kind whose schema cannot be used. */
+  /** @throws PluginStartError that names the kind with an unusable schema */
   #compile(model: Model): ServedModel {
     try {
       return new ServedModel(model, this.name)
@@ -176,7 +176,7 @@ export class PluginRunner {
     routes.add(hosted)
   }
 
-  /** Puts the model's unique indexes in force and builds its cache. Waits as long as the store is away. */
+  /** Puts the model's unique indexes in force and builds its cache. Waits while the store is unavailable. */
   async #startModel(served: ServedModel): Promise<void> {
     const { registry, storage, follower } = this.#environment
     const { signal } = this.#stopped
@@ -211,7 +211,7 @@ export class PluginRunner {
     served.phase = { name: 'Started' }
   }
 
-  /** For `/readyz?verbose` and the log. @returns what is to be told how many objects have been read. */
+  /** Reports progress to `/readyz?verbose` and the log. Returns a function that takes the number of objects read. */
   #watchProgress(served: ServedModel, activity: string): (objects: number) => void {
     const { resource } = served
     let logged = 0
@@ -233,7 +233,7 @@ export class PluginRunner {
       const old = known.some(
         ({ source, message }) => source === problem.source && message === problem.message,
       )
-      if (!old) this.#log.warn({ ...problem }, 'the indexes need somebody to look at them')
+      if (!old) this.#log.warn({ ...problem }, 'the indexes have a problem')
     }
     this.#findings.set(served, findings)
   }
@@ -245,10 +245,10 @@ export class PluginRunner {
     const apply = () =>
       this.#applyOnce(resourcesDir, known).catch(error => {
         if (!this.#stopped.signal.aborted)
-          this.#log.error({ err: error }, 'the shipped objects cannot be applied')
+          this.#log.error({ err: error }, 'failed to apply the shipped objects')
         return true
       })
-    // An object of a kind that another plugin serves may need several attempts; nobody's start waits for those.
+    // Objects of another plugin's kind may need several attempts. Starting does not wait for those.
     if (!(await apply())) void this.#applyAgain(apply)
   }
 
@@ -259,7 +259,7 @@ export class PluginRunner {
     } while (!signal.aborted && !(await apply()))
   }
 
-  /** @returns whether nothing is left that may go better later. */
+  /** Returns true if no transient problem is left. */
   async #applyOnce(resourcesDir: string, known: readonly ReportedProblem[]): Promise<boolean> {
     const { packageVersion, plugin } = this.#loaded
     const { models, registry, reservedDomain } = this.#environment
@@ -273,9 +273,9 @@ export class PluginRunner {
     })
     this.#log.info(
       { applied: result.applied, unchanged: result.unchanged, problems: result.problems.length },
-      'the shipped objects are applied',
+      'applied the shipped objects',
     )
-    for (const problem of result.problems) this.#log.warn({ ...problem }, 'a shipped object was not applied')
+    for (const problem of result.problems) this.#log.warn({ ...problem }, 'failed to apply a shipped object')
     this.#problems = [...known, ...result.problems.map(describeProblem)]
     this.#publish('Started')
     return !result.problems.some(problem => problem.transient)
@@ -290,7 +290,7 @@ export class PluginRunner {
         ? { reason: 'InForce', message: 'its unique indexes are in force' }
         : {
             reason: notInForce.name === 'superseded' ? 'Superseded' : 'Recomputing',
-            message: `writes of some of its kinds answer 503: ${notInForce.why}`,
+            message: `writes of some of its kinds get 503: ${notInForce.why}`,
           }
     const message =
       why ?? (reason === 'InForce' ? 'its kinds are served' : `its kinds are served, but ${indexes}`)

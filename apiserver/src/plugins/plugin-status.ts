@@ -6,13 +6,13 @@ import type { ServedModel } from '../model/served-model.ts'
 import { defaultWriteOptions, type Registry } from '../registry/index.ts'
 import type { PluginStatus } from './plugin-kind.ts'
 
-/** Milliseconds between attempts to write a status while the store is away. */
+/** Milliseconds between attempts to write a status while the store is unavailable. */
 const retryMs = 1000
 
-/** Reason of the condition `Ready` where a folder could not be loaded. */
+/** Reason of the condition `Ready` if a folder cannot be loaded. */
 const loadError = 'LoadError'
 
-/** Writes the `Plugin` objects. The newest status of each plugin is written until it is stored. */
+/** Writes the `Plugin` objects. Retries the newest status of each plugin until it is stored. */
 export class PluginStatuses {
   readonly #served: ServedModel
   readonly #registry: Registry
@@ -24,7 +24,7 @@ export class PluginStatuses {
   readonly #writing = new Map<string, Promise<void>>()
   readonly #forgetting = new Set<Promise<void>>()
 
-  /** Nothing is written before `ready` has resolved: the kind itself needs the store for its start. */
+  /** Writes start when `ready` has resolved, because the kind itself needs the store to start. */
   constructor(parts: {
     served: ServedModel
     registry: Registry
@@ -38,7 +38,7 @@ export class PluginStatuses {
     this.#metrics = parts.metrics
     this.#log = parts.log
     this.#signal = parts.signal
-    // Rejects only when the server stops, which the signal says too.
+    // Rejects only when the server stops, and then the signal is aborted too.
     this.#ready = parts.ready.catch(() => {})
   }
 
@@ -50,7 +50,7 @@ export class PluginStatuses {
     this.#writing.set(name, writing)
   }
 
-  /** Says that a folder cannot be loaded as a plugin. `message` begins with `plugin <folder>: `. */
+  /** Reports a folder that cannot be loaded. `message` starts with `plugin <folder>: `. */
   publishLoadError(name: string, message: string): void {
     const lastTransitionTime = new Date().toISOString()
     this.publish(name, {
@@ -60,15 +60,12 @@ export class PluginStatuses {
     })
   }
 
-  /** Removes what `publishLoadError` has stored of a folder, which is loaded now and has another name. */
+  /** Deletes the object that `publishLoadError` stored for a folder that has loaded since, under another name. */
   forgetLoadError(name: string, dir: string): void {
     const forgetting = this.#forget(name, dir)
       .catch(error => {
         if (!this.#signal.aborted)
-          this.#log.warn(
-            { plugin: name, err: error },
-            'what is no longer true of a plugin could not be removed',
-          )
+          this.#log.warn({ plugin: name, err: error }, 'failed to delete an outdated plugin status')
       })
       .finally(() => this.#forgetting.delete(forgetting))
     this.#forgetting.add(forgetting)
@@ -99,10 +96,7 @@ export class PluginStatuses {
         if (this.#wanted.get(name) === status) this.#wanted.delete(name)
       } catch (error) {
         if (this.#signal.aborted) return
-        this.#log.warn(
-          { plugin: name, err: error },
-          'the status of a plugin could not be written, trying again',
-        )
+        this.#log.warn({ plugin: name, err: error }, 'failed to write the status of a plugin, retrying')
         await delay(retryMs, undefined, { signal: this.#signal }).catch(() => {})
         if (this.#signal.aborted) return
       }
@@ -119,7 +113,7 @@ export class PluginStatuses {
       await this.#registry
         .create(this.#served, { apiVersion, kind, metadata: { name } }, defaultWriteOptions)
         .catch(taken => {
-          // Of several servers that start at once each would make it.
+          // Another server may have created it at the same moment.
           if (!isApiError(taken, 'AlreadyExists')) throw taken
         })
       await this.#registry.patch(this.#served, name, patch, 'status', defaultWriteOptions)

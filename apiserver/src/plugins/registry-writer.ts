@@ -4,7 +4,7 @@ import type { ServedModel } from '../model/served-model.ts'
 import { notReady, type Registry, serviceWriteOptions } from '../registry/index.ts'
 import type { ResourceWriter } from './extensions.ts'
 
-/** Writes what plugins ship, on behalf of the service: straight to the registry, whoever may do what over HTTP. */
+/** Writes the objects that plugins ship straight to the registry, without the access checks of HTTP. */
 export class RegistryWriter implements ResourceWriter {
   readonly #models: ModelRegistry
   readonly #registry: Registry
@@ -41,8 +41,8 @@ export class RegistryWriter implements ResourceWriter {
     const kinds = [...this.#models.all()].filter(({ model }) => model.apiVersion === apiVersion)
     const remedy =
       kinds.length === 0
-        ? `nothing of ${apiVersion} is: is the apiVersion right, and has the plugin of the kind been started?`
-        : `those of ${apiVersion} are ${kinds.map(({ model }) => model.kind).join(', ')}`
+        ? `no kind of ${apiVersion} is: check the apiVersion, and that the kind's plugin has started`
+        : `the kinds of ${apiVersion} are ${kinds.map(({ model }) => model.kind).join(', ')}`
     return `the kind ${kind} of ${apiVersion} is not served; ${remedy}`
   }
 

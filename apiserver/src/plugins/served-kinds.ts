@@ -3,11 +3,11 @@ import type { KindSource, Model } from '@setpoint/controller-runtime'
 import type { ModelRegistry } from '../model/model-registry.ts'
 
 export const servedKindsDefaults = Object.freeze({
-  /** Milliseconds between two looks at what is registered, which costs next to nothing. */
+  /** Milliseconds between two looks at the registered models, which cost next to nothing. */
   intervalMs: 500,
 })
 
-/** The kinds of this server, for the collector that runs in it: once every plugin has said what it serves. */
+/** The kinds of this server for the collector in this process, complete when every plugin has registered its models. */
 export class ServedKinds implements KindSource {
   readonly #models: ModelRegistry
   readonly #isStarting: () => boolean
