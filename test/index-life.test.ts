@@ -250,13 +250,13 @@ describe('a stored object that an index function cannot handle', () => {
     await thingsOf(careless).create('early', { code: 'a', bad: true }, { finalizers: ['example.com/f'] })
     const careful = await start(await writePlugin('1.0.1', [byCode, picky]))
     const things = thingsOf(careful)
-    expect(messagesOf(await statusOf(careful))).toEqual(['cannot handle "early": bad as it is'])
+    expect(messagesOf(await statusOf(careful))).toEqual(['fails for "early": bad as it is'])
     refusalOf(await things.api.post(things.path, things.body('refused', { bad: true })), 422)
     await thingsOf(careless).create('late', { code: 'b', bad: true })
     await eventually(async () =>
       expect(messagesOf(await statusOf(careful)).sort()).toEqual([
-        'cannot handle "early": bad as it is',
-        'cannot handle "late": bad as it is',
+        'fails for "early": bad as it is',
+        'fails for "late": bad as it is',
       ]),
     )
     expect((await things.read('late')).spec.bad).toBe(true)
