@@ -5,8 +5,8 @@ import { renderPage } from './render-page.mjs'
 renderPage(new URL('../docs/reference/flags.md', import.meta.url), 'scripts/render-flags.mjs', [
   ['Flag', 'Environment', 'Default', 'Meaning'],
   ...flagsOf('serve').map(flag => [
-    `\`--${flag.name}${flag.placeholder === undefined ? '' : ` ${flag.placeholder}`}\``,
-    flag.kind === 'switch' ? '' : `\`${environmentName(flag)}\``,
+    `\`--${flag.name} ${flag.placeholder}\``,
+    `\`${environmentName(flag)}\``,
     flag.default === undefined ? '' : `\`${flag.default}\``,
     `${capitalize(flag.description)}${flag.kind === 'repeatable' ? ' (repeatable)' : ''}`,
   ]),

@@ -1,7 +1,6 @@
-import { parseArgs } from 'node:util'
+import type { GivenFlags } from './command-line.ts'
 import { readConfigFile, splitList } from './config.ts'
 import {
-  allFlags,
   type CommandName,
   type DefaultedFlag,
   environmentName,
@@ -12,73 +11,25 @@ import {
 } from './flags-table.ts'
 import { type ReadFile, UsageError } from './flags-values.ts'
 
-/** The flags on the command line with their texts, in the order given, and what stands there beside flags. */
-export function readArguments(argv: readonly string[]): {
-  given: ReadonlyMap<Flag, readonly string[]>
-  positionals: readonly string[]
-} {
-  const options = Object.fromEntries(
-    allFlags.map(flag => [flag.name, { type: flag.kind === 'switch' ? 'boolean' : 'string' } as const]),
-  )
-  // Not strict: the messages of strict parsing run over several sentences and do not name what is accepted.
-  const { tokens } = parseArgs({
-    args: [...argv],
-    options,
-    strict: false,
-    allowPositionals: true,
-    tokens: true,
-  })
-  const given = new Map<Flag, string[]>()
-  const positionals: string[] = []
-  for (const token of tokens) {
-    if (token.kind === 'positional') positionals.push(token.value)
-    if (token.kind !== 'option') continue
-    const flag = allFlags.find(({ name }) => name === token.name)
-    if (flag === undefined || !token.rawName.startsWith('--')) {
-      throw new UsageError(`unknown flag ${token.rawName}; \`setpoint serve --help\` lists the flags`)
-    }
-    const texts = given.get(flag) ?? []
-    given.set(flag, texts)
-    if (flag.kind === 'switch') {
-      if (token.value !== undefined) throw new UsageError(`--${flag.name} takes no value`)
-    } else if (token.value === undefined) {
-      throw new UsageError(`--${flag.name} needs a value: ${flag.placeholder}`)
-    } else if (!token.inlineValue && token.value.startsWith('-')) {
-      // More likely a forgotten value than one that begins with a dash.
-      throw new UsageError(
-        `--${flag.name} needs a value; one that begins with '-' is written --${flag.name}=VALUE`,
-      )
-    } else {
-      texts.push(token.value)
-    }
-  }
-  return { given, positionals }
-}
-
-/** What was given for a flag, and where. */
+/** The texts given for a flag, with their source. */
 interface Given {
   readonly texts: readonly string[]
   /** For messages: `--listen`, `SETPOINT_LISTEN` or `setpoint.yaml:3: listen`. */
   readonly origin: string
 }
 
-/** The flags of a command over the three places that they can be given in. */
+/** The settings of a command: flags, environment variables and the configuration file, in this order. */
 export class Settings {
   readonly #sources: readonly ((flag: Flag) => Given | undefined)[]
   readonly #readFile: ReadFile
 
   constructor(
     command: CommandName,
-    onCommandLine: ReadonlyMap<Flag, readonly string[]>,
+    onCommandLine: GivenFlags,
     env: Readonly<Record<string, string | undefined>>,
     readFile: ReadFile,
   ) {
     this.#readFile = readFile
-    const foreign = [...onCommandLine.keys()].find(flag => !flagsOf(command).includes(flag))
-    if (foreign !== undefined)
-      throw new UsageError(
-        `${command} takes no --${foreign.name}; \`setpoint ${command} --help\` lists the flags`,
-      )
     const commandLine = (flag: Flag): Given | undefined => {
       const texts = onCommandLine.get(flag)
       if (texts === undefined) return undefined
@@ -87,7 +38,7 @@ export class Settings {
     const environment = (flag: Flag): Given | undefined => {
       const origin = environmentName(flag)
       const text = env[origin]
-      // Manifests and scripts set variables to nothing where they mean to leave them out.
+      // Manifests and scripts leave a variable out by setting it to nothing.
       if (text === undefined || text === '') return undefined
       return { texts: flag.kind === 'value' ? [text] : splitList(text), origin }
     }
@@ -95,18 +46,18 @@ export class Settings {
     const taken = flagsOf(command)
     const configFile = taken.includes(flags.config) ? this.optional(flags.config) : undefined
     if (configFile !== undefined) {
-      const accepted = taken.filter(flag => flag.kind !== 'switch' && flag !== flags.config)
+      const accepted = taken.filter(flag => flag !== flags.config)
       const entries = readConfigFile(configFile, accepted)
       this.#sources = [...this.#sources, flag => entries.get(flag)]
     }
   }
 
-  /** Where a flag was given, for messages; undefined where it was not. */
+  /** Returns the source of a flag for messages, or undefined if it was not given. */
   origin(flag: Flag): string | undefined {
     return this.#find(flag)?.origin
   }
 
-  /** Whether a flag stands on the command line itself. */
+  /** Returns true if a flag was given on the command line. */
   isOnCommandLine(flag: Flag): boolean {
     return this.origin(flag) === `--${flag.name}`
   }
@@ -122,7 +73,7 @@ export class Settings {
     return given === undefined || text === undefined ? undefined : this.#read(flag, text, given.origin)
   }
 
-  /** The values of a flag that may have several; undefined where it was not given. */
+  /** Returns the values of a flag with several values, or undefined if it was not given. */
   several<T>(flag: ValueFlag<T>): T[] | undefined {
     const given = this.#find(flag)
     if (given === undefined) return undefined

@@ -23,29 +23,28 @@ import {
 } from './flags-values.ts'
 
 /**
- * How often a flag has a value:
+ * How many values a flag has:
  *
  *     value       one; the last one given counts
- *     list        several, in one text with commas between them; in the configuration file also a YAML list
- *     repeatable  several: the flag is given again for each. In the environment commas stand between them, in the
- *                 configuration file they are a YAML list
- *     switch      none: it is given or not, on the command line only
+ *     list        several in one text, separated by commas; also a YAML list in the configuration file
+ *     repeatable  several: the flag is repeated. Separated by commas in the environment, a YAML list in the
+ *                 configuration file
  */
-export type FlagKind = 'value' | 'list' | 'repeatable' | 'switch'
+export type FlagKind = 'value' | 'list' | 'repeatable'
 
 export type CommandName = 'serve' | 'token'
 
-/** One row of the table that the command line, the environment, the configuration file and the help are read from. */
+/** One row of the table of flags. The command line, the environment, the configuration file and the help all use it. */
 export interface Flag {
   /** Without dashes; also the key in the configuration file. */
   readonly name: string
   readonly kind: FlagKind
-  /** What stands for the value in the help. */
-  readonly placeholder?: string
-  /** As it would be given. */
+  /** Stands for the value in the help. */
+  readonly placeholder: string
+  /** The default as text. */
   readonly default?: string
   readonly description: string
-  /** The commands that take it; without any, what `setpoint` itself takes before or after every command. */
+  /** The commands that take the flag. */
   readonly commands: readonly CommandName[]
 }
 
@@ -77,86 +76,86 @@ export const flags = Object.freeze({
     name: 'role',
     placeholder: 'all|apiserver|controllers',
     default: 'all',
-    description: 'API and controllers in one process, only the API, or only the controllers of the plugins',
+    description:
+      'run API and controllers in one process, only the API, or only the controllers of the plugins',
     read: oneOf('all', 'apiserver', 'controllers'),
   }),
   listen: value({
     name: 'listen',
     placeholder: 'HOST:PORT',
     default: '127.0.0.1:8090',
-    description: 'where to serve; port 0 picks a free one, an IPv6 address stands in brackets',
+    description: 'address to serve on; port 0 picks a free port; write an IPv6 address in brackets',
     read: readListenAddress,
   }),
   basePath: value({
     name: 'base-path',
     placeholder: 'PATH',
     default: '/',
-    description: 'what every path of the API begins with',
+    description: 'prefix of every path of the API',
     read: readBasePath,
   }),
   server: value({
     name: 'server',
     placeholder: 'URL',
-    description: 'the API server that the controllers work against; with --role controllers, and only there',
+    description: 'API server for the controllers; only with --role controllers',
     read: readServerUrl,
   }),
   serverTokenFile: value({
     name: 'server-token-file',
     placeholder: 'FILE',
-    description:
-      'the token that the controllers show to that server, in a file of its own; read again when it changes',
+    description: 'file with the bearer token for --server; reloaded when it changes',
     read: readSecretFile,
   }),
   serverCa: value({
     name: 'server-ca',
     placeholder: 'FILE',
-    description: 'the authority (PEM) that signed the certificate of that server',
+    description: 'CA certificates (PEM) for --server',
     read: readAuthorities,
   }),
   tokenFile: value({
     name: 'token-file',
     placeholder: 'FILE',
     description:
-      'who may call: a YAML list of {user, groups, sha256}, read again when it changes; `setpoint token` makes entries. Without it only this machine is served',
+      'bearer tokens that are accepted: a YAML list of {user, groups, sha256}, as `setpoint token` prints; reloaded when it changes. Without it the server accepts local callers only',
     read: readTokenFile,
   }),
   tlsCert: value({
     name: 'tls-cert',
     placeholder: 'FILE',
-    description: 'the certificate (PEM) to serve HTTPS with, read again when it is renewed; needs --tls-key',
+    description: 'certificate (PEM) for HTTPS; reloaded when it changes; needs --tls-key',
     read: readPemFile,
   }),
   tlsKey: value({
     name: 'tls-key',
     placeholder: 'FILE',
-    description: 'the private key (PEM) of --tls-cert',
+    description: 'private key (PEM) of --tls-cert',
     read: readPemFile,
   }),
   healthListen: value({
     name: 'health-listen',
     placeholder: 'HOST:PORT',
     description:
-      'where to answer /livez, /readyz and /metrics, to everybody and without TLS; with --role controllers, which serves nothing else',
+      'address of /livez, /readyz and /metrics, without authentication and TLS; only with --role controllers',
     read: readListenAddress,
   }),
   store: value({
     name: 'store',
     placeholder: 'embedded|etcd',
-    description: 'where objects are kept; etcd as soon as --etcd-endpoints is given, else embedded',
+    description: 'where objects are stored; etcd if --etcd-endpoints is given, else embedded',
     read: oneOf('embedded', 'etcd'),
   }),
   dataDir: value({
     name: 'data-dir',
     placeholder: 'DIR',
     default: './.setpoint',
-    description: 'the directory of the embedded store',
+    description: 'directory of the embedded store',
     read: readDirectory,
   }),
   etcdEndpoints: {
     name: 'etcd-endpoints',
     kind: 'list',
     placeholder: 'HOST:PORT,...',
-    description: 'the members of the etcd cluster, with commas between them',
+    description: 'members of the etcd cluster, separated by commas',
     commands: serve,
     read: readEtcdEndpoint,
   } satisfies ValueFlag<string>,
@@ -164,45 +163,45 @@ export const flags = Object.freeze({
     name: 'etcd-prefix',
     placeholder: 'PREFIX',
     default: '/setpoint',
-    description: 'what every key in etcd begins with',
+    description: 'prefix of every key in etcd',
     read: readKeyPrefix,
   }),
   etcdCa: value({
     name: 'etcd-ca',
     placeholder: 'FILE',
-    description: 'the authority (PEM) that signed the certificates of etcd, read again when it is renewed',
+    description: 'CA certificates (PEM) for etcd; reloaded when they change',
     read: readAuthoritiesFile,
   }),
   etcdCert: value({
     name: 'etcd-cert',
     placeholder: 'FILE',
-    description: 'the certificate (PEM) to show to etcd, read again when it is renewed; needs --etcd-key',
+    description: 'client certificate (PEM) for etcd; reloaded when it changes; needs --etcd-key',
     read: readPemFile,
   }),
   etcdKey: value({
     name: 'etcd-key',
     placeholder: 'FILE',
-    description: 'the private key (PEM) of --etcd-cert',
+    description: 'private key (PEM) of --etcd-cert',
     read: readPemFile,
   }),
   etcdUser: value({
     name: 'etcd-user',
     placeholder: 'NAME',
-    description: 'the user to log in to etcd as; needs --etcd-password',
+    description: 'user of etcd; needs --etcd-password',
     read: readNonEmpty,
   }),
   etcdPassword: value({
     name: 'etcd-password',
     placeholder: 'PASSWORD',
     description:
-      'the password of --etcd-user. Everybody on this machine can read a command line: better in the environment or the configuration file',
+      'password of --etcd-user. Every user of this machine can read the command line: prefer the environment or the configuration file',
     read: readNonEmpty,
   }),
   plugin: {
     name: 'plugin',
     kind: 'repeatable',
     placeholder: 'DIR',
-    description: 'a plugin to load; default: every folder of plugins/ of the installation',
+    description: 'folder of a plugin to load; by default every folder of plugins/ of the installation',
     commands: serve,
     read: readPluginDirectory,
   } satisfies ValueFlag<string>,
@@ -210,22 +209,21 @@ export const flags = Object.freeze({
     name: 'max-watches',
     placeholder: 'COUNT',
     default: String(watchLimitDefaults.connections),
-    description: 'connections that may watch at a time; one more is answered with 429',
+    description: 'most connections with watches; further ones get 429',
     read: readCount,
   }),
   maxWatchesPerUser: value({
     name: 'max-watches-per-user',
     placeholder: 'COUNT',
     default: String(watchLimitDefaults.connectionsPerUser),
-    description:
-      'connections of one user that may watch at a time; without authentication everybody is one user',
+    description: 'most connections with watches of one user; without authentication all callers are one user',
     read: readCount,
   }),
   reservedDomain: value({
     name: 'reserved-domain',
     placeholder: 'DOMAIN',
     default: 'setpoint.dev',
-    description: 'the domain whose groups and labels belong to Setpoint itself',
+    description: 'domain whose groups and labels belong to Setpoint itself',
     read: readDomain,
   }),
   lease: value({
@@ -233,21 +231,21 @@ export const flags = Object.freeze({
     placeholder: 'NAME',
     default: 'setpoint-controllers',
     description:
-      'the lease by which the processes that run controllers, on etcd or with --role controllers, choose the one that works; processes with other plugins take another',
+      'lease for the leader election between processes with controllers; processes with different plugins need different leases',
     read: readLeaseName,
   }),
   logLevel: value({
     name: 'log-level',
     placeholder: logLevels.join('|'),
     default: 'info',
-    description: 'the least severe log lines to write to standard error',
+    description: 'least severe level to log',
     read: oneOf(...logLevels),
   }),
   user: {
     name: 'user',
     kind: 'value',
     placeholder: 'NAME',
-    description: 'whose token it is',
+    description: 'user that the token authenticates',
     commands: token,
     read: readNonEmpty,
   } satisfies ValueFlag<string>,
@@ -256,30 +254,23 @@ export const flags = Object.freeze({
     kind: 'repeatable',
     placeholder: 'GROUP',
     default: builtInGroups.admins,
-    description: `what the user may do: ${builtInGroups.admins} everything, ${builtInGroups.viewers} get, list and watch`,
+    description: `group of the user: ${builtInGroups.admins} may do everything, ${builtInGroups.viewers} may get, list and watch`,
     commands: token,
     read: readNonEmpty,
   } satisfies ValueFlag<string>,
   config: value({
     name: 'config',
     placeholder: 'FILE',
-    description: 'a YAML file of settings; its keys are the names of these flags without dashes in front',
+    description: 'YAML file with settings; its keys are the names of these flags without the leading dashes',
     read: readTextFile,
   }),
-  help: { name: 'help', kind: 'switch', description: 'print this text', commands: [] } satisfies Flag,
-  version: {
-    name: 'version',
-    kind: 'switch',
-    description: 'print the version',
-    commands: [],
-  } satisfies Flag,
 })
 
 export const allFlags: readonly Flag[] = Object.freeze(Object.values(flags))
 
-/** The flags that a command takes, the general ones last. */
+/** Returns the flags of a command. */
 export function flagsOf(command: CommandName): readonly Flag[] {
-  return allFlags.filter(({ commands }) => commands.length === 0 || commands.includes(command))
+  return allFlags.filter(({ commands }) => commands.includes(command))
 }
 
 /** Its name in the environment: `--data-dir` is `SETPOINT_DATA_DIR`. */

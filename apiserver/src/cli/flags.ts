@@ -1,27 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import type { UserInfo } from '@setpoint/controller-runtime'
-import { programVersion } from '../program-version.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
-import { readArguments, Settings } from './flags-settings.ts'
-import {
-  allFlags,
-  type CommandName,
-  environmentName,
-  type Flag,
-  flags,
-  type LogLevel,
-} from './flags-table.ts'
+import { readArguments } from './command-line.ts'
+import { Settings } from './flags-settings.ts'
+import { allFlags, environmentName, type Flag, flags, type LogLevel } from './flags-table.ts'
 import {
   formatAddress,
   isLoopback,
   type ListenAddress,
   type NamedText,
-  quote,
   type ReadFile,
   UsageError,
 } from './flags-values.ts'
-import { commandHelp, commands, generalHelp } from './help.ts'
 
 export type { LogLevel } from './flags-table.ts'
 export { formatAddress, isLoopback, type ListenAddress, UsageError } from './flags-values.ts'
@@ -84,7 +75,7 @@ export interface EtcdStoreOptions {
   readonly credentials: { readonly username: string; readonly password: string } | undefined
 }
 
-/** What the command line asks for. */
+/** The command to run. */
 export type CommandLine =
   | {
       readonly command: 'serve'
@@ -93,7 +84,8 @@ export type CommandLine =
       readonly warnings: readonly string[]
     }
   | { readonly command: 'token'; readonly user: UserInfo }
-  | { readonly command: 'help' | 'version'; readonly text: string }
+  /** Help or the version. */
+  | { readonly command: 'help'; readonly text: string }
 
 /**
  * Reads everything that `setpoint` is told: the command line (without `node` and the script), the environment and the
@@ -106,19 +98,9 @@ export function parseCommandLine(
   env: Readonly<Record<string, string | undefined>>,
   readFile: ReadFile = path => readFileSync(path, 'utf8'),
 ): CommandLine {
-  const { given, positionals } = readArguments(argv)
-  const [name, unexpected] = positionals
-  const command = name === undefined ? undefined : readCommand(name)
-  if (given.has(flags.version)) return { command: 'version', text: `setpoint ${programVersion()}\n` }
-  if (given.has(flags.help) || argv.length === 0) {
-    return { command: 'help', text: command === undefined ? generalHelp() : commandHelp(command) }
-  }
-  if (command === undefined) {
-    throw new UsageError(
-      `a command is missing, such as \`setpoint serve\`; accepted: ${Object.keys(commands).join(', ')}`,
-    )
-  }
-  if (unexpected !== undefined) throw new UsageError(`${command} takes no argument ${quote(unexpected)}`)
+  const parsed = readArguments(argv)
+  if (parsed.command === undefined) return { command: 'help', text: parsed.text }
+  const { command, given } = parsed
   const settings = new Settings(command, given, env, readFile)
   if (command === 'token') {
     const name = settings.optional(flags.user)
@@ -127,13 +109,6 @@ export function parseCommandLine(
     return { command, user: { name, groups } }
   }
   return { command, options: serveOptions(settings), warnings: strayVariables(env) }
-}
-
-function readCommand(name: string): CommandName {
-  if (name !== 'serve' && name !== 'token') {
-    throw new UsageError(`unknown command ${quote(name)}; accepted: ${Object.keys(commands).join(', ')}`)
-  }
-  return name
 }
 
 function serveOptions(settings: Settings): ServeOptions {
@@ -307,7 +282,7 @@ function withScheme(endpoints: readonly string[], secure: boolean): string[] {
 
 /** Warns of variables that look like settings and are none: a misspelt one would otherwise be silently without effect. */
 function strayVariables(env: Readonly<Record<string, string | undefined>>): string[] {
-  const known = new Set(allFlags.filter(({ kind }) => kind !== 'switch').map(environmentName))
+  const known = new Set(allFlags.map(environmentName))
   // Kubernetes gives every pod variables for each Service of its namespace, and one may be called `setpoint`.
   const serviceLink = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/
   return Object.keys(env)

@@ -1,0 +1,96 @@
+import { Command, CommanderError, Help, Option } from 'commander'
+import { programVersion } from '../program-version.ts'
+import { allFlags, type CommandName, environmentName, type Flag, flagsOf } from './flags-table.ts'
+import { UsageError } from './flags-values.ts'
+
+/** The commands of `setpoint`. */
+export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
+  serve: 'run the control plane',
+  token: 'make a token: prints its entry for --token-file to standard output and the token to standard error',
+})
+
+/** The texts of each given flag, in the order of the command line. */
+export type GivenFlags = ReadonlyMap<Flag, readonly string[]>
+
+export type Arguments =
+  | { readonly command: CommandName; readonly given: GivenFlags }
+  /** Text that was asked for: help or the version. */
+  | { readonly command: undefined; readonly text: string }
+
+const sources = `
+A setting is taken from the command line, else from the environment, else from the configuration file. An empty
+environment variable counts as absent. Settings with several values are separated by commas in the environment and
+are a list in the configuration file:
+
+  listen: 127.0.0.1:8090
+  plugin: [./plugins/one, ./plugins/two]
+`
+
+/** Reads the command line, without Node and the script. @throws UsageError if it is wrong */
+export function readArguments(argv: readonly string[]): Arguments {
+  let result: Arguments | undefined
+  let text = ''
+  const output = {
+    writeOut: (chunk: string) => {
+      text += chunk
+    },
+    writeErr: () => {},
+    getOutHelpWidth: () => 110,
+  }
+  const program = new Command('setpoint')
+    .description('A Kubernetes-style control plane, extensible by plugins')
+    .configureOutput(output)
+    .exitOverride()
+    .version(`setpoint ${programVersion()}`, '--version', 'print the version')
+    .helpOption('--help', 'print this text')
+  for (const name of ['serve', 'token'] as const) {
+    const given = new Map<Flag, string[]>()
+    const command = program
+      .command(name)
+      .description(commands[name])
+      .configureHelp({
+        formatHelp: (command, help) => `${Help.prototype.formatHelp.call(help, command, help)}${sources}`,
+      })
+      .version(`setpoint ${programVersion()}`, '--version', 'print the version')
+      .helpOption('--help', 'print this text')
+      .allowExcessArguments(false)
+      .action(() => {
+        result = { command: name, given }
+      })
+    for (const flag of flagsOf(name)) command.addOption(optionOf(flag, given))
+  }
+  try {
+    program.parse(argv.length === 0 ? ['--help'] : argv, { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    if (error.exitCode !== 0) throw new UsageError(describe(error, argv), { cause: error })
+  }
+  return result ?? { command: undefined, text }
+}
+
+function optionOf(flag: Flag, given: Map<Flag, string[]>): Option {
+  const notes = [
+    ...(flag.kind === 'repeatable' ? ['repeatable'] : []),
+    ...(flag.default === undefined ? [] : [`default: ${flag.default}`]),
+    environmentName(flag),
+  ]
+  return new Option(
+    `--${flag.name} <${flag.placeholder}>`,
+    `${flag.description} (${notes.join(', ')})`,
+  ).argParser((text: string) => {
+    // More likely a forgotten value than a value.
+    if (allFlags.some(({ name }) => text === `--${name}`))
+      throw new UsageError(`--${flag.name} needs a value: ${flag.placeholder}`)
+    const texts = given.get(flag) ?? []
+    given.set(flag, [...texts, text])
+    return text
+  })
+}
+
+/** Puts commander's message on one line, with a pointer to the help. */
+function describe({ message }: CommanderError, argv: readonly string[]): string {
+  const text = message.replace(/^error: /, '').replaceAll('\n', ' ')
+  const [first] = argv
+  const help = first === 'serve' || first === 'token' ? `setpoint ${first} --help` : 'setpoint --help'
+  return `${text}; see \`${help}\``
+}
