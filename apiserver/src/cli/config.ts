@@ -9,7 +9,7 @@ import {
 import type { Flag } from './flags-table.ts'
 import { type NamedText, quote, UsageError } from './flags-values.ts'
 
-/** What a configuration file says about one flag. */
+/** The value of one flag in a configuration file. */
 export interface ConfigEntry {
   readonly texts: readonly string[]
   /** For messages: `setpoint.yaml:3: data-dir`. */
@@ -17,11 +17,11 @@ export interface ConfigEntry {
 }
 
 /**
- * Reads the text of a configuration file: one YAML mapping from flag names to values, where a flag that takes several may have a
- * list. Every value is taken as the text that stands there, so `etcd-password: 007` keeps its zeros.
+ * Reads a configuration file: one YAML mapping from flag names to values, or to lists for flags with several values.
+ * Scalars keep their text, so `etcd-password: 007` keeps its zeros.
  *
- * @throws UsageError naming file and line: for a text that is no such mapping, a key that is none of
- *   `accepted`, and a value that is neither a text nor, where that is possible, a list of texts.
+ * @throws UsageError with file and line if the file is not such a mapping, or has an unknown key or a value of the wrong
+ *   shape
  */
 export function readConfigFile(
   { path, text }: NamedText,
@@ -54,26 +54,26 @@ function textsOf(flag: Flag, value: unknown, origin: string): readonly string[] 
   })
 }
 
-/** Splits at commas; spaces around an element do not count. An empty text has no elements. */
+/** Splits at commas and trims each element. An empty text has no elements. */
 export function splitList(text: string): string[] {
   return text.trim() === '' ? [] : text.split(',').map(element => element.trim())
 }
 
-/** The document with every scalar as text, and the line (from 1) of each of its keys. */
+/** Parses the document with every scalar as text, and returns the line of each key, from 1. */
 function parse(path: string, text: string): { document: object; lines: ReadonlyMap<string, number> } {
   const lines = new Map<string, number>()
   try {
-    // Read by events rather than `load`, because only they know where a key stands.
+    // `load` does not return the lines of keys, so parse events.
     const events = parseEvents(text, {})
     const documents = constructFromEvents(events, { source: text, schema: FAILSAFE_SCHEMA })
     if (documents.length > 1) throw new UsageError(`${path}: one YAML document is accepted, not several`)
     const document: unknown = documents[0]
-    // A file without content, or with comments only, sets nothing.
+    // An empty file sets nothing.
     if (document === undefined || document === '') return { document: {}, lines }
     if (typeof document !== 'object' || document === null || Array.isArray(document)) {
       throw new UsageError(`${path}: a mapping from names to values is accepted, not ${describe(document)}`)
     }
-    // Depth 1 is the document, depth 2 its mapping: the nodes that begin there are a key and its value by turns.
+    // Depth 1 is the document and depth 2 its mapping, where keys and values alternate.
     let depth = 0
     let isKey = true
     for (const event of events) {

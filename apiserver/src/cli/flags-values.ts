@@ -4,12 +4,12 @@ import { join, resolve } from 'node:path'
 import { checkSubdomain } from '@setpoint/controller-runtime/api'
 import { TokenList, TokenListError } from '../security/token-list.ts'
 
-/** Answers a file's text (UTF-8), or throws what `node:fs` throws. */
+/** Returns the UTF-8 text of a file. @throws the errors of `node:fs` */
 export type ReadFile = (path: string) => string
 
 /**
- * The command line, the environment or the configuration file asks for something that cannot be.
- * The message is one line that says what is wrong and what is accepted.
+ * The command line, the environment or the configuration file is wrong. The message is one line with the problem and the
+ * accepted values.
  */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
@@ -24,8 +24,8 @@ export interface ListenAddress {
 }
 
 /**
- * The readers below take the text that was given for a flag and answer its value.
- * They throw UsageError with a message that does not name the flag: their caller knows where the text came from.
+ * Reads the text of a flag into its value, like the functions below. The message of their UsageError does not name the
+ * flag; the caller adds the source of the text.
  */
 export function readListenAddress(text: string): ListenAddress {
   const accepted = 'HOST:PORT is accepted, such as 127.0.0.1:8090, localhost:0 or [::1]:8090'
@@ -38,8 +38,7 @@ export function readListenAddress(text: string): ListenAddress {
     if (!isIPv6(bracketed)) throw new UsageError(`${quote(text)}: only an IPv6 address stands in brackets`)
     return { host: bracketed, port }
   }
-  // In Go's notation an empty host means every interface. Nobody should open a server to the world by leaving
-  // something out, so the host is asked for.
+  // In Go an empty host means every interface. Require a host, so that an omission does not expose the server.
   const host = plain ?? ''
   if (host === '') throw new UsageError(`${quote(text)} names no host: ${accepted}`)
   if (isIP(host) === 0 && !/^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$/.test(host)) {
@@ -54,19 +53,19 @@ const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8)
 loopback.addAddress('::1', 'ipv6')
 
-/** Whether only this machine can reach the address. A host name other than `localhost` may resolve to anything. */
+/** Returns true if only this machine can reach the address. A host name other than `localhost` counts as public. */
 export function isLoopback(host: string): boolean {
   const family = isIP(host)
   if (family === 0) return host.toLowerCase() === 'localhost'
   return loopback.check(host, family === 6 ? 'ipv6' : 'ipv4')
 }
 
-/** `HOST:PORT`, with brackets where they are needed. */
+/** Formats an address as `HOST:PORT`, with brackets around IPv6. */
 export function formatAddress({ host, port }: ListenAddress): string {
   return isIPv6(host) ? `[${host}]:${port}` : `${host}:${port}`
 }
 
-/** Answers the path without a slash at its end, so that paths are appended to it: '' for the root. */
+/** Returns the path without a trailing slash: '' for the root. */
 export function readBasePath(text: string): string {
   const path = text.replace(/\/$/, '')
   const segments = path.split('/').slice(1)
@@ -79,14 +78,13 @@ export function readBasePath(text: string): string {
   return path
 }
 
-/** Answers an absolute path; a relative one is taken from the working directory. */
+/** Returns the absolute path. Relative paths start at the working directory. */
 export function readDirectory(text: string): string {
   return resolve(nonEmpty(text, 'a directory'))
 }
 
 /**
- * Answers the absolute path of a folder that has a package.json. What is wrong in there is the plugin's own fault, and
- * told by its status; a folder that is none was named by mistake.
+ * Returns the absolute path of a folder that has a package.json. Other faults of the plugin are reported by its status.
  */
 export function readPluginDirectory(text: string, readFile: ReadFile): string {
   const dir = readDirectory(text)
@@ -98,19 +96,19 @@ export function readPluginDirectory(text: string, readFile: ReadFile): string {
   return dir
 }
 
-/** Answers `http://host:port`, `https://host:port`, or `host:port` where no scheme was given. */
+/** Returns `http://host:port`, `https://host:port`, or `host:port` without a scheme. */
 export function readEtcdEndpoint(text: string): string {
   const match =
     /^(https?:\/\/)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?):(\d{1,5})\/?$/.exec(text)
   if (match === null || Number(match[4]) > 65_535) {
     throw new UsageError(
-      `${quote(text)} is not an etcd endpoint: HOST:PORT is accepted, with http:// or https:// before it or without`,
+      `${quote(text)} is not an etcd endpoint: HOST:PORT is accepted, optionally after http:// or https://`,
     )
   }
   return text.replace(/\/$/, '')
 }
 
-/** Answers a prefix without a slash at its end. */
+/** Returns the prefix without a trailing slash. */
 export function readKeyPrefix(text: string): string {
   const prefix = text.replace(/\/+$/, '')
   if (!/^\S+$/.test(prefix)) {
@@ -127,12 +125,12 @@ export function readDomain(text: string): string {
   return text
 }
 
-/** The name of an object. */
+/** Reads the name of an object. */
 export function readLeaseName(text: string): string {
   return readDomain(text)
 }
 
-/** Answers the URL without a slash at its end, so that paths are appended to it. */
+/** Returns the URL without a trailing slash. */
 export function readServerUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
@@ -146,18 +144,18 @@ export function readServerUrl(text: string): string {
   return url.href.replace(/\/$/, '')
 }
 
-/** Answers the text of a PEM file. */
+/** Returns the text of a PEM file. */
 function readPem(text: string, readFile: ReadFile): string {
   const pem = readText(nonEmpty(text, 'a file'), readFile)
   if (!pem.includes('-----BEGIN ')) throw new UsageError(`${quote(text)} is not a PEM file`)
   return pem
 }
 
-/** Answers the text of a PEM file of one certificate or several, of authorities. */
+/** Returns the text of a PEM file with one or more CA certificates. */
 export function readAuthorities(text: string, readFile: ReadFile): string {
   const pem = readPem(text, readFile)
   const whole = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
-  // Where a file has been cut off, Node takes what is whole, and none at all, without a word.
+  // Node silently ignores certificates that are cut off.
   if (whole.length !== pem.split('-----BEGIN ').length - 1)
     throw new UsageError(`${quote(text)} is not a PEM file of whole certificates and nothing else`)
   for (const [at, each] of whole.entries()) {
@@ -172,17 +170,17 @@ export function readAuthorities(text: string, readFile: ReadFile): string {
   return pem
 }
 
-/** The same, of a file that may be renewed while the server runs. */
+/** Reads CA certificates that may be renewed while the server runs. */
 export function readAuthoritiesFile(text: string, readFile: ReadFile): NamedText {
   return { path: resolve(text), text: readAuthorities(text, readFile) }
 }
 
-/** A PEM file that may be renewed while the server runs. */
+/** Reads a PEM file that may be renewed while the server runs. */
 export function readPemFile(text: string, readFile: ReadFile): NamedText {
   return { path: resolve(text), text: readPem(text, readFile) }
 }
 
-/** A file of tokens, as far as it is one: see `TokenList`. */
+/** Reads a token file and checks that it is valid, see `TokenList`. */
 export function readTokenFile(text: string, readFile: ReadFile): NamedText {
   const file = readTextFile(text, readFile)
   try {
@@ -194,14 +192,14 @@ export function readTokenFile(text: string, readFile: ReadFile): NamedText {
   return { path: resolve(text), text: file.text }
 }
 
-/** A file with one token. The path stays, since the token may be renewed. */
+/** Reads a file with one token. Keeps the path, because the token may be renewed. */
 export function readSecretFile(text: string, readFile: ReadFile): NamedText {
   const file = readTextFile(text, readFile)
-  if (file.text.trim() === '') throw new UsageError(`${quote(text)} is empty: a token is expected`)
+  if (file.text.trim() === '') throw new UsageError(`${quote(text)} is empty: it must contain a token`)
   return { path: resolve(text), text: file.text.trim() }
 }
 
-/** A file's text, with its path for messages. */
+/** The text of a file with its path. */
 export interface NamedText {
   readonly path: string
   readonly text: string
@@ -219,7 +217,7 @@ function readText(path: string, readFile: ReadFile): string {
   }
 }
 
-/** On one line. */
+/** Returns an error's message on one line. */
 function reasonOf(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ')
 }
@@ -228,14 +226,14 @@ export function readNonEmpty(text: string): string {
   return nonEmpty(text, 'a value')
 }
 
-/** A number of things, at least one. */
+/** Reads a count of at least one. */
 export function readCount(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text))
     throw new UsageError(`${quote(text)} is not a count: a whole number from 1 to 999999999 is accepted`)
   return Number(text)
 }
 
-/** A reader that takes one of these words. */
+/** Returns a reader that accepts one of these words. */
 export function oneOf<const Word extends string>(...words: readonly Word[]): (text: string) => Word {
   return text => {
     const word = words.find(each => each === text)
@@ -244,12 +242,12 @@ export function oneOf<const Word extends string>(...words: readonly Word[]): (te
   }
 }
 
-/** For messages: on one line whatever it holds, and short. */
+/** Quotes a text for a message, shortened and on one line. */
 export function quote(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)
 }
 
 function nonEmpty(text: string, what: string): string {
-  if (text.trim() === '') throw new UsageError(`is empty: ${what} is needed`)
+  if (text.trim() === '') throw new UsageError(`is empty: ${what} is required`)
   return text
 }

@@ -24,7 +24,7 @@ function serve(args: string[], env: Env = {}, files: Record<string, string> = {}
   return parsed.options
 }
 
-/** What the refusal says; fails when there is none. */
+/** What the refusal says; fails if nothing is refused. */
 function refusal(args: string[], env: Env = {}, files: Record<string, string> = {}): string {
   try {
     parse(args, env, files)
@@ -354,7 +354,7 @@ describe('--role controllers', () => {
   it("refuses a server's flags, but not what an image sets in the environment for every role", () => {
     const args = ['--role', 'controllers', '--server', 'http://a']
     expect(refusal([...args, '--data-dir', 'x'])).toContain(
-      '--data-dir means nothing with --role controllers',
+      '--data-dir has no effect with --role controllers',
     )
     expect(serve(args, { SETPOINT_LISTEN: '0.0.0.0:8090', SETPOINT_DATA_DIR: '/data' })).toBeDefined()
   })
@@ -394,7 +394,7 @@ describe('a bad command line', () => {
       'SETPOINT_ROLE: "x" is not one of all, apiserver, controllers',
     )
     expect(refusal(['--reserved-domain', 'A_b'])).toContain('must be a DNS sub-domain')
-    expect(refusal(['--data-dir='])).toBe('--data-dir: is empty: a directory is needed')
+    expect(refusal(['--data-dir='])).toBe('--data-dir: is empty: a directory is required')
   })
 
   it('is refused for a command that does not exist, and for arguments', () => {
@@ -469,7 +469,7 @@ describe('help and version', () => {
     )
   })
 
-  it('beats whatever else would be refused in the settings', () => {
+  it('takes precedence over errors in other settings', () => {
     expect(parse(['--listen', 'x', '--help']).command).toBe('help')
     expect(parse(['--version'], { SETPOINT_ROLE: 'x' })).toEqual({
       command: 'help',
@@ -478,7 +478,7 @@ describe('help and version', () => {
   })
 })
 
-it('warns of environment variables that mean nothing, but not of those that Kubernetes sets for a Service', () => {
+it('warns of unknown environment variables, except those that Kubernetes sets for a Service', () => {
   const parsed = parse([], {
     HOME: '/',
     SETPOINT_LISTEN: '127.0.0.1:1',
@@ -490,10 +490,10 @@ it('warns of environment variables that mean nothing, but not of those that Kube
     SETPOINT_ETCD_PORT_2379_TCP: 'tcp://10.0.0.1:2379',
   })
   expect(parsed).toMatchObject({
-    warnings: ['the environment variable SETPOINT_DATADIR is no setting of this version and has no effect'],
+    warnings: ['the environment variable SETPOINT_DATADIR is not a setting and has no effect'],
   })
 })
 
-it('reads the defaults of the table as if they had been given', () => {
+it('accepts every default as a given value', () => {
   expect(serve(['--listen', flags.listen.default, '--data-dir', flags.dataDir.default])).toEqual(serve([]))
 })

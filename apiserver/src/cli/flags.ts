@@ -17,42 +17,42 @@ import {
 export type { LogLevel } from './flags-table.ts'
 export { formatAddress, isLoopback, type ListenAddress, UsageError } from './flags-values.ts'
 
-/** What `setpoint serve` is asked to do. */
+/** The options of `setpoint serve`. */
 export type ServeOptions = ServerOptions | ControllersOptions
 
 interface CommonOptions {
-  /** Absolute paths of the plugins' folders, or undefined for every folder of `plugins/` of the installation. */
+  /** Absolute paths of plugin folders, or undefined for every folder of the installation's `plugins/`. */
   readonly plugins: readonly string[] | undefined
   readonly reservedDomain: string
-  /** Name of the lease that the processes with controllers elect by. */
+  /** Name of the lease for leader election. */
   readonly lease: string
   readonly logLevel: LogLevel
 }
 
-/** A process that serves the API; with role `all` it runs the controllers too. */
+/** A process that serves the API, and with role `all` runs controllers too. */
 export interface ServerOptions extends CommonOptions {
   readonly role: 'all' | 'apiserver'
   readonly listen: ListenAddress
-  /** Put before every path: '' for the root, else it starts with a slash and ends without one. */
+  /** Prefix of every path: '' or `/x`. */
   readonly basePath: string
   readonly store: StoreOptions
   readonly watchLimits: WatchLimits
-  /** Who may call; without it only this machine. */
+  /** Accepted tokens; without it only local callers are accepted. */
   readonly tokenFile: NamedText | undefined
-  /** What to serve HTTPS with; plain HTTP without. */
+  /** Certificate and key for HTTPS; plain HTTP without. */
   readonly tls: { readonly cert: NamedText; readonly key: NamedText } | undefined
 }
 
-/** A process that runs only the plugins' controllers. */
+/** A process that runs only controllers. */
 export interface ControllersOptions extends CommonOptions {
   readonly role: 'controllers'
-  /** Where the API is, without a slash at its end. */
+  /** URL of the API without a trailing slash. */
   readonly server: string
-  /** What to show it. */
+  /** Bearer token for the API. */
   readonly serverToken: NamedText | undefined
-  /** PEM text of the authority that signed its certificate. */
+  /** CA certificates (PEM) for the API. */
   readonly serverCa: string | undefined
-  /** Where probes and scrapers may ask; nowhere where undefined. */
+  /** Address of health and metrics; not served if undefined. */
   readonly healthListen: ListenAddress | undefined
 }
 
@@ -60,15 +60,15 @@ export type StoreOptions = EmbeddedStoreOptions | EtcdStoreOptions
 
 export interface EmbeddedStoreOptions {
   readonly kind: 'embedded'
-  /** Absolute path; it need not exist yet. */
+  /** Absolute path. Created if it does not exist. */
   readonly dataDir: string
 }
 
 export interface EtcdStoreOptions {
   readonly kind: 'etcd'
-  /** At least one, each with its scheme: all `http://host:port`, or all `https://host:port`. */
+  /** At least one: all `http://host:port`, or all `https://host:port`. */
   readonly endpoints: readonly string[]
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly prefix: string
   /** PEM files. `cert` and `key` come together; only with `https` endpoints. */
   readonly tls: { readonly ca?: NamedText; readonly cert?: NamedText; readonly key?: NamedText }
@@ -80,7 +80,7 @@ export type CommandLine =
   | {
       readonly command: 'serve'
       readonly options: ServeOptions
-      /** Sentences for the log, such as about an environment variable that means nothing. */
+      /** Warnings for the log, such as unknown environment variables. */
       readonly warnings: readonly string[]
     }
   | { readonly command: 'token'; readonly user: UserInfo }
@@ -88,10 +88,10 @@ export type CommandLine =
   | { readonly command: 'help'; readonly text: string }
 
 /**
- * Reads everything that `setpoint` is told: the command line (without `node` and the script), the environment and the
- * configuration file. A flag beats the environment, which beats the file, which beats the default.
+ * Reads the command line (without Node and the script), the environment and the configuration file. A flag takes
+ * precedence over the environment, the file and the default, in this order.
  *
- * @throws UsageError when any of it is unknown, malformed or contradictory.
+ * @throws UsageError if a setting is unknown, malformed or contradictory
  */
 export function parseCommandLine(
   argv: readonly string[],
@@ -121,12 +121,10 @@ function serveOptions(settings: Settings): ServeOptions {
   const role = settings.value(flags.role)
   const server = settings.optional(flags.server)
   if (role === 'controllers') {
-    // Only the command line is held to this: an image or a shared file may well carry settings of the other roles.
+    // An image or a shared file may have settings of other roles, so only check the command line.
     const useless = serverFlags.find(flag => settings.isOnCommandLine(flag))
     if (useless !== undefined) {
-      throw new UsageError(
-        `--${useless.name} means nothing with --role controllers, which serves and stores nothing`,
-      )
+      throw new UsageError(`--${useless.name} has no effect with --role controllers`)
     }
     if (server === undefined)
       throw new UsageError('--role controllers needs --server URL: the API to work against')
@@ -185,7 +183,7 @@ const serverFlags: readonly Flag[] = [
   flags.tlsKey,
 ]
 
-/** Certificate and key, checked to belong together. */
+/** Returns certificate and key. @throws UsageError if they do not belong together */
 function tlsOptions(settings: Settings): ServerOptions['tls'] {
   bothOrNeither(settings, flags.tlsCert, flags.tlsKey)
   const cert = settings.optional(flags.tlsCert)
@@ -195,7 +193,7 @@ function tlsOptions(settings: Settings): ServerOptions['tls'] {
   return { cert, key }
 }
 
-/** Checks that a certificate and a key are whole and belong together. */
+/** @throws UsageError if a certificate and a key are incomplete or do not belong together */
 function checkKeyPair(
   settings: Settings,
   cert: { readonly flag: Flag; readonly text: string },
@@ -212,11 +210,11 @@ function checkKeyPair(
   }
 }
 
-/** Without authentication the machine's own boundary is the only one there is. */
+/** Requires authentication for addresses that other machines can reach. */
 function refuseForeignCallers(listen: ListenAddress, origin: string): void {
   if (isLoopback(listen.host)) return
   throw new UsageError(
-    `${origin}: ${formatAddress(listen)} is not a loopback address, and without authentication everyone who reaches it could do everything: give --token-file, or listen on 127.0.0.1, [::1] or localhost`,
+    `${origin}: ${formatAddress(listen)} is not a loopback address, and without authentication every caller could do everything: give --token-file, or listen on 127.0.0.1, [::1] or localhost`,
   )
 }
 
@@ -268,7 +266,7 @@ function bothOrNeither(settings: Settings, one: Flag, other: Flag): void {
   )
 }
 
-/** A mixture is refused: a password, or the objects themselves, would go unprotected to some of the members. */
+/** Rejects a mix of schemes, which would send passwords and objects to some members without TLS. */
 function withScheme(endpoints: readonly string[], secure: boolean): string[] {
   const urls = endpoints.map(endpoint => {
     return endpoint.includes('://') ? endpoint : `${secure ? 'https' : 'http'}://${endpoint}`
@@ -280,12 +278,12 @@ function withScheme(endpoints: readonly string[], secure: boolean): string[] {
   return urls
 }
 
-/** Warns of variables that look like settings and are none: a misspelt one would otherwise be silently without effect. */
+/** Warns of unknown `SETPOINT_` variables, which are likely misspelt. */
 function strayVariables(env: Readonly<Record<string, string | undefined>>): string[] {
   const known = new Set(allFlags.map(environmentName))
-  // Kubernetes gives every pod variables for each Service of its namespace, and one may be called `setpoint`.
+  // Kubernetes sets variables in every pod for each Service, and a Service may be called `setpoint`.
   const serviceLink = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/
   return Object.keys(env)
     .filter(name => name.startsWith('SETPOINT_') && !known.has(name) && !serviceLink.test(name))
-    .map(name => `the environment variable ${name} is no setting of this version and has no effect`)
+    .map(name => `the environment variable ${name} is not a setting and has no effect`)
 }
