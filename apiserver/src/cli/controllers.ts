@@ -13,6 +13,8 @@ import {
 } from '@setpoint/controller-runtime'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { HealthEndpoint, type HealthEndpointParts } from '../http/index.ts'
+import type { LogLosses } from '../log/index.ts'
+import { describeLog } from '../metrics/index.ts'
 import { discoverPlugins, type LoadedPlugin } from '../plugins/load-plugin.ts'
 import { loadPlugins } from '../plugins/load-plugins.ts'
 import type { ControllersOptions } from './flags.ts'
@@ -38,6 +40,7 @@ export interface RunningControllers {
 export async function startControllers(
   options: ControllersOptions,
   log: Logger,
+  losses: () => LogLosses,
 ): Promise<RunningControllers> {
   const { server, serverToken, serverCa } = options
   const token = serverToken && (() => tokenIn(serverToken.path, serverToken.text))
@@ -49,6 +52,7 @@ export async function startControllers(
   const { lease, reservedDomain } = options
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
+  describeLog(registry, losses)
   // Before the plugins are loaded: a process whose plugin takes its time lives, and is not ready.
   let running: Manager | undefined
   const health = await tellHealth(options, { manager: () => running, registry }, log)

@@ -69,6 +69,7 @@ function value<T>(flag: Omit<ValueFlag<T>, 'kind' | 'commands'>): ValueFlag<T> {
 
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
 export type LogLevel = (typeof logLevels)[number]
+export type LogFormat = 'auto' | 'json' | 'text'
 
 /** Every flag there is. The order is that of the help. */
 export const flags = Object.freeze({
@@ -240,6 +241,13 @@ export const flags = Object.freeze({
     default: 'info',
     description: 'least severe level to log',
     read: oneOf(...logLevels),
+  }),
+  logFormat: value({
+    name: 'log-format',
+    placeholder: 'auto|json|text',
+    default: 'auto',
+    description: 'the form of log lines; auto: text when standard error is a terminal, else JSON',
+    read: oneOf('auto', 'json', 'text'),
   }),
   user: {
     name: 'user',

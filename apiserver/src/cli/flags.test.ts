@@ -66,6 +66,7 @@ describe('setpoint serve', () => {
       reservedDomain: 'setpoint.dev',
       lease: 'setpoint-controllers',
       logLevel: 'info',
+      logFormat: 'auto',
     })
   })
 
@@ -89,6 +90,7 @@ describe('setpoint serve', () => {
       'reserved-domain': 'example.com',
       lease: 'mine',
       'log-level': 'warn',
+      'log-format': 'json',
     }
     const files = { 'ca.pem': pem, 'cert.pem': pem, 'key.pem': key, 'tokens.yaml': '[]' }
     const expected: ServeOptions = {
@@ -113,6 +115,7 @@ describe('setpoint serve', () => {
       reservedDomain: 'example.com',
       lease: 'mine',
       logLevel: 'warn',
+      logFormat: 'json',
     }
     const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
     const env = Object.fromEntries(
@@ -320,6 +323,7 @@ describe('--role controllers', () => {
       reservedDomain: 'setpoint.dev',
       lease: 'setpoint-controllers',
       logLevel: 'info',
+      logFormat: 'auto',
       healthListen: undefined,
     })
   })
@@ -412,7 +416,7 @@ describe('the configuration file', () => {
 
   it('is refused for an unknown key, naming its line and the keys that there are', () => {
     expect(config('# settings\nlisten: 127.0.0.1:1\n\n"audit-log": x\n')).toMatch(
-      /^c\.yaml:4: unknown key "audit-log"; accepted: role, listen, .*, log-level$/,
+      /^c\.yaml:4: unknown key "audit-log"; accepted: role, listen, .*, log-level, log-format$/,
     )
     expect(config('plugin:\n- a\n- {b: c}\nhelp: x')).toContain(
       'c.yaml:1: plugin: a list of texts is accepted',

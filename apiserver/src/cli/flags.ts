@@ -4,7 +4,7 @@ import type { UserInfo } from '@setpoint/controller-runtime'
 import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments } from './command-line.ts'
 import { Settings } from './flags-settings.ts'
-import { allFlags, environmentName, type Flag, flags, type LogLevel } from './flags-table.ts'
+import { allFlags, environmentName, type Flag, flags, type LogFormat, type LogLevel } from './flags-table.ts'
 import {
   formatAddress,
   isLoopback,
@@ -14,7 +14,7 @@ import {
   UsageError,
 } from './flags-values.ts'
 
-export type { LogLevel } from './flags-table.ts'
+export type { LogFormat, LogLevel } from './flags-table.ts'
 export { formatAddress, isLoopback, type ListenAddress, UsageError } from './flags-values.ts'
 
 /** The options of `setpoint serve`. */
@@ -27,6 +27,7 @@ interface CommonOptions {
   /** Name of the lease for leader election. */
   readonly lease: string
   readonly logLevel: LogLevel
+  readonly logFormat: LogFormat
 }
 
 /** A process that serves the API, and with role `all` runs controllers too. */
@@ -117,6 +118,7 @@ function serveOptions(settings: Settings): ServeOptions {
     reservedDomain: settings.value(flags.reservedDomain),
     lease: settings.value(flags.lease),
     logLevel: settings.value(flags.logLevel),
+    logFormat: settings.value(flags.logFormat),
   }
   const role = settings.value(flags.role)
   const server = settings.optional(flags.server)

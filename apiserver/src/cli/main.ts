@@ -1,6 +1,5 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
-import { pino } from 'pino'
-import type { Logger } from '../log.ts'
+import { ProgramLog } from '../log/index.ts'
 import { makeToken } from '../security/index.ts'
 import { startControllers } from './controllers.ts'
 import { parseCommandLine, type ServeOptions, UsageError } from './flags.ts'
@@ -34,12 +33,8 @@ function printToken(user: UserInfo): void {
 }
 
 async function serve(options: ServeOptions, warnings: readonly string[]): Promise<void> {
-  // The message of an error of ours has its cause's in it already; pino's default would write that twice.
-  const serializers = { err: pino.stdSerializers.errWithCause }
-  const log = pino(
-    { level: options.logLevel, base: null, serializers },
-    pino.destination({ dest: 2, sync: true }),
-  )
+  const programLog = openLog(options)
+  const log = programLog.logger
   for (const warning of warnings) log.warn({}, warning)
   process.on('unhandledRejection', error =>
     log.error({ err: error }, 'a rejection that nobody handled, most likely of a plugin'),
@@ -48,7 +43,7 @@ async function serve(options: ServeOptions, warnings: readonly string[]): Promis
     log.error({ err: error }, 'an exception that nobody caught, most likely of a plugin'),
   )
   const signals = new StopSignals()
-  const { line, running } = await start(options, log)
+  const { line, running } = await start(options, programLog)
   process.stdout.write(`${line}\n`)
   await signals.stop
   log.info({}, 'stopping: what is under way may finish; asked once more, it is cut off')
@@ -59,6 +54,7 @@ async function serve(options: ServeOptions, warnings: readonly string[]): Promis
     void running.stop({ force: true })
   })
   await running.stop()
+  await programLog.flush()
   // What a plugin has left running must not keep the process.
   process.exit(forced ? exitCodes.failure : 0)
 }
@@ -67,13 +63,31 @@ interface Stoppable {
   stop(options?: { readonly force?: boolean }): Promise<void>
 }
 
-/** Answers what runs, and the line that says so. */
-async function start(options: ServeOptions, log: Logger): Promise<{ line: string; running: Stoppable }> {
+function openLog({ logLevel, logFormat }: ServeOptions): ProgramLog {
+  const isTerminal = process.stderr.isTTY
+  // A reader that has gone shows in the callback of the write.
+  process.stderr.on('error', () => {})
+  return new ProgramLog({
+    level: logLevel,
+    format: logFormat === 'auto' ? (isTerminal ? 'text' : 'json') : logFormat,
+    // https://no-color.org
+    colour: isTerminal && !process.env.NO_COLOR,
+    stream: process.stderr,
+  })
+}
+
+/** Returns what runs, and the line that reports it. */
+async function start(
+  options: ServeOptions,
+  programLog: ProgramLog,
+): Promise<{ line: string; running: Stoppable }> {
+  const { logger: log } = programLog
+  const losses = () => programLog.losses
   if (options.role === 'controllers') {
-    const running = await startControllers(options, log)
+    const running = await startControllers(options, log, losses)
     return { line: `setpoint controllers running against ${options.server}`, running }
   }
-  const running = await startServer(options, log)
+  const running = await startServer(options, log, losses)
   return { line: `setpoint listening on ${running.url}`, running }
 }
 

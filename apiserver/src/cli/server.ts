@@ -12,7 +12,8 @@ import {
 } from '@setpoint/controller-runtime'
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
 import { App, CustomRoutes, Health, type PluginProgress } from '../http/index.ts'
-import { Metrics } from '../metrics/index.ts'
+import type { LogLosses } from '../log/index.ts'
+import { describeLog, Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/served-model.ts'
 import { discoverPlugins } from '../plugins/load-plugin.ts'
 import { type FailedLoad, loadPlugins, objectNameOf } from '../plugins/load-plugins.ts'
@@ -57,7 +58,11 @@ export interface RunningServer {
  * Puts the rooms together and starts them: the store, the log, the API, then the plugins. Resolves when it serves.
  * @throws StoreLockedError, StoreFolderError, RangeError, or the error of `listen`.
  */
-export async function startServer(options: ServerOptions, log: Logger): Promise<RunningServer> {
+export async function startServer(
+  options: ServerOptions,
+  log: Logger,
+  losses: () => LogLosses,
+): Promise<RunningServer> {
   const etcd = options.store.kind === 'etcd' ? new EtcdCertificates(options.store.tls, log) : undefined
   const storage = await openStorage(options.store, etcd?.tls, log)
   const stopping = new AbortController()
@@ -69,6 +74,7 @@ export async function startServer(options: ServerOptions, log: Logger): Promise<
   const failures: PluginProgress[] = []
   const consistency = new ConsistencyCheck({ storage, follower, log })
   const metrics = new Metrics({ models, follower, hub, consistency })
+  describeLog(metrics.registry, losses)
   const manager =
     options.role === 'all' ? createManager(managerOptions(options, rooms, metrics, log)) : undefined
   const health = new Health({

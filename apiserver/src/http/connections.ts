@@ -310,7 +310,7 @@ export class Connections {
     const isEndless = current !== undefined && this.#streams.has(current.response)
     if (since(taken.at) >= answerStallMs && !(isEndless && !current.response.writableEnded)) {
       const { url } = current?.message ?? {}
-      this.#log.info({ path: url }, 'a client that did not take its answer was cut off')
+      this.#log.warn({ path: url }, 'a client that did not take its answer was cut off')
       socket.destroy()
     }
   }

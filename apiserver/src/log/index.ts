@@ -1,0 +1,11 @@
+/**
+ * The program's log: pino's lines on standard error, as JSON or as text for people.
+ *
+ * Logging never blocks the server. The buffer for a slow reader is bounded: what does not fit is dropped and counted.
+ * A warning or error that repeats is written at most so often, so that a client cannot flood the log.
+ */
+export type { Logger } from '@setpoint/controller-runtime'
+export * from './log-output.ts'
+export * from './program-log.ts'
+export * from './repeat-limit.ts'
+export * from './text-format.ts'

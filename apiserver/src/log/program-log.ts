@@ -1,0 +1,70 @@
+import type { Clock } from '@setpoint/controller-runtime'
+import { type Logger as Pino, pino } from 'pino'
+import { LogOutput, type LogStream } from './log-output.ts'
+import { RepeatLimit } from './repeat-limit.ts'
+import { formatText } from './text-format.ts'
+
+export interface ProgramLogOptions {
+  readonly level: string
+  readonly format: 'json' | 'text'
+  /** Of text. */
+  readonly colour: boolean
+  readonly stream: LogStream
+  readonly clock?: Clock
+}
+
+/** Lines that were logged and not written, since the start. */
+export interface LogLosses {
+  /** No one read the lines before it in time. */
+  readonly bufferFull: number
+  /** The same message was logged too often. */
+  readonly repeated: number
+}
+
+/** The log of a process. */
+export class ProgramLog {
+  /** Takes lines at every level, also `fatal`. */
+  readonly logger: Pino
+  readonly #output: LogOutput
+  readonly #repeats: RepeatLimit
+
+  constructor({ level, format, colour, stream, clock }: ProgramLogOptions) {
+    const timing = clock === undefined ? {} : { clock }
+    const recovered = (dropped: number) =>
+      this.logger.warn({ dropped }, 'log lines were dropped: standard error was not read fast enough')
+    const output = new LogOutput({ stream, recovered, ...timing })
+    const summarize = (message: string, suppressed: number) =>
+      this.logger.warn({ message, suppressed }, 'repeated log lines were suppressed')
+    const repeats = new RepeatLimit({ summarize, ...timing })
+    this.#output = output
+    this.#repeats = repeats
+    this.logger = pino(
+      {
+        level,
+        base: null,
+        // The message of an error of ours includes its cause's; pino's default serializer would append that again.
+        serializers: { err: pino.stdSerializers.errWithCause },
+        hooks: {
+          logMethod(args, method, severity) {
+            const message = args[1] ?? args[0]
+            const isLimited = severity === levelOf.warn || severity === levelOf.error
+            if (isLimited && typeof message === 'string' && !repeats.admits(message)) return
+            method.apply(this, args)
+          },
+        },
+      },
+      { write: line => output.write(format === 'text' ? formatText(line, { colour }) : line) },
+    )
+  }
+
+  get losses(): LogLosses {
+    return { bufferFull: this.#output.dropped, repeated: this.#repeats.suppressed }
+  }
+
+  /** Resolves when every line is written; returns soon also when no one reads them. Call it before an exit. */
+  flush(): Promise<void> {
+    return this.#output.flush()
+  }
+}
+
+const levelOf = pino.levels.values

@@ -1,0 +1,94 @@
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { Api } from './support/api.ts'
+import { fieldsOf } from './support/json.ts'
+import { pluginModule, writePlugin } from './support/plugins.ts'
+import { type Running, spawnProgram } from './support/server.ts'
+
+const routes = '/apis/api.noisy.example.com/v1'
+
+describe('the log of the program', () => {
+  let dir: string
+  let plugin: string
+  let running: Running | undefined
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'setpoint-logs-'))
+    const setup = `plugin.routes('api.noisy.example.com/v1', r => r
+      .get('/fill', async ({ log }) => { for (let at = 0; at < 100; at++) log.info({ at, text: 'x'.repeat(20_000) }, 'filling'); return { body: {} } })
+      .get('/fail', async () => { throw new Error('on purpose') }))`
+    plugin = await writePlugin({ 'index.js': pluginModule('noisy', { setup }) })
+  })
+  afterEach(async () => {
+    running?.child.stderr?.resume()
+    await running?.kill()
+  })
+  afterAll(() => Promise.all([dir, plugin].map(each => rm(each, { recursive: true, force: true }))))
+
+  async function start(options: { args?: string[]; env?: Record<string, string>; unread?: boolean } = {}) {
+    const { args = [], env = {}, unread = false } = options
+    const data = await mkdtemp(join(dir, 'data-'))
+    const flags = ['--listen', '127.0.0.1:0', '--data-dir', data, '--plugin', plugin, ...args]
+    const program = spawnProgram(['serve', ...flags], { cwd: data, env })
+    running = program
+    if (unread) program.child.stderr?.pause()
+    const [, url = ''] = await program.says(/^setpoint listening on (\S+)\n/)
+    return { program, api: new Api(url) }
+  }
+
+  const droppedOf = async (api: Api, reason: string) => {
+    const { text } = await api.get('/metrics')
+    return Number(
+      new RegExp(`^setpoint_log_lines_dropped_total{reason="${reason}"} (\\d+)$`, 'm').exec(text)?.[1],
+    )
+  }
+  const linesOf = (program: Running, message: string) =>
+    program.stderr
+      .split('\n')
+      .filter(line => line.endsWith('}') && line.includes(message))
+      .map(line => fieldsOf(JSON.parse(line)))
+
+  it('does not stop the server when nothing reads standard error, and says later what is missing', async () => {
+    const { program, api } = await start({ unread: true })
+    for (let round = 0; round < 5; round++) {
+      expect((await api.get(`${routes}/fill`)).status).toBe(200)
+      expect((await api.get('/livez')).text).toBe('ok')
+    }
+    expect(await droppedOf(api, 'buffer_full')).toBeGreaterThan(0)
+    program.child.stderr?.resume()
+    await program.says(/"dropped":\d+.*log lines were dropped/, 'stderr')
+    const dropped = linesOf(program, 'log lines were dropped').map(line => Number(line.dropped))
+    const filling = linesOf(program, '"filling"').length
+    expect(filling + dropped.reduce((sum, each) => sum + each, 0)).toBeGreaterThanOrEqual(500)
+  })
+
+  it('does not keep the program from exiting when nothing reads standard error', async () => {
+    const { program, api } = await start({ unread: true })
+    await api.get(`${routes}/fill`)
+    program.child.kill('SIGTERM')
+    expect(await once(program.child, 'exit')).toEqual([0, null])
+  })
+
+  it('has its last line before an exit', async () => {
+    const { program } = await start()
+    const { stderr } = await program.kill('SIGTERM')
+    expect(stderr.trimEnd().split('\n').at(-1)).toContain('the server has stopped')
+  })
+
+  it('repeats a failure that a caller causes a bounded number of times', async () => {
+    const { program, api } = await start()
+    for (let at = 0; at < 50; at++) expect((await api.get(`${routes}/fail`)).status).toBe(500)
+    expect(await droppedOf(api, 'repeated')).toBeGreaterThan(0)
+    await program.kill('SIGTERM')
+    expect(linesOf(program, 'a route has failed').length).toBeLessThan(50)
+  })
+
+  it('is text where --log-format or the environment says so', async () => {
+    const { program } = await start({ env: { SETPOINT_LOG_FORMAT: 'text' } })
+    const { stderr } = await program.kill('SIGTERM')
+    for (const line of stderr.trimEnd().split('\n')) expect(line).toMatch(/^\d\d:\d\d:\d\d\.\d{3} INFO {2}\S/)
+  })
+})
