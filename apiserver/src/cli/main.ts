@@ -2,6 +2,7 @@ import type { UserInfo } from '@setpoint/controller-runtime'
 import { ProgramLog } from '../log/index.ts'
 import { makeToken } from '../security/index.ts'
 import { startControllers } from './controllers.ts'
+import { handleFaults } from './faults.ts'
 import { parseCommandLine, type ServeOptions, UsageError } from './flags.ts'
 import { startServer } from './server.ts'
 
@@ -36,12 +37,7 @@ async function serve(options: ServeOptions, warnings: readonly string[]): Promis
   const programLog = openLog(options)
   const log = programLog.logger
   for (const warning of warnings) log.warn({}, warning)
-  process.on('unhandledRejection', error =>
-    log.error({ err: error }, 'a rejection that nobody handled, most likely of a plugin'),
-  )
-  process.on('uncaughtException', error =>
-    log.error({ err: error }, 'an exception that nobody caught, most likely of a plugin'),
-  )
+  handleFaults(programLog)
   const signals = new StopSignals()
   const { line, running } = await start(options, programLog)
   process.stdout.write(`${line}\n`)

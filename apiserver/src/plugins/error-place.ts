@@ -15,8 +15,14 @@ export const placeDefaults = Object.freeze({
  * not lead into the folder. The plugin's own files take precedence over its node_modules.
  */
 export function placeOf(error: unknown, dir: string): string | undefined {
+  const places = placesOf(error, dir)
+  return places.find(place => !place.includes('node_modules')) ?? places[0]
+}
+
+/** Returns the frames of an error's stack that are in a folder, the innermost first, as `<file below the folder>:<line>`. */
+export function placesOf(error: unknown, dir: string): string[] {
   const stack: unknown = error instanceof Error ? error.stack : undefined
-  if (typeof stack !== 'string') return undefined
+  if (typeof stack !== 'string') return []
   // Stacks name modules by their real paths.
   const folder = realpathSync(dir)
   const places: string[] = []
@@ -24,7 +30,7 @@ export function placeOf(error: unknown, dir: string): string | undefined {
     const file = relative(folder, fileURLToPath(url))
     if (!file.startsWith('..')) places.push(`${file}:${line}`)
   }
-  return places.find(place => !place.includes('node_modules')) ?? places[0]
+  return places
 }
 
 /** The line of a syntax error. */

@@ -4,6 +4,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isPlugin, type Plugin } from '@setpoint/controller-runtime'
 import semver from 'semver'
 import { findSyntaxError, placeOf } from './error-place.ts'
+import { rememberPlugin } from './fault-owner.ts'
 import { installModuleHooks } from './module-hooks.ts'
 
 /** A plugin with the facts of its folder. */
@@ -83,7 +84,9 @@ async function load(folder: string, importTimeoutMs: number): Promise<LoadedPlug
   const manifest = await readManifest(folder)
   const entry = await findEntry(folder, manifest)
   const resourcesDir = await findResources(folder, manifest)
+  rememberPlugin(folder)
   const plugin = pluginOf(folder, entry, await importEntry(folder, entry, importTimeoutMs))
+  rememberPlugin(folder, plugin.name)
   const { name, version } = manifest
   return {
     dir: folder,

@@ -1,0 +1,28 @@
+import { ApiError } from '@setpoint/controller-runtime/api'
+import type { ProgramLog } from '../log/index.ts'
+import { pluginAtFault } from '../plugins/fault-owner.ts'
+
+/**
+ * Handles exceptions and rejections that nothing else does. The fault of a plugin is logged and the process goes on.
+ * After any other the state of the process is unknown: it logs the fault and exits with code 1.
+ *
+ * A call to the API that is not awaited rejects with an ApiError whose stack has no frame of the caller. It is a
+ * response, not a fault of the server, so the process goes on.
+ */
+export function handleFaults(log: ProgramLog): void {
+  // Node raises unhandled rejections as exceptions too, as long as no other listener takes them.
+  process.on('uncaughtException', (error: unknown, origin) => {
+    const plugin = pluginAtFault(error)
+    if (plugin !== undefined) {
+      log.logger.error({ plugin, err: error, origin }, 'a plugin did not handle an error')
+    } else if (origin === 'unhandledRejection' && error instanceof ApiError) {
+      log.logger.error(
+        { err: error, origin },
+        'a call to the API was refused, and its caller did not handle that',
+      )
+    } else {
+      log.logger.fatal({ err: error, origin }, 'uncaught exception, exiting')
+      void log.flush().then(() => process.exit(1))
+    }
+  })
+}

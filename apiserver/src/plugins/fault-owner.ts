@@ -1,0 +1,36 @@
+import { realpathSync } from 'node:fs'
+import { basename, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { placesOf } from './error-place.ts'
+
+/** Names of the plugins by folder. Node never unloads a module, so this is a fact of the process. */
+const imported = new Map<string, string>()
+
+/** Records that this process runs the code of a folder: before its module is imported, and when its name is known. */
+export function rememberPlugin(dir: string, name: string = basename(dir)): void {
+  imported.set(dir, name)
+}
+
+/** Returns the name of the plugin whose folder is on the stack of an error or of one of its causes, or undefined. */
+export function pluginAtFault(error: unknown): string | undefined {
+  const seen = new Set<unknown>()
+  for (let at = error; at instanceof Error && !seen.has(at); at = at.cause) {
+    seen.add(at)
+    for (const [dir, name] of imported) if (isOnStack(at, dir)) return name
+  }
+  return undefined
+}
+
+function isOnStack(error: Error, dir: string): boolean {
+  try {
+    const places = placesOf(error, dir)
+    // The server can be installed in the plugin's own folder; its packages are then not the plugin's.
+    const hasServer = !relative(realpathSync(dir), serverFolder).startsWith('..')
+    return places.some(place => !hasServer || !place.includes('node_modules'))
+  } catch {
+    // The folder is gone.
+    return false
+  }
+}
+
+const serverFolder = fileURLToPath(new URL('../../', import.meta.url))

@@ -1,0 +1,80 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { Api } from './support/api.ts'
+import { fieldsOf } from './support/json.ts'
+import { pluginModule, writePlugin } from './support/plugins.ts'
+import { type Running, spawnProgram } from './support/server.ts'
+import { eventually } from './support/worlds.ts'
+
+const routes = '/apis/api.faulty.example.com/v1'
+
+describe('an error that nothing handles', () => {
+  let dir: string
+  let plugin: string
+  let running: Running | undefined
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'setpoint-process-faults-'))
+    const setup = `plugin.routes('api.faulty.example.com/v1', r => r
+      .get('/timer', async () => { setTimeout(() => { throw new Error('in a timer') }); return { body: {} } })
+      .get('/rejection', async () => { Promise.reject(new Error('rejected')); return { body: {} } })
+      .get('/forgotten', async ({ client }) => { client.get(Thing, 'absent'); return { body: {} } }))`
+    plugin = await writePlugin({ 'index.js': pluginModule('faulty', { setup }) })
+  })
+  afterEach(() => running?.kill())
+  afterAll(() => Promise.all([dir, plugin].map(each => rm(each, { recursive: true, force: true }))))
+
+  async function start(env: Record<string, string> = {}) {
+    const data = await mkdtemp(join(dir, 'data-'))
+    const flags = ['--listen', '127.0.0.1:0', '--data-dir', data, '--plugin', plugin]
+    const program = spawnProgram(['serve', ...flags], { cwd: data, env })
+    running = program
+    const [, url = ''] = await program.says(/^setpoint listening on (\S+)\n/)
+    return { program, api: new Api(url) }
+  }
+
+  const linesOf = (program: Running, message: string) =>
+    program.stderr
+      .split('\n')
+      .filter(line => line.endsWith('}') && line.includes(message))
+      .map(line => fieldsOf(JSON.parse(line)))
+
+  it.each([
+    ['throws in a timer', 'timer', 'in a timer'],
+    ['leaves a rejection unhandled', 'rejection', 'rejected'],
+  ])('names a plugin that %s, and the server goes on', async (_does, route, message) => {
+    const { program, api } = await start()
+    await api.get(`${routes}/${route}`)
+    await eventually(() => {
+      const [line] = linesOf(program, 'a plugin did not handle an error')
+      expect(line).toMatchObject({ level: 50, plugin: 'faulty', err: { message } })
+    })
+    expect((await api.get('/livez')).status).toBe(200)
+  })
+
+  it('shows a refused call that a plugin does not await, and the server goes on', async () => {
+    const { program, api } = await start()
+    await api.get(`${routes}/forgotten`)
+    await eventually(() => {
+      const [line] = linesOf(program, 'its caller did not handle')
+      expect(line).toMatchObject({ level: 50, err: { message: expect.stringContaining('absent') } })
+    })
+    expect((await api.get('/livez')).status).toBe(200)
+  })
+
+  it('ends with the fault when the server itself throws: exit code 1', async () => {
+    const preload = join(dir, 'fault.mjs')
+    await writeFile(
+      preload,
+      "process.on('SIGUSR2', () => { throw new TypeError('a fault of the server') })\n",
+    )
+    const { program } = await start({ NODE_OPTIONS: `--import ${pathToFileURL(preload)}` })
+    const { code, stderr } = await program.kill('SIGUSR2')
+    expect(code).toBe(1)
+    const last = fieldsOf(JSON.parse(stderr.trimEnd().split('\n').at(-1) ?? ''))
+    expect(last).toMatchObject({ level: 60, err: { message: 'a fault of the server' } })
+  })
+})
