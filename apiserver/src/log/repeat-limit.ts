@@ -20,7 +20,7 @@ export class RepeatLimit {
   readonly #windows = new Map<string, Window>()
   #suppressed = 0
 
-  /** `summarize` is called at the end of a window in which lines were suppressed. */
+  /** `summarize` is called at the end of a window if lines were suppressed. */
   constructor(options: { summarize: (message: string, suppressed: number) => void; clock?: Clock }) {
     this.#summarize = options.summarize
     this.#clock = options.clock ?? systemClock

@@ -1,4 +1,4 @@
-import { accessSync, constants, mkdirSync, realpathSync, statSync } from 'node:fs'
+import { accessSync, constants, realpathSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
@@ -17,6 +17,7 @@ import {
   type WatchOptions,
 } from '../contract.ts'
 import { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
+import { makePrivateFolder, restrictFiles } from './file-modes.ts'
 import { errorMessage, StoreFolderError } from './folder-error.ts'
 import { type FolderLock, lockFolder } from './folder-lock.ts'
 import { GroupCommit } from './group-commit.ts'
@@ -35,7 +36,7 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
    * stops. For stores that are thrown away. Default true.
    */
   readonly durable?: boolean
-  /** Told about commits that fail. Silent by default. */
+  /** Told about commits that fail, and files that others can read. Silent by default. */
   readonly log?: Logger
 }
 
@@ -47,6 +48,7 @@ export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
 export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
   const { dataDir, durable = true, log, ...bounds } = options
   const folder = prepareFolder(dataDir)
+  restrictFiles(folder, log)
   const lock = await lockFolder(folder, durable)
   try {
     const all = { ...embeddedDefaults, ...bounds }
@@ -82,7 +84,7 @@ function makeFolder(folder: string): void {
   const parent = dirname(folder)
   if (parent !== folder) makeFolder(parent)
   try {
-    mkdirSync(folder)
+    makePrivateFolder(folder)
   } catch (error) {
     // Another process may have been faster.
     if (!isThere()) throw error

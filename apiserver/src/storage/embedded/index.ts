@@ -6,6 +6,7 @@
  * - The history is bounded by revisions and bytes (`embeddedDefaults`). What falls out is compacted.
  * - Revisions begin at 1, have no gaps and outlive restarts. `head` answers the same for `current` and `written`.
  * - One process holds the folder; the hold ends with the process, however that ends.
+ * - Only the owner can read the folder and its files, whatever the umask.
  * - A full disk or a reached bound refuses what would grow the data, and nothing else.
  */
 export { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
