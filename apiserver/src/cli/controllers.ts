@@ -17,6 +17,7 @@ import type { LogLosses } from '../log/index.ts'
 import { describeLog } from '../metrics/index.ts'
 import { discoverPlugins, type LoadedPlugin } from '../plugins/load-plugin.ts'
 import { loadPlugins } from '../plugins/load-plugins.ts'
+import { warnIfReadableByAll } from '../security/index.ts'
 import type { ControllersOptions } from './flags.ts'
 import { withinTime } from './within-time.ts'
 
@@ -43,6 +44,7 @@ export async function startControllers(
   losses: () => LogLosses,
 ): Promise<RunningControllers> {
   const { server, serverToken, serverCa } = options
+  if (serverToken !== undefined) warnIfReadableByAll(serverToken.path, log)
   const token = serverToken && (() => tokenIn(serverToken.path, serverToken.text))
   const transport = new HttpTransport({
     server,

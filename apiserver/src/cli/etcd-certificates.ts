@@ -32,14 +32,10 @@ export class EtcdCertificates {
       known,
       failed,
       changed: texts => {
-        try {
-          const renewed = buffersOf(names, texts)
-          createSecureContext(renewed)
-          Object.assign(current, renewed)
-          log.info({ paths }, 'the certificates for etcd have been renewed')
-        } catch (error) {
-          failed(error)
-        }
+        const renewed = buffersOf(names, texts)
+        createSecureContext(renewed)
+        Object.assign(current, renewed)
+        log.info({ paths }, 'the certificates for etcd have been renewed')
       },
     })
   }

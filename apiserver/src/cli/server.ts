@@ -13,7 +13,7 @@ import {
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
 import { App, CustomRoutes, Health, type PluginProgress } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
-import { describeLog, Metrics } from '../metrics/index.ts'
+import { describeLog, describeTokenFile, Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/served-model.ts'
 import { discoverPlugins } from '../plugins/load-plugin.ts'
 import { type FailedLoad, loadPlugins, objectNameOf } from '../plugins/load-plugins.ts'
@@ -93,8 +93,9 @@ export async function startServer(
     }),
   )
   manager?.add(new EventKeeper({ reservedDomain }))
-  const access =
-    options.tokenFile === undefined ? new LocalAccess() : new TokenAccess({ ...options.tokenFile, log })
+  const tokens = options.tokenFile && new TokenAccess({ ...options.tokenFile, log })
+  if (tokens !== undefined) describeTokenFile(metrics.registry, tokens)
+  const access = tokens ?? new LocalAccess()
   const watchConnections = new WatchConnections(options.watchLimits)
   const app = new App({
     models,
@@ -263,12 +264,8 @@ function renewCertificates(
     known: [cert.text, key.text],
     failed,
     changed: ([newCert = '', newKey = '']) => {
-      try {
-        app.renewTls({ cert: newCert, key: newKey })
-        log.info({ path: cert.path }, 'the certificate has been renewed')
-      } catch (error) {
-        failed(error)
-      }
+      app.renewTls({ cert: newCert, key: newKey })
+      log.info({ path: cert.path }, 'the certificate has been renewed')
     },
   })
 }

@@ -6,3 +6,4 @@
 export * from './log-metrics.ts'
 export * from './metrics.ts'
 export * from './request-metrics.ts'
+export * from './token-metrics.ts'

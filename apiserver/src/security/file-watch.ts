@@ -1,58 +1,97 @@
 import { readFile } from 'node:fs/promises'
+import { type CancelTimer, type Clock, systemClock } from '@setpoint/controller-runtime'
 
 export const fileWatchDefaults = Object.freeze({
-  /** Milliseconds between two looks at files that may change while the server runs. */
+  /** Milliseconds between two reads of files that may change while the server runs. */
   intervalMs: 2_000,
+  /** Milliseconds after which a failure that lasts is reported again. */
+  repeatMs: 60_000,
 })
 
+export interface FileWatchOptions {
+  readonly paths: readonly string[]
+  /** What is in force, in the order of `paths`. */
+  readonly known: readonly string[]
+  /** Takes the new texts, or throws if they cannot be used. */
+  readonly changed: (texts: readonly string[]) => void
+  /** Called for each new failure to read or use the files, and every `repeatMs` while it lasts. */
+  readonly failed: (error: unknown, failingMs: number) => void
+  /** Called when the files can be used again. */
+  readonly recovered?: () => void
+  readonly clock?: Clock
+}
+
 /**
- * Looks at small files from time to time and calls back when what stands in them has changed. Reading them is surer than
- * being told: Kubernetes puts a new version of a Secret in place by moving a symbolic link two folders up.
+ * Reads small files from time to time and reports what has changed. Notifications of the file system are less reliable:
+ * Kubernetes replaces a mounted Secret by moving a symbolic link two folders up.
  */
 export class FileWatch {
-  readonly #paths: readonly string[]
-  readonly #changed: (texts: readonly string[]) => void
-  readonly #failed: (error: unknown) => void
-  readonly #timer: NodeJS.Timeout
+  readonly #options: FileWatchOptions
+  readonly #clock: Clock
   #known: readonly string[]
-  #isReading = false
-  #lastFailure: string | undefined
+  /** Why the texts in `#known` cannot be used. */
+  #unusable: { readonly error: unknown } | undefined
+  #failure: { readonly since: number; text: string; reportedAt: number } | undefined
+  #cancel: CancelTimer = () => {}
+  #closed = false
 
-  /** `known` is what is in force, in the order of `paths`. `failed` is called once for each new reason. */
-  constructor(options: {
-    paths: readonly string[]
-    known: readonly string[]
-    changed: (texts: readonly string[]) => void
-    failed: (error: unknown) => void
-    intervalMs?: number
-  }) {
-    this.#paths = options.paths
+  constructor(options: FileWatchOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
     this.#known = options.known
-    this.#changed = options.changed
-    this.#failed = options.failed
-    this.#timer = setInterval(() => void this.#look(), options.intervalMs ?? fileWatchDefaults.intervalMs)
-    this.#timer.unref()
+    this.#schedule()
+  }
+
+  /** Milliseconds since the files could last be used; 0 if they can. */
+  get failingMs(): number {
+    return this.#failure === undefined ? 0 : this.#clock.monotonic() - this.#failure.since
   }
 
   close(): void {
-    clearInterval(this.#timer)
+    this.#closed = true
+    this.#cancel()
+  }
+
+  #schedule(): void {
+    if (this.#closed) return
+    const look = () => void this.#look().finally(() => this.#schedule())
+    this.#cancel = this.#clock.setTimeout(look, fileWatchDefaults.intervalMs, { unref: true })
   }
 
   async #look(): Promise<void> {
-    if (this.#isReading) return
-    this.#isReading = true
+    let texts: string[]
     try {
-      const texts = await Promise.all(this.#paths.map(path => readFile(path, 'utf8')))
-      this.#lastFailure = undefined
-      if (texts.every((text, at) => text === this.#known[at])) return
-      this.#known = texts
-      this.#changed(texts)
+      texts = await Promise.all(this.#options.paths.map(path => readFile(path, 'utf8')))
     } catch (error) {
-      const failure = String(error)
-      if (failure !== this.#lastFailure) this.#failed(error)
-      this.#lastFailure = failure
-    } finally {
-      this.#isReading = false
+      this.#fails(error)
+      return
     }
+    if (texts.some((text, at) => text !== this.#known[at])) this.#use(texts)
+    if (this.#unusable !== undefined) this.#fails(this.#unusable.error)
+    else if (this.#failure !== undefined) {
+      this.#failure = undefined
+      this.#options.recovered?.()
+    }
+  }
+
+  #use(texts: readonly string[]): void {
+    this.#known = texts
+    this.#unusable = undefined
+    try {
+      this.#options.changed(texts)
+    } catch (error) {
+      this.#unusable = { error }
+    }
+  }
+
+  #fails(error: unknown): void {
+    const now = this.#clock.monotonic()
+    const text = String(error)
+    this.#failure ??= { since: now, text: '', reportedAt: now }
+    const failure = this.#failure
+    if (text === failure.text && now - failure.reportedAt < fileWatchDefaults.repeatMs) return
+    failure.text = text
+    failure.reportedAt = now
+    this.#options.failed(error, now - failure.since)
   }
 }
