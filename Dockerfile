@@ -1,6 +1,11 @@
-# The program with the plugins of this repository, from the lockfile:
+# The program from the lockfile, without plugins:
 #
 #     docker build --tag setpoint .
+#
+# It loads every folder of /app/plugins. An image of yours adds them there:
+#
+#     FROM setpoint
+#     COPY my-plugin /app/plugins/my-plugin
 #
 # It listens on every address and therefore starts only with --token-file (SETPOINT_TOKEN_FILE): without one it says
 # so and ends. What it is told by the environment, the health check knows too.
@@ -15,7 +20,8 @@ RUN --mount=type=cache,target=/var/cache/npm \
     npm ci --ignore-scripts --no-audit --no-fund \
  && npm run build \
  && npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
- && find apiserver controller-runtime plugins -path '*/node_modules' -prune -o \
+ && rm -rf plugins node_modules/@setpoint/plugin-* \
+ && find apiserver controller-runtime -path '*/node_modules' -prune -o \
       -type f \( -name '*.ts' -o -name '*.map' -o -name '*.tsbuildinfo' -o -name 'tsconfig*.json' \) -exec rm {} + \
  && find . -type d -empty -delete
 

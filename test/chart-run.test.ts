@@ -267,7 +267,7 @@ it(
 it(
   'one process with the embedded store serves from its volume, with the rendered arguments',
   async () => {
-    const { objects } = await render({ store: 'embedded' })
+    const { objects } = await render({ store: 'embedded', plugins: { dirs: ['/app/plugins/uptime'] } })
     const around: Surroundings = { objects, secrets: {}, addresses: new Map([['=/app/', `=${root}`]]) }
     const process = await PodProcess.start(podOf(objects, 'Deployment', release.fullname), around)
     try {

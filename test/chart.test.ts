@@ -30,7 +30,7 @@ const external = {
   bundled: { enabled: false },
 }
 const mounted = {
-  dirs: ['/app/plugins/uptime', '/plugins/mine'],
+  dirs: ['/app/plugins/own', '/plugins/mine'],
   volume: { persistentVolumeClaim: { claimName: 'mine' } },
 }
 const place = {
@@ -86,7 +86,7 @@ const matrix: Readonly<Record<string, object>> = {
   },
   autoscaling: { apiserver: { autoscaling: { enabled: true, minReplicas: 3, maxReplicas: 9 } } },
   'plugins from a volume': { plugins: mounted },
-  'plugins of the image, chosen': { plugins: { dirs: ['/app/plugins/uptime'] } },
+  'plugins of the image, chosen': { plugins: { dirs: ['/app/plugins/own'] } },
   monitoring: {
     serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
     dashboard: { enabled: true },

@@ -40,6 +40,13 @@ describe('the image', () => {
     })
   })
 
+  it('has no plugin', async () => {
+    const dockerfile = await readFile(join(root, 'Dockerfile'), 'utf8')
+    const [build = ''] = dockerfile.split('\nFROM ').slice(1)
+    expect(build.indexOf('rm -rf plugins ')).toBeGreaterThan(build.indexOf('npm ci --omit=dev'))
+    expect(image.instructions('COPY')).toEqual(['--from=build /src /app'])
+  })
+
   it('is built from what the builder is let see', async () => {
     const ignore = await readFile(join(root, '.dockerignore'), 'utf8')
     const let_ = [...ignore.matchAll(/^!(\S+)$/gm)].map(([, path = '']) => path)
