@@ -1,27 +1,16 @@
 import {
   CORE_SCHEMA,
-  constructFromEvents,
   defineMappingTag,
   defineScalarTag,
   defineSequenceTag,
-  EVENT_ID,
-  type Event,
   floatCoreTag,
   intCoreTag,
+  loadAll,
   NOT_RESOLVED,
-  parseEvents,
   YAMLException,
 } from 'js-yaml'
 import { isExactDecimal } from './number-literal.ts'
 import { positionAt, shorten, type TextPosition } from './text-position.ts'
-
-/** Bounds of one YAML document. */
-export interface YamlLimits {
-  /** Levels of nesting, aliases followed. */
-  readonly maxDepth: number
-  /** Size of the document with every alias written out, in characters of its scalars and brackets. */
-  readonly maxExpandedSize: number
-}
 
 /** A YAML text cannot be read; `position` is where, the message a clause that says why. */
 export class YamlError extends Error {
@@ -35,15 +24,15 @@ export class YamlError extends Error {
 }
 
 /**
- * Reads a YAML 1.2 text of one document into a JSON value: a tree, no shared nodes. Dates stay strings, `<<` is a
- * key like any other, and keys are taken as written (`1.10: x` has the key "1.10").
- * @throws YamlError for broken YAML, keys that are no scalars or come twice, `__proto__` as a key, numbers that a
- *   double does not keep (.nan and .inf too), unknown tags, and documents beyond the limits.
+ * Reads a YAML 1.2 text of one document into a JSON value. Dates stay strings, `<<` is an ordinary key, and keys are
+ * taken as written (`1.10: x` has the key "1.10").
+ * @throws YamlError for broken YAML, keys that are not scalars or come twice, `__proto__` as a key, numbers that a double
+ *   does not keep exactly (.nan and .inf too), unknown tags, aliases, and nesting deeper than `maxDepth` levels.
  */
-export function readYaml(text: string, limits: YamlLimits): unknown {
+export function readYaml(text: string, maxDepth: number): unknown {
   try {
-    const events = writeOutAliases(text, parseEvents(text, { maxDepth: limits.maxDepth + 1 }), limits)
-    const documents = constructFromEvents(events, { source: text, schema })
+    // The library counts the document as a level.
+    const documents = loadAll(text, { schema, maxDepth: maxDepth + 1, maxAliases: 0 })
     if (documents.length !== 1) throw new YamlError(`expected one document, found ${documents.length}`)
     // A document that is one number has no collection around it that would have looked at the number.
     const [kept, problem] = take(documents[0])
@@ -54,86 +43,20 @@ export function readYaml(text: string, limits: YamlLimits): unknown {
     if (error instanceof YAMLException) {
       const { reason, mark } = error
       const position = mark && { line: mark.line + 1, column: mark.column + 1 }
-      throw new YamlError(clearer(reason, limits), position, { cause: error })
+      throw new YamlError(clearer(reason, maxDepth), position, { cause: error })
     }
     // The library says that other exceptions can come out of broken input.
     throw new YamlError('the text cannot be read as YAML', undefined, { cause: error })
   }
 }
 
-/** The library's reason, said so that it helps where the plain one does not. */
-function clearer(reason: string, { maxDepth }: YamlLimits): string {
+/** Returns a message that helps more than the library's reason. */
+function clearer(reason: string, maxDepth: number): string {
   if (reason === 'deficient indentation')
     return 'the indentation is too small, or a bracket before it is not closed'
   if (reason === 'duplicated mapping key') return 'the field is given twice'
+  if (reason.startsWith('aliases exceeded')) return 'aliases are not supported: repeat the value instead'
   return reason.startsWith('nesting exceeded') ? `nested deeper than ${maxDepth} levels` : reason
-}
-
-/**
- * Replaces each alias by the events of the node it points at, so that what comes after sees a tree. The budget is
- * counted while copying: ten lines of aliases can stand for gigabytes.
- */
-function writeOutAliases(text: string, events: readonly Event[], limits: YamlLimits): Event[] {
-  const fail = (problem: string, offset: number): never => {
-    throw new YamlError(problem, positionAt(text, offset))
-  }
-  const written: Event[] = []
-  const open: { anchor: string | undefined; start: number }[] = []
-  const anchors = new Map<string, { start: number; end: number | undefined }>()
-  let size = 0
-  let depth = 0
-
-  const write = (event: Event, offset: number) => {
-    if (event.type === EVENT_ID.SCALAR) size += Math.max(0, event.valueEnd - event.valueStart) + 1
-    if (event.type === EVENT_ID.MAPPING || event.type === EVENT_ID.SEQUENCE) {
-      size += 2
-      if (++depth > limits.maxDepth) {
-        fail(`with its aliases written out the document nests deeper than ${limits.maxDepth} levels`, offset)
-      }
-    }
-    if (event.type === EVENT_ID.POP) depth--
-    if (size > limits.maxExpandedSize) {
-      fail(`with its aliases written out the document is larger than ${limits.maxExpandedSize} bytes`, offset)
-    }
-    written.push(event)
-  }
-
-  for (const event of events) {
-    switch (event.type) {
-      case EVENT_ID.DOCUMENT:
-        open.push({ anchor: undefined, start: written.length })
-        written.push(event)
-        break
-      case EVENT_ID.ALIAS: {
-        const name = text.slice(event.anchorStart, event.anchorEnd)
-        const target = anchors.get(name)
-        if (target === undefined)
-          return fail(`the alias *${shorten(name, 40)} has no anchor before it`, event.anchorStart)
-        if (target.end === undefined)
-          return fail(`the alias *${shorten(name, 40)} stands inside its own anchor`, event.anchorStart)
-        for (let at = target.start; at < target.end; at++) {
-          const copy = written[at]
-          if (copy !== undefined) write(copy, event.anchorStart)
-        }
-        break
-      }
-      case EVENT_ID.POP: {
-        const node = open.pop()
-        write(event, 0)
-        if (node?.anchor !== undefined) anchors.set(node.anchor, { start: node.start, end: written.length })
-        break
-      }
-      default: {
-        const anchor = event.anchorStart < 0 ? undefined : text.slice(event.anchorStart, event.anchorEnd)
-        const start = written.length
-        const isScalar = event.type === EVENT_ID.SCALAR
-        write(event, Math.max(0, isScalar ? event.valueStart : event.start))
-        if (anchor !== undefined) anchors.set(anchor, { start, end: isScalar ? written.length : undefined })
-        if (!isScalar) open.push({ anchor, start })
-      }
-    }
-  }
-  return written
 }
 
 /**
