@@ -589,6 +589,17 @@ describe('the YAML of a plugin over restarts', () => {
     expect((await pluginStates(api)).get('yaml')?.problems).toBe('[]')
   })
 
+  it('an object that a client creates cannot claim to be of the plugin', async () => {
+    await start({ 'resources/extensions/x.yaml': thing('z', '{}') })
+    await applied('z')
+    const claim = { 'plugins.setpoint.dev/plugin': 'yaml', 'plugins.setpoint.dev/version': '0.0.1' }
+    const body = things.body('a', { text: 'mine' })
+    const claiming = { ...body, metadata: { name: 'a', annotations: { ...claim, mine: 'x' } } }
+    expect(objectOf(await api.post(things.path, claiming), 201).metadata.annotations).toEqual({ mine: 'x' })
+    const put = { ...body, metadata: { name: 'a', annotations: claim } }
+    expect(objectOf(await api.put(things.at('a'), put)).metadata.annotations).toEqual({})
+  })
+
   it('nothing is written when nothing has changed', async () => {
     await start({ 'resources/extensions/x.yaml': thing('a', '{text: one}') })
     const first = await applied('a')

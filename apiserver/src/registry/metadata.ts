@@ -135,8 +135,8 @@ function readMap(field: string, value: unknown, causes: StatusCause[]): Record<s
 }
 
 /**
- * The annotations that an update leaves. What the service has noted on an object, under `plugins.<reserved domain>/`,
- * stands whatever is sent: a PUT of somebody's own file must not make it an object that came from no plugin.
+ * Returns the annotations of an object after a client's write. Those under `plugins.<reserved domain>/` belong to the
+ * server: they record which plugin shipped the object. The stored ones stay, and the client's are ignored.
  */
 export function keepNotes(
   sent: Record<string, string> | undefined,
@@ -145,9 +145,9 @@ export function keepNotes(
 ): Record<string, string> | undefined {
   const isNote = ([key]: [string, string]) => labelPrefix(key) === `plugins.${reservedDomain}`
   const notes = Object.entries(stored ?? {}).filter(isNote)
-  if (notes.length === 0) return sent
   const others = Object.entries(sent ?? {}).filter(entry => !isNote(entry))
-  return Object.fromEntries([...others, ...notes])
+  const kept = [...others, ...notes]
+  return kept.length === 0 ? undefined : Object.fromEntries(kept)
 }
 
 /** Who writes: a plugin may not add or change labels of people and of the service. */

@@ -139,7 +139,9 @@ export function draftCreation(
     finalizers: meta.finalizers,
     ownerReferences: meta.ownerReferences,
     labels: meta.labels,
-    annotations: meta.annotations,
+    annotations: options.isService
+      ? meta.annotations
+      : keepNotes(meta.annotations, undefined, environment.reservedDomain),
   })
   causes.push(
     ...checkMetadata(metadata, undefined, {
