@@ -192,6 +192,47 @@ describe('what is refused', () => {
     expect(received()).toContain('"name":"a"')
   })
 
+  it('is served behind another request, when it offers h2c, and ends the connection', async () => {
+    await using server = await serve()
+    const version = ['GET /version HTTP/1.1', 'Host: localhost', '']
+    const offer = ['Host: localhost', 'Connection: Upgrade', 'Upgrade: h2c', '']
+    const { socket, received } = send(server.port, [
+      ...version,
+      'GET /nowhere HTTP/1.1',
+      ...offer,
+      ...version.slice(0, -1),
+    ])
+    await once(socket, 'end')
+    expect(received().match(/HTTP\/1.1 .*/g)).toEqual(['HTTP/1.1 200 OK', 'HTTP/1.1 404 Not Found'])
+    expect(received().match(/^connection: .*/gim)).toEqual(['Connection: keep-alive', 'Connection: close'])
+  })
+
+  it('is served with its body, when it offers h2c', async () => {
+    await using server = await serve()
+    const body = JSON.stringify(thing('a'))
+    const { socket, received } = send(server.port, [
+      `POST ${path} HTTP/1.1`,
+      'Host: localhost',
+      'Connection: Upgrade',
+      'Upgrade: h2c',
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+      '',
+      body,
+    ])
+    await once(socket, 'end')
+    expect(received()).toMatch(/^HTTP\/1.1 201 /)
+  })
+
+  it('is served as a plain request, when it is a handshake behind a request that is open', async () => {
+    await using server = await serve()
+    const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+    const version = ['GET /version HTTP/1.1', 'Host: localhost', '']
+    const { socket, received } = send(server.port, [...version, ...upgrade('/version', key)])
+    await once(socket, 'end')
+    expect(received().match(/HTTP\/1.1 .*/g)).toEqual(['HTTP/1.1 200 OK', 'HTTP/1.1 200 OK'])
+  })
+
   it('is answered whole, and given up with its client, when what it offers is not WebSocket', async () => {
     await using server = await serve()
     const { registry, served, gate } = server.rooms

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -23,6 +23,7 @@ import { endWith } from './raw-answer.ts'
 import { discardRequestBody, readRequestBody } from './request-body.ts'
 import { readTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
+import { offersWebSocket, requestsThatUpgrade } from './upgrade-offer.ts'
 import { versionInfo } from './version-info.ts'
 import { nameOf, WatchApi, type WatchTarget } from './watch-api.ts'
 import { readBoolean } from './watch-parameters.ts'
@@ -105,6 +106,9 @@ export class App {
     }
     const { headersMs, requestMs, handshakeMs, lookMs, keepAliveMs, probeAfterMs } = connectionDefaults
     const options = {
+      IncomingMessage: requestsThatUpgrade(
+        message => offersWebSocket(message) && this.#connections.mayRelease(message.socket),
+      ),
       maxHeaderSize: requestLimits.headerBytes,
       headersTimeout: headersMs,
       requestTimeout: requestMs,
@@ -127,14 +131,11 @@ export class App {
     this.server.maxHeadersCount = 0
     this.#connections = new Connections(this.server, { log: parts.log })
     this.server.on('upgrade', (message, socket, head) => {
-      if (mayIgnoreUpgrade(message)) answerInPlace(message, socket, answer)
-      else if (this.#connections.release(message.socket)) void this.#upgrade(message, socket, head)
+      this.#connections.release(message.socket)
+      void this.#upgrade(message, socket, head)
     })
-    // What else than an upgrade is expected of us is not done, and nobody has to be told (RFC 9110, 10.1.1).
+    // Ignores unsupported Expect headers (RFC 9110, 10.1.1).
     this.server.on('checkExpectation', answer)
-    this.server.on('connect', (message, socket) => {
-      if (this.#connections.release(message.socket)) this.#refuseTunnel(message, socket)
-    })
     this.server.on('error', error => parts.log.error({ err: error }, 'a connection could not be accepted'))
     this.server.on('clientError', (error: Error & { code?: string }, socket) => {
       if (error.code === 'ECONNRESET' || !(socket instanceof Socket)) socket.destroy()
@@ -232,6 +233,11 @@ export class App {
   }
 
   async #respond(ctx: Koa.Context, record: RequestRecord): Promise<ApiResponse | undefined> {
+    if (ctx.method === 'CONNECT') {
+      // It asks for a tunnel, and its target is no path.
+      this.#parts.access.identify(ctx.req.headers)
+      return methodNotAllowed(ctx.method, tunnelAlternatives)
+    }
     const target = readTarget(ctx.req)
     // Without the host where it had one: what Koa finds out about a request it finds in this.
     if (!ctx.url.startsWith('/'))
@@ -421,17 +427,6 @@ export class App {
       endWith(socket, response)
     }
   }
-
-  /** A CONNECT asks a proxy for a tunnel, and no path here is for it. */
-  #refuseTunnel({ method = '', headers, url }: IncomingMessage, socket: Duplex): void {
-    socket.on('error', () => {})
-    try {
-      this.#parts.access.identify(headers)
-      endWith(socket, methodNotAllowed(method, tunnelAlternatives))
-    } catch (thrown) {
-      endWith(socket, errorResponse(toApiError(thrown, this.#parts.log, { method, path: url })))
-    }
-  }
 }
 
 const tunnelAlternatives = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
@@ -495,42 +490,6 @@ function headerBytes(text: string): string {
 
 function noSuchPath(path: string): ApiError {
   return new ApiError('NotFound', `nothing is served at ${path.slice(0, 200)}`)
-}
-
-/**
- * Whether a request that offers another protocol than WebSocket can be answered as if it had not: RFC 9110 says so,
- * and some clients offer h2c with every first request. Node has let go of the connection's parser by then, so a body
- * could not be read any more.
- */
-function mayIgnoreUpgrade({ headers }: IncomingMessage): boolean {
-  const hasBody = Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined
-  return headers.upgrade?.toLowerCase() !== 'websocket' && !hasBody
-}
-
-/**
- * Answers a request over the socket that Node handed over for an upgrade; the connection ends with the answer. Node does
- * not look after it any more: what has been taken, and that the client has gone, is told to the answer here.
- */
-function answerInPlace(
-  message: IncomingMessage,
-  socket: Duplex,
-  answer: (message: IncomingMessage, response: ServerResponse) => unknown,
-): void {
-  if (!(socket instanceof Socket)) {
-    socket.destroy()
-    return
-  }
-  socket.on('error', () => {})
-  const response = new ServerResponse(message)
-  response.shouldKeepAlive = false
-  response.assignSocket(socket)
-  socket.on('drain', () => response.emit('drain'))
-  socket.on('end', () => socket.destroySoon())
-  // What it still sends is not a request: the answer says that the connection ends with it.
-  socket.resume()
-  // Not only our half: a client that keeps its own open would keep the connection.
-  response.on('finish', () => socket.destroySoon())
-  answer(message, response)
 }
 
 /** What is no HTTP at all, has a line and headers that are too large, or does not come to its end in time. */

@@ -347,6 +347,24 @@ describe('a client', () => {
     expect(server.accepted[0]?.destroyed).toBe(true)
   })
 
+  it('that closes its half of a stream and takes nothing of it is cut off', async () => {
+    const server = await serve((_message, response) => {
+      server.connections.streams(response)
+      response.write(Buffer.alloc(64_000_000))
+    })
+    const client = server.connect()
+    client.socket.pause()
+    client.get('/watch')
+    await eventually(() => expect(server.carriedOut).toEqual(['/watch']))
+    client.socket.end()
+    const [accepted] = server.accepted
+    await eventually(() => expect(accepted?.readableEnded).toBe(true))
+    await server.clock.advance(connectionDefaults.answerStallMs - connectionDefaults.lookMs)
+    expect(accepted?.destroyed).toBe(false)
+    await server.clock.advance(2 * connectionDefaults.lookMs)
+    expect(accepted?.destroyed).toBe(true)
+  })
+
   it('whose connection is closed because it was idle is not reset, though it asks in that moment', async () => {
     const server = await serve()
     const client = server.connect()

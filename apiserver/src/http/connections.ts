@@ -8,6 +8,7 @@ import { retryAfterSeconds } from '../registry/index.ts'
 import { errorResponse } from './error-response.ts'
 import { endWith } from './raw-answer.ts'
 import { refuseBody } from './request-body.ts'
+import { mayEndHttp } from './upgrade-offer.ts'
 
 export const connectionDefaults = Object.freeze({
   /** Milliseconds that an idle connection is kept: above those of ordinary load balancers, which must not meet a closed one. */
@@ -78,6 +79,8 @@ interface Connection {
   answeredBytes: number
   /** The answer that says, or will say, that the connection ends with it. */
   last: ServerResponse | undefined
+  /** No request behind `last` is carried out: the parser has dropped bytes of the connection. */
+  isSealed: boolean
   endingSince: number | undefined
 }
 
@@ -130,7 +133,7 @@ export class Connections {
     const connection = this.#all.get(message.socket)
     if (connection === undefined) return true
     const { open, last, socket } = connection
-    if (connection.endingSince !== undefined || last?.headersSent) {
+    if (connection.endingSince !== undefined || connection.isSealed || last?.headersSent) {
       message.resume()
       return false
     }
@@ -139,7 +142,9 @@ export class Connections {
     const exchange: Exchange = { message, response }
     open.push(exchange)
     connection.latest = message
-    if (this.#drainedAt !== undefined || last !== undefined) this.#announceEnd(connection, response)
+    connection.isSealed = mayEndHttp(message)
+    if (this.#drainedAt !== undefined || last !== undefined || connection.isSealed)
+      this.#announceEnd(connection, response)
     const now = this.#clock.monotonic()
     connection.heard.at = now
     if (open.length === 1) connection.taken.at = now
@@ -158,15 +163,15 @@ export class Connections {
     this.#streams.add(response)
   }
 
-  /** A connection is no longer one of HTTP. @returns false where requests on it have not been answered yet. */
-  release(socket: Socket): boolean {
+  /** Returns true if a request on the connection can turn it into another protocol: all before it are answered. */
+  mayRelease(socket: Socket): boolean {
     const connection = this.#all.get(socket)
-    if (connection !== undefined && connection.open.length > 0) {
-      this.#endAfterAnswers(connection)
-      return false
-    }
+    return connection?.open.length === 0 && connection.endingSince === undefined
+  }
+
+  /** Stops looking after a connection: it no longer speaks HTTP. */
+  release(socket: Socket): void {
     this.#all.delete(socket)
-    return true
   }
 
   /** What came is no request, or has not come in time. Requests before it are answered first. */
@@ -221,6 +226,7 @@ export class Connections {
       latest: undefined,
       answeredBytes: 0,
       last: undefined,
+      isSealed: false,
       endingSince: undefined,
     }
     this.#all.set(socket, connection)
@@ -307,8 +313,13 @@ export class Connections {
       refuseBody(newest.message, error)
     }
     const [current] = open
-    const isEndless = current !== undefined && this.#streams.has(current.response)
-    if (since(taken.at) >= answerStallMs && !(isEndless && !current.response.writableEnded)) {
+    // A stream ends with its response, or when the client has closed its half: Node closes ours then.
+    const isEndless =
+      current !== undefined &&
+      this.#streams.has(current.response) &&
+      !current.response.writableEnded &&
+      socket.writable
+    if (since(taken.at) >= answerStallMs && !isEndless) {
       const { url } = current?.message ?? {}
       this.#log.warn({ path: url }, 'a client that did not take its answer was cut off')
       socket.destroy()

@@ -64,6 +64,9 @@ export function discardRequestBody(message: IncomingMessage): Promise<void> {
     })
     message.once('end', resolve)
     message.once('close', resolve)
+    // After a half-close, the rest of the body never arrives.
+    if (message.socket.readableEnded) resolve()
+    else message.socket.once('end', resolve)
     message.once('close', () => clearTimeout(timer))
     message.resume()
   })

@@ -1,0 +1,37 @@
+import { IncomingMessage } from 'node:http'
+
+/**
+ * Returns the class of a server's requests. Node hands a connection over to 'upgrade' only for a request that
+ * `isTaken` accepts, and to 'connect' never. It parses all other requests as usual: a server may ignore an Upgrade
+ * header (RFC 9110, 7.8), and some clients offer h2c with each first request.
+ *
+ * Node asks a request for `upgrade` after it has parsed the headers. `shouldUpgradeCallback` does the same and does not
+ * exist in Node 20.
+ */
+export function requestsThatUpgrade(isTaken: (message: IncomingMessage) => boolean): typeof IncomingMessage {
+  return class extends IncomingMessage {
+    // Node's constructor assigns `upgrade`, before a private field would exist.
+    parserSaysSo = false
+
+    get upgrade(): boolean {
+      return this.parserSaysSo && isTaken(this)
+    }
+
+    set upgrade(value: boolean | null) {
+      this.parserSaysSo = value === true
+    }
+  }
+}
+
+/**
+ * Returns true if Node's parser drops the bytes that arrived together with a request and follow it. They could be for
+ * another protocol.
+ */
+export function mayEndHttp({ method, headers }: IncomingMessage): boolean {
+  return method === 'CONNECT' || headers.upgrade !== undefined
+}
+
+/** Returns true for a WebSocket handshake. */
+export function offersWebSocket({ method, headers }: IncomingMessage): boolean {
+  return method !== 'CONNECT' && headers.upgrade?.toLowerCase() === 'websocket'
+}
