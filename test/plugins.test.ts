@@ -229,8 +229,10 @@ describe('plugins that fail', () => {
 
   it('have a line each where readiness is asked for with details, those too that cannot be loaded', async () => {
     const { text } = await api.get('/readyz?verbose')
-    expect(text).toMatch(/^\[\+\]plugin\/setup-throws failed: its setup has failed: .*\(index\.js:8\)$/m)
-    expect(text).toMatch(/^\[\+\]plugin\/setpoint-plugin-\S+ failed: .*SyntaxError: .*\(index\.js:1: export/m)
+    expect(text).toMatch(/^\[\+\]plugin\/setup-throws failed$/m)
+    expect(text).toMatch(/^\[\+\]plugin\/setpoint-plugin-\S+ failed$/m)
+    // Probes have no credentials: what an exception says stays in the Plugin object.
+    expect(text).not.toMatch(/broken|SyntaxError|index\.js/)
   })
 
   it('leave the others and the server alone', async () => {

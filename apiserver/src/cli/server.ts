@@ -298,7 +298,7 @@ async function startPlugins(
       const { dir, error } = outcome
       log.error({ dir, err: error }, 'a plugin cannot be loaded')
       failed.push(outcome)
-      failures.push({ name: objectNameOf(dir), progress: `failed: ${error.message}` })
+      failures.push({ name: objectNameOf(dir), progress: 'failed' })
       continue
     }
     const { dir, plugin } = outcome

@@ -17,16 +17,16 @@ interface Check {
 
 export type ManagerState = Pick<Manager, 'health' | 'leadership'>
 
-/** How a plugin is doing, for whoever asks for details. */
+/** The state of a plugin, for the verbose form of `/readyz`. Callers need no credentials, so it quotes no exception. */
 export interface PluginProgress {
   readonly name: string
-  /** `ok`, or what it is about, or why it has failed. */
+  /** `ok`, `failed`, or `starting` with the indexes that are being built. */
   readonly progress: string
 }
 
 /**
  * `/livez`, `/healthz` and `/readyz`. A plugin that is starting or has failed does not make the server unready: its
- * own kinds answer 503, and all others are served. The verbose form has a line for each of them.
+ * own kinds respond with 503, and all others are served. The verbose form has a line for each plugin.
  */
 export class Health {
   readonly #storage: Storage
@@ -83,11 +83,9 @@ export class Health {
     return answer('readyz', checks, verbose, this.#notes())
   }
 
-  /** What is worth knowing, and makes the server unready in no case. */
+  /** Informational checks. They never affect readiness. */
   #notes(): readonly string[] {
-    const plugins = this.#plugins().map(
-      ({ name, progress }) => `plugin/${name} ${progress.replace(/\s+/g, ' ')}`,
-    )
+    const plugins = this.#plugins().map(({ name, progress }) => `plugin/${name} ${progress}`)
     return [...plugins, ...leadershipNotes(this.#manager)]
   }
 

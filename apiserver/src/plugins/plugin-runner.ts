@@ -114,13 +114,13 @@ export class PluginRunner {
     return this.#hosted !== undefined || this.#status.phase === 'Failed'
   }
 
-  /** A line for `/readyz?verbose`. */
+  /** One line for `/readyz?verbose`, which needs no credentials. The reason of a failure is in the Plugin object. */
   get progress(): string {
     if (this.#status.phase === 'Starting') {
       const models = [...this.#progress.values()]
       return ['starting', ...models].join('; ')
     }
-    return this.#status.phase === 'Failed' ? `failed: ${this.#status.message ?? ''}` : 'ok'
+    return this.#status.phase === 'Failed' ? 'failed' : 'ok'
   }
 
   async stop(): Promise<void> {
