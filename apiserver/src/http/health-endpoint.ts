@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
+import { connectionDefaults } from './connections.ts'
 import { type HealthAnswer, healthAnswer, leadershipNotes, type ManagerState } from './health.ts'
 
 export interface HealthEndpointParts {
@@ -41,6 +42,8 @@ export class HealthEndpoint {
         )
       } else send(404, 'text/plain; charset=utf-8', 'here are /livez, /readyz, /healthz and /metrics\n')
     })
+    // Node's default is to wait for ever for a client that does not read.
+    this.#server.timeout = connectionDefaults.answerStallMs
   }
 
   /** Resolves with `http://host:port`, with the real port. @throws the error of `listen` */
