@@ -11,6 +11,7 @@ import { Api, objectOf, refusalOf } from './support/api.ts'
 import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { itemsOf } from './support/kinds.ts'
 import { multiplexProtocol } from './support/multiplex.ts'
+import { pluginModule, writePlugin } from './support/plugins.ts'
 import { runProgram, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
 import { refusedWatch, Watch } from './support/watch.ts'
 import { copyFixture, eventually } from './support/worlds.ts'
@@ -125,6 +126,35 @@ describe('with a file of tokens', () => {
     const watch = await Watch.open(server.url, itemsPath, { headers })
     await watch.synced()
     await watch.close()
+  })
+
+  it('the handler of a route is not shown the credentials of its caller', async () => {
+    const setup = `plugin.routes('echo.example.com/v1', r =>
+      r.get('/headers', ({ headers, user }) => ({ body: { headers, user: user.name } })))`
+    const echo = await writePlugin({ 'index.js': pluginModule('echo', { setup }) })
+    const other = await startServer({ plugins: [echo], args: ['--token-file', tokenFile] })
+    try {
+      const headers = {
+        'proxy-authorization': 'Basic YTpi',
+        cookie: 'session=1',
+        'sec-websocket-protocol': `${protocolOf(viewer.token)}, x`,
+        'x-own': 'shown',
+      }
+      for (const [credentials, user] of [
+        [bearer(admin.token), 'ann'],
+        [{}, 'vic'],
+      ] as const) {
+        const answer = await new Api(other.url).get('/apis/echo.example.com/v1/headers', {
+          headers: { ...headers, ...credentials },
+        })
+        expect(answer.body).toMatchObject({ user, headers: { 'x-own': 'shown' } })
+        for (const name of ['authorization', ...Object.keys(headers).slice(0, 3)])
+          expect(answer.body).not.toHaveProperty(['headers', name])
+      }
+    } finally {
+      await other.stop()
+      await rm(echo, { recursive: true, force: true })
+    }
   })
 
   describe('a WebSocket', () => {

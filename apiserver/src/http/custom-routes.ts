@@ -172,7 +172,7 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
         path: new URL(ctx.originalUrl, 'http://local').pathname,
         params: ctx.params,
         query: new URLSearchParams(ctx.querystring),
-        headers: flatHeaders(ctx.headers),
+        headers: headersForHandler(ctx.headers),
         body: await readBody(ctx),
         user: caller.user,
         client: hosted.client,
@@ -222,8 +222,17 @@ async function readBody(ctx: Koa.Context): Promise<unknown> {
   return type.startsWith('text/') ? bytes.toString() : bytes
 }
 
-function flatHeaders(headers: Koa.Context['headers']): Record<string, string | undefined> {
-  return Object.fromEntries(Object.keys(headers).map(name => [name, headerOf(headers, name)]))
+/** Headers that can carry a caller's credentials. With them a plugin could act as its callers. */
+const credentialHeaders: ReadonlySet<string> = new Set([
+  'authorization',
+  'proxy-authorization',
+  'cookie',
+  'sec-websocket-protocol',
+])
+
+function headersForHandler(headers: Koa.Context['headers']): Record<string, string | undefined> {
+  const names = Object.keys(headers).filter(name => !credentialHeaders.has(name))
+  return Object.fromEntries(names.map(name => [name, headerOf(headers, name)]))
 }
 
 const responseFields: ReadonlySet<string> = new Set(['status', 'headers', 'body'])

@@ -27,7 +27,10 @@ export interface RouteRequest<Pattern extends string = string> {
   /** Values of the `:name` parts of the pattern, decoded. */
   readonly params: RouteParams<Pattern>
   readonly query: URLSearchParams
-  /** Lower-case names. */
+  /**
+   * Lower-case names. Without the headers that carry credentials: `authorization`, `proxy-authorization`, `cookie` and
+   * `sec-websocket-protocol`. Use `user` to decide what the caller may do.
+   */
   readonly headers: Readonly<Record<string, string | undefined>>
   /** The body read as JSON or YAML by its content type; undefined where there is none. */
   readonly body: unknown
