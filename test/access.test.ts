@@ -73,6 +73,23 @@ describe('access without authentication', () => {
     refusalOf(await get({ host: 'localhost', origin }), 403)
   })
 
+  it('an image, script or link of a page of another site is refused with 403', async () => {
+    const fromElsewhere = { host: 'localhost', 'sec-fetch-site': 'cross-site' }
+    for (const mode of ['no-cors', 'navigate'])
+      refusalOf(await get({ ...fromElsewhere, 'sec-fetch-mode': mode }), 403)
+    refusalOf(await get({ ...fromElsewhere, origin: 'https://evil.example.com' }), 403)
+    refusalOf(await get(fromElsewhere, '/livez'), 403)
+  })
+
+  it.each<[string, Readonly<Record<string, string>>]>([
+    ['a URL that the user enters', { 'sec-fetch-site': 'none' }],
+    ['a page of the server', { 'sec-fetch-site': 'same-origin' }],
+    ['a page of another port', { 'sec-fetch-site': 'same-site' }],
+    ['a page of another local name', { 'sec-fetch-site': 'cross-site', origin: 'http://127.0.0.1:3000' }],
+  ])('a request from %s is served', async (_from, headers) => {
+    expect((await get({ host: 'localhost', ...headers })).status).toBe(200)
+  })
+
   it('every path is guarded, writes are guarded before anything is stored', async () => {
     for (const target of ['/version', '/livez', '/apis', '/', '/nowhere', `${path}/one`]) {
       refusalOf(await get({ host: 'evil.example.com' }, target), 403)

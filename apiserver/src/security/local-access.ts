@@ -2,10 +2,10 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { type Access, builtInGroups, type Identity } from './access.ts'
 
-/** Whoever is on this machine may do everything: the rule as long as nobody has to say who he is. */
+/** Grants everything to every caller on this machine: the rule while no authentication is configured. */
 export class LocalAccess implements Access {
   checkCaller(headers: IncomingHttpHeaders): void {
-    checkLocalAccess({ host: headers.host, origin: headers.origin })
+    checkLocalAccess(headers)
   }
   identify(headers: IncomingHttpHeaders): Identity {
     this.checkCaller(headers)
@@ -18,12 +18,12 @@ export class LocalAccess implements Access {
 }
 
 /**
- * The rules while no authentication is configured: the server listens on loopback only, and answers only what a
- * program or a page of this machine asks. A foreign page that makes a browser call us shows itself by its Origin; one
- * whose name was pointed at this machine, by its Host.
+ * Accepts programs and pages of this machine only. A browser names a foreign page in `Origin`. A page whose name
+ * resolves to this machine shows in `Host`. For images, scripts and links browsers send no Origin, but `Sec-Fetch-Site`.
+ * With a local Origin that header may be `cross-site`: 127.0.0.1 and localhost are two sites.
  * @throws ApiError 403
  */
-function checkLocalAccess(headers: { host?: string | undefined; origin?: string | undefined }): void {
+function checkLocalAccess(headers: IncomingHttpHeaders): void {
   const { host, origin } = headers
   if (host !== undefined && !isLocalHost(host)) {
     throw new ApiError(
@@ -35,6 +35,12 @@ function checkLocalAccess(headers: { host?: string | undefined; origin?: string 
     throw new ApiError(
       'Forbidden',
       `without authentication only local pages are served, and the Origin ${JSON.stringify(origin)} is not local`,
+    )
+  }
+  if (origin === undefined && headers['sec-fetch-site'] === 'cross-site') {
+    throw new ApiError(
+      'Forbidden',
+      'without authentication only local pages are served, and the request comes from a page of another site (Sec-Fetch-Site)',
     )
   }
 }
@@ -51,7 +57,7 @@ function isLocalOrigin(origin: string): boolean {
   return localOriginPattern.test(origin)
 }
 
-/** Who a caller is while nobody has to say so. */
+/** The identity of all callers without authentication. */
 const localIdentity: Identity = Object.freeze({
   user: Object.freeze({ name: 'setpoint:local', groups: Object.freeze([builtInGroups.admins]) }),
   credential: undefined,
