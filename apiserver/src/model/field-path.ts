@@ -1,17 +1,28 @@
-/** The way from an object's root to one of its values: field names and list positions. */
+import { objectLimits } from './object-limits.ts'
+import { shorten } from './text-position.ts'
+
+/** Field names and list positions that lead from an object's root to one of its values. */
 export type FieldPath = readonly (string | number)[]
 
 const identifier = /^[A-Za-z_$][\w$-]*$/
 
+/** Characters of a formatted path: enough for every path of a real object. */
+const maxLength = 1000
+
 /**
- * A path as Kubernetes writes it in causes: `spec.tags[2]`, and `spec.map[some.key]` for keys that would be
- * misread after a dot.
+ * Formats a path as Kubernetes does in causes: `spec.tags[2]`, and `spec.map[some.key]` for keys that would be
+ * misread after a dot. Long steps and paths are cut.
  */
 export function formatPath(path: FieldPath): string {
   let text = ''
   for (const step of path) {
-    if (typeof step === 'number' || !identifier.test(step)) text += `[${step}]`
-    else text += text === '' ? step : `.${step}`
+    if (text.length > maxLength) return `${text}…`
+    if (typeof step === 'number') text += `[${step}]`
+    else {
+      const name = shorten(step, objectLimits.echoedCharacters)
+      if (!identifier.test(name)) text += `[${name}]`
+      else text += text === '' ? name : `.${name}`
+    }
   }
   return text
 }

@@ -43,6 +43,9 @@ const annotations = new Set([
   'xml',
 ])
 
+/** Keyword of `schema-compiler.ts` that bounds the errors of a value. Compilers without it ignore it. */
+export const errorBudget = 'setpointErrorBudget'
+
 const types = new Set(['object', 'array', 'string', 'integer', 'number', 'boolean'])
 
 /**
@@ -58,9 +61,11 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
     const at = `${place}.${keyword}`
     if (keyword === 'pattern') checkPattern(value, at)
     if (plain.has(keyword)) result[keyword] = value
-    else if (keyword === 'items' || keyword === 'not') result[keyword] = toJsonSchema(value, at)
+    else if (keyword === 'not') result[keyword] = toJsonSchema(value, at)
+    else if (keyword === 'items') result[keyword] = { [errorBudget]: true, ...toJsonSchema(value, at) }
     else if (keyword === 'additionalProperties') {
-      result[keyword] = typeof value === 'boolean' ? value : toJsonSchema(value, at)
+      result[keyword] =
+        typeof value === 'boolean' ? value : { [errorBudget]: true, ...toJsonSchema(value, at) }
     } else if (keyword === 'allOf' || keyword === 'anyOf' || keyword === 'oneOf') {
       if (!Array.isArray(value)) throw new SchemaError(`${at} must be a list of schemas`)
       result[keyword] = value.map((branch, index) => toJsonSchema(branch, `${at}[${index}]`))

@@ -255,6 +255,39 @@ describe('an object with very many violations', () => {
     ).not.toEqual([])
   })
 
+  it('is refused with as few for the unknown fields of a closed object', () => {
+    const fields = Object.fromEntries(wrong.slice(0, 300_000).map((_, at) => [`f${at}`, 1]))
+    const found = violations({ properties: {}, additionalProperties: false }, fields)
+    expect(found.length).toBeLessThan(1100)
+    expect(found.at(-1)).toMatchObject({ field: '', reason: 'FieldValueTooMany' })
+  })
+
+  it('that were stored in other places are compared in time that grows with their number', () => {
+    const size = 900
+    let compared = 0
+    const items = (offset: number) =>
+      Array.from(
+        { length: size },
+        (_, at) =>
+          new Proxy(
+            { at: at + offset },
+            {
+              ownKeys(target) {
+                compared++
+                return Reflect.ownKeys(target)
+              },
+            },
+          ),
+      )
+    const { validate } = compileSchemas({ spec: { items: { type: 'string' } } })
+    const [previous, next] = [{ spec: items(0) }, { spec: items(1) }]
+    const [stored, found] = [validate(previous), validate(next)]
+    compared = 0
+    const left = remainingViolations(found, stored, next, previous)
+    expect(left.map(({ field }) => field)).toEqual([`spec[${size - 1}]`])
+    expect(compared).toBeLessThan(20 * size)
+  })
+
   it('is never excused once something changes', () => {
     const { validate } = compileSchemas({
       spec: { properties: { l: { items: { type: 'string' } }, n: { type: 'integer' } } },

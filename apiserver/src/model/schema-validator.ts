@@ -1,5 +1,5 @@
 import { ModelError, type Schema } from '@setpoint/controller-runtime/api'
-import type { ValidateFunction } from 'ajv'
+import type { Ajv, ValidateFunction } from 'ajv'
 import { type FieldPath, formatPath } from './field-path.ts'
 import { cloneJson, type JsonObject } from './json-value.ts'
 import { collectErrors, createCompiler } from './schema-compiler.ts'
@@ -11,15 +11,15 @@ import { tooManyViolations, type Violation, violationsOf } from './violation.ts'
 export { remainingViolations, type Violation, type ViolationReason } from './violation.ts'
 
 export const schemaDefaults = Object.freeze({
-  /** Unknown fields of one object that are named: they go into headers and messages. */
+  /** Unknown fields reported for one object: they go into headers and messages. */
   maxUnknownFields: 100,
 })
 
-/** Shared by all models: making them takes as long as compiling twenty. */
-const collecting = createCompiler({ collect: true })
+/** Shared by all models: making one takes as long as compiling twenty schemas. */
 const deciding = createCompiler({ collect: false })
+let collecting: Ajv | undefined
 
-/** The part of an object that a model's schema is about. */
+/** The part of an object that a schema describes. */
 export interface SchemaSubject {
   spec?: unknown
   status?: unknown
@@ -30,22 +30,22 @@ export interface SchemaValidator {
   /** Whether `applyDefaults` can change anything. */
   readonly hasDefaults: boolean
   /**
-   * Everything in which `object` breaks the schema; about the first thousand, and one on the whole object to say so,
-   * where there is more. A spec is required, a status is not.
+   * Returns the violations of the schema. If there are more than a thousand, the last one says so, and stands at the
+   * whole object. A spec is required, a status is not.
    */
   validate(object: Readonly<SchemaSubject>): Violation[]
-  /** Fills in the schema's defaults, in place: the object must be the caller's own. */
+  /** Fills in the schema's defaults, in place. */
   applyDefaults(object: SchemaSubject): void
   /** Paths of fields that the schema does not know, as `findUnknownFields` has it; at most `maxUnknownFields`. */
   unknownFields(object: Readonly<SchemaSubject>): string[]
 }
 
 /**
- * Compiles what a model declares: OpenAPI 3.0 schemas, unknown formats and `x-*` ignored.
+ * Compiles a model's OpenAPI 3.0 schemas. Unknown formats and `x-*` are ignored.
  *
- * Caveat: the patterns are the plugin author's code. One that backtracks without end blocks the server.
+ * Caveat: patterns are the plugin author's code. A pattern that backtracks without end blocks the server.
  *
- * @throws ModelError naming the part of the schema that cannot be compiled, or a default that breaks its own schema.
+ * @throws ModelError if the schema does not compile, or if a default breaks it.
  */
 export function compileSchemas(schema: { spec: Schema; status?: Schema }): SchemaValidator {
   const { spec, status = { type: 'object' } } = schema
@@ -55,8 +55,8 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
     properties: { spec: toDraft7(spec, 'schema.spec'), status: toDraft7(status, 'schema.status') },
   }
   const check = compile(draft7)
-  // Needed for the rare object with more errors than are collected; so it is compiled when one comes.
-  let decide: ValidateFunction | undefined
+  // Compiled at the first violation.
+  let collect: ValidateFunction | undefined
   const defaulted = [
     ...schemasWithDefault(spec, 'schema.spec'),
     ...schemasWithDefault(status, 'schema.status'),
@@ -66,10 +66,12 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
     hasDefaults: defaulted.length > 0,
     validate(object) {
       const subject = { spec: object.spec, status: object.status }
-      const { errors, complete } = collectErrors(check, subject)
-      if (complete) return violationsOf(errors, subject)
-      decide ??= deciding.compile(draft7)
-      return decide(subject) ? [] : [...violationsOf(errors, subject), tooManyViolations]
+      if (check(subject)) return []
+      collecting ??= createCompiler({ collect: true })
+      collect ??= collecting.compile(draft7)
+      const { errors, complete } = collectErrors(collect, subject)
+      const violations = violationsOf(errors, subject)
+      return complete ? violations : [...violations, tooManyViolations]
     },
     applyDefaults(object) {
       if (defaulted.length > 0) fillDefaults(root, object)
@@ -93,7 +95,7 @@ function compile(schema: JsonObject): ValidateFunction {
     throw new ModelError(`the schema is not valid: ${problems.join('; ')}`)
   }
   try {
-    return collecting.compile(schema)
+    return deciding.compile(schema)
   } catch (error) {
     throw new ModelError(`the schema does not compile: ${error instanceof Error ? error.message : error}`, {
       cause: error,
@@ -101,12 +103,12 @@ function compile(schema: JsonObject): ValidateFunction {
   }
 }
 
-/** A place in the compiled schema as the author wrote it: the first step stands for the root around the parts. */
+/** Returns a place in the compiled schema as the author wrote it, without the root that joins the two parts. */
 function placeOf([, ...path]: FieldPath): string {
   return `schema.${formatPath(path)}`
 }
 
-/** @throws ModelError for what the dialect does not have. */
+/** @throws ModelError if the schema leaves the dialect. */
 function toDraft7(schema: unknown, place: string): JsonObject {
   try {
     return toJsonSchema(schema, place)
@@ -116,7 +118,7 @@ function toDraft7(schema: unknown, place: string): JsonObject {
   }
 }
 
-/** A default that its own schema refuses would make every object without the field invalid. */
+/** Refuses a default that breaks its own schema: every object without the field would be invalid. */
 function checkDefault(place: string, schema: JsonObject): void {
   const value = cloneJson(schema.default)
   fillDefaults(schema, value)

@@ -2,6 +2,8 @@ import type { ErrorObject } from 'ajv'
 import { deepEqual } from './deep-equal.ts'
 import { type FieldPath, formatPath } from './field-path.ts'
 import { isJsonObject } from './json-value.ts'
+import { objectLimits } from './object-limits.ts'
+import { canonical } from './schema-compiler.ts'
 import { shorten } from './text-position.ts'
 
 /** One rule of a model's schema that an object breaks. */
@@ -25,16 +27,13 @@ export type ViolationReason =
   | 'FieldValueTooMany'
   | 'FieldValueForbidden'
 
-/** Says that a list of violations is not complete. It stands at the whole object, so that no change leaves it as it was. */
+/** Marks a list of violations as incomplete. It stands at the whole object, so a stored one excuses it only if nothing changes. */
 export const tooManyViolations: Violation = Object.freeze({
   field: '',
   path: [],
   reason: 'FieldValueTooMany',
-  message: 'there are more violations than are told',
+  message: 'there are more violations than were counted',
 })
-
-/** Characters of a value that a message shows. */
-const shownLength = 80
 
 /** The value at a path; undefined where there is none. */
 export function valueAt(root: unknown, path: FieldPath): unknown {
@@ -64,9 +63,9 @@ export function violationsOf(errors: readonly ErrorObject[], object: unknown): V
 }
 
 /**
- * The violations of `next` that a write is to blame for: without those that the stored object (`previous`) has as
- * well, with the same value, so that a stricter schema does not keep people from changing something else. Items of a
- * list may have moved; each stored violation excuses one. Both objects must have their defaults filled in.
+ * Returns the violations of `next` that a write is to blame for. It leaves out those that the stored object has too,
+ * with the same value, so that a stricter schema does not block other changes. Items of a list may have moved; each
+ * stored violation excuses one. Both objects must have their defaults filled in.
  */
 export function remainingViolations(
   next: readonly Violation[],
@@ -74,37 +73,62 @@ export function remainingViolations(
   nextObject: unknown,
   previousObject: unknown,
 ): Violation[] {
-  const excuses = new Map<string, Violation[]>()
-  for (const violation of previous) {
-    const kind = kindOf(violation)
-    const known = excuses.get(kind)
-    if (known === undefined) excuses.set(kind, [violation])
-    else known.push(violation)
-  }
-  const isSame = (violation: Violation, stored: Violation): boolean => {
-    const moved = violation.field !== stored.field
-    // What is missing is the same absence only where it is missing from the same thing.
-    const levelsUp = moved && violation.reason === 'FieldValueRequired' ? -1 : undefined
-    return deepEqual(
-      valueAt(nextObject, violation.path.slice(0, levelsUp)),
-      valueAt(previousObject, stored.path.slice(0, levelsUp)),
+  const excused = new Set<Violation>()
+  const inPlace = new Excuses(previous, placeOf)
+  const unmoved = next.filter(violation => {
+    const value = valueAt(nextObject, violation.path)
+    const excuse = inPlace.take(placeOf(violation), stored =>
+      deepEqual(value, valueAt(previousObject, stored.path)),
     )
-  }
-  const take = (violation: Violation, inPlace: boolean): boolean => {
-    const candidates = excuses.get(kindOf(violation)) ?? []
-    const index = candidates.findIndex(
-      stored => (violation.field === stored.field) === inPlace && isSame(violation, stored),
-    )
-    if (index >= 0) candidates.splice(index, 1)
-    return index >= 0
-  }
-  // Those in place come first, lest a moved one takes their excuse.
-  return next.filter(violation => !take(violation, true)).filter(violation => !take(violation, false))
+    if (excuse !== undefined) excused.add(excuse)
+    return excuse === undefined
+  })
+  // Moved violations come second, so that they do not take the excuse of one in place.
+  const keyOfNext = contentKeys(nextObject)
+  const left = previous.filter(stored => !excused.has(stored))
+  const moved = new Excuses(left, contentKeys(previousObject))
+  return unmoved.filter(violation => moved.take(keyOfNext(violation)) === undefined)
 }
 
-/** What a moved item's violation has in common with itself before. */
-function kindOf({ path, reason }: Violation): string {
-  return JSON.stringify([reason, ...path.map(step => (typeof step === 'number' ? 0 : step))])
+/** Stored violations by a key. Each can be taken once. */
+class Excuses {
+  readonly #byKey = new Map<string, Violation[]>()
+
+  constructor(violations: readonly Violation[], keyOf: (violation: Violation) => string) {
+    for (const violation of violations) {
+      const key = keyOf(violation)
+      const known = this.#byKey.get(key)
+      if (known === undefined) this.#byKey.set(key, [violation])
+      else known.push(violation)
+    }
+  }
+
+  take(key: string, fits: (stored: Violation) => boolean = () => true): Violation | undefined {
+    const candidates = this.#byKey.get(key)
+    const at = candidates?.findIndex(fits) ?? -1
+    return at < 0 ? undefined : candidates?.splice(at, 1)[0]
+  }
+}
+
+function placeOf({ path, reason }: Violation): string {
+  return JSON.stringify([reason, ...path])
+}
+
+/**
+ * Returns a function that gives two violations the same key if they differ at most in the positions of list items. A
+ * missing field counts as the same only in an equal parent.
+ */
+function contentKeys(object: unknown): (violation: Violation) => string {
+  const texts = new Map<unknown, string>()
+  return ({ path, reason }) => {
+    const value = valueAt(object, reason === 'FieldValueRequired' ? path.slice(0, -1) : path)
+    let text = texts.get(value)
+    if (text === undefined) {
+      text = canonical(value) ?? 'undefined'
+      texts.set(value, text)
+    }
+    return JSON.stringify([reason, ...path.map(step => (typeof step === 'number' ? 0 : step))]) + text
+  }
 }
 
 function isUnion(error: ErrorObject): boolean {
@@ -261,10 +285,16 @@ function count(limit: string, noun: string): string {
 }
 
 function isLong(value: unknown): string {
-  // Code points, as the rule counts them.
-  if (typeof value === 'string') return `, has ${[...value].length}: ${show(value)}`
+  if (typeof value === 'string') return `, has ${codePoints(value)}: ${show(value)}`
   if (Array.isArray(value)) return `, has ${value.length}`
   return isJsonObject(value) ? `, has ${Object.keys(value).length}` : ''
+}
+
+/** Returns the length as maxLength counts it. */
+function codePoints(text: string): number {
+  let count = 0
+  for (const _ of text) count++
+  return count
 }
 
 function list(values: unknown): string {
@@ -274,10 +304,10 @@ function list(values: unknown): string {
   return shown.join(', ')
 }
 
-/** A value in a few words. Long ones are cut before they are written, as they may be megabytes. */
+/** Describes a value in a few words. It may be megabytes long, so it is cut before it is encoded. */
 function show(value: unknown): string {
   if (value === undefined) return 'absent'
-  if (typeof value === 'string') return JSON.stringify(shorten(value, shownLength))
+  if (typeof value === 'string') return JSON.stringify(shorten(value, objectLimits.echoedCharacters))
   if (Array.isArray(value))
     return value.length === 0 ? 'an empty array' : `an array of ${count(String(value.length), 'item')}`
   if (isJsonObject(value)) return 'an object'

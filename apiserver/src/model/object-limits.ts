@@ -1,0 +1,22 @@
+import { nameLimits } from '@setpoint/controller-runtime/api'
+
+/**
+ * Bounds for the content of one object. A write past one fails with 422. An object stored past a bound can still be
+ * read and deleted, and updates may leave the part as large as it is, or make it smaller.
+ */
+export const objectLimits = Object.freeze({
+  /** Every server keeps an index entry for each label. */
+  labels: 1000,
+  /** Bytes of all annotation keys and values together, as in Kubernetes. */
+  annotationBytes: nameLimits.annotationBytes,
+  /** Each finalizer names a controller that must act before the object can go. */
+  finalizers: 64,
+  /** The collector of dependents reads every owner. */
+  ownerReferences: 64,
+  /** Values in one multi-value index. Every server keeps an index entry for each. */
+  indexValues: 1000,
+  /** Violations that a response reports. */
+  violations: 100,
+  /** Characters of a request's text that a message or a field path repeats. */
+  echoedCharacters: 100,
+})
