@@ -101,3 +101,15 @@ export function hold(): { held: Promise<void>; release: () => void } {
   })
   return { held, release }
 }
+
+/** A list that counts reads of its items, to show that work grows with the list and not with its square. */
+export function countReads<T>(items: T[]): { list: T[]; reads: () => number } {
+  let reads = 0
+  const list = new Proxy(items, {
+    get(target, property) {
+      if (property !== 'length') reads++
+      return Reflect.get(target, property)
+    },
+  })
+  return { list, reads: () => reads }
+}

@@ -2,6 +2,7 @@ import { Breather, systemClock } from '@setpoint/controller-runtime'
 import { multiValueIndex, singleValueIndex, toRevision } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { countReads } from '../testing.ts'
 import { compareCodePoints } from './code-point-order.ts'
 import type { Entry } from './entry.ts'
 import { IndexSet } from './index-set.ts'
@@ -50,6 +51,23 @@ describe('a model store', () => {
     store.apply(undefined, second)
     expect([store.size, store.get('a')]).toEqual([0, undefined])
     expect(store.snapshot().view(n).values.size).toBe(0)
+  })
+
+  test('takes in an object with very many values in time that grows with their number', async () => {
+    const size = 3000
+    const names = (prefix: string) => Array.from({ length: size }, (_, at) => `${prefix}${at}`)
+    const before = countReads(names('a'))
+    const after = countReads([...names('a').slice(1), 'new'])
+    const withTags = (tags: string[]): Entry => {
+      const { values, ...rest } = entry('x')
+      return { ...rest, values: [...values.slice(0, -1), tags] }
+    }
+    const [first, second] = [withTags(before.list), withTags(after.list)]
+    const store = await ModelStore.from(indexes, [first], new Breather(systemClock))
+    store.apply(second, first)
+    const tags = store.snapshot().view(indexes.positionOf('spec.tags')).values
+    expect(tags.size).toBe(size)
+    expect(before.reads() + after.reads()).toBeLessThan(20 * size)
   })
 
   test('refuses a change of something else than it has, and stays as it was', () => {

@@ -177,9 +177,7 @@ function eachPair<T>(objects: readonly T[], valuesOf: (object: T) => readonly st
   const pairs: { values: string[]; objects: T[] } = { values: [], objects: [] }
   for (const object of objects) {
     const values = valuesOf(object)
-    for (let n = 0; n < values.length; n++) {
-      const value = values[n]
-      if (value === undefined || values.indexOf(value) < n) continue
+    for (const value of values.length < 2 ? values : new Set(values)) {
       pairs.values.push(value)
       pairs.objects.push(object)
     }
@@ -227,8 +225,9 @@ class MultiValueIndex implements Index {
     before: readonly string[] | undefined,
     after: readonly string[] | undefined,
   ): void {
-    for (const value of before ?? noValues) if (!after?.includes(value)) this.#values.delete(value, slot)
-    for (const value of after ?? noValues) if (!before?.includes(value)) this.#values.set(value, slot)
+    const left = new Set(before)
+    for (const value of new Set(after)) if (!left.delete(value)) this.#values.set(value, slot)
+    for (const value of left) this.#values.delete(value, slot)
     move(this.#smallest, slot, before && { value: smallestOf(before) }, after && { value: smallestOf(after) })
     move(this.#largest, slot, before && { value: largestOf(before) }, after && { value: largestOf(after) })
   }
