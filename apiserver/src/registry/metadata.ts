@@ -9,7 +9,8 @@ import {
   propagationFinalizers,
   type StatusCause,
 } from '@setpoint/controller-runtime/api'
-import { deepEqual } from '../model/deep-equal.ts'
+import { objectLimits } from '../model/object-limits.ts'
+import { type Causes, echo } from './causes.ts'
 import type { BareMeta } from './stored-object.ts'
 
 /** What a client sent as metadata, read field by field; a field of the wrong type is a cause, never an exception. */
@@ -26,13 +27,13 @@ export interface ClientMeta {
 }
 
 /** Reads the metadata of a request. Unknown fields and those of the server are dropped; empty ones count as absent. */
-export function readMetadata(metadata: Record<string, unknown>, causes: StatusCause[]): ClientMeta {
+export function readMetadata(metadata: Record<string, unknown>, causes: Causes): ClientMeta {
   const read: ClientMeta = {}
   for (const field of ['name', 'generateName', 'uid', 'version', 'resourceVersion'] as const) {
     const value = metadata[field]
     if (typeof value === 'string') {
       if (value !== '') read[field] = value
-    } else if (value !== undefined && value !== null) causes.push(wrongType(field, 'a string'))
+    } else if (value !== undefined && value !== null) causes.add(wrongType(field, 'a string'))
   }
   const finalizers = readFinalizers(metadata.finalizers, causes)
   if (finalizers !== undefined) read.finalizers = finalizers
@@ -49,20 +50,21 @@ function wrongType(field: string, expected: string): StatusCause {
   return { reason: 'FieldValueTypeInvalid', field: `metadata.${field}`, message: `must be ${expected}` }
 }
 
-function readFinalizers(value: unknown, causes: StatusCause[]): string[] | undefined {
+function readFinalizers(value: unknown, causes: Causes): string[] | undefined {
   if (value === undefined || value === null) return undefined
   if (!Array.isArray(value)) {
-    causes.push(wrongType('finalizers', 'an array of strings'))
+    causes.add(wrongType('finalizers', 'an array of strings'))
     return undefined
   }
   const finalizers = new Set<string>()
   for (const [at, finalizer] of value.entries()) {
+    if (causes.overflows) break
     const field = `metadata.finalizers[${at}]`
-    if (typeof finalizer !== 'string') causes.push(wrongType(`finalizers[${at}]`, 'a string'))
+    if (typeof finalizer !== 'string') causes.add(wrongType(`finalizers[${at}]`, 'a string'))
     else if (finalizer === '')
-      causes.push({ reason: 'FieldValueRequired', field, message: 'must not be empty' })
+      causes.add({ reason: 'FieldValueRequired', field, message: 'must not be empty' })
     else if (finalizer.length > nameLimits.name) {
-      causes.push({
+      causes.add({
         reason: 'FieldValueTooLong',
         field,
         message: `must be at most ${nameLimits.name} characters`,
@@ -72,24 +74,25 @@ function readFinalizers(value: unknown, causes: StatusCause[]): string[] | undef
   return finalizers.size > 0 ? [...finalizers] : undefined
 }
 
-function readOwners(value: unknown, causes: StatusCause[]): OwnerReference[] | undefined {
+function readOwners(value: unknown, causes: Causes): OwnerReference[] | undefined {
   if (value === undefined || value === null) return undefined
   if (!Array.isArray(value)) {
-    causes.push(wrongType('ownerReferences', 'an array of objects'))
+    causes.add(wrongType('ownerReferences', 'an array of objects'))
     return undefined
   }
   const owners: OwnerReference[] = []
   let controllers = 0
   for (const [at, owner] of value.entries()) {
+    if (causes.overflows) break
     const field = `ownerReferences[${at}]`
     if (typeof owner !== 'object' || owner === null || Array.isArray(owner)) {
-      causes.push(wrongType(field, 'an object'))
+      causes.add(wrongType(field, 'an object'))
       continue
     }
     const { apiVersion, kind, name, uid, controller, blockOwnerDeletion } = owner as Record<string, unknown>
     for (const [part, text] of Object.entries({ apiVersion, kind, name, uid })) {
       if (typeof text !== 'string' || text === '') {
-        causes.push({
+        causes.add({
           reason: 'FieldValueRequired',
           field: `metadata.${field}.${part}`,
           message: 'must be a string and not empty',
@@ -98,10 +101,10 @@ function readOwners(value: unknown, causes: StatusCause[]): OwnerReference[] | u
     }
     for (const [part, flag] of Object.entries({ controller, blockOwnerDeletion })) {
       if (flag !== undefined && flag !== null && typeof flag !== 'boolean')
-        causes.push(wrongType(`${field}.${part}`, 'true or false'))
+        causes.add(wrongType(`${field}.${part}`, 'true or false'))
     }
     if (controller === true && ++controllers === 2) {
-      causes.push({
+      causes.add({
         reason: 'FieldValueInvalid',
         field: `metadata.${field}.controller`,
         message: 'only one owner can be the controller',
@@ -120,16 +123,17 @@ function readOwners(value: unknown, causes: StatusCause[]): OwnerReference[] | u
   return owners.length > 0 ? owners : undefined
 }
 
-function readMap(field: string, value: unknown, causes: StatusCause[]): Record<string, string> | undefined {
+function readMap(field: string, value: unknown, causes: Causes): Record<string, string> | undefined {
   if (value === undefined || value === null) return undefined
   if (typeof value !== 'object' || Array.isArray(value)) {
-    causes.push(wrongType(field, 'a map of strings'))
+    causes.add(wrongType(field, 'a map of strings'))
     return undefined
   }
   const entries: [string, string][] = []
   for (const [key, text] of Object.entries(value)) {
+    if (causes.overflows) break
     if (typeof text === 'string') entries.push([key, text])
-    else causes.push(wrongType(`${field}[${key}]`, 'a string'))
+    else causes.add(wrongType(`${field}[${echo(key)}]`, 'a string'))
   }
   return entries.length > 0 ? Object.fromEntries(entries) : undefined
 }
@@ -157,60 +161,76 @@ export interface LabelRules {
 }
 
 /**
- * The violations of what a client may set. What was stored before and is left as it was does not count, so that a
- * rule that came later makes nothing unchangeable.
+ * Checks the fields that a client may set. A label that is stored already does not count, so that a later rule does not
+ * block other changes.
  */
 export function checkMetadata(
   next: BareMeta,
   previous: BareMeta | undefined,
   rules: LabelRules,
-): StatusCause[] {
-  const causes: StatusCause[] = []
+  causes: Causes,
+): void {
+  checkSizes(next, previous, causes)
   for (const [key, value] of Object.entries(next.labels ?? {})) {
+    if (causes.overflows) break
     if (
       previous?.labels !== undefined &&
       Object.hasOwn(previous.labels, key) &&
       previous.labels[key] === value
     )
       continue
-    const field = `metadata.labels[${key}]`
+    const field = `metadata.labels[${echo(key)}]`
     const keyProblem = checkLabelKey(key)
-    if (keyProblem !== undefined) causes.push({ reason: 'FieldValueInvalid', field, message: keyProblem })
+    if (keyProblem !== undefined) causes.add({ reason: 'FieldValueInvalid', field, message: keyProblem })
     const valueProblem = checkLabelValue(value)
-    if (valueProblem !== undefined) causes.push({ reason: 'FieldValueInvalid', field, message: valueProblem })
+    if (valueProblem !== undefined) causes.add({ reason: 'FieldValueInvalid', field, message: valueProblem })
     const reserved = rules.plugin === undefined ? undefined : checkPluginLabel(key, rules.reservedDomain)
-    if (reserved !== undefined) causes.push({ reason: 'FieldValueForbidden', field, message: reserved })
-  }
-  if (next.annotations !== undefined && !deepEqual(next.annotations, previous?.annotations)) {
-    let bytes = 0
-    for (const [key, value] of Object.entries(next.annotations))
-      bytes += Buffer.byteLength(key) + Buffer.byteLength(value)
-    if (bytes > nameLimits.annotationBytes) {
-      causes.push({
-        reason: 'FieldValueTooLong',
-        field: 'metadata.annotations',
-        message: `must be at most ${nameLimits.annotationBytes} bytes together, are ${bytes}`,
-      })
-    }
+    if (reserved !== undefined) causes.add({ reason: 'FieldValueForbidden', field, message: reserved })
   }
   if (propagatesTwoWays(next) && !(previous && propagatesTwoWays(previous))) {
-    causes.push({
+    causes.add({
       reason: 'FieldValueForbidden',
       field: 'metadata.finalizers',
       message: `${propagationFinalizers.Orphan} and ${propagationFinalizers.Foreground} exclude each other`,
     })
   }
   if (previous?.deletionTimestamp !== undefined) {
-    const added = (next.finalizers ?? []).filter(finalizer => !previous.finalizers?.includes(finalizer))
+    const before = new Set(previous.finalizers)
+    const added = (next.finalizers ?? []).filter(finalizer => !before.has(finalizer))
     if (added.length > 0) {
-      causes.push({
+      const more = added.length > 1 ? ` and ${added.length - 1} more` : ''
+      causes.add({
         reason: 'FieldValueForbidden',
         field: 'metadata.finalizers',
-        message: `no finalizers can be added while the object is being deleted: ${added.join(', ')}`,
+        message: `no finalizers can be added while the object is being deleted: ${echo(added[0] ?? '')}${more}`,
       })
     }
   }
-  return causes
+}
+
+/** Refuses a part of the metadata that is past its bound and larger than the stored one. */
+function checkSizes(next: BareMeta, previous: BareMeta | undefined, causes: Causes): void {
+  const check = (field: string, unit: string, limit: number, sizeOf: (metadata: BareMeta) => number) => {
+    const size = sizeOf(next)
+    if (size <= limit || (previous !== undefined && size <= sizeOf(previous))) return
+    causes.add({
+      reason: unit === 'bytes' ? 'FieldValueTooLong' : 'FieldValueTooMany',
+      field: `metadata.${field}`,
+      message: `must have at most ${limit} ${unit}, has ${size}`,
+    })
+  }
+  const { labels, finalizers, ownerReferences, annotationBytes } = objectLimits
+  check('labels', 'labels', labels, metadata => Object.keys(metadata.labels ?? {}).length)
+  check('annotations', 'bytes', annotationBytes, bytesOfAnnotations)
+  check('finalizers', 'finalizers', finalizers, metadata => metadata.finalizers?.length ?? 0)
+  check('ownerReferences', 'owners', ownerReferences, metadata => metadata.ownerReferences?.length ?? 0)
+}
+
+function bytesOfAnnotations({ annotations = {} }: BareMeta): number {
+  let bytes = 0
+  for (const [key, value] of Object.entries(annotations))
+    bytes += Buffer.byteLength(key) + Buffer.byteLength(value)
+  return bytes
 }
 
 /** Dependents cannot both stay and go first. */

@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import { ApiError, compareVersions, isVersion, type StatusCause } from '@setpoint/controller-runtime/api'
+import { ApiError, compareVersions, isVersion } from '@setpoint/controller-runtime/api'
 import { deepEqual } from '../model/deep-equal.ts'
+import { formatPath } from '../model/field-path.ts'
+import { objectLimits } from '../model/object-limits.ts'
 import { remainingViolations } from '../model/schema-validator.ts'
 import type { ServedModel } from '../model/served-model.ts'
+import { shorten } from '../model/text-position.ts'
+import { Causes, echo } from './causes.ts'
 import { type ClientMeta, checkMetadata, checkObjectName, keepNotes, readMetadata } from './metadata.ts'
 import { badRequest, conflict, invalid } from './refusals.ts'
 import {
@@ -42,7 +46,7 @@ export interface ClientObject {
   readonly meta: ClientMeta
   readonly content: Readonly<Record<string, unknown>>
   /** Violations of the shape of metadata, to be reported with all others. */
-  readonly causes: StatusCause[]
+  readonly causes: Causes
 }
 
 /**
@@ -58,7 +62,7 @@ export function readClientObject(served: ServedModel, body: unknown): ClientObje
   }
   if (metadata !== undefined && metadata !== null && !isRecord(metadata))
     throw badRequest('metadata must be an object')
-  const causes: StatusCause[] = []
+  const causes = new Causes()
   const meta = readMetadata(metadata ?? {}, causes)
   return { meta, content, causes }
 }
@@ -105,7 +109,7 @@ export function checkPreconditions(
     throw conflict(
       served,
       name,
-      `the uid is ${uid}, not ${wanted.uid}: it is another object of the same name`,
+      `the uid is ${uid}, not ${echo(wanted.uid)}: it is another object of the same name`,
     )
   }
   for (const given of wanted.versions ?? []) {
@@ -127,9 +131,9 @@ export function draftCreation(
   environment: { now: number; reservedDomain: string },
 ): Draft {
   const { meta, content } = client
-  const causes = [...client.causes]
+  const causes = new Causes(client.causes)
   const nameCause = checkObjectName(name)
-  if (nameCause !== undefined) causes.push(nameCause)
+  if (nameCause !== undefined) causes.add(nameCause)
   const metadata = orderMetadata({
     name,
     generateName: meta.generateName,
@@ -143,12 +147,8 @@ export function draftCreation(
       ? meta.annotations
       : keepNotes(meta.annotations, undefined, environment.reservedDomain),
   })
-  causes.push(
-    ...checkMetadata(metadata, undefined, {
-      plugin: options.plugin,
-      reservedDomain: environment.reservedDomain,
-    }),
-  )
+  const { reservedDomain } = environment
+  checkMetadata(metadata, undefined, { plugin: options.plugin, reservedDomain }, causes)
   const { status, ...withoutStatus } = content
   const object = composeObject(served, metadata, served.model.subresources.status ? withoutStatus : content)
   return finishDraft(served, withDefaults(served, object), undefined, causes, options)
@@ -172,7 +172,7 @@ export function draftUpdate(
   const { object: previous } = stored
   const { meta, content } = client
   const owned = previous.metadata
-  const causes = [...client.causes]
+  const causes = new Causes(client.causes)
   const metadata =
     scope === 'status'
       ? owned
@@ -185,11 +185,11 @@ export function draftUpdate(
             ? meta.annotations
             : keepNotes(meta.annotations, owned.annotations, reservedDomain),
         })
-  causes.push(...checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }))
+  checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }, causes)
   const object = composeObject(served, metadata, contentOf(served, previous, content, scope))
   if (onlyTakesAwayFinalizers(object, previous)) {
     // Whatever a schema or an index has come to say: this must always be possible, or nothing could be deleted.
-    if (causes.length > 0) throw invalid(served, owned.name, causes)
+    if (!causes.isEmpty) throw invalid(served, owned.name, causes)
     if (object.metadata.finalizers?.length === owned.finalizers?.length) return undefined
     return unindexedDraft(object, stored)
   }
@@ -241,7 +241,7 @@ function finishDraft(
   served: ServedModel,
   completed: BareObject,
   stored: StoredObject | undefined,
-  causes: StatusCause[],
+  causes: Causes,
   options: WriteOptions,
 ): Draft {
   const { name } = completed.metadata
@@ -251,12 +251,12 @@ function finishDraft(
     const before = withDefaults(served, stored.object)
     violations = remainingViolations(violations, served.schemas.validate(before), completed, before)
   }
-  for (const { field, reason, message } of violations) causes.push({ field, reason, message })
+  for (const { field, reason, message } of violations) causes.add({ field, reason, message })
   const warnings = checkUnknownFields(served, completed, options)
   // Index functions may rely on what the schema promises, so they are only asked about objects that keep it.
   const json = encodeObject(completed)
   const values = violations.length === 0 ? indexDraft(served, json, stored, causes) : undefined
-  if (causes.length > 0 || values === undefined) throw invalid(served, name, causes)
+  if (!causes.isEmpty || values === undefined) throw invalid(served, name, causes)
   return { object: completed, json, ...values, warnings }
 }
 
@@ -272,7 +272,10 @@ function withDefaults(served: ServedModel, object: BareObject): BareObject {
 function checkUnknownFields(served: ServedModel, object: BareObject, options: WriteOptions): string[] {
   if (options.fieldValidation === 'Ignore') return []
   const fields = served.schemas.unknownFields(object)
-  for (const field of Object.keys(object)) if (!knownFields.has(field)) fields.push(field)
+  for (const field of Object.keys(object)) {
+    if (fields.length === objectLimits.violations) break
+    if (!knownFields.has(field)) fields.push(formatPath([field]))
+  }
   if (fields.length === 0) return []
   if (options.fieldValidation === 'Strict') {
     throw new ApiError(
@@ -297,35 +300,46 @@ function indexDraft(
   served: ServedModel,
   json: string,
   stored: StoredObject | undefined,
-  causes: StatusCause[],
+  causes: Causes,
 ): { reservations: Reservations; claims: Reservations } {
   // Copies: an index function that sorts a list in place must not change what is stored, or what it is compared with.
   const { values, problems } = served.indexes.tryValuesOf(decodeObject(json), passing)
   const wanted = reservationsOf(served, values)
-  // Only where something is unusual does it matter what the indexes make of the stored object.
+  const overfull = overfullIndexes(served, values)
+  // The index values of the stored object are computed only if the decision needs them.
   const unusual =
     stored !== undefined &&
-    (problems.length > 0 || reservationsWithout(wanted, stored.reservations).length > 0)
+    (problems.length > 0 ||
+      overfull.length > 0 ||
+      reservationsWithout(wanted, stored.reservations).length > 0)
   const before = unusual
     ? served.indexes.tryValuesOf(decodeObject(encodeObject(stored.object)), passing)
     : undefined
   for (const { index, message } of problems) {
     if (before?.problems.some(problem => problem.index === index)) continue
-    causes.push({
+    causes.add({
       reason: 'FieldValueInvalid',
       field: index,
-      message: `the index ${index} cannot handle this object: ${message}`,
+      message: `the index ${index} cannot handle this object: ${shorten(message, messageLength)}`,
+    })
+  }
+  for (const { index, position, count } of overfull) {
+    if (count <= (before?.values[position]?.length ?? 0)) continue
+    causes.add({
+      reason: 'FieldValueTooMany',
+      field: index,
+      message: `must have at most ${objectLimits.indexValues} values in this index, has ${count}`,
     })
   }
   const unheld =
     before && stored ? reservationsWithout(reservationsOf(served, before.values), stored.reservations) : []
-  const isUnheld = (index: string, value: string) =>
-    unheld.some(pair => pair.index === index && pair.value === value)
+  const unheldKeys = new Set(unheld.map(({ index, value }) => `${index}\0${value}`))
+  const isUnheld = (index: string, value: string) => unheldKeys.has(`${index}\0${value}`)
   const reservations =
     unheld.length === 0 ? wanted : filterReservations(wanted, (index, value) => !isUnheld(index, value))
   const count = countReservations(reservations)
   if (count > uniqueLimits.valuesPerObject) {
-    causes.push({
+    causes.add({
       reason: 'FieldValueTooMany',
       message: `the object has ${count} values in unique indexes, at most ${uniqueLimits.valuesPerObject} are allowed`,
     })
@@ -337,6 +351,18 @@ function indexDraft(
       : filterReservations(wanted, (index, value) => isUnheld(index, value) && room-- > 0)
   return { reservations, claims }
 }
+
+/** Returns the indexes in which an object has too many values. Labels have a bound of their own. */
+function overfullIndexes(served: ServedModel, values: readonly (readonly string[])[]) {
+  return values.flatMap(({ length: count }, position) => {
+    const index = served.indexes.names[position]
+    if (count <= objectLimits.indexValues || index === undefined || index === 'metadata.labels') return []
+    return [{ index, position, count }]
+  })
+}
+
+/** Characters of an index function's error in a message. */
+const messageLength = 300
 
 /** Values of a draft are looked at and let go. */
 const passing = { isKept: false }
@@ -355,8 +381,8 @@ function desiredStateDiffers(served: ServedModel, next: BareObject, previous: Ba
 
 function onlyTakesAwayFinalizers(next: BareObject, previous: BareObject): boolean {
   const kept = next.metadata.finalizers ?? []
-  const before = previous.metadata.finalizers ?? []
-  if (kept.some(finalizer => !before.includes(finalizer))) return false
+  const before = new Set(previous.metadata.finalizers)
+  if (kept.some(finalizer => !before.has(finalizer))) return false
   const bare = (object: BareObject) => ({
     ...object,
     metadata: { ...object.metadata, finalizers: undefined },
@@ -405,6 +431,6 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 function show(value: unknown): string {
-  const text = JSON.stringify(value) ?? 'missing'
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text
+  if (typeof value === 'string') return JSON.stringify(echo(value))
+  return typeof value === 'object' && value !== null ? 'not a string' : String(value)
 }

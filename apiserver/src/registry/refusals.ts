@@ -1,5 +1,6 @@
-import { ApiError, type StatusCause, type StatusDetails } from '@setpoint/controller-runtime/api'
+import { ApiError, nameLimits, type StatusCause, type StatusDetails } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
+import { shorten } from '../model/text-position.ts'
 import {
   CompactedError,
   FutureRevisionError,
@@ -7,6 +8,7 @@ import {
   StoreFullError,
   StoreUnavailableError,
 } from '../storage/contract.ts'
+import type { Causes } from './causes.ts'
 
 /** Seconds after which a client may ask again when the store or a kind is not available. */
 export const retryAfterSeconds = 1
@@ -50,14 +52,17 @@ export function conflict(served: ServedModel, name: string, why: string): ApiErr
   )
 }
 
-/** All violations at once; the message spells out the first few. */
-export function invalid(served: ServedModel, name: string, causes: StatusCause[]): ApiError {
-  const shown = causes
+/** Reports all violations together. The message spells out the first few. */
+export function invalid(served: ServedModel, name: string, causes: Causes): ApiError {
+  const { reported, overflows } = causes
+  const shown = reported
     .slice(0, 8)
     .map(cause => (cause.field === undefined ? cause.message : `${cause.field}: ${cause.message}`))
-  if (causes.length > shown.length) shown.push(`and ${causes.length - shown.length} more`)
-  const message = `${served.model.kind}.${served.model.group} ${JSON.stringify(name)} is invalid: ${shown.join('; ')}`
-  return new ApiError('Invalid', message, { ...detailsOf(served, name), causes })
+  const left = reported.length - shown.length
+  if (left > 0) shown.push(overflows ? `and more than ${left} more` : `and ${left} more`)
+  const shownName = shorten(name, nameLimits.name)
+  const message = `${served.model.kind}.${served.model.group} ${JSON.stringify(shownName)} is invalid: ${shown.join('; ')}`
+  return new ApiError('Invalid', message, { ...detailsOf(served, shownName), causes: [...reported] })
 }
 
 export function badRequest(message: string): ApiError {

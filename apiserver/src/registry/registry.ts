@@ -10,6 +10,7 @@ import {
 } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
 import { type Compare, type KeyValue, type Operation, type Storage, storageLimits } from '../storage/index.ts'
+import { echo } from './causes.ts'
 import {
   type ClientObject,
   checkPreconditions,
@@ -119,12 +120,12 @@ export class Registry {
     const { name, generateName } = client.meta
     if (name !== undefined) return this.#createNamed(served, name, client, options)
     if (generateName === undefined) {
-      const cause = {
+      client.causes.add({
         reason: 'FieldValueRequired',
         field: 'metadata.name',
         message: 'name or generateName is required',
-      }
-      throw invalid(served, '', [...client.causes, cause])
+      })
+      throw invalid(served, '', client.causes)
     }
     for (let tried = 1; ; tried++) {
       const generated =
@@ -448,7 +449,7 @@ export class Registry {
         (await guarded(holds(this.#storage, served, holder.name, holder.uid, index, value)))
       if (held && claimed) lost.add(key)
       else if (held) {
-        const message = `the value ${JSON.stringify(value)} of the unique index ${index} is held by ${JSON.stringify(holder.name)}`
+        const message = `the value ${JSON.stringify(echo(value))} of the unique index ${index} is held by ${JSON.stringify(holder.name)}`
         causes.push({ reason: 'FieldValueDuplicate', field: index, message })
       } else stale.set(key, pair.modRevision)
     }
@@ -526,7 +527,7 @@ function parseWire(served: ServedModel, name: string, current: Current): unknown
 function checkBodyName(name: string, given: string | undefined): void {
   if (given !== undefined && given !== name) {
     throw badRequest(
-      `metadata.name ${JSON.stringify(given)} differs from the name in the path, ${JSON.stringify(name)}`,
+      `metadata.name ${JSON.stringify(echo(given))} differs from the name in the path, ${JSON.stringify(name)}`,
     )
   }
 }
@@ -542,7 +543,7 @@ function randomSuffix(): string {
 export function deletePreconditions(given: { uid?: string; versions: readonly string[] }): Preconditions {
   for (const version of given.versions) {
     if (!isVersion(version))
-      throw badRequest(`the version ${JSON.stringify(version)} is not a decimal number`)
+      throw badRequest(`the version ${JSON.stringify(echo(version))} is not a decimal number`)
   }
   return given.uid === undefined ? { versions: given.versions } : given
 }

@@ -59,10 +59,8 @@ export function reservationsWithout(
   if (left === noReservations) return []
   const pairs: { index: string; value: string }[] = []
   for (const [index, values] of Object.entries(left)) {
-    const others = Object.hasOwn(right, index) ? right[index] : undefined
-    for (const value of values) {
-      if (others === undefined || !others.includes(value)) pairs.push({ index, value })
-    }
+    const others = new Set(Object.hasOwn(right, index) ? right[index] : undefined)
+    for (const value of values) if (!others.has(value)) pairs.push({ index, value })
   }
   return pairs
 }
