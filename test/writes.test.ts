@@ -393,6 +393,29 @@ describe.each(stores)('writes on the %s store', store => {
       expect(answer.headers.get('warning')).toBeNull()
     })
 
+    it.each(['POST', 'PUT', 'PATCH'])(
+      'Strict refuses a duplicate field in a %s, Warn warns',
+      async method => {
+        await items.create('one', { count: 1 })
+        const head = `"apiVersion":"${items.apiVersion}","kind":"Item"`
+        const write = (query: string) => {
+          const metadata = method === 'POST' ? '{"generateName":"two-"}' : '{"name":"one"}'
+          const body = `{${head},"metadata":${metadata},"spec":{"count":2,"count":3}}`
+          const path = method === 'POST' ? items.path : items.at('one')
+          const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+          return api.request(method, `${path}${query}`, body, { type })
+        }
+        const { message, causes } = refusalOf(await write('?fieldValidation=Strict'), 400)
+        expect(message).toContain('duplicate field "spec.count"')
+        expect(causes.map(({ field }) => field)).toEqual(['spec.count'])
+        const warned = await write('')
+        expect(objectOf(warned, method === 'POST' ? 201 : 200).spec).toEqual({ count: 3 })
+        expect(warned.headers.get('warning')).toMatch(/^299 - "duplicate field \\"spec.count\\""/)
+        const silent = await write('?fieldValidation=Ignore')
+        expect(silent.headers.get('warning')).toBeNull()
+      },
+    )
+
     it('takes no other value', async () => {
       refusalOf(await api.post(`${items.path}?fieldValidation=Maybe`, items.body('one', {})), 400)
     })

@@ -95,13 +95,15 @@ export class ResourceApi {
     const { method } = request
     if (method === 'PUT') {
       const options = { ...readWriteOptions(request), ...bounds }
-      const body = await readObject(request)
-      return written(200, await this.#registry.replace(served, name, body, scope, options))
+      const { document, warnings } = await readObject(request, options.fieldValidation)
+      const result = await this.#registry.replace(served, name, document, scope, options)
+      return written(200, withWarnings(result, warnings))
     }
     if (method === 'PATCH') {
       const options = { ...readWriteOptions(request), ...bounds }
-      const patch = await readPatch(request)
-      return written(200, await this.#registry.patch(served, name, patch, scope, options))
+      const { warnings, ...patch } = await readPatch(request, options.fieldValidation)
+      const result = await this.#registry.patch(served, name, patch, scope, options)
+      return written(200, withWarnings(result, warnings))
     }
     if (method === 'DELETE' && scope === 'object') {
       const { deletion, options } = await readDeleteParameters(request)
@@ -128,10 +130,11 @@ export class ResourceApi {
 
   async #create(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
     const options = readWriteOptions(request)
-    const body = await readObject(request)
-    const result = await this.#registry.create(served, body, options)
+    const { document, warnings } = await readObject(request, options.fieldValidation)
+    const result = await this.#registry.create(served, document, options)
     const { apiVersion, plural } = served.model
-    return written(201, result, { location: `${this.#basePath}/apis/${apiVersion}/${plural}/${result.name}` })
+    const location = `${this.#basePath}/apis/${apiVersion}/${plural}/${result.name}`
+    return written(201, withWarnings(result, warnings), { location })
   }
 
   async #get(cache: ModelCache, name: string, request: ApiRequest): Promise<ApiResponse> {
@@ -219,6 +222,10 @@ export class ResourceApi {
 /** What is said of a kind whose plugin has failed. */
 function failureOf(served: ServedModel): ApiError | undefined {
   return served.phase.name === 'Failed' ? notReady(served, served.phase.message) : undefined
+}
+
+function withWarnings(result: WriteResult, warnings: readonly string[]): WriteResult {
+  return warnings.length === 0 ? result : { ...result, warnings: [...warnings, ...result.warnings] }
 }
 
 function written(status: number, result: WriteResult, headers: Record<string, string> = {}): ApiResponse {

@@ -1,5 +1,5 @@
 import { ApiError, type PropagationPolicy, propagationPolicies } from '@setpoint/controller-runtime/api'
-import { decodeDocument } from '../model/decode.ts'
+import { type DecodedBody, decodeBody, decodeDocument } from '../model/decode.ts'
 import {
   badRequest,
   type Deletion,
@@ -49,17 +49,43 @@ function readDryRun(values: readonly unknown[]): boolean {
   return given.length > 0
 }
 
-/** Reads the object that a POST or PUT carries, JSON or YAML. @throws ApiError 400, 413, 415 */
-export async function readObject(request: ApiRequest): Promise<unknown> {
-  return decodeDocument(await request.readBody(), documentType(request, documentTypes))
+/** The body of a write, with a warning for each duplicate field. */
+interface ReadBody {
+  readonly document: unknown
+  readonly warnings: readonly string[]
+}
+
+type FieldValidation = WriteOptions['fieldValidation']
+
+/** Reads the object of a POST or PUT, JSON or YAML. @throws ApiError 400, 413, 415 */
+export async function readObject(request: ApiRequest, validation: FieldValidation): Promise<ReadBody> {
+  const type = documentType(request, documentTypes)
+  return checkDuplicates(decodeBody(await request.readBody(), type), validation)
 }
 
 /** Reads a patch. @throws ApiError 400, 413, 415 */
-export async function readPatch(request: ApiRequest): Promise<{ type: PatchType; document: unknown }> {
+export async function readPatch(
+  request: ApiRequest,
+  validation: FieldValidation,
+): Promise<ReadBody & { type: PatchType }> {
   const header = headerOf(request.headers, 'content-type')
   if (header === undefined) throw unsupported('none', patchTypes)
   const type = documentType(request, patchTypes)
-  return { type, document: decodeDocument(await request.readBody(), 'json') }
+  return { type, ...checkDuplicates(decodeBody(await request.readBody(), 'json'), validation) }
+}
+
+/** @throws ApiError 400 with the duplicate fields, under `Strict` */
+function checkDuplicates(body: DecodedBody, validation: FieldValidation): ReadBody {
+  const duplicates = validation === 'Ignore' ? [] : body.duplicateFields()
+  const warnings = duplicates.map(field => `duplicate field "${field}"`)
+  if (validation !== 'Strict' || duplicates.length === 0) return { document: body.value, warnings }
+  throw new ApiError('BadRequest', `strict decoding error: ${warnings.join(', ')}`, {
+    causes: duplicates.map(field => ({
+      reason: 'FieldValueDuplicate',
+      message: `duplicate field "${field}"`,
+      field,
+    })),
+  })
 }
 
 /** What the content type means; a request without one is taken for JSON, as Kubernetes does. */

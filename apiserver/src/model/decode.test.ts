@@ -2,11 +2,12 @@ import { ApiError, isApiError, type StatusReason } from '@setpoint/controller-ru
 import fc from 'fast-check'
 import { dump } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
-import { decodeDefaults, decodeDocument, decodeDocuments, duplicateFields } from './decode.ts'
+import { decodeBody, decodeDefaults, decodeDocument, decodeDocuments } from './decode.ts'
 import { deepEqual } from './deep-equal.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const json = (text: string) => decodeDocument(bytes(text), 'json')
+const duplicateFields = (text: string) => decodeBody(bytes(text), 'json').duplicateFields()
 const yaml = (text: string) => decodeDocument(bytes(text), 'yaml')
 
 function refusal(run: () => unknown, reason: StatusReason = 'BadRequest'): ApiError {
@@ -140,11 +141,22 @@ describe('a JSON body', () => {
     expect({}).not.toHaveProperty('x')
   })
 
-  it('with a field given twice has the last one, and the first is told on demand', () => {
+  it('with a duplicate field keeps the last one, and names the duplicates on demand', () => {
     const text = '{"a":1,"a":2,"b":{"c":[{"d.e":1,"d.e":2,"d.e":3}]},"toString":1,"a":3}'
     expect(json(text)).toMatchObject({ a: 3 })
     expect(duplicateFields(text)).toEqual(['a', 'b.c[0][d.e]'])
-    expect(duplicateFields('{"a":{"x":1},"b":{"x":1}}')).toEqual([])
+    for (const unique of ['{"a":{"x":1},"b":{"x":1}}', '{"a":"b:c","d":[{"e":null},-0],"f":{}}', '[":"]'])
+      expect(duplicateFields(unique)).toEqual([])
+    expect(duplicateFields('{"a":{"x":1},"\\u0061":-0}')).toEqual(['a'])
+    expect(duplicateFields(`{${'"a":1,'.repeat(3)}"b":[${'{"c":1,"c":2},'.repeat(500)}0]}`)).toHaveLength(100)
+  })
+
+  it('with a number, a name or a text of a megabyte is decoded, or refused in a few words', () => {
+    const long = '1'.repeat(1_000_000)
+    for (const text of [`[${long}]`, `[0.${long}]`, `[1e${long}]`, `{"__proto__":{"${long}":1}}`])
+      expect(refusal(() => json(text)).message.length).toBeLessThan(400)
+    expect(json(`{"${long}":"\\ud800"}`)).toEqual({ [long]: '\ud800' })
+    expect(duplicateFields(`{"${long}":1,"${long}":2}`)).toEqual([`[${long.slice(0, 99)}…]`])
   })
 })
 

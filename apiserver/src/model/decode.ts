@@ -1,6 +1,7 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { formatPath } from './field-path.ts'
-import { duplicateJsonFields, findJsonError, inspectJson } from './json-text.ts'
+import { countFields, duplicateJsonFields, findJsonError, inspectJson } from './json-text.ts'
+import { objectLimits } from './object-limits.ts'
 import { positionAt } from './text-position.ts'
 import { type DocumentText, splitDocuments } from './yaml-documents.ts'
 import { inexactNumber, readYaml, YamlError } from './yaml-text.ts'
@@ -13,13 +14,26 @@ export const decodeDefaults = Object.freeze({
 })
 
 /**
- * Reads a request body into a JSON value that nobody else holds. Numbers keep their value exactly or are refused;
- * a field named `__proto__` is refused, any other name is an ordinary own property; of a field that JSON gives
- * twice the last one counts (see `duplicateFields`), in YAML it is refused.
- * @throws ApiError BadRequest saying what is wrong, and where: line and column from 1, in JSON the offset too;
+/**
+ * Decodes a request body into a new JSON value. Numbers keep their value exactly or are refused. A field named
+ * `__proto__` is refused; any other name is an ordinary own property. Of a field that an object has twice the last one
+ * counts in JSON; YAML refuses it.
+ * @throws ApiError BadRequest with the problem and its place: line and column from 1, in JSON the offset too.
  *   RequestEntityTooLarge for YAML of more than `maxYamlBytes`.
  */
 export function decodeDocument(bytes: Uint8Array, mediaType: 'json' | 'yaml'): unknown {
+  return decodeBody(bytes, mediaType).value
+}
+
+/** A decoded body, and how to find what `JSON.parse` drops. */
+export interface DecodedBody {
+  readonly value: unknown
+  /** Returns the paths of fields that an object of the body has more than once. */
+  duplicateFields(): string[]
+}
+
+/** Does the same as `decodeDocument`, with the same errors. */
+export function decodeBody(bytes: Uint8Array, mediaType: 'json' | 'yaml'): DecodedBody {
   const { maxYamlBytes } = decodeDefaults
   if (mediaType === 'yaml' && bytes.length > maxYamlBytes) {
     throw new ApiError(
@@ -28,7 +42,12 @@ export function decodeDocument(bytes: Uint8Array, mediaType: 'json' | 'yaml'): u
     )
   }
   const text = decodeText(bytes)
-  return mediaType === 'json' ? decodeJson(text) : decodeYaml(text)
+  if (mediaType === 'yaml') return { value: decodeYaml(text), duplicateFields: () => [] }
+  const { value, fields } = decodeJson(text)
+  // A field that is dropped is missing from the count. The text is read a second time only then.
+  const duplicateFields = () =>
+    countFields(value) === fields ? [] : duplicateJsonFields(text, objectLimits.violations)
+  return { value, duplicateFields }
 }
 
 /** One document of a YAML text: its value, or why it has none. */
@@ -53,11 +72,6 @@ export function decodeDocuments(text: string): DecodedDocument[] {
       throw error
     }
   })
-}
-
-/** Paths of the fields that a JSON body, decoded before without an error, gives more than once in one object. */
-export function duplicateFields(text: string): string[] {
-  return duplicateJsonFields(text.replace(/^\uFEFF/, ''))
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -92,9 +106,9 @@ function firstInvalidByte(bytes: Uint8Array): number {
   return byte
 }
 
-function decodeJson(text: string): unknown {
+function decodeJson(text: string): { value: unknown; fields: number } {
   const { maxDepth } = decodeDefaults
-  const { tooDeep, inexact, minusZero } = inspectJson(text, maxDepth)
+  const { tooDeep, inexact, minusZero, fields } = inspectJson(text, maxDepth)
   if (tooDeep !== undefined) throw invalidJson(text, tooDeep, `nested deeper than ${maxDepth} levels`)
   let value: unknown
   try {
@@ -113,7 +127,7 @@ function decodeJson(text: string): unknown {
   if (minusZero) value = withoutMinusZero(value)
   // The name may be written with escapes; the walk decides, this only spares nearly every body the walk.
   if (text.includes('__proto__') || text.includes('\\u00')) refuseProto(value, [])
-  return value
+  return { value, fields }
 }
 
 /** A piece of the body on one line, with blanks and controls that look like others spelled out. */
@@ -153,14 +167,19 @@ function withoutMinusZero(value: unknown): unknown {
  */
 function refuseProto(value: unknown, path: (string | number)[]): void {
   if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) refuseProto(item, [...path, index])
+    for (const [index, item] of value.entries()) {
+      path.push(index)
+      refuseProto(item, path)
+      path.pop()
+    }
   } else if (isObject(value)) {
     for (const [key, item] of Object.entries(value)) {
-      const field = [...path, key]
+      path.push(key)
       if (key === '__proto__') {
-        throw new ApiError('BadRequest', `the field name __proto__ is not allowed: ${formatPath(field)}`)
+        throw new ApiError('BadRequest', `the field name __proto__ is not allowed: ${formatPath(path)}`)
       }
-      refuseProto(item, field)
+      refuseProto(item, path)
+      path.pop()
     }
   }
 }

@@ -10,6 +10,8 @@ export interface JsonFindings {
   readonly inexact?: readonly [start: number, end: number]
   /** Whether some number starts with "-0", and so may have been read as negative zero. */
   readonly minusZero: boolean
+  /** The number of fields of all objects, each counted as often as the text has it. */
+  readonly fields: number
 }
 
 const quote = 0x22
@@ -18,6 +20,7 @@ const minus = 0x2d
 const dot = 0x2e
 const zero = 0x30
 const nine = 0x39
+const colon = 0x3a
 const upperE = 0x45
 const openBracket = 0x5b
 const backslash = 0x5c
@@ -36,6 +39,7 @@ const safeLength = 15
  */
 export function inspectJson(text: string, maxDepth: number): JsonFindings {
   let depth = 0
+  let fields = 0
   let minusZero = false
   let inexact: readonly [number, number] | undefined
   for (let at = 0; at < text.length; at++) {
@@ -44,8 +48,10 @@ export function inspectJson(text: string, maxDepth: number): JsonFindings {
       const end = endOfString(text, at)
       if (end < 0) break
       at = end
+    } else if (code === colon) {
+      fields++
     } else if (code === openBrace || code === openBracket) {
-      if (++depth > maxDepth) return { tooDeep: at, minusZero, ...(inexact && { inexact }) }
+      if (++depth > maxDepth) return { tooDeep: at, minusZero, fields, ...(inexact && { inexact }) }
     } else if (code === closeBrace || code === closeBracket) {
       depth--
     } else if (code === minus || (code >= zero && code <= nine)) {
@@ -61,7 +67,7 @@ export function inspectJson(text: string, maxDepth: number): JsonFindings {
       }
     }
   }
-  return { minusZero, ...(inexact && { inexact }) }
+  return { minusZero, fields, ...(inexact && { inexact }) }
 }
 
 function isOfNumber(code: number): boolean {
@@ -164,11 +170,26 @@ const problems: { readonly [code: number]: string } = {
   16: 'control characters in a string must be written as escapes, such as \\n',
 }
 
+/** Counts the fields of all objects in a JSON value. Recurses, so the depth must be bounded. */
+export function countFields(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  let count = 0
+  if (Array.isArray(value)) {
+    for (const item of value) if (typeof item === 'object') count += countFields(item)
+    return count
+  }
+  for (const item of Object.values(value)) {
+    count++
+    if (typeof item === 'object') count += countFields(item)
+  }
+  return count
+}
+
 /**
- * Paths of the fields that a JSON text gives more than once in the same object, each once, in order. JSON.parse
- * lets the last one win. Recurses into brackets, so it must only see a text that has been decoded before.
+ * Returns the paths of fields that a JSON text has more than once in the same object, in order, at most `limit`.
+ * Recurses into brackets, so the text must have been decoded before.
  */
-export function duplicateJsonFields(text: string): string[] {
+export function duplicateJsonFields(text: string, limit: number): string[] {
   const duplicates = new Set<string>()
   const open: Set<string>[] = []
   visit(text, {
@@ -177,7 +198,7 @@ export function duplicateJsonFields(text: string): string[] {
     },
     onObjectProperty(name, _offset, _length, _line, _column, pathOfParent) {
       const seen = open.at(-1)
-      if (seen?.has(name)) {
+      if (seen?.has(name) && duplicates.size < limit) {
         const parent: FieldPath = pathOfParent()
         duplicates.add(formatPath([...parent, name]))
       }
