@@ -17,7 +17,7 @@ export const statusReasons = Object.freeze({
     code: 415,
     meaning: 'The body has a content type that this request does not take.',
   },
-  Invalid: { code: 422, meaning: 'The object violates the rules of its kind; every violation is a cause.' },
+  Invalid: { code: 422, meaning: 'The object violates the rules of its kind; each violation is a cause.' },
   TooManyRequests: { code: 429, meaning: 'Too much at once: wait for Retry-After seconds.' },
   InternalError: { code: 500, meaning: 'A fault of the server or of a plugin; the log says more.' },
   ServiceUnavailable: { code: 503, meaning: 'The store or the kind is not available at the moment: retry.' },
