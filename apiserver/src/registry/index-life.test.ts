@@ -29,7 +29,7 @@ interface Declared {
 
 const byCode: Declared = { name: 'code', read: spec => spec.code }
 const byOther: Declared = { name: 'other', read: spec => spec.other }
-/** Another idea of what a code is. */
+/** The same index with another function. */
 const byCodeLowerCase: Declared = { name: 'code', version: 2, read: spec => spec.code?.toLowerCase() }
 
 /** One server with its version of the plugin, over the store that all of them share. */
@@ -83,7 +83,7 @@ class Server {
     return this.registry.records.standingOf(this.served)?.name
   }
 
-  /** @returns the revision at which there is something to compute. */
+  /** Returns the revision of the record if there is something to compute. */
   async claim(): Promise<Revision | undefined> {
     return (await this.registry.records.establish(this.served)).recompute
   }
@@ -208,7 +208,7 @@ describe('the record of unique indexes', () => {
       expect(await outcome(server.create('b', { code: 'z', other: 'y' }))).toBe('503 ServiceUnavailable')
       expect(await outcome(server.replace('a', { code: 'z' }))).toBe('503 ServiceUnavailable')
     }
-    // What only lets go is never stopped.
+    // Releasing values never fails.
     expect(await outcome(old.delete('gone'))).toBe('ok')
     expect(await outcome(old.delete('a'))).toBe('ok')
     await newer.compute(revision)
@@ -358,7 +358,7 @@ describe('stored objects with the same value', () => {
     expect(await outcome(newer.create('c', { many: values.map(value => `c${value}`) }))).toBe('422 Invalid')
   })
 
-  it('are settled alike whoever computes it, in whatever order, and however often; others are not touched', async () => {
+  it('end the same for every server, order and number of rebuilds, and leave other objects alone', async () => {
     const value = fc.constantFrom('x', 'X', 'y', 'Y', 'z', undefined)
     const specs = fc.array(fc.record({ code: value, other: value }), { minLength: 1, maxLength: 25 })
     await fc.assert(
@@ -409,7 +409,7 @@ describe('a stored object that a new index function cannot handle', () => {
     },
   }
 
-  it('lets go of what it held, can be changed elsewhere, and can be deleted', async () => {
+  it('releases its values, can be changed elsewhere, and can be deleted', async () => {
     const old = await start([byCode])
     await old.create('a', { code: 'bad' }, { finalizers: ['example.com/f'] })
     await old.create('b', { code: 'good' })

@@ -1,7 +1,7 @@
 /**
- * What a write means: identity, versions, finalizers, deletion, unique values, validation and patches. The registry
- * makes the new object from the stored one and hands the store a single transaction; it promises that a refusal
- * changed nothing, that an acknowledged write is durable, and that no two objects hold one unique value.
+ * The meaning of writes: identity, versions, finalizers, deletion, unique values, validation and patches. The registry
+ * builds the new object from the stored one and gives the store a single transaction. A refused write changes nothing,
+ * an acknowledged write is durable, and no two objects hold the same unique value.
  */
 export * from './refusals.ts'
 export * from './registry.ts'

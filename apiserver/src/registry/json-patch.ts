@@ -9,11 +9,11 @@ export const jsonPatchDefaults = Object.freeze({
   /** Operations of one patch, as in Kubernetes. */
   maxOperations: 10_000,
   /**
-   * Bytes that all `copy` operations of one patch may add together, as in Kubernetes: a few copies of a value into
-   * itself would else double it beyond memory. As much as a body may have.
+   * Bytes added by all `copy` operations of one patch, bounded as in Kubernetes. Otherwise a few copies of a value into
+   * itself would exhaust memory. The same as the limit of a body.
    */
   maxCopiedBytes: 3 * 1024 * 1024,
-  /** List items that inserting and removing may shift; some tenths of a second of work. */
+  /** List items shifted by insertions and removals: some tenths of a second of work. */
   maxShiftedItems: 500_000_000,
   /** Levels of nesting of the result, as for a decoded document. */
   maxDepth: 200,
@@ -25,16 +25,15 @@ type Operation =
   | { readonly op: 'move' | 'copy'; readonly path: JsonPointer; readonly from: JsonPointer }
 
 /**
- * The target with an RFC 6902 patch applied, all operations or none. Neither argument is changed, and the result
- * shares nothing with them. Both must be decoded JSON values: the nesting is bounded there.
+ * Applies an RFC 6902 patch, all operations or none. Changes neither argument, and the result shares nothing with them.
+ * Both must be decoded JSON values, since the decoder bounds their nesting.
  *
- * Own code rather than a library: rfc6902 writes to `/list/01`, removes the first item at `/list/length`, goes on in
- * the same object at `/constructor/x`, throws a TypeError inside strings, takes data with a field `constructor` for
- * a list, and compares lists for `test` in quadratic time.
+ * This is not the rfc6902 library because that writes to `/list/01`, removes the first item at `/list/length`, follows
+ * `/constructor/x`, throws a TypeError inside strings, treats data with a field `constructor` as a list, and compares
+ * lists for `test` in quadratic time.
  *
- * @throws ApiError BadRequest where `patch` is no JSON patch, or its result nests too deep; Invalid for an operation
- *   that does not apply; RequestEntityTooLarge for too many operations or too much copied. The message names the
- *   operation, counted from 1, and its path.
+ * @throws ApiError BadRequest if `patch` is not a JSON patch or its result nests too deep, Invalid for an operation that
+ *   does not apply, RequestEntityTooLarge past a bound. The message names the operation, counted from 1, and its path.
  */
 export function applyJsonPatch(target: unknown, patch: unknown): unknown {
   const operations = readOperations(patch)
@@ -58,12 +57,12 @@ export function applyJsonPatch(target: unknown, patch: unknown): unknown {
   return document.value
 }
 
-/** An operation costs more than it may; the message is a clause whose subject is the operation. */
+/** An operation exceeds a bound. The message is a clause; the operation is its subject. */
 class LimitError extends Error {
   override readonly name = 'LimitError'
 }
 
-/** A document that operations change in place, and what they have cost so far. */
+/** A document that operations change in place, with their cost so far. */
 class PatchedDocument {
   value: unknown
   #copiedBytes = 0
@@ -73,7 +72,7 @@ class PatchedDocument {
     this.value = value
   }
 
-  /** @throws PointerError where the operation does not apply, LimitError where it costs too much. */
+  /** @throws PointerError if the operation does not apply, LimitError if it costs too much */
   apply(operation: Operation): void {
     const { path } = operation
     switch (operation.op) {
@@ -102,7 +101,7 @@ class PatchedDocument {
   #copyOf(from: JsonPointer): unknown {
     const { maxDepth, maxCopiedBytes } = jsonPatchDefaults
     const original = resolve(this.value, from)
-    // Moves may have nested it deeper than what is safe to walk; the result would be refused anyway.
+    // Earlier moves may have nested it too deep to walk. The result would be refused anyway.
     const { size, tooDeep } = extentOf(original, maxDepth)
     if (tooDeep) throw new LimitError(`copies a value that nests deeper than ${maxDepth} levels`)
     this.#copiedBytes += size

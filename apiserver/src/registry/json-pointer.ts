@@ -1,12 +1,12 @@
 import { isJsonObject, type JsonObject } from '../model/json-value.ts'
 
-/** An RFC 6901 pointer, read. The empty pointer means the whole document. */
+/** A parsed RFC 6901 pointer. The empty pointer means the whole document. */
 export interface JsonPointer {
   readonly text: string
   readonly tokens: readonly string[]
 }
 
-/** @throws PointerError where `text` is no pointer. */
+/** @throws PointerError if `text` is not a pointer */
 export function parsePointer(text: string): JsonPointer {
   if (text === '') return { text, tokens: [] }
   if (!text.startsWith('/')) throw new PointerError("must be empty or start with '/'")
@@ -21,20 +21,20 @@ export function parsePointer(text: string): JsonPointer {
   return { text, tokens }
 }
 
-/** A pointer is malformed, or leads nowhere; the message is a clause whose subject is the pointer. */
+/** A pointer is malformed or does not resolve. The message is a clause; the pointer is its subject. */
 export class PointerError extends Error {
   override readonly name = 'PointerError'
 }
 
-/** The list or object that holds what a pointer points at, and where in it. */
+/** A list or object, and the position in it that a pointer names. */
 export type Place =
   | { readonly kind: 'item'; readonly list: unknown[]; readonly index: number }
   | { readonly kind: 'field'; readonly object: JsonObject; readonly key: string }
 
 /**
- * The place a non-empty pointer points at in `document`. The value need not be there, all above it must be; `-` is
+ * Returns the place that a non-empty pointer names in `document`. The value may be missing, its parents may not. `-` is
  * the place after the last item of a list. Only own properties count.
- * @throws PointerError where something on the way is missing, or an index is none.
+ * @throws PointerError if a parent is missing or an index is invalid
  */
 export function locate(document: unknown, pointer: JsonPointer): Place {
   const parent = pointer.tokens
@@ -46,13 +46,13 @@ export function locate(document: unknown, pointer: JsonPointer): Place {
   return placeIn(parent, pointer, pointer.tokens.length - 1)
 }
 
-/** The value a pointer points at. @throws PointerError where there is none. */
+/** Returns the value at a pointer. @throws PointerError if it is missing */
 export function resolve(document: unknown, pointer: JsonPointer): unknown {
   if (pointer.tokens.length === 0) return document
   return valueAt(locate(document, pointer), pointer, pointer.tokens.length - 1)
 }
 
-/** Whether there is a value at a place. */
+/** Returns true if the place has a value. */
 export function isPresent(place: Place): boolean {
   return place.kind === 'item' ? place.index < place.list.length : Object.hasOwn(place.object, place.key)
 }
@@ -62,7 +62,7 @@ function placeIn(parent: unknown, pointer: JsonPointer, depth: number): Place {
   if (Array.isArray(parent)) {
     if (token === '-') return { kind: 'item', list: parent, index: parent.length }
     if (!/^(?:0|[1-9][0-9]*)$/.test(token)) {
-      throw new PointerError(`has ${JSON.stringify(token.slice(0, 60))}, which is no index of the list there`)
+      throw new PointerError(`has ${JSON.stringify(token.slice(0, 60))}, which is not an index of that list`)
     }
     const index = Number(token)
     if (index > parent.length) throw new PointerError(`goes past the end of a list of ${parent.length}`)

@@ -13,7 +13,7 @@ import { objectLimits } from '../model/object-limits.ts'
 import { type Causes, echo } from './causes.ts'
 import type { BareMeta } from './stored-object.ts'
 
-/** What a client sent as metadata, read field by field; a field of the wrong type is a cause, never an exception. */
+/** The metadata of a request, read field by field. A field of the wrong type becomes a cause, not an exception. */
 export interface ClientMeta {
   name?: string
   generateName?: string
@@ -26,7 +26,7 @@ export interface ClientMeta {
   annotations?: Record<string, string>
 }
 
-/** Reads the metadata of a request. Unknown fields and those of the server are dropped; empty ones count as absent. */
+/** Reads the metadata of a request. Drops unknown and server-owned fields. Empty fields count as absent. */
 export function readMetadata(metadata: Record<string, unknown>, causes: Causes): ClientMeta {
   const read: ClientMeta = {}
   for (const field of ['name', 'generateName', 'uid', 'version', 'resourceVersion'] as const) {
@@ -154,7 +154,7 @@ export function keepNotes(
   return kept.length === 0 ? undefined : Object.fromEntries(kept)
 }
 
-/** Who writes: a plugin may not add or change labels of people and of the service. */
+/** The writer. A plugin may not add or change labels that belong to people or to the server. */
 export interface LabelRules {
   readonly plugin: string | undefined
   readonly reservedDomain: string
@@ -208,7 +208,7 @@ export function checkMetadata(
   }
 }
 
-/** Refuses a part of the metadata that is past its bound and larger than the stored one. */
+/** Refuses a part that is past its bound and larger than the stored one. */
 function checkSizes(next: BareMeta, previous: BareMeta | undefined, causes: Causes): void {
   const check = (field: string, unit: string, limit: number, sizeOf: (metadata: BareMeta) => number) => {
     const size = sizeOf(next)
@@ -233,14 +233,14 @@ function bytesOfAnnotations({ annotations = {} }: BareMeta): number {
   return bytes
 }
 
-/** Dependents cannot both stay and go first. */
+/** Orphan keeps the dependents, Foreground deletes them first. */
 function propagatesTwoWays({ finalizers = [] }: BareMeta): boolean {
   return (
     finalizers.includes(propagationFinalizers.Orphan) && finalizers.includes(propagationFinalizers.Foreground)
   )
 }
 
-/** Why a plugin may not set this label key, or undefined. */
+/** Returns the reason why a plugin may not set this label key, or undefined. */
 export function checkPluginLabel(key: string, reservedDomain: string): string | undefined {
   const prefix = labelPrefix(key)
   if (prefix === undefined)
@@ -250,7 +250,7 @@ export function checkPluginLabel(key: string, reservedDomain: string): string | 
   return undefined
 }
 
-/** @returns a cause when the name breaks the rules of the specification's 2.3. */
+/** Returns a cause if the name breaks the rules of the specification's section 2.3. */
 export function checkObjectName(name: string): StatusCause | undefined {
   const problem = checkName(name)
   return problem === undefined

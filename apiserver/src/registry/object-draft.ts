@@ -26,32 +26,32 @@ import {
 } from './unique-index.ts'
 import type { Preconditions, WriteOptions } from './write-options.ts'
 
-/** An object that has passed every check and only needs to be stored. */
+/** An object that has passed every check and is ready to be stored. */
 export interface Draft {
   readonly object: BareObject
-  /** The object's JSON, of which the stored bytes and those of the answer are made. */
+  /** The object's JSON. The stored bytes and the response contain it. */
   readonly json: string
-  /** What the object must hold. */
+  /** The unique values that the object must hold. */
   readonly reservations: Reservations
   /**
-   * Values that it has had without holding them, because stored data clashed when the index came into force: it takes
-   * those that have become free, and is not refused for the others. A draft that is not about values has none.
+   * Values that the object has without holding them, because stored data clashed when the index came into force. The
+   * write takes those that are free now, and does not fail for the others.
    */
   readonly claims?: Reservations
   readonly warnings: readonly string[]
 }
 
-/** What a request's body says, taken apart. */
+/** The parts of a request's body. */
 export interface ClientObject {
   readonly meta: ClientMeta
   readonly content: Readonly<Record<string, unknown>>
-  /** Violations of the shape of metadata, to be reported with all others. */
+  /** Violations found in the metadata, reported together with all others. */
   readonly causes: Causes
 }
 
 /**
- * Takes a decoded body apart.
- * @throws ApiError 400 when it is no object, or one of another kind.
+ * Splits a decoded body into its parts.
+ * @throws ApiError 400 if it is not an object of the path's kind
  */
 export function readClientObject(served: ServedModel, body: unknown): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
@@ -78,7 +78,7 @@ function describeMismatch({ model }: ServedModel, apiVersion: unknown, kind: unk
   return `the body is of kind ${show(kind)} and apiVersion ${show(apiVersion)}, but ${takes}`
 }
 
-/** What an update's metadata demands of the stored object. @throws ApiError 400 for a version that is not a number. */
+/** Reads the preconditions in an update's metadata. @throws ApiError 400 for a version that is not a number */
 export function preconditionsOf(given: {
   uid?: string
   version?: string
@@ -97,7 +97,7 @@ export function preconditionsOf(given: {
   return preconditions
 }
 
-/** @throws ApiError 409 when a precondition does not hold for the stored object. */
+/** @throws ApiError 409 if the stored object does not meet a precondition */
 export function checkPreconditions(
   served: ServedModel,
   name: string,
@@ -154,12 +154,11 @@ export function draftCreation(
   return finishDraft(served, withDefaults(served, object), undefined, causes, options)
 }
 
-/** Which part of an object a write may change. */
+/** The part of an object that a write may change. */
 export type Scope = 'object' | 'status'
 
 /**
- * The object that an update would store, from the stored one and what the client sent.
- * @returns undefined when nothing changes.
+ * Returns the object that an update would store, or undefined if nothing changes.
  */
 export function draftUpdate(
   served: ServedModel,
@@ -188,7 +187,7 @@ export function draftUpdate(
   checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }, causes)
   const object = composeObject(served, metadata, contentOf(served, previous, content, scope))
   if (onlyTakesAwayFinalizers(object, previous)) {
-    // Whatever a schema or an index has come to say: this must always be possible, or nothing could be deleted.
+    // No schema or index may block this, or objects could become undeletable.
     if (!causes.isEmpty) throw invalid(served, owned.name, causes)
     if (object.metadata.finalizers?.length === owned.finalizers?.length) return undefined
     return unindexedDraft(object, stored)
@@ -202,10 +201,7 @@ export function draftUpdate(
   return isChanged ? draft : undefined
 }
 
-/**
- * The object as it is once it has been declared deleted, held back by `finalizers`. Neither schema nor indexes are
- * asked.
- */
+/** Returns the object marked as deleted, with `finalizers`. Checks neither schema nor indexes. */
 export function draftDeletionMark(stored: StoredObject, finalizers: string[], now: number): Draft {
   const { object } = stored
   const metadata = orderMetadata({
@@ -217,12 +213,12 @@ export function draftDeletionMark(stored: StoredObject, finalizers: string[], no
   return unindexedDraft({ ...object, metadata }, stored)
 }
 
-/** A draft of which neither schema nor indexes are asked: it holds what was held before. */
+/** Returns a draft that keeps the stored reservations. Checks neither schema nor indexes. */
 function unindexedDraft(object: BareObject, stored: StoredObject): Draft {
   return { object, json: encodeObject(object), reservations: stored.reservations, warnings: [] }
 }
 
-/** The content that an update leaves: with the status subresource, each of the two ways changes only its own part. */
+/** Merges stored and sent content. With the status subresource each of the two paths changes only its own part. */
 function contentOf(
   served: ServedModel,
   previous: BareObject,
@@ -236,7 +232,7 @@ function contentOf(
   return previousStatus === undefined ? rest : { ...rest, status: previousStatus }
 }
 
-/** Checks schema and indexes of an object that has its defaults; all violations are thrown at once. */
+/** Checks schema and indexes of an object with its defaults. @throws ApiError 422 with all violations */
 function finishDraft(
   served: ServedModel,
   completed: BareObject,
@@ -247,13 +243,13 @@ function finishDraft(
   const { name } = completed.metadata
   let violations = served.schemas.validate(completed)
   if (violations.length > 0 && stored !== undefined) {
-    // A default that came later must not make what was left as it is look changed.
+    // A newer default must not make an unchanged field look changed.
     const before = withDefaults(served, stored.object)
     violations = remainingViolations(violations, served.schemas.validate(before), completed, before)
   }
   for (const { field, reason, message } of violations) causes.add({ field, reason, message })
   const warnings = checkUnknownFields(served, completed, options)
-  // Index functions may rely on what the schema promises, so they are only asked about objects that keep it.
+  // Index functions may rely on the schema, so they only see valid objects.
   const json = encodeObject(completed)
   const values = violations.length === 0 ? indexDraft(served, json, stored, causes) : undefined
   if (!causes.isEmpty || values === undefined) throw invalid(served, name, causes)
@@ -268,7 +264,7 @@ function withDefaults(served: ServedModel, object: BareObject): BareObject {
   return completed
 }
 
-/** @throws ApiError 400 naming the fields under `Strict`. */
+/** Returns a warning for each unknown field. @throws ApiError 400 with the fields, under `Strict` */
 function checkUnknownFields(served: ServedModel, object: BareObject, options: WriteOptions): string[] {
   if (options.fieldValidation === 'Ignore') return []
   const fields = served.schemas.unknownFields(object)
@@ -295,14 +291,17 @@ function checkUnknownFields(served: ServedModel, object: BareObject, options: Wr
 
 const knownFields = new Set(['apiVersion', 'kind', 'metadata', 'spec', 'status'])
 
-/** What an object must hold and may claim; a cause for every index that cannot handle it, unless it could not before either. */
+/**
+ * Returns the unique values that an object must hold and those that it may claim. Adds a cause for every index that
+ * fails on the object, unless it failed on the stored one too.
+ */
 function indexDraft(
   served: ServedModel,
   json: string,
   stored: StoredObject | undefined,
   causes: Causes,
 ): { reservations: Reservations; claims: Reservations } {
-  // Copies: an index function that sorts a list in place must not change what is stored, or what it is compared with.
+  // An index function may change its argument, for example sort a list in place, so it gets a copy.
   const { values, problems } = served.indexes.tryValuesOf(decodeObject(json), passing)
   const wanted = reservationsOf(served, values)
   const overfull = overfullIndexes(served, values)
@@ -352,7 +351,7 @@ function indexDraft(
   return { reservations, claims }
 }
 
-/** Returns the indexes in which an object has too many values. Labels have a bound of their own. */
+/** Returns the multi-value indexes that an object overfills. Labels have a bound of their own. */
 function overfullIndexes(served: ServedModel, values: readonly (readonly string[])[]) {
   return values.flatMap(({ length: count }, position) => {
     const index = served.indexes.names[position]
@@ -364,14 +363,14 @@ function overfullIndexes(served: ServedModel, values: readonly (readonly string[
 /** Characters of an index function's error in a message. */
 const messageLength = 300
 
-/** Values of a draft are looked at and let go. */
+/** The cache must not keep the values of a draft. */
 const passing = { isKept: false }
 
 function decodeObject(json: string): BareObject {
   return JSON.parse(json)
 }
 
-/** Whether what the user wants has changed: everything but metadata, and but status where that is a thing of its own. */
+/** Returns true if anything outside metadata differs, and outside status with the status subresource. */
 function desiredStateDiffers(served: ServedModel, next: BareObject, previous: BareObject): boolean {
   const { metadata: nextMeta, status: nextStatus, ...nextRest } = next
   const { metadata: previousMeta, status: previousStatus, ...previousRest } = previous
@@ -390,7 +389,7 @@ function onlyTakesAwayFinalizers(next: BareObject, previous: BareObject): boolea
   return deepEqual(bare(next), bare(previous))
 }
 
-/** Writes an object's fields in their fixed order; `wireBytes` relies on the first three. */
+/** Builds an object with its fields in a fixed order. `wireBytes` relies on the first three. */
 function composeObject(
   served: ServedModel,
   metadata: BareMeta,
@@ -416,7 +415,7 @@ const metadataOrder = [
   'annotations',
 ] as const
 
-/** Copies metadata in its fixed order, the name first, leaving out what is absent. */
+/** Copies metadata in a fixed order, the name first, without absent fields. */
 function orderMetadata(metadata: { [K in keyof BareMeta]: BareMeta[K] | undefined }): BareMeta {
   const ordered: Record<string, unknown> = {}
   for (const field of metadataOrder) {

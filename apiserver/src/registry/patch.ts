@@ -1,12 +1,12 @@
-/** Merge patches (RFC 7386): applying one, and making the smallest one. JSON patches are in `json-patch.ts`. */
+/** Applies and creates merge patches (RFC 7386). JSON patches are in `json-patch.ts`. */
 import { deepEqual } from '../model/deep-equal.ts'
 import { cloneJson, isJsonObject, type JsonObject, setOwn } from '../model/json-value.ts'
 
 export { applyJsonPatch, jsonPatchDefaults } from './json-patch.ts'
 
 /**
- * The target with an RFC 7386 merge patch applied. Neither argument is changed, and the result shares nothing with
- * them. Both must be decoded JSON values: the nesting is bounded there.
+ * Applies an RFC 7386 merge patch. Changes neither argument, and the result shares nothing with them. Both must be
+ * decoded JSON values, since the decoder bounds their nesting.
  */
 export function applyMergePatch(target: unknown, patch: unknown): unknown {
   if (!isJsonObject(patch)) return cloneJson(patch)
@@ -24,11 +24,10 @@ export function applyMergePatch(target: unknown, patch: unknown): unknown {
 }
 
 /**
- * The smallest RFC 7386 merge patch that turns `from` into `to`, or undefined where they are equal. Lists are
+ * Returns the smallest RFC 7386 merge patch that turns `from` into `to`, or undefined if they are equal. Lists are
  * replaced whole. The patch shares parts with `to`.
  *
- * Caveat: a merge patch cannot set a field to null. A null field of an object in `to` that `from` does not have just
- * so is absent after the patch has been applied.
+ * Caveat: a merge patch cannot set a field to null. A field that becomes null in `to` is absent from the result.
  */
 export function createMergePatch(from: unknown, to: unknown): unknown | undefined {
   if (deepEqual(from, to)) return undefined
@@ -45,7 +44,7 @@ export function createMergePatch(from: unknown, to: unknown): unknown | undefine
   return patch
 }
 
-/** A property that is undefined counts as absent, as it does when the value is written. */
+/** An undefined property counts as absent, as in JSON. */
 function has(object: JsonObject, key: string): boolean {
   return Object.hasOwn(object, key) && object[key] !== undefined
 }

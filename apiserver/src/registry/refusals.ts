@@ -10,7 +10,7 @@ import {
 } from '../storage/contract.ts'
 import type { Causes } from './causes.ts'
 
-/** Seconds after which a client may ask again when the store or a kind is not available. */
+/** Value of `Retry-After` while the store or a kind is unavailable. */
 export const retryAfterSeconds = 1
 
 function detailsOf(served: ServedModel, name?: string): StatusDetails {
@@ -76,7 +76,7 @@ export function notReady(served: ServedModel, why: string): ApiError {
   })
 }
 
-/** What a fault of the store means to a client. Anything else is passed on as it is. */
+/** Converts an error of the store to an ApiError. Returns any other error unchanged. */
 export function fromStorageError(error: unknown): unknown {
   if (error instanceof StoreUnavailableError) {
     return new ApiError(

@@ -38,7 +38,7 @@ describe('unique values', () => {
     }
   })
 
-  it('are told apart where they hold halves of characters, and each is held by one object', async () => {
+  it('with lone surrogates are distinct, and each is held by one object', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     await registry.create(served, thing('a', { email: '\ud83d' }), options)
@@ -49,7 +49,7 @@ describe('unique values', () => {
     )
   })
 
-  it('can be taken by another as soon as their holder has let go, by a change or by its end', async () => {
+  it('can be taken by another object once their holder has changed or is gone', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     await registry.create(served, thing('a', { email: 'x' }), options)
@@ -63,7 +63,7 @@ describe('unique values', () => {
     expect((await live(rooms, 'b'))?.spec).toEqual({ email: 'y' })
   })
 
-  it('that were left behind without a holder are found and taken over', async () => {
+  it('without a holder can be taken over', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage } = rooms
     const key = reservationKey(served, 'spec.email', 'x')
@@ -115,7 +115,7 @@ describe('unique values', () => {
 })
 
 describe('deletion', () => {
-  it('of what has finalizers only marks it, once, and emptying them removes it with everything it held', async () => {
+  it('of an object with finalizers marks it once, and removing the last one removes object and reservations', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage } = rooms
     await registry.create(served, thing('a', { email: 'x' }, { finalizers: ['d/f', 'd/g'] }), options)
@@ -156,7 +156,7 @@ describe('deletion', () => {
       const marked = parse(await registry.delete(served, name, { propagation }, options))
       expect(marked.metadata.finalizers).toEqual(['d/f', finalizer])
       expect(marked.metadata.deletionTimestamp).toBeDefined()
-      // What has begun stays as it is, whatever is asked for later.
+      // A later deletion does not change the policy.
       for (const later of ['Background', 'Foreground', 'Orphan'] as const)
         expect(parse(await registry.delete(served, name, { propagation: later }, options))).toEqual(marked)
     }
@@ -246,7 +246,7 @@ describe('an update', () => {
     )
   })
 
-  it('raises the generation for what the user wants, and not for status or labels', async () => {
+  it('raises the generation for a new spec, not for status or labels', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     await registry.create(served, thing('a'), options)
@@ -328,7 +328,7 @@ describe('plugins', () => {
 })
 
 describe('an index function', () => {
-  it('cannot change what is stored, whatever it does to the object that it is given', async () => {
+  it('cannot change the stored object by changing its argument', async () => {
     await using rooms = await openRooms()
     const { registry } = rooms
     const served = new ServedModel({

@@ -54,11 +54,11 @@ import { UniqueIndexRecords } from './unique-index-record.ts'
 import type { Deletion, Preconditions, WriteOptions, WriteResult } from './write-options.ts'
 
 export const registryDefaults = Object.freeze({
-  /** Attempts at one write before its caller is told of the conflict: each lost one means that another write got through. */
+  /** Attempts at one write before it fails with a conflict. Each lost attempt means that another write succeeded. */
   attempts: 50,
   /** Names tried for one generateName, as in Kubernetes. */
   generatedNames: 8,
-  /** Characters after a generateName prefix: Kubernetes' alphabet, without vowels and look-alikes. */
+  /** Characters after a generateName prefix, from Kubernetes' alphabet without vowels and look-alikes. */
   suffixLength: 5,
 })
 
@@ -66,7 +66,7 @@ const suffixAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
 
 export type PatchType = 'json' | 'merge'
 
-/** What a write becomes when it is stored: another content, or nothing. */
+/** A write that is ready to be stored. Without `next` it removes the object. */
 interface Write {
   readonly served: ServedModel
   readonly name: string
@@ -76,11 +76,11 @@ interface Write {
     | {
         readonly json: string
         readonly reservations: Reservations
-        /** Taken where they are free. */
+        /** Values to take if they are free. */
         readonly claims: Reservations
       }
     | undefined
-  /** Whether the write rests on the model's unique indexes, so that the record of them must hold. */
+  /** True if the write depends on the model's unique indexes, so that it compares their record. */
   readonly indexed: boolean
 }
 
@@ -95,12 +95,11 @@ interface Current {
 }
 
 /**
- * What a write means. Every request becomes one transaction on the store, which compares what it was made from: the
- * object's revision, the record of unique indexes, and the absence of each unique value that it takes. Nothing is
- * changed in any other way, and nothing is visible before it has come back through the store's log.
+ * Executes writes. Every request becomes one transaction on the store. It compares the object's revision, the record of
+ * unique indexes, and the absence of each unique value that it takes. A write becomes visible when it comes back through
+ * the store's log.
  *
- * Every refusal rests on a live read of the store, never on the cache, which may be behind.
- * All methods reject with ApiError.
+ * Every refusal rests on a live read of the store, because the cache may be behind. All methods reject with ApiError.
  */
 export class Registry {
   readonly records: UniqueIndexRecords
@@ -182,9 +181,7 @@ export class Registry {
     return this.#update(served, name, () => client, scope, options)
   }
 
-  /**
-   * Applies a patch to the newest state, again after each conflict unless the patch itself carries a version.
-   */
+  /** Applies a patch to the newest state. Retries after a conflict unless the patch itself carries a version. */
   async patch(
     served: ServedModel,
     name: string,
@@ -238,8 +235,7 @@ export class Registry {
   }
 
   /**
-   * Declares an object deleted, or removes it when nothing holds it back. Once declared, a deletion stays as it is,
-   * whatever policy another one asks for.
+   * Removes an object, or marks it as deleted while it has finalizers. The policy of the first deletion stands.
    */
   async delete(
     served: ServedModel,
@@ -287,7 +283,7 @@ export class Registry {
     }
   }
 
-  /** Reads an object from the store itself. */
+  /** Reads an object from the store, not from the cache. */
   async readLive(
     served: ServedModel,
     name: string,
@@ -297,7 +293,7 @@ export class Registry {
     return { bytes: this.#unchanged(served, name, current).bytes, stored: current.stored }
   }
 
-  /** Name of the object for which a value of a unique index is reserved at present. */
+  /** Returns the name of the object that holds a value of a unique index. */
   async holderOf(served: ServedModel, index: string, value: string): Promise<string | undefined> {
     const { pair } = await guarded(this.#storage.get(reservationKey(served, index, value)))
     return pair && decodeHolder(pair.value).name
@@ -312,7 +308,7 @@ export class Registry {
     return toCurrent(pair)
   }
 
-  /** Stores a draft in place of the current object; one that is being deleted and has no finalizer left is removed. */
+  /** Replaces the current object by a draft. Removes it if it is being deleted and has no finalizer left. */
   #store(
     served: ServedModel,
     name: string,
@@ -335,7 +331,7 @@ export class Registry {
               reservations: draft.reservations,
               claims: draft.claims ?? noReservations,
             },
-        // What releases values, or leaves them as they are recorded, does not depend on which indexes are in force.
+        // Releasing values, or keeping the recorded ones, does not depend on the indexes in force.
         indexed: !removed && draft.reservations !== current.stored.reservations,
       },
       options,
@@ -359,9 +355,8 @@ export class Registry {
   }
 
   /**
-   * One write as one transaction. Retries only what it has proven to be stale: the record of unique indexes as this
-   * server knew it, and reservations whose holder no longer exists.
-   * @returns what the object is now where it is not what the write was made from.
+   * Runs one write as one transaction. Retries only after a stale record of unique indexes or an orphaned reservation.
+   * @returns the current object if it is not the one that the write started from
    */
   async #commit(write: Write, options: WriteOptions): Promise<Outcome> {
     const { served, name, uid, previous, next } = write
@@ -423,10 +418,10 @@ export class Registry {
   }
 
   /**
-   * Looks at the reservations that stood in the way. One that its holder has not recorded was left behind and may be
-   * taken over, at the revision seen.
-   * @returns the keys of those that were only claimed and are held.
-   * @throws ApiError 409 naming index, value and holder of the others that are really held.
+   * Checks the reservations that made the transaction fail. A reservation that its holder has not recorded is orphaned
+   * and may be taken over, at the revision seen.
+   * @returns the keys of claimed values that other objects hold
+   * @throws ApiError 409 with index, value and holder, if another object holds a required value
    */
   async #checkHolders(
     write: Write,
@@ -462,13 +457,13 @@ interface PlannedReservation {
   readonly index: string
   readonly value: string
   readonly key: string
-  /** Not needed: given up where somebody holds it. */
+  /** True if the write can do without the value when another object holds it. */
   readonly claimed: boolean
 }
 
 /**
- * The stored form of a write with the reservations that it takes and lets go.
- * @throws ApiError 413 when the store does not take a value of that size.
+ * Returns the stored form of a write, and the reservations that it takes and releases.
+ * @throws ApiError 413 if the value is too large for the store
  */
 function planReservations(
   served: ServedModel,
@@ -487,7 +482,7 @@ function planReservations(
     pairs.map(pair => ({ ...pair, claimed, key: reservationKey(served, pair.index, pair.value) }))
   const value = next && encodeStored(next.json, after)
   if (value !== undefined && value.length > storageLimits.valueBytes) {
-    // What is only claimed must not be what makes it too large.
+    // Optional claims must not make the value too large.
     if (claims !== noReservations) return planReservations(served, before, next, noReservations)
     throw new ApiError(
       'RequestEntityTooLarge',
@@ -505,7 +500,7 @@ function planReservations(
   }
 }
 
-/** Turns what the store throws into what a client is told. */
+/** Converts the store's errors to ApiErrors. */
 async function guarded<T>(call: Promise<T>): Promise<T> {
   try {
     return await call
@@ -518,7 +513,7 @@ function toCurrent(pair: KeyValue | undefined): Current | undefined {
   return pair && { stored: decodeStored(pair.value), revision: pair.modRevision, value: pair.value }
 }
 
-/** The object as a client sees it: what a patch applies to. */
+/** Decodes the object in its wire form, which patches apply to. */
 function parseWire(served: ServedModel, name: string, current: Current): unknown {
   const json = current.value.subarray(current.value.indexOf(0x0a) + 1)
   return JSON.parse(wireBytes(served, name, json, current.revision).toString())
@@ -539,7 +534,7 @@ function randomSuffix(): string {
   return suffix
 }
 
-/** Reads preconditions of a DELETE. @throws ApiError 400 for a version that is not a number. */
+/** Reads preconditions of a DELETE. @throws ApiError 400 for a version that is not a number */
 export function deletePreconditions(given: { uid?: string; versions: readonly string[] }): Preconditions {
   for (const version of given.versions) {
     if (!isVersion(version))

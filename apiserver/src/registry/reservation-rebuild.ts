@@ -14,44 +14,43 @@ import {
 } from './unique-index.ts'
 
 export const rebuildDefaults = Object.freeze({
-  /** Objects settled at once: enough to keep a store busy that needs some milliseconds for each transaction. */
+  /** Objects settled at once. Keeps a store busy that takes milliseconds for each transaction. */
   concurrency: 16,
-  /** Objects of one page, which are held at a time. */
+  /** Objects in one page, held in memory together. */
   pageSize: 200,
 })
 
-/** Another server has put another set of unique indexes in the place of the one that was being computed. */
+/** Another server has replaced the set of unique indexes during the rebuild. */
 export class RebuildSupersededError extends Error {
   override readonly name = 'RebuildSupersededError'
 }
 
-/** Where and for whom reservations are computed. */
+/** The input of a rebuild. */
 export interface Rebuild {
   readonly storage: Storage
   readonly served: ServedModel
-  /** The model's record and the revision at which it says that this server's set is being computed. */
+  /** The model's record, and its revision since this server's set is being computed. */
   readonly record: { readonly key: string; readonly revision: Revision }
-  /** Ends the work between two objects. */
+  /** Stops the rebuild between two objects. */
   readonly signal: AbortSignal
-  /** Told of every page: how many more objects have been settled. */
+  /** Called after each page with the number of objects settled. */
   readonly onProgress?: (objects: number) => void
-  /** Told of a stored value that is no object; it is left as it is. */
+  /** Called for a stored value that does not decode. The value stays as it is. */
   readonly onCorrupt?: (key: string, error: unknown) => void
 }
 
 /**
- * Brings what every object of a model holds in line with this server's unique indexes. The oldest object (by create
- * revision) that has a value holds it; the others keep it without holding it.
+ * Recomputes the reservations of every object of a model for this server's unique indexes. Of several objects with the
+ * same value the oldest (by create revision) holds it. The others keep the value without holding it.
  *
- * Assumptions: the model's record says that the set is being recomputed, so that nobody creates an object or takes
- * a value meanwhile; objects may still be deleted and lose finalizers. Objects may therefore be read page by page,
- * from different moments.
+ * Assumptions: the model's record says that the set is being recomputed, so no server creates objects or takes values.
+ * Objects may still be deleted and lose finalizers. Pages may therefore show different revisions.
  *
- * Guarantees: it does not matter in which order objects are settled, how often, or by how many servers at once, so
- * that it can be begun again after a crash. An object is rewritten only if what it holds differs, which gives it
- * a new version, with the same content. Every write compares the record.
+ * Guarantees: objects may be settled in any order, repeatedly, and by several servers together, so a crash only needs a
+ * restart. An object is rewritten only if its reservations differ: it gets a new version with the same content. Every
+ * write compares the record.
  *
- * @throws RebuildSupersededError; what the store throws.
+ * @throws RebuildSupersededError, and the store's errors.
  */
 export async function rebuildReservations(rebuild: Rebuild): Promise<void> {
   const { storage, served, signal, onProgress } = rebuild
@@ -74,7 +73,7 @@ export async function rebuildReservations(rebuild: Rebuild): Promise<void> {
   }
 }
 
-/** Brings one object in line, in one transaction; again if it has changed meanwhile. */
+/** Updates the reservations of one object in one transaction. Retries if the object has changed. */
 async function settle(rebuild: Rebuild, seen: KeyValue): Promise<void> {
   const { served, storage, signal } = rebuild
   let pair: KeyValue | undefined = seen
@@ -89,7 +88,7 @@ async function settle(rebuild: Rebuild, seen: KeyValue): Promise<void> {
     let held = withPairs(stored.reservations, released, taken)
     let next = replaceReservations(value, held)
     if (next.length > storageLimits.valueBytes) {
-      // There is no room to record more: it keeps what it holds, and is reported for what it does not.
+      // The value has no room for more reservations. The object keeps those it has, and the rest are reported.
       taken.length = 0
       held = withPairs(stored.reservations, released, taken)
       next = replaceReservations(value, held)
@@ -118,11 +117,11 @@ async function settle(rebuild: Rebuild, seen: KeyValue): Promise<void> {
 interface Takeable {
   readonly index: string
   readonly value: string
-  /** Of the reservation that a crash has left behind and that is taken over; zero where there is none. */
+  /** Revision of a reservation that a crash left behind, or zero. */
   readonly revision: Revision
 }
 
-/** Those of the values that the object may take, after younger objects and those that have no claim have let go. */
+/** Returns the values that the object may take, after releasing them from younger objects and those without a claim. */
 async function takeable(
   rebuild: Rebuild,
   pair: KeyValue,
@@ -151,7 +150,7 @@ interface Holding {
   readonly stored: StoredObject
 }
 
-/** The object that holds a reservation; undefined where nobody does, because it was left behind. */
+/** Returns the object that holds a reservation, or undefined if a crash left the reservation behind. */
 async function holderOf(
   rebuild: Rebuild,
   reservation: KeyValue,
@@ -168,7 +167,7 @@ async function holderOf(
   return holding ? { pair, stored } : undefined
 }
 
-/** Takes a value from an object that has no claim to it any more. If the object changes meanwhile, nothing happens. */
+/** Releases a value from an object that has lost its claim. Does nothing if the object has changed. */
 async function letGo(
   rebuild: Rebuild,
   { pair, stored }: Holding,
@@ -187,7 +186,7 @@ async function letGo(
   )
 }
 
-/** One transaction, provided that the record still is the one that is being computed. @returns whether it happened. */
+/** Runs one transaction if the record is unchanged. Returns true if it succeeded. */
 async function write(
   { storage, record }: Rebuild,
   compares: readonly Compare[],
@@ -197,11 +196,11 @@ async function write(
   const all = [{ key, modRevision }, ...compares]
   const result = await storage.transact({ compares: all, onSuccess, onFailure: [key] })
   if (!result.succeeded && result.pairs[0]?.modRevision !== modRevision)
-    throw new RebuildSupersededError('the record of unique indexes has been changed by another server')
+    throw new RebuildSupersededError('another server has changed the record of unique indexes')
   return result.succeeded
 }
 
-/** What an object should hold: as many values as one object can. */
+/** Returns the values that an object should hold, up to the limit of one object. */
 function wantedBy(served: ServedModel, stored: StoredObject): Reservations {
   const { values } = served.indexes.tryValuesOf(stored.object)
   let room = uniqueLimits.valuesPerObject
@@ -230,7 +229,7 @@ function withPairs(reservations: Reservations, released: Pairs, taken: Pairs): R
   return Object.fromEntries(held)
 }
 
-/** A stored value whose content is left byte for byte as it is. */
+/** Returns the stored value with other reservations, and its content unchanged byte for byte. */
 function replaceReservations(value: Buffer, reservations: Reservations): Buffer {
   return Buffer.concat([Buffer.from(`${JSON.stringify(reservations)}\n`), objectBytes(value)])
 }
@@ -256,7 +255,7 @@ function records(stored: StoredObject, index: string, value: string): boolean {
   return Object.hasOwn(stored.reservations, index) && stored.reservations[index]?.includes(value) === true
 }
 
-/** Whether an object has recorded that it holds a value. */
+/** Returns true if an object has recorded that it holds a value. */
 export async function holds(
   storage: Storage,
   served: ServedModel,

@@ -1,12 +1,12 @@
 import type { ObjectMeta, OwnerReference, Revision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
 
-/** Metadata as stored: everything but the version, which is the revision that the store gave the write. */
+/** Metadata as stored, without the version: that is the revision of the write. */
 export interface BareMeta extends Omit<ObjectMeta, 'version' | 'resourceVersion'> {
   ownerReferences?: OwnerReference[]
 }
 
-/** An object without its version, keys in the order in which they are written. */
+/** An object without its version, with its keys in the order of the JSON. */
 export interface BareObject {
   apiVersion: string
   kind: string
@@ -16,25 +16,25 @@ export interface BareObject {
   [unknownField: string]: unknown
 }
 
-/** The values of unique indexes that an object holds, by the name of the index. Recorded with the object. */
+/** The unique values that an object holds, by index name. Stored with the object. */
 export type Reservations = Readonly<Record<string, readonly string[]>>
 
 export const noReservations: Reservations = Object.freeze({})
 
 /**
- * The stored form of an object: one line that says what it has reserved, then its JSON without the version.
+ * The stored form of an object: a line with its reservations, then its JSON without the version.
  *
  *     {"spec.url":["https://example.com"]}\n{"apiVersion":…,"kind":…,"metadata":{"name":"a","uid":…},…}
  *
- * The wire form is the second part with the version spliced in behind the name, so that neither reading a
- * list nor sending an event ever encodes an object again.
+ * The wire form is the second part with the version spliced in after the name. Lists and events therefore never encode
+ * an object.
  */
 export interface StoredObject {
   readonly object: BareObject
   readonly reservations: Reservations
 }
 
-/** The JSON of an object without its version. `object` must have been made by `orderObject`. */
+/** Encodes an object without its version. Its keys must be in the order of `composeObject`. */
 export function encodeObject(object: BareObject): string {
   return JSON.stringify(object)
 }
@@ -43,17 +43,17 @@ export function encodeStored(objectJson: string, reservations: Reservations): Bu
   return Buffer.from(`${JSON.stringify(reservations)}\n${objectJson}`)
 }
 
-/** Where the object begins within a stored value. */
+/** Returns the offset of the object in a stored value. */
 export function objectStart(value: Buffer): number {
   return value.indexOf(0x0a) + 1
 }
 
-/** The bytes of the object within a stored value; they share its memory. */
+/** Returns the bytes of the object in a stored value, as a view. */
 export function objectBytes(value: Buffer): Buffer {
   return value.subarray(objectStart(value))
 }
 
-/** @throws SyntaxError when the value is not one that `encodeStored` made. */
+/** Decodes a value of `encodeStored`. @throws SyntaxError if it is malformed */
 export function decodeStored(value: Buffer): StoredObject {
   const end = value.indexOf(0x0a)
   return {
@@ -63,8 +63,8 @@ export function decodeStored(value: Buffer): StoredObject {
 }
 
 /**
- * The wire JSON of a stored object: its version spliced in behind the name.
- * @param from where the object's JSON begins in `json`
+ * Returns the wire JSON of a stored object, with its version spliced in after the name.
+ * @param from offset of the object in `json`
  */
 export function wireBytes(
   served: ServedModel,
@@ -85,7 +85,7 @@ export function wireBytes(
   return bytes
 }
 
-/** The wire JSON for an object stored under another API version of its kind. */
+/** Encodes an object that was stored under another API version of its kind. */
 function encodeWire(served: ServedModel, object: BareObject, revision: Revision): string {
   const { name, ...rest } = object.metadata
   const version = String(revision)
@@ -97,7 +97,7 @@ function encodeWire(served: ServedModel, object: BareObject, revision: Revision)
   })
 }
 
-/** The same wire object with another version: what a DELETED event carries. */
+/** Returns the wire object with another version, as DELETED events carry it. */
 export function withVersion(
   served: ServedModel,
   name: string,

@@ -3,29 +3,29 @@ import type { ServedModel } from '../model/served-model.ts'
 import type { Storage } from '../storage/index.ts'
 import { notReady } from './refusals.ts'
 
-/** What this server's set of unique indexes is to the one in the model's record. */
+/** Compares this server's set of unique indexes with the one in the model's record. */
 export type Standing =
   | { readonly name: 'in force' }
-  /** It is this server's set, and somebody is still computing what objects hold by it. */
+  /** The record has this server's set, and the reservations are still being computed. */
   | { readonly name: 'recomputing'; readonly why: string }
-  /** It is another set: that of another version of the plugin. */
+  /** The record has the set of another version of the plugin. */
   | { readonly name: 'superseded'; readonly why: string }
 
 type Versions = Readonly<Record<string, number>>
 
-/** What the key `models/<group>/<plural>` holds. */
+/** The value of the key `models/<group>/<plural>`. */
 interface UniqueIndexRecord {
   /** The unique indexes by name, with their versions. */
   readonly unique: Versions
-  /** The highest version that each index has ever had in force, also of those that are gone. */
+  /** The highest version that was ever in force of each index, including removed ones. */
   readonly highest: Versions
-  /** Reservations are only being computed: nobody may rely on them. */
+  /** True while the reservations are being computed. They are incomplete until then. */
   readonly recomputing: boolean
 }
 
 /**
- * The records of which unique indexes of each model are in force. Every write that rests on them compares the
- * revision of its model's record, so that no server writes by another set than the one in force.
+ * The records of the unique indexes in force, one for each model. Every write that depends on them compares the revision
+ * of its model's record, so no server writes by another set.
  *
  *     (absent) ──no objects──▶ in force ◀──── every object is settled ────┐
  *         └──objects─────────────────┐  │                                 │
@@ -34,18 +34,17 @@ interface UniqueIndexRecord {
  *                                       ▲ │ a server starts with yet another set, or after a crash in the middle
  *                                       └─┘
  *
- * Which of two sets is newer:
+ * The newer of two sets:
  *
- * - A set with a lower version of an index than was ever in force is the older one. It never goes back in force.
- * - Otherwise the sets differ in what was added or taken away, and the server that starts later wins: going back to a
- *   plugin without the index is done by starting it.
+ * - A set is older if it has a lower version of an index than was ever in force. It never comes back in force.
+ * - Otherwise the sets differ by added or removed indexes, and the server that starts later wins. Starting a plugin
+ *   without an index therefore removes it.
  *
- * A record is changed only at a server's start, once by each start and never by a server that has lost its place:
- * servers with different sets cannot fight for it.
+ * A server changes a record only once, when it starts, so servers with different sets cannot fight over it.
  */
 export class UniqueIndexRecords {
   readonly #storage: Storage
-  /** Revisions of the records in which this server's sets are in force. */
+  /** Revisions of the records that have this server's sets in force. */
   readonly #revisions = new Map<ServedModel, Revision>()
   readonly #standings = new Map<ServedModel, Standing>()
   readonly #observers = new Map<ServedModel, () => void>()
@@ -58,25 +57,25 @@ export class UniqueIndexRecords {
     return `models/${served.resource}`
   }
 
-  /** As last seen; undefined before `establish`. */
+  /** Returns the last known standing, or undefined before `establish`. */
   standingOf(served: ServedModel): Standing | undefined {
     return this.#standings.get(served)
   }
 
-  /** Calls back whenever the standing of a model is seen to have changed. One observer a model. */
+  /** Sets the one observer of a model. It is called after each change of the standing. */
   observe(served: ServedModel, changed: () => void): void {
     this.#observers.set(served, changed)
   }
 
   /**
-   * The revision that a write of this model compares.
-   * @throws ApiError 503 when this server's set of unique indexes is not in force.
+   * Returns the record's revision for a write of this model to compare.
+   * @throws ApiError 503 if this server's set of unique indexes is not in force
    */
   async revision(served: ServedModel): Promise<Revision> {
     return this.#revisions.get(served) ?? (await this.refresh(served))
   }
 
-  /** Reads the record again, after a comparison has failed. Same errors as `revision`. */
+  /** Reads the record again after a failed comparison. Throws the same errors as `revision`. */
   async refresh(served: ServedModel): Promise<Revision> {
     const standing = await this.check(served)
     const revision = this.#revisions.get(served)
@@ -84,7 +83,7 @@ export class UniqueIndexRecords {
     throw notReady(served, standing.name === 'in force' ? 'its unique indexes are changing' : standing.why)
   }
 
-  /** Reads the record and says how this server's set stands. @throws what the store throws. */
+  /** Reads the record and returns the standing of this server's set. @throws the store's errors */
   async check(served: ServedModel): Promise<Standing> {
     const { pair } = await this.#storage.get(this.keyOf(served))
     const record = pair && decodeRecord(pair.value)
@@ -92,9 +91,9 @@ export class UniqueIndexRecords {
   }
 
   /**
-   * Claims the model for this server's set of unique indexes, at its start.
-   * @returns `recompute`: the revision of the record at which what objects hold must be computed, and then be
-   * completed; undefined when the set is in force already, or has been superseded.
+   * Claims the model for this server's set of unique indexes when the server starts.
+   * @returns `recompute`, the record's revision to pass to `complete` once the reservations are computed. Undefined if
+   * the set is already in force or superseded.
    */
   async establish(served: ServedModel): Promise<{ standing: Standing; recompute: Revision | undefined }> {
     const key = this.keyOf(served)
@@ -113,7 +112,7 @@ export class UniqueIndexRecords {
       const next: UniqueIndexRecord = {
         unique,
         highest: highestOf(record?.highest ?? {}, unique),
-        // Nothing is written without a record, so that a kind that has neither a record nor objects stays empty.
+        // Every write compares a record, so a kind with neither record nor objects stays empty meanwhile.
         recomputing: pair !== undefined || (await this.#hasObjects(served)),
       }
       const result = await this.#storage.transact({
@@ -130,8 +129,8 @@ export class UniqueIndexRecords {
 
   /**
    * Puts the set in force after every object has been settled.
-   * @param recomputed the record's revision at which that was done; where another server has changed the record
-   * meanwhile, it stands as that server has left it.
+   * @param recomputed the record's revision during the computation. If another server has changed the record since, its
+   * change stands.
    */
   async complete(served: ServedModel, recomputed: Revision): Promise<Standing> {
     const key = this.keyOf(served)
@@ -185,7 +184,7 @@ function standingIn(record: UniqueIndexRecord, served: ServedModel): Standing {
   return { name: 'superseded', why }
 }
 
-/** An index of which a higher version has been in force than the one given. */
+/** Returns an index that had a higher version in force than the given one. */
 function newerIndex(highest: Versions, unique: Versions): string | undefined {
   return Object.keys(unique).find(name => versionIn(unique, name) < versionIn(highest, name))
 }
@@ -224,7 +223,7 @@ function encodeRecord(record: UniqueIndexRecord): Buffer {
   return Buffer.from(JSON.stringify(record))
 }
 
-/** Undefined where the value is no record: whoever starts next computes everything again. */
+/** Returns undefined if the value is not a record. The next start then recomputes everything. */
 function decodeRecord(value: Buffer): UniqueIndexRecord | undefined {
   let record: unknown
   try {

@@ -3,17 +3,16 @@ import type { ServedModel } from '../model/served-model.ts'
 import { noReservations, type Reservations } from './stored-object.ts'
 
 /**
- * Unique values are held by keys of their own, `unique/<group>/<plural>/<index>/<hash of the value>`, written in the
- * transaction of the object that holds them: two servers that write the same value at once compare the same key.
- * Which unique indexes of a model are in force is a record in the store, and every write compares its revision, so
- * that no server goes on writing with another idea of them.
+ * Each unique value is reserved by a key, `unique/<group>/<plural>/<index>/<hash of the value>`. The transaction that
+ * writes the object also writes its reservations, so two servers that write the same value compare the same key. A
+ * record in the store lists the unique indexes in force. Every write compares its revision, so all servers agree.
  */
 export const uniqueLimits = Object.freeze({
-  /** Values of one object over all its unique indexes: with as many released, they fit into one etcd transaction. */
+  /** Values of one object in all its unique indexes. With as many released values they fit into one etcd transaction. */
   valuesPerObject: 60,
 })
 
-/** What a reservation key holds. */
+/** The value of a reservation key. */
 export interface Holder {
   readonly name: string
   readonly uid: string
@@ -22,7 +21,7 @@ export interface Holder {
 
 export function reservationKey(served: ServedModel, index: string, value: string): string {
   const hash = createHash('sha256')
-  // UTF-8 has no halves of characters and would make all of them one: two values with one key take it from each other.
+  // UTF-8 replaces every lone surrogate by the same character, so two different values would share a key.
   const tail = loneSurrogate.test(value)
     ? `utf16-${hash.update(value, 'utf16le').digest('base64url')}`
     : hash.update(value).digest('base64url')
@@ -39,7 +38,7 @@ export function decodeHolder(value: Buffer): Holder {
   return JSON.parse(value.toString())
 }
 
-/** The values that an object with these index values (by position in the model's IndexSet) must hold. */
+/** Returns the values that an object must hold. `values` are its index values by position in the model's IndexSet. */
 export function reservationsOf(served: ServedModel, values: readonly (readonly string[])[]): Reservations {
   let reservations: Record<string, readonly string[]> | undefined
   for (const { name, position } of served.uniqueIndexes) {
@@ -51,7 +50,7 @@ export function reservationsOf(served: ServedModel, values: readonly (readonly s
   return reservations ?? noReservations
 }
 
-/** The (index, value) pairs of `left` that are not in `right`. */
+/** Returns the (index, value) pairs of `left` that are not in `right`. */
 export function reservationsWithout(
   left: Reservations,
   right: Reservations,
@@ -77,7 +76,7 @@ export function filterReservations(
   return kept
 }
 
-/** What is in either of two sets that have nothing in common. */
+/** Returns the union of two disjoint sets. */
 export function joinReservations(left: Reservations, right: Reservations): Reservations {
   if (right === noReservations) return left
   const joined: Record<string, readonly string[]> = { ...left }

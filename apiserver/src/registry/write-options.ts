@@ -1,19 +1,16 @@
 import type { ApiError, PropagationPolicy } from '@setpoint/controller-runtime/api'
 
-/** What a request says about how to write. */
+/** The options of a write request. */
 export interface WriteOptions {
-  /** Do everything but store. */
+  /** Does everything but store. */
   readonly dryRun: boolean
-  /** What becomes of fields that the schema does not know. */
+  /** Treatment of fields that the schema does not know. */
   readonly fieldValidation: 'Strict' | 'Warn' | 'Ignore'
-  /** The plugin that writes, for whom stricter rules hold. */
+  /** The plugin that writes. Plugins obey stricter rules. */
   readonly plugin: string | undefined
-  /** Whether the service itself writes, which alone changes what it has noted on an object. */
+  /** True if the server itself writes. Only the server changes its own annotations. */
   readonly isService?: boolean
-  /**
-   * Why this write may do nothing to an object but take finalizers away, or delete it: thrown where it does more. Absent
-   * where it may do anything.
-   */
+  /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
   readonly onlyLettingGo?: ApiError
   readonly signal?: AbortSignal
 }
@@ -26,23 +23,23 @@ export const defaultWriteOptions: WriteOptions = Object.freeze({
 
 export const serviceWriteOptions: WriteOptions = Object.freeze({ ...defaultWriteOptions, isService: true })
 
-/** What a write answers. */
+/** The result of a write. */
 export interface WriteResult {
   readonly name: string
   /** The object's wire JSON. */
   readonly bytes: Buffer
-  /** Sentences for `Warning` headers. */
+  /** Texts of `Warning` headers. */
   readonly warnings: readonly string[]
 }
 
-/** Conditions on the object that a request acts on. */
+/** Conditions on the current object of a request. */
 export interface Preconditions {
   readonly uid?: string
   readonly versions?: readonly string[]
 }
 
-/** How an object is to be deleted. */
+/** The options of a deletion. */
 export interface Deletion extends Preconditions {
-  /** What becomes of its dependents; where it is absent, what the object's own finalizers say. */
+  /** Treatment of dependents. Without it the object's own finalizers decide. */
   readonly propagation?: PropagationPolicy
 }
