@@ -5,7 +5,7 @@ import { reservationsOf, reservationsWithout } from '../registry/unique-index.ts
 import type { Entry } from './entry.ts'
 
 export const entryDefaults = Object.freeze({
-  /** Characters kept of what an author's index function has thrown: it may have thrown it for every object. */
+  /** Characters kept of an index function's error. The function may throw for every object. */
   messageLength: 300,
 })
 

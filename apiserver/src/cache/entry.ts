@@ -1,8 +1,7 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
 
 /**
- * One version of one object as the cache holds it. Immutable, and shared by the cache, its snapshots, the history
- * and every answer: whoever has one may keep it, and nobody copies it.
+ * One version of one object in the cache. It is immutable. The cache, its snapshots, the history and responses share it.
  */
 export interface Entry {
   /** metadata.name */

@@ -9,9 +9,8 @@ import { multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime/
 
 export const indexSetDefaults = Object.freeze({
   /**
-   * Distinct lists of values (for labels: label sets) per index that are kept for sharing among objects. Enough for
-   * phases, owners and sets of tags, which repeat; a field in which every value is another one gains nothing, and
-   * costs this many entries of a map.
+   * Distinct lists of values (for labels: label sets) per index that objects share. Enough for phases, owners and sets of
+   * tags, which repeat. A field of unique values gains nothing and costs this many map entries.
    */
   sharedValues: 4096,
   /** Characters of the values of one list that is shared: longer ones are hardly the same, and would be kept alive. */
@@ -23,7 +22,7 @@ export const indexSetDefaults = Object.freeze({
   unsharedRun: 65_536,
 })
 
-/** No values: one array for every object and index that has none. */
+/** No values: one array for every object and index without values. */
 export const noValues: readonly string[] = Object.freeze([])
 
 const noLabels: Readonly<Record<string, string>> = Object.freeze({})
@@ -33,7 +32,7 @@ export type IndexedObject = Omit<ApiObject, 'metadata'> & {
   readonly metadata: Omit<ObjectMeta, 'version' | 'resourceVersion'>
 }
 
-/** An index function of a model threw, or answered something other than strings, for one object. */
+/** An index function threw for one object, or returned something other than strings. */
 export class IndexFunctionError extends Error {
   override readonly name = 'IndexFunctionError'
   /** Name of the index. */
@@ -70,14 +69,14 @@ export class IndexSet {
     this.#shared = this.specs.map(() => new Shared<readonly string[]>())
   }
 
-  /** The position of the index of that name, or undefined where the model has none. */
+  /** The position of the index of that name, or undefined if the model does not have it. */
   indexOf(fieldName: string): number | undefined {
     return this.#positions.get(fieldName)
   }
 
   /**
    * The position of an index that is known to exist.
-   * @throws RangeError where the model has none of that name.
+   * @throws RangeError if the model does not have it.
    */
   positionOf(name: string): number {
     const position = this.#positions.get(name)
@@ -155,7 +154,7 @@ export class IndexSet {
 
 const noProblems = Object.freeze([])
 
-/** The text of whatever an author's function threw, which may be anything. */
+/** Returns the text of a value thrown by an index function. */
 function messageOf(thrown: unknown): string {
   try {
     return thrown instanceof Error ? thrown.message : String(thrown)
@@ -188,7 +187,7 @@ class Shared<T> {
     }
     if (this.#items.size === indexSetDefaults.sharedValues) {
       if (this.#repeats < indexSetDefaults.sharedValues / 4) this.#unshared = indexSetDefaults.unsharedRun
-      // Starting anew costs each common value one more array; ordering them by use would cost every object.
+      // Starting over costs each common value one more array; ordering them by use would cost every object.
       this.#items = new Map()
       this.#repeats = 0
     }

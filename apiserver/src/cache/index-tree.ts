@@ -3,9 +3,9 @@ import { CountedTree, type CountedTreeView, type PairComparator } from './counte
 import type { Entry } from './entry.ts'
 
 /**
- * One object of a store for as long as it exists. Indexes point to slots, so that a write leaves alone every index in
- * which it changes no value, and a reader comes from an index to the object without a search by name. A slot has the
- * newest entry; a snapshot that is older than it finds its own by name (`ModelSnapshot.entryOf`).
+ * One object of a store while it exists. Indexes point to slots, so a write leaves an index alone if no value changes in
+ * it, and readers get from an index to the object without a search by name. A slot has the newest entry. An older
+ * snapshot finds its own entry by name (`ModelSnapshot.entryOf`).
  */
 export interface Slot extends Named {
   readonly entry: Entry
@@ -49,13 +49,13 @@ export function createNameTree<T>(): CountedTree<string, T, unknown> {
   })
 }
 
-/** The smallest of some values; undefined where there is none. */
+/** Returns the smallest value, or undefined if there are no values. */
 export function smallestOf(values: readonly string[]): string | undefined {
   if (values.length < 2) return values[0]
   return values.reduce((least, value) => (compareCodePoints(value, least) < 0 ? value : least))
 }
 
-/** The largest of some values; undefined where there is none. */
+/** Returns the largest value, or undefined if there are no values. */
 export function largestOf(values: readonly string[]): string | undefined {
   if (values.length < 2) return values[0]
   return values.reduce((most, value) => (compareCodePoints(value, most) > 0 ? value : most))

@@ -19,13 +19,13 @@ import { finishBreathing } from './work.ts'
 /**
  * The objects of one model by name, with all their indexes. One writer; readers take snapshots.
  *
- * Guarantees: a write changes the objects and all indexes in one step; it touches only those indexes in which the
- * object's values differ; a snapshot is taken in time that depends on the number of indexes alone and never changes.
+ * Guarantees: a write changes the objects and all indexes in one step, and touches only the indexes whose values differ.
+ * The time of a snapshot depends only on the number of indexes. A snapshot never changes.
  */
 export class ModelStore {
   readonly indexes: IndexSet
   readonly #objects = createNameTree<Entry>()
-  /** The index of names: what finds a slot. */
+  /** The index of names, which finds a slot. */
   readonly #slots = new SingleValueIndex()
   readonly #labelKeys = createIndexTree()
   /** By position; the first is `#slots`. */
@@ -43,8 +43,8 @@ export class ModelStore {
   }
 
   /**
-   * A store of these entries, the same as if each had been applied, but sooner: every index is sorted once.
-   * @throws RangeError when the names do not ascend.
+   * Builds a store of these entries faster than `apply` would, since every index is sorted once.
+   * @throws RangeError if the names do not ascend
    */
   static async from(indexes: IndexSet, entries: readonly Entry[], breather: Breather): Promise<ModelStore> {
     const store = new ModelStore(indexes)
@@ -82,8 +82,8 @@ export class ModelStore {
   }
 
   /**
-   * Puts `next` in the place of `previous`; without `previous` adds it, without `next` removes.
-   * @throws Error when `previous` is not what is stored: the indexes would no longer agree with the objects.
+   * Replaces `previous` by `next`. Without `previous` it adds, without `next` it removes.
+   * @throws Error if `previous` is not the stored entry: the indexes would no longer agree with the objects
    */
   apply(next: Entry | undefined, previous: Entry | undefined): void {
     const name = next?.name ?? previous?.name
@@ -111,7 +111,7 @@ export class ModelStore {
     }
   }
 
-  /** The present state. The same snapshot until the next write. */
+  /** Returns the current state. The snapshot is the same until the next write. */
   snapshot(): ModelSnapshot {
     if (this.#snapshot === undefined) {
       this.#snapshot = new ModelSnapshot(
@@ -127,7 +127,7 @@ export class ModelStore {
     return this.#snapshot
   }
 
-  /** Lets go of partial indexes that nobody uses. To be called every half minute or so. */
+  /** Drops unused partial indexes. Call it about every 30 seconds. */
   trim(): void {
     this.#partials.trim()
   }
@@ -153,26 +153,26 @@ export class ModelStore {
   }
 }
 
-/** A slot as the store alone may change it. */
+/** A slot that only the store may change. */
 interface StoredSlot extends Slot {
   entry: Entry
   written: number
 }
 
 function valuesAt(entry: Entry, position: number): readonly string[] {
-  // The store itself relies on the index of names, so that one is made here.
+  // The store relies on the index of names, so it does not use the model's function.
   return position === IndexSet.name ? [entry.name] : (entry.values[position] ?? noValues)
 }
 
 interface Index {
-  /** The object's values change; undefined where it does not exist before or after. */
+  /** Changes the object's values. They are undefined if it does not exist before or after. */
   change(slot: StoredSlot, before: readonly string[] | undefined, after: readonly string[] | undefined): void
-  /** Takes in all objects, which come in the order of their names. The index is empty and stands at `position`. */
+  /** Fills the empty index at `position` with all objects, in the order of their names. */
   fill(slots: readonly StoredSlot[], position: number, breather: Breather): Promise<void>
   view(): IndexView
 }
 
-/** The pairs of every object with each of its values, once. */
+/** Returns the pairs of every object with each of its distinct values. */
 function eachPair<T>(objects: readonly T[], valuesOf: (object: T) => readonly string[]): Pairs<T> {
   const pairs: { values: string[]; objects: T[] } = { values: [], objects: [] }
   for (const object of objects) {
@@ -203,7 +203,7 @@ class SingleValueIndex implements Index {
 
   async fill(slots: readonly StoredSlot[], position: number, breather: Breather): Promise<void> {
     const values = slots.map(slot => valuesAt(slot.entry, position)[0])
-    // Names ascend as it is.
+    // Names are in order already.
     const pairs = { values, objects: slots }
     const sorted = position === IndexSet.name ? pairs : await sortPairs(pairs, breather)
     await finishBreathing(this.#tree.fill(sorted.values, sorted.objects), breather)
@@ -239,7 +239,7 @@ class MultiValueIndex implements Index {
       breather,
     )
     await finishBreathing(this.#smallest.fill(smallest.values, smallest.objects), breather)
-    // Where no object has two values, the orders are one, and those without a value stand at its end.
+    // If no object has two values, all orders are the same, with objects without a value at the end.
     if (slots.every(slot => valuesOf(slot).length < 2)) {
       await finishBreathing(this.#largest.fill(smallest.values, smallest.objects), breather)
       const missing = smallest.values.indexOf(undefined)

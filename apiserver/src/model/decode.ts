@@ -7,19 +7,18 @@ import { type DocumentText, splitDocuments } from './yaml-documents.ts'
 import { inexactNumber, readYaml, YamlError } from './yaml-text.ts'
 
 export const decodeDefaults = Object.freeze({
-  /** Levels of nesting: far more than any object needs, far fewer than recursive readers can stand. */
+  /** Levels of nesting. Far more than any object needs, and safe for recursive readers. */
   maxDepth: 200,
-  /** Bytes of a YAML body: js-yaml takes up to 100 ms of processor time for so many, 30 times as long as JSON.parse. */
+  /** Bytes of a YAML body. js-yaml takes about 100 ms of processor time for the slowest body of this size. */
   maxYamlBytes: 128 * 1024,
 })
 
 /**
-/**
  * Decodes a request body into a new JSON value. Numbers keep their value exactly or are refused. A field named
  * `__proto__` is refused; any other name is an ordinary own property. Of a field that an object has twice the last one
  * counts in JSON; YAML refuses it.
- * @throws ApiError BadRequest with the problem and its place: line and column from 1, in JSON the offset too.
- *   RequestEntityTooLarge for YAML of more than `maxYamlBytes`.
+ * @throws ApiError BadRequest with the problem and its place: line and column from 1, in JSON the offset too;
+ *   RequestEntityTooLarge for YAML of more than `maxYamlBytes`
  */
 export function decodeDocument(bytes: Uint8Array, mediaType: 'json' | 'yaml'): unknown {
   return decodeBody(bytes, mediaType).value
@@ -50,18 +49,18 @@ export function decodeBody(bytes: Uint8Array, mediaType: 'json' | 'yaml'): Decod
   return { value, duplicateFields }
 }
 
-/** One document of a YAML text: its value, or why it has none. */
+/** One document of a YAML text: its value or its error. */
 export interface DecodedDocument {
-  /** Where the document starts, from 1: its `---`, or its first line with content where it has none. */
+  /** The document's first line, from 1: its `---`, or else its first line with content. */
   line: number
   value?: unknown
-  /** BadRequest; lines in the message count from the start of the whole text. */
+  /** BadRequest. Lines in the message count from the start of the whole text. */
   error?: ApiError
 }
 
 /**
- * Reads each document of a YAML text by itself: a broken one does not hide the others. Empty documents (nothing but
- * blank lines and comments) are left out.
+ * Decodes each document of a YAML text separately, so a malformed one does not hide the others. Skips empty documents
+ * (only blank lines and comments).
  */
 export function decodeDocuments(text: string): DecodedDocument[] {
   return splitDocuments(text.replace(/^\uFEFF/, '')).map(part => {
@@ -90,7 +89,7 @@ function decodeText(bytes: Uint8Array): string {
   return text
 }
 
-/** Offset of the first byte that is not part of valid UTF-8. */
+/** Returns the offset of the first byte that is not valid UTF-8. */
 function firstInvalidByte(bytes: Uint8Array): number {
   const replaced = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
   const given = Buffer.from('\uFFFD')
@@ -98,7 +97,7 @@ function firstInvalidByte(bytes: Uint8Array): number {
   let from = 0
   for (let at = replaced.indexOf('\uFFFD'); at >= 0; at = replaced.indexOf('\uFFFD', from)) {
     byte += Buffer.byteLength(replaced.slice(from, at))
-    // A replacement character may also be what was sent.
+    // The client may have sent a replacement character.
     if (!given.equals(bytes.subarray(byte, byte + given.length))) return byte
     byte += given.length
     from = at + 1
@@ -125,12 +124,12 @@ function decodeJson(text: string): { value: unknown; fields: number } {
   }
   if (inexact !== undefined) throw invalidJson(text, inexact[0], inexactNumber(text.slice(...inexact)))
   if (minusZero) value = withoutMinusZero(value)
-  // The name may be written with escapes; the walk decides, this only spares nearly every body the walk.
+  // Spares most bodies the walk. The name may also be written with escapes.
   if (text.includes('__proto__') || text.includes('\\u00')) refuseProto(value, [])
   return { value, fields }
 }
 
-/** A piece of the body on one line, with blanks and controls that look like others spelled out. */
+/** Quotes a piece of the body on one line, with look-alike blanks and control characters escaped. */
 function quote(piece: string): string {
   const short = piece.length > 20 ? `${piece.slice(0, 20)}…` : piece
   return JSON.stringify(short).replace(/[\u007f-\u00a0\u2000-\u200f\u2028-\u202f\ufeff]/g, spellOut)
@@ -148,7 +147,7 @@ function invalidJson(text: string, offset: number, problem: string): ApiError {
   )
 }
 
-/** JSON has one zero: -0 would be written back as 0, so it is read as 0. Changes `value` in place. */
+/** Replaces -0 by 0, as encoding it would. Changes `value` in place. */
 function withoutMinusZero(value: unknown): unknown {
   if (value === 0) return 0
   if (Array.isArray(value)) {
@@ -162,8 +161,8 @@ function withoutMinusZero(value: unknown): unknown {
 }
 
 /**
- * An own property named `__proto__` is harmless here, but becomes the prototype of the copy when a plugin copies it
- * with Object.assign. No real field has that name.
+ * Refuses a field named `__proto__`. It is harmless here, but Object.assign in a plugin would turn it into the prototype
+ * of the copy.
  */
 function refuseProto(value: unknown, path: (string | number)[]): void {
   if (Array.isArray(value)) {

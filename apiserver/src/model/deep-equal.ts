@@ -2,7 +2,7 @@
  * Whether two JSON values are the same. The order of keys does not matter, -0 equals 0 (JSON writes both as 0), and
  * a property that is undefined counts as absent, as it does when the value is written.
  *
- * Assumption: values nest no deeper than what the decoder lets through; this recurses into them.
+ * Assumption: the decoder bounds the nesting, since this function recurses.
  */
 export function deepEqual(a: unknown, b: unknown): boolean {
   if (a === b) return true

@@ -3,15 +3,15 @@ import { type FieldPath, formatPath } from './field-path.ts'
 import { isJsonObject } from './json-value.ts'
 import { isExactDecimal } from './number-literal.ts'
 
-/** What makes a text unfit although or because of what JSON.parse says, as offsets into the text. */
+/** Properties of a JSON text that JSON.parse does not report. Places are offsets into the text. */
 export interface JsonFindings {
-  /** The bracket that opens one level too many. */
+  /** The first bracket past the maximum depth. */
   readonly tooDeep?: number
-  /** The first number that a double does not keep, as a range. */
+  /** The range of the first number that a double cannot represent. */
   readonly inexact?: readonly [start: number, end: number]
-  /** Whether some number starts with "-0", and so may have been read as negative zero. */
+  /** True if a number starts with "-0", so it may have been read as negative zero. */
   readonly minusZero: boolean
-  /** The number of fields of all objects, each counted as often as the text has it. */
+  /** The number of fields of all objects, duplicates included. */
   readonly fields: number
 }
 
@@ -34,9 +34,8 @@ const closeBrace = 0x7d
 const safeLength = 15
 
 /**
- * Looks over a JSON text once, without recursion and without reading what is inside strings. It takes any text: on
- * one that is not JSON its findings mean little, but that the depth is bounded still holds for a reader that
- * recurses into brackets.
+ * Scans a JSON text once, without recursion, and skips strings. For a text that is not JSON only the depth has a meaning:
+ * a reader may then recurse into brackets.
  */
 export function inspectJson(text: string, maxDepth: number): JsonFindings {
   let depth = 0
@@ -82,7 +81,7 @@ function isOfNumber(code: number): boolean {
   )
 }
 
-/** The closing quote of the string that opens at `start`, or -1. */
+/** Returns the offset of the closing quote of the string at `start`, or -1. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let before = end - 1
@@ -97,13 +96,13 @@ export interface JsonSyntaxError {
   /** UTF-16 units from the start. */
   readonly offset: number
   readonly length: number
-  /** What is wrong, as a clause. */
+  /** The problem, as a clause. */
   readonly problem: string
 }
 
 /**
- * Finds where and why a text is not JSON; undefined when it is. Recurses into brackets, so the depth must have been
- * bounded before.
+ * Returns the first syntax error of a text, or undefined if it is JSON. Recurses into brackets, so the depth must be
+ * bounded.
  */
 export function findJsonError(text: string): JsonSyntaxError | undefined {
   let first: JsonSyntaxError | undefined
@@ -131,7 +130,7 @@ export function findJsonError(text: string): JsonSyntaxError | undefined {
           isNameNext = character === ',' && open.at(-1) === 'object'
         },
         onError(error, offset, length) {
-          // The parser speaks of values where a field name is written without quotes.
+          // The parser reports a field name without quotes as a missing value.
           const code = error === invalidSymbol && isNameNext ? nameExpected : error
           first = { offset, length, problem: problems[code] ?? 'is not valid JSON' }
           throw new Found()
@@ -146,7 +145,7 @@ export function findJsonError(text: string): JsonSyntaxError | undefined {
   return first
 }
 
-/** Ends the visit at the first error: what the recovering parser says after it misleads. */
+/** Ends the visit at the first error. Later errors of the recovering parser mislead. */
 class Found extends Error {}
 
 const invalidSymbol = 1

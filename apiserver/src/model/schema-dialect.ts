@@ -1,6 +1,6 @@
 /**
- * Turns the OpenAPI 3.0 dialect that models are written in into the JSON Schema (draft 7) that ajv reads. What
- * cannot be enforced is refused rather than dropped: a constraint that silently does nothing is worse than none.
+ * Translates a model's OpenAPI 3.0 schemas to JSON Schema draft 7, which ajv reads. Keywords that cannot be enforced are
+ * refused, since a constraint without effect misleads.
  */
 import { isJsonObject, type JsonObject } from './json-value.ts'
 
@@ -27,7 +27,7 @@ const plain = new Set([
   'maxProperties',
 ])
 
-/** Keywords that say something to people and other tools only. */
+/** Keywords for people and other tools, without constraints. */
 const annotations = new Set([
   '$comment',
   'default',
@@ -49,9 +49,9 @@ export const errorBudget = 'setpointErrorBudget'
 const types = new Set(['object', 'array', 'string', 'integer', 'number', 'boolean'])
 
 /**
- * The JSON Schema for an OpenAPI schema. `nullable` admits null beside the type, and beside an enum too, whether or
- * not null is listed there.
- * @throws SchemaError for keywords that are not in the dialect (`$ref` and `const` among them); `x-*` are ignored.
+ * Returns the JSON Schema for an OpenAPI schema. `nullable` admits null in addition to the type, and to an enum even if
+ * that does not list it. `x-*` keywords are ignored.
+ * @throws SchemaError for keywords outside the dialect, such as `$ref` and `const`
  */
 export function toJsonSchema(schema: unknown, place: string): JsonObject {
   if (!isJsonObject(schema)) throw new SchemaError(`${place} must be a schema, which is an object`)
@@ -85,8 +85,7 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
   addTypes(result, schema)
   addBounds(result, schema, place)
   if (result.pattern !== undefined && typeof result.maxLength === 'number') {
-    // Authors bound the length of what their pattern may see, but all rules are checked, not only those up to the first
-    // that fails; and a pattern over megabytes can take minutes.
+    // Keeps a pattern away from strings past maxLength: matching megabytes can take minutes, and ajv checks all rules.
     result.if = { minLength: result.maxLength + 1 }
     result.else = { pattern: result.pattern }
     delete result.pattern
@@ -94,7 +93,7 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
   return result
 }
 
-/** Unicode rules where a pattern keeps to them; else, as for `[\w\-]`, the older ones that most authors know. */
+/** Compiles a pattern in Unicode mode, or without it if that fails, as for `[\w\-]`. */
 export function compilePattern(pattern: string, flags = 'u'): RegExp {
   try {
     return new RegExp(pattern, flags)
@@ -120,7 +119,7 @@ function addTypes(result: JsonObject, schema: JsonObject): void {
   if (nullable === true && Array.isArray(values) && !values.includes(null)) result.enum = [...values, null]
 }
 
-/** OpenAPI's exclusive bounds are booleans beside the bound, JSON Schema's are bounds themselves. */
+/** Translates exclusive bounds: OpenAPI has a boolean next to the bound, JSON Schema has a second bound. */
 function addBounds(result: JsonObject, schema: JsonObject, place: string): void {
   for (const [bound, exclusive] of [
     ['minimum', 'exclusiveMinimum'],

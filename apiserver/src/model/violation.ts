@@ -8,12 +8,12 @@ import { shorten } from './text-position.ts'
 
 /** One rule of a model's schema that an object breaks. */
 export interface Violation {
-  /** Where, as causes show it: `spec.tags[2]`, `spec.map[some.key]`. */
+  /** The place as in causes: `spec.tags[2]`, `spec.map[some.key]`. */
   readonly field: string
-  /** The same as steps from the object's root. */
+  /** The same place as steps from the object's root. */
   readonly path: FieldPath
   readonly reason: ViolationReason
-  /** What is wrong, with the bound and the value, as a sentence whose subject is the field. */
+  /** The problem, with bound and value, as a clause. The field is its subject. */
   readonly message: string
 }
 
@@ -35,7 +35,7 @@ export const tooManyViolations: Violation = Object.freeze({
   message: 'there are more violations than were counted',
 })
 
-/** The value at a path; undefined where there is none. */
+/** Returns the value at a path, or undefined if it is missing. */
 export function valueAt(root: unknown, path: FieldPath): unknown {
   let value = root
   for (const step of path) {
@@ -47,8 +47,8 @@ export function valueAt(root: unknown, path: FieldPath): unknown {
 }
 
 /**
- * What ajv's errors (of `allErrors`, in its order) mean to a person. A failed anyOf or oneOf is one violation at the
- * value it stands at, told by the branch that came closest; the errors inside its branches are left out.
+ * Converts ajv's errors (of `allErrors`, in its order) to violations. A failed anyOf or oneOf becomes one violation, with
+ * the errors of the branch that came closest. The errors of its other branches are left out.
  */
 export function violationsOf(errors: readonly ErrorObject[], object: unknown): Violation[] {
   const unions = new Set(errors.filter(isUnion).map(error => error.schemaPath))
@@ -223,7 +223,7 @@ function unionViolation(
   }
 }
 
-/** What stands between the value and the branch with the fewest errors; one of the right type beats all others. */
+/** Describes the errors of the branch with the fewest errors. Branches of the value's type come first. */
 function closest(errors: readonly ErrorObject[], index: number, union: ErrorObject, object: unknown): string {
   // ajv gives the errors of the branches right before the one of the union itself.
   const branches = new Map<string, ErrorObject[]>()
@@ -252,7 +252,7 @@ function closest(errors: readonly ErrorObject[], index: number, union: ErrorObje
   return `the closest one fails because ${told.map(violation => `${violation.field} ${violation.message}`).join(', and ')}`
 }
 
-/** ajv's JSON pointer as a path; whether a digit is a position is for the object to tell. */
+/** Converts ajv's JSON pointer to a path. The object decides whether a digit is a list position. */
 function pathOf(pointer: string, object: unknown): (string | number)[] {
   const path: (string | number)[] = []
   let value = object
