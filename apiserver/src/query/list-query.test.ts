@@ -83,7 +83,7 @@ describe('a list request is refused, with parameter, term and reason, for', () =
     ['sort=constructor', `sort: "constructor": unknown field "constructor"; registered are ${registered}`],
     [
       Array.from({ length: listQueryLimits.sortKeys + 1 }, () => 'sort=spec.n').join('&'),
-      'sort: has 17 keys, at most 16 are allowed',
+      'sort: has 5 keys, at most 4 are allowed',
     ],
     ['fieldSelector=spec.nope=1', `fieldSelector: unknown field "spec.nope"; registered are ${registered}`],
     ['fieldSelector=toString=1', `fieldSelector: unknown field "toString"; registered are ${registered}`],
@@ -97,12 +97,20 @@ describe('a list request is refused, with parameter, term and reason, for', () =
       'labelSelector: "app=(a)": "(" in a value is written with a backslash before it',
     ],
     [
-      `labelSelector=${Array.from({ length: 10_000 }, (_, i) => `k${i}`).join(',')}`,
-      `labelSelector: "k500": label selector has more than ${selectorLimits.terms} terms`,
+      `labelSelector=${Array.from({ length: 2_000 }, (_, i) => `k${i}`).join(',')}`,
+      `labelSelector: "k100": label selector has more than ${selectorLimits.terms} terms`,
     ],
     [
       `labelSelector=${'a'.repeat(100 * 1024)}`,
-      `labelSelector: "${'a'.repeat(80)}…": label selector is longer than ${selectorLimits.length} characters`,
+      `labelSelector: "${'a'.repeat(80)}…": label selector is longer than ${selectorLimits.bytes} bytes`,
+    ],
+    [
+      `labelSelector=${terms(51, i => `k${i}`)}&fieldSelector=${terms(50, i => `spec.n!=${i}`)}`,
+      'selectors: have 101 terms together, at most 100 are allowed',
+    ],
+    [
+      `labelSelector=k%20in%20(${terms(3_000, i => `${i}`)})&fieldSelector=spec.n=${'é'.repeat(1_500)}`,
+      'selectors: have 16903 bytes together, at most 16384 are allowed',
     ],
     ['limit=-1', 'limit: "-1": must be a whole number in decimal digits'],
     ['limit=abc', 'limit: "abc": must be a whole number in decimal digits'],
@@ -127,10 +135,7 @@ describe('a list request is refused, with parameter, term and reason, for', () =
     ['resourceVersion=abc', 'resourceVersion: "abc": must be a decimal number'],
     ['resourceVersion=-1', 'resourceVersion: "-1": must be a decimal number'],
     ['version=1.5', 'version: "1.5": must be a decimal number'],
-    [
-      'version=5&resourceVersion=6',
-      'resourceVersion: "6": version and resourceVersion are two names of one thing, but differ',
-    ],
+    ['version=5&resourceVersion=6', 'resourceVersion: "6": version and resourceVersion must be equal'],
     ['resourceVersionMatch=Exact', 'resourceVersionMatch: needs a resourceVersion'],
     [
       'resourceVersion=5&resourceVersionMatch=exact',
@@ -145,6 +150,11 @@ describe('a list request is refused, with parameter, term and reason, for', () =
     expect(refusal(text)).toBe(message)
   })
 })
+
+/** So many terms or values, joined by commas. */
+function terms(count: number, term: (i: number) => string): string {
+  return Array.from({ length: count }, (_, i) => term(i)).join(',')
+}
 
 describe('a list request', () => {
   test('without parameters asks for everything, newest first, as of now', () => {

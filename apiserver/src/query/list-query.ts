@@ -7,20 +7,21 @@ import {
   type Revision,
   type Selector,
   SelectorError,
+  selectorLimits,
   toRevision,
 } from '@setpoint/controller-runtime/api'
 import { IndexSet } from '../cache/index-set.ts'
 import type { SortKey } from '../cache/sort-order.ts'
 import { decodeContinue } from './continue-token.ts'
 
-/** Numbered pages; `size` is absent where everything is one page. `page` counts from 1. */
+/** Numbered pages. Without `size` everything is one page. `page` counts from 1. */
 export interface PagePaging {
   readonly kind: 'page'
   readonly page: number
   readonly size: number | undefined
 }
 
-/** Kubernetes' chunks, in name order: at most `limit` objects (absent: all) with names after `after` (absent: any). */
+/** Kubernetes' chunks, in name order: at most `limit` objects (absent: all) after the name `after` (absent: any). */
 export interface ChunkPaging {
   readonly kind: 'chunk'
   readonly limit: number | undefined
@@ -29,8 +30,8 @@ export interface ChunkPaging {
 
 /**
  * Which state of the store a list may come from:
- * `latest` sees every write acknowledged before it was asked; `any` is whatever the cache has; `notOlderThan` waits
- * for a revision; `exact` is the state at a revision, or 410. A revision may be one that was never reached.
+ * `latest` sees every write acknowledged before the request; `any` is the cache's present state; `notOlderThan` needs
+ * at least a revision; `exact` is the state at a revision, or 410. The revision may be in the future.
  */
 export type ReadAt =
   | { readonly kind: 'latest' }
@@ -38,22 +39,22 @@ export type ReadAt =
   | { readonly kind: 'notOlderThan'; readonly revision: Revision }
   | { readonly kind: 'exact'; readonly revision: Revision }
 
-/** A list request, checked and compiled against the indexes of its model. */
+/** A list request, checked against the indexes of its model. */
 export interface ListQuery {
   readonly selector: Selector
-  /** Never empty for pages; unused for chunks, which are in name order. Ties are by name, ascending. */
+  /** Not empty for pages; empty for chunks, which are in name order. Ties are broken by name, ascending. */
   readonly sort: readonly SortKey[]
   readonly paging: PagePaging | ChunkPaging
   readonly at: ReadAt
 }
 
 export const listQueryLimits = Object.freeze({
-  /** Sort keys of one list: more than the indexes that a person tells apart, few enough to compare quickly. */
-  sortKeys: 16,
+  /** Sort keys of one list: each is compared for every pair of objects that a sort compares. */
+  sortKeys: 4,
 })
 
 /**
- * Reads the query parameters of a list. Parameters that it does not know are not its concern.
+ * Reads the query parameters of a list. Ignores other parameters.
  * @throws ApiError 400 whose message names the parameter, the term and the reason.
  */
 export function parseListQuery(parameters: URLSearchParams, indexes: IndexSet): ListQuery {
@@ -105,16 +106,29 @@ export function parseListQuery(parameters: URLSearchParams, indexes: IndexSet): 
 }
 
 /**
- * Reads `labelSelector` and `fieldSelector`, repetitions joined by AND: what lists, watches and deletions share.
+ * Reads `labelSelector` and `fieldSelector` of lists, watches and deletions. Repetitions are joined by AND.
  * @throws ApiError 400 whose message names the parameter, the term and the reason.
  */
 export function parseSelector(parameters: URLSearchParams, indexes: IndexSet): Selector {
   const labels = requirements('labelSelector', parameters, parseLabelSelector)
   const fields = requirements('fieldSelector', parameters, parseFieldSelector)
+  if (labels.length + fields.length > 0) checkBounds(parameters, labels.length + fields.length)
   for (const { key } of fields) {
     if (indexes.indexOf(key) === undefined) refuse('fieldSelector', unknownField(key, indexes))
   }
   return { labels, fields }
+}
+
+/** @throws ApiError 400 */
+function checkBounds(parameters: URLSearchParams, terms: number): void {
+  if (terms > selectorLimits.terms)
+    refuse('selectors', `have ${terms} terms together, at most ${selectorLimits.terms} are allowed`)
+  let bytes = 0
+  for (const parameter of ['labelSelector', 'fieldSelector']) {
+    for (const text of parameters.getAll(parameter)) bytes += Buffer.byteLength(text)
+  }
+  if (bytes > selectorLimits.bytes)
+    refuse('selectors', `have ${bytes} bytes together, at most ${selectorLimits.bytes} are allowed`)
 }
 
 /** Newest first. */
@@ -170,7 +184,7 @@ function parseCount(parameter: string, text: string): number {
   return count
 }
 
-/** As in Kubernetes, none and 0 mean no limit. */
+/** As in Kubernetes, 0 means no limit. */
 function parseLimit(text: string | undefined): number | undefined {
   if (text === undefined || text === '') return undefined
   return parseInteger('limit', text) || undefined
@@ -209,7 +223,7 @@ function parseReadAt(parameters: URLSearchParams, limited: boolean): ReadAt {
   return { kind: exact ? 'exact' : 'notOlderThan', revision }
 }
 
-/** `version` and `resourceVersion` are two names of one parameter. */
+/** Reads `version`, which may also be given as `resourceVersion`. */
 function versionParameter(parameters: URLSearchParams): string | undefined {
   let known: string | undefined
   for (const parameter of ['version', 'resourceVersion']) {
@@ -218,7 +232,7 @@ function versionParameter(parameters: URLSearchParams): string | undefined {
     if (!isVersion(text)) refuse(parameter, `${quote(text)}: must be a decimal number`)
     const version = text.replace(/^0+(?=\d)/, '')
     if (known !== undefined && known !== version) {
-      refuse(parameter, `${quote(text)}: version and resourceVersion are two names of one thing, but differ`)
+      refuse(parameter, `${quote(text)}: version and resourceVersion must be equal`)
     }
     known = version
   }
@@ -229,7 +243,7 @@ function isZero(version: string): boolean {
   return version === '0'
 }
 
-/** No store gets beyond the largest exact number, so whatever is larger is in the future just as well. */
+/** No store reaches the largest safe integer, so a larger version is in the future, too. */
 function reachableRevision(version: string): Revision {
   const value = Number(version)
   return toRevision(Number.isSafeInteger(value) ? value : Number.MAX_SAFE_INTEGER)

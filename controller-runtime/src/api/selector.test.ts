@@ -198,8 +198,8 @@ describe('a selector that is too large is refused at once', () => {
     expect(refusal(parseLabelSelector, ...texts)).toContain(`more than ${selectorLimits.terms} terms`)
   })
 
-  test('a list of 10,000 values is read at once and matches as a short one does', () => {
-    const values = Array.from({ length: 10_000 }, (_, i) => `v${i}`)
+  test('a list of 2,500 values is read at once and matches as a short one does', () => {
+    const values = Array.from({ length: 2_500 }, (_, i) => `v${i}`)
     const [requirement] = parseFieldSelector(`f in (${values.join(',')})`)
     if (requirement === undefined) throw new Error('unexpected')
     expect(requirement.values).toEqual(values)
@@ -207,7 +207,7 @@ describe('a selector that is too large is refused at once', () => {
     let found = 0
     for (let i = 0; i < 1_000_000; i++) if (matches(requirement, [`w${i}`])) found++
     expect(found).toBe(0)
-    expect(matches(requirement, ['x', 'v9999'])).toBe(true)
+    expect(matches(requirement, ['x', 'v2499'])).toBe(true)
     expect(performance.now() - begun).toBeLessThan(15_000)
   })
 })

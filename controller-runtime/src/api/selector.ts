@@ -31,11 +31,11 @@ export const selectsEverything: Selector = Object.freeze({
 
 /** Bounds of selectors. */
 export const selectorLimits = Object.freeze({
-  /** Characters of one selector: above what people write, below what would make parsing a burden. */
-  length: 64 * 1024,
-  /** Terms of one selector, all repetitions of the parameter together. */
-  terms: 500,
-  /** Values of a list that are compared one by one; a longer one is made a set when it is first needed. */
+  /** Bytes of the label and field selectors of a request together (as UTF-8). */
+  bytes: 16 * 1024,
+  /** Terms of the label and field selectors of a request together. */
+  terms: 100,
+  /** Values of a list that are compared one by one; a longer list is made a set when it is first needed. */
   searched: 8,
 })
 
@@ -125,9 +125,12 @@ type Dialect = 'label' | 'field'
 
 function parse(texts: string[], dialect: Dialect): Requirement[] {
   const requirements: Requirement[] = []
+  let length = 0
   for (const text of texts) {
-    if (text.length > selectorLimits.length) {
-      throw new SelectorError(text, `${dialect} selector is longer than ${selectorLimits.length} characters`)
+    // In UTF-16 units, each of which is at least one byte.
+    length += text.length
+    if (length > selectorLimits.bytes) {
+      throw new SelectorError(text, `${dialect} selector is longer than ${selectorLimits.bytes} bytes`)
     }
     if (text.trim() === '') continue
     for (const term of splitTerms(text)) {
