@@ -73,7 +73,7 @@ async function time(call: () => Promise<void>): Promise<number> {
 }
 
 async function page({ store, turns }: Filled, query: ListQuery): Promise<void> {
-  const { items } = await runQuery(store.snapshot(), query, turns)
+  const { items } = await runQuery(store.snapshot(), query, turns, { caller: 'bench' })
   if (items.length !== 20) throw new Error(`${items.length} items`)
 }
 
@@ -155,7 +155,7 @@ function withoutIndex(many: Filled, few: Filled) {
     )
     const snapshot = store.snapshot()
     return async () => {
-      const terms = compileTerms(snapshot, selector)
+      const terms = finish(compileTerms(snapshot, selector))
       const window = { offset: 0, count: 20 }
       const plans = new PageRequest(snapshot, terms, new SortOrder(sort), () => window).plans()
       if (finish(runPlans(plans)).slots.length !== 20) throw new Error('not a page')

@@ -5,22 +5,22 @@ import type { ModelSnapshot } from './model-snapshot.ts'
 import { type Candidate, type OrderKey, type OrderView, type SortOrder, sameKey } from './sort-order.ts'
 import { type Work, workDefaults } from './work.ts'
 
-/** What a partial index holds: the objects that a predicate selects, in the order of a sort. */
+/** The content of a partial index: the objects that a predicate selects, in the order of a sort. */
 export interface PartialSpec {
-  /** Equal for specs that mean the same. */
+  /** Equal for specs with the same selector and sort. */
   readonly id: string
   readonly order: SortOrder
   selects(entry: Entry): boolean
 }
 
 /**
- * An index over some of the objects of a store, for one selector and one sort: any page of that list is read from it by
- * position. It is made of a snapshot, and may then take in the writes that came after it.
+ * An index over some of the objects of a store, for one selector and one sort. Any page of that list is read from it
+ * by position. It is filled from a snapshot and can then follow the writes after it.
  */
 export class PartialIndex {
   readonly #spec: PartialSpec
   readonly #tree: CountedTree<OrderKey, Slot, Named>
-  /** Weak, and only here: an index that is let go of takes along what it was in all the snapshots. */
+  /** Weak, so that dropping the index frees its views of all snapshots. */
   readonly #views = new WeakMap<ModelSnapshot, OrderView>()
 
   constructor(spec: PartialSpec) {
@@ -32,7 +32,7 @@ export class PartialIndex {
     return this.#tree.size
   }
 
-  /** Takes in all objects of a snapshot that are selected, in order. Once, before anything else. */
+  /** Fills the index with the selected objects of a snapshot, in order. To be called once, first. */
   *fill(candidates: readonly Candidate[]): Work<void> {
     const keys: (OrderKey | undefined)[] = []
     const slots: Slot[] = []
@@ -44,7 +44,7 @@ export class PartialIndex {
     yield* this.#tree.fill(keys, slots)
   }
 
-  /** Takes in a write. Touches nothing unless the object comes, goes or moves. */
+  /** Follows a write. Does nothing unless the object enters, leaves or moves. */
   change(slot: Slot, next: Entry | undefined, previous: Entry | undefined): void {
     const { order } = this.#spec
     const before = previous !== undefined && this.#spec.selects(previous)
@@ -54,12 +54,12 @@ export class PartialIndex {
     if (after) this.#tree.set(order.keyOf(next), slot)
   }
 
-  /** What is in here now is what it is in this snapshot. */
+  /** Keeps the present content as that of a snapshot. */
   capture(snapshot: ModelSnapshot): void {
     this.#views.set(snapshot, this.#tree.snapshot())
   }
 
-  /** What it is in a snapshot; undefined if it did not exist then. */
+  /** Returns the content as of a snapshot, or undefined if it was not captured. */
   viewOf(snapshot: ModelSnapshot): OrderView | undefined {
     return this.#views.get(snapshot)
   }

@@ -1,38 +1,44 @@
+import { isApiError } from '@setpoint/controller-runtime/api'
 import type { Entry } from './entry.ts'
 import type { Slot } from './index-tree.ts'
 import { ModelSnapshot } from './model-snapshot.ts'
 import { PartialIndex, type PartialSpec } from './partial-index.ts'
 import type { Candidate, OrderView } from './sort-order.ts'
 import type { Turns } from './turns.ts'
-import type { Work } from './work.ts'
+import type { Work, WorkOwner } from './work.ts'
 
 export const partialDefaults = Object.freeze({
-  /** Partial indexes of a model at most: every write is shown to each, and moves an object in it for some 2 µs. */
+  /** Partial indexes of a model. Every write is checked against each, and moving an object in one takes some 2 µs. */
   indexes: 12,
-  /** Microseconds that a page must cost for its list to get an index at once, and where it was asked for not long ago. */
+  /** Indexes being built at once, in all and for one caller. Further lists run without an index. */
+  building: 4,
+  buildingPerCaller: 1,
+  /** Microseconds that a page must cost for its list to get an index: at once, and at the second request. */
   cost: 4_000,
   repeatedCost: 400,
-  /** Lists that are remembered to have been asked for. */
+  /** Lists whose first request is remembered. */
   asked: 128,
   /**
-   * Places in all partial indexes of a model together, for each of its objects: about 24 bytes each, so that they add
+   * Places in all partial indexes of a model, for each of its objects. A place takes about 24 bytes, so the indexes add
    * less than a tenth to objects of 1 KiB.
    */
   placesPerObject: 4,
-  /** Trims (one every half minute) without being asked for, after which an index is let go of: as long as snapshots. */
+  /** Trims (one every half minute) after which an unused index is dropped: the lifetime of a snapshot. */
   idleTrims: 10,
-  /** Writes and snapshots that wait until an index that is being made has been filled: more, and it is for old states only. */
+  /** Writes and snapshots queued while an index is filled. Past this the index serves old states only. */
   pending: 200_000,
 })
 
-/** An index that is being made. */
+/** An index that is being built. */
 interface Building {
+  /** The caller whose list was the first to need it. */
+  readonly caller: string
   readonly cost: number
   readonly index: PartialIndex
   readonly abort: AbortController
-  /** Snapshots that it will have been captured for in the end. */
+  /** Snapshots that it will cover when it is complete. */
   readonly covered: WeakSet<ModelSnapshot>
-  /** What has happened since its snapshot, in this order; undefined where it is for old snapshots alone. */
+  /** Writes and snapshots since its own snapshot, in order; undefined if it serves old snapshots only. */
   pending: (Change | ModelSnapshot)[] | undefined
   done: Promise<void>
   waiting: number
@@ -45,50 +51,58 @@ interface Change {
 }
 
 interface Kept {
+  readonly caller: string
   readonly index: PartialIndex
-  /** Whether it takes in writes; otherwise it is for one old snapshot. */
+  /** Whether it follows writes; otherwise it serves one old snapshot. */
   readonly live: boolean
-  /** Microseconds that it spares a page. */
+  /** Microseconds that it saves a page. */
   readonly cost: number
   usedAt: number
-  /** The one with the least goes first (GreedyDual: see `#evict`). */
+  /** The index with the least credit is evicted first (GreedyDual: see `#evict`). */
   credit: number
 }
 
 /**
- * The partial indexes of one model. One is made when a page is asked for that costs much without it, by turns, while
- * reads and writes go on, and is kept up to date for as long as it is asked for.
+ * The partial indexes of one model. An expensive page makes the cache build one, in turns, while reads and writes go
+ * on. The index is kept up to date as long as it is used.
  *
- *     obtain ──▶ filled from a snapshot ──▶ catching up with the writes since ──▶ live ──not asked for, or too many──▶ gone
+ *     obtain ──▶ filled from a snapshot ──▶ catching up with the writes since ──▶ live ──unused, or too many──▶ evicted
  *
- * Writes and snapshots that come in between wait in their order, so that each of these snapshots gets the index as it
- * was in it. An old snapshot gets one of its own, which takes in no writes.
+ * Writes and snapshots that arrive meanwhile are queued in order, so each of these snapshots sees its own state of the
+ * index. An old snapshot gets an index of its own, which ignores writes.
  *
- * Invariant (query.oracle.test.ts; bounds and costs: query-work.test.ts): what an index is in a snapshot is what
- * selecting and sorting the objects of the snapshot gives.
+ * A caller builds few indexes at a time, and the caller who holds the most loses one first. So a caller with many
+ * different lists displaces its own indexes.
+ *
+ * Invariant (query.oracle.test.ts; bounds and costs: query-work.test.ts): an index in a snapshot equals the snapshot's
+ * objects, selected and sorted.
  */
 export class PartialIndexes {
   /** By id. */
   readonly #kept = new Map<string, Kept>()
   readonly #building = new Map<string, Building>()
-  /** Ids of lists without an index that have been asked for, the last one at the end. */
+  /** Ids of lists that were requested without an index, oldest first. */
   readonly #asked = new Set<string>()
-  /** The credit of the last index that had to go. */
+  /** The credit of the last evicted index. */
   #credit = 0
-  /** The present state, if it has been taken. */
+  /** The snapshot of the present state, if there is one. */
   #present: ModelSnapshot | undefined
-  /** Trims so far. */
   #trims = 0
   readonly #objects: () => number
 
-  /** @param objects how many the model has */
+  /** @param objects returns the number of the model's objects */
   constructor(objects: () => number) {
     this.#objects = objects
   }
 
-  /** Number of indexes that are there. */
+  /** Number of complete indexes. */
   get size(): number {
     return this.#kept.size
+  }
+
+  /** Number of indexes that are being built. */
+  get building(): number {
+    return this.#building.size
   }
 
   /** Objects in all of them. */
@@ -98,12 +112,12 @@ export class PartialIndexes {
     return places
   }
 
-  /** An index as it is in a snapshot, if there is one. */
+  /** Returns the index as of a snapshot, or undefined. */
   find(spec: PartialSpec, snapshot: ModelSnapshot): OrderView | undefined {
     return this.#use(spec.id, snapshot) ?? this.#use(idOfOld(spec, snapshot), snapshot)
   }
 
-  /** Whether a list whose page costs so many microseconds should get an index, now that it is asked for. */
+  /** Whether a list whose page costs so many microseconds should get an index. Remembers the request. */
   isWorth({ id }: PartialSpec, cost: number): boolean {
     if (cost >= partialDefaults.cost || this.#kept.has(id)) return true
     if (cost < partialDefaults.repeatedCost) return false
@@ -117,11 +131,11 @@ export class PartialIndexes {
   }
 
   /**
-   * As `find`, making the index if there is none; all who ask for one wait for the same.
-   * @param cost microseconds that the index spares a page
-   * @param fill the objects that are selected, in order
-   * @param signal stops waiting; the index is not made further once nobody waits
-   * @returns undefined where so much was written meanwhile that it was not made for this snapshot
+   * Returns the index as of a snapshot, and builds it if it is missing. Concurrent calls share one build, which is
+   * aborted when all of them are.
+   * @param cost microseconds that the index saves a page
+   * @param fill finds the selected objects, in order
+   * @returns undefined if the caller, or all callers, build too much already, or if too many writes came in between
    */
   async obtain(
     spec: PartialSpec,
@@ -129,16 +143,23 @@ export class PartialIndexes {
     cost: number,
     fill: () => Work<readonly Candidate[]>,
     turns: Turns,
-    signal?: AbortSignal,
+    owner: WorkOwner,
   ): Promise<OrderView | undefined> {
-    const there = this.find(spec, snapshot)
-    if (there !== undefined) return there
+    const known = this.find(spec, snapshot)
+    if (known !== undefined) return known
     const live = snapshot === this.#present || this.#building.get(spec.id)?.covered.has(snapshot)
     const id = live ? spec.id : idOfOld(spec, snapshot)
-    const building = this.#building.get(id) ?? this.#build(id, spec, snapshot, cost, fill, turns)
+    let building = this.#building.get(id)
+    if (building === undefined) {
+      if (!this.#mayBuild(owner.caller)) return undefined
+      building = this.#build(id, spec, snapshot, cost, fill, turns, owner.caller)
+    }
     building.waiting++
     try {
-      await unlessAborted(building.done, signal)
+      await unlessAborted(building.done, owner.signal)
+    } catch (error) {
+      if (isApiError(error) && error.reason === 'TooManyRequests') return undefined
+      throw error
     } finally {
       building.waiting--
       if (building.waiting === 0 && this.#building.get(id) === building) {
@@ -149,21 +170,21 @@ export class PartialIndexes {
     return building.index.viewOf(snapshot)
   }
 
-  /** A write has been made. */
+  /** Follows a write. */
   changed(slot: Slot, next: Entry | undefined, previous: Entry | undefined): void {
     this.#present = undefined
     for (const { index, live } of this.#kept.values()) if (live) index.change(slot, next, previous)
     this.#note({ slot, next, previous })
   }
 
-  /** A snapshot of the present state has been taken. */
+  /** Notes a new snapshot of the present state. */
   captured(snapshot: ModelSnapshot): void {
     this.#present = snapshot
     for (const { index, live } of this.#kept.values()) if (live) index.capture(snapshot)
     this.#note(snapshot)
   }
 
-  /** Lets go of what nobody has asked for in a while, and of what there is too much of. */
+  /** Drops indexes that were unused for a while, and evicts those past the bounds. */
   trim(): void {
     this.#trims++
     for (const [id, { usedAt }] of this.#kept) {
@@ -188,8 +209,10 @@ export class PartialIndexes {
     cost: number,
     fill: () => Work<readonly Candidate[]>,
     turns: Turns,
+    caller: string,
   ): Building {
     const building: Building = {
+      caller,
       cost,
       index: new PartialIndex(spec),
       abort: new AbortController(),
@@ -199,8 +222,16 @@ export class PartialIndexes {
       waiting: 0,
     }
     this.#building.set(id, building)
-    building.done = turns.run(this.#make(id, building, base, fill), building.abort.signal)
+    const owner = { caller, signal: building.abort.signal }
+    building.done = turns.run(this.#make(id, building, base, fill), base.size, owner)
     return building
+  }
+
+  #mayBuild(caller: string): boolean {
+    if (this.#building.size >= partialDefaults.building) return false
+    let ofCaller = 0
+    for (const building of this.#building.values()) if (building.caller === caller) ofCaller++
+    return ofCaller < partialDefaults.buildingPerCaller
   }
 
   *#make(
@@ -221,12 +252,12 @@ export class PartialIndexes {
         yield changeWork
       }
     }
-    // Nothing can come in between the last write taken in and this.
+    // Synchronous from the last queued write on, so no write is missed.
     this.#building.delete(id)
     this.#asked.delete(id)
-    const { cost, pending } = building
+    const { caller, cost, pending } = building
     const credit = this.#credit + cost
-    this.#kept.set(id, { index, live: pending !== undefined, cost, usedAt: this.#trims, credit })
+    this.#kept.set(id, { caller, index, live: pending !== undefined, cost, usedAt: this.#trims, credit })
     this.#evict(id)
   }
 
@@ -243,25 +274,45 @@ export class PartialIndexes {
   }
 
   /**
-   * Makes room, but not at the expense of the one that was just made. What goes is what has gone unused for longest in
-   * proportion to what it spares: an index has its cost as credit above that of the last one to go, anew with each use.
+   * Evicts indexes past the bounds, but not the one that was just built. The victim is the one with the least credit of
+   * the caller who holds the most places. With each use an index gets its cost as credit above that of the last evicted
+   * one, so the least credit means the longest time unused in proportion to the cost.
    */
-  #evict(made?: string): void {
+  #evict(built?: string): void {
     const places = partialDefaults.placesPerObject * this.#objects()
     while (this.#kept.size > partialDefaults.indexes || this.places > places) {
-      let least: [id: string, credit: number] | undefined
-      for (const [id, { credit }] of this.#kept) {
-        if (id !== made && credit < (least?.[1] ?? Infinity)) least = [id, credit]
+      const caller = this.#largestHolder(built)
+      let victim: [id: string, kept: Kept] | undefined
+      for (const [id, kept] of this.#kept) {
+        if (id === built || kept.caller !== caller) continue
+        if (victim === undefined || kept.credit < victim[1].credit) victim = [id, kept]
       }
-      if (least === undefined) return
-      const [id, credit] = least
-      this.#credit = credit
+      if (victim === undefined) return
+      const [id, { credit }] = victim
+      this.#credit = Math.max(this.#credit, credit)
       this.#kept.delete(id)
     }
   }
+
+  /** The caller who holds the most places and has an index that may be evicted. */
+  #largestHolder(built: string | undefined): string | undefined {
+    const holders = new Map<string, { places: number; evictable: boolean }>()
+    for (const [id, { caller, index }] of this.#kept) {
+      const known = holders.get(caller) ?? { places: 0, evictable: false }
+      holders.set(caller, {
+        places: known.places + index.size + 1,
+        evictable: known.evictable || id !== built,
+      })
+    }
+    let largest: [caller: string, places: number] | undefined
+    for (const [caller, { places, evictable }] of holders) {
+      if (evictable && places > (largest?.[1] ?? 0)) largest = [caller, places]
+    }
+    return largest?.[0]
+  }
 }
 
-/** What taking in a write costs, in entries handled: two searches of a tree, and copies of some nodes. */
+/** The cost of a queued write in entries handled: two searches of a tree, and copies of some nodes. */
 const changeWork = 16
 
 function idOfOld({ id }: PartialSpec, { written }: ModelSnapshot): string {

@@ -1,20 +1,28 @@
 import type { Breather } from '@setpoint/controller-runtime'
 
 /**
- * Long work in short steps: a generator that yields, again and again, how many entries it has handled since it last
- * did. Whoever runs it decides when to let others in between (`Turns`), and tests count what it yields.
+ * Long work in short steps: a generator that yields how many entries it has handled since its last yield. Its runner
+ * decides when other work may go on in between (`Turns`). Tests count what it yields.
  *
- * An entry handled is one step along an index, one object tested or one object put into place in a sort: a few tenths
- * of a microsecond. What takes as long as several counts as several.
+ * An entry handled is one step along an index, one object tested, or one object put into place in a sort: a few tenths
+ * of a microsecond. Work that takes as long as several entries counts as several.
  */
 export type Work<T> = Generator<number, T, void>
 
+/** Who long work is done for. */
+export interface WorkOwner {
+  /** The name of the user who asked. */
+  readonly caller: string
+  /** Aborted when the caller no longer wants the result. */
+  readonly signal?: AbortSignal | undefined
+}
+
 export const workDefaults = Object.freeze({
-  /** Entries handled at once: few enough to stop in time (some 0.3 ms), enough that stopping costs nothing. */
+  /** Entries handled in one step of some 0.3 ms: short enough to stop in time, long enough to make stopping cheap. */
   stride: 1024,
 })
 
-/** Does the work to its end at once. */
+/** Does all of the work at once. */
 export function finish<T>(work: Work<T>): T {
   for (;;) {
     const { done, value } = work.next()
@@ -22,7 +30,7 @@ export function finish<T>(work: Work<T>): T {
   }
 }
 
-/** Does the work to its end, with pauses. */
+/** Does all of the work, with pauses. */
 export async function finishBreathing<T>(work: Work<T>, breather: Breather): Promise<T> {
   for (;;) {
     const { done, value } = work.next()

@@ -26,7 +26,8 @@ export interface ApiRequest {
   readonly caller: Caller
   /** Reads the whole body. @throws ApiError 413 above the limit. */
   readBody(): Promise<Buffer>
-  readonly signal?: AbortSignal
+  /** Aborted when the client no longer wants the answer. */
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface ApiResponse {
@@ -34,6 +35,8 @@ export interface ApiResponse {
   readonly headers: Readonly<Record<string, string | string[]>>
   /** The body, whole or in parts to be sent one after another. */
   readonly body: Buffer | readonly Buffer[]
+  /** To be called once the body has been sent or is no longer wanted. */
+  readonly release?: () => void
 }
 
 export const requestLimits = Object.freeze({

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { silentLogger } from '@setpoint/controller-runtime'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { HistoryReplay, ReadGate } from '../cache/index.ts'
+import { HistoryReplay, ModelSnapshot, ReadGate } from '../cache/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
@@ -442,3 +442,22 @@ async function standstill(read: () => number): Promise<void> {
     last = now
   }
 }
+
+describe('a list whose client has gone', () => {
+  it('is aborted, and nothing is put together for it', async () => {
+    await using server = await serve()
+    const handle = vi.spyOn(ResourceApi.prototype, 'handle')
+    const run = vi.spyOn(ModelSnapshot.prototype, 'view')
+    const release = server.holdReads()
+    const { socket } = send(server.port, [`GET ${path} HTTP/1.1`, 'Host: localhost'])
+    await expect.poll(() => handle.mock.calls.length).toBe(1)
+    const signal = handle.mock.calls[0]?.[1].signal
+    expect(signal?.aborted).toBe(false)
+    socket.destroy()
+    await expect.poll(() => signal?.aborted).toBe(true)
+    release()
+    await expect(handle.mock.results[0]?.value).rejects.toBe(signal?.reason)
+    expect(run).not.toHaveBeenCalled()
+    vi.restoreAllMocks()
+  })
+})

@@ -13,6 +13,7 @@ import { type Access, authorize, type Identity, verbOf } from '../security/index
 import type { WatchConnections, WatchHub } from '../watch/index.ts'
 import { type ApiResponse, type Caller, headerOf, parseResourcePath, requestLimits } from './api-request.ts'
 import { bodyDefaults, sendBody } from './body-sender.ts'
+import { clientSignal } from './client-signal.ts'
 import { Connections, connectionDefaults } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import { group, groupList, resourceList } from './discovery.ts'
@@ -195,11 +196,17 @@ export class App {
     // A client that had gone before its watch was opened has got no answer.
     const unanswered = response === undefined && ctx.respond === false && !ctx.res.headersSent
     if (!unanswered) record.answered(response?.status ?? ctx.status)
-    if (response !== undefined) await this.#send(ctx, response)
+    if (response === undefined) return
+    try {
+      await this.#send(ctx, response)
+    } finally {
+      response.release?.()
+    }
   }
 
   /** Small bodies in one write, large ones at the client's pace, compressed where the client asks for it. */
   async #send(ctx: Koa.Context, { status, headers, body }: ApiResponse): Promise<void> {
+    if (ctx.res.destroyed) return
     const parts = Buffer.isBuffer(body) ? [body] : body
     const length = parts.reduce((sum, part) => sum + part.length, 0)
     const reading = ctx.method === 'GET' || ctx.method === 'HEAD'
@@ -275,6 +282,8 @@ export class App {
         headers: ctx.headers,
         caller: callerOf(identity, ctx.req),
         readBody: () => readRequestBody(req),
+        // A request for one object is short, and needs no signal.
+        ...(resource.name === undefined && ctx.method !== 'POST' && { signal: clientSignal(req, ctx.res) }),
       })
     }
     if (path.startsWith('/apis/')) {

@@ -3,8 +3,10 @@ import {
   type LogFollower,
   type ModelCache,
   type ModelSnapshot,
+  Places,
   type ReadGate,
   Turns,
+  type WorkOwner,
 } from '../cache/index.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
 import type { ServedModel } from '../model/served-model.ts'
@@ -27,6 +29,18 @@ export const warningDefaults = Object.freeze({
   maxTotal: 4096,
 })
 
+export const answerDefaults = Object.freeze({
+  /** Objects up to which a list is short: it is counted by nothing but its connection. */
+  short: 1_000,
+  /** Objects of all long lists that are under way, from the request to the last byte sent: some 24 bytes each. */
+  objects: 8_000_000,
+  /** The same for one caller. */
+  objectsPerCaller: 2_000_000,
+  /** Long lists that wait for others to be sent, in all and of one caller. One more is refused with 429. */
+  waiting: 1_000,
+  waitingPerCaller: 500,
+})
+
 const objectHeaders = Object.freeze({
   'content-type': 'application/json',
   'cache-control': 'no-cache, private',
@@ -43,6 +57,14 @@ export class ResourceApi {
   readonly #gate: ReadGate
   readonly #basePath: string
   readonly #turns = new Turns()
+  readonly #answers = new Places('long lists', {
+    holders: Infinity,
+    holdersPerCaller: Infinity,
+    weight: answerDefaults.objects,
+    weightPerCaller: answerDefaults.objectsPerCaller,
+    waiting: answerDefaults.waiting,
+    waitingPerCaller: answerDefaults.waitingPerCaller,
+  })
 
   constructor(parts: {
     models: ModelRegistry
@@ -75,9 +97,13 @@ export class ResourceApi {
       return this.#write(served, path.name, 'object', request, { onlyLettingGo: failure })
     const cache = this.cacheOf(served)
     if (path.name === undefined) {
-      if (verb === 'GET') return this.#list(cache, request)
+      if (verb === 'GET') {
+        const query = parseListQuery(request.query, served.indexes)
+        return this.#held(expectedObjects(query, cache), request, () => this.#list(cache, query, request))
+      }
       if (verb === 'POST') return this.#create(served, request)
-      if (verb === 'DELETE') return this.#deleteCollection(cache, request)
+      if (verb === 'DELETE')
+        return this.#held(cache.store.size, request, () => this.#deleteCollection(cache, request))
       return methodNotAllowed(method, collectionMethods)
     }
     const scope = path.subresource === 'status' ? 'status' : 'object'
@@ -122,7 +148,7 @@ export class ResourceApi {
     return cache
   }
 
-  /** Waits until a cache is as new as the store. @throws ApiError 503 where it is not in time, or is found to be wrong meanwhile */
+  /** Waits until a cache is as new as the store. @throws ApiError 503 if that takes too long or the cache is dropped meanwhile */
   async #catchUp({ served }: ModelCache, signal: AbortSignal | undefined): Promise<void> {
     await this.#gate.pass(signal)
     this.cacheOf(served)
@@ -144,10 +170,26 @@ export class ResourceApi {
     return { status: 200, headers: objectHeaders, body: entry.bytes }
   }
 
-  async #list(cache: ModelCache, request: ApiRequest): Promise<ApiResponse> {
-    const query = parseListQuery(request.query, cache.served.indexes)
+  /** Waits until there is room for an answer of so many objects, and holds it until the answer has been sent. */
+  async #held(
+    objects: number,
+    request: ApiRequest,
+    respond: () => Promise<ApiResponse>,
+  ): Promise<ApiResponse> {
+    if (objects <= answerDefaults.short) return respond()
+    const release = await this.#answers.enter(objects, ownerOf(request))
+    try {
+      return { ...(await respond()), release }
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  async #list(cache: ModelCache, query: ListQuery, request: ApiRequest): Promise<ApiResponse> {
     const { snapshot, version } = await this.#stateFor(cache, query, request.signal)
-    const result = await runQuery(snapshot, query, this.#turns, request.signal)
+    const result = await runQuery(snapshot, query, this.#turns, ownerOf(request))
+    request.signal?.throwIfAborted()
     const { served } = cache
     if (result.kind === 'page') {
       const fields = query.paging.kind === 'page' ? pageFields(query.paging, result.total) : {}
@@ -190,14 +232,15 @@ export class ResourceApi {
     return { snapshot: cache.shelf.present(), version: laterRevision(known, cache.revision) }
   }
 
-  /** Deletes what a list would answer, one by one; what has gone meanwhile is left out. */
+  /** Deletes the objects that a list would return, one by one, until the client goes. Skips those that are gone. */
   async #deleteCollection(cache: ModelCache, request: ApiRequest): Promise<ApiResponse> {
     const { deletion, options } = await readDeleteParameters(request)
     const query = parseListQuery(request.query, cache.served.indexes)
     await this.#catchUp(cache, request.signal)
-    const { items } = await runQuery(cache.store.snapshot(), query, this.#turns, request.signal)
+    const { items } = await runQuery(cache.store.snapshot(), query, this.#turns, ownerOf(request))
     const deleted: Buffer[] = []
     for (const { name } of items) {
+      request.signal?.throwIfAborted()
       try {
         deleted.push((await this.#registry.delete(cache.served, name, deletion, options)).bytes)
       } catch (error) {
@@ -217,6 +260,15 @@ export class ResourceApi {
       ),
     }
   }
+}
+
+function ownerOf({ caller, signal }: ApiRequest): WorkOwner {
+  return { caller: caller.user.name, signal }
+}
+
+/** An upper bound of the objects of a list. */
+function expectedObjects({ paging }: ListQuery, { store }: ModelCache): number {
+  return Math.min((paging.kind === 'page' ? paging.size : paging.limit) ?? Infinity, store.size)
 }
 
 /** What is said of a kind whose plugin has failed. */

@@ -46,13 +46,14 @@ export class LoopbackTransport implements Transport {
         headers,
         caller: callerOf(headers),
         readBody: async () => Buffer.from(body ?? ''),
-        ...(signal && { signal }),
+        signal,
       })
     } catch (thrown) {
       signal?.throwIfAborted()
       response = errorResponse(toApiError(thrown, this.#log, { method, path: target }))
     }
     const bytes = Buffer.isBuffer(response.body) ? response.body : Buffer.concat([...response.body])
+    response.release?.()
     return { status: response.status, headers: flatten(response.headers), body: bytes.toString() }
   }
 

@@ -5,7 +5,7 @@ import type { PartialSpec } from '../cache/partial-index.ts'
 import { partialDefaults } from '../cache/partial-indexes.ts'
 import { type OrderView, SortOrder } from '../cache/sort-order.ts'
 import type { Turns } from '../cache/turns.ts'
-import { type Work, workDefaults } from '../cache/work.ts'
+import { type Work, type WorkOwner, workDefaults } from '../cache/work.ts'
 import type { ChunkPaging, ListQuery, PagePaging } from './list-query.ts'
 import { matchesEntry } from './match.ts'
 import { pageWindow } from './page.ts'
@@ -14,11 +14,11 @@ import { selectedByName } from './selected-by-name.ts'
 import { compileTerms } from './terms.ts'
 
 export const queryDefaults = Object.freeze({
-  /** Microseconds for each object of a page that are no reason to make an index: a large page is sorted for itself. */
+  /** Microseconds allowed for each object of a page before an index pays: a large page is sorted each time. */
   itemCost: 10,
 })
 
-/** The objects of one numbered page, and how many there are on all pages. */
+/** The objects of one numbered page, and the number of objects on all pages. */
 export interface PageResult {
   readonly kind: 'page'
   readonly items: readonly Entry[]
@@ -29,87 +29,103 @@ export interface PageResult {
 export interface ChunkResult {
   readonly kind: 'chunk'
   readonly items: readonly Entry[]
-  /** Name to go on after; undefined where nothing follows. */
+  /** The name after which the next chunk begins; undefined for the last chunk. */
   readonly next: string | undefined
-  /** Objects that follow, if any. As in Kubernetes, counted only where there is no selector. */
+  /** Objects after this chunk, if any. As in Kubernetes, counted only without a selector. */
   readonly remaining: number | undefined
 }
 
 /**
- * Answers a query from one state, which may take some turns of the event loop. Only index values are read, except of
- * the objects that are answered. A page that costs little is answered in the cheapest of several ways (`PageRequest`);
- * for one that costs much an index of its own is made (`PartialIndexes`), from which this page and every other of that
- * list are then read by position.
+ * Runs a query on one state, which may take some turns of the event loop. Reads only index values, except of the
+ * objects that it returns. A cheap page is read in the cheapest of several ways (`PageRequest`). For an expensive list
+ * an index is built (`PartialIndexes`), from which all its pages are read by position.
  *
- * @param signal gives up, with its reason
- * @throws ApiError 429 when too many long answers are being worked on
+ * @throws ApiError 429 when too many long lists are under way; the reason of the owner's signal
  */
 export function runQuery(
   snapshot: ModelSnapshot,
   query: ListQuery & { paging: PagePaging },
   turns: Turns,
-  signal?: AbortSignal,
+  owner: WorkOwner,
 ): Promise<PageResult>
 export function runQuery(
   snapshot: ModelSnapshot,
   query: ListQuery & { paging: ChunkPaging },
   turns: Turns,
-  signal?: AbortSignal,
+  owner: WorkOwner,
 ): Promise<ChunkResult>
 export function runQuery(
   snapshot: ModelSnapshot,
   query: ListQuery,
   turns: Turns,
-  signal?: AbortSignal,
+  owner: WorkOwner,
 ): Promise<PageResult | ChunkResult>
 export async function runQuery(
   snapshot: ModelSnapshot,
   query: ListQuery,
   turns: Turns,
-  signal?: AbortSignal,
+  owner: WorkOwner,
 ): Promise<PageResult | ChunkResult> {
   const { paging } = query
-  if (paging.kind === 'chunk') return turns.run(chunkOf(snapshot, query, paging), signal)
-  const plans = requestOf(snapshot, query, new SortOrder(query.sort), paging).plans()
-  const cost = spared(plans, paging)
-  if (cost >= partialDefaults.repeatedCost) {
-    const order = new SortOrder(query.sort)
-    if (snapshot.partials.isWorth(partialSpec(snapshot, query, order), cost)) {
-      const page = await pageByIndex(snapshot, { ...query, paging }, cost, turns, signal)
-      if (page !== undefined) return page
-    }
-  }
-  return turns.run(planned(snapshot, plans), signal)
-}
-
-/** A page of an index that is made for this list, if there is none yet; `cost` and undefined as in `PartialIndexes.obtain`. */
-export async function pageByIndex(
-  snapshot: ModelSnapshot,
-  query: ListQuery & { paging: PagePaging },
-  cost: number,
-  turns: Turns,
-  signal?: AbortSignal,
-): Promise<PageResult | undefined> {
+  if (paging.kind === 'chunk') return turns.run(chunkOf(snapshot, query, paging), snapshot.size, owner)
   const order = new SortOrder(query.sort)
-  const spec = partialSpec(snapshot, query, order)
-  const fill = () => requestOf(snapshot, query, order, query.paging).all()
-  const view = await snapshot.partials.obtain(spec, snapshot, cost, fill, turns, signal)
-  return view && turns.run(pageOf(snapshot, view, query.paging), signal)
-}
-
-function requestOf(
-  snapshot: ModelSnapshot,
-  { selector }: ListQuery,
-  order: SortOrder,
-  paging: PagePaging,
-): PageRequest {
-  return new PageRequest(snapshot, compileTerms(snapshot, selector), order, total =>
-    pageWindow(paging, total),
+  const paged = { ...query, paging }
+  const answer = await turns.run(pageOrCost(snapshot, paged, order), snapshot.size, owner)
+  if (typeof answer === 'object') return answer
+  return (
+    (await pageByIndex(snapshot, paged, answer, turns, owner)) ??
+    turns.run(plannedPage(snapshot, paged, order), snapshot.size, owner)
   )
 }
 
-/** Microseconds that an index would spare a page. */
-function spared([cheapest]: readonly Plan[], { size }: PagePaging): number {
+/**
+ * Returns a page of an index for this list, which is built if it is missing.
+ * @param cost microseconds that the index saves a page
+ * @returns undefined as `PartialIndexes.obtain`
+ */
+export async function pageByIndex(
+  snapshot: ModelSnapshot,
+  query: PageQuery,
+  cost: number,
+  turns: Turns,
+  owner: WorkOwner,
+): Promise<PageResult | undefined> {
+  const order = new SortOrder(query.sort)
+  const spec = partialSpec(snapshot, query, order)
+  function* fill() {
+    const request = yield* requestOf(snapshot, query, order)
+    return yield* request.all()
+  }
+  const view = await snapshot.partials.obtain(spec, snapshot, cost, fill, turns, owner)
+  return view && turns.run(pageOf(snapshot, view, query.paging), view.size, owner)
+}
+
+type PageQuery = ListQuery & { readonly paging: PagePaging }
+
+/** The page, or what an index would save it where that is worth one. */
+function* pageOrCost(snapshot: ModelSnapshot, query: PageQuery, order: SortOrder): Work<PageResult | number> {
+  const plans = (yield* requestOf(snapshot, query, order)).plans()
+  const cost = savedByIndex(plans, query.paging)
+  const isExpensive = cost >= partialDefaults.repeatedCost
+  if (isExpensive && snapshot.partials.isWorth(partialSpec(snapshot, query, order), cost)) return cost
+  return yield* planned(snapshot, plans)
+}
+
+function* plannedPage(snapshot: ModelSnapshot, query: PageQuery, order: SortOrder): Work<PageResult> {
+  return yield* planned(snapshot, (yield* requestOf(snapshot, query, order)).plans())
+}
+
+function* requestOf(
+  snapshot: ModelSnapshot,
+  { selector, paging }: PageQuery,
+  order: SortOrder,
+): Work<PageRequest> {
+  const terms = yield* compileTerms(snapshot, selector)
+  return new PageRequest(snapshot, terms, order, total => pageWindow(paging, total))
+}
+
+/** Microseconds that an index would save a page. */
+function savedByIndex([cheapest]: readonly Plan[], { size }: PagePaging): number {
   if (cheapest === undefined || size === undefined) return 0
   return cheapest.cost - size * queryDefaults.itemCost
 }

@@ -7,7 +7,7 @@ import { type Candidate, type SortKey, SortOrder, sortValue } from '../cache/sor
 import { type Work, workDefaults } from '../cache/work.ts'
 import { Complement, eachOf, gapsBetween, type Members, membersOf, othersOf } from './members.ts'
 import { Ordering } from './ordering.ts'
-import { countOf, type Run, runTerm, type Term } from './terms.ts'
+import { countOf, type Run, runTerm, type Term, testWork } from './terms.ts'
 import { walk } from './walk.ts'
 import { orderedWindow, slotsOf, sortCost, windowCost } from './window.ts'
 
@@ -276,9 +276,12 @@ export class PageRequest {
       for (const term of terms) if (!term.test(entry)) return
       found.push({ key: this.#order.keyOf(entry), slot })
     }
-    if (source !== undefined) yield* source.members.each(visit)
-    else
-      yield* eachOf(this.#snapshot.view(IndexSet.name).values, [{ from: 0, to: this.#snapshot.size }], visit)
+    const work =
+      source === undefined
+        ? eachOf(this.#snapshot.view(IndexSet.name).values, [{ from: 0, to: this.#snapshot.size }], visit)
+        : source.members.each(visit)
+    const each = testWork(terms)
+    for (const handled of work) yield handled * each
     return found
   }
 
@@ -287,6 +290,7 @@ export class PageRequest {
       snapshot: this.#snapshot,
       ordering: this.#ordering,
       order: this.#order,
+      testWork: testWork(this.#terms),
       matches: (entry: Entry) => {
         for (const term of this.#terms) if (!term.test(entry)) return false
         return true

@@ -5,7 +5,7 @@ import type { Entry } from '../cache/entry.ts'
 import { ModelStore } from '../cache/model-store.ts'
 import { partialDefaults } from '../cache/partial-indexes.ts'
 import { Turns, turnDefaults } from '../cache/turns.ts'
-import { type Work, workDefaults } from '../cache/work.ts'
+import { type Work, type WorkOwner, workDefaults } from '../cache/work.ts'
 import { runQuery } from './execute.ts'
 import { parseListQuery } from './list-query.ts'
 import { indexes, timestamp } from './oracle.ts'
@@ -53,8 +53,8 @@ class CountingTurns extends Turns {
   #inTurn = 0
   #resetting = false
 
-  override run<T>(work: Work<T>, signal?: AbortSignal): Promise<T> {
-    return super.run(this.#counted(work), signal)
+  override run<T>(work: Work<T>, held: number, owner: WorkOwner): Promise<T> {
+    return super.run(this.#counted(work), held, owner)
   }
 
   *#counted<T>(work: Work<T>): Work<T> {
@@ -81,8 +81,10 @@ class CountingTurns extends Turns {
 
 const query = (text: string) => parseListQuery(new URLSearchParams(text), indexes)
 
-async function ask(store: ModelStore, turns: Turns, text: string, signal?: AbortSignal) {
-  const answer = await runQuery(store.snapshot(), query(text), turns, signal)
+const ann: WorkOwner = { caller: 'ann' }
+
+async function ask(store: ModelStore, turns: Turns, text: string, owner = ann) {
+  const answer = await runQuery(store.snapshot(), query(text), turns, owner)
   if (answer.kind !== 'page') throw new Error('no page')
   return { total: answer.total, names: answer.items.map(({ name }) => name) }
 }
@@ -160,7 +162,7 @@ describe('a page of 20', { timeout: 300_000 }, () => {
     expect(after.total).toBe(before.total - 67)
     const everything = await ask(own, new Turns(), text.replace(middle, ''))
     expect(after.names).toEqual(everything.names.slice(699 * 20, 700 * 20))
-    const old = await runQuery(snapshot, query(text), turns)
+    const old = await runQuery(snapshot, query(text), turns, ann)
     expect(old.items.map(({ name }) => name)).toEqual(before.names)
     expect(turns.handled).toBeLessThan(2 * little)
   })
@@ -184,7 +186,7 @@ describe('long lists', { timeout: 300_000 }, () => {
     const own = await freshStore()
     const turns = new CountingTurns()
     const snapshot = own.snapshot()
-    await Promise.all(all.map(text => runQuery(snapshot, query(text), turns)))
+    await Promise.all(all.map(text => runQuery(snapshot, query(text), turns, ann)))
     expect(turns.handled).toBeGreaterThan(10 * turnDefaults.entries)
     expect(turns.mostInTurn).toBeLessThanOrEqual(turnDefaults.entries + 2 * workDefaults.stride)
     expect(turns.largestStep).toBeLessThanOrEqual(2 * workDefaults.stride)
@@ -198,7 +200,7 @@ describe('long lists', { timeout: 300_000 }, () => {
     for (const asked of [text, text.replace(middle, '')]) {
       const turns = new CountingTurns()
       const gone = new AbortController()
-      const answer = ask(own, turns, asked, gone.signal)
+      const answer = ask(own, turns, asked, { caller: 'ann', signal: gone.signal })
       const reason = new Error('gone')
       gone.abort(reason)
       await expect(answer).rejects.toBe(reason)
@@ -209,7 +211,10 @@ describe('long lists', { timeout: 300_000 }, () => {
     expect(own.snapshot().partials.size).toBe(0)
     const gone = new AbortController()
     const turns = new CountingTurns()
-    const [left, stayed] = [ask(own, turns, text, gone.signal), ask(own, turns, text)]
+    const [left, stayed] = [
+      ask(own, turns, text, { caller: 'bob', signal: gone.signal }),
+      ask(own, turns, text),
+    ]
     gone.abort(new Error('gone'))
     await expect(left).rejects.toThrow('gone')
     expect((await stayed).names).toHaveLength(20)
@@ -220,11 +225,16 @@ describe('long lists', { timeout: 300_000 }, () => {
     const turns = new Turns(1)
     const snapshot = store.snapshot()
     const gone = new AbortController()
-    const asked = Array.from({ length: turnDefaults.atOnce + turnDefaults.waiting + 50 }, () =>
-      runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), turns, gone.signal).then(
-        () => 'answered',
-        error => (error === gone.signal.reason ? 'gone' : error.reason),
-      ),
+    const asked = Array.from(
+      { length: turnDefaults.atOncePerCaller + turnDefaults.waitingPerCaller + 50 },
+      () =>
+        runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), turns, {
+          caller: 'ann',
+          signal: gone.signal,
+        }).then(
+          () => 'answered',
+          error => (error === gone.signal.reason ? 'gone' : error.reason),
+        ),
     )
     await new Promise(setImmediate)
     gone.abort(new Error('gone'))
@@ -249,7 +259,8 @@ describe('the indexes that lists have made for them', { timeout: 300_000 }, () =
     const turns = new CountingTurns()
     await ask(own, turns, dear)
     await ask(own, turns, cheap(days.length - 1))
-    expect(turns.handled).toBeLessThan(2 * little)
+    // Each of the thousand values of a request is searched for.
+    expect(turns.handled).toBeLessThan(2 * little + 8 * 1000)
   })
 
   test('are bounded in number and places, and the last one made stays', async () => {
@@ -297,5 +308,78 @@ describe('the indexes that lists have made for them', { timeout: 300_000 }, () =
     ])
       await ask(own, turns, `${cheap}&page=1&size=20`)
     expect(own.snapshot().partials.size).toBe(size)
+  })
+})
+
+describe('callers', { timeout: 300_000 }, () => {
+  test('take turns: the list of one is not behind all lists of another', async () => {
+    const turns = new Turns()
+    const snapshot = store.snapshot()
+    const done: string[] = []
+    const list = (caller: string, n: number) =>
+      runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), turns, { caller }).then(() => {
+        done.push(`${caller}${n}`)
+      })
+    const many = Array.from({ length: 40 }, (_, n) => list('ann', n))
+    await list('bob', 0)
+    expect(done.length).toBeLessThan(1 + 2 * turnDefaults.atOncePerCaller)
+    await Promise.all(many)
+    expect(turns.size).toBe(0)
+  })
+
+  test('who wait for too much are refused, and others are not', async () => {
+    const turns = new Turns(1)
+    const snapshot = store.snapshot()
+    const gone = new AbortController()
+    const list = (caller: string) =>
+      runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), turns, { caller, signal: gone.signal }).then(
+        () => 'answered',
+        error => (error === gone.signal.reason ? 'gone' : error.code),
+      )
+    const { atOncePerCaller, waitingPerCaller } = turnDefaults
+    const asked = Array.from({ length: atOncePerCaller + waitingPerCaller + 50 }, () => list('ann'))
+    const other = list('bob')
+    await new Promise(setImmediate)
+    expect(turns.size).toBe(atOncePerCaller + waitingPerCaller + 1)
+    gone.abort(new Error('gone'))
+    expect(turns.size).toBe(0)
+    expect((await Promise.all(asked)).filter(outcome => outcome === 429)).toHaveLength(50)
+    expect(await other).toBe('gone')
+  })
+
+  test('build one index at a time each, and list without one meanwhile', async () => {
+    const own = await freshStore()
+    const { partials } = own.snapshot()
+    const gone = new AbortController()
+    const owner = (caller: string) => ({ caller, signal: gone.signal })
+    const turns = new CountingTurns(64)
+    const texts = Array.from(
+      { length: 50 },
+      (_, n) => `fieldSelector=spec.owner%3Do0&labelSelector=x${n}!%3Dy&sort=spec.tags&${middle}`,
+    )
+    const lists = texts.map(text => ask(own, turns, text, owner('ann')).catch(() => undefined))
+    for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
+    expect(partials.building).toBe(1)
+    lists.push(ask(own, turns, `${texts[0]}&sort=spec.n`, owner('bob')).catch(() => undefined))
+    for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
+    expect(partials.building).toBe(2)
+    gone.abort(new Error('gone'))
+    await Promise.all(lists)
+    expect([partials.building, partials.size, turns.size]).toEqual([0, 0, 0])
+  })
+
+  test('who have many indexes made lose their own, not those of others', async () => {
+    const own = await freshStore()
+    const bobs = `fieldSelector=spec.owner%3Do1&sort=spec.n&${middle}`
+    await ask(own, new Turns(), bobs, { caller: 'bob' })
+    for (let n = 0; n < 2 * partialDefaults.indexes; n++)
+      await ask(
+        own,
+        new Turns(),
+        `fieldSelector=spec.owner%3Do0&labelSelector=x${n}!%3Dy&sort=spec.n&${middle}`,
+      )
+    const turns = new CountingTurns()
+    await ask(own, turns, bobs, { caller: 'bob' })
+    expect(turns.handled).toBeLessThan(little)
   })
 })

@@ -52,6 +52,7 @@ function entryOf(gadget: Gadget, revision: number): Entry {
   }
 }
 
+const ann = { caller: 'ann' }
 const turns = new Turns()
 /** Goes to the next turn of the event loop after each step of any work. */
 const shortTurns = new Turns(1)
@@ -81,12 +82,12 @@ async function check(
   used: Set<string>,
 ): Promise<void> {
   const parsed = parseListQuery(parametersOf(query), indexes)
-  const answer = await runQuery(snapshot, parsed, turns)
+  const answer = await runQuery(snapshot, parsed, turns, ann)
   expect(answer.kind === 'page' && answer.total).toBe(expected.total)
   expect(namesOf(answer.items)).toEqual(expected.names)
   const { paging } = parsed
   if (paging.kind === 'page') {
-    const terms = compileTerms(snapshot, parsed.selector)
+    const terms = finish(compileTerms(snapshot, parsed.selector))
     const order = new SortOrder(parsed.sort)
     const request = new PageRequest(snapshot, terms, order, total => pageWindow(paging, total))
     for (const { name, run } of request.plans()) {
@@ -112,8 +113,13 @@ async function checkIndex(
   const parsed = parseListQuery(parametersOf(query), indexes)
   const { paging } = parsed
   if (paging.kind !== 'page') return
-  const found = await pageByIndex(snapshot, { ...parsed, paging }, 1, shortTurns)
-  expect({ total: found?.total, names: namesOf(found?.items) }).toEqual(expected)
+  let found = await pageByIndex(snapshot, { ...parsed, paging }, 1, shortTurns, ann)
+  // Other indexes are being built.
+  while (found === undefined) {
+    await new Promise(setImmediate)
+    found = await pageByIndex(snapshot, { ...parsed, paging }, 1, shortTurns, ann)
+  }
+  expect({ total: found.total, names: namesOf(found.items) }).toEqual(expected)
 }
 
 async function checkChunks(
@@ -134,7 +140,7 @@ async function checkChunks(
       paging: { kind: 'chunk', limit: query.limit, after },
       at: { kind: 'latest' },
     }
-    const { items, next, remaining } = await runQuery(snapshot, chunk, turns)
+    const { items, next, remaining } = await runQuery(snapshot, chunk, turns, ann)
     for (const { name } of items) names.push(name)
     const left = expected.length - names.length
     expect(next !== undefined).toBe(left > 0)

@@ -51,7 +51,7 @@ async function check(
 ): Promise<void> {
   const parsed = parseListQuery(parametersOf(query), served.indexes)
   await gate.pass()
-  const answer = await runQuery(cache.store.snapshot(), parsed, turns)
+  const answer = await runQuery(cache.store.snapshot(), parsed, turns, { caller: 'ann' })
   const matching = gadgets.filter(gadget => query.terms.every(term => satisfies(gadget, spell(term).term)))
   const all = inOrder(matching, query.sort).map(({ name }) => name)
   const { page = 1, size } = query

@@ -10,7 +10,7 @@ import { type Candidate, SortOrder } from '../cache/sort-order.ts'
 import { type Work, workDefaults } from '../cache/work.ts'
 import { membersOf } from './members.ts'
 import { planCosts } from './plan.ts'
-import { compileTerms, type Term } from './terms.ts'
+import { compileTerms, type Term, testWork } from './terms.ts'
 
 /** Objects of a snapshot, names ascending, one after another. */
 interface ByName {
@@ -18,9 +18,9 @@ interface ByName {
 }
 
 /**
- * Visits the objects that are selected, in the order of their names, beginning after `after`. What it costs follows the
- * objects of the smallest term from there on, as far as it is asked to go.
- * @param visit answers whether to go on
+ * Visits the selected objects after `after`, in the order of their names. The cost follows the number of objects of the
+ * smallest term in that range.
+ * @param visit returns whether to go on
  */
 export function* selectedByName(
   snapshot: ModelSnapshot,
@@ -28,13 +28,14 @@ export function* selectedByName(
   after: string | undefined,
   visit: (entry: Entry) => boolean,
 ): Work<void> {
-  const terms = compileTerms(snapshot, selector)
+  const terms = yield* compileTerms(snapshot, selector)
+  const each = testWork(terms)
   const source = yield* smallest(snapshot, terms, after)
   let handled = 0
   for (;;) {
     const entry = source.next()
     if (entry === undefined) break
-    handled++
+    handled += each
     if (terms.every(term => term.test(entry)) && !visit(entry)) break
     if (handled < workDefaults.stride) continue
     yield handled
@@ -43,7 +44,7 @@ export function* selectedByName(
   yield handled
 }
 
-/** The objects after `after` of the term that has the fewest, or all objects where looking at each is cheaper. */
+/** The objects of the smallest term after `after`, or all objects if a scan is cheaper. */
 function* smallest(snapshot: ModelSnapshot, terms: readonly Term[], after: string | undefined): Work<ByName> {
   let cost = snapshot.size * planCosts.scanned
   let cheapest: Term | undefined
@@ -57,9 +58,9 @@ function* smallest(snapshot: ModelSnapshot, terms: readonly Term[], after: strin
     cheapest = term
   }
   if (cheapest === undefined) return everything(snapshot, after)
-  return cheapest.negated
-    ? yield* outside(snapshot, cheapest, after)
-    : new MergedRuns(snapshot, cheapest, after)
+  if (cheapest.negated) return yield* outside(snapshot, cheapest, after)
+  yield cheapest.runs.length
+  return new MergedRuns(snapshot, cheapest, after)
 }
 
 function everything(snapshot: ModelSnapshot, after: string | undefined): ByName {
@@ -74,7 +75,7 @@ function everything(snapshot: ModelSnapshot, after: string | undefined): ByName 
   }
 }
 
-/** The objects that a term leaves out, which have to be found and sorted. */
+/** The objects that a negated term selects, collected and sorted. */
 function* outside(snapshot: ModelSnapshot, term: Term, after: string | undefined): Work<ByName> {
   const found: Candidate[] = []
   const members = membersOf(snapshot, term)
@@ -93,7 +94,7 @@ function* outside(snapshot: ModelSnapshot, term: Term, after: string | undefined
   }
 }
 
-/** The objects of a term's runs, in each of which names ascend: a heap has the next one of each. */
+/** Merges a term's runs, in each of which names ascend: a heap holds the next object of each. */
 class MergedRuns implements ByName {
   readonly #snapshot: ModelSnapshot
   /** Least name first: the children of i are 2i + 1 and 2i + 2. */
@@ -120,7 +121,7 @@ class MergedRuns implements ByName {
         if (last !== undefined && last !== top) this.#heap[0] = last
       }
       this.#sink(0)
-      // One that several runs have comes several times in a row.
+      // An object in several runs comes several times in a row.
       if (slot === this.#last) continue
       this.#last = slot
       return this.#snapshot.entryOf(slot)
@@ -151,7 +152,7 @@ interface RunCursor {
   readonly to: number
 }
 
-/** The least name after this one: no other name is between a name and the same with a zero at its end. */
+/** The least string after a name: the name and a zero character. */
 function nextName(name: string): string {
   return `${name}\u0000`
 }

@@ -3,6 +3,7 @@ import type { Entry } from '../cache/entry.ts'
 import { IndexSet, noValues } from '../cache/index-set.ts'
 import { first, type IndexTree } from '../cache/index-tree.ts'
 import type { ModelSnapshot } from '../cache/model-snapshot.ts'
+import type { Work } from '../cache/work.ts'
 import { labelValuesOf } from './match.ts'
 
 /** Neighbours of one value in a tree, ranks `from` up to but not including `to`: their names ascend. */
@@ -12,9 +13,8 @@ export interface Run {
 }
 
 /**
- * One condition as a set of objects: those in the runs, or where `negated` all others.
- * The runs are ranges of an index, so that their sizes, and mostly that of the set, are known without a look at any
- * object.
+ * One condition as a set of objects: those in the runs, or all others if `negated`. The runs are ranges of an index, so
+ * the size of the set is mostly known without reading any object.
  */
 export interface Term {
   readonly tree: IndexTree
@@ -25,21 +25,29 @@ export interface Term {
   readonly overlapping: boolean
   /** Whether the tree has every object exactly once, so that what is not in the runs is the rest of the tree. */
   readonly whole: boolean
-  /** Objects in the runs at most; exactly unless `overlapping`. */
+  /** Objects in the runs; an upper bound if `overlapping`. */
   readonly inRuns: number
   /** Whether one object satisfies the condition. */
   readonly test: (entry: Entry) => boolean
 }
 
-/** The terms of a selector; conditions that say the same, or can be said as one, are one. */
-export function compileTerms(snapshot: ModelSnapshot, selector: Selector): Term[] {
-  return [
-    ...simplify(selector.labels).map(requirement => labelTerm(snapshot, requirement)),
-    ...simplify(selector.fields).map(requirement => fieldTerm(snapshot, requirement)),
-  ]
+/** Entries that finding the run of one value counts as: two searches of a tree. */
+const searchWork = 8
+
+/** The terms of a selector. Equal conditions are merged, and so are exclusions of the same key. */
+export function* compileTerms(snapshot: ModelSnapshot, selector: Selector): Work<Term[]> {
+  const terms: Term[] = []
+  for (const requirement of simplify(selector.labels)) terms.push(yield* labelTerm(snapshot, requirement))
+  for (const requirement of simplify(selector.fields)) terms.push(yield* fieldTerm(snapshot, requirement))
+  return terms
 }
 
-/** The objects of one run of a tree that has every object once, as a term of its own. */
+/** Entries that testing an object by so many terms counts as. */
+export function testWork(terms: readonly unknown[]): number {
+  return 1 + (terms.length >> 3)
+}
+
+/** A term for one run of a tree that has every object once. */
 export function runTerm(tree: IndexTree, run: Run, test: (entry: Entry) => boolean): Term {
   return {
     tree,
@@ -52,43 +60,52 @@ export function runTerm(tree: IndexTree, run: Run, test: (entry: Entry) => boole
   }
 }
 
-/** The number of objects that satisfy the term; undefined where the index alone does not tell. */
+/** The number of objects that satisfy the term, or undefined if the index alone does not tell. */
 export function countOf(term: Term, size: number): number | undefined {
   if (term.overlapping) return undefined
   return term.negated ? size - term.inRuns : term.inRuns
 }
 
-function labelTerm(snapshot: ModelSnapshot, requirement: Requirement): Term {
+function* labelTerm(snapshot: ModelSnapshot, requirement: Requirement): Work<Term> {
   const { key, operator, values } = requirement
   const test = (entry: Entry) => matches(requirement, labelValuesOf(entry, key))
   if (operator === 'exists' || operator === 'absent') {
-    return term(snapshot.labelKeys, [key], operator === 'absent', false, false, test)
+    return yield* term(snapshot.labelKeys, [key], operator === 'absent', false, false, test)
   }
   const pairs = values.map(value => `${key}=${value}`)
   // A key has one value, so the runs of its values have no object in common.
-  return term(snapshot.view(IndexSet.labels).values, pairs, operator === 'notin', false, false, test)
+  return yield* term(snapshot.view(IndexSet.labels).values, pairs, operator === 'notin', false, false, test)
 }
 
-function fieldTerm(snapshot: ModelSnapshot, requirement: Requirement): Term {
+function* fieldTerm(snapshot: ModelSnapshot, requirement: Requirement): Work<Term> {
   const position = snapshot.indexes.positionOf(requirement.key)
   const test = (entry: Entry) => matches(requirement, entry.values[position] ?? noValues)
   const view = snapshot.view(position)
   const single = view.values === view.smallest
   const overlapping = !single && requirement.values.length > 1
-  return term(view.values, requirement.values, requirement.operator === 'notin', overlapping, single, test)
+  return yield* term(
+    view.values,
+    requirement.values,
+    requirement.operator === 'notin',
+    overlapping,
+    single,
+    test,
+  )
 }
 
-function term(
+function* term(
   tree: IndexTree,
   values: readonly string[],
   negated: boolean,
   overlapping: boolean,
   whole: boolean,
   test: (entry: Entry) => boolean,
-): Term {
+): Work<Term> {
   const runs: Run[] = []
   let inRuns = 0
+  let searched = 0
   for (const value of values) {
+    if (++searched % 64 === 0) yield 64 * searchWork
     const from = tree.rank(value, first)
     if (tree.keyAt(from) !== value) continue
     const to = tree.rank(value)
@@ -100,14 +117,19 @@ function term(
 }
 
 function simplify(requirements: readonly Requirement[]): Requirement[] {
-  const simple = new Map<string, Requirement>()
+  const excluded = new Map<string, Set<string>>()
+  const others = new Map<string, Requirement>()
   for (const requirement of requirements) {
     const { key, operator, values } = requirement
-    const merged = operator === 'notin'
-    const id = JSON.stringify(merged ? [operator, key] : [operator, key, values])
-    const known = simple.get(id)
-    if (known === undefined) simple.set(id, requirement)
-    else if (merged) simple.set(id, { ...known, values: [...new Set([...known.values, ...values])] })
+    if (operator !== 'notin') {
+      others.set(JSON.stringify([operator, key, values]), requirement)
+      continue
+    }
+    const known = excluded.get(key)
+    if (known === undefined) excluded.set(key, new Set(values))
+    else for (const value of values) known.add(value)
   }
-  return [...simple.values()]
+  const simple = [...others.values()]
+  for (const [key, values] of excluded) simple.push({ key, operator: 'notin', values: [...values] })
+  return simple
 }

@@ -5,7 +5,7 @@ import type { Candidate, SortOrder } from '../cache/sort-order.ts'
 import { type Work, workDefaults } from '../cache/work.ts'
 import type { OrderedCursor, Ordering } from './ordering.ts'
 
-/** All objects of a snapshot in the order of one sort, from either end; those that match are taken. */
+/** A walk along all objects of a snapshot in the order of one sort, from either end, that takes those that match. */
 export interface Walk {
   readonly snapshot: ModelSnapshot
   /** The order of the first sort key over all objects. */
@@ -13,11 +13,13 @@ export interface Walk {
   readonly order: SortOrder
   readonly forward: boolean
   readonly matches: (entry: Entry) => boolean
-  /** Takes the next object. Answers whether it wants more. */
+  /** Entries that one call of `matches` counts as. */
+  readonly testWork: number
+  /** Takes the next object. Returns whether it wants more. */
   readonly take: (candidate: Candidate) => boolean
 }
 
-/** Walks until no more are wanted or `maxSteps` are done. Answers whether it has come to the end of either. */
+/** Walks at most `maxSteps`. Returns whether it took all that was wanted, or all that there is. */
 export function walk(it: Walk, maxSteps: number): Work<boolean> {
   return it.order.keys.length > 1 ? walkGroups(it, maxSteps) : walkSingly(it, maxSteps)
 }
@@ -28,20 +30,20 @@ function* walkSingly(it: Walk, maxSteps: number): Work<boolean> {
   while (left > 0) {
     const wanted = Math.min(left, workDefaults.stride)
     const steps = takeSome(it, cursor, wanted)
-    yield Math.abs(steps)
+    yield Math.abs(steps) * it.testWork
     if (steps < wanted) return true
     left -= steps
   }
   return false
 }
 
-/** Walks on for so many steps. Answers how many there were: fewer, and below zero, where it has come to an end. */
+/** Walks so many steps. Returns their number, or minus the number of steps before an end. */
 function takeSome(
   { snapshot, forward, matches, take }: Walk,
   cursor: OrderedCursor,
   maxSteps: number,
 ): number {
-  // Not in the generator, in which each step takes several times as long.
+  // Outside the generator, whose steps take several times as long.
   for (let steps = 0; steps < maxSteps; steps++) {
     const { slot } = cursor
     if (slot === undefined) return -steps
@@ -52,7 +54,7 @@ function takeSome(
   return maxSteps
 }
 
-/** With further keys the objects of one value are collected, and taken once they are sorted. */
+/** With further sort keys, collects the objects of one value and sorts them before it takes them. */
 function* walkGroups(it: Walk, maxSteps: number): Work<boolean> {
   const { snapshot, order, forward, matches, take } = it
   const cursor = startOf(it)
@@ -72,7 +74,7 @@ function* walkGroups(it: Walk, maxSteps: number): Work<boolean> {
   for (let steps = 0; ; steps++) {
     if (steps > maxSteps) return false
     if (handled === workDefaults.stride) {
-      yield handled
+      yield handled * it.testWork
       handled = 0
     }
     const { slot, value } = cursor
@@ -87,7 +89,7 @@ function* walkGroups(it: Walk, maxSteps: number): Work<boolean> {
     if (forward) cursor.next()
     else cursor.previous()
   }
-  yield handled
+  yield handled * it.testWork
   yield* takeGroup()
   return true
 }

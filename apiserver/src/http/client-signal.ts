@@ -1,0 +1,17 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { ApiError } from '@setpoint/controller-runtime/api'
+
+/** A signal that aborts when the connection of a request closes before the response has been sent. */
+export function clientSignal(message: IncomingMessage, response: ServerResponse): AbortSignal {
+  const gone = new AbortController()
+  const { socket } = message
+  const closed = () => {
+    if (socket.destroyed && !response.writableFinished)
+      gone.abort(new ApiError('Timeout', 'the client closed the connection'))
+  }
+  response.once('close', closed)
+  // The response of a pipelined request has no socket yet, so only the request hears of the close. A request also
+  // closes when its body has been read.
+  message.once('close', closed)
+  return gone.signal
+}
