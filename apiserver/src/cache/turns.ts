@@ -62,13 +62,12 @@ export class Turns {
    * @param held entries that the work may hold at a time
    * @throws ApiError 429 when too much waits; the reason of the owner's signal; what the work throws.
    */
-  run<T>(work: Work<T>, held: number, { caller, signal }: WorkOwner): Promise<T> {
+  run<T>(work: Work<T>, held: number, owner: WorkOwner): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const step = (entries: number): boolean => {
         let handled = 0
         try {
           while (handled < entries) {
-            signal?.throwIfAborted()
             const { done, value } = work.next()
             if (done) {
               resolve(value)
@@ -85,6 +84,11 @@ export class Turns {
         }
       }
       if (this.#left > 0 && !step(this.#left)) return
+      const { caller, signal } = owner
+      if (signal?.aborted) {
+        reject(signal.reason)
+        return
+      }
       const task: Task = {
         caller,
         weight: held,

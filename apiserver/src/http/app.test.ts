@@ -443,13 +443,13 @@ async function standstill(read: () => number): Promise<void> {
   }
 }
 
-describe('a list whose client has gone', () => {
-  it('is aborted, and nothing is put together for it', async () => {
+describe('the deletion of a collection whose client has gone', () => {
+  it('is aborted', async () => {
     await using server = await serve()
     const handle = vi.spyOn(ResourceApi.prototype, 'handle')
     const run = vi.spyOn(ModelSnapshot.prototype, 'view')
     const release = server.holdReads()
-    const { socket } = send(server.port, [`GET ${path} HTTP/1.1`, 'Host: localhost'])
+    const { socket } = send(server.port, [`DELETE ${path} HTTP/1.1`, 'Host: localhost'])
     await expect.poll(() => handle.mock.calls.length).toBe(1)
     const signal = handle.mock.calls[0]?.[1].signal
     expect(signal?.aborted).toBe(false)

@@ -11,9 +11,9 @@ import type { ModelRegistry } from '../model/model-registry.ts'
 import { retryAfterSeconds } from '../registry/index.ts'
 import { type Access, authorize, type Identity, verbOf } from '../security/index.ts'
 import type { WatchConnections, WatchHub } from '../watch/index.ts'
+import { abortedByClose } from './aborted-by-close.ts'
 import { type ApiResponse, type Caller, headerOf, parseResourcePath, requestLimits } from './api-request.ts'
 import { bodyDefaults, sendBody } from './body-sender.ts'
-import { clientSignal } from './client-signal.ts'
 import { Connections, connectionDefaults } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import { group, groupList, resourceList } from './discovery.ts'
@@ -275,6 +275,9 @@ export class App {
       )
       checkAccept(ctx)
       const { req } = ctx
+      // A request for one object is short, and needs no signal.
+      const isLong = resource.name === undefined && ctx.method !== 'POST'
+      const gone = isLong ? abortedByClose(req, ctx.res) : undefined
       return this.#parts.api.handle(served, {
         method: ctx.method,
         path: resource,
@@ -282,8 +285,9 @@ export class App {
         headers: ctx.headers,
         caller: callerOf(identity, ctx.req),
         readBody: () => readRequestBody(req),
-        // A request for one object is short, and needs no signal.
-        ...(resource.name === undefined && ctx.method !== 'POST' && { signal: clientSignal(req, ctx.res) }),
+        get signal() {
+          return gone?.signal
+        },
       })
     }
     if (path.startsWith('/apis/')) {

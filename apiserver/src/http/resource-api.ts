@@ -149,7 +149,7 @@ export class ResourceApi {
   }
 
   /** Waits until a cache is as new as the store. @throws ApiError 503 if that takes too long or the cache is dropped meanwhile */
-  async #catchUp({ served }: ModelCache, signal: AbortSignal | undefined): Promise<void> {
+  async #catchUp({ served }: ModelCache, signal?: AbortSignal): Promise<void> {
     await this.#gate.pass(signal)
     this.cacheOf(served)
   }
@@ -187,9 +187,9 @@ export class ResourceApi {
   }
 
   async #list(cache: ModelCache, query: ListQuery, request: ApiRequest): Promise<ApiResponse> {
-    const { snapshot, version } = await this.#stateFor(cache, query, request.signal)
+    const { snapshot, version } = await this.#stateFor(cache, query)
     const result = await runQuery(snapshot, query, this.#turns, ownerOf(request))
-    request.signal?.throwIfAborted()
+    if (result.items.length > answerDefaults.short) request.signal?.throwIfAborted()
     const { served } = cache
     if (result.kind === 'page') {
       const fields = query.paging.kind === 'page' ? pageFields(query.paging, result.total) : {}
@@ -211,9 +211,8 @@ export class ResourceApi {
   async #stateFor(
     cache: ModelCache,
     { at }: ListQuery,
-    signal: AbortSignal | undefined,
   ): Promise<{ snapshot: ModelSnapshot; version: Revision }> {
-    if (at.kind !== 'any') await this.#catchUp(cache, signal)
+    if (at.kind !== 'any') await this.#catchUp(cache)
     const { known } = this.#follower
     if (at.kind === 'exact') {
       if (at.revision > known)
@@ -262,8 +261,13 @@ export class ResourceApi {
   }
 }
 
-function ownerOf({ caller, signal }: ApiRequest): WorkOwner {
-  return { caller: caller.user.name, signal }
+function ownerOf(request: ApiRequest): WorkOwner {
+  return {
+    caller: request.caller.user.name,
+    get signal() {
+      return request.signal
+    },
+  }
 }
 
 /** An upper bound of the objects of a list. */

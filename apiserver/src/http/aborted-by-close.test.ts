@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { expect, it } from 'vitest'
-import { clientSignal } from './client-signal.ts'
+import { abortedByClose } from './aborted-by-close.ts'
 
 interface Exchange {
   readonly message: IncomingMessage
@@ -17,7 +17,7 @@ async function exchange(
 ): Promise<void> {
   const exchanges: Exchange[] = []
   const server = createServer((message, response) => {
-    exchanges.push({ message, response, signal: clientSignal(message, response) })
+    exchanges.push({ message, response, signal: abortedByClose(message, response).signal })
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -1,8 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
 
-/** A signal that aborts when the connection of a request closes before the response has been sent. */
-export function clientSignal(message: IncomingMessage, response: ServerResponse): AbortSignal {
+/**
+ * A controller that aborts when the connection of a request closes before the response has been sent. Not its signal,
+ * which most short requests never ask for: making one takes some 3 µs.
+ */
+export function abortedByClose(message: IncomingMessage, response: ServerResponse): AbortController {
   const gone = new AbortController()
   const { socket } = message
   const closed = () => {
@@ -13,5 +16,5 @@ export function clientSignal(message: IncomingMessage, response: ServerResponse)
   // The response of a pipelined request has no socket yet, so only the request hears of the close. A request also
   // closes when its body has been read.
   message.once('close', closed)
-  return gone.signal
+  return gone
 }
