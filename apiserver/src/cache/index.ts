@@ -6,6 +6,7 @@
 export * from './consistency-check.ts'
 export * from './entry.ts'
 export type { IndexProblem } from './entry-codec.ts'
+export * from './fair-queue.ts'
 export * from './history.ts'
 export * from './history-replay.ts'
 export * from './index-set.ts'

@@ -10,6 +10,7 @@ import {
   type Watch,
   type WatchConnections,
   type WatchHub,
+  type WatchPlace,
   type WatchRequest,
   type WatchSink,
 } from '../watch/index.ts'
@@ -73,14 +74,14 @@ export class WatchApi {
     response.once('close', () => stay.leave())
     try {
       const events = form === 'events'
-      const { cache, request, present } = await this.#admit(target, {
-        bookmarksByDefault: events,
-        ...(events && { lastEventId }),
-      })
+      const transport = { bookmarksByDefault: events, ...(events && { lastEventId }) }
+      const { cache, request, present } = await this.#admit(stay, target, transport)
       // A client that has gone meanwhile is not heard to go any more: its watch would last to the end of its time.
       if (response.destroyed) return
       stay.check()
-      const watch = hub.open(cache, request, new StreamSink(response, form), present)
+      const watch = hub.open(cache, request, new StreamSink(response, form), present, {
+        caller: identity.user.name,
+      })
       stay.onRevoked = () => watch.revoke()
       response.on('drain', () => watch.drained())
       response.on('close', () => watch.close())
@@ -105,11 +106,13 @@ export class WatchApi {
     const stay = this.#enter(identity)
     socket.once('close', () => stay.leave())
     try {
-      const { cache, request, present } = await this.#admit(target, overWebSocket)
+      const { cache, request, present } = await this.#admit(stay, target, overWebSocket)
       stay.check()
       const connection = this.#sockets.accept('single', message, socket, head)
       if (connection === undefined) return false
-      const watch = this.#parts.hub.open(cache, request, new SocketSink(connection), present)
+      const watch = this.#parts.hub.open(cache, request, new SocketSink(connection), present, {
+        caller: identity.user.name,
+      })
       stay.onRevoked = () => watch.revoke()
       connection.onDrained(() => watch.drained())
       connection.onClose(() => watch.close())
@@ -128,7 +131,7 @@ export class WatchApi {
     if (connection === undefined) return false
     stay.onRevoked = () => connection.close(revoked)
     const open = (path: string, sink: WatchSink, signal: AbortSignal) =>
-      this.#subscribe(identity, path, sink, signal)
+      this.#subscribe(stay, identity, path, sink, signal)
     new WatchMultiplexer(connection, open, this.#parts.toApiError)
     this.#multiplexed.add(connection)
     connection.onClose(() => this.#multiplexed.delete(connection))
@@ -147,19 +150,25 @@ export class WatchApi {
     this.#sockets.close()
   }
 
-  async #subscribe({ user }: Identity, target: string, sink: WatchSink, signal: AbortSignal): Promise<Watch> {
+  async #subscribe(
+    stay: Stay,
+    { user }: Identity,
+    target: string,
+    sink: WatchSink,
+    signal: AbortSignal,
+  ): Promise<Watch> {
     const { hub, resolve } = this.#parts
     const { path, query } = splitTarget(target)
     const found = resolve(path)
     authorize(user, 'watch', nameOf(found.served))
     hub.checkOpen()
-    const { cache, request, present } = await this.#admit(
+    const { cache, request, present, release } = await this.#admit(
+      stay,
       { ...found, query: new URLSearchParams(query) },
       overWebSocket,
       signal,
     )
-    signal.throwIfAborted()
-    return hub.open(cache, request, sink, present)
+    return hub.open(cache, request, sink, present, { caller: user.name, onEnd: release })
   }
 
   /** @throws ApiError 401, 429, 503 */
@@ -169,18 +178,27 @@ export class WatchApi {
     return new Stay(connections.admit(identity.user.name), revoked => access.onRevoked(identity, revoked))
   }
 
+  /** Counts one more watch of a connection, until `release` is called or the connection closes. */
   async #admit(
+    stay: Stay,
     { served, path, query }: WatchTarget,
     transport: WatchTransport,
     signal?: AbortSignal,
-  ): Promise<{ cache: ModelCache; request: WatchRequest; present: Revision }> {
+  ): Promise<{ cache: ModelCache; request: WatchRequest; present: Revision; release: () => void }> {
     const cache = this.#parts.api.cacheOf(served)
     const request = readWatchRequest(cache, path.name, query, transport)
+    const release = stay.place.subscribe(request.selector)
     const { hub } = this.#parts
-    const present = await hub.admit(cache, request, signal)
-    // The server may have begun to shut down meanwhile: nobody would end this watch any more.
-    hub.checkOpen()
-    return { cache, request, present }
+    try {
+      const present = await hub.admit(cache, request, signal)
+      // A server that began to shut down meanwhile no longer ends new watches.
+      hub.checkOpen()
+      signal?.throwIfAborted()
+      return { cache, request, present, release }
+    } catch (error) {
+      release()
+      throw error
+    }
   }
 }
 
@@ -189,11 +207,11 @@ class Stay {
   /** Called when its credentials have ceased to be valid. */
   onRevoked: () => void = () => {}
   #isRevoked = false
-  readonly #release: () => void
+  readonly place: WatchPlace
   readonly #stopListening: () => void
 
-  constructor(release: () => void, listen: (revoked: () => void) => () => void) {
-    this.#release = release
+  constructor(place: WatchPlace, listen: (revoked: () => void) => () => void) {
+    this.place = place
     this.#stopListening = listen(() => {
       this.#isRevoked = true
       this.onRevoked()
@@ -208,7 +226,7 @@ class Stay {
   /** Idempotent. */
   leave(): void {
     this.#stopListening()
-    this.#release()
+    this.place.leave()
   }
 }
 

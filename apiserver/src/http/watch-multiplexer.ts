@@ -4,6 +4,7 @@ import {
   errorEvent,
   type FrameCodec,
   subscriptionFrames,
+  subscriptionLimits,
   textFrame,
   tooMany,
   tooSlow,
@@ -14,8 +15,6 @@ import {
 import type { WatchConnection } from './watch-connection.ts'
 
 export const multiplexerDefaults = Object.freeze({
-  /** Subscriptions of one socket at a time: every kind of a large installation, several times. */
-  subscriptions: 1_000,
   /** Characters of a subscription's id. */
   idLength: 128,
 })
@@ -79,8 +78,8 @@ export class WatchMultiplexer {
     })
     subscriptions.set(id, sink)
     try {
-      if (subscriptions.size > multiplexerDefaults.subscriptions)
-        throw tooMany(`${subscriptions.size - 1} watches are open on this socket`)
+      if (subscriptions.size > subscriptionLimits.subscriptions)
+        throw tooMany(`this connection has ${subscriptions.size - 1}`)
       if (typeof path !== 'string' || !path.startsWith('/'))
         throw badRequest(`path ${JSON.stringify(path) ?? 'is missing and'} must begin with /`)
       const watch = await this.#open(path, sink, sink.signal)

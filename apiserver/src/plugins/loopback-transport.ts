@@ -65,7 +65,7 @@ export class LoopbackTransport implements Transport {
       const present = await this.#hub.admit(cache, request, signal)
       signal.throwIfAborted()
       return new LoopbackWatch(
-        sink => this.#hub.open(cache, request, sink, present, { internal: true }),
+        sink => this.#hub.open(cache, request, sink, present, { internal: true, caller: pluginUser.name }),
         signal,
       )
     } catch (thrown) {

@@ -2,10 +2,17 @@ import { matchesAll, type Selector } from '@setpoint/controller-runtime/api'
 import type { Entry } from '../cache/entry.ts'
 import { type IndexSet, noValues } from '../cache/index-set.ts'
 
-/**
- * Whether an object is selected. Fields must be indexes of the model, as `parseSelector` has checked; one that is
- * not has no values.
- */
+/** Entries that testing an object by so many terms counts as, in long work. */
+export function testWorkOf(terms: number): number {
+  return 1 + (terms >> 3)
+}
+
+/** Entries that testing an object by a selector counts as. */
+export function testWork({ labels, fields }: Selector): number {
+  return testWorkOf(labels.length + fields.length)
+}
+
+/** Whether a selector matches an object. A field that is no index of the model has no values. */
 export function matchesEntry(entry: Entry, selector: Selector, indexes: IndexSet): boolean {
   const { labels, fields } = selector
   return (
@@ -14,9 +21,9 @@ export function matchesEntry(entry: Entry, selector: Selector, indexes: IndexSet
   )
 }
 
-/** The value of a label as a list of one, or none. */
+/** The value of a label as a list of at most one. */
 export function labelValuesOf(entry: Entry, key: string): readonly string[] {
-  // A label may be named as something that every object inherits, such as `constructor`.
+  // A label may have the name of an inherited property, such as `constructor`.
   const value = Object.hasOwn(entry.labels, key) ? entry.labels[key] : undefined
   return value === undefined ? noValues : [value]
 }

@@ -5,9 +5,10 @@ import type { IndexTree, Slot } from '../cache/index-tree.ts'
 import type { ModelSnapshot } from '../cache/model-snapshot.ts'
 import { type Candidate, type SortKey, SortOrder, sortValue } from '../cache/sort-order.ts'
 import { type Work, workDefaults } from '../cache/work.ts'
+import { testWorkOf } from './match.ts'
 import { Complement, eachOf, gapsBetween, type Members, membersOf, othersOf } from './members.ts'
 import { Ordering } from './ordering.ts'
-import { countOf, type Run, runTerm, type Term, testWork } from './terms.ts'
+import { countOf, type Run, runTerm, type Term } from './terms.ts'
 import { walk } from './walk.ts'
 import { orderedWindow, slotsOf, sortCost, windowCost } from './window.ts'
 
@@ -280,7 +281,7 @@ export class PageRequest {
       source === undefined
         ? eachOf(this.#snapshot.view(IndexSet.name).values, [{ from: 0, to: this.#snapshot.size }], visit)
         : source.members.each(visit)
-    const each = testWork(terms)
+    const each = testWorkOf(terms.length)
     for (const handled of work) yield handled * each
     return found
   }
@@ -290,7 +291,7 @@ export class PageRequest {
       snapshot: this.#snapshot,
       ordering: this.#ordering,
       order: this.#order,
-      testWork: testWork(this.#terms),
+      testWork: testWorkOf(this.#terms.length),
       matches: (entry: Entry) => {
         for (const term of this.#terms) if (!term.test(entry)) return false
         return true

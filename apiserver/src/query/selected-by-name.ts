@@ -8,9 +8,10 @@ import type { Slot } from '../cache/index-tree.ts'
 import type { ModelSnapshot } from '../cache/model-snapshot.ts'
 import { type Candidate, SortOrder } from '../cache/sort-order.ts'
 import { type Work, workDefaults } from '../cache/work.ts'
+import { testWorkOf } from './match.ts'
 import { membersOf } from './members.ts'
 import { planCosts } from './plan.ts'
-import { compileTerms, type Term, testWork } from './terms.ts'
+import { compileTerms, type Term } from './terms.ts'
 
 /** Objects of a snapshot, names ascending, one after another. */
 interface ByName {
@@ -29,7 +30,7 @@ export function* selectedByName(
   visit: (entry: Entry) => boolean,
 ): Work<void> {
   const terms = yield* compileTerms(snapshot, selector)
-  const each = testWork(terms)
+  const each = testWorkOf(terms.length)
   const source = yield* smallest(snapshot, terms, after)
   let handled = 0
   for (;;) {

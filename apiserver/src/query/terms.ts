@@ -42,11 +42,6 @@ export function* compileTerms(snapshot: ModelSnapshot, selector: Selector): Work
   return terms
 }
 
-/** Entries that testing an object by so many terms counts as. */
-export function testWork(terms: readonly unknown[]): number {
-  return 1 + (terms.length >> 3)
-}
-
 /** A term for one run of a tree that has every object once. */
 export function runTerm(tree: IndexTree, run: Run, test: (entry: Entry) => boolean): Term {
   return {

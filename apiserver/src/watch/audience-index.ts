@@ -3,9 +3,9 @@ import { type CacheEvent, type Entry, IndexSet, noValues } from '../cache/index.
 import { type Audience, type Interest, interestKey } from './audience.ts'
 
 /**
- * Where an audience is found: by one term that everything it selects satisfies, of several the one that the fewest others
- * are found by. So a value that many objects have, in the selectors of many audiences beside one of their own, leads to
- * few of them. One whose terms all say what an object must not have can only be asked.
+ * How a change finds an audience: by one term that every selected object satisfies. Of several terms it is the one with
+ * the fewest other audiences, so a common value in many selectors leads to few of them. An audience with only negative
+ * terms has no such term, and every change tests it.
  */
 type Anchor =
   | { readonly by: 'name'; readonly name: string }
@@ -14,9 +14,9 @@ type Anchor =
   | { readonly by: 'label key'; readonly key: string }
   | { readonly by: 'nothing' }
 
-/** Audiences by the value of a term. */
+/** Audiences by the value of a term. A value that leads to one audience, as most do, has no set of its own. */
 class ValueTable {
-  readonly #audiences = new Map<string, Set<Audience>>()
+  readonly #audiences = new Map<string, Audience | Set<Audience>>()
 
   get isEmpty(): boolean {
     return this.#audiences.size === 0
@@ -24,24 +24,34 @@ class ValueTable {
 
   add(value: string, audience: Audience): void {
     const known = this.#audiences.get(value)
-    if (known === undefined) this.#audiences.set(value, new Set([audience]))
-    else known.add(audience)
+    if (known === undefined) this.#audiences.set(value, audience)
+    else if (known instanceof Set) known.add(audience)
+    else if (known !== audience) this.#audiences.set(value, new Set([known, audience]))
   }
 
   delete(value: string, audience: Audience): void {
     const known = this.#audiences.get(value)
-    known?.delete(audience)
-    if (known?.size === 0) this.#audiences.delete(value)
+    if (known instanceof Set) known.delete(audience)
+    if (known === audience || (known instanceof Set && known.size === 0)) this.#audiences.delete(value)
   }
 
-  get(value: string): ReadonlySet<Audience> | undefined {
-    return this.#audiences.get(value)
+  /** Visits the audiences of a value. */
+  visit(value: string, visit: (audience: Audience) => void): void {
+    const known = this.#audiences.get(value)
+    if (known instanceof Set) known.forEach(visit)
+    else if (known !== undefined) visit(known)
+  }
+
+  /** Number of audiences of a value. */
+  count(value: string): number {
+    const known = this.#audiences.get(value)
+    return known instanceof Set ? known.size : known === undefined ? 0 : 1
   }
 }
 
 /**
- * The audiences of one model, found by the change that may concern them: its cost grows with those that the object's
- * own name, labels and index values lead to, not with those that there are.
+ * The audiences of one model, and the way from a change to those it may concern. The cost of a change grows with the
+ * audiences that the object's own name, labels and index values lead to, not with all audiences.
  */
 export class AudienceIndex {
   readonly #indexes: IndexSet
@@ -66,7 +76,7 @@ export class AudienceIndex {
     return this.#all.values()
   }
 
-  /** The audience of this interest, made where there is none yet. */
+  /** Returns the audience of an interest, and makes it if it is missing. */
   ensure(interest: Interest, make: () => Audience): Audience {
     const key = interestKey(interest)
     const known = this.#all.get(key)
@@ -87,7 +97,7 @@ export class AudienceIndex {
     this.#change(anchor, audience, 'delete')
   }
 
-  /** Visits every audience that the change may concern, once. It must judge still: an anchor is one of several terms. */
+  /** Visits once every audience that the change may concern. An anchor is one of several terms, so the audience decides. */
   visit(change: CacheEvent, visit: (audience: Audience) => void): void {
     const visitOnce = (audience: Audience) => {
       if (audience.seen === change) return
@@ -95,24 +105,21 @@ export class AudienceIndex {
       visit(audience)
     }
     this.#asked.forEach(visitOnce)
-    // A change by which an object ceases to match concerns those that the previous content leads to.
+    // The previous content leads to the audiences that the object no longer matches.
     if (change.next !== undefined) this.#follow(change.next, visitOnce)
     if (change.previous !== undefined) this.#follow(change.previous, visitOnce)
   }
 
   #follow(entry: Entry, visit: (audience: Audience) => void): void {
-    this.#byName.get(entry.name)?.forEach(visit)
+    this.#byName.visit(entry.name, visit)
     for (const [position, table] of this.#byField) {
-      if (position === IndexSet.name) table.get(entry.name)?.forEach(visit)
-      else for (const value of entry.values[position] ?? noValues) table.get(value)?.forEach(visit)
+      if (position === IndexSet.name) table.visit(entry.name, visit)
+      else for (const value of entry.values[position] ?? noValues) table.visit(value, visit)
     }
     if (this.#byLabel.size === 0 && this.#byLabelKey.isEmpty) return
     for (const key of Object.keys(entry.labels)) {
-      this.#byLabelKey.get(key)?.forEach(visit)
-      this.#byLabel
-        .get(key)
-        ?.get(entry.labels[key] ?? '')
-        ?.forEach(visit)
+      this.#byLabelKey.visit(key, visit)
+      this.#byLabel.get(key)?.visit(entry.labels[key] ?? '', visit)
     }
   }
 
@@ -154,11 +161,11 @@ export class AudienceIndex {
     return key === undefined ? { by: 'nothing' } : { by: 'label key', key }
   }
 
-  /** Audiences that the values of an anchor lead to already. */
+  /** Audiences that the values of an anchor already lead to. */
   #crowd(anchor: Anchor): number {
     if (anchor.by !== 'field' && anchor.by !== 'label') return 0
     const table = anchor.by === 'field' ? this.#byField.get(anchor.position) : this.#byLabel.get(anchor.key)
-    return anchor.values.reduce((sum, value) => sum + (table?.get(value)?.size ?? 0), 0)
+    return anchor.values.reduce((sum, value) => sum + (table?.count(value) ?? 0), 0)
   }
 }
 

@@ -1,7 +1,8 @@
+import { createHash } from 'node:crypto'
 import type { ChangeType, Selector } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
 import type { ServedModel } from '../model/served-model.ts'
-import { matchesEntry } from '../query/index.ts'
+import { matchesEntry, testWork } from '../query/index.ts'
 import type { Subscription } from './subscription.ts'
 import { bookmarkEvent, type ChangeEvents, type WireEvent } from './wire-event.ts'
 
@@ -34,6 +35,8 @@ export class Audience {
   seen: CacheEvent | undefined
   /** Subscriptions of this interest, live or not. */
   members = 0
+  /** Entries that testing a change counts as. */
+  readonly testWork: number
   readonly #served: ServedModel
   readonly #live = new Set<Subscription>()
   #pending: WireEvent[] = []
@@ -42,6 +45,7 @@ export class Audience {
   constructor(served: ServedModel, interest: Interest) {
     this.#served = served
     this.interest = interest
+    this.testWork = testWork(interest.selector)
   }
 
   get isLive(): boolean {
@@ -104,9 +108,12 @@ export class Audience {
   }
 }
 
-/** Equal for interests that select the same by the same terms, in whichever order these were given. */
+/** Equal for interests with the same terms, in any order. A long key is replaced by its hash. */
 export function interestKey({ name, selector }: Interest): string {
   const sorted = (terms: Selector['labels']) =>
     terms.map(({ key, operator, values }) => JSON.stringify([key, operator, [...values].sort()])).sort()
-  return JSON.stringify([name, sorted(selector.labels), sorted(selector.fields)])
+  const key = JSON.stringify([name, sorted(selector.labels), sorted(selector.fields)])
+  return key.length <= longestKey ? key : createHash('sha256').update(key).digest('base64')
 }
+
+const longestKey = 256

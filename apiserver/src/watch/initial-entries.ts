@@ -1,30 +1,22 @@
-import type { Entry, ModelSnapshot, ModelStore } from '../cache/index.ts'
+import type { Entry, ModelSnapshot, ModelStore, Work } from '../cache/index.ts'
 import { selectedByName } from '../query/index.ts'
 import type { Audience } from './audience.ts'
 
-export const initialDefaults = Object.freeze({
-  /** Objects that are looked at for a client in one turn of the event loop where few of them concern it. */
-  looks: 2_000,
-})
-
-/** What an audience is told first, as far as it has been found, and how it is found. */
+/** The initial objects of an audience that have been found so far, and the search for the rest. */
 interface Finding {
   readonly snapshot: ModelSnapshot
   readonly found: Entry[]
-  /** Looks at some more objects. */
-  readonly work: Iterator<number>
+  readonly work: Work<void>
 }
 
-/** What the last subscription of an audience looks for: those that come together, as after a restart, share it. */
+/** The latest search of each audience. Subscriptions that begin together, as after a restart, share it. */
 const findings = new WeakMap<Audience, WeakRef<Finding>>()
 
 /**
- * What an audience is told first: everything that it is interested in, ascending by name, of the state at the call.
- * The state is kept, in which the subscription and everything that is written later share what they have in common;
- * objects are looked for as the client takes them. Undefined stands for a step in which none was found: others may go
- * on before the next.
+ * The initial objects of an audience, ascending by name, as of the call. They are searched for as the client takes
+ * them. A number stands for a step of the search, which has handled so many entries.
  */
-export function initialEntries(store: ModelStore, audience: Audience): Iterator<Entry | undefined> {
+export function initialEntries(store: ModelStore, audience: Audience): Iterator<Entry | number> {
   const { name, selector } = audience.interest
   if (name !== undefined) {
     const entry = store.get(name)
@@ -40,8 +32,7 @@ export function initialEntries(store: ModelStore, audience: Audience): Iterator<
   return eachOf(finding)
 }
 
-function* eachOf({ found, work }: Finding): Generator<Entry | undefined, void, undefined> {
-  let looked = 0
+function* eachOf({ found, work }: Finding): Generator<Entry | number, void, undefined> {
   for (let at = 0; ; ) {
     const entry = found[at]
     if (entry !== undefined) {
@@ -50,10 +41,7 @@ function* eachOf({ found, work }: Finding): Generator<Entry | undefined, void, u
       continue
     }
     const { done, value } = work.next()
-    looked += value ?? 0
-    if (done && found.length === at) return
-    if (found.length > at || looked < initialDefaults.looks) continue
-    looked = 0
-    yield undefined
+    if (!done) yield value
+    else if (found.length === at) return
   }
 }

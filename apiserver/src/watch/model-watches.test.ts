@@ -6,6 +6,7 @@ import { audienceDefaults } from './audience.ts'
 import { type FrameCodec, lines, subscriptionFrames, webSocketFrames } from './codec.ts'
 import { ModelWatches } from './model-watches.ts'
 import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
+import { paceDefaults } from './watch-pace.ts'
 
 const changes: WatchRequest = {
   name: undefined,
@@ -171,7 +172,7 @@ describe('a client that sets the pace', () => {
   it('and looks for few among many old changes lets others run', async () => {
     await using world = await open()
     const after = await world.rooms.gate.pass()
-    const count = watchDefaults.turnChanges * 3
+    const count = paceDefaults.entries * 3
     world.apply(count)
     const client = new Client()
     const selector = { labels: [], fields: parseFieldSelector(`metadata.name=t${count - 1}`) }
@@ -192,7 +193,7 @@ describe('a client that sets the pace', () => {
   it('lets others run as much, however often it takes something meanwhile', async () => {
     await using world = await open()
     const after = await world.rooms.gate.pass()
-    world.apply(watchDefaults.turnChanges * 8)
+    world.apply(paceDefaults.entries * 8)
     const subscription = world.watches.add({
       request: { ...changes, name: 'nobody', after },
       sink: new Client(),
@@ -205,5 +206,31 @@ describe('a client that sets the pace', () => {
     }
     expect(subscription.isLive).toBe(false)
     while (!subscription.isLive) await nextTurn()
+  })
+
+  it('shares each turn with all others, one caller after another', async () => {
+    await using world = await open()
+    const after = await world.rooms.gate.pass()
+    world.apply(paceDefaults.entries)
+    const add = (caller: string) => {
+      const subscription = world.watches.add({
+        request: { ...changes, name: 'nobody', after },
+        sink: new Client(),
+        caller,
+        present: after,
+      })
+      subscription.pump()
+      return subscription
+    }
+    const many = Array.from({ length: 20 }, () => add('ann'))
+    const other = add('bob')
+    const live = () => many.filter(({ isLive }) => isLive).length
+    for (let turn = 0; !other.isLive; turn++) {
+      expect(turn).toBeLessThan(6)
+      await nextTurn()
+    }
+    expect(live()).toBeLessThan(6)
+    for (const each of many) each.end({ code: 1000, reason: '' })
+    expect(live()).toBe(0)
   })
 })

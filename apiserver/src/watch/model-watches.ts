@@ -3,6 +3,7 @@ import type { CacheEvent, ModelCache } from '../cache/index.ts'
 import { Audience } from './audience.ts'
 import { AudienceIndex } from './audience-index.ts'
 import { Subscription, type SubscriptionParts, tooSlow } from './subscription.ts'
+import { WatchPace } from './watch-pace.ts'
 import { ChangeEvents } from './wire-event.ts'
 
 /** The watches of one model in numbers, since the server's start. */
@@ -22,14 +23,16 @@ export interface WatchTally {
 export class ModelWatches {
   readonly tally: WatchTally
   readonly #cache: ModelCache
+  readonly #pace: WatchPace
   readonly #subscriptions = new Set<Subscription>()
   readonly #audiences: AudienceIndex
   readonly #stopObserving: () => void
   #dirty: Audience[] = []
   #flush: NodeJS.Immediate | undefined
 
-  constructor(cache: ModelCache, tally: WatchTally) {
+  constructor(cache: ModelCache, tally: WatchTally, pace: WatchPace = new WatchPace()) {
     this.#cache = cache
+    this.#pace = pace
     this.tally = tally
     this.#audiences = new AudienceIndex(cache.served.indexes)
     this.#stopObserving = cache.observe({
@@ -45,7 +48,7 @@ export class ModelWatches {
   }
 
   /** Adds a subscription, which leaves when it ends. */
-  add({ onEnd, ...parts }: Omit<SubscriptionParts, 'cache' | 'audience' | 'onSent'>): Subscription {
+  add({ onEnd, ...parts }: Omit<SubscriptionParts, 'cache' | 'audience' | 'pace' | 'onSent'>): Subscription {
     const { served } = this.#cache
     const { name, selector } = parts.request
     const interest = { name, selector }
@@ -54,6 +57,7 @@ export class ModelWatches {
     const subscription: Subscription = new Subscription({
       ...parts,
       cache: this.#cache,
+      pace: this.#pace,
       audience,
       onSent: events => {
         this.tally.sent += events

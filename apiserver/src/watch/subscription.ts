@@ -9,6 +9,7 @@ import type { Entry, ModelCache } from '../cache/index.ts'
 import type { Audience, Interest, SharedBytes } from './audience.ts'
 import { encodeAll, type FrameCodec } from './codec.ts'
 import { initialEntries } from './initial-entries.ts'
+import type { WatchPace } from './watch-pace.ts'
 import { bookmarkEvent, ChangeEvents, errorEvent, type WireEvent } from './wire-event.ts'
 
 export const watchDefaults = Object.freeze({
@@ -16,8 +17,6 @@ export const watchDefaults = Object.freeze({
   paceBytes: 128 * 1024,
   /** Bytes of initial events or old changes that go out in one write. */
   writeBytes: 64 * 1024,
-  /** Old changes that are looked at in one turn of the event loop, whether or not they concern the subscription. */
-  turnChanges: 2_000,
   /**
    * Milliseconds in which a client that sets the pace must have taken what is on its way (`paceBytes`: 2 KiB a second
    * are enough); one that takes nothing at all is cut off.
@@ -74,7 +73,7 @@ export interface WatchSink {
  * In the first two the client sets the pace: `pump` goes on whenever it has taken what was sent.
  */
 type State =
-  | { phase: 'initial'; entries: Iterator<Entry | undefined>; revision: Revision }
+  | { phase: 'initial'; entries: Iterator<Entry | number>; revision: Revision }
   | { phase: 'catching up' }
   | { phase: 'live' }
   | { phase: 'ended' }
@@ -84,6 +83,9 @@ export interface SubscriptionParts {
   readonly request: WatchRequest
   readonly audience: Audience
   readonly sink: WatchSink
+  readonly pace: WatchPace
+  /** The user who watches, for the pace. */
+  readonly caller?: string
   /** A revision whose state the cache has. */
   readonly present: Revision
   /** Told the number of events of each write. */
@@ -105,6 +107,9 @@ export class Subscription {
   readonly #request: WatchRequest
   readonly #audience: Audience
   readonly #sink: WatchSink
+  readonly #pace: WatchPace
+  readonly #caller: string
+  readonly #goOn = () => this.pump()
   readonly #onSent: (events: number) => void
   readonly #onEnd: (end: WatchEnd) => void
   readonly #now: () => number
@@ -113,7 +118,6 @@ export class Subscription {
   #position: Revision
   /** When the client last took what it was sent, or needed to take nothing. */
   #tookAt: number
-  #turn: NodeJS.Immediate | undefined
 
   constructor(parts: SubscriptionParts) {
     const {
@@ -121,6 +125,8 @@ export class Subscription {
       request,
       audience,
       sink,
+      pace,
+      caller = '',
       present,
       onSent = () => {},
       onEnd = () => {},
@@ -130,6 +136,8 @@ export class Subscription {
     this.#request = request
     this.#audience = audience
     this.#sink = sink
+    this.#pace = pace
+    this.#caller = caller
     this.#onSent = onSent
     this.#onEnd = onEnd
     this.#now = now
@@ -158,8 +166,11 @@ export class Subscription {
   /** Sends what is due as far as the client keeps up. Called at the start and whenever the client has taken something. */
   pump(): void {
     this.#tookAt = this.#now()
-    // One turn at a time: each that the client has taken something would begin another row of them.
-    clearImmediate(this.#turn)
+    if (this.#state.phase !== 'initial' && this.#state.phase !== 'catching up') return
+    if (this.#pace.isSpent) {
+      this.#pace.wait(this.#caller, this.#goOn)
+      return
+    }
     while (this.#state.phase === 'initial' && this.#hasRoom() && this.#sendInitial(this.#state));
     if (this.#state.phase === 'catching up' && this.#hasRoom()) this.#catchUp()
   }
@@ -211,13 +222,13 @@ export class Subscription {
   end(end: WatchEnd): void {
     if (this.hasEnded) return
     this.#state = { phase: 'ended' }
-    clearImmediate(this.#turn)
+    this.#pace.cancel(this.#caller, this.#goOn)
     this.#audience.leave(this)
     this.#onEnd(end)
     this.#sink.end(end)
   }
 
-  /** Sends some of the initial events. Answers whether it may go on at once: looking for few among many takes turns. */
+  /** Sends some of the initial events. Returns false if the search for them goes on in a later turn. */
   #sendInitial({ entries, revision }: State & { phase: 'initial' }): boolean {
     const events: WireEvent[] = []
     let bytes = 0
@@ -228,9 +239,11 @@ export class Subscription {
         this.#state = { phase: 'catching up' }
         break
       }
-      if (value === undefined) {
+      if (typeof value === 'number') {
+        this.#pace.spend(value)
+        if (!this.#pace.isSpent) continue
         this.#write(events)
-        this.#turn = setImmediate(() => this.pump())
+        this.#pace.wait(this.#caller, this.#goOn)
         return false
       }
       events.push({ type: 'ADDED', object: value.bytes, version: undefined })
@@ -240,7 +253,7 @@ export class Subscription {
     return true
   }
 
-  /** Sends old changes, in turns: one that looks for few among many must not keep others waiting. */
+  /** Sends old changes, in turns with other subscriptions. */
   #catchUp(): void {
     const { history, served } = this.#cache
     if (this.#position < history.floor) {
@@ -249,7 +262,7 @@ export class Subscription {
     }
     let events: WireEvent[] = []
     let bytes = 0
-    for (let looked = 0; looked < watchDefaults.turnChanges; looked++) {
+    while (!this.#pace.isSpent) {
       const change = history.next(this.#position)
       if (change === undefined) {
         this.#write(events)
@@ -258,6 +271,7 @@ export class Subscription {
         return
       }
       this.#position = change.revision
+      this.#pace.spend(this.#audience.testWork)
       const type = this.#audience.typeOf(change)
       if (type === undefined) continue
       const event = new ChangeEvents(served, change).of(type)
@@ -270,7 +284,7 @@ export class Subscription {
       bytes = 0
     }
     this.#write(events)
-    this.#turn = setImmediate(() => this.pump())
+    this.#pace.wait(this.#caller, this.#goOn)
   }
 
   #hasRoom(): boolean {

@@ -11,6 +11,7 @@ import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { ModelWatches, type WatchTally } from './model-watches.ts'
 import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
+import { WatchPace } from './watch-pace.ts'
 
 export const hubDefaults = Object.freeze({
   /** Milliseconds between two looks for clients that take nothing. */
@@ -52,6 +53,7 @@ export class WatchHub {
   readonly #follower: LogFollower
   readonly #log: Logger
   readonly #models = new Map<ModelCache, ModelWatches>()
+  readonly #pace = new WatchPace()
   /** Stay when a model is not served for a while: a counter must not fall. */
   readonly #tallies = new Map<ServedModel, WatchTally>()
   readonly #stallChecks: NodeJS.Timeout
@@ -119,10 +121,18 @@ export class WatchHub {
     request: WatchRequest,
     sink: WatchSink,
     present: Revision,
-    { internal = false } = {},
+    { internal = false, caller = '', onEnd = () => {} } = {},
   ): Watch {
-    const onEnd = () => clearTimeout(lifetime)
-    const subscription = this.#watchesOf(cache).add({ request, sink, present, onEnd })
+    const subscription = this.#watchesOf(cache).add({
+      request,
+      sink,
+      caller,
+      present,
+      onEnd: () => {
+        clearTimeout(lifetime)
+        onEnd()
+      },
+    })
     if (internal) this.#internal.add(subscription)
     const lifetime = setTimeout(
       () => this.#end(subscription, { code: closeCodes.normal, reason: 'timeout' }),
@@ -186,7 +196,7 @@ export class WatchHub {
   #watchesOf(cache: ModelCache): ModelWatches {
     const known = this.#models.get(cache)
     if (known !== undefined) return known
-    const watches = new ModelWatches(cache, this.#tallyOf(cache.served))
+    const watches = new ModelWatches(cache, this.#tallyOf(cache.served), this.#pace)
     this.#models.set(cache, watches)
     return watches
   }

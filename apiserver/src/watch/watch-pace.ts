@@ -1,0 +1,45 @@
+import { FairQueue } from '../cache/index.ts'
+
+export const paceDefaults = Object.freeze({
+  /** Entries that all subscriptions together look at in one turn of the event loop: a few milliseconds. */
+  entries: 4_096,
+})
+
+/**
+ * Shares the event loop between subscriptions that look for initial events or old changes, one caller after another.
+ * A subscription goes on while entries are left, and otherwise waits for a later turn.
+ */
+export class WatchPace {
+  readonly #waiting = new FairQueue<() => void>()
+  #left: number = paceDefaults.entries
+  #turn: NodeJS.Immediate | undefined
+
+  get isSpent(): boolean {
+    return this.#left <= 0
+  }
+
+  spend(entries: number): void {
+    this.#left -= entries
+  }
+
+  /** Calls back in a turn that has entries left, unless `cancel` comes first. */
+  wait(caller: string, goOn: () => void): void {
+    this.#waiting.push(caller, goOn)
+    this.#turn ??= setImmediate(() => this.#next())
+  }
+
+  cancel(caller: string, goOn: () => void): void {
+    this.#waiting.delete(caller, goOn)
+  }
+
+  #next(): void {
+    this.#turn = undefined
+    this.#left = paceDefaults.entries
+    while (!this.isSpent) {
+      const goOn = this.#waiting.shift()
+      if (goOn === undefined) return
+      goOn()
+    }
+    if (this.#waiting.size > 0) this.#turn ??= setImmediate(() => this.#next())
+  }
+}
