@@ -192,6 +192,21 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     }
   })
 
+  it('are bounded by the selectors of one socket: what is too much is 429, and one that ends makes room', async () => {
+    const socket = await connect()
+    const labels = encodeURIComponent(Array.from({ length: 100 }, (_, n) => `key-${n}=v`).join(','))
+    const path = `${items.path}?labelSelector=${labels}`
+    // Each counts as some 13 KiB.
+    for (let n = 0; n < 90; n++) socket.subscribe(`s${n}`, path)
+    const { raw } = await socket.ends('s89')
+    expect(raw.code).toBe(429)
+    await socket.synced('s0')
+    socket.unsubscribe('s0')
+    await socket.ends('s0')
+    socket.subscribe('again', path)
+    await socket.synced('again')
+  })
+
   it('are cut off together with 1013 when the client takes nothing, and nobody else notices', async () => {
     const slow = await connect()
     slow.subscribe('a', items.path)

@@ -95,7 +95,7 @@ function* outside(snapshot: ModelSnapshot, term: Term, after: string | undefined
   }
 }
 
-/** Merges a term's runs, in each of which names ascend: a heap holds the next object of each. */
+/** Merges a term's runs by name: a heap holds the next object of each. Names ascend within a run. */
 class MergedRuns implements ByName {
   readonly #snapshot: ModelSnapshot
   /** Least name first: the children of i are 2i + 1 and 2i + 2. */
