@@ -1,15 +1,15 @@
 import { ApiError, parseRevision, type Revision } from '@setpoint/controller-runtime/api'
 
-/** Where a list with `limit` goes on: after an object's name, in the state of the first page. */
+/** Where a list with `limit` continues: after an object's name, in the state of the first page. */
 export interface ContinueToken {
   readonly version: Revision
   readonly after: string
 }
 
-/** Raised when the content changes, so that a token of another server version is refused rather than misread. */
+/** Raised when the content changes, so a token of another server version is rejected and not misread. */
 const tokenFormat = 1
 
-/** A name has 253 characters at most; everything longer was not made here. */
+/** A name has at most 253 characters, so no token of this server is longer. */
 const maxTokenLength = 1024
 
 /** Opaque to clients: base64url of JSON `{v, version, after}`. */
@@ -23,7 +23,7 @@ export function encodeContinue({ version, after }: ContinueToken): string {
 export function decodeContinue(text: string): ContinueToken {
   const token = parseToken(text)
   if (token === undefined) {
-    throw new ApiError('BadRequest', 'continue: the token is not one that this server has given out')
+    throw new ApiError('BadRequest', 'continue: the token is not valid')
   }
   return token
 }

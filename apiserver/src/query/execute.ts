@@ -29,7 +29,7 @@ export interface PageResult {
 export interface ChunkResult {
   readonly kind: 'chunk'
   readonly items: readonly Entry[]
-  /** The name after which the next chunk begins; undefined for the last chunk. */
+  /** The last name of this chunk, where the next one begins; undefined for the last chunk. */
   readonly next: string | undefined
   /** Objects after this chunk, if any. As in Kubernetes, counted only without a selector. */
   readonly remaining: number | undefined
@@ -37,8 +37,8 @@ export interface ChunkResult {
 
 /**
  * Runs a query on one state, which may take some turns of the event loop. Reads only index values, except of the
- * objects that it returns. A cheap page is read in the cheapest of several ways (`PageRequest`). For an expensive list
- * an index is built (`PartialIndexes`), from which all its pages are read by position.
+ * objects that it returns. A cheap page is read in the cheapest of several ways (`PageRequest`). An expensive
+ * list gets an index (`PartialIndexes`), and its pages are read from there by position.
  *
  * @throws ApiError 429 when too many long lists are under way; the reason of the owner's signal
  */

@@ -129,9 +129,9 @@ describe('a list request is refused, with parameter, term and reason, for', () =
       `continue=${token}&resourceVersionMatch=Exact`,
       'continue: cannot be used together with resourceVersionMatch',
     ],
-    ['continue=abc', 'continue: the token is not one that this server has given out'],
-    ['continue=%2B%2F%3D', 'continue: the token is not one that this server has given out'],
-    [`continue=${'A'.repeat(5000)}`, 'continue: the token is not one that this server has given out'],
+    ['continue=abc', 'continue: the token is not valid'],
+    ['continue=%2B%2F%3D', 'continue: the token is not valid'],
+    [`continue=${'A'.repeat(5000)}`, 'continue: the token is not valid'],
     ['resourceVersion=abc', 'resourceVersion: "abc": must be a decimal number'],
     ['resourceVersion=-1', 'resourceVersion: "-1": must be a decimal number'],
     ['version=1.5', 'version: "1.5": must be a decimal number'],
@@ -239,6 +239,6 @@ test('a continue token comes back as it was, and nothing else is taken for one',
     forged({ v: 1, version: '1', after: 7 }),
     forged({ v: 1, version: '1', after: 'a' }).slice(0, -3),
   ]) {
-    expect(() => decodeContinue(text)).toThrow('not one that this server has given out')
+    expect(() => decodeContinue(text)).toThrow('the token is not valid')
   }
 })

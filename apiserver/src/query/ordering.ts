@@ -36,7 +36,7 @@ export class Ordering {
     return this.present - to + (rank - from)
   }
 
-  /** The position at which ranks from `from` to `to`, all of one value, begin. */
+  /** The first position of the ranks from `from` to `to`, all of one value. */
   positionOfRun(from: number, to: number): number {
     return this.descending && from < this.present ? this.present - to : from
   }

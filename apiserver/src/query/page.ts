@@ -1,6 +1,6 @@
 import type { PagePaging } from './list-query.ts'
 
-/** What a list says about its page. */
+/** The fields that describe a page in a list. */
 export interface PageFields {
   readonly page: number
   readonly size: number
@@ -13,8 +13,8 @@ export interface PageFields {
 }
 
 /**
- * The page fields of an answer. Without a size everything is page 1. Past the end there is still a page before, and
- * none after; where nothing is found at all, the page is the first and the last, whichever was asked for.
+ * The page fields of a list. Without a size everything is page 1. A page past the end has a previous page and no next
+ * one. If nothing is found, any page is the first and the last.
  */
 export function pageFields({ page, size }: Pick<PagePaging, 'page' | 'size'>, total: number): PageFields {
   const totalPages = total === 0 ? 0 : size === undefined ? 1 : Math.ceil(total / size)
@@ -31,7 +31,7 @@ export function pageFields({ page, size }: Pick<PagePaging, 'page' | 'size'>, to
   }
 }
 
-/** The items of a page as positions in the whole answer: from `offset`, `count` of them. */
+/** The items of a page as positions in the whole result: `count` of them from `offset`. */
 export function pageWindow(
   { page, size }: Pick<PagePaging, 'page' | 'size'>,
   total: number,

@@ -12,21 +12,21 @@ import { countOf, type Run, runTerm, type Term } from './terms.ts'
 import { walk } from './walk.ts'
 import { orderedWindow, slotsOf, sortCost, windowCost } from './window.ts'
 
-/** Some of the objects of an answer in its order, and the number of all. */
+/** Some of the objects of a result in its order, and the number of all. */
 export interface Found {
   readonly slots: readonly Slot[]
   readonly total: number
 }
 
-/** The items wanted, as positions in the whole answer, once its number is known. */
+/** The wanted items, as positions in the whole result, once its size is known. */
 export type WindowOf = (total: number) => { readonly offset: number; readonly count: number }
 
-/** One way to answer a query. All ways give the same answer. */
+/** One way to run a query. All ways give the same result. */
 export interface Plan {
   readonly name: 'ranks' | 'groups' | 'exclude' | 'walk' | 'gather' | 'scan'
   /** Expected cost in microseconds, to compare with that of other plans. */
   readonly cost: number
-  /** Answers, or gives up (undefined) where it turns out to cost more than `budget`. */
+  /** Returns the result, or undefined if it turns out to cost more than `budget`. */
   run(budget: number): Work<Found | undefined>
 }
 
@@ -42,7 +42,7 @@ export const planCosts = Object.freeze({
   gathered: 0.45,
   /** Finding the rank of a value and name, or what is at a rank. */
   search: 0.8,
-  /** How many times the cost of the next best plan one may reach whose own can only be guessed. */
+  /** A plan with a guessed cost may take this many times the cost of the next best plan. */
   patience: 2,
 })
 
@@ -67,7 +67,7 @@ export class PageRequest {
   readonly #order: SortOrder
   readonly #windowOf: WindowOf
   readonly #ordering: Ordering
-  /** The number of objects in the answer, where the indexes alone tell. */
+  /** The number of objects in the result, if the indexes alone tell. */
   readonly #total: number | undefined
 
   constructor(snapshot: ModelSnapshot, terms: readonly Term[], order: SortOrder, windowOf: WindowOf) {
@@ -128,7 +128,7 @@ export class PageRequest {
     const total = this.#snapshot.size
     const { offset, count } = this.#windowOf(total)
     if (count === 0) return undefined
-    // Only the first and the last value can have objects that are not on the page.
+    // Only the first and the last value can have objects outside the page.
     const first = this.#ordering.runAt(offset)
     const last = this.#ordering.runAt(offset + count - 1)
     const skip = offset - first.position
@@ -299,7 +299,7 @@ export class PageRequest {
     }
   }
 
-  /** The term whose objects are had at the least cost. */
+  /** The term with the cheapest objects. */
   #smallestSource(): Source | undefined {
     let smallest: Source | undefined
     for (const term of this.#terms) {
@@ -315,7 +315,7 @@ export class PageRequest {
     return this.#snapshot.size * scanned
   }
 
-  /** The size of the smallest term: the answer has no more objects. */
+  /** The size of the smallest term, which bounds the result. */
   #most(): number {
     const { size } = this.#snapshot
     return Math.min(size, ...this.#terms.map(term => (term.negated ? size - term.inRuns : term.inRuns)))
@@ -326,7 +326,7 @@ export class PageRequest {
     return windowCost(total, this.#order, this.#ordering, offset, count)
   }
 
-  /** The objects of one term in the order of the one sort key, where ranks tell them. */
+  /** The objects of one term in the order of the only sort key, if ranks tell them. */
   #inTerm(term: Term): InOrder | undefined {
     const [key = byName] = this.#order.keys
     if (term.whole && term.tree === this.#ordering.tree) {
@@ -379,7 +379,7 @@ interface Group extends Run {
   readonly value: string | undefined
 }
 
-/** Objects by position in the answer; `cost` is for one of them. */
+/** Objects by position in the result; `cost` is for one of them. */
 interface InOrder {
   readonly cost: number
   take(offset: number, count: number): Work<Slot[]>

@@ -7,31 +7,31 @@ import type { Subscription } from './subscription.ts'
 import { bookmarkEvent, type ChangeEvents, type WireEvent } from './wire-event.ts'
 
 export const audienceDefaults = Object.freeze({
-  /** Bytes of events that wait for the end of the tick at most: what one write to a socket is at most, or one event. */
+  /** Bytes of events that wait for the end of the tick. Bounds one write to a socket, unless one event is larger. */
   pendingBytes: 256 * 1024,
 })
 
-/** What subscriptions have in common that get the same events. */
+/** What a subscription selects. Subscriptions with equal interests get the same events. */
 export interface Interest {
   /** One object, which may not exist yet; undefined for the collection. */
   readonly name: string | undefined
   readonly selector: Selector
 }
 
-/** The bytes of one tick by codec: made once, sent to everyone of that codec. */
+/** The bytes of one tick by codec, encoded once for all subscriptions with that codec. */
 export type SharedBytes = Map<string, Buffer>
 
 /**
- * The subscriptions of one model that are interested in the same: each change is judged once for all of them, and what
- * happens within one tick of the event loop is sent to each in one write.
+ * The subscriptions of one model with equal interests. Each change is tested once for all of them, and the events of
+ * one tick of the event loop go to each in one write.
  *
- *     change ──> judged ──> pending ──end of tick, or too much──> encoded once per codec ──> one write per subscription
+ *     change ──> tested ──> pending ──end of tick, or too much──> encoded once per codec ──> one write per subscription
  *
- * Only live subscriptions are here; one that still catches up takes its events from the history by itself.
+ * Only live subscriptions join. One that still catches up reads its events from the history.
  */
 export class Audience {
   readonly interest: Interest
-  /** The last change that was looked at, for whoever finds this audience in several ways. */
+  /** The last change that found this audience, which may be found in several ways. */
   seen: CacheEvent | undefined
   /** Subscriptions of this interest, live or not. */
   members = 0
@@ -52,7 +52,7 @@ export class Audience {
     return this.#live.size > 0
   }
 
-  /** From the next change on. What is pending, the subscription has read from the history already. */
+  /** Adds a subscription from the next change on. It has read the pending events from the history. */
   join(subscription: Subscription): void {
     subscription.skip = this.#pending.length
     this.#live.add(subscription)
@@ -62,7 +62,7 @@ export class Audience {
     this.#live.delete(subscription)
   }
 
-  /** Takes in a change for those that are live. Answers whether something is pending now that was not before. */
+  /** Queues a change for the live subscriptions. Returns true if it is the first pending event. */
   changed(events: ChangeEvents): boolean {
     const type = this.typeOf(events.change)
     if (type === undefined) return false
@@ -76,7 +76,7 @@ export class Audience {
     return this.#pending.length === 1
   }
 
-  /** Sends what is pending. */
+  /** Sends the pending events. */
   flush(): void {
     if (this.#pending.length === 0) return
     const events = this.#pending
@@ -94,7 +94,7 @@ export class Audience {
     for (const subscription of this.#live) subscription.deliverBookmark(events, shared)
   }
 
-  /** What a change is to this audience: what comes to match is ADDED and what ceases to match DELETED. */
+  /** The event of a change for this audience: ADDED if the object begins to match, DELETED if it ceases to. */
   typeOf({ previous, next }: CacheEvent): ChangeType | undefined {
     const before = previous !== undefined && this.concerns(previous)
     const after = next !== undefined && this.concerns(next)

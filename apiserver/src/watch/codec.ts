@@ -1,12 +1,12 @@
 import type { WireEvent } from './wire-event.ts'
 
 /**
- * How a transport writes events. Codecs of equal `key` write equal bytes, so that what is written for one subscriber
- * serves all others with the same key.
+ * Encodes events for a transport. Codecs with equal keys write equal bytes, so one encoding serves all their
+ * subscriptions.
  */
 export interface FrameCodec {
   readonly key: string
-  /** Appends the pieces of one event's bytes. The object's own bytes are a piece as they are, not copied. */
+  /** Appends the pieces of one event. The object's own bytes are not copied. */
   encode(event: WireEvent, pieces: Buffer[]): void
 }
 
@@ -19,7 +19,7 @@ export function encodeAll(codec: FrameCodec, events: readonly WireEvent[]): Buff
 
 const types = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'] as const
 
-/** What stands before the object: `{"type":"ADDED","object":`, with the fields given before the type. */
+/** The text before the object: `{"type":"ADDED","object":`, with the given fields before the type. */
 function headsOf(prefix: string, fields = ''): Record<WireEvent['type'], Buffer> {
   const head = (type: WireEvent['type']) => Buffer.from(`${prefix}{${fields}"type":"${type}","object":`)
   const [added, modified, deleted, bookmark, error] = types
@@ -46,7 +46,7 @@ export const lines: FrameCodec = Object.freeze({
   },
 })
 
-/** Server-Sent Events: `id:` is the version to resume from, where there is one. */
+/** Server-Sent Events: `id:` is the version to resume from, if there is one. */
 export const serverSentEvents: FrameCodec = Object.freeze({
   key: 'sse',
   encode({ type, object, version }: WireEvent, pieces: Buffer[]) {
@@ -58,7 +58,7 @@ export const serverSentEvents: FrameCodec = Object.freeze({
 /** One text frame of WebSocket (RFC 6455, 5.2) an event. */
 export const webSocketFrames: FrameCodec = framed('ws', plainHeads)
 
-/** WebSocket frames of one subscription among several on a socket: each event says whose it is. */
+/** WebSocket frames of one subscription among several on a socket: each event has the subscription's id. */
 export function subscriptionFrames(id: string): FrameCodec {
   const field = JSON.stringify(id)
   return framed(`ws:${field}`, headsOf('', `"id":${field},`))
@@ -74,7 +74,7 @@ function framed(key: string, heads: Record<WireEvent['type'], Buffer>): FrameCod
   })
 }
 
-/** A text frame of its own around this text. */
+/** A text frame with this text. */
 export function textFrame(text: string): Buffer {
   const payload = Buffer.from(text)
   return Buffer.concat([frameHeader(payload.length), payload])

@@ -1,8 +1,7 @@
 /**
- * What clients are told of changes. A subscription is one client's watch of one model; those that are interested in the
- * same are an audience, for which each change is judged once and encoded once; the hub opens and ends them. WebSockets,
- * HTTP streams and in-process clients are thin sinks of the same thing. Within a subscription versions only rise,
- * nothing is left out and nothing comes twice.
+ * Watches. A subscription is one client's watch of one model. Subscriptions with equal interests form an audience, so
+ * each change is tested and encoded once for all of them. The hub opens and ends them. WebSockets, HTTP streams and
+ * in-process clients are sinks. Within a subscription versions only rise, without gaps or duplicates.
  */
 export * from './codec.ts'
 export type { WatchTally } from './model-watches.ts'

@@ -12,13 +12,12 @@ export interface WatchTally {
   open: number
   /** Events sent to all of them, bookmarks included. */
   sent: number
-  /** Watches that were ended because their clients were too slow. */
+  /** Watches that ended because their clients were too slow. */
   tooSlow: number
 }
 
 /**
- * The subscriptions of one model, by what they are interested in. What the log brings in one tick of the event loop is
- * sent at its end.
+ * The subscriptions of one model, by interest. The changes of one tick of the event loop are sent at its end.
  */
 export class ModelWatches {
   readonly tally: WatchTally

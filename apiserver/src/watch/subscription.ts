@@ -13,52 +13,52 @@ import type { WatchPace } from './watch-pace.ts'
 import { bookmarkEvent, ChangeEvents, errorEvent, type WireEvent } from './wire-event.ts'
 
 export const watchDefaults = Object.freeze({
-  /** Bytes on their way to one client above which the initial events and old changes wait for it. */
+  /** Unsent bytes of one client; above this, initial events and old changes wait. */
   paceBytes: 128 * 1024,
-  /** Bytes of initial events or old changes that go out in one write. */
+  /** Bytes of initial events or old changes in one write. */
   writeBytes: 64 * 1024,
   /**
-   * Milliseconds in which a client that sets the pace must have taken what is on its way (`paceBytes`: 2 KiB a second
-   * are enough); one that takes nothing at all is cut off.
+   * Milliseconds that a client has to read `paceBytes`, so 2 KiB a second are enough. A client that reads nothing is
+   * cut off.
    */
   stallMs: 60_000,
-  /** Bytes on their way to one client above which it is too slow for live changes and is cut off. */
+  /** Unsent bytes of one client; above this it is too slow for live changes and is cut off. */
   backlogBytes: 4 * 1024 * 1024,
-  /** A watch without `timeoutSeconds` ends between these two, spread so that clients do not return together. */
+  /** The lifetime of a watch without `timeoutSeconds`, random so that clients do not return together. */
   minLifetimeMs: 30 * 60_000,
   maxLifetimeMs: 60 * 60_000,
-  /** A bookmark at least this often, so that the client of a quiet kind can resume after compaction (contract: a minute). */
+  /** The time between bookmarks, so the client of a quiet kind can resume after compaction (contract: a minute). */
   bookmarkMs: 45_000,
 })
 
-/** How a watch ends whose client does not take what it is sent. */
+/** The end of a watch whose client reads too slowly. */
 export const tooSlow: WatchEnd = Object.freeze({
   code: closeCodes.tryAgainLater,
   reason: 'too slow: resume from the last version',
 })
 
-/** What a client asked to watch. */
+/** The request of a watch. */
 export interface WatchRequest extends Interest {
-  /** Changes after this; undefined starts with the present state. */
+  /** The version to resume from; undefined starts with the present state. */
   readonly after: Revision | undefined
-  /** A version that the present state must have reached; undefined takes it as it is. */
+  /** A version that the present state must have reached, if any. */
   readonly notBefore?: Revision | undefined
   /** Whether the present state comes first, as ADDED events and a BOOKMARK. */
   readonly initialEvents: boolean
-  /** Whether bookmarks are wanted, the one that ends the initial events included. */
+  /** Whether to send bookmarks, including the one that ends the initial events. */
   readonly bookmarks: boolean
-  /** Milliseconds after which the watch ends. */
+  /** The lifetime of the watch in milliseconds. */
   readonly lifetimeMs: number
 }
 
-/** Where a subscription's events go: one client's end of a connection. */
+/** Sends a subscription's events to its client. */
 export interface WatchSink {
   readonly codec: FrameCodec
-  /** Bytes that were written and that the client has not taken yet. */
+  /** Bytes written but not yet sent. */
   readonly backlog: number
-  /** One event or several, whole, as `codec` writes them. The bytes are shared: nobody may change them. */
+  /** Writes one or more whole events, encoded by `codec`. The bytes are shared and must not be changed. */
   write(bytes: Buffer): void
-  /** Nothing is written after this. */
+  /** Ends the watch. No write follows. */
   end(end: WatchEnd): void
 }
 
@@ -70,7 +70,7 @@ export interface WatchSink {
  *        │    stalled: 1013 ◀───┘  └─── history lost: 410       ├── backlog too large: 1013
  *        └──────────────────────▶ ended ◀───────────────────────┘
  *
- * In the first two the client sets the pace: `pump` goes on whenever it has taken what was sent.
+ * In the first two the client sets the pace: `pump` goes on whenever the client has read what was sent.
  */
 type State =
   | { phase: 'initial'; entries: Iterator<Entry | number>; revision: Revision }
@@ -86,22 +86,22 @@ export interface SubscriptionParts {
   readonly pace: WatchPace
   /** The user who watches, for the pace. */
   readonly caller?: string
-  /** A revision whose state the cache has. */
+  /** A revision that the cache has reached. */
   readonly present: Revision
-  /** Told the number of events of each write. */
+  /** Called with the number of events of each write. */
   readonly onSent?: (events: number) => void
-  /** Told once, before the sink is. */
+  /** Called once, before the sink's `end`. */
   readonly onEnd?: (end: WatchEnd) => void
   /** Milliseconds, monotonic. */
   readonly now?: () => number
 }
 
 /**
- * One watch of one client, over whichever transport. Sends every change after its position that its audience is
- * concerned with, in order, each once.
+ * One watch of one client, over any transport. Sends every change after its position that concerns its audience, in
+ * order, each once.
  */
 export class Subscription {
-  /** Events of the audience's pending ones that this subscription has had already. Kept by the audience. */
+  /** Pending events of the audience that this subscription has already sent. Set by the audience. */
   skip = 0
   readonly #cache: ModelCache
   readonly #request: WatchRequest
@@ -114,9 +114,9 @@ export class Subscription {
   readonly #onEnd: (end: WatchEnd) => void
   readonly #now: () => number
   #state: State
-  /** Every change up to here has been sent, or did not concern this subscription; while live, the audience knows better. */
+  /** Every change up to here was sent or did not concern this subscription. While live, the audience is ahead of it. */
   #position: Revision
-  /** When the client last took what it was sent, or needed to take nothing. */
+  /** When the client last read something, or had nothing to read. */
   #tookAt: number
 
   constructor(parts: SubscriptionParts) {
@@ -163,7 +163,7 @@ export class Subscription {
     return this.#state.phase === 'ended'
   }
 
-  /** Sends what is due as far as the client keeps up. Called at the start and whenever the client has taken something. */
+  /** Sends what is due, as far as the client keeps up. Called at the start and when the client has read something. */
   pump(): void {
     this.#tookAt = this.#now()
     if (this.#state.phase !== 'initial' && this.#state.phase !== 'catching up') return
@@ -175,12 +175,12 @@ export class Subscription {
     if (this.#state.phase === 'catching up' && this.#hasRoom()) this.#catchUp()
   }
 
-  /** What the audience has for everyone who is live. */
+  /** Sends the audience's events. */
   deliver(events: readonly WireEvent[], shared: SharedBytes): void {
     const { skip } = this
     this.skip = 0
     if (this.#state.phase !== 'live' || skip === events.length) return
-    // What is over the bound now was so before these events: the client had its turn since.
+    // These events are not in the backlog yet, so the client had time to read it.
     if (this.#sink.backlog > watchDefaults.backlogBytes) {
       this.end(tooSlow)
       return
@@ -190,7 +190,7 @@ export class Subscription {
     else this.#writeShared(events, shared)
   }
 
-  /** A bookmark for everyone who is live. */
+  /** Sends the audience's bookmark. */
   deliverBookmark(events: readonly WireEvent[], shared: SharedBytes): void {
     const revision = events[0]?.version
     if (this.#state.phase !== 'live' || revision === undefined || revision < this.#position) return
@@ -198,19 +198,19 @@ export class Subscription {
     if (this.#request.bookmarks) this.#writeShared(events, shared)
   }
 
-  /** A last bookmark before the end: everything up to `revision` has been sent. */
+  /** Sends a last bookmark before the end. */
   bookmark(revision: Revision): void {
     this.#audience.flush()
     this.deliverBookmark([bookmarkEvent(this.#cache.served, revision)], new Map())
   }
 
-  /** Ends a watch whose client sets the pace and takes nothing. To be called from time to time. */
+  /** Ends the watch if its client sets the pace and reads nothing. To be called from time to time. */
   checkStall(): void {
     if (this.isLive || this.hasEnded || this.#hasRoom()) return
     if (this.#now() - this.#tookAt > watchDefaults.stallMs) this.end(tooSlow)
   }
 
-  /** Ends with a 410: what comes next is no longer known, or `why` says otherwise. */
+  /** Ends with 410, because the next changes are no longer kept or for the reason `why`. */
   expire(why?: string): void {
     if (this.isLive) this.#audience.flush()
     if (this.hasEnded) return

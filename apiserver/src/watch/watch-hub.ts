@@ -14,39 +14,39 @@ import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } f
 import { WatchPace } from './watch-pace.ts'
 
 export const hubDefaults = Object.freeze({
-  /** Milliseconds between two looks for clients that take nothing. */
+  /** Milliseconds between two checks for stalled clients. */
   stallCheckMs: 10_000,
-  /** Milliseconds after which bookmarks that could not be sent are tried again: a minute without one must not pass. */
+  /** Milliseconds until bookmarks are retried after a failure: clients expect one a minute. */
   bookmarkRetryMs: 1_000,
-  /** Watches that a draining server ends in a second at least: Kubernetes' rate. */
+  /** Watches that a draining server ends each second at least: Kubernetes' rate. */
   drainPerSecond: 200,
   /** Milliseconds between two steps of draining. */
   drainStepMs: 50,
 })
 
-/** A watch that is under way, as its transport sees it. */
+/** An open watch, as its transport sees it. */
 export interface Watch {
-  /** The client has taken some of what was sent. */
+  /** The client has read something. */
   drained(): void
   /** The client has gone. */
   close(): void
-  /** The client may not watch any more. */
+  /** The client may no longer watch. */
   revoke(): void
 }
 
-/** How a watch ends whose client's credentials are no longer valid. */
+/** The end of a watch whose client's credentials are no longer valid. */
 export const revoked: WatchEnd = Object.freeze({
   code: closeCodes.policyViolation,
   reason: 'the credentials are no longer valid',
 })
 
-/** How the watches of a draining server end. */
+/** The end of the watches of a draining server. */
 export const goingAway: WatchEnd = Object.freeze({
   code: closeCodes.goingAway,
   reason: 'the server is shutting down',
 })
 
-/** Every watch of this server. Gives each its start, its bookmarks and its end. */
+/** All watches of this server: opens them, sends their bookmarks and ends them. */
 export class WatchHub {
   readonly #gate: ReadGate
   readonly #replay: HistoryReplay
@@ -54,11 +54,11 @@ export class WatchHub {
   readonly #log: Logger
   readonly #models = new Map<ModelCache, ModelWatches>()
   readonly #pace = new WatchPace()
-  /** Stay when a model is not served for a while: a counter must not fall. */
+  /** Kept while a model is not served, because a counter must not fall. */
   readonly #tallies = new Map<ServedModel, WatchTally>()
   readonly #stallChecks: NodeJS.Timeout
   #bookmarks: NodeJS.Timeout
-  /** Those of this process's own controllers, which end by themselves. */
+  /** The watches of this process's controllers, which end by themselves. */
   readonly #internal = new WeakSet<Subscription>()
   #draining = false
   #closed = false
@@ -72,7 +72,7 @@ export class WatchHub {
     this.#bookmarks = this.#bookmarksAfter(watchDefaults.bookmarkMs)
   }
 
-  /** Watches that are open. */
+  /** Number of open watches. */
   get size(): number {
     let size = 0
     for (const { subscriptions } of this.#models.values()) size += subscriptions.size
@@ -84,16 +84,16 @@ export class WatchHub {
     return this.#tallies
   }
 
-  /** To be called for clients from outside. @throws ApiError 503 once no new ones are taken. */
+  /** To be called for clients of other processes. @throws ApiError 503 once the server drains */
   checkOpen(): void {
     if (this.#draining)
       throw new ApiError('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds: 1 })
   }
 
   /**
-   * Waits until the cache is new enough for the request to be answered exactly, and reaches far enough back.
-   * @returns a revision whose state the cache has.
-   * @throws ApiError 503 when it is not, in time; 504 when the state asked for has not been reached.
+   * Waits until the cache is new enough for the request, and its history goes back far enough.
+   * @returns a revision that the cache has reached
+   * @throws ApiError 503 if that takes too long; 504 if the requested version has not been reached
    */
   async admit(cache: ModelCache, request: WatchRequest, signal?: AbortSignal): Promise<Revision> {
     const present = await this.#gate.pass(signal)
@@ -104,7 +104,7 @@ export class WatchHub {
       })
     }
     if (request.after !== undefined) await this.#replay.reach(cache, request.after, signal)
-    // Found to be wrong while this request waited: nobody is told what is in it.
+    // The cache was dropped while this request waited.
     if (this.#follower.cacheOf(cache.served) !== cache)
       throw new ApiError('ServiceUnavailable', `${cache.served.resource} is being read again`, {
         retryAfterSeconds: 1,
@@ -113,8 +113,8 @@ export class WatchHub {
   }
 
   /**
-   * Opens a watch on a cache; `present` is what `admit` answered. One that is internal, of a controller in this process,
-   * lasts while the server drains.
+   * Opens a watch on a cache. `present` is the result of `admit`. An internal watch, of a controller in this process,
+   * stays open while the server drains.
    */
   open(
     cache: ModelCache,
@@ -153,9 +153,9 @@ export class WatchHub {
   }
 
   /**
-   * Takes no new watches from outside and ends those that are open, each with a last bookmark. They are ended one after
-   * another, at `drainPerSecond` or as fast as `graceMs` demands: their clients all turn to another server. Resolves
-   * when none is left.
+   * Refuses new watches from outside and ends the open ones, each with a last bookmark. Ends them one after another, at
+   * `drainPerSecond` or as fast as `graceMs` demands, because their clients turn to another server. Resolves when all
+   * have ended.
    */
   async drain(graceMs: number): Promise<void> {
     this.#draining = true
@@ -165,13 +165,13 @@ export class WatchHub {
     const atOnce = Math.max(Math.ceil((drainPerSecond * drainStepMs) / 1000), Math.ceil(left.length / steps))
     while (left.length > 0) {
       for (const subscription of left.slice(0, atOnce)) this.#end(subscription, goingAway)
-      // Those whose clients go by themselves need no time of their own.
+      // Watches whose clients left by themselves take no time.
       left = left.filter(({ hasEnded }) => !hasEnded)
       if (left.length > 0) await new Promise(resolve => setTimeout(resolve, drainStepMs))
     }
   }
 
-  /** Ends all watches at once, and takes no new ones. */
+  /** Ends all watches at once and refuses new ones. */
   close(): void {
     this.#draining = true
     this.#closed = true
@@ -182,7 +182,7 @@ export class WatchHub {
     this.#models.clear()
   }
 
-  /** The normal ends: a client can resume from the bookmark. */
+  /** Ends a watch with a last bookmark, so its client can resume. */
   #end(subscription: Subscription, end: WatchEnd): void {
     if (subscription.hasEnded) return
     if (subscription.isLive) subscription.bookmark(this.#follower.known)
@@ -226,7 +226,7 @@ export class WatchHub {
       for (const watches of this.#models.values()) watches.bookmark(present)
     } catch (error) {
       if (!isApiError(error)) throw error
-      this.#log.debug({ err: error }, 'no bookmarks while the store cannot be asked')
+      this.#log.debug({ err: error }, 'failed to send bookmarks, retrying')
       next = hubDefaults.bookmarkRetryMs
     }
     if (!this.#closed) this.#bookmarks = this.#bookmarksAfter(next)

@@ -29,7 +29,7 @@ export const subscriptionLimits = Object.freeze({
   termBytes: 64,
 })
 
-/** Seconds after which a client that was refused for lack of room may retry. */
+/** The `Retry-After` of a refusal. */
 const retryAfterSeconds = 5
 
 /** What a selector counts as: its text, and `termBytes` for each term and value. */

@@ -13,7 +13,7 @@ export interface WireEvent {
   readonly type: ChangeType | 'BOOKMARK' | 'ERROR'
   /** The object's wire JSON. */
   readonly object: Buffer
-  /** What a client that has this event can resume from; initial events and errors have none. */
+  /** The version to resume from after this event; undefined for initial events and errors. */
   readonly version: Revision | undefined
 }
 
@@ -38,7 +38,7 @@ export function errorEvent(status: Status): WireEvent {
   return { type: 'ERROR', object: Buffer.from(JSON.stringify(status)), version: undefined }
 }
 
-/** The three things that one change can be to a subscription, each made at most once for all of them. */
+/** The events of one change, each made at most once for all subscriptions. */
 export class ChangeEvents {
   readonly change: CacheEvent
   readonly #served: ServedModel
@@ -55,7 +55,7 @@ export class ChangeEvents {
     if (known !== undefined) return known
     const { next, previous, revision } = this.change
     const entry = type === 'DELETED' ? previous : next
-    if (entry === undefined) throw new Error(`a change at ${revision} is not ${type} to anybody`)
+    if (entry === undefined) throw new Error(`a change at ${revision} has no object for ${type}`)
     const object =
       type === 'DELETED'
         ? withVersion(this.#served, entry.name, entry.bytes, entry.revision, revision)
