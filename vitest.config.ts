@@ -1,5 +1,12 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { findTools } from './test/support/tools.ts'
+
+const missing = await findTools()
+if (process.env.CI && missing.length > 0) throw new Error(missing.map(({ reason }) => reason).join('\n'))
+process.once('exit', () => {
+  for (const { reason, files } of missing) process.stdout.write(`Not run: ${files.join(', ')}\n  ${reason}\n`)
+})
 
 export default defineConfig({
   test: {
@@ -9,12 +16,13 @@ export default defineConfig({
       'plugins/*/src/**/*.test.ts',
       'test/**/*.test.ts',
     ],
-    // Against what hangs, and nothing else: a machine that is ten times slower passes too.
+    exclude: ['**/node_modules/**', ...missing.flatMap(({ files }) => files)],
+    // A bound for tests that hang. It is no limit of speed: a machine ten times slower passes too.
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 60_000, interval: 10 } },
     pool: 'forks',
-    // Two files at once also on two processors: the longest ones mostly wait, for servers, leases and time-outs.
+    // At least two files at once: the longest tests mostly wait for servers, leases and time-outs.
     maxWorkers: Math.max(2, availableParallelism() - 1),
   },
 })

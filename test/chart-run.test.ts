@@ -11,8 +11,6 @@ import { arrayOf, fieldsOf, textOf } from './support/json.ts'
 import { ask, PodProcess, type Surroundings, secretTexts } from './support/pod-process.ts'
 import { eventually } from './support/worlds.ts'
 
-/** The first time on a machine, Helm is built. */
-const toolsMs = 900_000
 const root = fileURLToPath(new URL('..', import.meta.url))
 const run = promisify(execFile)
 
@@ -80,7 +78,7 @@ describe('a release, as processes of this machine', () => {
       await PodProcess.start(controllerPod, around),
       await PodProcess.start(controllerPod, around),
     )
-  }, toolsMs)
+  })
 
   afterAll(async () => {
     await Promise.all([...controllers, ...servers].map(each => each.stop()))
@@ -234,54 +232,46 @@ describe('a release, as processes of this machine', () => {
   })
 })
 
-it(
-  'etcd that is full stays ready, so that an upgrade can give it more, and takes no more',
-  async () => {
-    const { objects } = await render({ etcd: { bundled: { quotaBytes: 16 * 1024 * 1024 } } })
-    const name = `${release.fullname}-etcd`
-    const around: Surroundings = { objects, secrets: {}, addresses: new Map() }
-    const texts = secretTexts(`${name}-client`, around)
-    const client = { cert: textOf(texts['tls.crt']), key: textOf(texts['tls.key']) }
-    const etcd = await EtcdPods.start(find(objects, 'StatefulSet', name), around)
-    try {
-      const put = (n: number) => {
-        const body = { key: btoa(`fill${n}`), value: 'A'.repeat(1024 * 1024) }
-        const url = `https://${etcd.members[0]?.client}/v3/kv/put`
-        return ask(url, { ca: textOf(texts['ca.crt']), certificate: client, body })
-      }
-      let n = 0
-      while ((await put(n)).status === 200) expect(++n).toBeLessThan(64)
-      expect((await put(n)).text).toContain('database space exceeded')
-      for (const { metrics } of etcd.members) {
-        // Only this question tells that the alarm is on.
-        await eventually(async () => expect((await fetch(`http://${metrics}/health`)).status).toBe(503))
-        expect((await fetch(etcd.readiness(metrics))).status).toBe(200)
-      }
-    } finally {
-      await etcd.stop()
+it('etcd that is full stays ready, so that an upgrade can give it more, and takes no more', async () => {
+  const { objects } = await render({ etcd: { bundled: { quotaBytes: 16 * 1024 * 1024 } } })
+  const name = `${release.fullname}-etcd`
+  const around: Surroundings = { objects, secrets: {}, addresses: new Map() }
+  const texts = secretTexts(`${name}-client`, around)
+  const client = { cert: textOf(texts['tls.crt']), key: textOf(texts['tls.key']) }
+  const etcd = await EtcdPods.start(find(objects, 'StatefulSet', name), around)
+  try {
+    const put = (n: number) => {
+      const body = { key: btoa(`fill${n}`), value: 'A'.repeat(1024 * 1024) }
+      const url = `https://${etcd.members[0]?.client}/v3/kv/put`
+      return ask(url, { ca: textOf(texts['ca.crt']), certificate: client, body })
     }
-  },
-  toolsMs,
-)
+    let n = 0
+    while ((await put(n)).status === 200) expect(++n).toBeLessThan(64)
+    expect((await put(n)).text).toContain('database space exceeded')
+    for (const { metrics } of etcd.members) {
+      // Only this question tells that the alarm is on.
+      await eventually(async () => expect((await fetch(`http://${metrics}/health`)).status).toBe(503))
+      expect((await fetch(etcd.readiness(metrics))).status).toBe(200)
+    }
+  } finally {
+    await etcd.stop()
+  }
+})
 
-it(
-  'one process with the embedded store serves from its volume, with the rendered arguments',
-  async () => {
-    const { objects } = await render({ store: 'embedded', plugins: { dirs: ['/app/plugins/uptime'] } })
-    const around: Surroundings = { objects, secrets: {}, addresses: new Map([['=/app/', `=${root}`]]) }
-    const process = await PodProcess.start(podOf(objects, 'Deployment', release.fullname), around)
-    try {
-      await eventually(async () => expect((await fetch(process.probe('readinessProbe'))).status).toBe(200))
-      const token = textOf(secretTexts(`${release.fullname}-tokens`, around)['admin-token'])
-      const probes = `${process.url}/apis/uptime.example.com/v1alpha1/probes`
-      expect((await fetch(probes)).status).toBe(401)
-      await eventually(async () =>
-        expect((await fetch(probes, { headers: { authorization: `Bearer ${token}` } })).status).toBe(200),
-      )
-      expect(await process.strayFiles()).toEqual([])
-    } finally {
-      expect((await process.stop()).code).toBe(0)
-    }
-  },
-  toolsMs,
-)
+it('one process with the embedded store serves from its volume, with the rendered arguments', async () => {
+  const { objects } = await render({ store: 'embedded', plugins: { dirs: ['/app/plugins/uptime'] } })
+  const around: Surroundings = { objects, secrets: {}, addresses: new Map([['=/app/', `=${root}`]]) }
+  const process = await PodProcess.start(podOf(objects, 'Deployment', release.fullname), around)
+  try {
+    await eventually(async () => expect((await fetch(process.probe('readinessProbe'))).status).toBe(200))
+    const token = textOf(secretTexts(`${release.fullname}-tokens`, around)['admin-token'])
+    const probes = `${process.url}/apis/uptime.example.com/v1alpha1/probes`
+    expect((await fetch(probes)).status).toBe(401)
+    await eventually(async () =>
+      expect((await fetch(probes, { headers: { authorization: `Bearer ${token}` } })).status).toBe(200),
+    )
+    expect(await process.strayFiles()).toEqual([])
+  } finally {
+    expect((await process.stop()).code).toBe(0)
+  }
+})

@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { openssl } from './openssl.ts'
 
 /** Files of a root and of one certificate for 127.0.0.1 that serves for servers and clients. */
 export interface Certificates {
@@ -16,18 +15,27 @@ export interface Certificates {
 
 export async function makeCertificates(): Promise<Certificates> {
   const folder = await mkdtemp(join(tmpdir(), 'setpoint-tls-'))
-  const openssl = (...args: string[]) => promisify(execFile)('openssl', args, { cwd: folder })
   const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
   const root = ['-keyout', 'ca.key', '-out', 'ca.pem', '-days', '2', '-subj', '/CN=ca']
-  await openssl('req', '-x509', ...newKey, ...root)
+  await openssl(folder, 'req', '-x509', ...newKey, ...root)
   await writeFile(
     join(folder, 'names'),
     'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n',
   )
   const signing = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-extfile', 'names', '-days', '2']
   const renew = async () => {
-    await openssl('req', ...newKey, '-keyout', 'key.pem', '-out', 'request.pem', '-subj', '/CN=setpoint')
-    await openssl('x509', '-req', '-in', 'request.pem', ...signing, '-out', 'cert.pem')
+    await openssl(
+      folder,
+      'req',
+      ...newKey,
+      '-keyout',
+      'key.pem',
+      '-out',
+      'request.pem',
+      '-subj',
+      '/CN=setpoint',
+    )
+    await openssl(folder, 'x509', '-req', '-in', 'request.pem', ...signing, '-out', 'cert.pem')
   }
   await renew()
   const file = (name: string) => join(folder, name)

@@ -1,18 +1,15 @@
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { loadAll } from 'js-yaml'
-import { goTool } from '../../scripts/go-tool.mjs'
-import { findHelm } from '../../scripts/helm.mjs'
+import { findHelm } from '../../scripts/kubernetes-tools.mjs'
 import { arrayOf, type Fields, fieldsOf, textOf } from './json.ts'
 
 /** Real Helm over the chart, and what it renders as objects. */
 
 const chart = fileURLToPath(new URL('../../charts/setpoint/', import.meta.url))
-const validatorSources = fileURLToPath(new URL('../chart/validate/', import.meta.url))
 
 export const release = Object.freeze({ name: 'rel', namespace: 'ns', fullname: 'rel-setpoint' })
 
@@ -54,7 +51,6 @@ export interface Rendered {
 
 /** @throws Error with what Helm said */
 export async function render(values: object, flags: readonly string[] = []): Promise<Rendered> {
-  // A Helm that Go has built takes itself for one of Kubernetes 1.20.
   const { code, stdout, stderr } = await helm('template', values, ['--kube-version', '1.31.0', ...flags])
   if (code !== 0) throw new Error(stderr)
   const documents = loadAll(stdout).filter(document => document !== null && document !== undefined)
@@ -156,24 +152,6 @@ export class Pod {
   flag(name: string): string | undefined {
     return this.args.find(arg => arg.startsWith(`--${name}=`))?.slice(name.length + 3)
   }
-}
-
-/** What Kubernetes' own types find wrong with manifests, unknown fields among it. */
-export async function problemsOf(manifests: readonly { name: string; yaml: string }[]): Promise<unknown> {
-  const sources = await Promise.all(
-    ['main.go', 'go.mod', 'go.sum'].map(file => readFile(join(validatorSources, file))),
-  )
-  const hash = createHash('sha256')
-  for (const source of sources) hash.update(source)
-  const name = `validate-${hash.digest('hex').slice(0, 16)}`
-  const validator = await goTool({ name, package: '.', cwd: validatorSources })
-  return new Promise((resolve, reject) => {
-    const child = execFile(validator, { maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
-      if (error === null) resolve(JSON.parse(stdout))
-      else reject(new Error(stderr))
-    })
-    child.stdin?.end(JSON.stringify(manifests))
-  })
 }
 
 /** Whether every one of `selector` is among `labels`. An empty selector selects nothing here. */

@@ -1,8 +1,8 @@
-import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { openssl } from '../../../test/support/openssl.ts'
 import { type CommandLine, parseCommandLine, type ServeOptions, UsageError } from './flags.ts'
 import { environmentName, flags, flagsOf } from './flags-table.ts'
 
@@ -38,19 +38,19 @@ function refusal(args: string[], env: Env = {}, files: Record<string, string> = 
 }
 
 /** A certificate that signs itself, and its key. */
-function makeCertificate(): { readonly cert: string; readonly key: string } {
+async function makeCertificate(): Promise<{ readonly cert: string; readonly key: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'setpoint-flags-'))
   const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=test']
   const files = ['-keyout', 'key.pem', '-out', 'cert.pem']
-  execFileSync('openssl', ['req', '-x509', ...ec, ...files], { cwd: folder, stdio: 'ignore' })
+  await openssl(folder, 'req', '-x509', ...ec, ...files)
   const read = (name: string) => readFileSync(join(folder, name), 'utf8')
   const made = { cert: read('cert.pem'), key: read('key.pem') }
   rmSync(folder, { recursive: true })
   return made
 }
 
-const { cert: pem, key } = makeCertificate()
-const other = makeCertificate()
+const { cert: pem, key } = await makeCertificate()
+const other = await makeCertificate()
 
 describe('setpoint serve', () => {
   it('has a default for everything', () => {

@@ -1,0 +1,14 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+/** Runs openssl, which makes the certificates of tests, in `folder`. */
+export async function openssl(folder: string, ...args: string[]): Promise<void> {
+  await promisify(execFile)('openssl', args, { cwd: folder })
+}
+
+/** @throws Error if openssl is not installed */
+export async function findOpenssl(): Promise<void> {
+  await openssl('.', 'version').catch(cause => {
+    throw new Error('openssl is not installed, and tests make certificates with it.', { cause })
+  })
+}

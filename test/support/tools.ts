@@ -1,0 +1,53 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { findEtcd } from '../../scripts/etcd.mjs'
+import { findHelm } from '../../scripts/kubernetes-tools.mjs'
+import { findOpenssl } from './openssl.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+/** Programs that tests start, with the modules through which tests reach them. */
+const tools = [
+  { find: findEtcd, modules: ['etcd.ts', 'etcd-pods.ts'] },
+  { find: findHelm, modules: ['helm.ts'] },
+  { find: findOpenssl, modules: ['openssl.ts'] },
+]
+
+export interface MissingTool {
+  /** Says what to set or to install. */
+  readonly reason: string
+  /** The test files that cannot run, relative to the repository's root. */
+  readonly files: readonly string[]
+}
+
+/** Finds or fetches every program, once for all test files. Returns those that are missing. */
+export async function findTools(): Promise<readonly MissingTool[]> {
+  const missing: MissingTool[] = []
+  for (const { find, modules } of tools) {
+    await find().catch((error: Error) => {
+      const paths = modules.map(module => fileURLToPath(new URL(module, import.meta.url)))
+      const files = testFiles().filter(file => paths.some(path => imports(join(root, file), path)))
+      missing.push({ reason: error.message, files })
+    })
+  }
+  return missing
+}
+
+function testFiles(): string[] {
+  return ['apiserver/src', 'controller-runtime/src', 'test'].flatMap(folder =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter(name => name.endsWith('.test.ts'))
+      .map(name => join(folder, name)),
+  )
+}
+
+/** Returns true if `file` imports `module`, directly or through other modules. Imports of types do not count. */
+function imports(file: string, module: string, seen = new Set<string>()): boolean {
+  if (file === module) return true
+  if (seen.has(file)) return false
+  seen.add(file)
+  const text = readFileSync(file, 'utf8')
+  const targets = [...text.matchAll(/^(?:import|export) (?!type )[^']*?from '(\.[^']+\.ts)'/gm)]
+  return targets.some(([, target = '']) => imports(join(dirname(file), target), module, seen))
+}
