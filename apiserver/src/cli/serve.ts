@@ -1,0 +1,85 @@
+import { ProgramLog } from '../log/index.ts'
+import { startControllers } from './controllers.ts'
+import { exitCodes } from './exit-codes.ts'
+import { handleFaults } from './faults.ts'
+import type { ServeOptions } from './flags.ts'
+import { startServer } from './server.ts'
+
+/** Serves until a signal asks to stop. @throws the errors of the start */
+export async function serve(options: ServeOptions, warnings: readonly string[]): Promise<void> {
+  const programLog = openLog(options)
+  const log = programLog.logger
+  for (const warning of warnings) log.warn({}, warning)
+  handleFaults(programLog)
+  const signals = new StopSignals()
+  const { line, running } = await start(options, programLog)
+  process.stdout.write(`${line}\n`)
+  await signals.stop
+  log.info({}, 'stopping; a second signal forces it')
+  let forced = false
+  signals.onForce(() => {
+    forced = true
+    log.warn({}, 'forced to stop')
+    void running.stop({ force: true })
+  })
+  await running.stop()
+  await programLog.flush()
+  // Timers and sockets of plugins must not keep the process alive.
+  process.exit(forced ? exitCodes.failure : 0)
+}
+
+interface Stoppable {
+  stop(options?: { readonly force?: boolean }): Promise<void>
+}
+
+function openLog({ logLevel, logFormat }: ServeOptions): ProgramLog {
+  const isTerminal = process.stderr.isTTY
+  // A reader that has gone shows in the callback of the write.
+  process.stderr.on('error', () => {})
+  return new ProgramLog({
+    level: logLevel,
+    format: logFormat === 'auto' ? (isTerminal ? 'text' : 'json') : logFormat,
+    // https://no-color.org
+    colour: isTerminal && !process.env.NO_COLOR,
+    stream: process.stderr,
+  })
+}
+
+/** Starts the role. Returns the running part and the line that reports it. */
+async function start(
+  options: ServeOptions,
+  programLog: ProgramLog,
+): Promise<{ line: string; running: Stoppable }> {
+  const { logger: log } = programLog
+  const losses = () => programLog.losses
+  if (options.role === 'controllers') {
+    const running = await startControllers(options, log, losses)
+    return { line: `setpoint controllers running against ${options.server}`, running }
+  }
+  const running = await startServer(options, log, losses)
+  return { line: `setpoint listening on ${running.url}`, running }
+}
+
+/** SIGTERM or SIGINT: the first asks to stop, the second forces it, the third ends the process at once. */
+class StopSignals {
+  readonly stop: Promise<void>
+  // Until something runs, the second signal ends the process.
+  #force: () => void = () => process.exit(exitCodes.failure)
+
+  constructor() {
+    this.stop = new Promise(resolve => {
+      let count = 0
+      const onSignal = () => {
+        count++
+        if (count === 1) resolve()
+        else if (count === 2) this.#force()
+        else process.exit(exitCodes.failure)
+      }
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
+    })
+  }
+
+  onForce(force: () => void): void {
+    this.#force = force
+  }
+}
