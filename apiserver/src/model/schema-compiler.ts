@@ -103,7 +103,7 @@ export function collectErrors(check: ValidateFunction, value: unknown): Collecte
   return { errors: errors.slice(0, maxErrors), complete: false }
 }
 
-const formatChecker = new Ajv({ logger: false })
+const formatChecker = new Ajv({ logger: false, meta: false, validateSchema: false })
 formats.default(formatChecker)
 
 const validateUniqueItems: SchemaValidateFunction = (wanted: unknown, items: unknown[]) => {
