@@ -1,16 +1,16 @@
 /**
- * Renders docs/reference/sdk/names.md, the reference of every public name of the SDK, from the declarations of the built
- * SDK: what stands there is what the compiler and an editor show.
+ * Renders dist/sdk-names.md, the reference of every public name of the SDK, from the declarations of the built SDK. Exits
+ * with 1 if a name has no docstring.
  *
  *     node scripts/render-sdk.mjs            writes the page
- *     node scripts/render-sdk.mjs --check    exits with 1 where the page is not what would be written, or a name has no docstring
+ *     node scripts/render-sdk.mjs --check    writes nothing
  */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const dist = fileURLToPath(new URL('../controller-runtime/dist/', import.meta.url))
-const page = new URL('../docs/reference/sdk/names.md', import.meta.url)
+const page = new URL('../dist/sdk-names.md', import.meta.url)
 
 /**
  * @typedef {{ name: string, folder: string, summary: string, doc: string, code: string }} Declaration
@@ -113,7 +113,7 @@ function proseOf(comment) {
     .trim()
     .replace(
       /^@(param|returns?|throws) /gm,
-      (_all, tag) => `_${tag === 'param' ? 'Takes' : tag === 'throws' ? 'Throws' : 'Answers'}:_ `,
+      (_all, tag) => `_${tag === 'param' ? 'Takes' : tag === 'throws' ? 'Throws' : 'Returns'}:_ `,
     )
     .replace(/ @(throws) /g, ' _Throws:_ ')
 }
@@ -164,10 +164,8 @@ const without = all.filter(({ doc }) => doc === '').map(({ name }) => name)
 const parts = [
   '# Every public name of the SDK',
   '',
-  '<!-- rendered by scripts/render-sdk.mjs from the declarations of the built SDK: do not edit -->',
-  '',
-  'What a plugin may import, by entry and by folder of the sources, as its declarations say. The pages beside this one',
-  'explain how the parts work together. `@setpoint/controller-runtime/api` is the folder `api` alone.',
+  'What a plugin may import, by entry and by folder of the sources. The pages in docs/reference/sdk explain how the parts',
+  'work together. `@setpoint/controller-runtime/api` is the folder `api` alone.',
   '',
 ]
 for (const { title, declarations } of entries) {
@@ -189,8 +187,7 @@ if (without.length > 0) {
   console.error(`these names have no docstring: ${without.join(', ')}`)
   process.exitCode = 1
 }
-if (!process.argv.includes('--check')) writeFileSync(page, text)
-else if (!existsSync(page) || readFileSync(page, 'utf8') !== text) {
-  console.error(`${page.pathname} is out of date: run \`node scripts/render-sdk.mjs\``)
-  process.exitCode = 1
+if (!process.argv.includes('--check')) {
+  mkdirSync(new URL('.', page), { recursive: true })
+  writeFileSync(page, text)
 }

@@ -1,86 +1,120 @@
 /**
- * The SDK of Setpoint: what a plugin imports, and all that it imports.
+ * The SDK of Setpoint: everything that a plugin imports.
  *
- * A plugin declares models and what is done about their objects:
+ * A plugin declares models, controllers for their objects, and routes:
  *
  *     defineModel ─┐
  *     index specs ─┴─> definePlugin ── setup ──> controllers (ControllerBuilder), routes (RouteBuilder, @ApiVersion)
  *
- * What runs it, from the wire upwards; each folder is one of these and uses only those above it:
- *
- *     api/         objects, events, errors, selectors, names: what both sides of the wire agree on
- *     client/      Transport moves text (HttpTransport; the server has one of its own); Client gives it types
- *     watch/       Watcher: one endless, gapless stream of changes over many connections
- *     cache/       Informer: a frozen local copy of a model's objects, and handlers that hear of changes
- *     workqueue/   WorkQueue: which keys need work, each once, in which order and not before when
- *     controller/  Controller: runs reconcile and finalize, one object never twice at once
- *     metrics/     ControllerMetrics: what controllers and queues tell Prometheus
- *     manager/     Manager: starts and drains controllers over shared informers; setupPlugin hosts a plugin
- *     collector/   Collector: deletes what is owned by what has gone; runs in a manager
- *     events/      EventRecorder: what happened to an object, for people
- *     wait/        waitFor: one object, until it is as wanted
- *     testing/     (its own entry) a real server, a conformance suite and faults, for tests
- *
- * The least that one can do with it:
+ * A program of its own uses the same parts through a manager:
  *
  *     const manager = createManager({ transport: new HttpTransport({ server: 'http://127.0.0.1:8090' }) })
  *     manager.controller(Gadget, c => c.reconcile(async (gadget, { client }) => { ... }))
  *     manager.start()
  *
- * Errors: ApiError (the server refused; see its `reason`), TransportError (no answer), TerminalError (thrown by a
- * reconcile that is not to be retried). Whatever waits takes an AbortSignal and rejects with its reason.
+ * Errors: ApiError (the server refused; see its `reason`), TransportError (no response), TerminalError (thrown by a
+ * reconcile that must not be retried). Everything that waits takes an AbortSignal and rejects with its reason.
+ *
+ * Other entries: `./testing` for tests of plugins, `./api` for the shapes alone, without input or output.
+ * `./internal` is for the server of the same version; its names change without notice.
  */
-export * from './api/index.ts'
-export { Breather } from './breather.ts'
-export * from './cache/index.ts'
-// `Patch` is the decorator of `plugin/routes.ts`, as the contract has it; the type of patches takes the longer name.
+
+// Kinds and their objects
+
 export {
-  type Client,
-  type ClientOptions,
-  type ConflictRetryOptions,
-  type CreateOrUpdateOptions,
-  clientDefaults,
-  conflictRetryDefaults,
-  createClient,
-  type DeleteOptions,
-  type DesiredFields,
-  type DesiredObject,
-  type Draft,
-  HttpTransport,
-  type HttpTransportOptions,
-  httpTransportDefaults,
-  type ItemsOptions,
-  type JsonPatchOperation,
-  type ListOptions,
-  MalformedEventError,
-  type MergePatch,
-  type Mutate,
-  mutableCopy,
-  type NewObjectOf,
-  type Patch as ObjectPatch,
-  type PatchOptions,
-  type ReadOptions,
-  type ReplacementOf,
-  type RequestOptions,
-  RetryingTransport,
-  type RetryingTransportOptions,
-  retryDefaults,
-  retryOnConflict,
-  type SelectorOptions,
-  type Transport,
-  TransportError,
-  type TransportRequest,
-  type TransportResponse,
-  type WatchConnection,
-  type WatchEnd,
-  type WatchOptions,
-  type WatchRequestOptions,
-  type WatchStream,
-  type WriteOptions,
-  type WriteOutcome,
-} from './client/index.ts'
-export { type CancelTimer, type Clock, sleep, systemClock } from './clock.ts'
-export * from './collector/index.ts'
+  type ApiObject,
+  defineModel,
+  type FromSchema,
+  type Model,
+  ModelError,
+  multiValueIndex,
+  type NewObject,
+  type ObjectList,
+  type ObjectMeta,
+  type ObjectOf,
+  type OwnerReference,
+  parseRevision,
+  type Revision,
+  type Schema,
+  singleValueIndex,
+  type WatchEvent,
+} from './api/index.ts'
+
+// Owners, selectors and errors of the API
+
+export {
+  AlreadyOwnedError,
+  ApiError,
+  controllerOf,
+  escapeSelectorValue,
+  isAlreadyExists,
+  isApiError,
+  isConflict,
+  isExpired,
+  isInvalid,
+  isNotFound,
+  isOwnedBy,
+  matches,
+  removeOwnerReference,
+  type Status,
+  setControllerReference,
+  setOwnerReference,
+} from './api/index.ts'
+
+// Plugins and their routes. `Patch` is the decorator; the type of patches is `ObjectPatch`.
+
+export {
+  ApiVersion,
+  Delete,
+  definePlugin,
+  Get,
+  isPlugin,
+  Patch,
+  type Plugin,
+  type PluginContext,
+  Post,
+  Put,
+  type RouteBuilder,
+  type RouteRequest,
+  type RouteResponse,
+  type UserInfo,
+} from './plugin/index.ts'
+
+// Controllers
+
+export {
+  type ControllerBuilder,
+  every,
+  type Finalize,
+  type Reconcile,
+  type ReconcileContext,
+  type ReconcileReport,
+  type ReconcileResult,
+  type ReconcileResults,
+  type Source,
+  TerminalError,
+} from './controller/index.ts'
+export type { EventRecorder } from './events/index.ts'
+export { priorities, WorkQueue } from './workqueue/index.ts'
+
+// Predicates
+
+export {
+  and,
+  annotationsChanged,
+  anyChange,
+  changedBeyondStatus,
+  generationChanged,
+  labelsChanged,
+  matching,
+  matchingLabels,
+  not,
+  or,
+  type Predicate,
+} from './controller/index.ts'
+
+// Conditions
+
 export {
   type Condition,
   conditionsSchema,
@@ -89,12 +123,40 @@ export {
   removeCondition,
   setCondition,
 } from './conditions.ts'
-export * from './controller/index.ts'
-export * from './events/index.ts'
+
+// Clients, and what waits, watches and copies through them
+
+export { Informer, type InformerHandler, InformerPool, type Lister } from './cache/index.ts'
+export {
+  type Client,
+  createClient,
+  HttpTransport,
+  MalformedEventError,
+  type MergePatch,
+  mutableCopy,
+  type Patch as ObjectPatch,
+  RetryingTransport,
+  retryOnConflict,
+  type Transport,
+  TransportError,
+  type WriteOutcome,
+} from './client/index.ts'
+export { until, WaitTimeoutError, waitFor } from './wait/index.ts'
+export { Watcher, type WatcherEvent } from './watch/index.ts'
+
+// Managers: controllers in a process of their own
+
+export { Collector, DiscoveredKinds, fixedKinds, type KindSource } from './collector/index.ts'
+export {
+  createManager,
+  LeadershipLostError,
+  leaseModel,
+  type Manager,
+  type ManagerOptions,
+  type Runnable,
+} from './manager/index.ts'
+
+// Logs and time
+
+export { type Clock, sleep, systemClock } from './clock.ts'
 export { type Logger, silentLogger } from './logger.ts'
-export * from './manager/index.ts'
-export * from './metrics/index.ts'
-export * from './plugin/index.ts'
-export * from './wait/index.ts'
-export * from './watch/index.ts'
-export * from './workqueue/index.ts'

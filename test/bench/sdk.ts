@@ -1,12 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import {
-  createManager,
-  defineModel,
-  initialEventsEndAnnotation,
-  type Transport,
-  WorkQueue,
-} from '@setpoint/controller-runtime'
+import { createManager, defineModel, type Transport, WorkQueue } from '@setpoint/controller-runtime'
+import { initialEventsEndAnnotation } from '@setpoint/controller-runtime/internal'
 import { startTestServer } from '@setpoint/controller-runtime/testing'
 import { rounds } from './items.ts'
 import type { Row } from './table.ts'

@@ -4,7 +4,6 @@ import {
   createManager,
   defineModel,
   HttpTransport,
-  type HttpTransportOptions,
   Informer,
   type InformerHandler,
   type Manager,
@@ -13,6 +12,7 @@ import {
   singleValueIndex,
   type Transport,
 } from '@setpoint/controller-runtime'
+import type { HttpTransportOptions } from '@setpoint/controller-runtime/internal'
 import {
   type FaultProxy,
   startFaultProxy,

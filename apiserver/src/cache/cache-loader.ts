@@ -1,5 +1,6 @@
-import { Breather, type Clock } from '@setpoint/controller-runtime'
+import type { Clock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { Breather } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import type { KeyValue, Storage } from '../storage/index.ts'

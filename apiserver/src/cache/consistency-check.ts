@@ -1,5 +1,6 @@
-import { Breather, type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
+import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { laterRevision } from '@setpoint/controller-runtime/api'
+import { Breather } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log.ts'
 import type { Storage } from '../storage/index.ts'
 import { pagesOf } from './cache-loader.ts'

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { parseRevision, type Revision, silentLogger, zeroRevision } from '@setpoint/controller-runtime'
+import { parseRevision, type Revision, silentLogger } from '@setpoint/controller-runtime'
+import { zeroRevision } from '@setpoint/controller-runtime/internal'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { describe, expect, it } from 'vitest'
 import { defaultWriteOptions as options } from '../registry/index.ts'

@@ -1,5 +1,6 @@
-import { Breather, type Clock, systemClock } from '@setpoint/controller-runtime'
+import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
+import { Breather } from '@setpoint/controller-runtime/internal'
 import { CompactedError, type Storage, StoreUnavailableError } from '../storage/index.ts'
 import type { Entry } from './entry.ts'
 import { bytesOf, type CacheEvent, historyDefaults } from './history.ts'

@@ -1,5 +1,6 @@
-import type { CancelTimer, Clock } from '@setpoint/controller-runtime'
+import type { Clock } from '@setpoint/controller-runtime'
 import { laterRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import type { CancelTimer } from '@setpoint/controller-runtime/internal'
 
 /** A revision that the store has written and the caches do not have yet. */
 interface Awaited {

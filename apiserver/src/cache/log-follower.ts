@@ -1,5 +1,6 @@
-import { Breather, type CancelTimer, type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
+import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { laterRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { Breather, type CancelTimer } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { type Change, CompactedError, type Storage, type WatchBatch } from '../storage/index.ts'

@@ -1,5 +1,6 @@
-import { Breather, systemClock } from '@setpoint/controller-runtime'
+import { systemClock } from '@setpoint/controller-runtime'
 import { multiValueIndex, singleValueIndex, toRevision } from '@setpoint/controller-runtime/api'
+import { Breather } from '@setpoint/controller-runtime/internal'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { countReads } from '../testing.ts'

@@ -1,4 +1,4 @@
-import type { Breather } from '@setpoint/controller-runtime'
+import type { Breather } from '@setpoint/controller-runtime/internal'
 import { compareCodePoints } from './code-point-order.ts'
 import type { CountedTree } from './counted-tree.ts'
 import type { Entry } from './entry.ts'

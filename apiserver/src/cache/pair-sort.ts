@@ -1,4 +1,4 @@
-import type { Breather } from '@setpoint/controller-runtime'
+import type { Breather } from '@setpoint/controller-runtime/internal'
 import { compareCodePoints, compareUnits, ordersByUnit } from './code-point-order.ts'
 
 const steps = Object.freeze({

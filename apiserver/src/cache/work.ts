@@ -1,4 +1,4 @@
-import type { Breather } from '@setpoint/controller-runtime'
+import type { Breather } from '@setpoint/controller-runtime/internal'
 
 /**
  * Long work in short steps: a generator that yields how many entries it has handled since its last yield. Its runner

@@ -3,14 +3,16 @@ import {
   Collector,
   createManager,
   DiscoveredKinds,
-  EventKeeper,
-  type HostedPlugin,
   HttpTransport,
   type Logger,
   type Manager,
+} from '@setpoint/controller-runtime'
+import {
+  EventKeeper,
+  type HostedPlugin,
   type PluginHostOptions,
   setupPlugin,
-} from '@setpoint/controller-runtime'
+} from '@setpoint/controller-runtime/internal'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { HealthEndpoint, type HealthEndpointParts } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'

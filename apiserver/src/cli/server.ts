@@ -2,14 +2,12 @@ import type { AddressInfo } from 'node:net'
 import {
   Collector,
   createManager,
-  EventKeeper,
-  eventModel,
   type Logger,
   leaseModel,
   type Manager,
   type ManagerOptions,
-  orphanRecordModel,
 } from '@setpoint/controller-runtime'
+import { EventKeeper, eventModel, orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
 import { App, CustomRoutes, Health, type PluginProgress } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'

@@ -1,4 +1,5 @@
-import type { HealthCheck, Manager } from '@setpoint/controller-runtime'
+import type { Manager } from '@setpoint/controller-runtime'
+import type { HealthCheck } from '@setpoint/controller-runtime/internal'
 import type { LogFollower } from '../cache/index.ts'
 import type { Storage } from '../storage/index.ts'
 

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import type { WatchEnd } from '@setpoint/controller-runtime'
+import type { WatchEnd } from '@setpoint/controller-runtime/internal'
 import type { WebSocket } from 'ws'
 
 export const socketDefaults = Object.freeze({

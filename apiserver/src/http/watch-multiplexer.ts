@@ -1,4 +1,5 @@
-import { ApiError, closeCodes, type WatchEnd } from '@setpoint/controller-runtime'
+import { ApiError } from '@setpoint/controller-runtime'
+import { closeCodes, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import {
   encodeAll,
   errorEvent,

@@ -1,4 +1,4 @@
-import type { WatchEnd } from '@setpoint/controller-runtime'
+import type { WatchEnd } from '@setpoint/controller-runtime/internal'
 import { type FrameCodec, type WatchSink, webSocketFrames } from '../watch/index.ts'
 import type { WatchConnection } from './watch-connection.ts'
 

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { WatchEnd } from '@setpoint/controller-runtime'
+import type { WatchEnd } from '@setpoint/controller-runtime/internal'
 import { type FrameCodec, lines, serverSentEvents, type WatchSink } from '../watch/index.ts'
 
 /** The two forms of a watch over plain HTTP: one JSON document a line, or Server-Sent Events. */

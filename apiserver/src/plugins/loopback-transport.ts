@@ -1,12 +1,11 @@
-import {
-  ApiError,
-  type Transport,
-  type TransportRequest,
-  type TransportResponse,
-  type WatchConnection,
-  type WatchEnd,
-  type WatchRequestOptions,
-} from '@setpoint/controller-runtime'
+import { ApiError, type Transport } from '@setpoint/controller-runtime'
+import type {
+  TransportRequest,
+  TransportResponse,
+  WatchConnection,
+  WatchEnd,
+  WatchRequestOptions,
+} from '@setpoint/controller-runtime/internal'
 import { type ApiResponse, type Caller, parseResourcePath } from '../http/api-request.ts'
 import { errorResponse, toApiError } from '../http/error-response.ts'
 import type { ResourceApi } from '../http/resource-api.ts'

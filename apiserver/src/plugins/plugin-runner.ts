@@ -1,12 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import {
-  type HostedPlugin,
-  type Logger,
-  type Manager,
-  setupPlugin,
-  type Transport,
-} from '@setpoint/controller-runtime'
+import type { Logger, Manager, Transport } from '@setpoint/controller-runtime'
 import { isReservedDomain, type Model, ModelError } from '@setpoint/controller-runtime/api'
+import { type HostedPlugin, setupPlugin } from '@setpoint/controller-runtime/internal'
 import type { LogFollower } from '../cache/index.ts'
 import type { CustomRoutes } from '../http/custom-routes.ts'
 import { deepEqual } from '../model/deep-equal.ts'

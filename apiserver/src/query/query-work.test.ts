@@ -1,5 +1,6 @@
-import { Breather, systemClock } from '@setpoint/controller-runtime'
+import { systemClock } from '@setpoint/controller-runtime'
 import { toRevision } from '@setpoint/controller-runtime/api'
+import { Breather } from '@setpoint/controller-runtime/internal'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Entry } from '../cache/entry.ts'
 import { ModelStore } from '../cache/model-store.ts'

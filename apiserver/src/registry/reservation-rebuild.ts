@@ -1,5 +1,6 @@
-import { Breather, systemClock } from '@setpoint/controller-runtime'
+import { systemClock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { Breather } from '@setpoint/controller-runtime/internal'
 import type { ServedModel } from '../model/served-model.ts'
 import { type Compare, type KeyValue, type Operation, type Storage, storageLimits } from '../storage/index.ts'
 import { decodeStored, objectBytes, type Reservations, type StoredObject } from './stored-object.ts'

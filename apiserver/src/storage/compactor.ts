@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Logger, parseRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime'
+import { type Logger, parseRevision, type Revision } from '@setpoint/controller-runtime'
+import { zeroRevision } from '@setpoint/controller-runtime/internal'
 import type { Storage } from './contract.ts'
 
 export const compactorDefaults = Object.freeze({

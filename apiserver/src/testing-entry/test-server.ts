@@ -2,15 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import {
-  Collector,
-  createManager,
-  type HostedPlugin,
-  leaseModel,
-  orphanRecordModel,
-  setupPlugin,
-} from '@setpoint/controller-runtime'
+import { Collector, createManager, leaseModel } from '@setpoint/controller-runtime'
 import { isReservedDomain } from '@setpoint/controller-runtime/api'
+import { type HostedPlugin, orphanRecordModel, setupPlugin } from '@setpoint/controller-runtime/internal'
 import type {
   EtcdOfTest,
   OpenedTestServer,

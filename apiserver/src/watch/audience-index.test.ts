@@ -1,5 +1,5 @@
-import { toRevision } from '@setpoint/controller-runtime'
 import { parseFieldSelector, parseLabelSelector } from '@setpoint/controller-runtime/api'
+import { toRevision } from '@setpoint/controller-runtime/internal'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decodeEntry } from '../cache/entry-codec.ts'

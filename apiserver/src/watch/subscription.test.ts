@@ -1,5 +1,6 @@
-import { toRevision, type WatchEnd, type WatchEvent } from '@setpoint/controller-runtime'
+import type { WatchEvent } from '@setpoint/controller-runtime'
 import { parseFieldSelector, parseLabelSelector, selectsEverything } from '@setpoint/controller-runtime/api'
+import { toRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import { describe, expect, it } from 'vitest'
 import { defaultWriteOptions as options } from '../registry/index.ts'
 import { openRooms, type Rooms, thing } from '../testing.ts'

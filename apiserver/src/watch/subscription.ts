@@ -1,10 +1,5 @@
-import {
-  ApiError,
-  closeCodes,
-  laterRevision,
-  type Revision,
-  type WatchEnd,
-} from '@setpoint/controller-runtime'
+import { ApiError, type Revision } from '@setpoint/controller-runtime'
+import { closeCodes, laterRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import type { Entry, ModelCache } from '../cache/index.ts'
 import type { Audience, Interest, SharedBytes } from './audience.ts'
 import { encodeAll, type FrameCodec } from './codec.ts'

@@ -1,5 +1,6 @@
-import { silentLogger, type WatchEnd } from '@setpoint/controller-runtime'
+import { silentLogger } from '@setpoint/controller-runtime'
 import { selectsEverything } from '@setpoint/controller-runtime/api'
+import type { WatchEnd } from '@setpoint/controller-runtime/internal'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { HistoryReplay, ReadGate } from '../cache/index.ts'
 import { StoreUnavailableError } from '../storage/index.ts'

@@ -1,11 +1,5 @@
-import {
-  ApiError,
-  closeCodes,
-  isApiError,
-  laterRevision,
-  type Revision,
-  type WatchEnd,
-} from '@setpoint/controller-runtime'
+import { ApiError, isApiError, type Revision } from '@setpoint/controller-runtime'
+import { closeCodes, laterRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import type { HistoryReplay, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
 import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'

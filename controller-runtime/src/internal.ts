@@ -1,0 +1,85 @@
+/**
+ * Everything of the SDK, for the server of the same version and for tests. Not for plugins: names here change without
+ * notice. Each folder uses only those above it:
+ *
+ *     api/         objects, events, errors, selectors, names: the shapes that both ends of the wire share
+ *     client/      Transport moves text (HttpTransport; the server has its own); Client adds types
+ *     watch/       Watcher: one endless stream of changes without gaps, over many connections
+ *     cache/       Informer: a frozen local copy of a model's objects, and handlers for their changes
+ *     workqueue/   WorkQueue: the keys that need work, each once, with priorities and delays
+ *     controller/  Controller: runs reconcile and finalize, each object in one run at a time
+ *     metrics/     ControllerMetrics: Prometheus metrics of controllers and queues
+ *     manager/     Manager: starts and drains controllers over shared informers; setupPlugin hosts a plugin
+ *     collector/   Collector: deletes the dependents of deleted owners; runs in a manager
+ *     events/      EventRecorder: what happened to an object, for people
+ *     wait/        waitFor: waits until one object meets a condition
+ *     testing/     (its own entry) a real server, a conformance suite and faults, for tests
+ */
+export * from './api/index.ts'
+export { Breather } from './breather.ts'
+export * from './cache/index.ts'
+// `Patch` is the decorator of `plugin/routes.ts`, as the contract has it; the type of patches takes the longer name.
+export {
+  type Client,
+  type ClientOptions,
+  type ConflictRetryOptions,
+  type CreateOrUpdateOptions,
+  clientDefaults,
+  conflictRetryDefaults,
+  createClient,
+  type DeleteOptions,
+  type DesiredFields,
+  type DesiredObject,
+  type Draft,
+  HttpTransport,
+  type HttpTransportOptions,
+  httpTransportDefaults,
+  type ItemsOptions,
+  type JsonPatchOperation,
+  type ListOptions,
+  MalformedEventError,
+  type MergePatch,
+  type Mutate,
+  mutableCopy,
+  type NewObjectOf,
+  type Patch as ObjectPatch,
+  type PatchOptions,
+  type ReadOptions,
+  type ReplacementOf,
+  type RequestOptions,
+  RetryingTransport,
+  type RetryingTransportOptions,
+  retryDefaults,
+  retryOnConflict,
+  type SelectorOptions,
+  type Transport,
+  TransportError,
+  type TransportRequest,
+  type TransportResponse,
+  type WatchConnection,
+  type WatchEnd,
+  type WatchOptions,
+  type WatchRequestOptions,
+  type WatchStream,
+  type WriteOptions,
+  type WriteOutcome,
+} from './client/index.ts'
+export { type CancelTimer, type Clock, sleep, systemClock } from './clock.ts'
+export * from './collector/index.ts'
+export {
+  type Condition,
+  conditionsSchema,
+  getCondition,
+  isConditionTrue,
+  removeCondition,
+  setCondition,
+} from './conditions.ts'
+export * from './controller/index.ts'
+export * from './events/index.ts'
+export { type Logger, silentLogger } from './logger.ts'
+export * from './manager/index.ts'
+export * from './metrics/index.ts'
+export * from './plugin/index.ts'
+export * from './wait/index.ts'
+export * from './watch/index.ts'
+export * from './workqueue/index.ts'
