@@ -8,7 +8,7 @@ import { freePort } from './ports.ts'
 
 /** The built program as its users run it: a child process of which only the sockets, the output and the exit are known. */
 
-const program = fileURLToPath(new URL('../../node_modules/.bin/setpoint', import.meta.url))
+const builtProgram = fileURLToPath(new URL('../../node_modules/.bin/setpoint', import.meta.url))
 
 export interface ServerOptions {
   /** Default embedded. */
@@ -87,7 +87,11 @@ export class Running {
 
   constructor(
     args: readonly string[],
-    { env, cwd }: { env?: Readonly<Record<string, string>>; cwd?: string },
+    {
+      env,
+      cwd,
+      program = builtProgram,
+    }: { env?: Readonly<Record<string, string>>; cwd?: string; program?: string },
   ) {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('SETPOINT_'))
     const child = spawn(program, [...args], {

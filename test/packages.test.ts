@@ -1,0 +1,128 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { arrayOf, fieldsOf, textOf } from './support/json.ts'
+import { freePort } from './support/ports.ts'
+import { Running } from './support/server.ts'
+
+/** The packages as npm would publish them, installed in a project outside of the repository. */
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const run = promisify(execFile)
+const packages = ['apiserver', 'controller-runtime']
+
+/** A plugin in TypeScript whose controller and route use the types of its model. */
+const plugin = `
+import { defineModel, definePlugin, Get, ApiVersion, type RouteRequest } from '@setpoint/controller-runtime'
+import { startTestServer } from '@setpoint/controller-runtime/testing'
+
+const Page = defineModel({
+  group: 'pages.example.com',
+  version: 'v1',
+  kind: 'Page',
+  singular: 'page',
+  plural: 'pages',
+  schema: { spec: { type: 'object', properties: { title: { type: 'string' } }, required: ['title'] } },
+})
+
+@ApiVersion('console.api.pages.example.com/v1')
+class Titles {
+  @Get('/titles')
+  async titles({ client }: RouteRequest) {
+    const { items } = await client.list(Page)
+    return { body: items.map(page => page.spec.title.toUpperCase()) }
+  }
+}
+
+export const servers: typeof startTestServer = startTestServer
+
+export default definePlugin({
+  name: 'pages',
+  models: [Page],
+  setup(context) {
+    context.controller(Page, c => c.reconcile(async (page, { log }) => log.info({}, page.spec.title)))
+    context.routes(Titles)
+  },
+})
+`
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'setpoint-packages-'))
+  const manifest = { name: 'pages', version: '1.0.0', type: 'module', exports: './dist/index.js' }
+  await writeFile(join(folder, 'package.json'), JSON.stringify(manifest))
+  await writeFile(join(folder, 'index.ts'), plugin)
+  const names = packages.flatMap(name => ['--workspace', name])
+  await run('npm', ['pack', ...names, '--ignore-scripts', '--pack-destination', folder], { cwd: root })
+  const archives = (await readdir(folder)).filter(name => name.endsWith('.tgz')).map(name => `./${name}`)
+  const quiet = ['--no-audit', '--no-fund', '--prefer-offline']
+  await run('npm', ['install', ...quiet, ...archives], { cwd: folder })
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+test.each(packages)('the package of %s holds what a user needs, and no tests', async name => {
+  const installed = join(folder, 'node_modules/@setpoint', name)
+  const files = (await readdir(installed, { recursive: true })).map(file => file.replaceAll('\\', '/'))
+  const [manifest, license] = await Promise.all(
+    ['package.json', 'LICENSE'].map(file => readFile(join(installed, file), 'utf8')),
+  )
+  expect(license).toBe(await readFile(join(root, 'LICENSE'), 'utf8'))
+  expect(files).toContain('README.md')
+  expect(
+    files.filter(file => /\.test\.|conformance\.test|oracle|tsbuildinfo|(^|\/)src\//.test(file)),
+  ).toEqual([])
+  const { exports, keywords } = fieldsOf(JSON.parse(manifest ?? ''))
+  expect(arrayOf(keywords).length).toBeGreaterThan(0)
+  for (const entry of Object.values(fieldsOf(exports)).map(fieldsOf)) {
+    for (const target of Object.values(entry)) expect(files).toContain(textOf(target).replace('./', ''))
+  }
+  for (const file of files.filter(each => each.endsWith('.map'))) {
+    const { sources, sourcesContent } = fieldsOf(JSON.parse(await readFile(join(installed, file), 'utf8')))
+    expect(
+      arrayOf(sourcesContent ?? []).filter(text => typeof text === 'string'),
+      file,
+    ).toHaveLength(arrayOf(sources).length)
+  }
+  for (const file of files.filter(each => each.endsWith('.d.ts'))) {
+    const text = await readFile(join(installed, file), 'utf8')
+    const [, map] = /^\/\/# sourceMappingURL=(.*)$/m.exec(text) ?? []
+    if (map !== undefined) expect(files, file).toContain(join(dirname(file), map))
+  }
+})
+
+test('a plugin compiles under strict against the packages, and the server runs it', async () => {
+  const target = ['--target', 'es2022', '--module', 'nodenext', '--outDir', 'dist']
+  const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')]
+  const args = ['--ignoreConfig', '--strict', ...target, ...types, 'index.ts']
+  const compiled = run(join(root, 'node_modules/.bin/tsc'), args, { cwd: folder })
+  // The compiler writes its errors to standard output.
+  await compiled.catch(({ stdout }) => expect.fail(stdout))
+  const address = `127.0.0.1:${await freePort()}`
+  const server = new Running(['serve', '--listen', address, '--plugin', folder], {
+    cwd: folder,
+    program: join(folder, 'node_modules/.bin/setpoint'),
+  })
+  try {
+    await server.says(/^setpoint listening on /)
+    const pages = `http://${address}/apis/pages.example.com/v1/pages`
+    const page = {
+      apiVersion: 'pages.example.com/v1',
+      kind: 'Page',
+      metadata: { name: 'a' },
+      spec: { title: 'x' },
+    }
+    const headers = { 'content-type': 'application/json' }
+    await expect
+      .poll(async () => (await fetch(pages, { method: 'POST', headers, body: JSON.stringify(page) })).status)
+      .toBe(201)
+    expect(await (await fetch(`${pages}/a`)).json()).toMatchObject(page)
+    const titles = await fetch(`http://${address}/apis/console.api.pages.example.com/v1/titles`)
+    expect(await titles.json()).toEqual(['X'])
+  } finally {
+    await server.kill('SIGTERM')
+  }
+})
