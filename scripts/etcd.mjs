@@ -20,7 +20,7 @@ const advice = 'Set ETCD_BIN to an etcd server binary (3.4 or newer), or put `et
 /**
  * Returns the path of an etcd server binary.
  * @returns {Promise<string>}
- * @throws {Error} saying what to set, if there is none and none can be fetched
+ * @throws {Error} saying what to set, if etcd can neither be found nor fetched
  */
 export async function findEtcd() {
   const installed = await installedBinary('ETCD_BIN', 'etcd', advice)
