@@ -16,12 +16,9 @@ import { copyFixture } from './support/worlds.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-test.each(['render-errors.mjs', 'render-flags.mjs'])(
-  'the page of scripts/%s is up to date',
-  async script => {
-    await promisify(execFile)(process.execPath, [join(root, 'scripts', script), '--check'])
-  },
-)
+test.each(['render-errors.mjs', 'render-flags.mjs'])('the page of scripts/%s is up to date', async script => {
+  await promisify(execFile)(process.execPath, [join(root, 'scripts', script), '--check'])
+})
 
 test('every name that the SDK exports has a docstring', async () => {
   await promisify(execFile)(process.execPath, [join(root, 'scripts/render-sdk.mjs'), '--check'])

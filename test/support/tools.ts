@@ -42,8 +42,8 @@ function testFiles(): string[] {
   )
 }
 
-/** Returns true if `file` imports `module`, directly or through other modules. Imports of types do not count. */
-function imports(file: string, module: string, seen = new Set<string>()): boolean {
+/** Returns true if `file` statically imports `module`, directly or through other modules. Types do not count. */
+export function imports(file: string, module: string, seen = new Set<string>()): boolean {
   if (file === module) return true
   if (seen.has(file)) return false
   seen.add(file)
