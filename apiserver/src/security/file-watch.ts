@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { type CancelTimer, type Clock, systemClock } from '@setpoint/controller-runtime'
+import { type CancelTimer, type Clock, systemClock } from '@setpoint/controller-runtime/internal'
 
 export const fileWatchDefaults = Object.freeze({
   /** Milliseconds between two reads of files that may change while the server runs. */
