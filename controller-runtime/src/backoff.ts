@@ -1,4 +1,4 @@
-/** How long to wait before the next connection: exponential with full jitter, so that many clients do not return together. */
+/** Exponential back-off with full jitter, so that many clients do not return at the same time. */
 export class Backoff {
   readonly #baseMs: number
   readonly #maxMs: number
@@ -12,8 +12,8 @@ export class Backoff {
   }
 
   /**
-   * A delay in ms: anything from 0 to `baseMs * 2^n` at the n-th failure after the first, at most `maxMs`. Where the
-   * server said how long, that plus up to `baseMs`.
+   * Returns a delay in ms: between 0 and `baseMs * 2^n` at the n-th call after the first, at most `maxMs`. With
+   * `retryAfterMs`, that plus up to `baseMs`.
    */
   next(retryAfterMs?: number): number {
     const jitter = this.#random()

@@ -1,27 +1,27 @@
 import type { Clock } from './clock.ts'
 
 /**
- * Keeps a long loop of short steps from holding up the process: `await breather.pause()` in each step lets others
- * run once `sliceMs` have passed since they last could.
+ * Keeps a long loop of short steps from blocking the event loop: `await breather.pause()` in each step yields to it once
+ * `sliceMs` have passed since the last yield.
  */
 export class Breather {
   readonly #clock: Clock
   readonly #sliceMs: number
   #since: number
 
-  /** @param sliceMs by default 10: a fifth of what people notice, and a thousand steps or more. */
+  /** @param sliceMs default 10: well below the 50 ms that users notice, and long enough for a thousand steps. */
   constructor(clock: Clock, sliceMs = 10) {
     this.#clock = clock
     this.#sliceMs = sliceMs
     this.#since = clock.monotonic()
   }
 
-  /** A loop begins: what went before it held up nobody. */
+  /** Starts the first slice; call it at the start of a loop. */
   begin(): void {
     this.#since = this.#clock.monotonic()
   }
 
-  /** Undefined, without waiting, as long as the slice has not passed. */
+  /** Returns undefined, without waiting, until the slice has passed. */
   pause(): Promise<void> | undefined {
     if (this.#clock.monotonic() - this.#since < this.#sliceMs) return undefined
     return new Promise(resolve => {

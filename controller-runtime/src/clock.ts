@@ -1,25 +1,23 @@
-/**
- * Time, passed in so that tests run with a fake one and never sleep.
- */
+/** Time, passed in so that tests can use a fake clock. */
 export interface Clock {
-  /** Wall-clock time, ms since the epoch. May jump; for showing, never for measuring. */
+  /** Wall-clock time in ms since the epoch. It may jump: display it, never measure with it. */
   now(): number
-  /** Ms on a clock that never goes back, from an arbitrary start; for deadlines and durations. */
+  /** Monotonic time in ms from an arbitrary start, for deadlines and durations. */
   monotonic(): number
   /**
-   * Calls back once, after `delayMs` of any length (0 or less: at the next turn). Answers what cancels it.
-   * The pending call keeps the process alive unless `unref` is true.
+   * Calls back once after `delayMs`, which may be of any length; 0 or less means the next turn. Returns a function that
+   * cancels the call. The pending call keeps the process alive unless `unref` is true.
    */
   setTimeout(callback: () => void, delayMs: number, options?: { readonly unref?: boolean }): CancelTimer
 }
 
-/** Cancels a timer; harmless once it has fired. */
+/** Cancels a timer; does nothing once it has fired. */
 export type CancelTimer = () => void
 
-/** Node's `setTimeout` fires at once for anything longer (about 24.8 days). */
+/** The longest delay of Node's `setTimeout`, about 24.8 days; with a longer one it fires at once. */
 export const longestTimerMs = 2 ** 31 - 1
 
-/** The clock of the machine. */
+/** The system's clock. */
 export const systemClock: Clock = Object.freeze({
   now: () => Date.now(),
   monotonic: () => performance.now(),
@@ -41,7 +39,7 @@ export const systemClock: Clock = Object.freeze({
 
 /**
  * Resolves after `delayMs`.
- * @throws the signal's reason when it is, or becomes, aborted; the timer is then gone.
+ * @throws the signal's reason if it is or gets aborted; the timer is then cancelled.
  */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -16,28 +16,31 @@ export const conditionsSchema = Object.freeze({
     properties: {
       type: {
         type: 'string',
-        description: 'What is said to hold, or not, for example Ready. Unique in the list.',
+        description: 'The aspect of the object, for example Ready. Unique in the list.',
       },
       status: { type: 'string', enum: ['True', 'False', 'Unknown'] },
-      reason: { type: 'string', description: 'Why, in one word in CamelCase, for programs.' },
-      message: { type: 'string', description: 'Why, for people.' },
-      lastTransitionTime: { type: 'string', format: 'date-time', description: 'When `status` changed last.' },
+      reason: { type: 'string', description: 'Machine-readable reason in CamelCase.' },
+      message: { type: 'string', description: 'Human-readable details.' },
+      lastTransitionTime: {
+        type: 'string',
+        format: 'date-time',
+        description: 'The last time the status changed.',
+      },
       observedGeneration: {
         type: 'integer',
         description:
-          'The metadata.generation that this was said of; an older one than the present is outdated.',
+          'The metadata.generation that the condition was set for; if older than the current one, it is outdated.',
       },
     },
   },
 } as const)
 
-/** What a controller says about one aspect of an object. */
+/** The state of one aspect of an object, as reported by a controller. */
 export type Condition = FromSchema<typeof conditionsSchema>[number]
 
 /**
- * The conditions with one of them set, in a new array; the others stay as they are and where they are.
- * `lastTransitionTime` becomes the present time where the condition is new or its `status` changes, else it stays: so
- * saying again what was said changes nothing, and the write of it is none. As `meta.SetStatusCondition` of Kubernetes.
+ * Returns a copy of the conditions with one of them set. `lastTransitionTime` changes only if the condition is new or its
+ * `status` changes, so setting the same condition again changes nothing. As Kubernetes' `meta.SetStatusCondition`.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
@@ -52,12 +55,12 @@ export function setCondition(
   return (conditions ?? []).map(condition => (condition === before ? after : condition))
 }
 
-/** The conditions without one of them, in a new array. */
+/** Returns a copy of the conditions without those of the given type. */
 export function removeCondition(conditions: readonly Condition[] | undefined, type: string): Condition[] {
   return (conditions ?? []).filter(condition => condition.type !== type)
 }
 
-/** The condition of a type, or undefined. */
+/** Returns the condition of the given type, or undefined. */
 export function getCondition(
   conditions: readonly Condition[] | undefined,
   type: string,
@@ -65,7 +68,7 @@ export function getCondition(
   return conditions?.find(condition => condition.type === type)
 }
 
-/** Whether the condition is there and its status is `True`; `Unknown` is not. */
+/** Returns true if the condition exists and its status is `True`. */
 export function isConditionTrue(conditions: readonly Condition[] | undefined, type: string): boolean {
   return getCondition(conditions, type)?.status === 'True'
 }

@@ -1,14 +1,14 @@
-/** Structured logging, in the shape of pino: fields first, then a sentence. */
+/** Structured logging in the style of pino: fields first, then the message. */
 export interface Logger {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
-  /** A logger that adds these fields to every line. */
+  /** Returns a logger that adds these fields to every line. */
   child(fields: object): Logger
 }
 
-/** Says nothing. */
+/** Discards every line. */
 export const silentLogger: Logger = {
   debug() {},
   info() {},

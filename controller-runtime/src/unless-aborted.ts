@@ -1,8 +1,8 @@
 /**
- * What `work` comes to, or the abort, whichever is first; `work` itself is not ended by it.
- * @throws the signal's reason once it is aborted, whatever becomes of `work`.
+ * Settles as `work` does, or rejects with the signal's reason as soon as it is aborted. The abort does not stop `work`.
  */
-export function unlessAborted<R>(work: Promise<R>, signal: AbortSignal): Promise<R> {
+export function unlessAborted<R>(work: Promise<R>, signal: AbortSignal | undefined): Promise<R> {
+  if (signal === undefined) return work
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason)
     if (signal.aborted) onAbort()

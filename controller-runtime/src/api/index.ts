@@ -10,6 +10,7 @@ export {
   multiValueIndex,
   singleValueIndex,
 } from './index-spec.ts'
+export { isRecord } from './is-record.ts'
 export * from './model.ts'
 export * from './names.ts'
 export * from './object.ts'

@@ -7,7 +7,7 @@ import { startTestServer, type TestServer } from '../testing/test-server.ts'
 import { type Client, createClient } from './client.ts'
 import type { HttpTransport } from './http-transport.ts'
 
-/** Against the real server, once through its own process and once over sockets: a plugin must not notice which it has. */
+/** Runs against the real server, in its process and over sockets: plugins must behave the same over both. */
 
 const Widget = defineModel({
   group: 'demo.example.com',
@@ -80,7 +80,7 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
   const create = (name: string, size = 1, more: { code?: string; tags?: string[] } = {}) =>
     client.create(Widget, { metadata: { name }, spec: { size, ...more } })
 
-  test('reads what is there, with the defaults of the schema, and tells what is missing from what is not served', async () => {
+  test('reads objects with the schema defaults, and distinguishes a missing object from an unknown kind', async () => {
     const made = await create('a', 3)
     expect(made.spec).toEqual({ size: 3, shape: 'round' })
     expect(await client.get(Widget, 'a')).toEqual(made)
@@ -91,7 +91,7 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect(isNotFound(await refusalOf(client.getIfExists(Unserved, 'b')))).toBe(true)
   })
 
-  test('tells a name that is taken, a value that is taken, an outdated version and a broken rule apart', async () => {
+  test('distinguishes a taken name, a taken unique value, an outdated version and an invalid object', async () => {
     const made = await create('a', 1, { code: 'x' })
     const name = await refusalOf(create('a'))
     expect([isAlreadyExists(name), name.details?.causes]).toEqual([true, undefined])
@@ -105,7 +105,7 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect(broken.details?.causes).toMatchObject([{ field: 'spec.size' }])
   })
 
-  test('lists by selectors, sort and page, and iterates over all pages of one state', async () => {
+  test('lists by selectors, sort and page, and iterates over all pages of one version', async () => {
     for (const name of ['c', 'a', 'b', 'e', 'd']) {
       await create(name, 1, { tags: name < 'd' ? ['low'] : [] })
     }
@@ -119,7 +119,7 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect(page).toMatchObject({ total: 3, totalPages: 2, hasNext: true })
     const names: string[] = []
     for await (const item of client.items(Widget, { pageSize: 2 })) {
-      // What is written meanwhile is not in the state that is being iterated over.
+      // Objects written during the iteration are not part of it.
       if (names.length === 0) await create('late')
       names.push(item.metadata.name)
     }
@@ -129,7 +129,7 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect((await refusalOf(client.list(Widget, { fieldSelector: 'spec.none=x' }))).reason).toBe('BadRequest')
   })
 
-  test('patches in both forms, with preconditions, and keeps the status apart', async () => {
+  test('supports both patch types and preconditions, and keeps the status separate', async () => {
     const made = await create('a', 1, { tags: ['x'] })
     expect((await client.patch(Widget, 'a', { spec: { size: 2, tags: null } })).spec).toEqual({
       size: 2,
@@ -148,13 +148,13 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect(after.metadata.generation).toBe(grown.metadata.generation)
   })
 
-  test('creates or updates, and applies, writing nothing where the server has it already', async () => {
+  test('createOrUpdate and apply write nothing if the object is already as desired', async () => {
     const set = (size: number) =>
       client.createOrUpdate(Widget, 'a', draft => {
         draft.spec = { size }
       })
     expect((await set(1)).result).toBe('created')
-    // The draft lacks the default that the server adds: what is stored does not differ.
+    // The draft lacks the default that the server adds, so the stored object does not change.
     const again = await set(1)
     expect([again.result, again.object.spec]).toEqual(['unchanged', { size: 1, shape: 'round' }])
     expect((await set(2)).result).toBe('updated')
@@ -173,7 +173,7 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect(await client.get(Widget, 'a')).toEqual(applied.object)
   })
 
-  test('of several that count at the same time none is lost', async () => {
+  test('concurrent increments are not lost', async () => {
     await create('a', 0)
     await Promise.all(
       Array.from({ length: 8 }, () =>
@@ -185,7 +185,7 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect((await client.get(Widget, 'a')).spec.size).toBe(8)
   })
 
-  test('deletes what it means: preconditions hold, finalizers keep, the last one taken away lets go', async () => {
+  test('delete honors preconditions, waits for finalizers, and completes when the last one is removed', async () => {
     const made = await client.create(Widget, {
       metadata: { name: 'a', finalizers: ['demo.example.com/keep'] },
       spec: { size: 1 },
@@ -200,13 +200,13 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect(isNotFound(await refusalOf(client.delete(Widget, 'a')))).toBe(true)
   })
 
-  test('refuses unknown fields where that is asked for', async () => {
+  test('rejects unknown fields with fieldValidation=Strict', async () => {
     const spec: { size: number } = JSON.parse('{"size": 1, "sise": 2}')
     const strict = client.create(Widget, { metadata: { name: 'a' }, spec }, { fieldValidation: 'Strict' })
     expect((await refusalOf(strict)).message).toContain('sise')
   })
 
-  test('watches: what is there, then each change; a version that was never reached has expired', async () => {
+  test('a watch sends the existing objects, then each change; a version never reached is Expired', async () => {
     await create('a')
     const abort = new AbortController()
     const stream = await client.watch(Widget, { signal: abort.signal })
@@ -230,7 +230,7 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect((await refusalOf(client.watch(Widget, { labelSelector: 'a in b' }))).reason).toBe('BadRequest')
   })
 
-  test('does nothing once its signal is aborted, and says why', async () => {
+  test('sends nothing after its signal is aborted, and rejects with the reason', async () => {
     const signal = AbortSignal.abort(new Error('enough'))
     const attempts = [
       client.get(Widget, 'a', { signal }),
@@ -246,7 +246,7 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect(await client.getIfExists(Widget, 'a')).toBeUndefined()
   })
 
-  test('writes status and spec together where the model has no status subresource', async () => {
+  test('writes status and spec together if the model has no status subresource', async () => {
     const name = way === 'in process' ? 'p' : 'q'
     const plain = await client.create(PlainGadget, { metadata: { name }, spec: { a: 1 } })
     const { object, result } = await client.createOrUpdate(PlainGadget, name, draft => {

@@ -5,7 +5,7 @@ import { MemoryServer } from '../testing/memory-server.ts'
 import { createClient } from './client.ts'
 import { type Transport, TransportError, type TransportRequest } from './transport.ts'
 
-/** A transport that answers with what it is told and remembers what it was asked. */
+/** A transport with scripted responses that records its requests. */
 function scripted(...answers: { status?: number; headers?: Record<string, string>; body: unknown }[]) {
   const requests: TransportRequest[] = []
   const transport: Transport = {
@@ -27,7 +27,7 @@ const base = '/apis/demo.example.com/v1/gadgets'
 const stored = gadget('a', 5)
 
 describe('requests', () => {
-  test('every one names the plugin', async () => {
+  test('carry the plugin name', async () => {
     const { requests, client } = scripted({ body: stored })
     await client.get(Gadget, 'a')
     await client.patch(Gadget, 'a', {})
@@ -35,7 +35,7 @@ describe('requests', () => {
       expect(headers).toMatchObject({ 'x-setpoint-plugin': 'demo', 'x-more': '1' })
   })
 
-  test('parameters of lists are encoded, and repeated where there are several', async () => {
+  test('encode list parameters, and repeat those with several values', async () => {
     const { requests, client } = scripted({ body: { metadata: { version: '5' }, items: [] } })
     await client.list(Gadget, {
       labelSelector: 'k in (a,b)',
@@ -49,7 +49,7 @@ describe('requests', () => {
     )
   })
 
-  test('create and update fill in kind and apiVersion', async () => {
+  test('fill in kind and apiVersion for create and update', async () => {
     const { requests, client } = scripted({ body: stored })
     await client.create(
       Gadget,
@@ -66,7 +66,7 @@ describe('requests', () => {
     }
   })
 
-  test('an array is a JSON patch, an object a merge patch; given the object, its uid is a precondition', async () => {
+  test('send an array as JSON Patch and an object as merge patch; the uid of a target object is a precondition', async () => {
     const { requests, client } = scripted({ body: stored })
     await client.patch(Gadget, 'a', [{ op: 'test', path: '/spec/size', value: 5 }])
     await client.patch(Gadget, 'a', { spec: { colour: null } })
@@ -83,7 +83,7 @@ describe('requests', () => {
     ])
   })
 
-  test('the status goes to its subresource where the model has one, else to the object', async () => {
+  test('write the status to its subresource if the model has one, else to the object', async () => {
     const plain = { ...stored, kind: 'PlainGadget' }
     const { requests, client } = scripted(
       { body: stored },
@@ -104,7 +104,7 @@ describe('requests', () => {
     expect(JSON.parse(requests[2]?.body ?? '')).toEqual({ status: { phase: 'Ready' } })
   })
 
-  test('delete carries its preconditions', async () => {
+  test('send preconditions of a deletion', async () => {
     const { requests, client } = scripted({ body: stored })
     await client.delete(Gadget, 'a', {
       preconditions: { uid: 'u', version: '5' },
@@ -118,15 +118,15 @@ describe('requests', () => {
     expect(requests[1]?.body).toBeUndefined()
   })
 
-  test('an empty name is refused instead of addressing the collection', async () => {
+  test('reject an empty name, which would address the collection', async () => {
     const { requests, client } = scripted({ body: stored })
     await expect(client.delete(Gadget, '')).rejects.toThrow(TypeError)
     expect(requests).toEqual([])
   })
 })
 
-describe('answers', () => {
-  test('a refusal is an ApiError with reason, details, and what Retry-After says', async () => {
+describe('responses', () => {
+  test('a refusal becomes an ApiError with reason, details and the Retry-After delay', async () => {
     const error = new ApiError('Invalid', 'spec.size: too big', {
       causes: [{ reason: 'x', message: 'y', field: 'spec.size' }],
     })
@@ -150,7 +150,7 @@ describe('answers', () => {
     await expect(scripted({ body }).client.get(Gadget, 'a')).rejects.toThrow(TransportError)
   })
 
-  test('getIfExists: a missing object is undefined, a kind that is not served an error', async () => {
+  test('getIfExists returns undefined for a missing object and rejects for an unknown kind', async () => {
     const missing = new ApiError('NotFound', 'gadgets "a" not found', {
       name: 'a',
       kind: 'gadgets',
@@ -182,7 +182,7 @@ describe('items', () => {
     ])
   })
 
-  test('a part that is no longer kept ends it with Expired: never other items, and never the same ones again', async () => {
+  test('an expired continue token ends the iteration with Expired, without skipping or repeating items', async () => {
     const gone = { status: 410, body: new ApiError('Expired', 'the continue token is too old').toStatus() }
     const { requests, client } = scripted(part(['a', 'b'], { continue: 'next' }), gone)
     const names: string[] = []
@@ -194,7 +194,7 @@ describe('items', () => {
     expect(requests).toHaveLength(2)
   })
 
-  test('sorted, it takes pages of the state that the first page showed', async () => {
+  test('a sorted iteration reads all pages at the version of the first', async () => {
     const { requests, client } = scripted(part(['a'], { hasNext: true }), part(['b'], { hasNext: false }))
     const names: string[] = []
     for await (const item of client.items(Gadget, { pageSize: 1, sort: 'spec.colour' }))
@@ -207,7 +207,7 @@ describe('items', () => {
 })
 
 describe('watch', () => {
-  test('yields typed events; leaving the iteration closes it', async () => {
+  test('yields typed events; leaving the iteration closes the watch', async () => {
     const client = createClient(new MemoryServer())
     await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 3 } })
     const stream = await client.watch(Gadget)

@@ -18,12 +18,12 @@ import type { Transport, TransportRequest, WatchEnd } from './transport.ts'
 export type NewObjectOf<T extends ApiObject> = NewObject<T['spec'], T['status']>
 
 /**
- * An object of type T as a client sends it to replace the stored one. With `metadata.version` (as every object
- * has that was read) the write fails with Conflict unless that is the current one; without, it is unconditional.
+ * An object of type T as a client sends it to replace the stored one. With `metadata.version` the write fails with
+ * Conflict unless that is the current version; without it, the write is unconditional.
  */
 export type ReplacementOf<T extends ApiObject> = NewObjectOf<T> & { metadata: { name: string } }
 
-/** RFC 7396: what is named is set, `null` removes, arrays are replaced as a whole. */
+/** RFC 7396: sets the given fields, removes those that are `null`, replaces arrays as a whole. */
 export type MergePatch<T> = unknown extends T
   ? unknown
   : T extends readonly unknown[]
@@ -41,18 +41,18 @@ export type JsonPatchOperation =
 /** An array is a JSON Patch (RFC 6902), an object a merge patch (RFC 7396). */
 export type Patch<T> = readonly JsonPatchOperation[] | MergePatch<T>
 
-/** What every request takes. */
+/** Options of every request. */
 export interface RequestOptions {
   readonly signal?: AbortSignal
 }
 
-/** How new an answer has to be. */
+/** How fresh a read must be. */
 export interface ReadOptions extends RequestOptions {
-  /** `'0'`: whatever the server has at hand, without asking the store whether that is the newest. */
+  /** `'0'`: any version from the server's cache, as in Kubernetes. Default: the most recent. */
   readonly resourceVersion?: string
 }
 
-/** Which objects are meant. */
+/** Label and field selectors of a list or watch. */
 export interface SelectorOptions {
   /** Several are joined by AND. */
   readonly labelSelector?: string | readonly string[]
@@ -60,82 +60,81 @@ export interface SelectorOptions {
   readonly fieldSelector?: string | readonly string[]
 }
 
-/** Which objects a list answers: selected, sorted, and by pages or by parts. */
+/** Selection, order and paging of a list. */
 export interface ListOptions extends RequestOptions, SelectorOptions {
-  /** `<field>`, `<field>,asc` or `<field>,desc`; several are further keys. */
+  /** `<field>`, `<field>,asc` or `<field>,desc`; further entries are further sort keys. */
   readonly sort?: string | readonly string[]
-  /** From 1. */
+  /** Page number, from 1. */
   readonly page?: number
-  /** Items a page, from 1. Without it: all. */
+  /** Items per page, from 1. Default: all. */
   readonly size?: number
-  /** Items of one part of a snapshot, in name order; not with page, size or sort. */
+  /** Items per chunk, in name order. Not with page, size or sort. */
   readonly limit?: number
-  /** From the previous part's `metadata.continue`. */
+  /** Token from the previous chunk's `metadata.continue`. */
   readonly continue?: string
   readonly resourceVersion?: string
   readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan'
 }
 
-/** Which objects `Client.items` goes through, and in which order. */
+/** Selection and order of `Client.items`. */
 export interface ItemsOptions extends RequestOptions, SelectorOptions {
-  /** As in `ListOptions`; without it the order is by name. */
+  /** As in `ListOptions`. Default: by name. */
   readonly sort?: string | readonly string[]
-  /** Items fetched at once; default `clientDefaults.pageSize`. */
+  /** Items per request. Default `clientDefaults.pageSize`. */
   readonly pageSize?: number
 }
 
-/** How a write is checked and stored. */
+/** How a write is validated and stored. */
 export interface WriteOptions extends RequestOptions {
-  /** Do everything but store. */
+  /** Validates and returns the result without storing it. */
   readonly dryRun?: boolean
-  /** What to do about fields that the schema does not know; the server's default is `Warn`. */
+  /** How the server treats fields unknown to the schema. Its default is `Warn`. */
   readonly fieldValidation?: 'Strict' | 'Warn' | 'Ignore'
 }
 
-/** How a patch is written. */
+/** Options of a patch. */
 export interface PatchOptions extends WriteOptions {
-  /** Fails with Conflict unless this is the current version. For merge patches; a JSON Patch carries its own `test`. */
+  /** Fails with Conflict unless this is the current version. Merge patches only; in a JSON Patch use a `test` step. */
   readonly version?: string
 }
 
-/** On which conditions an object is deleted, and what becomes of its dependents. */
+/** Preconditions of a deletion, and what happens to the dependents. */
 export interface DeleteOptions extends RequestOptions {
-  /** Fail with Conflict unless these hold. */
+  /** Fails with Conflict unless uid and version match. */
   readonly preconditions?: { readonly uid?: string; readonly version?: string }
   readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'
   readonly dryRun?: boolean
 }
 
-/** What a raw watch is told, and from where on. */
+/** What a raw watch selects, and where it starts. */
 export interface WatchOptions extends RequestOptions, SelectorOptions {
-  /** Watch one object, which need not exist yet. */
+  /** Watches one object, which need not exist yet. */
   readonly name?: string
-  /** Every change after it. Without: first ADDED for everything, then a BOOKMARK that ends the initial events. */
+  /** Sends every change after this version. Without it: ADDED for every object, then the BOOKMARK that ends the initial events. */
   readonly version?: string
   readonly timeoutSeconds?: number
 }
 
 /**
- * One open watch: the iteration yields the events in order and returns when the watch has ended; `end` then says how.
- * Leaving the iteration closes the watch. A frame that is no event ends the iteration with a MalformedEventError.
+ * One open watch. The iteration yields events in order and returns when the watch closes; `end` then holds the close
+ * code. Leaving the iteration closes the watch. An undecodable frame makes the iteration throw MalformedEventError.
  */
 export interface WatchStream<T = ApiObject> extends AsyncIterable<WatchEvent<T>> {
-  /** Settled when the watch has ended; never rejects. */
+  /** Resolves when the watch has closed; never rejects. */
   readonly end: Promise<WatchEnd>
   close(): void
 }
 
 /**
- * Typed access to the objects of any model. It keeps no cache: every read is answered by the server.
+ * Typed access to the objects of any model. It keeps no cache: every read goes to the server.
  *
- * Errors: every method rejects with an ApiError when the server refused (tell cases apart by `reason`), with a
- * TransportError when no answer came (a write may then have happened, or not), and with the signal's reason when
- * it was aborted.
+ * Errors: methods reject with an ApiError when the server refuses (check `reason`), with a TransportError when no
+ * response arrives (a write may or may not have happened), and with the signal's reason when aborted.
  */
 export interface Client {
-  /** @throws ApiError NotFound when there is none. */
+  /** @throws ApiError NotFound if the object does not exist. */
   get<T extends ApiObject>(model: Model<T>, name: string, options?: ReadOptions): Promise<T>
-  /** Undefined when there is none. A kind that the server does not serve is still an error. */
+  /** Returns undefined if the object does not exist. Rejects if the server does not serve the kind. */
   getIfExists<T extends ApiObject>(
     model: Model<T>,
     name: string,
@@ -143,17 +142,17 @@ export interface Client {
   ): Promise<T | undefined>
   list<T extends ApiObject>(model: Model<T>, options?: ListOptions): Promise<ObjectList<T>>
   /**
-   * Every object that matches, from one state of the store, fetched in parts while being iterated.
-   * @throws ApiError Expired in the middle when that state is no longer kept (after minutes): begin anew.
+   * Iterates over all matching objects as of one version, fetching `pageSize` at a time.
+   * @throws ApiError Expired during the iteration if the server no longer keeps that version: start again.
    */
   items<T extends ApiObject>(model: Model<T>, options?: ItemsOptions): AsyncIterable<T>
   /** @throws ApiError AlreadyExists, Invalid. */
   create<T extends ApiObject>(model: Model<T>, object: NewObjectOf<T>, options?: WriteOptions): Promise<T>
-  /** Replaces the whole object (not its status, where the model has the status subresource). @throws ApiError Conflict, NotFound. */
+  /** Replaces the object, except its status if the model has the status subresource. @throws ApiError Conflict, NotFound. */
   update<T extends ApiObject>(model: Model<T>, object: ReplacementOf<T>, options?: WriteOptions): Promise<T>
   /**
-   * Changes parts of an object. Given the object rather than its name, a merge patch does not touch a later object
-   * of that name: its uid is a precondition.
+   * Changes parts of an object. If `target` is the object rather than its name, its uid is a precondition of a merge
+   * patch: a newer object of the same name is left alone.
    */
   patch<T extends ApiObject>(
     model: Model<T>,
@@ -162,13 +161,13 @@ export interface Client {
     options?: PatchOptions,
   ): Promise<T>
   /**
-   * Replaces the status, through the status subresource where the model has one, else by replacing the object.
-   * @throws ApiError Conflict when the object has changed since it was read.
+   * Replaces the status: through the status subresource if the model has one, else by replacing the object.
+   * @throws ApiError Conflict if the object has changed since it was read.
    */
   updateStatus<T extends ApiObject>(model: Model<T>, object: T, options?: WriteOptions): Promise<T>
   /**
-   * Merges into the status and into nothing else, through the status subresource where the model has one. Unlike
-   * `updateStatus` it does not conflict with others' changes. Given the object, its uid is a precondition.
+   * Merges into the status only, through the status subresource if the model has one. Unlike `updateStatus`, it does
+   * not conflict with other writers. If `target` is the object, its uid is a precondition.
    */
   patchStatus<T extends ApiObject>(
     model: Model<T>,
@@ -177,12 +176,11 @@ export interface Client {
     options?: PatchOptions,
   ): Promise<T>
   /**
-   * Makes an object what `mutate` makes of it: reads it, has the draft changed or another object answered in its
-   * place, and creates or replaces it; where nothing has changed, nothing is written. When another writer comes between,
-   * everything begins anew, `mutate` included. The status is not written. An object that is being deleted is changed like any other.
-   * @throws ApiError Invalid and so on, as `create` and `update`; Conflict only after every attempt was overtaken;
-   * AlreadyExists only for a value of a unique index. TypeError where `mutate` changes the name, or answers what is no
-   * object.
+   * Creates or replaces an object, as controller-runtime's `CreateOrUpdate`: reads it, calls `mutate` with a draft, and
+   * writes the draft, or the object that `mutate` returns. Writes nothing if nothing has changed. If another writer
+   * interferes, it starts over and calls `mutate` again. It never writes the status.
+   * @throws ApiError as `create` and `update` do; Conflict after the last attempt; AlreadyExists if the value of a
+   * unique index is taken. TypeError if `mutate` changes the name or returns something other than an object.
    */
   createOrUpdate<T extends ApiObject>(
     model: Model<T>,
@@ -191,12 +189,11 @@ export interface Client {
     options?: CreateOrUpdateOptions,
   ): Promise<WriteOutcome<T>>
   /**
-   * Makes an object have at least what is desired: the given fields are set, every other is left, and it is created
-   * where there is none. Objects are merged field by field; arrays are replaced whole, but finalizers are added to those
-   * that are there, and owner references to those of other uids.
+   * Sets the desired fields and keeps all others; creates the object if it does not exist. Objects are merged field by
+   * field and arrays replaced, except that finalizers are added, and owner references are added or replaced by uid.
    *
-   * It is no server-side apply: nobody records who set what. A field that is desired no longer stays as it is (take it
-   * away with `createOrUpdate` or `patch`), and fields that another writer set are overwritten without a Conflict.
+   * This is not server-side apply: there is no field ownership. A field that is no longer desired keeps its value
+   * (remove it with `createOrUpdate` or `patch`), and other writers' values are overwritten without a Conflict.
    * @throws as `createOrUpdate`.
    */
   apply<T extends ApiObject>(
@@ -205,34 +202,33 @@ export interface Client {
     options?: CreateOrUpdateOptions,
   ): Promise<WriteOutcome<T>>
   /**
-   * Deletes, or, where the object has finalizers, marks as deleting. Answers the object as it was left.
+   * Deletes an object, or marks it as deleting if it has finalizers. Returns its last state.
    * @throws ApiError NotFound, Conflict.
    */
   delete<T extends ApiObject>(model: Model<T>, name: string, options?: DeleteOptions): Promise<T>
   /**
-   * Opens one raw watch, which ends when its connection does. For a view that outlives connections use a Watcher or
-   * an Informer.
+   * Opens one raw watch, which ends with its connection. Use a Watcher or an Informer to survive disconnects.
    */
   watch<T extends ApiObject>(model: Model<T>, options?: WatchOptions): Promise<WatchStream<T>>
 }
 
-/** What every request of a client says of its caller. */
+/** Headers that a client sends with every request. */
 export interface ClientOptions {
-  /** The plugin on whose behalf the client acts; the server then refuses what plugins may not do. */
+  /** The plugin on whose behalf the client acts. The server enforces what plugins may not do. */
   readonly plugin?: string
-  /** Sent with every request; lower-case names. */
+  /** Lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Numbers and names that clients work with. */
+/** Defaults of a client. */
 export const clientDefaults = Object.freeze({
-  /** Items fetched at once by `items`: client-go's pager uses 500, a megabyte of ordinary objects. */
+  /** Items per request of `items`; client-go's pager uses 500, about a megabyte. */
   pageSize: 500,
   /** The request header that names the plugin. */
   pluginHeader: 'x-setpoint-plugin',
 })
 
-/** A client over any transport. */
+/** Returns a client over the given transport. */
 export function createClient(transport: Transport, options: ClientOptions = {}): Client {
   return new TransportClient(transport, options)
 }
@@ -263,7 +259,7 @@ class TransportClient implements Client {
     try {
       return await this.get(model, name, options)
     } catch (error) {
-      // A missing object is named in the details, a kind that is not served is not.
+      // A missing object is named in the details; for an unknown kind the details have no name.
       if (error instanceof ApiError && error.reason === 'NotFound' && error.details?.name === name) {
         return undefined
       }
@@ -448,7 +444,7 @@ class TransportClient implements Client {
     }
   }
 
-  /** The body of a success, as text. */
+  /** Returns the body of a 2xx response. */
   async #send(request: {
     method: TransportRequest['method']
     path: string
@@ -481,7 +477,7 @@ function writeQuery({ dryRun, fieldValidation }: WriteOptions): Record<string, s
   return { dryRun: dryRun === true ? 'All' : undefined, fieldValidation }
 }
 
-/** The server takes `metadata.uid` and `metadata.version` of a merge patch as preconditions. */
+/** Adds uid and version to a merge patch; the server treats them as preconditions. */
 function withPreconditions(patch: unknown, target: string | ApiObject, version: string | undefined): unknown {
   const uid = typeof target === 'string' ? undefined : target.metadata.uid
   if ((uid === undefined && version === undefined) || typeof patch !== 'object' || patch === null)

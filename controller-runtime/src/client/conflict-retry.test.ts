@@ -12,7 +12,7 @@ import { FakeClock } from '../testing/fake-clock.ts'
 import { retryOnConflict } from './conflict-retry.ts'
 
 describe('retryOnConflict', () => {
-  test('pauses between attempts, at most twice as long each time, and answers what succeeds', async () => {
+  test('pauses between attempts with an exponential ceiling, and returns the first success', async () => {
     const clock = new FakeClock()
     const at: number[] = []
     const result = retryOnConflict(
@@ -28,7 +28,7 @@ describe('retryOnConflict', () => {
     expect(at).toEqual([0, 5, 15, 35])
   })
 
-  test('ends with anything but a Conflict', async () => {
+  test('rejects at once with any error other than Conflict', async () => {
     let calls = 0
     const action = async () => {
       calls++
@@ -39,8 +39,8 @@ describe('retryOnConflict', () => {
   })
 })
 
-describe('errors are told apart', () => {
-  test('by reason, and only ApiErrors have one', () => {
+describe('error predicates', () => {
+  test('check the reason of an ApiError', () => {
     const tests = {
       NotFound: isNotFound,
       AlreadyExists: isAlreadyExists,
@@ -56,7 +56,7 @@ describe('errors are told apart', () => {
     }
   })
 
-  test('in types too: what is left after a check is known', () => {
+  test('narrow the type', () => {
     const error: unknown = new ApiError('Conflict', '')
     if (!isApiError(error, 'Conflict', 'NotFound')) throw error
     const reason: 'Conflict' | 'NotFound' = error.reason

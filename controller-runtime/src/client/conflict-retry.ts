@@ -2,37 +2,37 @@ import { isConflict } from '../api/errors.ts'
 import { Backoff } from '../backoff.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 
-/** Numbers that `retryOnConflict` works with. */
+/** Defaults of `retryOnConflict`. */
 export const conflictRetryDefaults = Object.freeze({
-  /** Attempts in all. Of writers that contend for one object somebody wins each round: enough for a dozen of them. */
+  /** Attempts in total. One writer wins each round, so twelve contenders all succeed. */
   attempts: 12,
-  /** Ceiling of the first pause: about one write. client-go's `DefaultRetry` begins with 10 ms too. */
+  /** Upper bound of the first pause, in ms: about one write. client-go's `DefaultRetry` also starts at 10 ms. */
   baseMs: 10,
-  /** Ceiling of any pause. */
+  /** Upper bound of every pause, in ms. */
   maxMs: 500,
 })
 
-/** How often, and after which pauses, something is tried again after a Conflict. */
+/** Attempts and pauses of `retryOnConflict`. */
 export interface ConflictRetryOptions {
-  /** Attempts in all, from 1. Default `conflictRetryDefaults.attempts`. */
+  /** Attempts in total, from 1. Default `conflictRetryDefaults.attempts`. */
   readonly attempts?: number
   readonly signal?: AbortSignal
   readonly clock?: Clock
-  /** From 0 up to, but not including, 1. Default `Math.random`. */
+  /** Returns a number in [0, 1). Default `Math.random`. */
   readonly random?: () => number
 }
 
 /**
- * Runs `action`, which reads an object and writes it back, again and again while it rejects with Conflict, with pauses
- * of full jitter between. As client-go's `RetryOnConflict`.
- * @throws what `action` rejects with: anything but a Conflict at once, the last Conflict after all attempts; the
- * signal's reason when aborted.
+ * Runs `action`, which reads an object and writes it back, until it does not reject with Conflict. Pauses between
+ * attempts have full jitter. As client-go's `RetryOnConflict`.
+ * @throws the error of `action`: at once unless it is a Conflict, else after the last attempt; the signal's reason when
+ * aborted.
  */
 export function retryOnConflict<R>(action: () => Promise<R>, options: ConflictRetryOptions = {}): Promise<R> {
   return retryWhile(isConflict, action, options)
 }
 
-/** Runs `action` again while it rejects with what `again` takes for worth another attempt. */
+/** Runs `action` until it succeeds or rejects with an error that `again` does not accept. */
 export async function retryWhile<R>(
   again: (error: unknown) => boolean,
   action: () => Promise<R>,

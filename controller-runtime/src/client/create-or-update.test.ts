@@ -27,7 +27,7 @@ const grow = (draft: GadgetDraft) => {
 const instantly = { random: () => 0 }
 
 describe('createOrUpdate', () => {
-  test('creates what is not there, changes what is, and writes nothing where nothing changes', async () => {
+  test('creates a missing object, updates an existing one, and writes nothing without a change', async () => {
     const { client, writes } = setUp()
     const set = (size: number) => client.createOrUpdate(Gadget, 'a', sized(size))
     expect(await set(1)).toMatchObject({ result: 'created', object: { spec: { size: 1 } } })
@@ -37,7 +37,7 @@ describe('createOrUpdate', () => {
     expect(writes()).toEqual([`POST ${path}`, `PUT ${path}/a`])
   })
 
-  test('a field that is set to undefined is one that is not there', async () => {
+  test('treats an undefined field as absent', async () => {
     const { client, writes } = setUp()
     await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     const { result } = await client.createOrUpdate(Gadget, 'a', draft => {
@@ -47,7 +47,7 @@ describe('createOrUpdate', () => {
     expect(writes()).toHaveLength(1)
   })
 
-  test('an object that was stored without a spec has an empty one to write to, and is unchanged while that stays so', async () => {
+  test('gives an object stored without a spec an empty one, and writes nothing if it stays empty', async () => {
     const { server, client, writes } = setUp()
     await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     delete server.peek('gadgets', 'a')?.spec
@@ -56,7 +56,7 @@ describe('createOrUpdate', () => {
     expect((await client.createOrUpdate(Gadget, 'a', sized(2))).object.spec).toEqual({ size: 2 })
   })
 
-  test('a writer that comes between is not overwritten: mutate runs again on what it left', async () => {
+  test('calls mutate again on the newer object after a conflict', async () => {
     const { client } = setUp()
     await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     const seen: unknown[] = []
@@ -74,13 +74,13 @@ describe('createOrUpdate', () => {
     expect(object.spec).toEqual({ size: 6, colour: 'red' })
   })
 
-  test('of many who count up at once none is lost', async () => {
+  test('concurrent increments are not lost', async () => {
     const { client } = setUp()
     await Promise.all(Array.from({ length: 10 }, () => client.createOrUpdate(Gadget, 'a', grow, instantly)))
     expect((await client.get(Gadget, 'a')).spec.size).toBe(10)
   })
 
-  test('an object that is created, or deleted, between is taken as it is then', async () => {
+  test('starts over if the object is created or deleted meanwhile', async () => {
     const { client } = setUp()
     let calls = 0
     const created = await client.createOrUpdate(
@@ -106,7 +106,7 @@ describe('createOrUpdate', () => {
     expect(remade).toMatchObject({ result: 'created', object: { spec: { colour: 'blue' } } })
   })
 
-  test('a value of a unique index that is taken is no reason to try again', async () => {
+  test('does not retry if the value of a unique index is taken', async () => {
     const { server, client, writes } = setUp()
     const taken = new ApiError('AlreadyExists', 'taken', {
       causes: [{ reason: 'FieldValueDuplicate', message: 'taken', field: 'spec.colour' }],
@@ -119,7 +119,7 @@ describe('createOrUpdate', () => {
     expect(writes()).toHaveLength(1)
   })
 
-  test('gives up after its attempts with the Conflict, and at once with what mutate throws', async () => {
+  test('rejects with the Conflict after the last attempt, and at once if mutate throws', async () => {
     const { server, client, writes } = setUp()
     await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     server.onRequest = ({ method }) => {
@@ -138,7 +138,7 @@ describe('createOrUpdate', () => {
     expect(calls).toBe(1)
   })
 
-  test('the status is for looking at, and the name stays', async () => {
+  test('the status of a draft is read-only and its name must not change', async () => {
     const { client, writes } = setUp()
     const gadget = await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     await client.patchStatus(Gadget, gadget, { phase: 'Ready' })
@@ -152,7 +152,7 @@ describe('createOrUpdate', () => {
     expect(writes()).toHaveLength(count)
   })
 
-  test('what mutate answers stands in place of the draft, and is compared with what is stored', async () => {
+  test('the object that mutate returns replaces the draft', async () => {
     const { client, writes } = setUp()
     const owner = await client.create(Gadget, { metadata: { name: 'owner' }, spec: { size: 1 } })
     const owned = () =>
@@ -165,7 +165,7 @@ describe('createOrUpdate', () => {
     const count = writes().length
     expect(await owned()).toEqual({ result: 'unchanged', object })
     expect(writes()).toHaveLength(count)
-    // Whole: what it does not have is taken away, the status alone is not its to write.
+    // Fields that it lacks are removed, except the status.
     const anew = await client.createOrUpdate(
       Gadget,
       'a',
@@ -181,7 +181,7 @@ describe('createOrUpdate', () => {
     expect([anew.object.metadata.ownerReferences, anew.object.status]).toEqual([undefined, object.status])
   })
 
-  test('an answer that is no object, as of an arrow without braces, is refused and not taken for one', async () => {
+  test('rejects if mutate returns something other than an object, as an arrow function without braces may', async () => {
     const { client, writes } = setUp()
     const wrong: ((draft: GadgetDraft) => unknown)[] = [
       draft => delete draft.spec.size,
@@ -195,7 +195,7 @@ describe('createOrUpdate', () => {
     expect(writes()).toEqual([])
   })
 
-  test('an aborted signal ends it, also between attempts', async () => {
+  test('stops when the signal is aborted, also between attempts', async () => {
     const { server, client, writes } = setUp()
     await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     const abort = new AbortController()
@@ -212,7 +212,7 @@ describe('createOrUpdate', () => {
 })
 
 describe('apply', () => {
-  test('sets what is desired, leaves the rest, and writes nothing where all of it holds', async () => {
+  test('sets the desired fields, keeps the others, and writes nothing if all are set', async () => {
     const { client, writes } = setUp()
     await client.create(Gadget, {
       metadata: { name: 'a', labels: { mine: '1' }, finalizers: ['x.example.com/one'] },
@@ -232,14 +232,14 @@ describe('apply', () => {
     expect(writes()).toHaveLength(count)
   })
 
-  test('creates what is not there', async () => {
+  test('creates a missing object', async () => {
     const { client } = setUp()
     const { result, object } = await client.apply(Gadget, { metadata: { name: 'a' }, spec: { size: 3 } })
     expect(result).toBe('created')
     expect(await client.get(Gadget, 'a')).toEqual(object)
   })
 
-  test('an owner is replaced by its uid, others stay', async () => {
+  test('replaces an owner reference by uid and keeps the others', async () => {
     const { client } = setUp()
     const owner = (uid: string, name: string) => ({ apiVersion: 'v1', kind: 'Owner', name, uid })
     await client.create(Gadget, {
@@ -259,7 +259,7 @@ describe('apply', () => {
     ])
   })
 
-  test('null is a value, not a removal, and a desired field that is undefined is none', async () => {
+  test('sets null as a value and ignores undefined fields', async () => {
     const { client } = setUp()
     await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1, colour: 'red' } })
     const spec: object = { deep: { nothing: null, list: [1, { two: 2 }] }, colour: undefined }

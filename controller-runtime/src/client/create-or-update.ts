@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type ApiError, isApiError } from '../api/errors.ts'
+import { isRecord } from '../api/is-record.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectMeta, OwnerReference } from '../api/object.ts'
 import type { Client, ReplacementOf, WriteOptions } from './client.ts'
@@ -9,14 +10,14 @@ import { type Draft, draftOf, finishDraft, type Mutate } from './draft.ts'
 /** How `createOrUpdate` writes. */
 export interface CreateOrUpdateOptions extends WriteOptions, ConflictRetryOptions {}
 
-/** What became of an object, and the object as the server has it now. */
+/** The result of a write, and the object as stored. */
 export interface WriteOutcome<T extends ApiObject = ApiObject> {
   readonly object: T
-  /** `unchanged`: nothing was written. */
+  /** `unchanged`: no write was needed. */
   readonly result: 'created' | 'updated' | 'unchanged'
 }
 
-/** What an object is to have at least, whatever else it has; `status` is written by `patchStatus`. */
+/** The fields that `Client.apply` sets. Write the status with `patchStatus`. */
 export interface DesiredObject<T extends ApiObject = ApiObject> {
   readonly metadata: { readonly name: string } & Pick<
     ObjectMeta,
@@ -25,7 +26,7 @@ export interface DesiredObject<T extends ApiObject = ApiObject> {
   readonly spec?: DesiredFields<T['spec']>
 }
 
-/** Any part of a value; arrays are whole. */
+/** A part of a value, at any depth; arrays are replaced as a whole. */
 export type DesiredFields<S> = unknown extends S
   ? unknown
   : S extends readonly unknown[]
@@ -34,8 +35,8 @@ export type DesiredFields<S> = unknown extends S
       ? { readonly [K in keyof S]?: DesiredFields<S[K]> }
       : S
 
-/** Another writer came between the read and the write; with the refusal that showed it. */
-class Overtaken extends Error {
+/** The write was refused because another writer interfered; `cause` is the refusal. */
+class WriteConflict extends Error {
   override readonly cause: ApiError
 
   constructor(cause: ApiError) {
@@ -54,12 +55,12 @@ export async function createOrUpdate<T extends ApiObject>(
 ): Promise<WriteOutcome<T>> {
   try {
     return await retryWhile(
-      error => error instanceof Overtaken,
+      error => error instanceof WriteConflict,
       () => attempt(client, model, name, mutate, options),
       options,
     )
   } catch (error) {
-    throw error instanceof Overtaken ? error.cause : error
+    throw error instanceof WriteConflict ? error.cause : error
   }
 }
 
@@ -102,7 +103,7 @@ async function attempt<T extends ApiObject>(
   const object = await contended(client.update(model, versioned, writeOptions), error =>
     isOutdated(error, name),
   )
-  // The server may find that nothing differs: what was written are the defaults, say.
+  // The server may have changed nothing, for example if only defaults were missing.
   const same = dryRun !== true && object.metadata.version === stored.metadata.version
   return { object, result: same ? 'unchanged' : 'updated' }
 }
@@ -111,21 +112,21 @@ async function contended<R>(write: Promise<R>, overtaken: (error: unknown) => er
   try {
     return await write
   } catch (error) {
-    throw overtaken(error) ? new Overtaken(error) : error
+    throw overtaken(error) ? new WriteConflict(error) : error
   }
 }
 
-/** The name, as opposed to a value of a unique index, which another attempt would not free. */
+/** Returns true if the name is taken. A taken value of a unique index has `causes`, and a retry cannot free it. */
 function isNameTaken(error: unknown): error is ApiError {
   return isApiError(error, 'AlreadyExists') && error.details?.causes === undefined
 }
 
-/** Changed, or gone, since it was read. */
+/** Returns true if the object has changed or was deleted since it was read. */
 function isOutdated(error: unknown, name: string): error is ApiError {
   return isApiError(error, 'Conflict') || (isApiError(error, 'NotFound') && error.details?.name === name)
 }
 
-/** Sets what is desired and leaves the rest. */
+/** Sets the desired fields and keeps the others. */
 function merge<T extends ApiObject>(draft: Draft<T>, desired: DesiredObject<T>): void {
   const { metadata } = draft
   const { labels, annotations, finalizers, ownerReferences } = desired.metadata
@@ -136,7 +137,7 @@ function merge<T extends ApiObject>(draft: Draft<T>, desired: DesiredObject<T>):
   if (desired.spec !== undefined) mergeInto(draft, { spec: desired.spec })
 }
 
-/** An owner is identified by its uid. */
+/** Owner references are identified by uid. */
 function mergeOwners(
   present: readonly OwnerReference[],
   wanted: readonly OwnerReference[],
@@ -150,12 +151,8 @@ function mergeInto(target: object, wanted: object): void {
   for (const [key, value] of Object.entries(wanted)) {
     if (value === undefined) continue
     const present: unknown = Object.hasOwn(target, key) ? Reflect.get(target, key) : undefined
-    if (isPlain(value) && isPlain(present)) mergeInto(present, value)
-    // Defined rather than assigned: a field may be called `__proto__`.
+    if (isRecord(value) && isRecord(present)) mergeInto(present, value)
+    // Not assigned: a field may be called `__proto__`.
     else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true })
   }
-}
-
-function isPlain(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,4 +1,5 @@
 import { ApiError, isStatus } from '../api/errors.ts'
+import { isRecord } from '../api/is-record.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList } from '../api/object.ts'
 import { isVersion } from '../api/version.ts'
@@ -6,23 +7,23 @@ import type { BookmarkObject, WatchEvent } from '../api/watch-event.ts'
 import { TransportError, type TransportResponse } from './transport.ts'
 
 /**
- * Where bytes from the wire become typed values. What every object has is checked (kind, name, uid, version); that
- * spec and status follow the model's schema is the server's promise and is taken on trust.
+ * Decodes responses. It checks the fields that every object has (kind, name, uid, version) and trusts the server for
+ * spec and status.
  */
 
-/** A frame of a watch is no event: no JSON, of an unknown type, or about an object of another kind. */
+/** A frame of a watch is not valid JSON, has an unknown type, or holds an object of another kind. */
 export class MalformedEventError extends Error {
   override readonly name = 'MalformedEventError'
 }
 
-/** @throws TransportError when the answer is not an object of that model. */
+/** @throws TransportError if the body is not an object of that model. */
 export function decodeObject<T extends ApiObject>(model: Model<T>, text: string): T {
   const value = parse(text)
   if (isObjectOf(model, value)) return value
   throw unexpected(`a ${model.kind}`, text)
 }
 
-/** @throws TransportError when the answer is not a list of that model's objects. */
+/** @throws TransportError if the body is not a list of that model's objects. */
 export function decodeList<T extends ApiObject>(model: Model<T>, text: string): ObjectList<T> {
   const value = parse(text)
   if (isListOf(model, value)) return value
@@ -34,11 +35,11 @@ export function decodeEvent<T extends ApiObject>(model: Model<T>, text: string):
   const value = parse(text)
   if (isEventOf(model, value)) return value
   throw new MalformedEventError(
-    `not an event of a watch on ${model.plural}: ${JSON.stringify(text.slice(0, 200))}`,
+    `malformed event in watch of ${model.plural}: ${JSON.stringify(text.slice(0, 200))}`,
   )
 }
 
-/** The error that an answer other than 2xx stands for, with what its `Retry-After` header says. */
+/** Returns the error of a non-2xx response, with the delay from its `Retry-After` header. */
 export function decodeError({ status, body, headers }: TransportResponse): ApiError {
   const error = ApiError.fromResponse(status, parse(body))
   const seconds = Number(headers['retry-after'] ?? Number.NaN)
@@ -54,12 +55,8 @@ function parse(text: string): unknown {
   }
 }
 
-function unexpected(what: string, text: string): TransportError {
-  return new TransportError(`the server did not answer ${what} but ${JSON.stringify(text.slice(0, 200))}`)
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+function unexpected(expected: string, text: string): TransportError {
+  return new TransportError(`expected ${expected} but got ${JSON.stringify(text.slice(0, 200))}`)
 }
 
 function isObjectOf<T extends ApiObject>(model: Model<T>, value: unknown): value is T {

@@ -3,13 +3,12 @@ import type { ApiObject, ObjectMeta } from '../api/object.ts'
 import { deepFreeze } from '../freeze.ts'
 import type { ReplacementOf } from './client.ts'
 
-/** What of the metadata is for clients to change. */
+/** The metadata fields that clients may change. */
 type WritableMeta = Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>
 
 /**
- * An object while it is being changed: a copy of the stored one or, where there is none, one with a name and an empty
- * spec. Hence every field of the spec may be missing, also those that the schema requires; whether the outcome is
- * complete is for the server to check.
+ * An object being changed: a copy of the stored one, or a new one with a name and an empty spec. Any field of the spec may
+ * be missing, also required ones; the server validates the result.
  */
 export interface Draft<T extends ApiObject = ApiObject> {
   readonly apiVersion: string
@@ -17,49 +16,51 @@ export interface Draft<T extends ApiObject = ApiObject> {
   readonly metadata: WritableMeta &
     Readonly<Partial<Omit<ObjectMeta, keyof WritableMeta>>> & { readonly name: string }
   spec: T['spec'] extends object ? Partial<T['spec']> : T['spec']
-  /** For looking at: it is written by `patchStatus`. */
+  /** Read-only: write it with `patchStatus`. */
   readonly status?: Readonly<NonNullable<T['status']>>
 }
 
 /**
- * Makes of an object what it should be: changes the draft, or answers another one, such as what
- * `setControllerReference(owner, draft)` answers. What is answered counts whole, the draft's own changes only as far
- * as they are in it. It may be called several times, each time with a new draft.
+ * Changes the draft, or returns another one, such as the result of `setControllerReference(owner, draft)`. A returned
+ * object replaces the draft entirely. It may be called several times, each time with a new draft.
  */
 export type Mutate<T extends ApiObject = ApiObject> =
   | ((draft: Draft<T>) => void | Promise<void>)
   | ((draft: Draft<T>) => Draft<T> | undefined | Promise<Draft<T> | undefined>)
 
-/** A deep copy that can be changed, of an object that must not be: those of a cache are frozen. */
+/** Returns a deep copy that can be changed; cached objects are frozen. */
 export function mutableCopy<T>(object: T): T {
   return structuredClone(object)
 }
 
-/** A draft of the stored object, or of a new one. Its status is frozen. */
+/** Returns a draft of the stored object, or of a new one. Its status is frozen. */
 export function draftOf<T extends ApiObject>(model: Model<T>, name: string, stored: T | undefined): Draft<T> {
   const { apiVersion, kind } = model
-  // An object may have been stored without a spec, where its schema requires nothing.
+  // An object may be stored without a spec if its schema requires nothing.
   const draft: unknown = { apiVersion, kind, metadata: { name }, spec: {}, ...mutableCopy(stored) }
-  if (!isDraft<T>(draft, name)) throw new TypeError(`not a ${kind} of the name ${name}`)
+  if (!isDraft<T>(draft, name)) throw new TypeError(`the stored object is not the ${kind} ${name}`)
   deepFreeze(draft.status)
   return draft
 }
 
 /**
- * A draft as it goes to the server, or what `mutate` has answered in its place; with the draft's status.
- * @throws TypeError where it has another name than the one it was made for, or what was answered is no object.
+ * Returns the object to send: the draft, or what `mutate` returned instead, with the draft's status.
+ * @throws TypeError if its name has changed, or `mutate` returned something other than an object.
  */
 export function finishDraft<T extends ApiObject>(
   draft: Draft<T>,
-  answer: Awaited<ReturnType<Mutate<T>>>,
+  returned: Awaited<ReturnType<Mutate<T>>>,
   name: string,
 ): ReplacementOf<T> {
-  if (answer !== undefined && !(typeof answer === 'object' && answer !== null && 'metadata' in answer)) {
-    throw new TypeError(`mutate must answer the whole of ${name}, or nothing`)
+  if (
+    returned !== undefined &&
+    !(typeof returned === 'object' && returned !== null && 'metadata' in returned)
+  ) {
+    throw new TypeError(`mutate must return the whole object ${name}, or nothing`)
   }
-  // As the server would get it: without fields that are undefined.
-  const finished: unknown = JSON.parse(JSON.stringify({ ...(answer ?? draft), status: draft.status }))
-  if (!isReplacement<T>(finished, name)) throw new TypeError(`the name of ${name} must not be changed`)
+  // Drops undefined fields, as sending it would.
+  const finished: unknown = JSON.parse(JSON.stringify({ ...(returned ?? draft), status: draft.status }))
+  if (!isReplacement<T>(finished, name)) throw new TypeError(`mutate must not change the name of ${name}`)
   return finished
 }
 

@@ -1,7 +1,6 @@
 /**
- * The frames of one watch between its socket and its reader. `onFull` is called when `limit` frames wait and `onEmpty`
- * when the reader has taken them all, so that the socket can be held meanwhile: a reader that is slow fills neither
- * memory nor, beyond its own buffer, the server.
+ * Buffers the frames of one watch between its socket and its reader. Calls `onFull` at `limit` frames and `onEmpty` when
+ * the reader has taken all of them, so that the socket can be paused meanwhile.
  */
 export class FrameQueue {
   readonly #limit: number
@@ -29,13 +28,13 @@ export class FrameQueue {
     this.#wake?.()
   }
 
-  /** No more frames will come; those that wait can still be read. */
+  /** Marks the end; frames in the queue can still be read. */
   end(): void {
     this.#ended = true
     this.#wake?.()
   }
 
-  /** The next frame, or undefined at the end. One reader only. */
+  /** Returns the next frame, or undefined at the end. For one reader only. */
   async next(): Promise<string | undefined> {
     for (;;) {
       const frame = this.#frames[this.#taken]

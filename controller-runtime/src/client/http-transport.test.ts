@@ -44,7 +44,7 @@ async function bodyOf(request: http.IncomingMessage): Promise<string> {
 }
 
 describe('requests', () => {
-  test('go below the base path, with token, headers and body, and answer whatever the status is', async () => {
+  test('are sent below the base path with token, headers and body; any status resolves', async () => {
     const seen: unknown[] = []
     const { transport } = await setUp(
       {
@@ -76,7 +76,7 @@ describe('requests', () => {
     expect(answer).toMatchObject({ status: 409, headers: { 'x-answer': 'yes' }, body: '{"é":1}' })
   })
 
-  test('keep their connection', async () => {
+  test('reuse their connection', async () => {
     const ports = new Set<number | undefined>()
     const { transport } = await setUp({
       onRequest: (request, response) => {
@@ -88,7 +88,7 @@ describe('requests', () => {
     expect(ports.size).toBe(1)
   })
 
-  test('a server that is away is a TransportError', async () => {
+  test('reject with a TransportError if the server cannot be reached', async () => {
     const transport = new HttpTransport({ server: 'http://127.0.0.1:1' })
     await expect(transport.request({ method: 'GET', path: '/' })).rejects.toThrow(TransportError)
     await expect(transport.watch('/', { signal: new AbortController().signal })).rejects.toThrow(
@@ -96,7 +96,7 @@ describe('requests', () => {
     )
   })
 
-  test('a server that does not answer is given up after the time-out, in every phase', async () => {
+  test('time out in every phase if the server does not respond', async () => {
     const { transport } = await setUp(
       {
         onRequest: (request, response) => {
@@ -105,11 +105,11 @@ describe('requests', () => {
       },
       { requestTimeoutMs: 60 },
     )
-    await expect(transport.request({ method: 'GET', path: '/' })).rejects.toThrow(/no answer for 60 ms/)
+    await expect(transport.request({ method: 'GET', path: '/' })).rejects.toThrow(/no response for 60 ms/)
     await expect(transport.request({ method: 'GET', path: '/half' })).rejects.toThrow(TransportError)
   })
 
-  test('an answer that keeps coming is not given up', async () => {
+  test('do not time out while the response keeps arriving', async () => {
     const { transport } = await setUp(
       {
         onRequest: (_request, response) => {
@@ -123,13 +123,13 @@ describe('requests', () => {
           }, 250)
         },
       },
-      // Less than all of it takes, and far more than is between two parts.
+      // Shorter than the whole response, and much longer than the gap between two chunks.
       { requestTimeoutMs: 2_000 },
     )
     expect((await transport.request({ method: 'GET', path: '/' })).body).toBe('x'.repeat(10))
   })
 
-  test('an answer that breaks off is a TransportError, not half an answer', async () => {
+  test('reject with a TransportError if the response ends early', async () => {
     const { transport } = await setUp({
       onRequest: (_request, response) => {
         response.writeHead(200, { 'content-length': '100' }).write('half of')
@@ -139,7 +139,7 @@ describe('requests', () => {
     await expect(transport.request({ method: 'GET', path: '/' })).rejects.toThrow(TransportError)
   })
 
-  test('an abort rejects with its reason, before and during', async () => {
+  test('reject with the reason when aborted, before and during the request', async () => {
     const { transport } = await setUp({ onRequest: () => {} })
     const reason = new Error('enough')
     await expect(
@@ -151,11 +151,11 @@ describe('requests', () => {
     await expect(waiting).rejects.toBe(reason)
   })
 
-  test('a kept connection that the server has closed costs a read nothing', async () => {
+  test('send a GET again if the server has closed the kept-alive connection', async () => {
     let count = 0
     const server = http.createServer((request, response) => {
       response.end(String(++count), () => {
-        // Closed right behind the answer, without saying so in a header: the client learns of it too late.
+        // Closed right after the response without a `connection: close` header.
         setTimeout(() => request.socket.destroy(), 0)
       })
     })
@@ -170,7 +170,7 @@ describe('requests', () => {
     }
   })
 
-  test('a server that is no http URL is refused at once', () => {
+  test('the constructor throws if the server is not an http URL', () => {
     expect(() => new HttpTransport({ server: 'ftp://example.com' })).toThrow(TypeError)
     expect(() => new HttpTransport({ server: 'nonsense' })).toThrow(TypeError)
   })
@@ -179,7 +179,7 @@ describe('requests', () => {
 describe('watches', () => {
   const signal = () => new AbortController().signal
 
-  test('yield every frame in order, and then how they ended', async () => {
+  test('yield every frame in order, then the close code', async () => {
     const { server, transport } = await setUp(
       {
         watch: watch => {
@@ -198,7 +198,7 @@ describe('watches', () => {
     expect(server.attempts[0]?.pathname).toBe('/control/apis/g/v/gadgets')
   })
 
-  test('a refusal is an ApiError with the reason of its Status, and with its Retry-After', async () => {
+  test('reject with an ApiError with the reason of the Status and the Retry-After delay', async () => {
     const forbidden = await setUp({
       watch: { status: 403, body: new ApiError('Forbidden', 'not for you').toStatus() },
     })
@@ -213,21 +213,21 @@ describe('watches', () => {
     })
   })
 
-  test('a connection that is lost ends as 1006, with nothing thrown', async () => {
+  test('end with 1006 when the connection is lost, without throwing', async () => {
     const { transport } = await setUp({ watch: watch => watch.cut() })
     const connection = await transport.watch('/', { signal: signal() })
     for await (const _ of connection) expect.unreachable()
     expect(await connection.end).toMatchObject({ code: 1006 })
   })
 
-  test('one without ping and without event is dead after the deadline', async () => {
+  test('close after the deadline without a ping or an event', async () => {
     const { transport } = await setUp({}, { watchIdleTimeoutMs: 60 })
     const connection = await transport.watch('/', { signal: signal() })
     for await (const _ of connection) expect.unreachable()
-    expect(await connection.end).toEqual({ code: 1006, reason: 'no ping and no event for 60 ms' })
+    expect(await connection.end).toEqual({ code: 1006, reason: 'no ping or event for 60 ms' })
   })
 
-  test('an abort, and leaving the iteration, close it at the server too', async () => {
+  test('an abort, or leaving the iteration, closes the connection', async () => {
     const { server, transport } = await setUp({ watch: watch => watch.sendRaw('one') })
     const abort = new AbortController()
     const aborted = await transport.watch('/', { signal: abort.signal })
@@ -244,7 +244,7 @@ describe('watches', () => {
     )
   })
 
-  test('an abort during the upgrade rejects with its reason', async () => {
+  test('reject with the reason when aborted during the upgrade', async () => {
     const silent = http.createServer()
     silent.on('upgrade', () => {})
     await new Promise<void>(resolve => silent.listen(0, '127.0.0.1', resolve))
@@ -263,7 +263,7 @@ describe('watches', () => {
     await expect(transport.watch('/', { signal: signal() })).rejects.toThrow(TransportError)
   })
 
-  test('a reader that is slow holds the socket instead of filling memory, stays connected, and misses nothing', async () => {
+  test('a slow reader pauses the socket, stays connected, and receives every frame', async () => {
     const total = httpTransportDefaults.frameQueueLength * 5
     const clock = new FakeClock()
     const { transport } = await setUp(
@@ -278,7 +278,7 @@ describe('watches', () => {
     let expected = 0
     for await (const frame of connection) {
       if (expected === 0) {
-        // Nobody watches over the silence of a connection that is held.
+        // The idle timeout does not run while the socket is paused.
         await eventually(() => clock.pendingTimers === 0)
         await clock.advance(10 * httpTransportDefaults.watchIdleTimeoutMs)
       }

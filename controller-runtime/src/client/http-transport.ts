@@ -15,37 +15,37 @@ import {
   type WatchRequestOptions,
 } from './transport.ts'
 
-/** Bounds and times of requests over HTTP and WebSocket. */
+/** Limits and timeouts of requests and watches. */
 export const httpTransportDefaults = Object.freeze({
-  /** A request without a byte in either direction for so long is given up. The server itself answers 504 before. */
+  /** Fails a request after this long without a byte in either direction. The server itself responds 504 earlier. */
   requestTimeoutMs: 60_000,
-  /** A watch without a ping or an event for so long is dead: the server pings every 25 s, so that two may get lost. */
+  /** Closes a watch after this long without a ping or an event. The server pings every 25 s, so two may be lost. */
   watchIdleTimeoutMs: 60_000,
-  /** For connecting and the upgrade of a watch. */
+  /** Time to connect and upgrade a watch. */
   handshakeTimeoutMs: 15_000,
-  /** Connections to the server; what exceeds them waits its turn. More only queue up there. */
+  /** Connections to the server; further requests wait. */
   maxSockets: 64,
-  /** Bytes of one answer: a list of 100,000 ordinary objects is 80 MB, and no JavaScript string exceeds 512 MB. */
+  /** Bytes of one response: a list of 100,000 ordinary objects is 80 MB; a JavaScript string holds at most 512 MB. */
   maxResponseBytes: 256 * 1024 * 1024,
-  /** Bytes of one event: an object is at most 3 MiB as a request and may grow when the server completes it. */
+  /** Bytes of one event: an object is at most 3 MiB when sent, and the server may add to it. */
   maxEventBytes: 16 * 1024 * 1024,
-  /** Frames of a watch that wait for their reader before the socket is held. */
+  /** Frames of a watch that are buffered before the socket is paused. */
   frameQueueLength: 1_000,
-  /** How long the closing handshake of a watch may take before the socket is destroyed. */
+  /** Time for the closing handshake of a watch before the socket is destroyed. */
   closeTimeoutMs: 1_000,
-  /** Bytes that are read of a refusal. */
+  /** Bytes read of the body of a refused upgrade. */
   maxRefusalBytes: 1024 * 1024,
 })
 
-/** Where a server is, what is shown to it, and how long it is waited for. */
+/** The server, credentials and timeouts. */
 export interface HttpTransportOptions {
-  /** `http://` or `https://`, host, port, and the server's base path where it has one. */
+  /** `http://` or `https://`, host, port, and the server's base path if it has one. */
   readonly server: string | URL
-  /** Bearer token, or what answers the one that is valid now. */
+  /** Bearer token, or a function that returns the current one. */
   readonly token?: string | (() => string | Promise<string>)
-  /** Sent with every request; lower-case names. */
+  /** Sent with every request. Lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
-  /** PEM texts. */
+  /** In PEM format. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
   readonly requestTimeoutMs?: number
   readonly watchIdleTimeoutMs?: number
@@ -54,10 +54,10 @@ export interface HttpTransportOptions {
 }
 
 /**
- * The way to a server over HTTP, with kept-alive connections, and over WebSocket for watches.
+ * Sends requests over kept-alive HTTP connections, and opens watches over WebSocket.
  *
- * A connection that the server closed while it was idle is noticed only by using it. Requests that change nothing
- * are then sent once more; for others the TransportError says that the outcome is unknown.
+ * A connection that the server closed while it was idle fails at its next use. GET is then sent once more; other methods
+ * reject with a TransportError, since their outcome is unknown.
  */
 export class HttpTransport implements Transport {
   readonly #base: URL
@@ -66,7 +66,7 @@ export class HttpTransport implements Transport {
   readonly #agent: http.Agent
   readonly #watches = new Set<WebSocket>()
 
-  /** @throws TypeError when `server` is no http or https URL. */
+  /** @throws TypeError if `server` is not an http or https URL. */
   constructor(options: HttpTransportOptions) {
     this.#base = new URL(options.server)
     if (this.#base.protocol !== 'http:' && this.#base.protocol !== 'https:') {
@@ -124,7 +124,7 @@ export class HttpTransport implements Transport {
     return connection
   }
 
-  /** Closes every connection; open watches end, requests under way fail. */
+  /** Closes every connection: watches end and pending requests fail. */
   close(): void {
     this.#agent.destroy()
     for (const socket of this.#watches) socket.terminate()
@@ -163,7 +163,7 @@ export class HttpTransport implements Transport {
         },
       })
       const timer = new InactivityTimer(this.#clock, timeoutMs, () => {
-        fail(new TransportError(`${method} ${path}: no answer for ${timeoutMs} ms`))
+        fail(new TransportError(`${method} ${path}: no response for ${timeoutMs} ms`))
       })
       const onAbort = () => fail(signal?.reason)
       const cleanUp = () => {
@@ -195,11 +195,15 @@ export class HttpTransport implements Transport {
           bytes += chunk.length
           chunks.push(chunk)
           if (bytes > httpTransportDefaults.maxResponseBytes) {
-            fail(new TransportError(`${method} ${path}: the answer exceeds ${bytes} bytes`))
+            fail(
+              new TransportError(
+                `${method} ${path}: the response exceeds ${httpTransportDefaults.maxResponseBytes} bytes`,
+              ),
+            )
           }
         })
         incoming.on('error', error => {
-          fail(new TransportError(`${method} ${path}: the answer broke off`, { cause: error }))
+          fail(new TransportError(`${method} ${path}: the response ended early`, { cause: error }))
         })
         incoming.on('end', () => {
           cleanUp()
@@ -215,11 +219,11 @@ export class HttpTransport implements Transport {
   }
 }
 
-/** A kept-alive connection turned out to be closed. */
+/** The server had closed a kept-alive connection. */
 class StaleConnectionError extends TransportError {}
 
 class WebSocketWatch implements WatchConnection {
-  /** Rejects with the refusal, or when the server cannot be reached. */
+  /** Rejects with the refusal, or if the server cannot be reached. */
   readonly opened: Promise<void>
   readonly end: Promise<WatchEnd>
   readonly #socket: WebSocket
@@ -231,28 +235,28 @@ class WebSocketWatch implements WatchConnection {
     this.#socket = socket
     this.#clock = clock
     let guard: InactivityTimer | undefined
-    const watchOver = () => {
+    const startGuard = () => {
       guard?.cancel()
       guard = new InactivityTimer(clock, idleTimeoutMs, () => {
-        this.#terminate(`no ping and no event for ${idleTimeoutMs} ms`)
+        this.#terminate(`no ping or event for ${idleTimeoutMs} ms`)
       })
     }
     this.#frames = new FrameQueue(
       httpTransportDefaults.frameQueueLength,
       () => {
-        // Held by us: silence now says nothing about the server.
+        // While the socket is paused, silence says nothing about the server.
         guard?.cancel()
         socket.pause()
       },
       () => {
         if (socket.readyState !== WebSocket.OPEN) return
-        watchOver()
+        startGuard()
         socket.resume()
       },
     )
     this.opened = new Promise((resolve, reject) => {
       socket.once('open', () => {
-        watchOver()
+        startGuard()
         resolve()
       })
       socket.once('unexpected-response', (_request, response) => {
@@ -261,12 +265,12 @@ class WebSocketWatch implements WatchConnection {
           socket.terminate()
         })
       })
-      // Stays for the life of the socket: an `error` without a listener would end the process.
+      // Stays for the life of the socket: an unhandled `error` event would end the process.
       socket.on('error', error => {
         reject(new TransportError(`watch ${socket.url}: ${error.message || error.name}`, { cause: error }))
       })
     })
-    // Whoever opened the watch hears of it; after `open` nobody listens any more.
+    // The caller of `watch` handles the rejection; errors after `open` reject nothing.
     this.opened.catch(() => {})
     this.end = new Promise(resolve => {
       socket.once('close', (code, reason) => {
@@ -328,7 +332,7 @@ async function readRefusal(response: http.IncomingMessage): Promise<Error> {
       chunks.push(part)
     }
   } catch {
-    // What was read of the body is enough: the status code says the rest.
+    // A partial body is enough: the status code identifies the error.
   }
   return decodeError({
     status: response.statusCode ?? 0,

@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { InactivityTimer } from './inactivity-timer.ts'
 
-test('calls back once nothing was seen for so long, counted from what was seen last', async () => {
+test('calls back after the timeout, counted from the last activity', async () => {
   const clock = new FakeClock()
   let idle = 0
   const timer = new InactivityTimer(clock, 1_000, () => idle++)
@@ -16,8 +16,8 @@ test('calls back once nothing was seen for so long, counted from what was seen l
   expect(clock.pendingTimers).toBe(0)
 })
 
-test('a process that was held up looks at what came meanwhile before it takes the other side for dead', () => {
-  // A clock whose timers fire when the test lets them, however late.
+test('after a blocked event loop, pending input is read before the timer fires', () => {
+  // A clock whose timers fire when the test says so, however late.
   let now = 0
   let due: (() => void) | undefined
   const clock: Clock = {
@@ -36,7 +36,7 @@ test('a process that was held up looks at what came meanwhile before it takes th
   const timer = new InactivityTimer(clock, 60_000, () => idle++)
   fire(300_000)
   expect(idle).toBe(0)
-  // Timers run before sockets are read: now it is.
+  // Timers run before sockets are read; the activity arrives now.
   timer.seen()
   fire(301_000)
   fire(360_000)

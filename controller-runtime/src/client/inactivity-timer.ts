@@ -1,11 +1,11 @@
 import type { CancelTimer, Clock } from '../clock.ts'
 
-/** A timer that fires later than this was held up by the process itself. */
+/** A timer that fires later than this was delayed by a blocked event loop. */
 const lateMs = 1_000
 
 /**
- * Calls back once when nothing was `seen` for `timeoutMs`. Being seen costs a clock reading, not a timer. A process that
- * was held up for so long gets a second look: what came meanwhile is read after the timers have run.
+ * Calls back once after `timeoutMs` without a call of `seen`, which only reads the clock. After a blocked event loop it
+ * waits a little longer: Node runs timers before it reads sockets.
  */
 export class InactivityTimer {
   readonly #clock: Clock
@@ -33,7 +33,7 @@ export class InactivityTimer {
 
   #arm(delayMs: number): CancelTimer {
     this.#dueAt = this.#clock.monotonic() + delayMs
-    // Unref'ed: the socket that is guarded keeps the process alive itself.
+    // Unref'ed: the guarded socket keeps the process alive.
     return this.#clock.setTimeout(() => this.#check(), delayMs, { unref: true })
   }
 

@@ -1,6 +1,6 @@
 /**
- * Talking to a server: a typed `Client` over a `Transport`. The transport is all that differs between inside the
- * server's process and outside; it moves text and knows nothing of objects. The client keeps no cache.
+ * Access to a server: a typed `Client` over a `Transport`. Transports move text, over HTTP or inside the server's own
+ * process; the client encodes and decodes objects. It keeps no cache.
  */
 export * from './client.ts'
 export { type ConflictRetryOptions, conflictRetryDefaults, retryOnConflict } from './conflict-retry.ts'

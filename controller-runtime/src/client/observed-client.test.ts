@@ -22,7 +22,7 @@ function setUp() {
   return { server, told, abort, observer, client }
 }
 
-test('every write is told with what was stored, reads and dry runs are not', async () => {
+test('reports every write with the stored object, but no reads or dry runs', async () => {
   const { told, client } = setUp()
   const a = await client.create(Gadget, {
     metadata: { name: 'a', finalizers: ['x.example.com/x'] },
@@ -49,7 +49,7 @@ test('every write is told with what was stored, reads and dry runs are not', asy
   ])
 })
 
-test('a refusal leaves no doubt, a lost answer does', async () => {
+test('reports a lost response as uncertain, and a refusal not at all', async () => {
   const { told, server, client } = setUp()
   await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
   told.length = 0
@@ -69,7 +69,7 @@ test('a refusal leaves no doubt, a lost answer does', async () => {
   }
 })
 
-test('after the abort nothing more is sent, even over a transport that heeds no signal', async () => {
+test('sends nothing after the abort, even if the transport ignores the signal', async () => {
   const { observer, abort } = setUp()
   const sent: TransportRequest[] = []
   const deaf = createClient({

@@ -26,19 +26,18 @@ import {
 import type { Mutate } from './draft.ts'
 import { TransportError } from './transport.ts'
 
-/** Hears of the writes that went through an observed client. */
+/** Observes the writes of an `ObservedClient`. */
 export interface WriteObserver {
-  /** Called before each write is sent; where it throws, the write is not sent and its caller gets the error. */
+  /** Called before each write; if it throws, the write is not sent and rejects with that error. */
   writing?(): void
-  /** Stored, as `object`; `removed` where the write took it away. */
+  /** The write was stored as `object`; `removed` if it removed the object. */
   wrote(model: Model, object: ApiObject, removed: boolean): void
-  /** Nobody knows whether it was stored. */
+  /** The outcome of the write is unknown. */
   uncertain(model: Model, name: string): void
 }
 
 /**
- * A client whose writes are observed, and all of whose requests end with `signal`, also those that were given a
- * signal of their own: who holds it does nothing more after the abort.
+ * Reports writes to an observer, and ends all requests when `signal` is aborted, also those with a signal of their own.
  */
 export class ObservedClient implements Client {
   readonly #inner: Client
@@ -112,7 +111,7 @@ export class ObservedClient implements Client {
     )
   }
 
-  /** Through the methods above: each request is observed for itself. */
+  /** Through the methods above, so that each request is observed. */
   createOrUpdate<T extends ApiObject>(
     model: Model<T>,
     name: string,
@@ -146,7 +145,7 @@ export class ObservedClient implements Client {
     send: () => Promise<T>,
   ): Promise<T> {
     const dryRun = options?.dryRun === true
-    // Not left to the transport: it may have nothing under way that it could abort.
+    // A transport may ignore the signal.
     this.#signal.throwIfAborted()
     this.#observer.writing?.()
     let written: T
@@ -171,13 +170,13 @@ function nameOf(target: string | ApiObject): string {
   return typeof target === 'string' ? target : target.metadata.name
 }
 
-/** A delete removes what has no finalizers; so does the write that takes the last one off a deleting object. */
+/** A delete removes an object without finalizers; so does removing the last finalizer of a deleting object. */
 function isRemoved({ metadata }: ApiObject, deletes: boolean): boolean {
   const deleting = deletes || metadata.deletionTimestamp !== undefined
   return deleting && (metadata.finalizers === undefined || metadata.finalizers.length === 0)
 }
 
-/** An abort leaves it open too: the request may have been under way. */
+/** After an abort the outcome is unknown too: the request may have been sent. */
 function mayHaveHappened(error: unknown): boolean {
   return (
     error instanceof TransportError ||

@@ -12,16 +12,16 @@ export function collectionPath({ group, version, plural }: NamedKind): string {
  * @throws TypeError for an empty name, which would address the collection.
  */
 export function objectPath(model: NamedKind, name: string): string {
-  if (typeof name !== 'string' || name === '') throw new TypeError('the name of an object must not be empty')
+  if (typeof name !== 'string' || name === '') throw new TypeError('the object name must not be empty')
   return `${collectionPath(model)}/${encodeURIComponent(name)}`
 }
 
-/** Where an object's status is written: its subresource where the model has one, else the object. */
+/** The path for writing the status: the subresource if the model has one, else the object. */
 export function statusPath(model: NamedKind & Pick<Model, 'subresources'>, name: string): string {
   return model.subresources.status ? `${objectPath(model, name)}/status` : objectPath(model, name)
 }
 
-/** Adds what is given to a path; an array repeats its parameter. */
+/** Appends the defined parameters to a path; an array repeats its parameter. */
 export function withQuery(path: string, query: object): string {
   const parameters = new URLSearchParams()
   for (const [key, value] of Object.entries(query)) {

@@ -5,7 +5,7 @@ import { type Transport, TransportError, type TransportRequest, type TransportRe
 
 type Answer = Partial<TransportResponse> | Error
 
-/** Answers what it is told, the last one again and again. */
+/** A transport with scripted responses that repeats the last one. */
 function setUp(answers: Answer[], options: RetryingTransportOptions = {}) {
   const clock = new FakeClock()
   const askedAt: number[] = []
@@ -32,8 +32,8 @@ const busy = (status: number, seconds?: number): Answer => ({
   headers: seconds === undefined ? {} : { 'retry-after': String(seconds) },
 })
 
-describe('a refusal for the moment', () => {
-  test('is waited out for as long as the server says, and a little more so that clients do not return together', async () => {
+describe('a temporary refusal', () => {
+  test('is retried after Retry-After plus jitter', async () => {
     const { clock, askedAt, send } = setUp([busy(503, 2), busy(429, 3), {}], { baseMs: 100 })
     const answer = send()
     await clock.advance(60_000)
@@ -41,7 +41,7 @@ describe('a refusal for the moment', () => {
     expect(askedAt).toEqual([0, 2_050, 5_150])
   })
 
-  test('without Retry-After, 429 is waited out at our own pace; 503 says nothing about later and is the answer', async () => {
+  test('without Retry-After, is retried with back-off for 429 and returned for 503', async () => {
     const refused = setUp([busy(429), {}], { baseMs: 100 })
     const answer = refused.send()
     await refused.clock.advance(60_000)
@@ -52,7 +52,7 @@ describe('a refusal for the moment', () => {
     expect(away.askedAt).toEqual([0])
   })
 
-  test('is the answer after the last attempt, and at once where the server wants more patience than there is', async () => {
+  test('is returned after the last attempt, and at once if Retry-After exceeds the longest pause', async () => {
     const { clock, askedAt, send } = setUp([busy(429, 1)], { attempts: 3 })
     const answer = send()
     await clock.advance(60_000)
@@ -63,7 +63,7 @@ describe('a refusal for the moment', () => {
     expect(long.askedAt).toEqual([0])
   })
 
-  test('an abort ends the waiting', async () => {
+  test('an abort ends the pause', async () => {
     const { clock, askedAt, send } = setUp([busy(429, 5)])
     const abort = new AbortController()
     const answer = send({ signal: abort.signal })
@@ -76,8 +76,8 @@ describe('a refusal for the moment', () => {
   })
 })
 
-describe('what is never repeated', () => {
-  test.each(['POST', 'PATCH'] as const)('%s, which is not idempotent', async method => {
+describe('not retried:', () => {
+  test.each(['POST', 'PATCH'] as const)('%s, since it is not idempotent', async method => {
     const { askedAt, send } = setUp([busy(429, 1)])
     expect((await send({ method })).status).toBe(429)
     expect(askedAt).toHaveLength(1)
@@ -95,7 +95,7 @@ describe('what is never repeated', () => {
     },
   )
 
-  test('any other answer', async () => {
+  test('other responses', async () => {
     for (const status of [200, 400, 404, 409, 410, 500]) {
       const { askedAt, send } = setUp([busy(status, 1)])
       expect((await send()).status).toBe(status)

@@ -9,33 +9,33 @@ import type {
   WatchRequestOptions,
 } from './transport.ts'
 
-/** Numbers that `RetryingTransport` works with. */
+/** Defaults of `RetryingTransport`. */
 export const retryDefaults = Object.freeze({
-  /** Attempts in all. */
+  /** Attempts in total. */
   attempts: 5,
-  /** Ceiling of the first pause beyond what Retry-After says: spreads clients that were refused together. */
+  /** Upper bound of the first pause on top of Retry-After, in ms: spreads clients that were refused together. */
   baseMs: 500,
-  /** A server that asks for a longer pause is not waited for: whoever asked gets its refusal. */
+  /** Longest pause, in ms. If the server asks for more, the refusal is returned. */
   maxMs: 30_000,
 })
 
-/** What is tried again, how often and after which pauses. */
+/** Attempts and pauses of a `RetryingTransport`. */
 export interface RetryingTransportOptions {
   readonly attempts?: number
   readonly baseMs?: number
   readonly maxMs?: number
   readonly clock?: Clock
-  /** From 0 up to, but not including, 1. Default `Math.random`. */
+  /** Returns a number in [0, 1). Default `Math.random`. */
   readonly random?: () => number
 }
 
-/** Methods whose repetition leaves the state that the first one left. */
+/** Methods that are safe to repeat (RFC 9110, 9.2.2). */
 const idempotent: ReadonlySet<string> = new Set(['GET', 'PUT', 'DELETE'])
 
 /**
- * Waits and asks again where the server refuses for the moment: 429, or 503 with Retry-After, in answer to a GET, PUT or
- * DELETE. Both say that nothing happened. What got no answer, or 504, is never repeated: it may have happened. Watches
- * are passed on as they are; a Watcher does its own waiting.
+ * Retries GET, PUT and DELETE on 429, and on 503 with Retry-After: both say that the request was not executed. It never
+ * retries after a lost response or a 504, since the request may have been executed. Watches pass through; a Watcher
+ * reconnects by itself.
  */
 export class RetryingTransport implements Transport {
   readonly #inner: Transport
@@ -55,7 +55,7 @@ export class RetryingTransport implements Transport {
       if (attempt >= attempts || !idempotent.has(request.method)) return response
       const afterMs = refusedFor(response)
       if (afterMs === undefined) return response
-      // Nothing said: our own pace. Otherwise never sooner than the server wants.
+      // Never sooner than the server asks.
       const delayMs = afterMs + backoff.next()
       if (delayMs > maxMs) return response
       await sleep(clock, delayMs, request.signal)
@@ -67,7 +67,7 @@ export class RetryingTransport implements Transport {
   }
 }
 
-/** Ms to wait at least, or undefined where the answer is no refusal for the moment. */
+/** Returns the least delay in ms, or undefined if the response is not a temporary refusal. */
 function refusedFor(response: TransportResponse): number | undefined {
   if (response.status !== 429 && response.status !== 503) return undefined
   const seconds = decodeError(response).details?.retryAfterSeconds

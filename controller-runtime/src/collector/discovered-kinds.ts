@@ -1,3 +1,4 @@
+import { isRecord } from '../api/is-record.ts'
 import { defineModel, type Model } from '../api/model.ts'
 import { decodeError } from '../client/decode.ts'
 import { failureFields, isServerAway } from '../client/server-away.ts'
@@ -111,8 +112,4 @@ function textOf(value: unknown, field: string): string {
   const found = isRecord(value) ? value[field] : undefined
   if (typeof found === 'string') return found
   throw new TransportError(`the server's discovery has no ${field}`)
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -4,6 +4,7 @@ import { Breather } from '../breather.ts'
 import type { Lister } from '../cache/informer.ts'
 import { type Clock, sleep } from '../clock.ts'
 import type { Logger } from '../logger.ts'
+import { unlessAborted } from '../unless-aborted.ts'
 import { priorities, type WorkQueue } from '../workqueue/work-queue.ts'
 
 /** Bounds and times of external sources. */
@@ -96,7 +97,7 @@ async function follow<T extends ApiObject>(
   try {
     for (;;) {
       await queue.whenBelow(sourceDefaults.backlog, signal)
-      const next = await orAborted(iterator.next(), signal)
+      const next = await unlessAborted(iterator.next(), signal)
       if (next.done === true) return
       const { name, priority = priorities.live } = read(next.value)
       queue.add(name, { priority, reason: 'source' })
@@ -120,13 +121,4 @@ function read(item: unknown): { readonly name: string; readonly priority?: numbe
     throw new TypeError('a source must give names, or objects that have one')
   }
   return typeof priority === 'number' ? { name, priority } : { name }
-}
-
-function orAborted<V>(promise: Promise<V>, signal: AbortSignal): Promise<V> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason)
-    if (signal.aborted) onAbort()
-    signal.addEventListener('abort', onAbort, { once: true })
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }

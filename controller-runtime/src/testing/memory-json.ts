@@ -1,4 +1,5 @@
 import { ApiError } from '../api/errors.ts'
+import { isRecord } from '../api/is-record.ts'
 import { initialEventsEndAnnotation, type ObjectMeta } from '../api/object.ts'
 
 /** The JSON that `MemoryServer` keeps, and the two kinds of patch over it. */
@@ -14,10 +15,6 @@ export interface Stored {
   }
   spec?: unknown
   status?: unknown
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 export function copy<T>(value: T): T {

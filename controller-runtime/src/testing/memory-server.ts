@@ -1,4 +1,5 @@
 import { ApiError } from '../api/errors.ts'
+import { isRecord } from '../api/is-record.ts'
 import { closeCodes } from '../api/watch-event.ts'
 import { FrameQueue } from '../client/frame-queue.ts'
 import type {
@@ -9,7 +10,7 @@ import type {
   WatchEnd,
   WatchRequestOptions,
 } from '../client/transport.ts'
-import { applyPatch, bookmarkOf, copy, isRecord, type Json, type Stored, stored } from './memory-json.ts'
+import { applyPatch, bookmarkOf, copy, type Json, type Stored, stored } from './memory-json.ts'
 
 interface Change {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'

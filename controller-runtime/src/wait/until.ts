@@ -1,3 +1,4 @@
+import { isRecord } from '../api/is-record.ts'
 import type { ApiObject } from '../api/object.ts'
 
 /** Whether an object is as wanted. Undefined is one that is not there. */
@@ -54,8 +55,4 @@ function saysCondition({ metadata, status }: ApiObject, type: string, wanted: st
   if (!isRecord(condition) || condition.status !== wanted) return false
   const { observedGeneration } = condition
   return typeof observedGeneration !== 'number' || observedGeneration >= metadata.generation
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }

@@ -1,3 +1,4 @@
+import { isRecord } from '../../api/is-record.ts'
 import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
 import type { Client } from '../../client/client.ts'
@@ -65,10 +66,6 @@ export function difference(expected: unknown, actual: unknown, path = ''): strin
 function show(value: unknown): string {
   const text = value === undefined ? 'absent' : JSON.stringify(value)
   return text.length > 300 ? `${text.slice(0, 300)}...` : text
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The same value with the keys of its objects in order. */
