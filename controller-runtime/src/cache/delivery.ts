@@ -5,14 +5,14 @@ import type { Logger } from '../logger.ts'
 import type { Change } from './store.ts'
 
 /**
- * What is told of the objects of an informer. A handler that answers a promise gets nothing more before that has
- * settled; one that throws or rejects is logged and gets the next event. Objects are frozen.
+ * Callbacks for the changes of an informer. The informer awaits a returned promise before the next call. If a callback
+ * throws or rejects, the error is logged and the next call follows. Objects are frozen.
  */
 export interface InformerHandler<T extends ApiObject = ApiObject> {
-  /** `initial`: the object was there when the handler, or the informer, began. */
+  /** `initial` is true if the object existed when the handler or the informer started. */
   onAdd?(object: T, info: { readonly initial: boolean }): void | Promise<void>
   onUpdate?(before: T, after: T): void | Promise<void>
-  /** `object` is the last state that is known. */
+  /** `object` is the last known state. */
   onDelete?(object: T): void | Promise<void>
 }
 
@@ -21,40 +21,39 @@ interface Pending<T extends ApiObject> {
   after: T | undefined
   last: T
   readonly initial: boolean
-  /** Monotonic ms of the first change that is not told yet. */
+  /** Monotonic ms of the first change that is not delivered yet. */
   readonly since: number
 }
 
 /** How far a handler is behind. */
 export interface HandlerLag {
-  /** Objects of which it has still to be told something, the one that it is busy with included. */
+  /** Objects with undelivered changes, including the one being handled. */
   readonly waiting: number
-  /** Ms since the oldest of those changes; 0 where nothing waits. */
+  /** Age of the oldest of these changes in ms; 0 if there are none. */
   readonly oldestMs: number
 }
 
 /**
- * Delivers changes to one handler, one after the other.
+ * Delivers changes to one handler, one at a time.
  *
  * Guarantees
- * - Of each object the handler is told a sequence of states in their order, ending with the present one. While it is
- *   busy, several changes of one object become one; hence what waits is bounded by the number of objects, however
- *   slow the handler is, and it delays nobody else. `lag` says how far it is behind.
- * - An object that was deleted and made again is told as deleted and added, never as updated.
- * - A handler that answers no promise is called within the change itself and sees each, unless it is still being told
- *   so much at once, such as the initial objects, that others are let run in between.
+ * - The handler sees states of each object in order, ending with the current one. While it is busy, several changes of an
+ *   object are merged into one, so the backlog is bounded by the number of objects. A slow handler delays no other.
+ * - An object that was deleted and recreated is reported as deleted and added, never as updated.
+ * - A synchronous handler sees every change as it happens, except while a large batch, such as the initial objects, is
+ *   delivered in slices.
  */
 export class Delivery<T extends ApiObject> {
-  /** Resolves when the handler has been told everything that was there when it began, or is removed. Never rejects. */
+  /** Resolves when the handler has seen all initial objects, or is removed. Never rejects. */
   readonly synced: Promise<void>
   readonly #handler: InformerHandler<T>
   readonly #log: Logger
   readonly #clock: Clock
   readonly #breather: Breather
-  /** By name. Its order is that of `since`: an entry takes in later changes where it is. */
+  /** By name, in the order of `since`: a later change updates the entry in place. */
   readonly #pending = new Map<string, Pending<T>>()
   #running = false
-  /** `since` of what the handler is busy with. */
+  /** `since` of the change being handled. */
   #busySince: number | undefined
   #removed = false
   /** Undefined until the initial objects are known. */
@@ -80,7 +79,7 @@ export class Delivery<T extends ApiObject> {
     }
   }
 
-  /** Everything there is at the beginning; comes once, before any change. */
+  /** Delivers the initial objects. Called once, before any change. */
   begin(objects: readonly T[]): void {
     if (this.#removed) return
     this.#initialLeft = objects.length
@@ -128,12 +127,12 @@ export class Delivery<T extends ApiObject> {
       this.#pending.delete(name)
       this.#busySince = change.since
       try {
-        for (const told of this.#tell(change)) {
-          if (isThenable(told)) await told
+        for (const result of this.#calls(change)) {
+          if (isThenable(result)) await result
           if (this.#removed) break
         }
       } catch (error) {
-        this.#log.error({ err: error, object: name }, 'a handler failed; it goes on with the next event')
+        this.#log.error({ err: error, object: name }, 'event handler failed')
       }
       this.#busySince = undefined
       if (change.initial && this.#initialLeft !== undefined && --this.#initialLeft === 0)
@@ -144,8 +143,8 @@ export class Delivery<T extends ApiObject> {
     this.#running = false
   }
 
-  /** Lazily, so that an addition is told only after the deletion before it was taken in. */
-  *#tell({ before, after, last, initial }: Pending<T>): Generator<unknown, void> {
+  /** A generator, so that an addition is delivered only after the deletion before it. */
+  *#calls({ before, after, last, initial }: Pending<T>): Generator<unknown, void> {
     const handler = this.#handler
     if (before === undefined) {
       if (after !== undefined) yield handler.onAdd?.(after, { initial })

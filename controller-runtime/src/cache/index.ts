@@ -1,6 +1,6 @@
 /**
- * Local copies of the server's objects: an `Informer` fills a store from a watcher and tells handlers what changes.
- * The copy is always some state that the server had, and is changed before anyone is told.
+ * Local copies of the server's objects. An `Informer` fills its store from a watcher, and then notifies handlers. The
+ * store always equals the server's state at some version.
  */
 export type { HandlerLag, InformerHandler } from './delivery.ts'
 export {

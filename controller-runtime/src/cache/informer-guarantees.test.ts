@@ -46,7 +46,7 @@ const change = (name: string, version: number) => {
 }
 
 describe('a slow handler', () => {
-  test('has no more waiting than there are objects, however much happens, and says how far it is behind', async () => {
+  test('has at most one pending change per object, and reports its lag', async () => {
     const clock = new FakeClock()
     let release: () => void = () => {}
     const told: string[] = []
@@ -69,7 +69,7 @@ describe('a slow handler', () => {
       await clock.advance(1)
     }
     expect(told).toEqual(['g1@1'])
-    // Nine others, one that changed since it was told, and the one that it is busy with.
+    // Nine others, one that changed after it was delivered, and the one being handled.
     expect(delivery.lag).toEqual({ waiting: 11, oldestMs: 1_000 })
     release()
     await clock.advance(0)
@@ -83,7 +83,7 @@ describe('a slow handler', () => {
   })
 })
 
-test('a handler that answers no promise sees every change within the change itself, however long it was quiet', async () => {
+test('a synchronous handler sees every change as it happens, also after a quiet time', async () => {
   const clock = new FakeClock()
   const told: string[] = []
   const delivery = new Delivery<GadgetObject>(
@@ -99,8 +99,8 @@ test('a handler that answers no promise sees every change within the change itse
   }
 })
 
-describe('a handler that is removed', () => {
-  test('from within its own call hears nothing more, and nobody waits for it', async () => {
+describe('a removed handler', () => {
+  test('is not called again if it removes itself, and blocks nothing', async () => {
     const { informer, create } = setUp()
     for (const name of ['a', 'b', 'c']) await create(name)
     informer.start()
@@ -108,7 +108,7 @@ describe('a handler that is removed', () => {
     const told: string[] = []
     const registration = informer.addHandler({
       onAdd: async ({ metadata: { name } }) => {
-        // The first call comes before `addHandler` has answered.
+        // The first call comes before `addHandler` returns.
         await Promise.resolve()
         told.push(name)
         if (name === 'b') registration.remove()
@@ -121,7 +121,7 @@ describe('a handler that is removed', () => {
     expect(registration.lag.waiting).toBe(0)
   })
 
-  test('between the deletion and the creation of what was made anew hears only the deletion', async () => {
+  test('between the deletion and the addition of a recreated object sees only the deletion', async () => {
     const { server, client, informer, create } = setUp()
     await create('a')
     informer.start()
@@ -146,7 +146,7 @@ describe('a handler that is removed', () => {
     expect(told).toEqual(['delete'])
   })
 
-  test('by the stop of the informer keeps nobody waiting', async () => {
+  test('resolves its synced promise when the informer stops', async () => {
     const { informer } = setUp()
     const { synced } = informer.addHandler({})
     await informer.stop()
@@ -163,7 +163,7 @@ describe('indexes', () => {
     },
   })
 
-  test('say at every moment what the objects say, whatever happens, those that were added too', () => {
+  test('match the objects at all times, including added indexes', () => {
     const names = fc.constantFrom('a', 'b', 'c', 'd')
     const colours = fc.constantFrom(undefined, 'red', 'blue')
     const object = fc.record({ name: names, size: fc.integer({ min: 10, max: 14 }), colour: colours })
@@ -206,7 +206,7 @@ describe('indexes', () => {
     )
   })
 
-  test('are those of the model, those that every model has, and one cache may have more', async () => {
+  test('are those of the model, the default ones, and added ones', async () => {
     const { informer, create } = setUp()
     await create('a', 1, { colour: 'red', labels: { tier: 'front' } })
     await create('b', 2, { labels: { tier: 'front' } })
@@ -226,8 +226,8 @@ describe('indexes', () => {
   })
 })
 
-describe('objects of the copy', () => {
-  test('are frozen wherever they are got from', async () => {
+describe('cached objects', () => {
+  test('are frozen wherever they are read from', async () => {
     const { informer, create } = setUp()
     await create('a', 1, { colour: 'red', labels: { tier: 'front' } })
     const told: GadgetObject[] = []
@@ -248,7 +248,7 @@ describe('objects of the copy', () => {
     }
   })
 
-  test('are frozen however deep they are', () => {
+  test('are frozen at any depth', () => {
     const deep: unknown = JSON.parse(`${'{"a":['.repeat(50_000)}1${']}'.repeat(50_000)}`)
     deepFreeze(deep)
     let frozen = 0
@@ -258,7 +258,7 @@ describe('objects of the copy', () => {
     expect(frozen).toBe(100_000)
   })
 
-  test('are kept whole where a transform fails or changes what identifies them, and the log says so', async () => {
+  test('are unchanged if a transform fails or changes their identity, and an error is logged', async () => {
     const failures: object[] = []
     const log: Logger = { ...silentLogger, error: fields => void failures.push(fields), child: () => log }
     const { informer, create } = setUp({
@@ -282,7 +282,7 @@ describe('objects of the copy', () => {
   })
 })
 
-test('a kind that is no longer served stays readable as it was, and is followed again once it is back', async () => {
+test('a kind that is no longer served stays readable, and is followed again once it is back', async () => {
   const { server, client, informer, create } = setUp()
   await create('a')
   await create('b')

@@ -21,7 +21,7 @@ function setUp() {
 }
 
 describe('the key of an informer', () => {
-  test('is one for selectors that mean the same, however they are written', () => {
+  test('is the same for equivalent selectors, however they are written', () => {
     const key = informerKey(Gadget, {
       labelSelector: ['b=1', 'a in (y,x)'],
       fieldSelector: 'spec.colour=red',
@@ -35,7 +35,7 @@ describe('the key of an informer', () => {
     expect(informerKey(Gadget)).toBe(informerKey(Gadget, { labelSelector: '', fieldSelector: [] }))
   })
 
-  test('tells apart kinds, versions, terms, and labels from fields', () => {
+  test('differs by kind, version, terms, and label or field selector', () => {
     const keys = [
       informerKey(Gadget),
       informerKey(PlainGadget),
@@ -50,13 +50,13 @@ describe('the key of an informer', () => {
     expect(new Set(keys).size).toBe(keys.length)
   })
 
-  test('is none where a selector does not parse', () => {
+  test('throws for an invalid selector', () => {
     expect(() => informerKey(Gadget, { labelSelector: 'a in b' })).toThrow(SelectorError)
   })
 })
 
 describe('a shared informer', () => {
-  test('is one watch for all who ask for the same, and one each for those who do not', async () => {
+  test('is one watch for equal requests, and another for different ones', async () => {
     const { server, pool } = setUp()
     const first = pool.acquire(Gadget, { labelSelector: 'a=1,b=2' })
     const second = pool.acquire({ ...Gadget }, { labelSelector: ['b=2', 'a=1'] })
@@ -67,7 +67,7 @@ describe('a shared informer', () => {
     expect(server.openWatches).toBe(2)
   })
 
-  test('closes its watch with its last user, and not before; who comes later gets a new one', async () => {
+  test('stops with its last lease; a later lease starts a new one', async () => {
     const { server, pool } = setUp()
     const first = pool.acquire(Gadget)
     const second = pool.acquire(Gadget)
@@ -93,7 +93,7 @@ describe('a shared informer', () => {
     await informer.synced
   })
 
-  test('is not shared between those who keep different parts of the objects', async () => {
+  test('is not shared between different transforms', async () => {
     const { server, pool } = setUp()
     const client = createClient(server)
     await client.create(Gadget, {

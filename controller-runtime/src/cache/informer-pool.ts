@@ -10,25 +10,24 @@ import type { SelectorOptions } from '../client/client.ts'
 import { Informer, type InformerOptions } from './informer.ts'
 import type { TransformOption } from './transform.ts'
 
-/** Which objects an informer copies, and what of them. Informers are shared only where `transform` is the same function. */
+/** Selectors and transform of an informer. Informers are shared only if `transform` is the same function. */
 export interface InformerSelection<T extends ApiObject = ApiObject>
   extends SelectorOptions,
     TransformOption<T> {}
 
-/** A use of a shared informer. */
+/** One user's handle on a shared informer. */
 export interface InformerLease<T extends ApiObject = ApiObject> {
   readonly informer: Informer<T>
   /**
-   * Ends this use; the last one to end stops the informer and closes its watch. Calling it again changes nothing.
-   * Handlers that the user added are his to remove before.
+   * Gives up the handle; the last release stops the informer. Further calls have no effect. Remove your handlers before.
    */
   release(): Promise<void>
 }
 
 /**
- * What tells one cache from another: the model as the server knows it, and the selectors by what they mean. The same
- * for a model that was declared twice, and however the terms of the selectors are ordered, spelled and repeated.
- * @throws SelectorError where a selector does not parse.
+ * Returns the key under which informers are shared: the model's API version and plural, and the normalized selectors.
+ * Order, spelling and repetition of their terms do not matter.
+ * @throws SelectorError if a selector is invalid.
  */
 export function informerKey(
   model: Pick<Model, 'apiVersion' | 'plural'>,
@@ -41,16 +40,15 @@ export function informerKey(
 }
 
 /**
- * Informers that are shared: one for each model, selectors and transform that somebody uses, started with the pool and
- * stopped with its last user.
+ * Shares informers: one for each model, selectors and transform in use.
  *
  * Guarantees
- * - Two leases of one key have one informer, hence one watch and one copy of the objects.
- * - The informer is stopped, and its watch closed, when the last lease is released; a later lease gets a new one.
+ * - Two leases of the same key share one informer, hence one watch and one copy of the objects.
+ * - The last release stops the informer and closes its watch; a later lease starts a new one.
  */
 export class InformerPool {
   readonly #options: Omit<InformerOptions, keyof InformerSelection>
-  /** Those of one key differ in their transforms. */
+  /** By key. The informers of one key differ in their transforms. */
   readonly #shared = new Map<string, SharedInformer[]>()
   #started = false
 
@@ -58,12 +56,12 @@ export class InformerPool {
     this.#options = options
   }
 
-  /** Every informer that somebody uses. */
+  /** All informers in use. */
   get informers(): readonly Informer[] {
     return [...this.#shared.values()].flatMap(entries => entries.map(({ informer }) => informer))
   }
 
-  /** @throws SelectorError where a selector does not parse. */
+  /** @throws SelectorError if a selector is invalid. */
   acquire<T extends ApiObject>(model: Model<T>, selection: InformerSelection<T> = {}): InformerLease<T> {
     const key = informerKey(model, selection)
     const entries = this.#shared.get(key) ?? []
@@ -79,13 +77,13 @@ export class InformerPool {
     return this.#lease(key, entry, informer)
   }
 
-  /** Starts the informers that are in use, and from now on each with its first lease. */
+  /** Starts the informers in use; later ones start with their first lease. */
   start(): void {
     this.#started = true
     for (const informer of this.informers) informer.start()
   }
 
-  /** Stops every informer, whoever uses it. */
+  /** Stops every informer, in use or not. */
   async stop(): Promise<void> {
     const { informers } = this
     this.#shared.clear()
@@ -112,12 +110,12 @@ export class InformerPool {
 
 interface SharedInformer {
   readonly informer: Informer
-  /** Compared, never called. */
+  /** Only compared, never called. */
   readonly transform: unknown
   users: number
 }
 
-/** Objects of one kind have one type, whichever declaration of the model names it. */
+/** All declarations of a kind have the same object type. */
 function holds<T extends ApiObject>(informer: Informer, model: Model<T>): informer is Informer<T> {
   return informer.model.apiVersion === model.apiVersion && informer.model.plural === model.plural
 }

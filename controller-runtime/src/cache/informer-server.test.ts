@@ -13,7 +13,7 @@ import { until } from '../wait/until.ts'
 import { waitFor } from '../wait/wait-for.ts'
 import { Informer, type InformerOptions } from './informer.ts'
 
-/** Against the real server, through a proxy that fails: the watch only, so that what is written is known. */
+/** Runs against the real server, with a faulty proxy for the watch only, so that all writes are known. */
 
 const Widget = defineModel({
   group: 'demo.example.com',
@@ -36,7 +36,7 @@ afterEach(async () => {
 })
 
 interface World {
-  /** Straight to the server. */
+  /** Directly to the server. */
   readonly client: Client
   /** Through the proxy. */
   readonly through: Client
@@ -75,7 +75,7 @@ async function setUp(watchIdleTimeoutMs?: number): Promise<World> {
 const create = (client: Client, name: string, size = 1, labels: Record<string, string> = {}) =>
   client.create(Widget, { metadata: { name, labels }, spec: { size } })
 
-/** What a handler has been told: it fails where that is no history of objects. */
+/** Records the calls of a handler; throws if they are not a valid history of objects. */
 class View {
   readonly objects = new Map<string, WidgetObject>()
   readonly faults: string[] = []
@@ -112,7 +112,7 @@ class View {
 const stateOf = (objects: Iterable<WidgetObject>) =>
   [...objects].map(({ metadata: { name, uid, version } }) => `${name} ${uid} ${version}`).sort()
 
-test('through cuts at any byte, refusals, delays and half-open watches, copy, index and handlers end as the server is', async () => {
+test('after cuts at any byte, refusals, delays and half-open watches, copy, index and handlers match the server', async () => {
   const { client, proxy, informer: start } = await setUp(200)
   const informer = start()
   const views = [new View(informer)]
@@ -162,8 +162,8 @@ test('through cuts at any byte, refusals, delays and half-open watches, copy, in
   }
 })
 
-describe('while the watch is away and requests pass', () => {
-  test('what is deleted, made anew and changed is told once, as what it is', async () => {
+describe('while only the watch is disconnected', () => {
+  test('deletions, recreations and updates are each reported once', async () => {
     const { client, proxy, informer: start } = await setUp()
     for (const name of ['gone', 'anew', 'changed', 'same']) await create(client, name)
     const informer = start()
@@ -193,7 +193,7 @@ describe('while the watch is away and requests pass', () => {
     ])
   })
 
-  test('an object that comes to match the selector is added, one that ceases to is deleted', async () => {
+  test('an object that starts to match the selector is added, one that stops matching is deleted', async () => {
     const { client, proxy, informer: start } = await setUp()
     await create(client, 'in', 1, { tier: 'front' })
     await create(client, 'out', 1, { tier: 'back' })
@@ -213,7 +213,7 @@ describe('while the watch is away and requests pass', () => {
 })
 
 describe('waitFor', () => {
-  test('hears of a condition that comes to hold while its watch is cut, and of the deletion', async () => {
+  test('notices a condition that starts to hold while its watch is disconnected, and the deletion', async () => {
     const { client, through, proxy } = await setUp()
     const widget = await create(client, 'a')
     const ready = waitFor(through, Widget, 'a', until.condition('Ready'), { watcher, timeoutMs: 120_000 })

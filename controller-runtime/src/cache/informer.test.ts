@@ -55,7 +55,7 @@ describe('the copy', () => {
     expect(informer.get('a')).toBeUndefined()
   })
 
-  test('is frozen, all the way down', async () => {
+  test('is frozen at any depth', async () => {
     const { client, informer } = setUp()
     await create(client, 'a')
     informer.start()
@@ -69,7 +69,7 @@ describe('the copy', () => {
     }).toThrow(TypeError)
   })
 
-  test('answers by index what the objects have now', async () => {
+  test('returns the current objects by index', async () => {
     const { client, informer } = setUp()
     const a = await create(client, 'a', 1, 'red')
     await create(client, 'b', 1, 'red')
@@ -86,7 +86,7 @@ describe('the copy', () => {
     expect(() => informer.byIndex('spec.nothing', 'x')).toThrow(/no index/)
   })
 
-  test('synced rejects where the informer is stopped before', async () => {
+  test('synced rejects if the informer is stopped first', async () => {
     const { server, informer } = setUp()
     server.watch = () => Promise.reject(new Error('away'))
     informer.start()
@@ -96,7 +96,7 @@ describe('the copy', () => {
 })
 
 describe('while the server cannot be reached', () => {
-  test('objects that were deleted meanwhile are told as deleted, once', async () => {
+  test('objects that were deleted meanwhile are reported as deleted once', async () => {
     const { server, client, informer } = setUp()
     for (const name of ['a', 'b', 'c']) await create(client, name)
     const { told, handler } = recorder()
@@ -111,13 +111,13 @@ describe('while the server cannot be reached', () => {
     server.cutWatches()
     server.releaseWatches()
     server.compact()
-    // Handlers hear of it after the copy has it.
+    // Handlers run after the copy has changed.
     await eventually(() => told.length >= 2)
     expect(told).toEqual(['delete b', 'add d'])
     expect(names(informer.list())).toEqual(['a', 'c', 'd'])
   })
 
-  test('an object that was deleted and made again is told as another one', async () => {
+  test('a recreated object is reported as deleted and added', async () => {
     const { server, client, informer } = setUp()
     await create(client, 'a')
     const { told, handler } = recorder()
@@ -135,7 +135,7 @@ describe('while the server cannot be reached', () => {
     expect(told).toEqual(['delete a', 'add a'])
   })
 
-  test('a new list without a change tells nothing', async () => {
+  test('a new list without changes reports nothing', async () => {
     const { server, client, informer } = setUp()
     await create(client, 'a')
     await create(client, 'b')
@@ -157,7 +157,7 @@ describe('while the server cannot be reached', () => {
     expect(informer.get('a')).toBe(before)
   })
 
-  test('the whole copy is swapped before any handler runs', async () => {
+  test('all objects are replaced before any handler runs', async () => {
     const { server, client, informer } = setUp()
     await create(client, 'a')
     await create(client, 'b')
@@ -187,7 +187,7 @@ describe('while the server cannot be reached', () => {
 })
 
 describe('handlers', () => {
-  test('one that is added late hears of everything there is, then of changes: no gap, nothing twice', async () => {
+  test('a handler that is added late sees all objects, then every change, none twice', async () => {
     const { client, informer } = setUp()
     for (const name of ['a', 'b']) await create(client, name)
     informer.start()
@@ -199,7 +199,7 @@ describe('handlers', () => {
     expect(told).toEqual(['add a (initial)', 'add b (initial)', 'add c'])
   })
 
-  test('one that throws or rejects hears of the next event', async () => {
+  test('a handler that throws or rejects receives the next event', async () => {
     const { client, informer } = setUp()
     const told: string[] = []
     informer.addHandler({
@@ -216,7 +216,7 @@ describe('handlers', () => {
     expect(told).toEqual(['a', 'b', 'c'])
   })
 
-  test('a slow one is told one thing at a time, the newest of each object, and delays nobody', async () => {
+  test('a slow handler receives one event at a time, the latest of each object, and delays no other', async () => {
     const { client, informer } = setUp()
     const a = await create(client, 'a', 1)
     let release: () => void = () => {}
@@ -256,7 +256,7 @@ describe('handlers', () => {
     expect(slow).toEqual(['add a 1', 'update a 1->4', 'add b 1'])
   })
 
-  test('of one that is removed nothing more is heard', async () => {
+  test('a removed handler is not called again', async () => {
     const { client, informer } = setUp()
     const { told, handler } = recorder()
     const registration = informer.addHandler(handler)
@@ -270,7 +270,7 @@ describe('handlers', () => {
     expect(told).toEqual(['add a'])
   })
 
-  test('synced of a handler waits for its initial events', async () => {
+  test('synced of a handler resolves after its initial events', async () => {
     const { client, informer } = setUp()
     await create(client, 'a')
     let release: () => void = () => {}
@@ -292,7 +292,7 @@ describe('handlers', () => {
     await registration.synced
   })
 
-  test('under a storm of changes and cuts, every handler ends with exactly what the server has', async () => {
+  test('with many changes and disconnects, every handler ends with exactly the state of the server', async () => {
     const { server, client, informer } = setUp()
     const views: Map<string, number>[] = []
     const addView = () => {

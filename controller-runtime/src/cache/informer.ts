@@ -11,63 +11,61 @@ import { Delivery, type HandlerLag, type InformerHandler } from './delivery.ts'
 import { type Change, Store } from './store.ts'
 import { applyTransform, type TransformOption } from './transform.ts'
 
-/** Numbers that informers work with. */
+/** Defaults of an informer. */
 export const informerDefaults = Object.freeze({
-  /** Pause before the informer begins anew after a fault of its own, which should not happen: no busy loop then. */
+  /** Pause before restarting after an unexpected error, in ms. */
   restartMs: 1_000,
 })
 
-/** What an informer follows, and how. */
+/** Options of an informer. */
 export interface InformerOptions<T extends ApiObject = ApiObject>
   extends SelectorOptions,
     TransformOption<T> {
   readonly client: Client
   readonly log?: Logger
   readonly clock?: Clock
-  /** For the watcher beneath. */
+  /** For the underlying watcher. */
   readonly watcher?: Pick<WatcherOptions, 'random' | 'backoffBaseMs' | 'backoffMaxMs' | 'healthyAfterMs'>
 }
 
-/** A handler's place in an informer. */
+/** A handler that was added to an informer. */
 export interface HandlerRegistration {
-  /** Resolves when the handler has been told everything that was there at its beginning, or is removed. Never rejects. */
+  /** Resolves when the handler has seen all initial objects, or is removed. Never rejects. */
   readonly synced: Promise<void>
-  /** How far it is behind, for metrics. A handler that answers no promise is never behind. */
+  /** How far the handler is behind, for metrics. Always 0 for a synchronous handler. */
   readonly lag: HandlerLag
-  /** No more is told, from now on; also from within the handler. */
+  /** Removes the handler: no further calls. May be called from within the handler. */
   remove(): void
 }
 
-/** Read access to an informer's objects. Every answer comes from one state of the store; objects are frozen. */
+/** Read access to an informer's objects. Each call reads one state of the store. Objects are frozen. */
 export interface Lister<T extends ApiObject = ApiObject> {
   get(name: string): T | undefined
   list(): readonly T[]
   /**
-   * Objects that have the value in an index: one of the model's, one that every model has (`metadata.labels` with
-   * values `key=value`, ...), or one that was added here.
-   * @throws TypeError when there is no such index.
+   * Returns the objects with the given value in an index: one of the model, a default one (such as `metadata.labels` with
+   * values `key=value`), or one added to this cache.
+   * @throws TypeError if there is no such index.
    */
   byIndex(index: string, value: string): readonly T[]
 }
 
 /**
- * A local copy of a model's objects that follows the server, and tells handlers what changes.
+ * A local copy of a model's objects that follows the server and notifies handlers of changes.
  *
  * Guarantees
- * - The copy is a state that the server had at one version, and versions only rise, but for one case: a server whose
- *   whole history was replaced (`replaced` of the watcher).
- * - The copy is changed before handlers run. What was deleted while the server could not be reached is told as deleted.
- * - Handlers: see `Delivery`. One that is added late is told everything that is there, then what follows: no gap,
- *   nothing twice.
- * - It goes on until it is stopped, whatever fails.
+ * - The copy equals the server's state at one version, and versions only rise, unless the server's history was replaced
+ *   (`replaced` of the watcher).
+ * - The copy changes before handlers run. Objects deleted while disconnected are reported as deleted.
+ * - Handlers: see `Delivery`. A handler that is added late sees all existing objects first, then every change.
+ * - It runs until it is stopped, whatever fails.
  *
  * Caveats
- * - It is behind the server, by milliseconds or, while the server cannot be reached, by any time. `version` says where
- *   it is.
+ * - It lags behind the server: by milliseconds, or for as long as the server cannot be reached. See `version`.
  */
 export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
   readonly model: Model<T>
-  /** Resolves when the copy is complete for the first time. @throws AbortError when the informer is stopped before. */
+  /** Resolves when the first list is complete. @throws AbortError if the informer is stopped first. */
   readonly synced: Promise<void>
   readonly #log: Logger
   readonly #clock: Clock
@@ -103,21 +101,21 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
       this.#resolveSynced = resolve
       this.#rejectSynced = reject
     })
-    // Nobody has to wait for it.
+    // Not every caller awaits it.
     this.synced.catch(() => {})
   }
 
-  /** Whether the copy is, or was once, complete. */
+  /** True once the first list is complete. */
   get hasSynced(): boolean {
     return this.#version !== undefined
   }
 
-  /** The version that the copy has reached; undefined before it is complete. */
+  /** The version of the copy; undefined until the first list is complete. */
   get version(): string | undefined {
     return this.#version
   }
 
-  /** Monotonic ms at which the server was last asked for everything: writes acknowledged before that are in the copy. */
+  /** Monotonic ms of the last list request: the copy contains all writes acknowledged before it. */
   get listedAt(): number {
     return this.#listedAt
   }
@@ -139,15 +137,14 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
   }
 
   /**
-   * Adds an index that only this cache has, before the start or at any time after it. It costs nothing until it is
-   * asked. Adding the same one again changes nothing.
-   * @throws TypeError when there is another index of that name.
+   * Adds an index to this cache, at any time. It is built at its first use. Adding the same index again has no effect.
+   * @throws TypeError if another index has that name.
    */
   addIndex(index: IndexDeclaration<T>): void {
     this.#store.addIndex(index)
   }
 
-  /** Adds a handler, before the start or at any time after it. */
+  /** Adds a handler, at any time. */
   addHandler(handler: InformerHandler<T>): HandlerRegistration {
     const delivery = new Delivery(handler, this.#clock, this.#log)
     this.#deliveries.add(delivery)
@@ -164,14 +161,14 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     }
   }
 
-  /** Begins to follow the server; calling it again changes nothing. */
+  /** Starts to follow the server. Further calls have no effect. */
   start(): void {
     this.#running ??= this.#run(this.#stopping.signal)
   }
 
-  /** Ends the watch and all deliveries. What was copied stays readable. A stopped informer cannot start again. */
+  /** Stops the watch and all handlers. The copy stays readable. A stopped informer cannot be restarted. */
   async stop(): Promise<void> {
-    const reason = new DOMException(`the informer of ${this.model.plural} is stopped`, 'AbortError')
+    const reason = new DOMException(`informer of ${this.model.plural} stopped`, 'AbortError')
     this.#stopping.abort(reason)
     this.#rejectSynced(reason)
     for (const delivery of this.#deliveries) delivery.remove()
@@ -181,8 +178,8 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
   }
 
   /**
-   * Waits, at most `timeoutMs`, until `condition` holds; it is looked at now and after each change and bookmark.
-   * Answers whether it came to hold.
+   * Waits up to `timeoutMs` for `condition`, which is checked now and after each change and bookmark. Returns true if it
+   * held in time.
    * @throws the signal's reason when aborted.
    */
   waitUntil(condition: () => boolean, timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
@@ -220,7 +217,7 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
         for await (const event of this.#watcher.events(signal)) await this.#take(event)
       } catch (error) {
         if (signal.aborted) return
-        this.#log.error({ err: error }, 'the informer failed; it begins anew')
+        this.#log.error({ err: error }, 'informer failed, restarting')
         await sleep(this.#clock, informerDefaults.restartMs, signal).catch(() => {})
       }
     }
@@ -248,10 +245,10 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     }
   }
 
-  /** The object as it goes into the copy: transformed, and frozen. */
+  /** Returns the object as it is cached: transformed and frozen. */
   #keep(object: T): T {
     const { metadata } = object
-    // What is equal in all objects, or twice in one, is kept once: a tenth of the memory of a small object.
+    // Shares equal strings: saves a tenth of the memory of a small object.
     object.apiVersion = this.model.apiVersion
     object.kind = this.model.kind
     if (metadata.resourceVersion === metadata.version) metadata.resourceVersion = metadata.version
@@ -261,7 +258,7 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     } catch (error) {
       this.#log.error(
         { err: error, object: object.metadata.name },
-        'the transform failed; the object is kept whole',
+        'transform failed, caching the object unchanged',
       )
       return object
     }

@@ -8,16 +8,16 @@ import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { compareVersions } from '../api/version.ts'
 
-/** How one name differs between two states of a store. At least one of the two is there. */
+/** A difference of one object between two states of a store. `before` or `after` is defined, or both. */
 export interface Change<T extends ApiObject = ApiObject> {
   readonly name: string
   readonly before: T | undefined
   readonly after: T | undefined
-  /** The last state that is known: of a deleted object the one that the deletion told. */
+  /** The last known state; for a deleted object, the state in its deletion event. */
   readonly last: T
 }
 
-/** Those that every model has; they are `defaultIndexNames`. */
+/** The indexes of every model, see `defaultIndexNames`. */
 const defaultIndexes: readonly IndexSpec[] = [
   singleValueIndex({ name: 'metadata.name', indexFunc: ({ metadata }) => metadata.name }),
   singleValueIndex({
@@ -36,10 +36,10 @@ const defaultIndexes: readonly IndexSpec[] = [
 ].map(declare => declare())
 
 /**
- * Objects by name, and by the values of indexes: the model's, the default ones, and those that were added.
+ * Objects by name and by index: the model's indexes, the default ones, and added ones.
  *
- * An index is built when it is first asked for and kept up from then on; within it, `#names` is always what the
- * index function says of the present objects. An object that its function cannot handle is in no entry of it.
+ * An index is built at its first use and maintained from then on. An object for which the index function throws has no
+ * entry in it.
  */
 export class Store<T extends ApiObject = ApiObject> {
   readonly #kind: string
@@ -60,12 +60,12 @@ export class Store<T extends ApiObject = ApiObject> {
     return this.#objects.get(name)
   }
 
-  /** All objects, in no particular order. */
+  /** Returns all objects, in no particular order. */
   list(): T[] {
     return [...this.#objects.values()]
   }
 
-  /** @throws TypeError when there is another index of that name. */
+  /** @throws TypeError if another index has that name. */
   addIndex(index: IndexDeclaration<T>): void {
     const spec = index()
     const known = this.#specs.get(spec.name)
@@ -76,8 +76,8 @@ export class Store<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * The objects that have the value in an index.
-   * @throws TypeError when there is no such index.
+   * Returns the objects with the given value in an index.
+   * @throws TypeError if there is no such index.
    */
   byIndex(name: string, value: string): T[] {
     const found: T[] = []
@@ -88,7 +88,7 @@ export class Store<T extends ApiObject = ApiObject> {
     return found
   }
 
-  /** Takes an object in. Undefined when it is the one that is there. */
+  /** Adds or replaces an object. Returns undefined if the version is already stored. */
   put(object: T): Change<T> | undefined {
     const { name, version } = object.metadata
     const before = this.#objects.get(name)
@@ -98,7 +98,7 @@ export class Store<T extends ApiObject = ApiObject> {
     return { name, before, after: object, last: object }
   }
 
-  /** Takes an object out; `last` is the state that the deletion told. Undefined when there was none. */
+  /** Removes an object; `last` is the state in its deletion event. Returns undefined if there is no such object. */
   delete(last: T): Change<T> | undefined {
     const { name } = last.metadata
     const before = this.#objects.get(name)
@@ -108,7 +108,7 @@ export class Store<T extends ApiObject = ApiObject> {
     return { name, before, after: undefined, last }
   }
 
-  /** Swaps everything in one step and answers the differences: first what has gone, then what is new or changed. */
+  /** Replaces all objects in one step. Returns the differences: deletions first, then additions and updates. */
   replace(objects: readonly T[]): Change<T>[] {
     const previous = this.#objects
     const next = new Map<string, T>()
@@ -143,7 +143,7 @@ export class Store<T extends ApiObject = ApiObject> {
   }
 }
 
-/** Two servers may tell the same version with different uids only after the store was replaced by another one. */
+/** The uid matters too: a restored store may reuse a version for another object. */
 function isSame(left: ApiObject, right: ApiObject): boolean {
   return (
     left.metadata.uid === right.metadata.uid &&
@@ -153,7 +153,7 @@ function isSame(left: ApiObject, right: ApiObject): boolean {
 
 class StoreIndex<T extends ApiObject> {
   readonly #spec: IndexSpec<T>
-  /** A set only where there are several: of most values there is one object. */
+  /** A Set only for several names; most values have one. */
   readonly #names = new Map<string, string | Set<string>>()
 
   constructor(spec: IndexSpec<T>) {
@@ -191,7 +191,7 @@ class StoreIndex<T extends ApiObject> {
     try {
       return this.#spec.valuesOf(object)
     } catch {
-      // The server reports such objects; here they are found by name only.
+      // The server reports such objects; they can be found by name only.
       return []
     }
   }

@@ -84,7 +84,7 @@ describe('not retried:', () => {
   })
 
   test.each(['GET', 'PUT', 'DELETE'] as const)(
-    '%s without an answer, or with 504: it may have happened',
+    '%s without a response, or with 504, since it may have been executed',
     async method => {
       const lost = setUp([new TransportError('cut')])
       await expect(lost.send({ method })).rejects.toThrow('cut')

@@ -1,6 +1,6 @@
 /**
- * Waiting until an object is as wanted: `waitFor` follows it by a watch, without asking again and again, and `until` has
- * the conditions, which compose. For tests, scripts and tools; a reconcile should not wait but return and be called again.
+ * `waitFor` waits until an object satisfies a condition, using a watch; `until` has composable conditions. For tests,
+ * scripts and tools. A reconciler should not wait but return; it is called again on the next change.
  */
 export { until, type WaitCondition } from './until.ts'
 export { type WaitOptions, WaitTimeoutError, waitFor } from './wait-for.ts'

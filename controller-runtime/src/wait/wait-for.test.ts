@@ -35,7 +35,7 @@ const modified = (version: number, size: number) => ({
 const deleted = (version: number) => ({ type: 'DELETED', object: gadget('a', version) })
 
 describe('waitFor', () => {
-  test('answers at once what already holds, from one watch of one name, which is closed then', async () => {
+  test('returns at once if the condition holds, using one watch of one name, which it closes', async () => {
     const { server, client } = await setUp(watch => {
       watch.send(added(5, 10))
       watch.send(bookmark(7, true))
@@ -48,7 +48,7 @@ describe('waitFor', () => {
     expect(await server.watches[0]?.closed).toBe(1000)
   })
 
-  test('answers the first state that holds, also over a connection that is cut', async () => {
+  test('returns the first state that satisfies the condition, also after a disconnect', async () => {
     const { server, client } = await setUp(
       watch => {
         watch.send(bookmark(7, true))
@@ -64,7 +64,7 @@ describe('waitFor', () => {
     expect(server.watches.map(watch => watch.version)).toEqual([null, '8'])
   })
 
-  test('an object that is deleted meanwhile is one that is not there, also where only a new list shows it', async () => {
+  test('a deleted object counts as missing, also if only a new list shows it', async () => {
     const { client } = await setUp(watch => {
       watch.send(added(5, 1))
       watch.send(bookmark(7, true))
@@ -82,7 +82,7 @@ describe('waitFor', () => {
     expect(await waitFor(relisting.client, Gadget, 'a', until.deleted(), { watcher })).toBeUndefined()
   })
 
-  test('is over after its time, saying what was seen, and leaves no watch', async () => {
+  test('rejects at the timeout with the last observed state, and closes its watch', async () => {
     const { server, client } = await setUp(watch => {
       watch.send(added(5, 1))
       watch.send(bookmark(7, true))
@@ -90,7 +90,7 @@ describe('waitFor', () => {
     const clock = new FakeClock()
     let looked = 0
     const waiting = waitFor(client, Gadget, 'a', () => ++looked > 1, { timeoutMs: 5_000, clock })
-    const rejected = expect(waiting).rejects.toThrow('Gadget a: not within 5000 ms; it is at version 5')
+    const rejected = expect(waiting).rejects.toThrow('Gadget a: condition not met within 5000 ms: the object is at version 5')
     await eventually(() => looked === 1)
     await clock.advance(5_000)
     await rejected
@@ -98,7 +98,7 @@ describe('waitFor', () => {
     expect(await server.watches[0]?.closed).toBe(1000)
   })
 
-  test('is over when aborted, with the reason of the signal', async () => {
+  test('rejects with the reason of the signal when aborted', async () => {
     const { client } = await setUp({ status: 503 })
     const abort = new AbortController()
     const waiting = waitFor(client, Gadget, 'a', until.exists, { signal: abort.signal })
@@ -109,7 +109,7 @@ describe('waitFor', () => {
     )
   })
 
-  test('a condition that throws ends it with what it threw', async () => {
+  test('rejects with the error of the condition', async () => {
     const { server, client } = await setUp(watch => watch.send(bookmark(7, true)))
     const failing = () => {
       throw new Error('mine')
@@ -126,7 +126,7 @@ describe('conditions', () => {
     metadata: { ...object.metadata, deletionTimestamp: '2030-01-01T00:00:00.000Z' },
   }
 
-  test('of being there, going and gone', () => {
+  test('exists, deleting and deleted', () => {
     expect([until.exists(object), until.exists(undefined)]).toEqual([true, false])
     expect([until.deleting()(object), until.deleting()(deleting), until.deleting()(undefined)]).toEqual([
       false,
@@ -142,7 +142,7 @@ describe('conditions', () => {
     expect(until.deleted('another-uid')(object)).toBe(true)
   })
 
-  test('of a status that says so of the present spec', () => {
+  test('condition, with observedGeneration', () => {
     const saying = (status: 'True' | 'False', observedGeneration?: number) => ({
       ...object,
       metadata: { ...object.metadata, generation: 2 },
@@ -164,7 +164,7 @@ describe('conditions', () => {
     expect(until.condition('Ready')(undefined)).toBe(false)
   })
 
-  test('that are composed', () => {
+  test('composition', () => {
     const yes = () => true
     const no = () => false
     expect(until.not(yes)(object)).toBe(false)
@@ -180,7 +180,7 @@ describe('conditions', () => {
     ])
   })
 
-  test('have types: what can only hold of an object answers an object', () => {
+  test('narrow the type of the result to an existing object', () => {
     const client = createClient(new HttpTransport({ server: 'http://127.0.0.1:1' }))
     const signal = AbortSignal.abort()
     const ready = () => waitFor(client, Gadget, 'a', until.condition('Ready'), { signal })

@@ -5,34 +5,33 @@ import { type Clock, systemClock } from '../clock.ts'
 import { Watcher, type WatcherEvent, type WatcherOptions } from '../watch/watcher.ts'
 import type { WaitCondition } from './until.ts'
 
-/** How long is waited. */
+/** Options of `waitFor`. */
 export interface WaitOptions {
-  /** Default: as long as it takes, or until aborted. */
+  /** Default: no timeout. */
   readonly timeoutMs?: number
   readonly signal?: AbortSignal
   readonly clock?: Clock
-  /** For the watcher beneath. */
+  /** For the underlying watcher. */
   readonly watcher?: Pick<
     WatcherOptions,
     'log' | 'random' | 'backoffBaseMs' | 'backoffMaxMs' | 'healthyAfterMs'
   >
 }
 
-/** The condition did not come to hold in time. The message says what was seen last. */
+/** The condition did not hold in time. The message has the last observed state. */
 export class WaitTimeoutError extends Error {
   override readonly name = 'WaitTimeoutError'
 }
 
 /**
- * Waits until an object, which need not exist yet, satisfies a condition, and answers it as it was then: undefined
- * where the condition holds of an object that is not there. At once where it holds already.
+ * Waits until an object, which need not exist yet, satisfies a condition. Returns the object, or undefined if the
+ * condition holds for a missing object.
  *
- * Every state that the server tells is looked at, but a state that lasts for a moment may pass unseen while the
- * connection is away: wait for what stays. An object that is deleted meanwhile is one that is not there; wait for
- * `until.any(until.condition('Ready'), until.deleted())` to hear of that instead of waiting on. A server that is away or
- * refuses is tried again until the time is over.
+ * The condition is checked on every observed state. While disconnected, short-lived states may be missed: wait for a
+ * lasting one. A deleted object counts as missing; use `until.any(until.condition('Ready'), until.deleted())` to return
+ * on deletion too. If the server cannot be reached or refuses, the wait continues until the timeout.
  *
- * @throws WaitTimeoutError after `timeoutMs`; the signal's reason when aborted; what the condition throws.
+ * @throws WaitTimeoutError after `timeoutMs`; the signal's reason when aborted; the error of the condition.
  */
 export function waitFor<T extends ApiObject>(
   client: Client,
@@ -57,12 +56,14 @@ export async function waitFor<T extends ApiObject>(
 ): Promise<T | undefined> {
   const ending = new AbortController()
   const both = signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal])
-  let seen = 'the server has not answered'
+  let seen = 'no response from the server yet'
   const cancelTimer =
     timeoutMs === undefined
       ? undefined
       : clock.setTimeout(() => {
-          ending.abort(new WaitTimeoutError(`${model.kind} ${name}: not within ${timeoutMs} ms; ${seen}`))
+          ending.abort(
+            new WaitTimeoutError(`${model.kind} ${name}: condition not met within ${timeoutMs} ms: ${seen}`),
+          )
         }, timeoutMs)
   try {
     const watcher = new Watcher(client, model, { ...watcherOptions, name, clock })
@@ -70,7 +71,10 @@ export async function waitFor<T extends ApiObject>(
       if (event.type === 'bookmark') continue
       const object = stateIn(event)
       if (condition(object)) return object
-      seen = object === undefined ? 'there is none' : `it is at version ${object.metadata.version}`
+      seen =
+        object === undefined
+          ? 'the object does not exist'
+          : `the object is at version ${object.metadata.version}`
     }
     throw both.reason
   } finally {

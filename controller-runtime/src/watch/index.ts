@@ -1,7 +1,6 @@
 /**
- * Watching, over many connections as if it were one. A `Watcher` turns the raw watches of a client into one endless,
- * gapless stream of events; whatever happens to connections and servers stays inside. It keeps no objects: that is
- * the informer's part (`cache/`).
+ * A `Watcher` turns the raw watches of a client into one gapless stream of events that survives disconnects and server
+ * restarts. It keeps no objects; the informer does (`cache/`).
  */
 export {
   Watcher,

@@ -11,7 +11,7 @@ import { ScriptedWatchServer, type WatchScript } from '../testing/scripted-watch
 import { added, expired, initial, modified, next, watched } from '../testing/watched.ts'
 import { Watcher, watcherDefaults } from './watcher.ts'
 
-/** What servers and networks do to a watch, over real sockets; the watcher's own time is a fake one. */
+/** Faults of servers and networks over real sockets, with a fake clock for the watcher. */
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
@@ -24,7 +24,7 @@ async function setUp(...arguments_: Parameters<typeof watched>) {
   return set
 }
 
-/** Waits until the watcher has nothing but a pause before it, lets that pass, and answers its length in ms. */
+/** Waits until the only pending timer is a pause, lets it pass, and returns its length in ms. */
 async function passPause(clock: FakeClock): Promise<number> {
   await eventually(() => clock.pendingTimers === 1)
   const pauseMs = clock.nextTimerInMs ?? Number.NaN
@@ -32,7 +32,7 @@ async function passPause(clock: FakeClock): Promise<number> {
   return pauseMs
 }
 
-/** Waits until what the first watch was told has been read: frames are read in order, and a pong is the last. */
+/** Waits until the reader has read all frames: frames are read in order, and a pong comes last. */
 async function read({ watches: [watch] }: ScriptedWatchServer): Promise<void> {
   watch?.ping()
   await eventually(() => watch?.pongs === 1)
@@ -45,12 +45,12 @@ const refusal = (status: number, seconds?: number) => ({
   ...(seconds !== undefined && { headers: { 'retry-after': String(seconds) } }),
 })
 
-describe('connections that are dead or slow', () => {
-  test('a server that takes a watch and never says a word, not even a ping, is given up and asked again', async () => {
+describe('dead or slow connections', () => {
+  test('a watch without any frame, not even a ping, is closed and reopened', async () => {
     const clock = new FakeClock()
     const { server, events } = await setUp([() => {}, initial], {}, { clock })
     const told = next(events, 1)
-    // One timer: what watches over the connection's silence.
+    // One timer: the inactivity timer of the connection.
     await eventually(() => clock.pendingTimers === 1)
     await clock.advance(httpTransportDefaults.watchIdleTimeoutMs - 1)
     expect(server.watches).toHaveLength(1)
@@ -59,7 +59,7 @@ describe('connections that are dead or slow', () => {
     expect(server.watches).toHaveLength(2)
   })
 
-  test('a half-open connection is noticed by its silence, and pings alone keep a quiet one alive', async () => {
+  test('a half-open connection is detected by its silence, and pings keep a quiet one open', async () => {
     const clock = new FakeClock()
     const { server, events } = await setUp([initial, watch => watch.send(modified('a', 8))], {}, { clock })
     await next(events, 1)
@@ -70,16 +70,16 @@ describe('connections that are dead or slow', () => {
       await eventually(() => watch?.pongs === pings)
     }
     expect(server.attempts).toHaveLength(1)
-    // From here on silent, without a FIN.
+    // Silent from here on, without a FIN.
     await clock.advance(httpTransportDefaults.watchIdleTimeoutMs)
     expect(await next(events, 1)).toEqual(['applied a v8'])
     expect(server.watches.map(each => each.version)).toEqual([null, '7'])
   })
 
-  test('pings are answered, and the connection stays, however long the reader is busy with one event', async () => {
+  test('pings are answered while the reader is busy with one event', async () => {
     const { server, events } = await setUp([initial, () => {}])
     await next(events, 1)
-    // The reader has not come back.
+    // The reader has not called next() again.
     const [watch] = server.watches
     for (let pings = 1; pings <= 10; pings++) {
       watch?.ping()
@@ -90,7 +90,7 @@ describe('connections that are dead or slow', () => {
     expect(server.attempts).toHaveLength(1)
   })
 
-  test('initial events that stop without an end are worth a warning, and then asked for anew', async () => {
+  test('initial events that stall log a warning, then the list starts again', async () => {
     const clock = new FakeClock()
     const warnings: string[] = []
     const log: Logger = {
@@ -103,14 +103,14 @@ describe('connections that are dead or slow', () => {
     await eventually(() => server.watches.length === 1 && clock.pendingTimers === 2)
     await read(server)
     await clock.advance(watcherDefaults.slowListWarningMs)
-    expect(warnings).toEqual(['the initial events of the watch have not ended yet'])
+    expect(warnings).toEqual(['initial events have not ended yet'])
     await clock.advance(watcherDefaults.stalledListMs)
     await passPause(clock)
     expect(await told).toEqual(['replaced a@5,b@3 v7'])
     expect(versions(server)).toEqual([null, null])
   })
 
-  test('initial events that come slowly are waited for, however long they take', async () => {
+  test('slow initial events are awaited for any time', async () => {
     const clock = new FakeClock()
     const { server, watcher, events } = await setUp([() => {}], { clock })
     const told = next(events, 1)
@@ -118,7 +118,7 @@ describe('connections that are dead or slow', () => {
     for (let version = 1; version <= 5; version++) {
       await clock.advance(watcherDefaults.stalledListMs - 1)
       server.watches[0]?.send(added(`g${version}`, version))
-      // Frames are read in order: once the pong is here, the event was.
+      // Frames are read in order: after the pong, the event has been read.
       server.watches[0]?.ping()
       await eventually(() => server.watches[0]?.pongs === version)
       await new Promise(setImmediate)
@@ -130,7 +130,7 @@ describe('connections that are dead or slow', () => {
 })
 
 describe('410', () => {
-  test('where a new list is refused with it too, again and again, everything is asked for until it is there', async () => {
+  test('a 410 in reply to a list is retried until the list succeeds', async () => {
     const { server, events } = await setUp([
       watch => {
         initial(watch)
@@ -143,11 +143,11 @@ describe('410', () => {
       watch => watch.send(bookmark(40, true)),
     ])
     expect(await next(events, 2)).toEqual(['replaced a@5,b@3 v7', 'replaced  v40'])
-    // Without a version: the state that the store has now, never one that a cache has at hand.
+    // Without a version: the most recent state, not the one of a cache.
     expect(versions(server)).toEqual([null, '7', null, null, null, null])
   })
 
-  test('for a version that the server has not reached, after a restore of an old state: the old state is told', async () => {
+  test('a 410 for a version that the server has not reached, after a restore, reports the restored state', async () => {
     const past: WatchScript = watch => {
       if (watch.version !== null) {
         watch.send(expired)
@@ -174,7 +174,7 @@ describe('410', () => {
     expect(versions(server)).toEqual([null, '900', null])
   })
 
-  test('a quiet kind of which only bookmarks are told outlives compaction without a new list', async () => {
+  test('a quiet kind that only receives bookmarks survives compaction without a new list', async () => {
     const compactedAt20: WatchScript = watch => {
       if (Number(watch.version) < 20) watch.send(expired)
       else watch.send(modified('a', 22))
@@ -197,8 +197,8 @@ describe('410', () => {
   })
 })
 
-describe('frames that cannot be read', () => {
-  test('one that is met again at every resumption is passed by a new list', async () => {
+describe('undecodable frames', () => {
+  test('a bad frame that returns after every resumption is skipped by a new list', async () => {
     const { server, watcher, events } = await setUp([
       initial,
       watch => {
@@ -224,7 +224,7 @@ describe('pauses', () => {
   }
 
   test.each([429, 503])(
-    '%i with Retry-After: no sooner than that, spread, and without a new list',
+    'after %i, wait at least Retry-After with jitter, without a new list',
     async status => {
       const pauses = new Set<number>()
       for (const random of [0, 0.25, 0.75]) {
@@ -243,7 +243,7 @@ describe('pauses', () => {
     },
   )
 
-  /** A watcher whose every attempt fails with the error, and the warnings that it logs. */
+  /** A watcher that always fails with the error, and the warnings that it logs. */
   function refused(error: Error) {
     const clock = new FakeClock()
     const warnings: string[] = []
@@ -268,12 +268,12 @@ describe('pauses', () => {
     await passPause(clock)
     while (clock.monotonic() < watcherDefaults.awayWarningMs) await passPause(clock)
     await eventually(() => clock.pendingTimers === 1)
-    expect(warnings).toEqual(['the watch failed; connecting again'])
+    expect(warnings).toEqual(['watch failed, reopening'])
     abort.abort()
     expect(await ended).toEqual({ done: true, value: undefined })
   })
 
-  test('while there is no server grow to two seconds only, and what it then answers counts from the beginning', async () => {
+  test('grow to two seconds only while the server cannot be reached, and start over when it responds', async () => {
     const clock = new FakeClock()
     const starting = new ApiError('ServiceUnavailable', 'its indexes are being built')
     let error: Error = new TransportError('connect ECONNREFUSED')
@@ -286,7 +286,7 @@ describe('pauses', () => {
     expect(pauses).toEqual([400, 800, 1_000, 1_000, 1_000, 1_000])
     error = starting
     pauses.length = 0
-    // The one that had begun before the server was back.
+    // The attempt that started before the server was back.
     await passPause(clock)
     for (let attempt = 0; attempt < 3; attempt++) pauses.push(await passPause(clock))
     expect(pauses).toEqual([400, 800, 1_600])
@@ -294,15 +294,15 @@ describe('pauses', () => {
     await ended
   })
 
-  test('a refusal for a reason that does not pass by itself is worth a warning at once', async () => {
+  test('a lasting refusal logs a warning at once', async () => {
     const { warnings, clock, abort, ended } = refused(new ApiError('Forbidden', 'you may not'))
     await eventually(() => clock.pendingTimers === 1)
-    expect(warnings).toEqual(['the watch failed; connecting again'])
+    expect(warnings).toEqual(['watch failed, reopening'])
     abort.abort()
     await ended
   })
 
-  test('grow between watches that end at once, and begin anew after one that lived', async () => {
+  test('grow while watches close at once, and start over after a healthy one', async () => {
     const clock = new FakeClock()
     const { server, events } = await setUp(
       [
@@ -325,7 +325,7 @@ describe('pauses', () => {
     expect(pauses).toEqual([400, 800, 1_600, 3_200, 400])
   })
 
-  test('of a thousand watches that a draining server ends at once are spread over the window', async () => {
+  test('spread a thousand watches that a draining server closes over the window', async () => {
     const server = await ScriptedWatchServer.start([watch => watch.send(bookmark(7, true))])
     const transport = new HttpTransport({ server: server.url })
     const client = createClient(transport)

@@ -20,8 +20,8 @@ async function setUp(...arguments_: Parameters<typeof watched>) {
   return set
 }
 
-describe('the beginning', () => {
-  test('everything that there is comes as one whole, then each change', async () => {
+describe('the initial list', () => {
+  test('reports all objects in one event, then each change', async () => {
     const { server, events } = await setUp([
       watch => {
         initial(watch)
@@ -39,7 +39,7 @@ describe('the beginning', () => {
     expect(server.attempts.map(String)).toEqual(['http://localhost/apis/demo.example.com/v1/gadgets'])
   })
 
-  test('a list that breaks off leaves no trace', async () => {
+  test('reports nothing if it is interrupted', async () => {
     const { events } = await setUp([
       watch => {
         watch.send(added('ghost', 2))
@@ -51,7 +51,7 @@ describe('the beginning', () => {
     expect(await next(events, 1)).toEqual(['replaced a@5,b@3 v7'])
   })
 
-  test('selectors and a name are asked for, also when resuming', async () => {
+  test('sends selectors and name, also when resuming', async () => {
     const { server, events } = await setUp(
       [
         watch => {
@@ -70,7 +70,7 @@ describe('the beginning', () => {
 })
 
 describe('resuming', () => {
-  test('after a cut it goes on after the last version seen, bookmarks included', async () => {
+  test('continues after the last version received, including bookmarks', async () => {
     const { server, events } = await setUp([
       watch => {
         initial(watch)
@@ -89,7 +89,7 @@ describe('resuming', () => {
     expect(server.watches.map(watch => watch.version)).toEqual([null, '20'])
   })
 
-  test('what the server tells twice, or out of order, is told once', async () => {
+  test('skips events that the server sends twice or out of order', async () => {
     const { watcher, events } = await setUp([
       watch => {
         initial(watch)
@@ -105,7 +105,7 @@ describe('resuming', () => {
     expect(watcher.counts.outOfDate).toBe(3)
   })
 
-  test('versions are compared as integers of any length', async () => {
+  test('compares versions as integers of any length', async () => {
     const { events } = await setUp([
       watch => {
         watch.send(bookmark(9, true))
@@ -134,7 +134,7 @@ describe('resuming', () => {
     ])
   })
 
-  test('an ordinary end after a healthy time is followed at once', async () => {
+  test('a normal close of a healthy watch is followed by an immediate reconnect', async () => {
     const { server, events } = await setUp(
       [
         watch => {
@@ -150,7 +150,7 @@ describe('resuming', () => {
   })
 })
 
-describe('history that is lost', () => {
+describe('lost history', () => {
   const gone: [string, WatchScript | Refusal][] = [
     ['in-band', watch => watch.send(expired)],
     ['as a close code', watch => watch.close(4410, 'too old')],
@@ -164,7 +164,7 @@ describe('history that is lost', () => {
     ['in place of the upgrade', { status: 410, body: new ApiError('Expired', 'too old').toStatus() }],
     ['in place of the upgrade, without a Status', { status: 410 }],
   ]
-  test.each(gone)('410 %s: everything comes anew, as one whole', async (_way, refusal) => {
+  test.each(gone)('410 %s lists all objects again', async (_way, refusal) => {
     const { server, events } = await setUp([
       watch => {
         initial(watch)
@@ -180,7 +180,7 @@ describe('history that is lost', () => {
     expect(server.attempts.map(url => url.searchParams.get('version'))).toEqual([null, '7', null])
   })
 
-  test('410 in the middle of a live watch, and again while listing', async () => {
+  test('410 during a live watch, and again while listing', async () => {
     const { events } = await setUp([
       watch => {
         initial(watch)
@@ -195,7 +195,7 @@ describe('history that is lost', () => {
     expect(await next(events, 2)).toEqual(['replaced a@5,b@3 v7', 'replaced  v40'])
   })
 
-  test('a server whose versions began anew is followed', async () => {
+  test('follows a server whose versions started over', async () => {
     const { events } = await setUp([
       watch => {
         initial(watch)
@@ -217,7 +217,7 @@ describe('history that is lost', () => {
   })
 })
 
-describe('no error ends it', () => {
+describe('errors do not end the watcher:', () => {
   test.each([
     ['a frame that is no JSON', '{"type":"MODI'],
     ['an unknown event type', JSON.stringify({ type: 'RENAMED', object: gadget('a', 8) })],
@@ -250,12 +250,12 @@ describe('no error ends it', () => {
     expect(watcher.counts.malformed).toBe(1)
   })
 
-  test.each([401, 403, 404, 429, 500, 503])('a refusal with %i is tried again', async status => {
+  test.each([401, 403, 404, 429, 500, 503])('a refusal with %i is retried', async status => {
     const { events } = await setUp([{ status }, { status }, initial])
     expect(await next(events, 1)).toEqual(['replaced a@5,b@3 v7'])
   })
 
-  test('an error other than 410 in a live watch resumes', async () => {
+  test('an error other than 410 in a live watch resumes it', async () => {
     const { server, events } = await setUp([
       watch => {
         initial(watch)
@@ -267,7 +267,7 @@ describe('no error ends it', () => {
     expect(server.watches.map(watch => watch.version)).toEqual([null, '7'])
   })
 
-  test('a server that is away and comes back', async () => {
+  test('a server that goes away and returns', async () => {
     const { server, events } = await setUp([initial, watch => watch.send(modified('a', 8))])
     expect(await next(events, 1)).toEqual(['replaced a@5,b@3 v7'])
     await server.stop()
@@ -277,7 +277,7 @@ describe('no error ends it', () => {
     expect(await waiting).toEqual(['applied a v8'])
   })
 
-  test('only an abort ends it: the iteration returns and the connection is closed', async () => {
+  test('an abort ends it: the iteration returns and the connection closes', async () => {
     const { server, events, abort } = await setUp([initial])
     await next(events, 1)
     const waiting = events.next()
@@ -287,7 +287,7 @@ describe('no error ends it', () => {
     expect(server.attempts).toHaveLength(1)
   })
 
-  test('an abort ends it also while it waits to connect again', async () => {
+  test('an abort ends it during the back-off too', async () => {
     const { events, abort } = await setUp([{ status: 503 }], { backoffBaseMs: 60_000, backoffMaxMs: 60_000 })
     const waiting = events.next()
     await new Promise(resolve => setTimeout(resolve, 50))
@@ -296,7 +296,7 @@ describe('no error ends it', () => {
   })
 })
 
-describe('a connection that is cut', () => {
+describe('a connection cut', () => {
   const history = [modified('a', 8), deleted('b', 9), added('c', 10), bookmark(11), modified('c', 12)]
   const told = [
     'replaced a@5,b@3 v7',
@@ -313,7 +313,7 @@ describe('a connection that is cut', () => {
     }
   }
 
-  test('between any two events leaves nothing out and tells nothing twice', async () => {
+  test('between any two events loses and repeats no event', async () => {
     const few = [0, 1, 0, 2, 1, 1, 5].map(
       (frames): WatchScript =>
         watch => {
@@ -330,10 +330,10 @@ describe('a connection that is cut', () => {
     expect(await next(events, 6)).toEqual(told)
   })
 
-  test('after any byte, of the upgrade too, leaves nothing out and tells nothing twice', async () => {
+  test('after any byte, including the upgrade, loses and repeats no event', async () => {
     const server = await ScriptedWatchServer.start([everything])
     let budget = 0
-    // Between client and server: the first connection of each round is cut after `budget` bytes of the server's.
+    // A proxy that cuts the first connection of each round after `budget` bytes from the server.
     const proxy = net.createServer(client => {
       const upstream = net.connect(Number(new URL(server.url).port), '127.0.0.1')
       let left = budget
@@ -358,7 +358,7 @@ describe('a connection that is cut', () => {
       () => transport.close(),
       () => server.stop(),
     )
-    // Every byte of one frame among the changes, and of all the rest every twenty-third.
+    // Every byte of one change frame, and every 23rd of the rest.
     const cuts = Array.from({ length: 2300 }, (_, bytes) => bytes).filter(
       bytes => bytes % 23 === 0 || (bytes >= 1030 && bytes < 1290),
     )
@@ -373,7 +373,7 @@ describe('a connection that is cut', () => {
 })
 
 describe('back-off', () => {
-  test('is full jitter below a ceiling that doubles from 800 ms to 30 s, and begins anew after a reset', () => {
+  test('has full jitter below a ceiling that doubles from 800 ms to 30 s, and starts over after a reset', () => {
     const ceiling = new Backoff({ baseMs: 800, maxMs: 30_000, random: () => 1 })
     expect(Array.from({ length: 8 }, () => ceiling.next())).toEqual([
       800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000,

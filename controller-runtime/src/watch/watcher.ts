@@ -14,52 +14,52 @@ import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { unlessAborted } from '../unless-aborted.ts'
 
-/** Times of a watcher, as client-go and kube-rs have them. */
+/** Times of a watcher, in ms, as in client-go and kube-rs. */
 export const watcherDefaults = Object.freeze({
-  /** Ceiling of the first delay before a new connection. client-go's reflector begins with 800 ms. */
+  /** Upper bound of the first delay before reconnecting. client-go's reflector starts at 800 ms. */
   backoffBaseMs: 800,
-  /** Ceiling of any delay. client-go's reflector ends at 30 s. */
+  /** Upper bound of every delay. client-go's reflector ends at 30 s. */
   backoffMaxMs: 30_000,
   /**
-   * Ceiling of the delays while there is no server: nobody is spared by a longer one, and who works with the copy would
-   * stay behind for it once the server is back. As long as between two attempts at a lease.
+   * Upper bound of the delays while the server cannot be reached. A longer one would only keep the cache stale after the
+   * server is back. Equal to the retry period of leases.
    */
   awayMaxMs: 2_000,
-  /** A connection that has lived so long was a good one: the next delay begins anew. */
+  /** A connection that lasted this long was healthy: the back-off starts over. */
   healthyAfterMs: 10_000,
-  /** The longest that a server's Retry-After is believed. */
+  /** Upper bound of the delay that a server's Retry-After may ask for. */
   retryAfterMaxMs: 300_000,
-  /** When initial events that have not ended are worth a warning. As in client-go's watch-list. */
+  /** Warns if the initial events have not ended after this long, as client-go's watch-list. */
   slowListWarningMs: 10_000,
-  /** A server that starts or is away answers soon; when it has not for so long, that is worth a warning. */
+  /** Warns if the server cannot be reached for this long. */
   awayWarningMs: 10_000,
-  /** Initial events of which none has come for so long will not end: they are asked for anew. */
+  /** Reconnects and lists again after this long without an initial event. */
   stalledListMs: 60_000,
 })
 
-/** What a watcher follows, and how it comes back. */
+/** What a watcher selects, and how it reconnects. */
 export interface WatcherOptions extends SelectorOptions {
-  /** Watch one object, which need not exist yet. */
+  /** Watches one object, which need not exist yet. */
   readonly name?: string
   readonly log?: Logger
   readonly clock?: Clock
-  /** From 0 up to, but not including, 1. Default `Math.random`. */
+  /** Returns a number in [0, 1). Default `Math.random`. */
   readonly random?: () => number
   readonly backoffBaseMs?: number
   readonly backoffMaxMs?: number
   readonly healthyAfterMs?: number
 }
 
-/** Where a watcher gets its connections: a client, or what stands before one. */
+/** Opens raw watches; a `Client` is one. */
 export interface WatchSource<T extends ApiObject = ApiObject> {
   watch(model: Model<T>, options?: WatchOptions): Promise<WatchStream<T>>
 }
 
-/** What a watcher tells. `version` is the state of the store that has been told completely. */
+/** An event of a watcher. `version` is the version up to which all changes have been reported. */
 export type WatcherEvent<T extends ApiObject = ApiObject> =
   /**
-   * The whole of what there is, at `version`: at the start, and again after history was lost. What is not in it is
-   * gone. `askedAt` is the monotonic time at which the server was asked: writes acknowledged before are in it.
+   * The complete list at `version`: at the start, and again after the history was lost. Objects that it lacks are
+   * deleted. `askedAt` is the monotonic time of the request: it contains all writes acknowledged before.
    */
   | {
       readonly type: 'replaced'
@@ -69,21 +69,21 @@ export type WatcherEvent<T extends ApiObject = ApiObject> =
     }
   /** Created or changed. */
   | { readonly type: 'applied'; readonly object: T; readonly version: string }
-  /** Gone; `object` is its last state. */
+  /** Deleted; `object` is its last state. */
   | { readonly type: 'deleted'; readonly object: T; readonly version: string }
-  /** Nothing happened up to `version`. */
+  /** No change up to `version`. */
   | { readonly type: 'bookmark'; readonly version: string }
 
 interface Connection<T> {
   readonly stream: WatchStream<T>
   readonly events: AsyncIterator<WatchEvent<T>>
   readonly openedAt: number
-  /** Undefined where it began with everything. */
+  /** The version it resumed from; undefined if it started with a list. */
   readonly resumedFrom: string | undefined
 }
 
 /**
- * Where a watcher stands.
+ * The state of a watcher.
  *
  *              opened                  initial-events-end
  *      empty ──────────> listing ─────────────────────────> live ──┐ event above its version
@@ -92,10 +92,10 @@ interface Connection<T> {
  *       │                                  ended, error, bad frame │ opened at its version
  *       │              410 at opening                        v │
  *       ├────────────────────────────────────────────────  detached
- *       └── 410 in-band or as close code, or a bad frame at the very version that was resumed from ── (from live)
+ *       └── 410 as event or close code, or a bad frame right after resuming ── (from live)
  *
- * Every way back to `empty` and to `detached` leads through a back-off. Invariant of `live` and `detached`: everything
- * up to `version` was told, nothing above it. `listing` tells nothing, so that a list that breaks off leaves no trace.
+ * Every way back to `empty` and `detached` passes through a back-off. Invariant of `live` and `detached`: all events up
+ * to `version` were reported, none above it. `listing` reports nothing, so an interrupted list has no effect.
  */
 type State<T> =
   | { readonly phase: 'empty' }
@@ -108,24 +108,22 @@ type State<T> =
   | { readonly phase: 'live'; readonly connection: Connection<T>; readonly version: string }
   | { readonly phase: 'detached'; readonly version: string }
 
-/** A state, and what is to be told on the way into it. */
+/** The next state, and the event to report on the way. */
 type Step<T extends ApiObject> = readonly [State<T>, WatcherEvent<T>?]
 
 /**
- * A view of a model's objects that outlives connections.
+ * A stream of all changes to a model's objects that survives disconnects.
  *
  * Guarantees
- * - First one `replaced` with everything, then each change after it: none left out, none twice, versions rising.
- *   After a disconnection it resumes where it was; where the server no longer knows the changes, the next event is
- *   again a `replaced`, complete.
- * - No error ends it: not a server that is away or refuses, not a frame that cannot be read. It ends when aborted.
+ * - One `replaced` with all objects, then every change exactly once, in rising versions. After a disconnect it resumes
+ *   from the last version; if the server has compacted the history, another complete `replaced` follows.
+ * - No error ends it, neither an unreachable server nor an undecodable frame. It ends when aborted.
  *
  * Assumptions
- * - The transport notices a dead connection. `HttpTransport` does.
+ * - The transport detects dead connections, as `HttpTransport` does.
  *
  * Caveats
- * - Changes between two states of an object may be left out after a `replaced`; an object that was deleted and made
- *   again meanwhile has another uid.
+ * - A `replaced` may skip intermediate states. An object that was deleted and recreated meanwhile has another uid.
  */
 export class Watcher<T extends ApiObject = ApiObject> {
   readonly #client: WatchSource<T>
@@ -133,13 +131,13 @@ export class Watcher<T extends ApiObject = ApiObject> {
   readonly #options: WatcherOptions
   readonly #log: Logger
   readonly #clock: Clock
-  /** After what a server has answered. */
+  /** Used after the server responded. */
   readonly #backoff: Backoff
-  /** After no answer. */
+  /** Used while the server cannot be reached. */
   readonly #awayBackoff: Backoff
   readonly #breather: Breather
   readonly #counts = { opened: 0, replaced: 0, malformed: 0, outOfDate: 0 }
-  /** Since when every attempt has found the server starting or away. */
+  /** Monotonic ms since when every attempt has found the server unreachable. */
   #awaySince: number | undefined
 
   constructor(client: WatchSource<NoInfer<T>>, model: Model<T>, options: WatcherOptions = {}) {
@@ -156,12 +154,12 @@ export class Watcher<T extends ApiObject = ApiObject> {
     this.#awayBackoff = new Backoff({ baseMs, maxMs: Math.min(maxMs, watcherDefaults.awayMaxMs), random })
   }
 
-  /** Since the start: connections opened, `replaced` told, frames that were no event, events not above the version. */
+  /** Totals: connections opened, lists completed, undecodable frames, and events not above the current version. */
   get counts(): Readonly<{ opened: number; replaced: number; malformed: number; outOfDate: number }> {
     return { ...this.#counts }
   }
 
-  /** Watches until `signal` is aborted or the iteration is left; then it returns. */
+  /** Watches until `signal` is aborted or the iteration is left. */
   async *events(signal: AbortSignal): AsyncGenerator<WatcherEvent<T>, void> {
     let state: State<T> = { phase: 'empty' }
     try {
@@ -217,11 +215,11 @@ export class Watcher<T extends ApiObject = ApiObject> {
   async #list(state: State<T> & { phase: 'listing' }, signal: AbortSignal): Promise<Step<T>> {
     const { connection, objects, askedAt } = state
     const cancelWarning = this.#clock.setTimeout(() => {
-      this.#log.warn({ objects: objects.size }, 'the initial events of the watch have not ended yet')
+      this.#log.warn({ objects: objects.size }, 'initial events have not ended yet')
     }, watcherDefaults.slowListWarningMs)
     let stalled: Error | undefined
     const guard = new InactivityTimer(this.#clock, watcherDefaults.stalledListMs, () => {
-      stalled = new Error(`no initial event for ${watcherDefaults.stalledListMs} ms, and no end of them`)
+      stalled = new Error(`no initial event for ${watcherDefaults.stalledListMs} ms`)
       connection.stream.close()
     })
     try {
@@ -254,7 +252,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
     const { connection } = state
     const event = await this.#read(connection, signal)
     if (event instanceof Error) {
-      // Resuming there once more would meet the same frame again; a new list may do without it.
+      // Resuming again would return the same frame; a new list may not contain it.
       const stuck = event instanceof MalformedEventError && connection.resumedFrom === state.version
       const next: State<T> =
         stuck || isExpired(event) ? { phase: 'empty' } : { phase: 'detached', version: state.version }
@@ -262,7 +260,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
     }
     const { version } = event.object.metadata
     if (compareVersions(version, state.version) <= 0) {
-      // A bookmark may repeat the version of the event before it; a change may not.
+      // A bookmark may repeat the version of the previous event; a change must not.
       if (event.type !== 'BOOKMARK') this.#counts.outOfDate++
       return [state]
     }
@@ -277,13 +275,13 @@ export class Watcher<T extends ApiObject = ApiObject> {
     }
   }
 
-  /** The next event, or why there is none: the server's error, the end of the watch, or a frame that is no event. */
+  /** Returns the next event, or an error: the server's, the end of the watch, or an undecodable frame. */
   async #read(
     connection: Connection<T>,
     signal: AbortSignal,
   ): Promise<Exclude<WatchEvent<T>, { type: 'ERROR' }> | ApiError | Error> {
     try {
-      // A transport should end the iteration itself; a stop does not depend on it.
+      // Does not rely on the transport to end the iteration.
       const { done, value } = await unlessAborted(connection.events.next(), signal)
       if (done !== true) {
         return value.type === 'ERROR' ? ApiError.fromResponse(value.object.code, value.object) : value
@@ -298,7 +296,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
     }
   }
 
-  /** Gives a connection up and waits before the next one. */
+  /** Closes the connection and waits for the back-off. */
   async #retreat(
     next: State<T>,
     why: unknown,
@@ -317,16 +315,16 @@ export class Watcher<T extends ApiObject = ApiObject> {
     const backoff = unanswered ? this.#awayBackoff : this.#backoff
     const delayMs = ordinary ? 0 : backoff.next(retryAfterMs(why))
     const fields = { ...failureFields(why), delayMs, next: next.phase }
-    if (why instanceof WatchEnded) this.#log.debug(fields, 'the watch ended; connecting again')
+    if (why instanceof WatchEnded) this.#log.debug(fields, 'watch closed, reopening')
     else if (next.phase === 'empty' && isExpired(why)) {
-      this.#log.info(fields, 'the watch lost its history; listing again')
-    } else if (this.#isBrieflyAway(why)) this.#log.debug(fields, 'the server is not ready; connecting again')
-    else this.#log.warn(fields, 'the watch failed; connecting again')
+      this.#log.info(fields, 'watch expired, listing again')
+    } else if (this.#isBrieflyAway(why)) this.#log.debug(fields, 'server is not ready, reopening the watch')
+    else this.#log.warn(fields, 'watch failed, reopening')
     await sleep(this.#clock, delayMs, signal)
     return [next]
   }
 
-  /** Every server starts and restarts: for a short while that is no news. */
+  /** Returns true during the first seconds of an outage: a restart needs no warning. */
   #isBrieflyAway(why: unknown): boolean {
     const now = this.#clock.monotonic()
     this.#awaySince = isServerAway(why) ? (this.#awaySince ?? now) : undefined
@@ -334,7 +332,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
   }
 }
 
-/** The server, or the connection, ended a watch. */
+/** The server or the network closed the watch. */
 class WatchEnded extends Error {
   override readonly name = 'WatchEnded'
   readonly code: number

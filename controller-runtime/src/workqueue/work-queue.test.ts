@@ -10,7 +10,7 @@ function setUp(options: ConstructorParameters<typeof WorkQueue>[0] = {}) {
   return { clock, queue: new WorkQueue({ clock, ...options }) }
 }
 
-/** Takes what is ready and gives it back at once. */
+/** Takes the ready keys and marks each as done. */
 async function drainReady(queue: WorkQueue): Promise<string[]> {
   const keys: string[] = []
   while (queue.depth > 0) {
@@ -31,21 +31,21 @@ async function take(queue: WorkQueue): Promise<string> {
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
-/** Bytes of the heap that are in use. */
+/** Bytes of the heap in use. */
 function heapBytes(): number {
   collectGarbage()
   return process.memoryUsage().heapUsed
 }
 
 describe('one entry per key', () => {
-  test('a key that is added several times is handed out once', async () => {
+  test('a key that is added several times is returned once', async () => {
     const { queue } = setUp()
     for (const key of ['a', 'b', 'a', 'a']) queue.add(key)
     expect(await drainReady(queue)).toEqual(['a', 'b'])
     expect(queue.depth).toBe(0)
   })
 
-  test('a key added while it is worked on is handed out exactly once more, after done', async () => {
+  test('a key added while it is processed is returned once more, after done', async () => {
     const { queue } = setUp()
     queue.add('a')
     await take(queue)
@@ -64,7 +64,7 @@ describe('one entry per key', () => {
     expect(queue.depth).toBe(0)
   })
 
-  test('an add at the very moment of done is not lost', async () => {
+  test('an add at the moment of done is not lost', async () => {
     const { queue } = setUp()
     queue.add('a')
     await take(queue)
@@ -74,7 +74,7 @@ describe('one entry per key', () => {
     expect(await waiting).toBe('a')
   })
 
-  test('giving back a key that is not handed out is an error, not a second worker', () => {
+  test('done throws for a key that is not being processed', () => {
     const { queue } = setUp()
     queue.add('a')
     expect(() => queue.done('a')).toThrow(/not handed out/)
@@ -82,7 +82,7 @@ describe('one entry per key', () => {
 })
 
 describe('order', () => {
-  test('first in, first out within a priority, and higher priorities first', async () => {
+  test('is first in, first out within a priority, and higher priorities first', async () => {
     const { queue } = setUp()
     queue.add('old-1', { priority: priorities.initial })
     queue.add('old-2', { priority: priorities.initial })
@@ -92,7 +92,7 @@ describe('order', () => {
     expect(await drainReady(queue)).toEqual(['urgent', 'live-1', 'live-2', 'old-1', 'old-2'])
   })
 
-  test('a live change raises a key out of the initial work, to the end of the live ones', async () => {
+  test('a live change raises an initial key to the end of the live ones', async () => {
     const { queue } = setUp()
     for (const key of ['a', 'b', 'c']) queue.add(key, { priority: priorities.initial })
     queue.add('d')
@@ -100,7 +100,7 @@ describe('order', () => {
     expect(await drainReady(queue)).toEqual(['d', 'b', 'a', 'c'])
   })
 
-  test('initial work does not lower a key that is there as a live change', async () => {
+  test('an initial add does not lower a live key', async () => {
     const { queue } = setUp()
     queue.add('a')
     queue.add('b')
@@ -108,7 +108,7 @@ describe('order', () => {
     expect(await drainReady(queue)).toEqual(['a', 'b'])
   })
 
-  test('delayed keys of one priority come in the order of becoming ready', async () => {
+  test('delayed keys of one priority are returned in the order of their times', async () => {
     const { clock, queue } = setUp()
     queue.addAfter('late', 20)
     queue.addAfter('early', 10)
@@ -117,10 +117,10 @@ describe('order', () => {
   })
 })
 
-describe('ageing', () => {
+describe('aging', () => {
   const ageing = { agedAfterMs: 1000, agedShare: 10 }
 
-  /** Takes `count` keys while live changes never cease, and answers them. */
+  /** Takes `count` keys while live changes keep coming, and returns them. */
   async function takeBesideFlood(queue: WorkQueue, count: number): Promise<string[]> {
     const taken: string[] = []
     for (let index = 0; index < count; index++) {
@@ -133,14 +133,14 @@ describe('ageing', () => {
     return taken
   }
 
-  test('low priority does not pass high priority before it has aged, however often it is passed over', async () => {
+  test('low priority does not pass high priority before it has aged', async () => {
     const { clock, queue } = setUp({ ageing })
     queue.add('old', { priority: priorities.initial })
     await clock.advance(999)
     expect(await takeBesideFlood(queue, 500)).not.toContain('old')
   })
 
-  test('low priority is not starved for ever: what has aged gets its share, and no more than that', async () => {
+  test('an aged key of low priority gets its share, and no more', async () => {
     const { clock, queue } = setUp({ ageing })
     const old = Array.from({ length: 20 }, (_, index) => `old-${index}`)
     for (const key of old) queue.add(key, { priority: priorities.initial })
@@ -152,7 +152,7 @@ describe('ageing', () => {
     }
   })
 
-  test('of several low priorities the key that has waited longest takes the turn', async () => {
+  test('of several low priorities, the key that has waited longest is next', async () => {
     const { clock, queue } = setUp({ ageing })
     queue.add('lowest', { priority: -200 })
     await clock.advance(1)
@@ -163,7 +163,7 @@ describe('ageing', () => {
     expect(taken.indexOf('low')).toBeGreaterThan(taken.indexOf('lowest'))
   })
 
-  test('ageing sets no timer', () => {
+  test('aging needs no timer', () => {
     const { clock, queue } = setUp({ ageing })
     for (let index = 0; index < 100; index++) queue.add(`old-${index}`, { priority: priorities.initial })
     expect(clock.pendingTimers).toBe(0)
@@ -173,18 +173,18 @@ describe('ageing', () => {
 describe('overall rate', () => {
   const rate = { perSecond: 10, burst: 3 }
 
-  test('is off unless asked for: a thousand keys that fail wait for their own back-off only', () => {
+  test('is off by default: a thousand failing keys wait for their own back-off only', () => {
     const { queue } = setUp()
     for (let index = 0; index < 1000; index++) expect(queue.addRateLimited(`key-${index}`)).toBe(5)
   })
 
-  test('lets a burst through, then whoever comes goes into debt, which has no bound', () => {
+  test('lets a burst through; later keys go into debt, which is unbounded', () => {
     const { queue } = setUp({ rate })
     const delays = Array.from({ length: 8 }, (_, index) => queue.addRateLimited(`key-${index}`))
     expect(delays).toEqual([5, 5, 5, 100, 200, 300, 400, 500])
   })
 
-  test('debt is paid off with time, and a full bucket holds no more than its burst', async () => {
+  test('pays off debt over time, and holds at most its burst', async () => {
     const { clock, queue } = setUp({ rate })
     for (let index = 0; index < 5; index++) queue.addRateLimited(`a-${index}`)
     await clock.advance(200)
@@ -195,7 +195,7 @@ describe('overall rate', () => {
     expect(delays[3]).toBeCloseTo(100)
   })
 
-  test('the slower of rate and back-off counts, and changes that just happened wait for neither', async () => {
+  test('delays by the longer of rate and back-off, but never delays new changes', async () => {
     const { queue } = setUp({ rate: { perSecond: 10, burst: 1 } })
     for (let count = 0; count < 8; count++) queue.addRateLimited('a')
     expect(queue.addRateLimited('b')).toBe(800)
@@ -203,14 +203,14 @@ describe('overall rate', () => {
     expect(await take(queue)).toBe('live')
   })
 
-  test('a rate that is none is refused', () => {
+  test('rejects an invalid rate', () => {
     expect(() => setUp({ rate: { perSecond: 0, burst: 1 } })).toThrow(TypeError)
     expect(() => setUp({ rate: { perSecond: 1, burst: 0 } })).toThrow(TypeError)
   })
 })
 
-describe('what is heard of it', () => {
-  test('each key once however often it is added, its waiting from ready to handed out, and its work', async () => {
+describe('the observer', () => {
+  test('counts each key once, with the time until it is returned and the time until done', async () => {
     const heard: string[] = []
     const { clock, queue } = setUp({
       observer: {
@@ -241,7 +241,7 @@ describe('what is heard of it', () => {
     ])
   })
 
-  test('the reason of the latest add goes with the key', async () => {
+  test('the latest reason is returned with the key', async () => {
     const { queue } = setUp()
     queue.add('a', { reason: 'added' })
     queue.add('a', { reason: 'updated' })
@@ -250,8 +250,8 @@ describe('what is heard of it', () => {
   })
 })
 
-describe('room', () => {
-  test('who waits for it goes on as soon as fewer keys are ready, or the queue ends', async () => {
+describe('whenBelow', () => {
+  test('resolves as soon as fewer keys are ready, or the queue shuts down', async () => {
     const { queue } = setUp()
     for (const key of ['a', 'b', 'c']) queue.add(key)
     let room = false
@@ -271,7 +271,7 @@ describe('room', () => {
 })
 
 describe('delays', () => {
-  test('a key waits for its time, on one timer whatever waits', async () => {
+  test('all keys wait on one timer', async () => {
     const { clock, queue } = setUp()
     for (let index = 0; index < 1000; index++) queue.addAfter(`key-${index}`, 1000 + index)
     expect(clock.pendingTimers).toBe(1)
@@ -284,7 +284,7 @@ describe('delays', () => {
     expect(clock.pendingTimers).toBe(0)
   })
 
-  test('of two delays of one key the earlier counts', async () => {
+  test('of two delays of one key the earlier applies', async () => {
     const { clock, queue } = setUp()
     queue.addAfter('a', 100)
     queue.addAfter('a', 10)
@@ -295,7 +295,7 @@ describe('delays', () => {
     expect(queue.depth).toBe(0)
   })
 
-  test('an add makes a waiting key ready at once, and it does not come again at its old time', async () => {
+  test('an add makes a delayed key ready at once, and it does not return at its old time', async () => {
     const { clock, queue } = setUp()
     queue.addAfter('a', 100)
     queue.add('a')
@@ -305,7 +305,7 @@ describe('delays', () => {
     expect(queue.delayed).toBe(0)
   })
 
-  test('a key whose time comes while it is worked on waits for done', async () => {
+  test('a key whose time comes while it is processed waits for done', async () => {
     const { clock, queue } = setUp()
     queue.add('a')
     await take(queue)
@@ -321,7 +321,7 @@ describe('delays', () => {
     await waiting
   })
 
-  test('a delay of more than 2^31 ms is waited for', async () => {
+  test('a delay of more than 2^31 ms is respected', async () => {
     const { clock, queue } = setUp()
     const delayMs = 2 ** 31 + 5000
     queue.addAfter('a', delayMs)
@@ -331,7 +331,7 @@ describe('delays', () => {
     expect(queue.depth).toBe(1)
   })
 
-  test('a wall clock that jumps changes nothing', async () => {
+  test('a jump of the wall clock has no effect', async () => {
     const { clock, queue } = setUp()
     queue.addAfter('a', 1000)
     clock.jump(-86_400_000)
@@ -344,7 +344,7 @@ describe('delays', () => {
 })
 
 describe('back-off', () => {
-  test('doubles from 5 ms to 1000 s for each key alone, and forget ends it', () => {
+  test('doubles from 5 ms to 1000 s per key, and forget resets it', () => {
     const { queue } = setUp()
     const delays = Array.from({ length: 20 }, () => queue.addRateLimited('a'))
     expect(delays.slice(0, 4)).toEqual([5, 10, 20, 40])
@@ -369,8 +369,8 @@ describe('back-off', () => {
   })
 })
 
-describe('the end', () => {
-  test('whoever waits gets undefined, and adds are ignored', async () => {
+describe('shutdown', () => {
+  test('get returns undefined, and adds are ignored', async () => {
     const { clock, queue } = setUp()
     const waiting = [queue.get(), queue.get()]
     queue.addAfter('later', 10)
@@ -385,7 +385,7 @@ describe('the end', () => {
     expect(clock.pendingTimers).toBe(0)
   })
 
-  test('a drain waits for what is handed out, takes no new work, and ends at its bound', async () => {
+  test('drain waits for keys in process, returns no new ones, and ends at its timeout', async () => {
     const { clock, queue } = setUp()
     queue.add('a')
     queue.add('b')
@@ -409,7 +409,7 @@ describe('the end', () => {
     expect(await bounded).toBe(false)
   })
 
-  test('a getter that is aborted takes no key with it', async () => {
+  test('an aborted get takes no key', async () => {
     const { queue } = setUp()
     const abort = new AbortController()
     const waiting = queue.get(abort.signal)
@@ -420,7 +420,7 @@ describe('the end', () => {
     await expect(queue.get(AbortSignal.abort(new Error('before')))).rejects.toThrow('before')
   })
 
-  test('100,000 delayed keys hold one timer, and once they are through the heap is what it was before', async () => {
+  test('100,000 delayed keys need one timer, and leave the heap as it was', async () => {
     const { clock, queue } = setUp()
     const round = async () => {
       for (let index = 0; index < 100_000; index++) queue.addAfter(`key-${index}`, index % 1000)
@@ -431,7 +431,7 @@ describe('the end', () => {
       await drainReady(queue)
       return { timers, heldBytes }
     }
-    // The first round grows what stays: compiled code, and the tables of the maps.
+    // The first round grows what stays: compiled code and hash tables.
     await round()
     const baseBytes = heapBytes()
     const { timers, heldBytes } = await round()
@@ -443,12 +443,12 @@ describe('the end', () => {
 })
 
 /**
- * The queue against a model that is nothing but what its guarantees say. Workers are simulated: each command is an
- * add, a passing of time, a get or a done.
+ * Compares the queue with a model of its guarantees. Workers are simulated: each command is an add, a passing of time,
+ * a get or a done.
  */
 describe('any sequence of calls', () => {
   interface Model {
-    /** Key to the time from which it may be handed out; no entry: not in the queue. */
+    /** Key to the time from which it may be returned; no entry: not in the queue. */
     readonly due: Map<string, { readyAt: number; priority: number }>
     readonly handedOut: Set<string>
     now: number
@@ -484,7 +484,7 @@ describe('any sequence of calls', () => {
     return [...model.due].filter(([name, { readyAt }]) => readyAt <= model.now && !model.handedOut.has(name))
   }
 
-  test('hands out no key twice at once, loses no wake-up, and prefers the higher priority', async () => {
+  test('returns no key twice at once, loses no wake-up, and prefers the higher priority', async () => {
     await fc.assert(
       fc.asyncProperty(commands, async list => {
         const { clock, queue } = setUp()
@@ -517,7 +517,7 @@ describe('any sequence of calls', () => {
           expect(queue.processing).toBe(model.handedOut.size)
           expect(queue.depth + queue.delayed).toBe(model.due.size)
         }
-        // Whatever was added and not handed out since comes in the end.
+        // Every key added and not returned since comes in the end.
         for (const name of model.handedOut) queue.done(name)
         clock.advanceSync(1000)
         expect((await drainReady(queue)).sort()).toEqual([...model.due.keys()].sort())
@@ -526,7 +526,7 @@ describe('any sequence of calls', () => {
     )
   })
 
-  test('whatever is added, nothing ready is passed over for longer than ageing allows', async () => {
+  test('passes over no ready key for longer than aging allows', async () => {
     const ageing = { agedAfterMs: 20, agedShare: 3 }
     const flood = fc.array(
       fc.oneof(
@@ -542,13 +542,13 @@ describe('any sequence of calls', () => {
     await fc.assert(
       fc.asyncProperty(flood, async list => {
         const { clock, queue } = setUp({ ageing })
-        /** Of each ready key: since when, and how many hand-outs it may still see once it has aged. */
+        /** For each ready key: since when, and how many others may still be returned after it has aged. */
         const waiting = new Map<string, { since: number; priority: number; left: number }>()
         let now = 0
         let count = 0
         const addKey = (at: number) => {
-          // Distinct keys, so that nothing is raised and begins anew.
-          // No two at the same time: which of those is the older one is left open.
+          // Distinct keys, so that no add raises one.
+          // No two at the same time, since their order is unspecified.
           clock.advanceSync(0.001)
           now += 0.001
           const added = `key-${count++}`
@@ -581,7 +581,7 @@ describe('any sequence of calls', () => {
     )
   })
 
-  test('several workers with random pauses never hold one key at once, and every add is followed by a run', async () => {
+  test('workers with random pauses never hold a key twice, and a run follows every add', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.scheduler(),
