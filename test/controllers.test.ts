@@ -127,14 +127,14 @@ it('a server that restarts costs one line a run that fails, with when it is trie
   await turns.create('a', { everyMs: 20 })
   await eventually(async () => expect(await count()).toBeGreaterThan(0), takeoverMs)
   await world.server.kill('SIGKILL')
-  await running.says(/failed; trying again/, 'stderr')
+  await running.says(/reconcile failed, retrying/, 'stderr')
   await world.server.restart()
   const before = await count()
   await eventually(async () => expect(await count()).toBeGreaterThan(before), takeoverMs)
   const failures = running.stderr
     .split('\n')
     .slice(0, -1)
-    .filter(line => /failed; trying again/.test(line))
+    .filter(line => /reconcile failed, retrying/.test(line))
     .map(line => fieldsOf(JSON.parse(line)))
   for (const line of failures) {
     expect(line).toMatchObject({ object: 'a', attempt: expect.any(Number), delayMs: expect.any(Number) })

@@ -12,7 +12,7 @@ function setUp(): { clock: FakeClock; conditions: readonly Condition[] } {
 }
 
 describe('setCondition', () => {
-  test('sets the time where the status changes', async () => {
+  test('sets the time if the status changes', async () => {
     const { clock, conditions } = setUp()
     await clock.advance(5_000)
     expect(setCondition(conditions, { type: 'Ready', status: 'True', message: 'at last' }, clock)).toEqual([
@@ -21,7 +21,7 @@ describe('setCondition', () => {
     ])
   })
 
-  test('leaves the time where only reason, message or generation change', async () => {
+  test('keeps the time if only reason, message or generation change', async () => {
     const { clock, conditions } = setUp()
     await clock.advance(5_000)
     const wanted = { type: 'Ready', status: 'False', reason: 'Waiting', observedGeneration: 2 } as const
@@ -31,7 +31,7 @@ describe('setCondition', () => {
     })
   })
 
-  test('says the same when told the same, however much later, and never touches what it was given', async () => {
+  test('is idempotent, and does not change its input', async () => {
     const { clock, conditions } = setUp()
     await clock.advance(5_000)
     const again = setCondition(conditions, { type: 'Ready', status: 'False', reason: 'Starting' }, clock)
@@ -40,7 +40,7 @@ describe('setCondition', () => {
   })
 })
 
-test('a condition is found by its type, and is true only when it says so', () => {
+test('a condition is found by type, and is true only with status True', () => {
   const { conditions } = setUp()
   expect(getCondition(conditions, 'Ready')?.reason).toBe('Starting')
   expect(getCondition(conditions, 'ready')).toBeUndefined()

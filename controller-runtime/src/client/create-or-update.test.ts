@@ -190,7 +190,7 @@ describe('createOrUpdate', () => {
     ]
     for (const mutate of wrong) {
       const attempt = Reflect.apply(client.createOrUpdate, client, [Gadget, 'a', mutate])
-      await expect(attempt).rejects.toThrow(/whole of a, or nothing/)
+      await expect(attempt).rejects.toThrow(/whole object a, or nothing/)
     }
     expect(writes()).toEqual([])
   })

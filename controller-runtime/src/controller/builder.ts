@@ -16,53 +16,53 @@ import { changedBeyondStatus, type Filter, toPredicate, type UpdatePredicate } f
 import type { Finalize, Reconcile, ReconcileContext } from './reconcile.ts'
 import { runSource, type Source, type SourceRunOptions } from './source.ts'
 
-/** Numbers that controllers work with. */
+/** Defaults of a controller. */
 export const controllerDefaults = Object.freeze({
-  /** Objects reconciled at once. Reconciles mostly wait for others' answers, so that several cost no more than one. */
+  /** Objects reconciled concurrently. Most reconcilers wait for I/O, so several cost no more than one. */
   concurrency: 10,
-  /** After which a run's signal is aborted and its worker freed: twice the patience of most HTTP clients. */
+  /** Timeout of a run in ms: its signal is aborted and its worker freed. Twice the timeout of most HTTP clients. */
   timeoutMs: 60_000,
-  /** How long a run waits for the cache to show the controller's own last write. As controller-runtime has it. */
+  /** How long a run waits for the cache to show the controller's own last write. As in controller-runtime. */
   staleCacheTimeoutMs: 5_000,
-  /** After which a run that gave up that wait is tried again. */
+  /** Delay before a run whose cache was stale is retried. */
   staleCacheRequeueMs: 1_000,
-  /** After which a run is tried again that a leader who may no longer act has put off. Most such processes end before. */
+  /** Delay before a run that the fence refused is retried. Most such processes exit earlier. */
   fencedRequeueMs: 1_000,
-  /** After which a controller whose caches are not filled says so: a kind that is not served is waited for without end. */
+  /** Warns if the caches have not synced after this long. A kind that is not served is awaited indefinitely. */
   syncWarningMs: 30_000,
-  /** Attempts to take the finalizer away after a clean-up, each after reading again, before the clean-up counts as failed. */
+  /** Attempts to remove the finalizer after a clean-up, before the clean-up counts as failed. */
   finalizerAttempts: 5,
-  /** How long runs that outlived the drain get to heed the abort of their signals. */
+  /** Time for runs that outlive the drain to react to the abort. */
   abortGraceMs: 1_000,
 })
 
-/** How failures are tried again. */
+/** How failed runs are retried. */
 export interface RetryOptions {
   /**
-   * Failures in a row after which an object is given up until it changes, an integer from 1. By default there is no
-   * such number. `finalize` is tried without end all the same: an object that is given up could never go.
+   * Consecutive failures after which the object is not retried until it changes; an integer from 1. Default: unlimited.
+   * It does not apply to `finalize`, since the object could never be removed.
    */
   readonly maxAttempts?: number
-  /** Delay after the first failure, in ms; each further one doubles it. Default `workQueueDefaults.backoffBaseMs`. */
+  /** Delay after the first failure in ms; each further failure doubles it. Default `workQueueDefaults.backoffBaseMs`. */
   readonly backoffBaseMs?: number
-  /** The longest delay, in ms. Default `workQueueDefaults.backoffMaxMs`. */
+  /** Longest delay in ms. Default `workQueueDefaults.backoffMaxMs`. */
   readonly backoffMaxMs?: number
-  /** Retries a second over all objects together, after a burst. By default there is no such bound. */
+  /** Retries per second over all objects, after a burst. Default: unlimited. */
   readonly rate?: { readonly perSecond: number; readonly burst: number }
 }
 
-/** What a controller does, as `ControllerBuilder` puts it together. */
+/** What a controller does; the result of a `ControllerBuilder`. */
 export interface ControllerDefinition<T extends ApiObject = ApiObject> {
   readonly model: Model<T>
   readonly name: string | undefined
   readonly concurrency: number
   readonly timeoutMs: number
-  /** The name of the finalizer that the controller keeps on every object, where it has one. */
+  /** The finalizer that the controller keeps on every object, if any. */
   readonly finalizer: string | undefined
-  /** The kinds that it reads beside its own. */
+  /** The other kinds that it reads. */
   readonly inputs: readonly ControllerInput[]
   readonly retry: RetryOptions
-  // Methods on purpose: a controller of a specific model is usable where any controller is expected.
+  // Methods for bivariance: a controller of a specific model is usable as a controller of any model.
   reconcile(object: T, context: ReconcileContext): ReturnType<Reconcile<ApiObject>>
   finalize(object: T, context: ReconcileContext): ReturnType<Finalize<ApiObject>>
   passesAdd(object: T): boolean
@@ -71,7 +71,7 @@ export interface ControllerDefinition<T extends ApiObject = ApiObject> {
   followSources(options: SourceRunOptions<T>, signal: AbortSignal): void
 }
 
-/** Collects what a controller does; each call answers the builder. */
+/** Builds a `ControllerDefinition`; each method returns the builder. */
 export class ControllerBuilder<T extends ApiObject = ApiObject> {
   readonly #model: Model<T>
   #name: string | undefined
@@ -89,15 +89,15 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
     this.#model = model
   }
 
-  /** What to do for an object that is there. With `finalize` declared it is not called for deleting objects. */
+  /** Sets the function that reconciles an object. With `finalize`, it is not called for deleting objects. */
   reconcile(reconcile: Reconcile<T>): this {
     this.#reconcile = callable('reconcile', reconcile)
     return this
   }
 
   /**
-   * What to do before an object goes. `finalizer` is of the form `<domain>/<name>` and belongs to this controller
-   * alone: it is stored before the first reconcile of an object, and taken away once `finalize` has succeeded.
+   * Sets the function that runs before an object is removed. `finalizer` has the form `<domain>/<name>` and must be unique
+   * to this controller. It is added before the first reconcile and removed once `finalize` has succeeded.
    */
   finalize(finalizer: string, finalize: Finalize<T>): this {
     if (typeof finalizer !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(finalizer) || finalizer.length > 253) {
@@ -111,9 +111,9 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Which events of its own objects wake the controller; by default all but updates of the status alone
-   * (`changedBeyondStatus`). What the finalizer rests on, the start of a deletion and the deletion itself always count.
-   * See `and`, `or`, `not`, `matchingLabels`, `generationChanged` and others.
+   * Filters the events of the controller's own objects. Default: all except updates of only the status
+   * (`changedBeyondStatus`). The start of a deletion and the deletion itself always pass. See `and`, `or`, `not`,
+   * `matchingLabels`, `generationChanged` and others.
    */
   filter(filter: Filter<T>): this {
     if (typeof filter !== 'function' && (typeof filter !== 'object' || filter === null)) {
@@ -123,16 +123,16 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
     return this
   }
 
-  /** `filter` with a function. */
+  /** Same as `filter` with a function. */
   filterUpdates(predicate: UpdatePredicate<T>): this {
     return this.filter(callable('filterUpdates', predicate))
   }
 
   /**
-   * Wakes an object when one of its dependents is added, changes or goes: those that name it as an owner and controller
-   * (`controller: true`), by group and kind. When a dependent changes hands, the owners of both states are woken. The
-   * dependents can be read by `context.lister`.
-   * @throws SelectorError where a selector does not parse.
+   * Reconciles the owner when a dependent is added, changes or is deleted. By default the owner is the controller
+   * reference (`controller: true`), matched by group and kind. If the reference changes, both owners are reconciled.
+   * `context.lister` reads the dependents.
+   * @throws SelectorError if a selector is invalid.
    */
   owns<D extends ApiObject>(model: Model<D>, options: OwnsOptions<D> = {}): this {
     compileSelectors(model, options)
@@ -141,10 +141,9 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Wakes the objects whose names `map` answers for an object of another kind that is added, changes or goes; of a
-   * change both states are mapped, and each name counts once. A mapping that throws is logged, and others go on. The
-   * objects can be read by `context.lister`.
-   * @throws SelectorError where a selector does not parse.
+   * Reconciles the objects whose names `map` returns for an object of another kind that is added, changes or is deleted.
+   * For an update, both states are mapped. If `map` throws, the error is logged. `context.lister` reads the objects.
+   * @throws SelectorError if a selector is invalid.
    */
   watches<D extends ApiObject>(model: Model<D>, map: MapToNames<D>, options: InputOptions<D> = {}): this {
     compileSelectors(model, options)
@@ -153,8 +152,8 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Makes a kind readable by `context.lister`; its events wake nobody.
-   * @throws SelectorError where a selector does not parse.
+   * Makes a kind readable by `context.lister`. Its events trigger no reconcile.
+   * @throws SelectorError if a selector is invalid.
    */
   reads<D extends ApiObject>(model: Model<D>, selection: InformerSelection<D> = {}): this {
     compileSelectors(model, selection)
@@ -163,20 +162,20 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Wakes the objects whose names a source gives, from the start of the controller to its stop: see `Source`, and
-   * `every` for a ready-made timer. A name of no object is no error.
+   * Reconciles the objects whose names a source yields while the controller runs: see `Source`, and `every` for a timer.
+   * Names of missing objects are ignored.
    */
   source(source: Source<T>): this {
     const given: unknown = source
     const iterable = typeof given === 'object' && given !== null && Symbol.asyncIterator in given
     if (typeof given !== 'function' && !iterable) {
-      throw new TypeError('source must be given an async iterable, or a function that answers one')
+      throw new TypeError('source must be given an async iterable, or a function that returns one')
     }
     this.#sources.push(source)
     return this
   }
 
-  /** How failures are tried again; by default without end, after 5 ms that double up to 1000 s. */
+  /** Sets how failures are retried. Default: without limit, after 5 ms that double up to 1000 s. */
   retry(options: RetryOptions): this {
     const { maxAttempts, backoffBaseMs, backoffMaxMs } = options
     if (maxAttempts !== undefined && (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1)) {
@@ -185,13 +184,13 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
     for (const [name, ms] of Object.entries({ backoffBaseMs, backoffMaxMs })) {
       if (ms !== undefined && !(ms > 0)) throw new TypeError(`${name} must be above 0, is ${ms}`)
     }
-    // Refuses a rate that is none here, not when the controller is made.
+    // Throws here rather than in the controller if the rate is invalid.
     if (options.rate !== undefined) new TokenBucket(options.rate.perSecond, options.rate.burst)
     this.#retry = options
     return this
   }
 
-  /** Objects reconciled at once; an integer from 1. One object is never reconciled twice at once. */
+  /** Sets how many objects are reconciled concurrently; an integer from 1. One object is never reconciled twice at once. */
   concurrency(count: number): this {
     if (!Number.isSafeInteger(count) || count < 1) {
       throw new TypeError(`concurrency must be an integer from 1, is ${count}`)
@@ -201,8 +200,8 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * How long one run may take, in ms (Infinity: any time). Then its signal is aborted, the run counts as failed and
-   * others get its place. The object itself stays locked until the run really settles.
+   * Sets the timeout of a run in ms; Infinity for none. On timeout its signal is aborted, the run counts as failed, and its
+   * worker is freed. The object stays locked until the run settles.
    */
   timeoutMs(ms: number): this {
     if (typeof ms !== 'number' || !(ms > 0)) throw new TypeError(`timeoutMs must be above 0, is ${ms}`)
@@ -210,15 +209,14 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
     return this
   }
 
-  /** The controller's name in logs and metrics; by default the model's plural and group. */
+  /** Sets the controller's name in logs and metrics. Default: the model's plural and group. */
   named(name: string): this {
-    if (typeof name !== 'string' || name === '')
-      throw new TypeError('the name of a controller must not be empty')
+    if (typeof name !== 'string' || name === '') throw new TypeError('the controller name must not be empty')
     this.#name = name
     return this
   }
 
-  /** @throws TypeError when there is nothing to do. */
+  /** @throws TypeError if there is neither reconcile nor finalize. */
   build(): ControllerDefinition<T> {
     const reconcile = this.#reconcile
     const finalize = this.#finalize
@@ -246,7 +244,7 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   }
 }
 
-function callable<F>(what: string, value: F): F {
-  if (typeof value !== 'function') throw new TypeError(`${what} must be given a function`)
+function callable<F>(method: string, value: F): F {
+  if (typeof value !== 'function') throw new TypeError(`${method} must be given a function`)
   return value
 }

@@ -15,24 +15,22 @@ export interface CachesOptions {
   readonly recorder: ControllerRecorder
 }
 
-/** One cache that a controller reads, and what it has written of its kind. */
+/** A cache that a controller reads, and the controller's own writes to that kind. */
 interface Reading<T extends ApiObject = ApiObject> {
   readonly informer: Informer<T>
   readonly writes: OwnWrites<T>
   readonly listen: AttachedInput['listen']
 }
 
-/**
- * Every cache that a controller reads, its own kind's first, held against what the controller itself has written.
- */
+/** All caches that a controller reads, its own kind's first, with the controller's own writes. */
 export class ControllerCaches<T extends ApiObject = ApiObject> {
-  /** Of the controller's own kind. */
+  /** The cache of the controller's own kind. */
   readonly own: Informer<T>
   readonly #ownWrites: OwnWrites<T>
   readonly #readings: readonly Reading[]
   readonly #options: CachesOptions
 
-  /** Takes the informers, which are not started here. */
+  /** Acquires the informers without starting them. */
   constructor(
     model: Model<T>,
     inputs: readonly ControllerInput[],
@@ -57,29 +55,29 @@ export class ControllerCaches<T extends ApiObject = ApiObject> {
     ]
   }
 
-  /** Kinds whose caches are not filled yet. */
+  /** Kinds whose caches have not synced yet. */
   get unfilled(): readonly string[] {
     return this.#readings.flatMap(({ informer }) =>
       informer.hasSynced ? [] : [`${informer.model.plural}.${informer.model.group}`],
     )
   }
 
-  /** Resolves when every cache is filled. @throws AbortError when one of them is stopped before. */
+  /** Resolves when every cache has synced. @throws AbortError if one of them is stopped first. */
   async filled(): Promise<void> {
     await Promise.all(this.#readings.map(({ informer }) => informer.synced))
   }
 
-  /** Begins to tell of the events of the other kinds. */
+  /** Starts to report the events of the other kinds. */
   listen(sink: InputSink): HandlerRegistration[] {
     return this.#readings.flatMap(({ informer, writes, listen }) => [
       ...(listen === undefined ? [] : [listen(sink)]),
-      ...(writes === this.#ownWrites ? [] : [settleWith(informer, writes)]),
+      ...(writes === this.#ownWrites ? [] : [forgetShown(informer, writes)]),
     ])
   }
 
   /** An object of the own kind has changed in its cache. */
-  settle(name: string): void {
-    this.#ownWrites.settle(name)
+  observed(name: string): void {
+    this.#ownWrites.observed(name)
   }
 
   wrote(model: Model, object: ApiObject, removed: boolean): void {
@@ -90,37 +88,37 @@ export class ControllerCaches<T extends ApiObject = ApiObject> {
     for (const { writes } of this.#readings) writes.uncertain(model, name)
   }
 
-  /** Whether the controller has written anything of its own kind that the cache may not show. */
+  /** Whether there are own writes to the own kind that the cache may not show yet. */
   get isBehind(): boolean {
     return this.#ownWrites.size > 0
   }
 
-  /** @throws StaleCacheError when the cache does not show the last write of that object in time. */
+  /** @throws StaleCacheError if the cache does not show the last write of that object in time. */
   async showsObject(name: string, signal: AbortSignal): Promise<void> {
     const { client } = this.#options
-    this.#judge(
+    this.#requireCaughtUp(
       this.own,
       await this.#ownWrites.caughtUp(name, client, controllerDefaults.staleCacheTimeoutMs, signal),
     )
   }
 
-  /** The cache of a kind as it is. @throws TypeError for one that the controller does not read. */
+  /** Returns the cache of a kind as it is. @throws TypeError if the controller does not read that kind. */
   lister<R extends ApiObject>(model: Model<R>): Lister<R> {
     return this.#readingOf(model).informer
   }
 
-  /** The cache of a kind once it shows what the controller has written of it by now. @throws as above */
+  /** Returns the cache of a kind once it shows the controller's writes so far. @throws StaleCacheError, TypeError. */
   async caughtUpLister<R extends ApiObject>(model: Model<R>, signal: AbortSignal): Promise<Lister<R>> {
     const { informer, writes } = this.#readingOf(model)
     if (writes.size > 0) {
       const { client } = this.#options
       const timeoutMs = controllerDefaults.staleCacheTimeoutMs
-      this.#judge(informer, await writes.caughtUp(undefined, client, timeoutMs, signal))
+      this.#requireCaughtUp(informer, await writes.caughtUp(undefined, client, timeoutMs, signal))
     }
     return informer
   }
 
-  #judge({ model }: Informer, caughtUp: CaughtUp): void {
+  #requireCaughtUp({ model }: Informer, caughtUp: CaughtUp): void {
     const { recorder } = this.#options
     if (caughtUp !== 'already') recorder.staleReadsWaited++
     if (caughtUp !== 'timedOut') return
@@ -138,14 +136,14 @@ export class ControllerCaches<T extends ApiObject = ApiObject> {
   }
 }
 
-/** Objects of one kind have one type, whichever declaration of the model names it. */
+/** All declarations of a kind have the same object type. */
 function isOf<R extends ApiObject>(reading: Reading, model: Model<R>): reading is Reading<R> {
   const { group, plural } = reading.informer.model
   return group === model.group && plural === model.plural
 }
 
-/** What the cache shows need not be remembered. */
-function settleWith<R extends ApiObject>(informer: Informer<R>, writes: OwnWrites<R>): HandlerRegistration {
-  const settle = ({ metadata: { name } }: R) => writes.settle(name)
-  return informer.addHandler({ onAdd: settle, onUpdate: (_before, after) => settle(after), onDelete: settle })
+/** Forgets writes once the cache shows them. */
+function forgetShown<R extends ApiObject>(informer: Informer<R>, writes: OwnWrites<R>): HandlerRegistration {
+  const forget = ({ metadata: { name } }: R) => writes.observed(name)
+  return informer.addHandler({ onAdd: forget, onUpdate: (_before, after) => forget(after), onDelete: forget })
 }

@@ -36,7 +36,7 @@ const create = (server: MemoryServer, name: string, finalizers?: string[]) =>
   })
 
 describe('two controllers of one object', () => {
-  test('that take their finalizers away at the same time both clean up, and neither takes the other’s', async () => {
+  test('that remove their finalizers at the same time both clean up, and neither removes the other’s', async () => {
     const server = new MemoryServer()
     const names = Array.from({ length: 25 }, (_, index) => `g${index}`)
     const cleaned: string[] = []
@@ -59,8 +59,8 @@ describe('two controllers of one object', () => {
   })
 })
 
-describe('clean-up', () => {
-  test('is done for an object that no reconcile has ever seen', async () => {
+describe('finalize', () => {
+  test('is called for an object that was never reconciled', async () => {
     const server = new MemoryServer()
     const calls: string[] = []
     await create(server, 'a', [finalizer])
@@ -75,8 +75,8 @@ describe('clean-up', () => {
   })
 })
 
-describe('a process that dies between any two requests of a reconcile', () => {
-  /** Brings two parts and a status into being, and takes the parts away again; every step looks before it writes. */
+describe('a process that dies between two requests of a reconcile', () => {
+  /** Creates two parts and a status, and deletes the parts again; every step reads before it writes. */
   const build: Build = c =>
     c
       .owns(Part)
@@ -96,7 +96,7 @@ describe('a process that dies between any two requests of a reconcile', () => {
         }
       })
 
-  /** A way to the server that is cut for good after so many requests; the last may have been carried out. */
+  /** A transport that fails for good after this many requests; the last one may have been executed. */
   function dying(server: MemoryServer, survive: number, carriedOut: boolean): Transport {
     let requests = 0
     return {
@@ -115,7 +115,7 @@ describe('a process that dies between any two requests of a reconcile', () => {
     ['a-left', 'a-right'].filter(name => server.peek('parts', name) !== undefined)
 
   test.each([true, false])(
-    'is followed by one that ends what it began (the last request carried out: %s)',
+    'is followed by one that completes the work (last request executed: %s)',
     async carriedOut => {
       for (let survive = 0; survive < 6; survive++) {
         const server = new MemoryServer()
@@ -132,7 +132,7 @@ describe('a process that dies between any two requests of a reconcile', () => {
   )
 
   test.each([true, false])(
-    'leaves nothing behind when the object goes (the last request carried out: %s)',
+    'leaves nothing behind when the object is deleted (last request executed: %s)',
     async carriedOut => {
       for (let survive = 0; survive < 5; survive++) {
         const server = new MemoryServer()
@@ -152,7 +152,7 @@ describe('a process that dies between any two requests of a reconcile', () => {
   )
 })
 
-/** Frames of a first watch as an old replica would send them, until `catchUp` is called; everything else is live. */
+/** A first watch as from a stale replica until `catchUp` is called; everything else is live. */
 class OldReplica implements Transport {
   readonly #server: MemoryServer
   readonly #frames: readonly string[]
@@ -164,7 +164,7 @@ class OldReplica implements Transport {
     this.#frames = frames
   }
 
-  /** Remembers what the server says of gadgets now. */
+  /** Stores what the server returns for gadgets now. */
   static async of(server: MemoryServer, count: number): Promise<OldReplica> {
     const abort = new AbortController()
     const frames: string[] = []
@@ -177,7 +177,7 @@ class OldReplica implements Transport {
     return new OldReplica(server, frames)
   }
 
-  /** The watch of the old replica breaks; whoever resumes gets a replica that is up to date. */
+  /** The stale watch breaks; it resumes from an up-to-date replica. */
   catchUp(): void {
     this.#caughtUp = true
     this.#end()
@@ -203,8 +203,8 @@ class OldReplica implements Transport {
   }
 }
 
-describe('a controller that starts from the state of an old replica', () => {
-  test('writes nothing over what is newer: versions refuse it, and it converges once it is up to date', async () => {
+describe('a controller that starts from a stale replica', () => {
+  test('overwrites nothing newer: its writes conflict, and it converges once it is up to date', async () => {
     const server = new MemoryServer()
     const gadget = await create(server, 'a')
     const replica = await OldReplica.of(server, 1)
@@ -227,7 +227,7 @@ describe('a controller that starts from the state of an old replica', () => {
     expect(server.peek('gadgets', 'a')?.status).toEqual({ seen: 1 })
   })
 
-  test('does not touch an object that was made anew since, under the same name', async () => {
+  test('does not touch a recreated object of the same name', async () => {
     const server = new MemoryServer()
     await create(server, 'a', [finalizer])
     await createClient(server).delete(Gadget, 'a')
@@ -246,8 +246,8 @@ describe('a controller that starts from the state of an old replica', () => {
   })
 })
 
-describe('states that nobody saw', () => {
-  test('a controller brings the world in line with the newest state, whatever lay between', async () => {
+describe('missed states', () => {
+  test('a controller converges to the newest state, whatever lay between', async () => {
     const server = new MemoryServer()
     const client = createClient(server)
     const outside = new Map<string, number>()
@@ -274,7 +274,7 @@ describe('states that nobody saw', () => {
     expect(outside.has(gone.metadata.uid)).toBe(false)
   })
 
-  test('a dependent that went while the server was away wakes its owner', async () => {
+  test('a dependent deleted while disconnected triggers a reconcile of its owner', async () => {
     const server = new MemoryServer()
     const client = createClient(server)
     const manager = start(server, c =>

@@ -21,7 +21,7 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0)) await cleanUp()
 })
 
-/** A manager with one controller over a server in memory. With `clock`, time passes when the test says so. */
+/** A manager with one controller over a server in memory. With `clock`, the test advances time. */
 function setUp(build: (controller: ControllerBuilder<GadgetObject>) => unknown, clock?: FakeClock) {
   const server = new MemoryServer()
   const client = createClient(server)
@@ -44,7 +44,7 @@ function create(client: Client, name: string, size = 1, finalizers?: string[]): 
   return client.create(Gadget, { metadata: { name, ...(finalizers && { finalizers }) }, spec: { size } })
 }
 
-/** Some time, and after it many turns of the event loop, however busy the machine is. */
+/** Waits, then for many turns of the event loop, so that it works on a busy machine too. */
 const settle = async () => {
   await new Promise(resolve => setTimeout(resolve, 20))
   for (let turn = 0; turn < 50; turn++) await new Promise(resolve => setImmediate(resolve))
@@ -52,7 +52,7 @@ const settle = async () => {
 const never = () => new Promise<never>(() => {})
 
 describe('reconcile', () => {
-  test('runs for what is there and for what comes and changes, each time with the newest state', async () => {
+  test('runs for existing and new objects and for changes, each time with the newest state', async () => {
     const seen: string[] = []
     const { client, manager } = setUp(c =>
       c.reconcile(async gadget => void seen.push(`${gadget.metadata.name} ${gadget.spec.size}`)),
@@ -65,7 +65,7 @@ describe('reconcile', () => {
     expect(seen).toEqual(['a 1', 'a 2'])
   })
 
-  test('one object is never in two runs at once, and no change is missed while it is', async () => {
+  test('an object is never in two runs at once, and changes meanwhile are not missed', async () => {
     let running = 0
     let last = 0
     const { client } = setUp(c =>
@@ -84,7 +84,7 @@ describe('reconcile', () => {
     await eventually(() => last === 50)
   })
 
-  test('as many objects as `concurrency` says are in runs at once, and no more', async () => {
+  test('at most `concurrency` objects are reconciled at once', async () => {
     let running = 0
     let most = 0
     let done = 0
@@ -102,7 +102,7 @@ describe('reconcile', () => {
     expect(most).toBe(3)
   })
 
-  test('a change of the status alone does not wake it; one of labels, spec or finalizers does', async () => {
+  test('a change of only the status triggers no run; one of labels, spec or finalizers does', async () => {
     let runs = 0
     const { client, controller } = setUp(c => c.reconcile(async () => void runs++))
     const a = await create(client, 'a')
@@ -119,7 +119,7 @@ describe('reconcile', () => {
     expect(controller.counts.failed).toBe(0)
   })
 
-  test('a status that each run writes does not wake the next', async () => {
+  test('a status written by each run does not trigger the next', async () => {
     let runs = 0
     const { client } = setUp(c =>
       c.reconcile(async (gadget, ctx) => {
@@ -133,7 +133,7 @@ describe('reconcile', () => {
     expect(runs).toBe(1)
   })
 
-  test('filterUpdates decides otherwise', async () => {
+  test('filterUpdates overrides the default', async () => {
     let runs = 0
     const { client } = setUp(c => c.filterUpdates(anyChange).reconcile(async () => void runs++))
     const a = await create(client, 'a')
@@ -142,7 +142,7 @@ describe('reconcile', () => {
     await eventually(() => runs === 2)
   })
 
-  test('requeueAfterMs runs it again after that time, or earlier when it changes', async () => {
+  test('requeueAfterMs requeues after that time, or earlier on a change', async () => {
     const clock = new FakeClock()
     const runs: number[] = []
     const { client } = setUp(
@@ -168,7 +168,7 @@ describe('reconcile', () => {
     expect(runs).toEqual([0, 30_000, 40_000, 70_000])
   })
 
-  test('an object that has gone is not reconciled, and leaves no key behind', async () => {
+  test('a deleted object is not reconciled, and leaves no key behind', async () => {
     const clock = new FakeClock()
     let runs = 0
     const { client, controller, manager } = setUp(
@@ -189,7 +189,7 @@ describe('reconcile', () => {
     expect(controller.queue).toEqual({ depth: 0, delayed: 0, processing: 0 })
   })
 
-  test('initial objects do not keep a live change waiting', async () => {
+  test('initial objects do not delay a live change', async () => {
     const order: string[] = []
     const server = new MemoryServer()
     const client = createClient(server)
@@ -210,7 +210,7 @@ describe('reconcile', () => {
 })
 
 describe('failures', () => {
-  test('are retried with a back-off that doubles from 5 ms, counted in `attempt`, and forgotten after a success', async () => {
+  test('are retried with a back-off that doubles from 5 ms, counted in `attempt`, and reset by a success', async () => {
     const clock = new FakeClock()
     const runs: [at: number, attempt: number][] = []
     let failing = true
@@ -248,7 +248,7 @@ describe('failures', () => {
     ],
     ['rejects', () => Promise.reject(new Error('rejected'))],
     ['rejects with nothing', () => Promise.reject(undefined)],
-    ['answers a requeueAfterMs that is no number', () => ({ requeueAfterMs: Number.NaN })],
+    ['returns a requeueAfterMs that is not a number', () => ({ requeueAfterMs: Number.NaN })],
     ['never settles', never],
   ])('a reconcile that %s delays its own object only', async (_how, fail) => {
     const clock = new FakeClock()
@@ -293,7 +293,7 @@ describe('failures', () => {
     await eventually(() => runs === 2)
   })
 
-  test('what the server asks for in Retry-After is waited for', async () => {
+  test('Retry-After is respected', async () => {
     const clock = new FakeClock()
     let runs = 0
     const { client } = setUp(
@@ -312,7 +312,7 @@ describe('failures', () => {
     expect(runs).toBe(2)
   })
 
-  test('a run that exceeds its time is aborted and can write no more; its object stays locked until it settles', async () => {
+  test('a run that times out is aborted and cannot write; its object stays locked until it settles', async () => {
     const clock = new FakeClock()
     const runs: string[] = []
     let release: () => void = () => {}
@@ -344,7 +344,7 @@ describe('failures', () => {
 })
 
 describe('read your own writes', () => {
-  test('a run is never older than the last write of the run before it', async () => {
+  test('a run sees the last write of the previous run', async () => {
     const clock = new FakeClock()
     const seen: (number | undefined)[] = []
     const { client, server, controller } = setUp(
@@ -371,7 +371,7 @@ describe('read your own writes', () => {
     expect(seen).toEqual([0, 1, 2, 3])
   })
 
-  test('a cache that stays behind puts the run off, again and again, and never blocks others', async () => {
+  test('a stale cache requeues the run, repeatedly, and never blocks others', async () => {
     const clock = new FakeClock()
     const runs: string[] = []
     const { client, server, controller } = setUp(
@@ -404,7 +404,7 @@ describe('read your own writes', () => {
     await eventually(() => runs.length === 3)
   })
 
-  test('a write whose outcome is unknown is looked up before the next run', async () => {
+  test('a write of unknown outcome is looked up before the next run', async () => {
     const seen: (number | undefined)[] = []
     const { client, server } = setUp(c =>
       c.reconcile(async (gadget, ctx) => {
@@ -425,7 +425,7 @@ describe('read your own writes', () => {
     expect(server.requests.filter(request => request.startsWith('PATCH'))).toHaveLength(1)
   })
 
-  test('an object that a run has deleted is not reconciled from an old cache', async () => {
+  test('an object that a run has deleted is not reconciled from a stale cache', async () => {
     let runs = 0
     const { client, server } = setUp(c =>
       c.reconcile(async (gadget, ctx) => {
@@ -445,7 +445,7 @@ describe('read your own writes', () => {
 })
 
 describe('finalizers', () => {
-  test('the finalizer is stored before the first reconcile', async () => {
+  test('the finalizer is added before the first reconcile', async () => {
     const first: (readonly string[] | undefined)[] = []
     const { client, server } = setUp(c =>
       c
@@ -461,7 +461,7 @@ describe('finalizers', () => {
     expect(first).toEqual([[finalizer], ['other.example.com/x', finalizer]])
   })
 
-  test('no reconcile begins as long as the finalizer cannot be stored', async () => {
+  test('no reconcile starts until the finalizer is added', async () => {
     let runs = 0
     const { client, server } = setUp(c =>
       c.reconcile(async () => void runs++).finalize(finalizer, async () => {}),
@@ -476,7 +476,7 @@ describe('finalizers', () => {
     expect(refused).toBe(4)
   })
 
-  test('after a clean-up that succeeded the finalizer goes, and with it the object', async () => {
+  test('after finalize succeeds, the finalizer and the object are removed', async () => {
     const cleaned: string[] = []
     const { client, server } = setUp(c =>
       c
@@ -495,7 +495,7 @@ describe('finalizers', () => {
     expect(cleaned).toEqual(['a'])
   })
 
-  test('a clean-up that fails keeps the finalizer and is tried again', async () => {
+  test('if finalize fails, the finalizer stays and finalize is retried', async () => {
     let attempts = 0
     const { client, server } = setUp(c =>
       c.finalize(finalizer, async () => {
@@ -510,7 +510,7 @@ describe('finalizers', () => {
     expect(attempts).toBe(4)
   })
 
-  test('a clean-up that exceeds its time keeps the finalizer, even when it resolves later', async () => {
+  test('if finalize times out, the finalizer stays, even if finalize resolves later', async () => {
     const clock = new FakeClock()
     let release: () => void = () => {}
     let attempts = 0
@@ -537,7 +537,7 @@ describe('finalizers', () => {
     expect(server.peek('gadgets', 'a')?.metadata.finalizers).toEqual([finalizer])
   })
 
-  test('it takes away its own finalizer only, whatever others do to the list meanwhile', async () => {
+  test('only its own finalizer is removed, whatever others do to the list meanwhile', async () => {
     const { client, server } = setUp(c =>
       c.finalize(finalizer, async gadget => {
         // Another controller is faster: our finalizer moves from the second place to the first.
@@ -552,11 +552,11 @@ describe('finalizers', () => {
     expect(server.peek('gadgets', 'a')?.metadata.finalizers).toEqual(['z.example.com/z'])
   })
 
-  test('a clean-up does not touch a later object of the same name', async () => {
+  test('finalize does not touch a recreated object of the same name', async () => {
     let later: GadgetObject | undefined
     const { client, server } = setUp(c =>
       c.finalize(finalizer, async () => {
-        // By hand: someone forced the old one out and made a new one.
+        // Someone forces the old object out and creates a new one.
         await client.patch(Gadget, 'a', { metadata: { finalizers: null } })
         later = await create(client, 'a', 2, [finalizer])
       }),
@@ -568,7 +568,7 @@ describe('finalizers', () => {
     expect(server.peek('gadgets', 'a')?.metadata).toEqual(later?.metadata)
   })
 
-  test('a deleting object that does not have our finalizer is left alone', async () => {
+  test('a deleting object without our finalizer is ignored', async () => {
     const server = new MemoryServer()
     const client = createClient(server)
     await create(client, 'a', 1, ['other.example.com/x'])
@@ -597,7 +597,7 @@ describe('finalizers', () => {
     expect(seen).toEqual([false, true])
   })
 
-  test('a filter of updates cannot hide the finalizer, nor the deletion', async () => {
+  test('an update filter hides neither the finalizer nor the deletion', async () => {
     const seen: string[] = []
     const { client, server } = setUp(c =>
       c
@@ -612,8 +612,8 @@ describe('finalizers', () => {
     expect(seen).toEqual(['reconcile', 'finalize'])
   })
 
-  test('a process that dies between any two requests leaves an object that the next one cleans up', async () => {
-    // The n-th request of the controllers fails for good, as does everything after it; then a new manager takes over.
+  test('a process that dies between two requests leaves an object that the next one cleans up', async () => {
+    // The n-th request and all later ones fail; then a new manager takes over.
     for (let survive = 0; survive < 4; survive++) {
       for (const carriedOut of [false, true]) {
         const server = new MemoryServer()

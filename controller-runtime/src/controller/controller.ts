@@ -10,31 +10,31 @@ import { type ControllerMetrics, ControllerRecorder } from '../metrics/index.ts'
 import { priorities, type WorkItem, WorkQueue } from '../workqueue/work-queue.ts'
 import { type ControllerDefinition, controllerDefaults } from './builder.ts'
 import { ControllerCaches } from './caches.ts'
+import { DeadlineTimer } from './deadline-timer.ts'
 import { addFinalizer, finalizerStep, removeFinalizer } from './finalizer.ts'
 import type { InformerSource } from './inputs.ts'
 import { type Reconcile, StaleCacheError } from './reconcile.ts'
 import { type ReconcileResults, ResultFanOut, resultsDefaults } from './results.ts'
 import { Run, type RunHost } from './run.ts'
-import { type ControllerCounts, type Outcome, Settlement } from './settlement.ts'
+import { type ControllerCounts, type Outcome, OutcomeHandler } from './run-outcome.ts'
 import { recordResult, withReconcileSpan } from './tracing.ts'
-import { Watchdog } from './watchdog.ts'
 
-/** What a controller works with. */
+/** Options of a controller. */
 export interface ControllerOptions {
-  /** Given to reconciles; writes through it are what a run is never older than. */
+  /** Passed to reconcilers. A run sees all earlier writes made through it. */
   readonly client: Client
   readonly log?: Logger
   readonly clock?: Clock
-  /** Where the definition has none; by default `<plural>.<group>`. */
+  /** Used if the definition has no name. Default: `<plural>.<group>`. */
   readonly name?: string
-  /** Told of what the controller does, from its start to its stop. */
+  /** Receives the controller's metrics from its start to its stop. */
   readonly metrics?: ControllerMetrics
   /**
-   * Throws when this process may no longer act as the leader. Called before each run and before each write of one; a
-   * run that it stops is put off, and is no failure.
+   * Throws if this process may no longer act as the leader. Called before each run and each of its writes. A run that it
+   * stops is requeued and not counted as a failure.
    */
   readonly fence?: () => void
-  /** From 0 up to, but not including, 1, for the pauses of sources. Default `Math.random`. */
+  /** Returns a number in [0, 1), for the back-off of sources. Default `Math.random`. */
   readonly random?: () => number
 }
 
@@ -48,17 +48,18 @@ export interface ControllerOptions {
  *                                                  failure: back-off
  *
  * Guarantees
- * - One object is never in two runs at once. A run that exceeds its time frees its worker for others, but its object
- *   stays locked until it has really settled: two runs for one object would be worse than none.
- * - Every event that passes the filter is followed by a run that begins after it and sees it, or something newer.
- * - No run begins before every cache that the controller reads is filled.
- * - No run sees its object older than the controller's own last write of it, nor reads anything by `context.lister`
- *   that is older than any write of the controller.
- * - A run that throws, rejects, or never settles delays its own object only; so does a mapping, a filter or a source.
+ * - An object is never in two runs at once. A run that exceeds its timeout frees its worker, but its object stays locked
+ *   until the run settles.
+ * - Every event that passes the filter is followed by a run that sees it or a newer state.
+ * - No run starts before all caches that the controller reads have synced.
+ * - A run sees its object at least as new as the controller's own last write, and everything read through
+ *   `context.lister` at least as new as all of the controller's writes.
+ * - A run that throws, rejects or never settles delays only its own object. Errors of mappings, filters and sources are
+ *   isolated too.
  * - Finalizers: see `finalizer.ts`.
  *
- * p-queue bounds the runs: that part is slots, which it does well. Work reaches it only when a slot is free, because
- * what waits in it could no longer be overtaken by something more urgent.
+ * p-queue limits the concurrency. Keys are taken from the work queue only when a worker is free, so that an urgent key
+ * can still overtake others.
  */
 export class Controller<T extends ApiObject = ApiObject> {
   readonly name: string
@@ -73,16 +74,16 @@ export class Controller<T extends ApiObject = ApiObject> {
   readonly #recorder = new ControllerRecorder()
   readonly #queue: WorkQueue
   readonly #slots: PQueue
-  readonly #watchdog: Watchdog<Run>
+  readonly #deadlines: DeadlineTimer<Run>
   readonly #results = new ResultFanOut()
-  /** Every run that has not settled, those that exceeded their time included. */
+  /** All runs that have not settled, including those that have exceeded their timeout. */
   readonly #runs = new Set<Run>()
-  readonly #settlement: Settlement
+  readonly #outcomes: OutcomeHandler
   #registrations: HandlerRegistration[] = []
   #caches: ControllerCaches<T> | undefined
-  /** From a start to the next stand-by or the stop; aborted with it. */
+  /** From a start to the next standby or the stop, which abort it. */
   #period: AbortController | undefined
-  /** While there is one, no run begins before it has resolved. */
+  /** If set, no run starts before it resolves. */
   #paused: Promise<void> | undefined
   #resume: () => void = () => {}
   #dispatching: Promise<void> | undefined
@@ -104,37 +105,37 @@ export class Controller<T extends ApiObject = ApiObject> {
       clock: this.#clock,
       ...(options.metrics && { observer: this.#recorder }),
     })
-    this.#settlement = new Settlement({
+    this.#outcomes = new OutcomeHandler({
       queue: this.#queue,
       clock: this.#clock,
       recorder: this.#recorder,
       results: this.#results,
     })
     this.#slots = new PQueue({ concurrency: definition.concurrency })
-    this.#watchdog = new Watchdog(this.#clock, definition.timeoutMs, run => this.#timeOut(run))
+    this.#deadlines = new DeadlineTimer(this.#clock, definition.timeoutMs, run => this.#timeOut(run))
   }
 
   get counts(): ControllerCounts {
-    return this.#settlement.counts
+    return this.#outcomes.counts
   }
 
-  /** Keys that are ready, that wait for their time, and that are being worked on. */
+  /** Number of keys that are ready, delayed and being processed. */
   get queue(): { readonly depth: number; readonly delayed: number; readonly processing: number } {
     const { depth, delayed, processing } = this.#queue
     return { depth, delayed, processing }
   }
 
   /**
-   * How the runs end from now on, as a stream, until the controller stops. It keeps at most `buffer` reports that
-   * nobody has read, drops the oldest beyond that, and counts them.
+   * Returns a stream of the results of all runs from now on, until the controller stops. It buffers up to `buffer`
+   * reports, then drops and counts the oldest.
    */
   results(buffer: number = resultsDefaults.buffer): ReconcileResults {
     return this.#results.open(buffer)
   }
 
   /**
-   * Takes the informers of every kind that the controller reads, so that their caches can be filled before it starts.
-   * Calling it again changes nothing.
+   * Acquires the informers of every kind that the controller reads, so that their caches can sync before it starts.
+   * Further calls have no effect.
    */
   attach(informers: InformerSource): void {
     this.#caches ??= new ControllerCaches(this.model, this.#definition.inputs, informers, {
@@ -145,14 +146,14 @@ export class Controller<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Begins to work on the objects of the informers that it was attached to, as soon as these are filled; after `standBy`
-   * on all of them again. Calling it while it works changes nothing.
-   * @throws Error when it was attached to none.
+   * Starts to reconcile once the attached informers have synced; after `standBy`, all objects again. Has no effect while
+   * the controller is running.
+   * @throws Error if `attach` was not called.
    */
   start(): void {
     if (this.#period !== undefined || this.#stopped !== undefined) return
     const caches = this.#caches
-    if (caches === undefined) throw new Error(`controller ${this.name} has no informers: attach comes first`)
+    if (caches === undefined) throw new Error(`controller ${this.name} has no informers: call attach first`)
     const period = new AbortController()
     this.#period = period
     this.#metrics?.add(this.name, this.#recorder, {
@@ -174,8 +175,8 @@ export class Controller<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Ends all runs at once, with `reason` as that of their signals, and begins none until `start` is called again. A run
-   * that does not heed its signal keeps its object locked, also beyond the next start.
+   * Aborts all runs with `reason` and starts none until `start` is called again. A run that ignores its signal keeps its
+   * object locked, even after the next start.
    */
   standBy(reason: Error): void {
     if (this.#endPeriod(reason)) {
@@ -187,8 +188,8 @@ export class Controller<T extends ApiObject = ApiObject> {
   }
 
   /**
-   * Takes no new work, lets runs finish for `drainTimeoutMs`, then aborts their signals. Resolves when the runs have
-   * ended, or have not heeded the abort in time. Calling it again answers the same promise.
+   * Takes no new work, lets runs finish for up to `drainTimeoutMs`, then aborts them. Resolves when all runs have ended,
+   * or have ignored the abort for `abortGraceMs`. Further calls return the same promise.
    */
   stop(drainTimeoutMs: number): Promise<void> {
     this.#stopped ??= this.#drain(drainTimeoutMs)
@@ -202,15 +203,15 @@ export class Controller<T extends ApiObject = ApiObject> {
     this.#resume()
     await this.#idleWithin(drainTimeoutMs)
     const overdue = this.#slots.pending
-    if (overdue > 0) this.#log.warn({ runs: overdue }, 'runs did not finish in time and are aborted')
+    if (overdue > 0) this.#log.warn({ runs: overdue }, 'runs did not finish in time, aborting')
     for (const run of this.#runs) run.abort(reason)
     await this.#idleWithin(controllerDefaults.abortGraceMs)
-    this.#watchdog.stop()
+    this.#deadlines.stop()
     this.#results.end()
     this.#metrics?.remove(this.name, this.#recorder)
   }
 
-  /** No event and no source adds anything from now on. Answers whether one could before. */
+  /** Stops all events and sources. Returns false if they were stopped already. */
   #endPeriod(reason: Error): boolean {
     if (this.#period === undefined) return false
     this.#period.abort(reason)
@@ -230,7 +231,7 @@ export class Controller<T extends ApiObject = ApiObject> {
     return caches.own.addHandler({
       onAdd: (object, { initial }) => {
         const { name } = object.metadata
-        caches.settle(name)
+        caches.observed(name)
         if (!this.#passesAdd(object)) return
         this.#queue.add(name, {
           priority: initial ? priorities.initial : priorities.live,
@@ -239,24 +240,24 @@ export class Controller<T extends ApiObject = ApiObject> {
       },
       onUpdate: (before, after) => {
         const { name } = after.metadata
-        caches.settle(name)
+        caches.observed(name)
         if (this.#passesUpdate(before, after)) this.#queue.add(name, { reason: 'updated' })
       },
       onDelete: ({ metadata: { name } }) => {
-        caches.settle(name)
-        // There is nothing left to reconcile, but a back-off to forget.
+        caches.observed(name)
+        // Resets the back-off of the key.
         this.#queue.add(name, { reason: 'deleted' })
       },
     })
   }
 
-  /** A filter cannot hide what the finalizer rests on: that clean-up is due. */
+  /** A filter cannot hide an object that needs finalizing. */
   #passesAdd(object: T): boolean {
     if (finalizerStep(object, this.#definition.finalizer) === 'finalize') return true
     return this.#passes(object, () => this.#definition.passesAdd(object))
   }
 
-  /** A filter cannot hide what the finalizer rests on: that it was stored, and that deletion has begun. */
+  /** A filter cannot hide that the finalizer was added, or that deletion has started. */
   #passesUpdate(before: T, after: T): boolean {
     const { finalizer } = this.#definition
     if (finalizerStep(before, finalizer) !== finalizerStep(after, finalizer)) return true
@@ -268,22 +269,22 @@ export class Controller<T extends ApiObject = ApiObject> {
     try {
       return test()
     } catch (error) {
-      this.#log.error({ err: error, object: object.metadata.name }, 'the filter failed; the event passes')
+      this.#log.error({ err: error, object: object.metadata.name }, 'event filter failed, reconciling anyway')
       return true
     }
   }
 
-  /** Waits for the caches; a run that began before would take what is not there yet for what is not there at all. */
+  /** Waits for the caches: an earlier run would take objects that are not cached yet for missing ones. */
   async #begin(caches: ControllerCaches<T>, signal: AbortSignal): Promise<void> {
     const cancelWarning = this.#clock.setTimeout(
-      () => this.#log.warn({ kinds: caches.unfilled }, 'still waiting for caches to be filled'),
+      () => this.#log.warn({ kinds: caches.unfilled }, 'still waiting for caches to sync'),
       controllerDefaults.syncWarningMs,
       { unref: true },
     )
     try {
       await caches.filled()
     } catch {
-      // An informer was stopped, and the controller with it.
+      // An informer was stopped.
       return
     } finally {
       cancelWarning()
@@ -313,7 +314,7 @@ export class Controller<T extends ApiObject = ApiObject> {
       uncertain: (model, name) => caches.uncertain(model, name),
       lister: (model, runSignal) => caches.caughtUpLister(model, runSignal),
     }
-    // Runs that wait for nothing would otherwise follow each other without ever letting the process do else.
+    // Yields to the event loop between runs that never wait.
     const breather = new Breather(this.#clock)
     for (;;) {
       await breather.pause()
@@ -330,28 +331,28 @@ export class Controller<T extends ApiObject = ApiObject> {
       }
       this.#slots
         .add(() => this.#work(item, host, caches))
-        .catch(error => this.#log.error({ err: error, object: item.key }, 'the controller failed'))
+        .catch(error => this.#log.error({ err: error, object: item.key }, 'controller failed'))
     }
   }
 
-  /** Never rejects. Resolves when the run has settled or has exceeded its time. */
+  /** Never rejects. Resolves when the run has settled or has exceeded its timeout. */
   #work(item: WorkItem, host: RunHost, caches: ControllerCaches<T>): Promise<void> {
     return new Promise(free => {
       const attempt = this.#queue.failures(item.key) + 1
       const run = new Run(host, item, attempt, this.#clock.monotonic(), free)
       this.#runs.add(run)
-      this.#watchdog.watch(run)
+      this.#deadlines.add(run)
       const about = { controller: this.name, object: item.key, attempt, reason: item.reason }
       withReconcileSpan(about, async span => {
         const outcome = await this.#outcome(run, caches)
         this.#runs.delete(run)
-        this.#watchdog.unwatch(run)
-        const result = this.#settlement.settle(run, outcome)
+        this.#deadlines.remove(run)
+        const result = this.#outcomes.handle(run, outcome)
         if (!span.isRecording()) return
         span.setAttribute('setpoint.reconcile_id', run.reconcileId)
         recordResult(span, result, 'error' in outcome ? outcome.error : undefined)
       }).then(free, error => {
-        this.#log.error({ err: error, object: item.key }, 'the controller failed')
+        this.#log.error({ err: error, object: item.key }, 'controller failed')
         free()
       })
     })
@@ -360,31 +361,28 @@ export class Controller<T extends ApiObject = ApiObject> {
   #timeOut(run: Run): void {
     const { timeoutMs } = this.#definition
     run.timedOut = true
-    run.abort(new DOMException(`the run exceeded ${timeoutMs} ms`, 'TimeoutError'))
-    this.#settlement.overdue()
-    run.log.error(
-      { timeoutMs },
-      'the run exceeds its time and is aborted; the object stays locked until it settles',
-    )
+    run.abort(new DOMException(`the run timed out after ${timeoutMs} ms`, 'TimeoutError'))
+    this.#outcomes.overdue()
+    run.log.error({ timeoutMs }, 'run timed out, aborting; its object stays locked until it settles')
     run.free()
   }
 
-  /** How the run ends. Never rejects, but as late as the run settles. */
+  /** Never rejects. Resolves when the run settles, however late. */
   async #outcome(run: Run, caches: ControllerCaches<T>): Promise<Outcome> {
     try {
       run.writing()
       const outcome = await this.#run(run, caches)
-      return this.#verdict(run) ?? outcome
+      return this.#forcedOutcome(run) ?? outcome
     } catch (error) {
-      const verdict = this.#verdict(run)
-      if (verdict !== undefined) return verdict
+      const forced = this.#forcedOutcome(run)
+      if (forced !== undefined) return forced
       if (run.fenced) return { kind: 'fenced', error }
       return { kind: error instanceof StaleCacheError ? 'stale' : 'failed', error }
     }
   }
 
-  /** What became of the run, whatever it answers itself. */
-  #verdict(run: Run): Outcome | undefined {
+  /** Returns the outcome of a run that was timed out or interrupted, whatever its result. */
+  #forcedOutcome(run: Run): Outcome | undefined {
     if (run.timedOut) return { kind: 'failed', error: run.abortReason }
     return run.interrupted ? { kind: 'interrupted' } : undefined
   }

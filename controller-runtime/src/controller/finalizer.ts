@@ -4,18 +4,16 @@ import type { ApiObject } from '../api/object.ts'
 import type { Client, JsonPatchOperation } from '../client/client.ts'
 
 /**
- * What is due for an object, by whether the controller's finalizer is on it and whether it is being deleted:
+ * The next step for an object, by whether it has the controller's finalizer and is being deleted:
  *
- *                        without our finalizer   with it
- *     there              'add'                   'reconcile'
- *     being deleted      'none'                  'finalize'
+ *                        without our finalizer   with our finalizer
+ *     not deleting       'add'                   'reconcile'
+ *     deleting           'none'                  'finalize'
  *
- * Guarantee: if reconcile ever began for an object, finalize succeeds before that object goes. As in kube-rs
- * (`kube_runtime::finalizer`): the finalizer is stored by a write of its own, and reconcile begins with the event
- * that shows it.
+ * Guarantee: if reconcile was called for an object, finalize succeeds before the object is removed. As in kube-rs
+ * (`kube_runtime::finalizer`), a separate write adds the finalizer, and reconcile starts with the event that shows it.
  *
- * A controller without a finalizer reconciles always, also what is being deleted (its `deletionTimestamp` is set),
- * as in Kubernetes.
+ * A controller without a finalizer always reconciles, also objects with a `deletionTimestamp`, as in Kubernetes.
  */
 export type FinalizerStep = 'add' | 'reconcile' | 'finalize' | 'none'
 
@@ -27,8 +25,8 @@ export function finalizerStep({ metadata }: ApiObject, finalizer: string | undef
 }
 
 /**
- * Stores the finalizer, unless the object has changed since it was read.
- * @throws ApiError Conflict when it has changed or gone; its event follows.
+ * Adds the finalizer, unless the object has changed since it was read.
+ * @throws ApiError Conflict if it has changed or was deleted; its event follows.
  */
 export async function addFinalizer<T extends ApiObject>(
   client: Client,
@@ -38,7 +36,7 @@ export async function addFinalizer<T extends ApiObject>(
 ): Promise<void> {
   const { name, version, finalizers } = object.metadata
   const patch: JsonPatchOperation[] = [
-    // The version stands for everything: uid, the other finalizers, and that deletion has not begun.
+    // The version covers everything: uid, the other finalizers, and that deletion has not started.
     { op: 'test', path: '/metadata/version', value: version },
     finalizers === undefined
       ? { op: 'add', path: '/metadata/finalizers', value: [finalizer] }
@@ -48,7 +46,7 @@ export async function addFinalizer<T extends ApiObject>(
     await client.patch(model, name, patch)
   } catch (error) {
     if (!isApiError(error, 'Invalid')) throw error
-    // A `test` that does not hold is Invalid, as in Kubernetes; so is an object that the schema does not allow.
+    // A failed `test` is Invalid, as in Kubernetes; so is an object that violates its schema.
     const live = await client.getIfExists(model, name)
     if (live?.metadata.version === version) throw error
     throw new ApiError('Conflict', `${model.kind} ${name} has changed since it was read`, undefined, {
@@ -58,9 +56,9 @@ export async function addFinalizer<T extends ApiObject>(
 }
 
 /**
- * Takes exactly this finalizer off exactly this object: the patch fails rather than touch another's, and is then made
- * anew from what is stored. Nothing to do, and no error, where the object or the finalizer has gone already.
- * @throws ApiError when `attempts` patches were refused; any other error at once.
+ * Removes this finalizer from this object. A patch that fails because of other writers is rebuilt from the stored object.
+ * Does nothing if the object or the finalizer no longer exists.
+ * @throws ApiError after `attempts` refused patches; any other error at once.
  */
 export async function removeFinalizer<T extends ApiObject>(
   client: Client,
@@ -82,7 +80,7 @@ export async function removeFinalizer<T extends ApiObject>(
       ])
       return
     } catch (error) {
-      // A test that does not hold is Invalid, as in Kubernetes, or Conflict.
+      // A failed `test` is Invalid, as in Kubernetes, or Conflict.
       if (!isApiError(error, 'Conflict', 'Invalid', 'NotFound') || attempt >= attempts) throw error
     }
     const live = await client.getIfExists(model, name)

@@ -1,7 +1,6 @@
 /**
- * What brings the world in line with objects: a `ControllerBuilder` says what to do, a `Controller` does it for one
- * object at a time, again after failures, never on a state older than its own last write, and with a finalizer that
- * stays until clean-up has succeeded.
+ * Controllers. A `ControllerBuilder` declares what to do; a `Controller` reconciles one object at a time, retries
+ * failures, never reads state older than its own last write, and keeps a finalizer until clean-up has succeeded.
  */
 export {
   ControllerBuilder,
@@ -43,5 +42,5 @@ export {
   TerminalError,
 } from './reconcile.ts'
 export { type ReconcileReport, type ReconcileResults, resultsDefaults } from './results.ts'
-export type { ControllerCounts } from './settlement.ts'
+export type { ControllerCounts } from './run-outcome.ts'
 export { every, type Source, type SourceContext, type SourceItem, sourceDefaults } from './source.ts'

@@ -23,7 +23,7 @@ afterEach(async () => {
   for (const world of worlds.splice(0)) await world.stop()
 })
 
-/** Gadgets a, b and c are there and reconciled; `woken` are the names of the runs since the last look. */
+/** Gadgets a, b and c exist and are reconciled; `woken` has the names of the runs since then. */
 async function setUp(build: Build, log?: Logger) {
   const runs: string[] = []
   const world = startWorld(
@@ -50,7 +50,7 @@ const part = (name: string, ...ownerReferences: OwnerReference[]) => ({
 })
 
 describe('owns', () => {
-  test('an owner is woken when its dependent is added, changes, status included, and goes', async () => {
+  test('an owner is reconciled when its dependent is added, changes, including its status, or is deleted', async () => {
     const { client, woken } = await setUp(c => c.owns(Part))
     const created = await client.create(Part, part('p', ownedBy('Gadget', 'a')))
     expect(await woken(1)).toEqual(['a'])
@@ -60,7 +60,7 @@ describe('owns', () => {
     expect(await woken(1)).toEqual(['a'])
   })
 
-  test('a dependent that changes hands wakes the owners of both states', async () => {
+  test('when the controller reference changes, both owners are reconciled', async () => {
     const { client, woken } = await setUp(c => c.owns(Part))
     await client.create(Part, part('p', ownedBy('Gadget', 'a')))
     expect(await woken(1)).toEqual(['a'])
@@ -68,7 +68,7 @@ describe('owns', () => {
     expect(await woken(2)).toEqual(['a', 'b'])
   })
 
-  test('only the controller among the owners counts, of this group and kind, whatever the version', async () => {
+  test('only the controller reference of this group and kind counts, whatever the version', async () => {
     const { client, woken } = await setUp(c => c.owns(Part))
     await client.create(
       Part,
@@ -83,14 +83,14 @@ describe('owns', () => {
     expect(await woken(1)).toEqual(['c'])
   })
 
-  test('matchEveryOwner wakes every owner of the kind', async () => {
+  test('matchEveryOwner reconciles every owner of the kind', async () => {
     const { client, woken } = await setUp(c => c.owns(Part, { matchEveryOwner: true }))
     const others = [ownedBy('Gadget', 'a', { controller: false }), ownedBy('Gadget', 'b')]
     await client.create(Part, part('p', ...others, ownedBy('Widget', 'c')))
     expect(await woken(2)).toEqual(['a', 'b'])
   })
 
-  test('a filter decides which changes of dependents count', async () => {
+  test('a filter selects changes of dependents', async () => {
     const { client, woken } = await setUp(c => c.owns(Part, { filter: generationChanged }))
     const created = await client.create(Part, part('p', ownedBy('Gadget', 'a')))
     expect(await woken(1)).toEqual(['a'])
@@ -104,7 +104,7 @@ describe('owns', () => {
 describe('watches', () => {
   const gadgetOf = ({ spec: { gadget } }: ObjectOf<typeof Part>) => gadget
 
-  test('a change wakes what both of its states are mapped to, each name once', async () => {
+  test('a change reconciles the objects that both of its states map to, each once', async () => {
     const mapped: string[][] = []
     const { client, woken } = await setUp(c =>
       c.watches(Part, ({ spec: { gadget = '' } }) => {
@@ -122,7 +122,7 @@ describe('watches', () => {
     expect(mapped).toHaveLength(4)
   })
 
-  test('a name of no object, and no name at all, wake nobody and leave nothing behind', async () => {
+  test('a name of a missing object, and no name, reconcile nothing and leave nothing behind', async () => {
     const { client, woken, controller } = await setUp(c => c.watches(Part, gadgetOf))
     await client.create(Part, { metadata: { name: 'p' }, spec: { gadget: 'nobody' } })
     await client.create(Part, { metadata: { name: 'q' }, spec: {} })
@@ -137,11 +137,11 @@ describe('watches', () => {
         throw new Error('no mapping')
       },
     ],
-    // What plain JavaScript may do.
+    // Possible in plain JavaScript.
     ['answers a promise', () => JSON.parse('{"then":1}')],
     ['answers numbers', () => JSON.parse('[1]')],
   ])(
-    'a mapping that %s is logged, and neither its other events nor other mappings suffer',
+    'the error of a mapping that %s is logged, and other events and mappings are not affected',
     async (_how, bad) => {
       const lines: string[] = []
       const log: Logger = {
@@ -155,14 +155,14 @@ describe('watches', () => {
       )
       await client.create(Part, { metadata: { name: 'p' }, spec: { gadget: 'bad' } })
       expect(await woken(1)).toEqual(['c'])
-      expect(lines).toEqual(['a mapping failed'])
+      expect(lines).toEqual(['event mapping failed'])
       // The state before cannot be mapped; the one after can.
       await client.patch(Part, 'p', { spec: { gadget: 'good' } })
       expect(await woken(2)).toEqual(['b', 'c'])
     },
   )
 
-  test('a mapping reads other kinds by their indexes', async () => {
+  test('a mapping reads other kinds through their indexes', async () => {
     const { client, woken } = await setUp(c =>
       c.watches(Part, ({ spec: { colour = '' } }, { lister }) =>
         lister(Gadget)
@@ -176,7 +176,7 @@ describe('watches', () => {
     expect(await woken(1)).toEqual(['b'])
   })
 
-  test('the kind may be the controller’s own', async () => {
+  test('the kind may be that of the controller', async () => {
     const { client, woken } = await setUp(c =>
       c.watches(Gadget, ({ spec: { size } }) => (size > 5 ? 'c' : [])),
     )
@@ -184,7 +184,7 @@ describe('watches', () => {
     expect(await woken(2)).toEqual(['a', 'c'])
   })
 
-  test('selectors bound what is watched', async () => {
+  test('selectors limit the watched objects', async () => {
     await using server = await startTestServer({ models: [Gadget, Part] })
     const runs: string[] = []
     const manager = server.manager()
@@ -205,8 +205,8 @@ describe('watches', () => {
   })
 })
 
-describe('the caches of other kinds', () => {
-  test('no run begins before all of them are filled, and a controller that waits says for what', async () => {
+describe('caches of other kinds', () => {
+  test('no run starts before all have synced; a waiting controller logs which have not', async () => {
     const clock = new FakeClock()
     const server = new MemoryServer()
     const client = createClient(server)
@@ -242,7 +242,7 @@ describe('the caches of other kinds', () => {
     expect(seen).toEqual([2])
   })
 
-  test('they are shared among controllers, and closed with the last that reads them', async () => {
+  test('are shared among controllers, and closed with the last that reads them', async () => {
     const server = new MemoryServer()
     const manager = createManager({ client: createClient(server), drainTimeoutMs: 50 })
     const build = (name: string) =>
@@ -263,7 +263,7 @@ describe('the caches of other kinds', () => {
     await manager.stop()
   })
 
-  test('what was there before wakes its owners behind live changes', async () => {
+  test('initial dependents reconcile their owners at lower priority than live changes', async () => {
     const server = new MemoryServer()
     const client = createClient(server)
     for (let index = 0; index < 30; index++) {
@@ -291,14 +291,14 @@ describe('the caches of other kinds', () => {
     expect(order[1]).toBe('fresh')
   })
 
-  test('a selector that does not parse is refused when the controller is declared', () => {
+  test('an invalid selector throws when the controller is declared', () => {
     const builder = new ControllerBuilder(Gadget)
     expect(() => builder.owns(Part, { labelSelector: 'a in (' })).toThrow(SelectorError)
     expect(() => builder.watches(Part, () => 'a', { fieldSelector: '=' })).toThrow(SelectorError)
     expect(() => builder.reads(Part, { labelSelector: ',' })).toThrow(SelectorError)
   })
 
-  test('a lister of a kind that the controller does not read is refused, saying what to declare', async () => {
+  test('a lister of an undeclared kind throws and names the declaration to add', async () => {
     const Other = defineModel({
       group: 'demo.example.com',
       version: 'v1',

@@ -5,7 +5,7 @@ import type { InformerSelection } from '../cache/informer-pool.ts'
 import type { Logger } from '../logger.ts'
 import { type Filter, type Predicate, toPredicate } from './predicates.ts'
 
-/** Where a controller gets the informers that it reads: shared with others by whoever provides them. */
+/** Provides the informers that a controller reads; they may be shared. */
 export interface InformerSource {
   informer<T extends ApiObject>(model: Model<T>, selection?: InformerSelection<T>): Informer<T>
 }
@@ -13,54 +13,54 @@ export interface InformerSource {
 /** Names of objects of the controller's own model. */
 export type MappedNames = string | Iterable<string> | undefined
 
-/** What a mapping function gets beside the object. */
+/** What a mapping function receives besides the object. */
 export interface MapContext {
   /**
-   * Reads a kind that the controller reads, owns or watches, or its own. An index over it answers what a search through
-   * all objects would for each event.
+   * Returns the cache of the controller's own kind, or of one that it owns, watches or reads. Use an index rather than
+   * searching all objects for each event.
    */
   lister<T extends ApiObject>(model: Model<T>): Lister<T>
 }
 
 /**
- * Which objects of the controller's model an object of another one concerns. It answers at once: what it needs comes
- * from listers.
+ * Maps an object of another kind to names of objects of the controller's model. Synchronous: it reads other objects
+ * through listers.
  */
 export type MapToNames<T extends ApiObject> = (object: T, context: MapContext) => MappedNames
 
-/** Which objects of another kind a controller hears of. */
+/** Which objects and events of another kind a controller receives. */
 export interface InputOptions<T extends ApiObject> extends InformerSelection<T> {
-  /** Which events count; by default all. */
+  /** Which events count. Default: all. */
   readonly filter?: Filter<T>
 }
 
-/** Which dependents a controller hears of, and of which owners. */
+/** Which dependents a controller receives, and which owners they map to. */
 export interface OwnsOptions<T extends ApiObject> extends InputOptions<T> {
-  /** Every owner of the controller's kind hears of its dependents, not only the one marked `controller`. */
+  /** Maps to every owner of the controller's kind, not only the one with `controller: true`. */
   readonly matchEveryOwner?: boolean
 }
 
-/** What an input does with its events. */
+/** Receives the events of an input. */
 export interface InputSink extends MapContext {
   readonly log: Logger
   enqueue(name: string, initial: boolean, reason: string): void
 }
 
-/** A kind that a controller reads beside its own. */
+/** Another kind that a controller reads. */
 export interface ControllerInput {
   readonly model: Model
   readonly selection: InformerSelection
-  /** Begins to use an informer, which is not started here. */
+  /** Acquires the informer without starting it. */
   attach(informers: InformerSource): AttachedInput
 }
 
 export interface AttachedInput {
   readonly informer: Informer
-  /** Begins to tell of events. Without it the kind is only read. */
+  /** Starts to report events. Absent if the kind is only read. */
   listen?(sink: InputSink): HandlerRegistration
 }
 
-/** A kind that is only read. */
+/** Creates an input that is only read. */
 export function readingInput<T extends ApiObject>(
   model: Model<T>,
   selection: InformerSelection<T>,
@@ -68,7 +68,7 @@ export function readingInput<T extends ApiObject>(
   return { model, selection, attach: informers => ({ informer: informers.informer(model, selection) }) }
 }
 
-/** A kind whose events are mapped to names. */
+/** Creates an input whose events are mapped to names. */
 export function mappedInput<T extends ApiObject>(
   model: Model<T>,
   map: MapToNames<T>,
@@ -85,7 +85,7 @@ export function mappedInput<T extends ApiObject>(
   }
 }
 
-/** Dependents, mapped to their owners of the controller's kind: by group and kind, whatever the version. */
+/** Creates an input that maps dependents to owners of the controller's kind, by group and kind, of any version. */
 export function ownedInput<T extends ApiObject>(
   owner: Model,
   dependent: Model<T>,
@@ -112,7 +112,7 @@ function handlerOf<T extends ApiObject>(
       try {
         for (const name of namesIn(map(object, sink))) names.add(name)
       } catch (error) {
-        sink.log.error({ err: error, kind: model.kind, object: object.metadata.name }, 'a mapping failed')
+        sink.log.error({ err: error, kind: model.kind, object: object.metadata.name }, 'event mapping failed')
       }
     }
     for (const name of names) sink.enqueue(name, initial, reason)
@@ -122,7 +122,7 @@ function handlerOf<T extends ApiObject>(
       return test() ?? true
     } catch (error) {
       const fields = { err: error, kind: model.kind, object: object.metadata.name }
-      sink.log.error(fields, 'a filter failed; the event passes')
+      sink.log.error(fields, 'event filter failed, reconciling anyway')
       return true
     }
   }
@@ -132,7 +132,7 @@ function handlerOf<T extends ApiObject>(
     onAdd(object: T, { initial }: { readonly initial: boolean }) {
       if (passes(object, () => predicate.add?.(object))) enqueue([object], initial, added)
     },
-    // Whom it concerned before needs to know as much as whom it concerns now.
+    // Objects that the previous state mapped to are reconciled too.
     onUpdate(before: T, after: T) {
       if (passes(after, () => predicate.update?.(before, after))) enqueue([before, after], false, updated)
     },
@@ -142,14 +142,14 @@ function handlerOf<T extends ApiObject>(
   }
 }
 
-/** @throws TypeError for what are no names. */
+/** @throws TypeError if the value is not a name or an iterable of names. */
 function namesIn(mapped: unknown): readonly string[] {
   if (mapped === undefined || mapped === null) return []
   if (typeof mapped === 'string') return [mapped]
   const names: unknown[] = isIterable(mapped) ? [...mapped] : [mapped]
   return names.map(name => {
     if (typeof name === 'string') return name
-    throw new TypeError('a mapping must answer names, at once and not as a promise')
+    throw new TypeError('a mapping must return names synchronously')
   })
 }
 

@@ -4,8 +4,8 @@ import { matchesAll, parseFieldSelector, parseLabelSelector } from '../api/selec
 import type { SelectorOptions } from '../client/client.ts'
 
 /**
- * Selectors as a test of objects, which answers as the server does.
- * @throws SelectorError where one does not parse.
+ * Compiles selectors to a predicate that matches as the server does.
+ * @throws SelectorError if one is invalid.
  */
 export function compileSelectors<T extends ApiObject>(
   model: Model<T>,
@@ -38,7 +38,7 @@ function fieldValues<T extends ApiObject>(model: Model<T>, object: T, field: str
   try {
     return model.indexes.find(({ name }) => name === field)?.valuesOf(object) ?? []
   } catch {
-    // The server has stored it all the same: it finds such objects by name only.
+    // The server stores such objects too; no field selector finds them.
     return []
   }
 }

@@ -8,71 +8,70 @@ import type { Clock } from '../clock.ts'
 import { compileSelectors } from './object-selection.ts'
 
 export const ownWritesDefaults = Object.freeze({
-  /** Names that a cache has not been seen to show before those are dropped that it shows without having told. */
+  /** Above this many pending writes, those that the cache shows are swept. */
   sweepAt: 1_000,
-  /** Requests at once for writes of unknown outcome: a server that was away for a moment leaves many of them. */
+  /** Concurrent requests for writes of unknown outcome, of which an outage may leave many. */
   lookUpsAtOnce: 10,
 })
 
-interface Floor {
+interface PendingWrite {
   readonly name: string
-  /** The cache must have reached it. */
+  /** The version that the cache must reach. */
   readonly version: string
-  /** The object of this uid was removed: the cache must not hold it any more. */
+  /** The uid of a removed object, which the cache must not contain. */
   readonly removedUid: string | undefined
-  /** The object is not selected by the informer: it shows the write as soon as it does not hold the object. */
+  /** True if the informer's selectors exclude the object: the cache shows the write by not containing the object. */
   readonly hidden: boolean
-  /** Monotonic ms of the acknowledgement: a list asked for later contains the write. */
+  /** Monotonic ms of the acknowledgement: a list requested later contains the write. */
   readonly acknowledgedAt: number
 }
 
-/** For how a wait for a cache ended: at once, after a while, or not in time. */
+/** How a wait for a cache ended: at once, after a while, or not in time. */
 export type CaughtUp = 'already' | 'waited' | 'timedOut'
 
 /**
- * What a controller has written and has not seen yet in one of its caches, so that nothing it reads there is older
- * than its own last write. The idea is KEP-5647's and java-operator-sdk's; as in controller-runtime's design the
- * reader waits, never the writer, and only for what was written before it began to wait, so that writers cannot
- * starve it. Versions are comparable, which is what it rests on.
+ * The writes of a controller that one of its caches does not show yet, so that it never reads state older than its own
+ * last write. As in KEP-5647 and java-operator-sdk. As in controller-runtime's design, the reader waits, not the writer,
+ * and only for earlier writes, so writers cannot starve it. It relies on comparable versions.
  */
 export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver {
   readonly #informer: Informer<T>
   readonly #selects: (object: ApiObject) => boolean
   readonly #clock: Clock
-  /** An entry for each name whose last write the cache may not show; bounded by the writes of the last moments. */
-  readonly #floors = new Map<string, Floor>()
-  /** Names whose last write may have happened, and when that was to be (monotonic ms). */
+  /** By name: the last write, if the cache may not show it yet. */
+  readonly #pending = new Map<string, PendingWrite>()
+  /** Names with a write of unknown outcome, and its time in monotonic ms. */
   readonly #uncertain = new Map<string, number>()
   #sweepAt: number = ownWritesDefaults.sweepAt
 
-  /** @param selectors those of the informer */
+  /** @param selectors the selectors of the informer */
   constructor(informer: Informer<T>, selectors: SelectorOptions, clock: Clock) {
     this.#informer = informer
     this.#selects = compileSelectors<ApiObject>(informer.model, selectors)
     this.#clock = clock
   }
 
-  /** Names with writes that the cache has not been seen to show. */
+  /** Number of names with writes that the cache may not show yet. */
   get size(): number {
-    return this.#floors.size + this.#uncertain.size
+    return this.#pending.size + this.#uncertain.size
   }
 
   wrote(model: Model, object: ApiObject, removed: boolean): void {
     if (!this.#concerns(model)) return
     const { name, uid, version } = object.metadata
     this.#uncertain.delete(name)
-    const previous = this.#floors.get(name)
+    const previous = this.#pending.get(name)
     const newest =
       previous !== undefined && compareVersions(previous.version, version) > 0 ? previous.version : version
-    this.#floors.set(name, {
+    this.#pending.set(name, {
       name,
       version: newest,
       removedUid: removed ? uid : previous?.removedUid,
       hidden: !this.#selects(object),
       acknowledgedAt: this.#clock.monotonic(),
     })
-    // The event may have overtaken the answer.
-    this.settle(name)
+    // The event may arrive before the response.
+    this.observed(name)
     if (this.size >= this.#sweepAt) this.#sweep()
   }
 
@@ -82,16 +81,16 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
     if (this.size >= this.#sweepAt) this.#sweep()
   }
 
-  /** Drops what the cache shows by now; to be called when it has changed. */
-  settle(name: string): void {
-    const floor = this.#floors.get(name)
-    if (floor !== undefined && this.#isPassed(floor)) this.#floors.delete(name)
+  /** Forgets the write if the cache shows it; called after a change of the cache. */
+  observed(name: string): void {
+    const write = this.#pending.get(name)
+    if (write !== undefined && this.#isPassed(write)) this.#pending.delete(name)
   }
 
   /**
-   * Waits, at most `timeoutMs`, until the cache shows the last write of that object, or without a name all writes that
-   * have been acknowledged by now. Where the outcome of a write is unknown, the server is asked.
-   * @throws what that request throws, and the signal's reason when aborted.
+   * Waits up to `timeoutMs` until the cache shows the last write of that object or, without a name, all acknowledged
+   * writes so far. For a write of unknown outcome it asks the server.
+   * @throws the error of that request; the signal's reason when aborted.
    */
   async caughtUp(
     name: string | undefined,
@@ -99,15 +98,15 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<CaughtUp> {
-    if (this.#floors.size === 0 && this.#uncertain.size === 0) return 'already'
+    if (this.#pending.size === 0 && this.#uncertain.size === 0) return 'already'
     await this.#lookUpAll(name === undefined ? [...this.#uncertain.keys()] : [name], client, signal)
-    const one = name === undefined ? undefined : this.#floors.get(name)
-    const pending = name === undefined ? [...this.#floors.values()] : one === undefined ? [] : [one]
-    const reached = () => pending.every(floor => this.#isShown(floor))
+    const one = name === undefined ? undefined : this.#pending.get(name)
+    const pending = name === undefined ? [...this.#pending.values()] : one === undefined ? [] : [one]
+    const reached = () => pending.every(write => this.#isShown(write))
     if (reached()) return 'already'
     const caughtUp = await this.#informer.waitUntil(reached, timeoutMs, signal)
     if (name === undefined) this.#sweep()
-    else this.settle(name)
+    else this.observed(name)
     return caughtUp ? 'waited' : 'timedOut'
   }
 
@@ -129,7 +128,7 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
   }
 
   #sweep(): void {
-    for (const [name, floor] of this.#floors) if (this.#isPassed(floor)) this.#floors.delete(name)
+    for (const [name, write] of this.#pending) if (this.#isPassed(write)) this.#pending.delete(name)
     for (const [name, at] of this.#uncertain) if (this.#informer.listedAt > at) this.#uncertain.delete(name)
     this.#sweepAt = Math.max(ownWritesDefaults.sweepAt, 2 * this.size)
   }
@@ -138,15 +137,15 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
     return group === this.#informer.model.group && plural === this.#informer.model.plural
   }
 
-  /** Whether a read of the cache shows the write now. */
-  #isShown(floor: Floor): boolean {
-    if (this.#isPassed(floor)) return true
-    // What is not selected tells no event; but an older state of it may be on its way, so the floor stays.
-    return floor.hidden && this.#informer.hasSynced && this.#informer.get(floor.name) === undefined
+  /** Returns true if a read of the cache shows the write now. */
+  #isShown(write: PendingWrite): boolean {
+    if (this.#isPassed(write)) return true
+    // No event will come for an excluded object; but an older state may be on its way, so the write stays pending.
+    return write.hidden && this.#informer.hasSynced && this.#informer.get(write.name) === undefined
   }
 
-  /** Whether the cache shows the write for good. */
-  #isPassed({ name, version, removedUid, acknowledgedAt }: Floor): boolean {
+  /** Returns true if the cache shows the write for good. */
+  #isPassed({ name, version, removedUid, acknowledgedAt }: PendingWrite): boolean {
     if (this.#informer.listedAt > acknowledgedAt) return true
     const reached = this.#informer.version
     if (reached === undefined || compareVersions(reached, version) < 0) return false

@@ -23,13 +23,13 @@ afterEach(async () => {
   for (const world of worlds.splice(0)) await world.stop()
 })
 
-/** An object with these labels, and whatever metadata else. */
+/** An object with these labels and other metadata. */
 function object(labels?: Record<string, string>, extra: Partial<ApiObject['metadata']> = {}): ApiObject {
   const { metadata, ...rest } = gadget('a', 1)
   return { ...rest, metadata: { ...metadata, ...(labels && { labels }), ...extra } }
 }
 
-/** What a filter says of an addition, an update and a deletion; undefined: nothing. */
+/** The results of a filter for an addition, an update and a deletion; undefined if it has no method. */
 function opinions(filter: Filter, before: ApiObject, after: ApiObject) {
   const predicate = toPredicate(filter)
   return [predicate.add?.(after), predicate.update?.(before, after), predicate.delete?.(after)]
@@ -38,8 +38,8 @@ function opinions(filter: Filter, before: ApiObject, after: ApiObject) {
 const yes = { add: () => true, update: () => true, delete: () => true }
 const no = { add: () => false, update: () => false, delete: () => false }
 
-describe('what they look at', () => {
-  test('labels and annotations, all of them or those that are named', () => {
+describe('predicates', () => {
+  test('labelsChanged and annotationsChanged compare all keys or the given ones', () => {
     const before = object({ a: '1', b: '1' }, { annotations: { x: '1' } })
     const after = object({ a: '1', b: '2' }, { annotations: { x: '1', y: '1' } })
     expect(labelsChanged()(before, after)).toBe(true)
@@ -52,12 +52,12 @@ describe('what they look at', () => {
     expect(annotationsChanged()(object(), object())).toBe(false)
   })
 
-  test('the generation', () => {
+  test('generationChanged compares the generation', () => {
     expect(generationChanged(object(), object(undefined, { generation: 2 }))).toBe(true)
     expect(generationChanged(object(), object({ a: '1' }))).toBe(false)
   })
 
-  test('a label selector notices what comes to match and what ceases to', () => {
+  test('matchingLabels notices objects that start or stop matching', () => {
     const filter = matchingLabels('tier in (front, back), !off')
     const [matches, other, off] = [object({ tier: 'front' }), object(), object({ tier: 'front', off: '' })]
     expect(opinions(filter, matches, matches)).toEqual([true, true, true])
@@ -69,10 +69,10 @@ describe('what they look at', () => {
   })
 })
 
-describe('joined', () => {
+describe('composition', () => {
   const a = object()
 
-  test('and wants all, or wants one, not wants the opposite', () => {
+  test('and requires all, or requires one, not inverts', () => {
     expect(opinions(and(yes, no), a, a)).toEqual([false, false, false])
     expect(opinions(and(yes, yes), a, a)).toEqual([true, true, true])
     expect(opinions(or(yes, no), a, a)).toEqual([true, true, true])
@@ -81,7 +81,7 @@ describe('joined', () => {
     expect(opinions(not(and(yes, not(no))), a, a)).toEqual([false, false, false])
   })
 
-  test('who says nothing of an event leaves it to the others; where nobody does, it passes', () => {
+  test('missing methods are ignored; if all are missing, the event passes', () => {
     expect(opinions(and(no, anyChange), a, a)).toEqual([false, false, false])
     expect(opinions(or(no, anyChange), a, a)).toEqual([false, true, false])
     expect(opinions(not(anyChange), a, a)).toEqual([undefined, false, undefined])
@@ -92,7 +92,7 @@ describe('joined', () => {
     ])
   })
 
-  test('methods keep their object', () => {
+  test('methods keep their `this`', () => {
     class Named {
       readonly name = 'a'
       add({ metadata }: ApiObject) {
@@ -104,7 +104,7 @@ describe('joined', () => {
 })
 
 describe('in a controller', () => {
-  /** The names of runs; `finalizer` gives the controller one. */
+  /** The names of runs; `finalizer` adds a finalizer to the controller. */
   async function setUp(filter: Filter, finalizer?: string) {
     const runs: string[] = []
     const world = startWorld(Gadget, c => {
@@ -116,7 +116,7 @@ describe('in a controller', () => {
     return { ...world, runs }
   }
 
-  test('additions that do not pass wake nobody, until an update does', async () => {
+  test('additions that do not pass trigger no run until an update passes', async () => {
     const { client, runs } = await setUp(matchingLabels('tier=front'))
     await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     await client.create(Gadget, { metadata: { name: 'b', labels: { tier: 'front' } }, spec: { size: 1 } })
@@ -128,7 +128,7 @@ describe('in a controller', () => {
     expect(runs[1]).toBe('reconcile a')
   })
 
-  test('a filter of the generation alone passes the start of a deletion, and hides a change of labels', async () => {
+  test('generationChanged passes the start of a deletion, and ignores a change of labels', async () => {
     const { client, runs } = await setUp(generationChanged)
     await client.create(Gadget, {
       metadata: { name: 'a', finalizers: ['x.example.com/x'] },
@@ -142,7 +142,7 @@ describe('in a controller', () => {
     await eventually(() => runs.length === 2)
   })
 
-  test('no filter keeps a clean-up from being done, whether it was there at the start or not', async () => {
+  test('no filter prevents finalize, neither at the start nor later', async () => {
     const finalizer = 'demo.example.com/cleanup'
     const { client, server, manager } = await setUp(no, finalizer)
     await client.create(Gadget, { metadata: { name: 'a', finalizers: [finalizer] }, spec: { size: 1 } })
@@ -156,7 +156,7 @@ describe('in a controller', () => {
     await eventually(() => server.peek('gadgets', 'b') === undefined)
   })
 
-  test('a filter that throws lets the event pass', async () => {
+  test('if a filter throws, the event passes', async () => {
     const { client, runs } = await setUp(
       matching(() => {
         throw new Error('no filter')

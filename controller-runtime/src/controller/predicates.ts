@@ -2,55 +2,53 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ApiObject } from '../api/object.ts'
 import { matchesAll, parseLabelSelector } from '../api/selector.ts'
 
-/** Whether the change from `before` to `after` concerns a controller. Must not throw; one that does lets the change pass. */
+/** Returns true if the change from `before` to `after` triggers a reconcile. If it throws, the change passes. */
 export type UpdatePredicate<T extends ApiObject = ApiObject> = (before: T, after: T) => boolean
 
 /**
- * Which events concern a controller. About an event whose method is absent a predicate says nothing: it passes, unless
- * another predicate that this one is joined with says otherwise. Must not throw; one that does lets the event pass.
+ * Decides which events trigger a reconcile. Events without a method pass; `and`, `or` and `not` ignore missing methods. If
+ * a method throws, the event passes.
  */
 export interface Predicate<T extends ApiObject = ApiObject> {
-  // Methods on purpose: a predicate over any object is usable where one over a specific type is expected.
+  // Methods for bivariance: a predicate over any object is usable for a specific type.
   add?(object: T): boolean
   update?(before: T, after: T): boolean
-  /** `object` is the last state that is known. */
+  /** `object` is the last known state. */
   delete?(object: T): boolean
 }
 
-/** A function alone is about updates. */
+/** A predicate; a plain function filters updates. */
 export type Filter<T extends ApiObject = ApiObject> = Predicate<T> | UpdatePredicate<T>
 
-/** Every change, status and all. */
+/** Passes every update, including those of the status. */
 export const anyChange: UpdatePredicate = () => true
 
 /**
- * The default: every change but one of the status alone. The status is what reconcilers write; one that was woken by
- * its own status would never come to rest. As in java-operator-sdk's generation-aware filter, a change of finalizers
- * and the start of deletion pass; labels, annotations and owners do too.
+ * The default: passes every update except those of only the status, because a reconciler that writes the status would
+ * trigger itself. As in java-operator-sdk's generation-aware filter, updates of finalizers and the start of deletion
+ * pass; so do those of labels, annotations and owners.
  */
 export const changedBeyondStatus: UpdatePredicate = (before, after) =>
   !isDeepStrictEqual(desired(before), desired(after))
 
 /**
- * A change of what is desired: of anything but metadata and, where it is a subresource, the status. The start of a
- * deletion raises the generation too, and a controller hears of it whatever its filter.
+ * Passes updates that increase the generation: of anything but metadata and, if it is a subresource, the status. The
+ * start of a deletion always passes.
  */
 export const generationChanged: UpdatePredicate = (before, after) =>
   before.metadata.generation !== after.metadata.generation
 
-/** A change of any label, or of one of those that are named. */
+/** Passes updates of the given labels, by default of any. */
 export function labelsChanged(...keys: readonly string[]): UpdatePredicate {
   return (before, after) => differ(before.metadata.labels, after.metadata.labels, keys)
 }
 
-/** A change of any annotation, or of one of those that are named. */
+/** Passes updates of the given annotations, by default of any. */
 export function annotationsChanged(...keys: readonly string[]): UpdatePredicate {
   return (before, after) => differ(before.metadata.annotations, after.metadata.annotations, keys)
 }
 
-/**
- * Objects that `test` says yes to. Of an update either state is enough, so that one that ceases to match is noticed.
- */
+/** Passes objects that satisfy `test`. An update passes if either state does, so leaving the set is noticed. */
 export function matching<T extends ApiObject>(test: (object: T) => boolean): Required<Predicate<T>> {
   return {
     add: object => test(object),
@@ -60,8 +58,8 @@ export function matching<T extends ApiObject>(test: (object: T) => boolean): Req
 }
 
 /**
- * Objects whose labels match, as `matching` does.
- * @throws SelectorError when the selector does not parse.
+ * Passes objects whose labels match the selector; see `matching`.
+ * @throws SelectorError if the selector is invalid.
  */
 export function matchingLabels(selector: string): Required<Predicate> {
   const requirements = parseLabelSelector(selector)
@@ -73,22 +71,22 @@ export function matchingLabels(selector: string): Required<Predicate> {
   )
 }
 
-/** What passes all of them that have something to say about the event. */
+/** Passes events that all filters pass. */
 export function and<T extends ApiObject>(...filters: readonly Filter<T>[]): Predicate<T> {
   return join(filters, (opinions, hear) => opinions.every(hear))
 }
 
-/** What passes one of them that have something to say about the event. */
+/** Passes events that at least one filter passes. */
 export function or<T extends ApiObject>(...filters: readonly Filter<T>[]): Predicate<T> {
   return join(filters, (opinions, hear) => opinions.some(hear))
 }
 
-/** The opposite, about the events that the predicate has something to say about. */
+/** Passes events that the filter does not pass. */
 export function not<T extends ApiObject>(filter: Filter<T>): Predicate<T> {
   return join([filter], (opinions, hear) => !opinions.every(hear))
 }
 
-/** A filter as a predicate. */
+/** Returns a filter as a predicate. */
 export function toPredicate<T extends ApiObject>(filter: Filter<T>): Predicate<T> {
   return typeof filter === 'function' ? { update: filter } : filter
 }

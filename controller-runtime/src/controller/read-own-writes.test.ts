@@ -24,7 +24,7 @@ interface View {
   readonly index: readonly string[]
 }
 
-/** Everything that can be read of the parts of gadget `a`, by each way. */
+/** The parts of gadget `a`, read in every way. */
 async function viewOf({ lister }: ReconcileContext): Promise<View> {
   const parts = await lister(Part)
   const names = (items: readonly ObjectOf<typeof Part>[]) => items.map(item => item.metadata.name).sort()
@@ -35,7 +35,7 @@ async function viewOf({ lister }: ReconcileContext): Promise<View> {
   }
 }
 
-/** A gadget `a` whose n-th run is `steps[n]`; the watches are held back from the first one on. */
+/** A gadget `a` whose n-th run is `steps[n]`; watches are delayed from the first run on. */
 function setUp(
   steps: readonly ((context: ReconcileContext, server: MemoryServer) => Promise<unknown>)[],
   clock?: FakeClock,
@@ -109,7 +109,7 @@ test.each<[what: string, write: (context: ReconcileContext) => Promise<unknown>,
   },
 )
 
-test('within one reconcile too, a lister that is asked for after a write shows it', async () => {
+test('a lister requested after a write in the same reconcile shows it', async () => {
   const views: View[] = []
   const { client, server } = setUp([
     async ctx => {
@@ -125,7 +125,7 @@ test('within one reconcile too, a lister that is asked for after a write shows i
   expect(views[0]?.list).toEqual(['p'])
 })
 
-test('a lister of the own kind shows what the controller wrote of other objects', async () => {
+test('a lister of the own kind shows the writes of the controller to other objects', async () => {
   const seen: (number | undefined)[] = []
   const server = new MemoryServer()
   const world = startWorld(
@@ -150,7 +150,7 @@ test('a lister of the own kind shows what the controller wrote of other objects'
   expect(seen).toEqual([7])
 })
 
-test('a run whose reads stay behind is put off, is no failure, and others go on', async () => {
+test('a run with stale reads is requeued, not counted as failed, and blocks no other', async () => {
   const clock = new FakeClock()
   const views: View[] = []
   const { client, server, controller, count } = setUp(
@@ -172,7 +172,7 @@ test('a run whose reads stay behind is put off, is no failure, and others go on'
   expect(views).toEqual([{ get: 'red', list: ['p'], index: ['p'] }])
 })
 
-test('a write whose outcome is unknown is looked up before the kind is read', async () => {
+test('a write of unknown outcome is looked up before the kind is read', async () => {
   const views: View[] = []
   const { client, server } = setUp([
     async ctx => {
@@ -193,7 +193,7 @@ test('a write whose outcome is unknown is looked up before the kind is read', as
   expect(views[0]?.list).toEqual(['p'])
 })
 
-test('writers do not starve a reader: it waits for what was written before it began', async () => {
+test('writers do not starve a reader: it waits only for earlier writes', async () => {
   const seen: number[] = []
   let writes = 0
   let reading = false
@@ -223,7 +223,7 @@ test('writers do not starve a reader: it waits for what was written before it be
   expect(seen[0]).toBeGreaterThanOrEqual(3)
 })
 
-test('selectors do not make a write invisible: what they hide is not waited for, what they show is', async () => {
+test('with selectors, a write to an excluded object is not awaited, one to a selected object is', async () => {
   await using server = await startTestServer({ models: [Gadget, Part] })
   const clock = new FakeClock()
   const seen: string[][] = []
@@ -250,7 +250,7 @@ test('selectors do not make a write invisible: what they hide is not waited for,
   )
   manager.start()
   await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
-  // The clock stands: a wait that only its time could end would never end.
+  // The clock stands still: a wait that ends only by its timeout would never end.
   await eventually(() => seen.length === 5)
   expect(seen).toEqual([[], ['shown'], [], ['hidden'], []])
 })

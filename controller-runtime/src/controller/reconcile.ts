@@ -4,63 +4,63 @@ import type { Lister } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
 import type { Logger } from '../logger.ts'
 
-/** What a reconcile or a finalize gets beside the object. */
+/** What a reconciler or finalizer gets besides the object. */
 export interface ReconcileContext {
   /**
-   * Acts as the controller's plugin. What is written through it is seen by the controller's next run for that
-   * object, and by every `lister` that is asked for later: a cache older than it is waited for.
+   * Acts as the controller's plugin. Later runs for that object, and every `lister` requested later, see its writes: they
+   * wait for the cache.
    */
   readonly client: Client
-  /** Aborted when the run exceeds the controller's `timeoutMs`, or when the manager stops and its patience is over. */
+  /** Aborted when the run exceeds the controller's `timeoutMs`, and at shutdown after the drain timeout. */
   readonly signal: AbortSignal
-  /** Carries the controller, the object's name, the attempt, the reason and the reconcile id. */
+  /** Has the controller, object name, attempt, reason and reconcile id as fields. */
   readonly log: Logger
-  /** 1, and one more for each failure in a row of this object. */
+  /** 1, plus the number of consecutive failures of this object. */
   readonly attempt: number
-  /** Whether a failure now is not tried again before the object changes; false where attempts are unlimited. */
+  /** If true, a failure now is not retried until the object changes. Always false with unlimited attempts. */
   readonly isLastAttempt: boolean
-  /** A UUID of this run, which its log lines and its span carry too. */
+  /** A UUID of this run, also in its log lines and span. */
   readonly reconcileId: string
   /**
-   * Reads the objects of the controller's model, or of one that it owns, watches or reads, from the cache; of a model
-   * that was declared with several selections, the first. What this controller has written by now is in it, also what
-   * it created or deleted, by whichever way it is read: the cache is waited for. So after a write, ask again.
-   * @throws TypeError for any other model; StaleCacheError when the cache does not show the writes in time, which is
-   *   not to be caught: it puts the run off.
+   * Returns the cache of the controller's model, or of one that it owns, watches or reads; if that was declared with
+   * several selectors, the first. It waits until the cache shows all writes of this controller so far, so after a write,
+   * request it again.
+   * @throws TypeError for any other model; StaleCacheError if the cache does not show the writes in time. Do not catch
+   *   it: it requeues the run.
    */
   lister<T extends ApiObject>(model: Model<T>): Promise<Lister<T>>
 }
 
-/** What a reconcile may answer; nothing at all means: until the next change. */
+/** What a reconciler may return; undefined means: run again on the next change. */
 export interface ReconcileResult {
-  /** Run again after this long at the latest; a change runs it earlier. At least 0. */
+  /** Requeues the object after this time at the latest. At least 0. */
   readonly requeueAfterMs?: number
 }
 
 /**
- * Brings the world in line with an object. It must be idempotent: it runs at every start, after every change (of
- * which it sees the newest only) and again after a failure. The object is frozen; `structuredClone` gives a draft.
+ * Reconciles an object. It must be idempotent: it runs at every start, after changes (with the newest state only), and
+ * after failures. The object is frozen; `structuredClone` returns a mutable copy.
  *
- * A rejection runs it again after an exponential back-off, a TerminalError not before the next change.
+ * A rejection is retried with exponential back-off; a TerminalError only after the next change.
  */
 export type Reconcile<T extends ApiObject> = (
   object: T,
   context: ReconcileContext,
-  // biome-ignore lint/suspicious/noConfusingVoidType: a function declared to return nothing is a fine reconcile.
+  // biome-ignore lint/suspicious/noConfusingVoidType: a function declared to return nothing is a valid reconciler.
 ) => Promise<ReconcileResult | void> | ReconcileResult | void
 
 /**
- * Undoes what reconcile did outside the object. It may run more than once and after a reconcile that was cut off
- * half-way, so it must be idempotent. The finalizer goes only after it has resolved.
+ * Undoes what reconcile did outside the object. It must be idempotent: it may run more than once, and after an
+ * interrupted reconcile. The finalizer is removed only after it has resolved.
  */
 export type Finalize<T extends ApiObject> = (object: T, context: ReconcileContext) => Promise<void> | void
 
-/** A cache does not show the controller's own last write in time. A run that fails with it is put off. */
+/** A cache does not show the controller's own last write in time. The run is requeued. */
 export class StaleCacheError extends Error {
   override readonly name = 'StaleCacheError'
 }
 
-/** A failure that trying again will not mend: no retry before the object changes. */
+/** An error that a retry cannot fix: no retry until the object changes. */
 export class TerminalError extends Error {
   override readonly name = 'TerminalError'
 }

@@ -23,7 +23,7 @@ function report(object: string): ReconcileReport {
   }
 }
 
-test('each run is reported with how it ended, how long it took and when the object is due again', async () => {
+test('each run is reported with its outcome, duration and next run', async () => {
   const clock = new FakeClock()
   const errors = [new Error('not yet'), new TerminalError('never')]
   let run = 0
@@ -72,7 +72,7 @@ test('the stream ends with the controller', async () => {
   expect((await world.controller.results().next()).done).toBe(true)
 })
 
-test('a reader that takes nothing holds up nobody', async () => {
+test('an idle reader blocks nothing', async () => {
   const world = startWorld(Gadget, c => c.reconcile(async () => {}))
   worlds.push(world)
   const idle = world.controller.results(3)
@@ -101,12 +101,12 @@ describe('a reader', () => {
     expect(other.dropped).toBe(0)
   })
 
-  test('that breaks off costs nothing any more', async () => {
+  test('that leaves the iteration costs nothing any more', async () => {
     const fanOut = new ResultFanOut()
     const reader = fanOut.open(10)
     fanOut.push(report('a'))
     for await (const _report of reader) break
-    expect(fanOut.isHeard).toBe(false)
+    expect(fanOut.hasReaders).toBe(false)
     expect((await reader.next()).done).toBe(true)
   })
 })

@@ -1,41 +1,41 @@
-/** Bounds of the stream of results. */
+/** Defaults of the stream of results. */
 export const resultsDefaults = Object.freeze({
-  /** Reports that wait for a reader; a second of a busy controller. */
+  /** Reports buffered per reader; about a second of a busy controller. */
   buffer: 1_000,
 })
 
-/** How a run of one object ended. */
+/** The result of one run. */
 export interface ReconcileReport {
   /** The object's name. */
   readonly object: string
   /**
-   * `stale`: put off, because a cache did not show the controller's own last write in time. `fenced`: put off, because
+   * `stale`: requeued because a cache did not show the controller's own last write in time. `fenced`: requeued because
    * this process may no longer act as the leader.
    */
   readonly outcome: 'success' | 'error' | 'terminalError' | 'stale' | 'fenced'
-  /** 1, and one more for each failure in a row before it. */
+  /** 1, plus the number of consecutive failures before it. */
   readonly attempt: number
   readonly reconcileId: string
   readonly durationMs: number
-  /** In how long the object is due again, where nothing happens to it before; undefined: not of itself. */
+  /** Ms until the object is requeued if it does not change before; undefined: it is not requeued. */
   readonly nextRunInMs: number | undefined
-  /** What the run threw. */
+  /** The error of the run. */
   readonly error: unknown
 }
 
-/** Reports of a controller's runs, from the call of `results()` on, until the controller stops. */
+/** A stream of reports, from the call of `results()` until the controller stops. */
 export interface ReconcileResults extends AsyncIterableIterator<ReconcileReport> {
-  /** Reports that were dropped because nobody read them in time: the oldest of them first. */
+  /** Number of reports dropped because the buffer was full; the oldest are dropped first. */
   readonly dropped: number
 }
 
-/** Hands reports to any number of readers. Nobody waits for them: each has a buffer, which drops its oldest. */
+/** Sends reports to any number of readers. Each has a buffer that drops its oldest, so readers block nothing. */
 export class ResultFanOut {
   readonly #readers = new Set<ResultReader>()
   #ended = false
 
-  /** Whether anybody wants reports. */
-  get isHeard(): boolean {
+  /** True if there is a reader. */
+  get hasReaders(): boolean {
     return this.#readers.size > 0
   }
 
@@ -50,7 +50,7 @@ export class ResultFanOut {
     for (const reader of this.#readers) reader.push(report)
   }
 
-  /** No more come; what is in the buffers can still be read. */
+  /** Ends all streams; buffered reports can still be read. */
   end(): void {
     this.#ended = true
     for (const reader of this.#readers) reader.end()

@@ -19,7 +19,7 @@ afterEach(async () => {
 })
 
 describe('retry', () => {
-  test('a reconcile knows its attempt and whether it is the last; then the object is given up until it changes', async () => {
+  test('a reconcile knows its attempt and whether it is the last; then it is not retried until a change', async () => {
     const clock = new FakeClock()
     const runs: [at: number, attempt: number, isLast: boolean][] = []
     const world = startWorld(
@@ -46,7 +46,7 @@ describe('retry', () => {
     expect(runs[3]?.slice(1)).toEqual([1, false])
   })
 
-  test('a clean-up is never given up, and never the last attempt: the finalizer stays however often it fails', async () => {
+  test('finalize is retried without limit and never on its last attempt; the finalizer stays', async () => {
     const clock = new FakeClock()
     const finalizer = 'demo.example.com/cleanup'
     const attempts: [attempt: number, isLast: boolean][] = []
@@ -95,7 +95,7 @@ describe('retry', () => {
     expect(at).toEqual([5, 5, 1000, 2000])
   })
 
-  test('options that make no sense are refused', () => {
+  test('invalid options are rejected', () => {
     const builder = new ControllerBuilder(Gadget)
     expect(() => builder.retry({ maxAttempts: 0 })).toThrow(/integer from 1/)
     expect(() => builder.retry({ backoffBaseMs: -1 })).toThrow(/backoffBaseMs/)
@@ -104,7 +104,7 @@ describe('retry', () => {
 })
 
 describe('requeueAfterMs', () => {
-  /** A gadget `a` whose n-th run answers `answers[n]`, the last of them from then on. */
+  /** A gadget `a` whose n-th run returns `answers[n]`, and the last of them from then on. */
   async function setUp(...answers: readonly (number | undefined)[]) {
     const clock = new FakeClock()
     const runs: number[] = []
@@ -125,7 +125,7 @@ describe('requeueAfterMs', () => {
     return { ...world, clock, runs, gadget }
   }
 
-  test('is kept where an event does not pass the filter', async () => {
+  test('is kept if an event does not pass the filter', async () => {
     const { client, clock, runs, gadget } = await setUp(30_000, undefined)
     await client.patchStatus(Gadget, gadget, { phase: 'Ready' })
     await clock.advance(19_999)
@@ -134,7 +134,7 @@ describe('requeueAfterMs', () => {
     expect(runs).toEqual([0, 30_000])
   })
 
-  test('is replaced by the answer of a run that comes earlier, later or not', async () => {
+  test('is replaced by the result of a later run', async () => {
     const { client, clock, runs } = await setUp(30_000, 100_000, undefined)
     await client.patch(Gadget, 'a', { spec: { size: 2 } })
     await eventually(() => runs.length === 2)
@@ -144,7 +144,7 @@ describe('requeueAfterMs', () => {
     expect(runs).toEqual([0, 10_000, 110_000])
   })
 
-  test('is cancelled by a run that answers nothing, and by the end of the object', async () => {
+  test('is cancelled by a run that returns nothing, and by the deletion of the object', async () => {
     const { client, clock, runs, controller } = await setUp(30_000, undefined)
     await client.patch(Gadget, 'a', { spec: { size: 2 } })
     await eventually(() => runs.length === 2)
@@ -161,7 +161,7 @@ describe('requeueAfterMs', () => {
 })
 
 describe('log lines', () => {
-  test('carry the controller, the object, the attempt, the reason and the id of the run', async () => {
+  test('have controller, object, attempt, reason and reconcile id', async () => {
     const lines: object[] = []
     const logWith = (fields: object): Logger => ({
       ...silentLogger,
@@ -194,24 +194,21 @@ describe('a failure', () => {
     new ApiError('ServiceUnavailable', 'the store cannot be reached'),
     new ApiError('Timeout', 'the outcome is unknown'),
     new ApiError('TooManyRequests', 'later'),
-  ])(
-    'that passes by itself is one line without a stack, and says when it is tried again: %s',
-    async error => {
-      const [line] = await linesOf(error)
-      expect(line).toMatchObject({ object: 'a', attempt: 1, error: error.message, delayMs: 5 })
-      expect(line).not.toHaveProperty('err')
-    },
-  )
+  ])('that is temporary logs one line with the delay and without a stack: %s', async error => {
+    const [line] = await linesOf(error)
+    expect(line).toMatchObject({ object: 'a', attempt: 1, error: error.message, delayMs: 5 })
+    expect(line).not.toHaveProperty('err')
+  })
 
   test.each([new Error('a fault'), new ApiError('Invalid', 'no such colour')])(
-    'of the reconcile itself is shown with its stack: %s',
+    'of the reconcile itself logs its stack: %s',
     async error => {
       const [line] = await linesOf(error)
       expect(line).toMatchObject({ object: 'a', attempt: 1, err: error, delayMs: 5 })
     },
   )
 
-  /** What is logged of a reconcile that fails once. */
+  /** The log lines of a reconcile that fails once. */
   async function linesOf(error: Error): Promise<object[]> {
     const lines: object[] = []
     const logWith = (fields: object): Logger => ({
@@ -233,7 +230,7 @@ describe('a failure', () => {
 })
 
 describe('the fence', () => {
-  /** A controller whose fence the test opens and closes. */
+  /** A controller with a fence that the test opens and closes. */
   function setUp(reconcile: (context: { close(): void; write(): Promise<unknown> }) => Promise<void>) {
     const clock = new FakeClock()
     const server = new MemoryServer()
@@ -272,7 +269,7 @@ describe('the fence', () => {
     return { clock, server, client, controller, fence }
   }
 
-  test('no run begins while it is closed; it is put off, which is no failure', async () => {
+  test('while it is closed, runs are requeued and not counted as failed', async () => {
     let runs = 0
     const { clock, client, controller, fence } = setUp(async () => void runs++)
     fence.closed = true
@@ -286,7 +283,7 @@ describe('the fence', () => {
     expect(runs).toBe(1)
   })
 
-  test('a run that is under way when it closes writes nothing more', async () => {
+  test('a run in progress writes nothing after it closes', async () => {
     const outcomes: string[] = []
     const { client, server, controller } = setUp(async ({ close, write }) => {
       close()

@@ -9,31 +9,31 @@ import type { Logger } from '../logger.ts'
 import type { WorkItem } from '../workqueue/work-queue.ts'
 import type { ReconcileContext } from './reconcile.ts'
 
-/** What a run is given by its controller. */
+/** What a run needs from its controller. */
 export interface RunHost {
   readonly client: Client
   readonly log: Logger
-  /** Throws when this process may no longer act as the leader. */
+  /** Throws if this process may no longer act as the leader. */
   readonly fence: (() => void) | undefined
   wrote(model: Model, object: ApiObject, removed: boolean): void
   uncertain(model: Model, name: string): void
   lister<T extends ApiObject>(model: Model<T>, signal: AbortSignal): Promise<Lister<T>>
 }
 
-/** One run of one object. Most have nothing to do, so each part is made when it is asked for first. */
+/** One run for one object. Its parts are created on first use, since most runs have nothing to do. */
 export class Run implements WriteObserver {
   readonly item: WorkItem
   readonly attempt: number
   /** Monotonic ms. */
   readonly beganAt: number
-  /** Gives the worker back. */
+  /** Frees the worker. */
   readonly free: () => void
   isLastAttempt = false
-  /** Whether the run has exceeded its time. */
+  /** Whether the run has exceeded its timeout. */
   timedOut = false
-  /** Whether the controller stands by since. */
+  /** Whether the controller has gone to standby since. */
   interrupted = false
-  /** Whether the fence was closed when the run was to begin or wanted to write. */
+  /** Whether the fence refused the run or one of its writes. */
   fenced = false
   readonly #host: RunHost
   #abort: AbortController | undefined
@@ -53,14 +53,14 @@ export class Run implements WriteObserver {
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController()
-      // A run may have any number of requests under way, each of which listens; Node warns from the eleventh on.
+      // Every pending request listens; Node warns from the eleventh listener on.
       setMaxListeners(0, this.#abort.signal)
       if (this.#abortReason !== undefined) this.#abort.abort(this.#abortReason)
     }
     return this.#abort.signal
   }
 
-  /** Why the run was aborted, where it was. */
+  /** The reason if the run was aborted. */
   get abortReason(): Error | undefined {
     return this.#abortReason
   }
@@ -85,7 +85,7 @@ export class Run implements WriteObserver {
     return this.#reconcileId
   }
 
-  /** A plain object, which can be taken apart and spread. */
+  /** A plain object, so that it can be destructured and spread. */
   context(): ReconcileContext {
     const run = this
     return {
@@ -112,14 +112,14 @@ export class Run implements WriteObserver {
     this.#abort?.abort(reason)
   }
 
-  /** Aborts it and gives its worker back. */
+  /** Aborts the run and frees its worker. */
   interrupt(reason: Error): void {
     this.interrupted = true
     this.abort(reason)
     this.free()
   }
 
-  /** @throws what the fence throws. */
+  /** @throws the error of the fence. */
   writing(): void {
     try {
       this.#host.fence?.()

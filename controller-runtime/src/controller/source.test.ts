@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const world of worlds.splice(0)) await world.stop()
 })
 
-/** Gadgets a and b, reconciled; `runs` has the names of the runs after that. */
+/** Gadgets a and b, reconciled; `runs` has the names of later runs. */
 async function setUp(source: Source<GadgetObject>, clock = new FakeClock()) {
   const runs: string[] = []
   const lines: string[] = []
@@ -44,7 +44,7 @@ async function setUp(source: Source<GadgetObject>, clock = new FakeClock()) {
   return { ...world, clock, runs, lines }
 }
 
-test('the names that a source gives are reconciled', async () => {
+test('the names that a source yields are reconciled', async () => {
   const { runs } = await setUp(async function* () {
     yield 'a'
     yield { name: 'b' }
@@ -55,7 +55,7 @@ test('the names that a source gives are reconciled', async () => {
   expect(runs).toEqual(['a', 'b'])
 })
 
-test('every() comes back to every object after its time, and again', async () => {
+test('every() yields every object after each interval', async () => {
   const { runs, clock } = await setUp(every(60_000))
   await settle()
   await clock.advance(59_999)
@@ -88,13 +88,13 @@ test.each<[how: string, begin: () => AsyncIterable<SourceItem>]>([
     },
   ],
   [
-    'gives what is no name',
+    'yields something other than a name',
     async function* () {
       yield JSON.parse('{"noName":true}')
     },
   ],
 ])(
-  'a function whose source %s is called again after a pause that grows, and the controller goes on',
+  'a function whose source %s is called again with back-off, and the controller continues',
   async (_how, begin) => {
     const clock = new FakeClock()
     let begun = 0
@@ -104,7 +104,7 @@ test.each<[how: string, begin: () => AsyncIterable<SourceItem>]>([
     }, clock)
     await settle()
     await clock.advance(600_000)
-    // 600 pauses of a second without the growth, 10 of a minute at its end.
+    // 600 pauses of a second without back-off, 10 of a minute with it.
     expect(begun).toBeGreaterThan(8)
     expect(begun).toBeLessThan(120)
     expect(lines.length).toBeGreaterThanOrEqual(begun)
@@ -114,7 +114,7 @@ test.each<[how: string, begin: () => AsyncIterable<SourceItem>]>([
   },
 )
 
-test('an iterable alone is followed once', async () => {
+test('a plain iterable is read once', async () => {
   let begun = 0
   const { runs, clock } = await setUp(
     (async function* () {
@@ -128,7 +128,7 @@ test('an iterable alone is followed once', async () => {
   expect(runs).toEqual(['a'])
 })
 
-test('a source that never ceases is not asked for more than can wait, and keeps nobody from running', async () => {
+test('an endless source is paused at the backlog limit, and does not block runs', async () => {
   let given = 0
   let release: () => void = () => {}
   const held = new Promise<void>(resolve => {
@@ -140,7 +140,7 @@ test('a source that never ceases is not asked for more than can wait, and keeps 
       .concurrency(1)
       .timeoutMs(Number.POSITIVE_INFINITY)
       .source(async function* () {
-        // No such objects: the queue is all that they fill.
+        // No such objects: they only fill the queue.
         for (;;) yield `x${given++}`
       })
       .reconcile(async gadget => {
@@ -158,7 +158,7 @@ test('a source that never ceases is not asked for more than can wait, and keeps 
   await eventually(() => given > 2 * sourceDefaults.backlog)
 })
 
-test('a stop aborts the signal of a source, and waits for none that does not heed it', async () => {
+test('stop aborts the signal of a source, and does not wait for one that ignores it', async () => {
   let aborted = false
   let closed = false
   const heeding: Source<GadgetObject> = async function* (signal, { clock }) {
@@ -181,7 +181,7 @@ test('a stop aborts the signal of a source, and waits for none that does not hee
   expect([aborted, closed]).toEqual([true, true])
 })
 
-test('a controller that stands by follows no source and begins no run; started again, it does both anew', async () => {
+test('on standby a controller reads no source and starts no run; when restarted, it does both again', async () => {
   let begun = 0
   let ended = 0
   const { controller, client, runs } = await setUp(async function* (signal, { clock }) {

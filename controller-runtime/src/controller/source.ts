@@ -7,43 +7,43 @@ import type { Logger } from '../logger.ts'
 import { unlessAborted } from '../unless-aborted.ts'
 import { priorities, type WorkQueue } from '../workqueue/work-queue.ts'
 
-/** Bounds and times of external sources. */
+/** Limits and times of event sources. */
 export const sourceDefaults = Object.freeze({
-  /** A source is not asked for more while so many keys are ready: it is memory that it fills, not idle workers. */
+  /** A source is paused while this many keys are ready. */
   backlog: 10_000,
-  /** First pause before a source that failed or ended is begun again; each further one doubles it. */
+  /** First delay before a source that failed or ended is restarted; each further one doubles it. */
   backoffBaseMs: 1_000,
   backoffMaxMs: 60_000,
-  /** A source that went on for this long is not held to account for what was before. */
+  /** A source that ran this long was healthy: the back-off starts over. */
   healthyAfterMs: 60_000,
 })
 
-/** The name of an object that needs work, with the priority of a live change unless it says otherwise. */
+/** The name of an object to reconcile. Default priority: that of a live change. */
 export type SourceItem = string | { readonly name: string; readonly priority?: number }
 
-/** What a source gets that is a function. */
+/** What a source function receives. */
 export interface SourceContext<T extends ApiObject = ApiObject> {
   readonly clock: Clock
-  /** The objects of the controller's model, as its cache has them. */
+  /** The cached objects of the controller's model. */
   readonly objects: Lister<T>
 }
 
 /**
- * Something beside objects that says when there is work: a timer, a queue, a stream of another system. A function is
- * called again, after a pause that grows, when what it answered fails or ends; an iterable alone can be had once.
+ * Yields names of objects to reconcile, from outside the API: a timer, a queue, a stream of another system. A function is
+ * called again with back-off when its iterable fails or ends; a plain iterable is read once.
  */
 export type Source<T extends ApiObject = ApiObject> =
   | AsyncIterable<SourceItem>
   | ((signal: AbortSignal, context: SourceContext<T>) => AsyncIterable<SourceItem>)
 
 /**
- * Every object of the controller, again and again after `ms`, at the priority of initial work.
- * @throws TypeError for a time that is not above 0.
+ * Returns a source that yields every object of the controller each `ms`, at the priority of initial work: a resync.
+ * @throws TypeError if `ms` is not above 0.
  */
 export function every(
   ms: number,
 ): (signal: AbortSignal, context: SourceContext) => AsyncIterable<SourceItem> {
-  if (!(ms > 0)) throw new TypeError(`the time between two rounds must be above 0, is ${ms}`)
+  if (!(ms > 0)) throw new TypeError(`the interval must be above 0, is ${ms}`)
   return async function* (signal, { clock, objects }) {
     for (;;) {
       await sleep(clock, ms, signal)
@@ -55,13 +55,13 @@ export function every(
 export interface SourceRunOptions<T extends ApiObject> extends SourceContext<T> {
   readonly queue: WorkQueue
   readonly log: Logger
-  /** From 0 up to, but not including, 1. */
+  /** Returns a number in [0, 1). */
   readonly random: () => number
 }
 
 /**
- * Follows a source until the signal is aborted. Never rejects: what the source does wrong is logged and stays its own.
- * A source that does not heed the signal is left to itself.
+ * Reads a source until the signal is aborted. Never rejects: errors of the source are logged. A source that ignores the
+ * signal is abandoned.
  */
 export async function runSource<T extends ApiObject>(
   source: Source<T>,
@@ -76,10 +76,10 @@ export async function runSource<T extends ApiObject>(
     try {
       await follow(typeof source === 'function' ? source(signal, options) : source, options, signal)
       if (signal.aborted) return
-      log.warn({}, 'a source has ended')
+      log.warn({}, 'event source ended')
     } catch (error) {
       if (signal.aborted) return
-      log.error({ err: error }, 'a source failed')
+      log.error({ err: error }, 'event source failed')
     }
     if (typeof source !== 'function') return
     if (clock.monotonic() - began >= healthyAfterMs) backoff.reset()
@@ -104,21 +104,21 @@ async function follow<T extends ApiObject>(
       await breather.pause()
     }
   } finally {
-    // Not waited for: a generator that does not heed the signal never gets there.
+    // Not awaited: a generator that ignores the signal never returns.
     void Promise.resolve()
       .then(() => iterator.return?.())
       .catch(() => {})
   }
 }
 
-/** @throws TypeError for what is not an item. */
+/** @throws TypeError if the value is not an item. */
 function read(item: unknown): { readonly name: string; readonly priority?: number } {
   const { name, priority } =
     typeof item === 'object' && item !== null
       ? { name: 'name' in item && item.name, priority: 'priority' in item ? item.priority : undefined }
       : { name: item, priority: undefined }
   if (typeof name !== 'string' || name === '') {
-    throw new TypeError('a source must give names, or objects that have one')
+    throw new TypeError('a source must yield names, or objects with a name')
   }
   return typeof priority === 'number' ? { name, priority } : { name }
 }

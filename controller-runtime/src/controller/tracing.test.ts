@@ -10,7 +10,7 @@ afterEach(() => {
   context.disable()
 })
 
-test('each reconcile is a span that says whose it was, why it ran and how it ended', async () => {
+test('each reconcile is a span with controller, object, reason and outcome', async () => {
   const exporter = new InMemorySpanExporter()
   trace.setGlobalTracerProvider(
     new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }),
@@ -53,7 +53,7 @@ test('each reconcile is a span that says whose it was, why it ran and how it end
   ])
 })
 
-test('without an SDK a reconcile runs just the same', async () => {
+test('without an SDK, reconciles run normally', async () => {
   const world = startWorld(Gadget, c => c.reconcile(async () => {}))
   await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
   await eventually(() => world.controller.counts.succeeded === 1)

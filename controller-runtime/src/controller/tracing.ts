@@ -1,6 +1,6 @@
 import { context, isSpanContextValid, type Span, SpanStatusCode, trace } from '@opentelemetry/api'
 
-/** Does nothing, and costs next to nothing, unless the process installs an OpenTelemetry SDK. */
+/** A no-op unless the process installs an OpenTelemetry SDK. */
 const tracer = trace.getTracer('@setpoint/controller-runtime')
 
 export interface ReconcileSpanOptions {
@@ -10,7 +10,7 @@ export interface ReconcileSpanOptions {
   readonly reason: string | undefined
 }
 
-/** Runs `work` within a span of its own, which ends when it has settled; what it does below is the span's child. */
+/** Runs `work` in a new span, which ends when `work` settles and is the parent of spans created within it. */
 export async function withReconcileSpan<R>(
   { controller, object, attempt, reason }: ReconcileSpanOptions,
   work: (span: Span) => Promise<R>,
@@ -23,7 +23,7 @@ export async function withReconcileSpan<R>(
       ...(reason !== undefined && { 'setpoint.reason': reason }),
     },
   })
-  // Without an SDK there is nothing to hand down, and handing it down is what would cost.
+  // Without an SDK there is no context to propagate, and propagation would be the cost.
   if (!isSpanContextValid(span.spanContext())) return work(span)
   try {
     return await context.with(trace.setSpan(context.active(), span), work, undefined, span)
@@ -32,7 +32,7 @@ export async function withReconcileSpan<R>(
   }
 }
 
-/** Says how the run of the span ended. */
+/** Records how the run ended. */
 export function recordResult(span: Span, result: string, error: unknown): void {
   span.setAttribute('setpoint.result', result)
   if (error === undefined) return

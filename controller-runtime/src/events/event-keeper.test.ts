@@ -46,7 +46,7 @@ async function tell(client: Client, name: string, atMs: number, uid = 'one'): Pr
   })
 }
 
-/** Lets the keeper look once more. */
+/** Runs the keeper once more. */
 async function look(clock: FakeClock): Promise<void> {
   for (const ms of [0, 0, 0, pauseMs, intervalMs, 0, 0, 0]) {
     await clock.advance(ms)
@@ -54,7 +54,7 @@ async function look(clock: FakeClock): Promise<void> {
   }
 }
 
-test('an event goes an hour after it was last told; one that is told again stays', async () => {
+test('an event is removed an hour after its last occurrence; a repeated one stays', async () => {
   const { client, clock, names } = setUp()
   await tell(client, 'old', clock.now())
   await tell(client, 'again', clock.now())
@@ -68,7 +68,7 @@ test('an event goes an hour after it was last told; one that is told again stays
   expect(await names()).toEqual(['again'])
 })
 
-test('of one object the newest are kept, and those of others with them', async () => {
+test('the newest events of each object are kept', async () => {
   const { client, clock, names } = setUp({ perObject: 3 })
   for (let n = 0; n < 6; n++) await tell(client, `e${n}`, clock.now() - 10_000 + n)
   await tell(client, 'other', clock.now() - 20_000, 'two')
@@ -76,7 +76,7 @@ test('of one object the newest are kept, and those of others with them', async (
   expect(await names()).toEqual(['e3', 'e4', 'e5', 'other'])
 })
 
-test('too many in all are not waited with until the minute is over', async () => {
+test('too many events in total are removed at once, not after the interval', async () => {
   const { client, clock, names } = setUp({ inAll: 4 })
   for (let n = 0; n < 4; n++) await tell(client, `e${n}`, clock.now() + n, `uid${n}`)
   await clock.advance(0)
@@ -87,7 +87,7 @@ test('too many in all are not waited with until the minute is over', async () =>
   expect(await names()).toEqual(['e1', 'e2', 'e3', 'e4'])
 })
 
-test('a time that no clock tells does not keep an event for ever', async () => {
+test('an implausible timestamp does not keep an event forever', async () => {
   const { client, clock, names } = setUp()
   await tell(client, 'future', Date.UTC(2999, 0, 1))
   await look(clock)
@@ -97,7 +97,7 @@ test('a time that no clock tells does not keep an event for ever', async () => {
   expect(await names()).toEqual([])
 })
 
-test('an event that is told again between the look and the removal stays', async () => {
+test('an event repeated between the check and the deletion stays', async () => {
   const { server, client, clock, names } = setUp()
   await tell(client, 'old', clock.now() - lifetimeMs)
   server.onRequest = async ({ method }) => {

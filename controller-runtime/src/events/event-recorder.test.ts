@@ -24,7 +24,7 @@ function setUp() {
   cleanUps.push(() => recorder.close())
   const stored = async () => (await client.list(Event)).items.map(({ spec }) => spec)
   const writes = () => server.requests.filter(request => !request.startsWith('GET')).length
-  /** Lets everything happen that is due, and this much time pass. */
+  /** Runs everything that is due, and advances the time. */
   const pass = async (ms = 0) => {
     for (let turn = 0; turn < 10; turn++) await clock.advance(0)
     await clock.advance(ms)
@@ -34,7 +34,7 @@ function setUp() {
 }
 
 describe('an event', () => {
-  test('says of which object what happened, when, and who says so', async () => {
+  test('has the object, what happened, when, and the reporter', async () => {
     const { recorder, stored, pass } = setUp()
     recorder.record(a, { type: 'Warning', reason: 'Unreachable', message: 'no answer' })
     await pass()
@@ -52,7 +52,7 @@ describe('an event', () => {
     ])
   })
 
-  test('that is told a thousand times is one object with its count, written at most once in ten seconds', async () => {
+  test('recorded a thousand times is one object with a count, written at most every ten seconds', async () => {
     const { recorder, stored, writes, pass } = setUp()
     for (let second = 0; second < 100; second++) {
       for (let times = 0; times < 10; times++) {
@@ -72,7 +72,7 @@ describe('an event', () => {
     expect(writes()).toBeLessThanOrEqual(11)
   })
 
-  test('that is told while it is being written is counted with the next write', async () => {
+  test('recorded while it is being written is counted with the next write', async () => {
     const { server, recorder, stored, pass } = setUp()
     server.onAnswer = ({ method }) => {
       if (method !== 'POST') return
@@ -86,7 +86,7 @@ describe('an event', () => {
     expect(await stored()).toMatchObject([{ count: 3, message: 'z' }])
   })
 
-  test('is one of its own for another object, uid, type, reason or reporter', async () => {
+  test('is separate per object, uid, type, reason and reporter', async () => {
     const { client, clock, recorder, stored, pass } = setUp()
     const other = new EventRecorder({ client, reporter: 'other', clock })
     cleanUps.push(() => other.close())
@@ -101,7 +101,7 @@ describe('an event', () => {
     expect((await stored()).map(({ count }) => count)).toEqual([1, 1, 1, 1, 1, 1])
   })
 
-  test('is counted by all who tell it: processes of one reporter add up', async () => {
+  test('is counted across processes of one reporter', async () => {
     const { client, clock, recorder, stored, pass } = setUp()
     const second = new EventRecorder({ client, reporter: 'demo', clock })
     cleanUps.push(() => second.close())
@@ -113,8 +113,8 @@ describe('an event', () => {
   })
 })
 
-describe('whoever records', () => {
-  test('is told of no failure: what passes is tried again, what is refused is given up', async () => {
+describe('failures', () => {
+  test('never reach the caller: temporary ones are retried, refused events are dropped', async () => {
     const { server, recorder, stored, pass } = setUp()
     let failures = 2
     server.onRequest = () => {
@@ -133,7 +133,7 @@ describe('whoever records', () => {
     expect(await stored()).toHaveLength(1)
   })
 
-  test('fills no memory while the server is away: what exceeds the limit is dropped, and all of it in the end', async () => {
+  test('keep memory bounded while the server is away: events over the limit are dropped, and eventually all', async () => {
     const { server, recorder, pass } = setUp()
     server.onRequest = () => {
       throw new TransportError('away')
@@ -151,7 +151,7 @@ describe('whoever records', () => {
     )
   })
 
-  test('who closes has everything written that waits, without its pauses, or soon gives up', async () => {
+  test('close writes all pending events without pauses, or gives up soon', async () => {
     const { recorder, stored, pass } = setUp()
     recorder.record(a, { reason: 'Probed', message: 'x' })
     await pass()
@@ -172,7 +172,7 @@ describe('whoever records', () => {
     expect(away.recorder.dropped).toBe(1)
   })
 
-  test('a message that is too long is cut', async () => {
+  test('a message that is too long is truncated', async () => {
     const { recorder, stored, pass } = setUp()
     recorder.record(a, { reason: 'Probed', message: 'x'.repeat(5_000) })
     await pass()

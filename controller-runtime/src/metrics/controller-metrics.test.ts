@@ -36,7 +36,7 @@ function setUp(build: (controller: ControllerBuilder<ObjectOf<typeof Gadget>>) =
   return { ...world, clock, registry, series }
 }
 
-test('every series that a dashboard asks for is there before anything has happened, and at 0', async () => {
+test('every series exists from the start with value 0', async () => {
   const { series } = setUp(c => c.concurrency(4).reconcile(async () => {}))
   expect(await series('controller_runtime_reconcile_total')).toEqual({
     [`${controller},result="success"`]: 0,
@@ -71,7 +71,7 @@ test('every series that a dashboard asks for is there before anything has happen
   expect(await series('workqueue_depth')).toEqual({ [`${queue},priority="0"`]: 0 })
 })
 
-test('each way in which a reconcile may end is counted as what it is', async () => {
+test('each outcome of a reconcile is counted under its result', async () => {
   let run = 0
   const {
     client,
@@ -127,7 +127,7 @@ test('each way in which a reconcile may end is counted as what it is', async () 
   expect(await series('workqueue_work_duration_seconds_sum')).toEqual({ [queue]: 1 })
 })
 
-test('the queue is counted by priority, and what waits for a worker by how long it waited', async () => {
+test('the queue depth is counted by priority, and the waiting time is measured', async () => {
   let release: () => void = () => {}
   const held = new Promise<void>(resolve => {
     release = resolve
@@ -147,7 +147,7 @@ test('the queue is counted by priority, and what waits for a worker by how long 
   expect(await series('workqueue_adds_total')).toEqual({ [queue]: 3 })
 })
 
-test('priorities beyond the bound are one series', async () => {
+test('priorities beyond the limit share one series', async () => {
   const registry = new Registry()
   const metrics = new ControllerMetrics(registry)
   const depths = new Map(Array.from({ length: 40 }, (_, index) => [-index, 1]))
@@ -163,7 +163,7 @@ test('priorities beyond the bound are one series', async () => {
   expect(priorities.initial).toBe(-100)
 })
 
-test('a controller that was taken away is not told of any more; one that took its name is', async () => {
+test('a removed controller has no series; one that reuses its name has', async () => {
   const { manager, controller: subject, series } = setUp(c => c.reconcile(async () => {}))
   await manager.remove(subject)
   expect(await series('controller_runtime_active_workers')).toEqual({})
@@ -171,7 +171,7 @@ test('a controller that was taken away is not told of any more; one that took it
   expect(await series('controller_runtime_active_workers')).toEqual({ [controller]: 0 })
 })
 
-test('the registry answers JSON too', async () => {
+test('the registry also returns JSON', async () => {
   const { registry, client, controller: subject } = setUp(c => c.reconcile(async () => {}))
   await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
   await eventually(() => subject.counts.succeeded === 1)

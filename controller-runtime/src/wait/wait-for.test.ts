@@ -90,7 +90,9 @@ describe('waitFor', () => {
     const clock = new FakeClock()
     let looked = 0
     const waiting = waitFor(client, Gadget, 'a', () => ++looked > 1, { timeoutMs: 5_000, clock })
-    const rejected = expect(waiting).rejects.toThrow('Gadget a: condition not met within 5000 ms: the object is at version 5')
+    const rejected = expect(waiting).rejects.toThrow(
+      'Gadget a: condition not met within 5000 ms: the object is at version 5',
+    )
     await eventually(() => looked === 1)
     await clock.advance(5_000)
     await rejected

@@ -261,7 +261,7 @@ describe('pauses', () => {
   test.each([
     new ApiError('ServiceUnavailable', 'its indexes are being built'),
     new TransportError('connect ECONNREFUSED'),
-  ])('a server that starts or is away is worth a warning only once that takes long: %s', async error => {
+  ])('an unreachable or starting server logs a warning only after a while: %s', async error => {
     const { warnings, clock, abort, ended } = refused(error)
     while (clock.monotonic() + 1_000 < watcherDefaults.awayWarningMs) await passPause(clock)
     expect(warnings).toEqual([])

@@ -219,7 +219,7 @@ describe('lost history', () => {
 
 describe('errors do not end the watcher:', () => {
   test.each([
-    ['a frame that is no JSON', '{"type":"MODI'],
+    ['a frame that is not JSON', '{"type":"MODI'],
     ['an unknown event type', JSON.stringify({ type: 'RENAMED', object: gadget('a', 8) })],
     ['an event without an object', JSON.stringify({ type: 'MODIFIED' })],
     [
@@ -227,7 +227,7 @@ describe('errors do not end the watcher:', () => {
       JSON.stringify({ type: 'ADDED', object: { ...gadget('a', 8), kind: 'Tool' } }),
     ],
     [
-      'a version that is no number',
+      'a version that is not a number',
       JSON.stringify({
         type: 'ADDED',
         object: { ...gadget('a', 8), metadata: { ...gadget('a', 8).metadata, version: 'x' } },

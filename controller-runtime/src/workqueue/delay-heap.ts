@@ -1,13 +1,13 @@
-/** An element that can wait in the heap; the position is the heap's own. */
+/** An element of the heap, which sets its index. */
 export interface Delayed {
   /** Monotonic ms. */
   readyAt: number
-  /** Orders what becomes ready at the same time. */
+  /** Order of elements with the same time. */
   order: number
   heapIndex: number
 }
 
-/** What waits, earliest first: a binary heap whose elements know their place, so that one can leave from the middle. */
+/** A binary heap of delayed elements, earliest first. Elements know their index, so any of them can be removed. */
 export class DelayHeap<E extends Delayed> {
   readonly #elements: E[] = []
 

@@ -1,9 +1,9 @@
 /**
- * The queue between events and reconciles: which keys need work, in which order, and not before when. It knows
- * neither objects nor reconciles, runs nothing, and holds a key back while it is worked on.
+ * The queue between events and reconcilers: which keys need work, in which order and when. A key is not returned again
+ * while it is processed.
  */
 export type { WorkQueueObserver } from './queue-observer.ts'
-export type { Ageing } from './ready-lanes.ts'
+export type { Ageing } from './ready-queue.ts'
 export {
   type AddOptions,
   priorities,

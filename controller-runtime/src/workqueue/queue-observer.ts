@@ -1,11 +1,11 @@
-/** Hears what becomes of the keys of a queue, for metrics. What it does costs every key, so it had better be little. */
+/** Observes a queue, for metrics. Called for every key, so it must be cheap. */
 export interface WorkQueueObserver {
-  /** A key came into the queue that was not in it. */
+  /** A key that was not in the queue was added. */
   added(): void
-  /** A key was added with a delay, of a retry or otherwise. */
+  /** A key was added with a delay, by a retry or otherwise. */
   retried(): void
-  /** A key is handed out, `waitedMs` after it became ready. */
+  /** A key was returned by `get`, `waitedMs` after it became ready. */
   handedOut(waitedMs: number): void
-  /** A key was given back, `workedMs` after it was handed out. */
+  /** A key was marked as done, `workedMs` after `get`. */
   done(workedMs: number): void
 }

@@ -1,7 +1,6 @@
 /**
- * An overall rate with room for bursts. Reservations as in `golang.org/x/time/rate`, on which client-go's bucket
- * rests: whoever comes when the bucket is empty goes into debt and is told how long to wait, so that the debt has no
- * bound and callers queue up in time, in the order in which they came.
+ * An overall rate limit with bursts. Reservations as in `golang.org/x/time/rate`, which client-go's bucket uses: when the
+ * bucket is empty, callers get rising delays in the order of their calls. The debt is unbounded.
  */
 export class TokenBucket {
   readonly #ratePerMs: number
@@ -10,9 +9,9 @@ export class TokenBucket {
   #at = Number.NEGATIVE_INFINITY
 
   /**
-   * @param rate tokens a second, above 0
-   * @param burst tokens that a full bucket holds, from 1
-   * @throws TypeError for anything else.
+   * @param rate tokens per second, above 0
+   * @param burst capacity of the bucket in tokens, from 1
+   * @throws TypeError for other values.
    */
   constructor(rate: number, burst: number) {
     if (!(rate > 0 && rate < Number.POSITIVE_INFINITY))
@@ -23,7 +22,7 @@ export class TokenBucket {
     this.#tokens = burst
   }
 
-  /** Takes a token, of the future where none is left. Answers in how many ms it is there; `now` is monotonic ms. */
+  /** Reserves a token and returns the ms until it is available. `now` is monotonic ms. */
   reserve(now: number): number {
     if (now > this.#at) {
       this.#tokens = Math.min(this.#burst, this.#tokens + (now - this.#at) * this.#ratePerMs)

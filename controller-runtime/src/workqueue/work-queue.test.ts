@@ -77,7 +77,7 @@ describe('one entry per key', () => {
   test('done throws for a key that is not being processed', () => {
     const { queue } = setUp()
     queue.add('a')
-    expect(() => queue.done('a')).toThrow(/not handed out/)
+    expect(() => queue.done('a')).toThrow(/not being processed/)
   })
 })
 

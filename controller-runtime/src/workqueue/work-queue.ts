@@ -1,38 +1,38 @@
 import { type CancelTimer, type Clock, systemClock } from '../clock.ts'
-import { Chain } from './chain.ts'
 import { DelayHeap } from './delay-heap.ts'
+import { LinkedList } from './linked-list.ts'
 import type { WorkQueueObserver } from './queue-observer.ts'
-import { type Ageing, ReadyLanes } from './ready-lanes.ts'
+import { type Ageing, ReadyQueue } from './ready-queue.ts'
 import { TokenBucket } from './token-bucket.ts'
 
-/** Numbers that work queues work with. */
+/** Defaults of a work queue. */
 export const workQueueDefaults = Object.freeze({
-  /** First delay of a failing key; each further failure in a row doubles it. As in client-go and controller-runtime. */
+  /** First delay of a failing key in ms; each further failure doubles it. As in client-go and controller-runtime. */
   backoffBaseMs: 5,
   /** Longest delay of a failing key: 1000 s, as in client-go and controller-runtime. */
   backoffMaxMs: 1_000_000,
-  /** What is ready for this long at a low priority takes its turn. Most starts are through by then, and keep to the order. */
+  /** A key of low priority has aged after being ready this long. Most starts are over by then. */
   agedAfterMs: 10_000,
-  /** Every tenth key that is handed out is then an aged one: live changes lose a tenth of the workers, not their place. */
+  /** Every tenth key returned may be an aged one, so live changes lose at most a tenth of the workers. */
   agedShare: 10,
 })
 
-/** Priorities in use; higher ones are handed out first. As in controller-runtime. */
+/** Priorities in use; higher ones first. As in controller-runtime. */
 export const priorities = Object.freeze({
-  /** A change that just happened. */
+  /** A change that has just happened. */
   live: 0,
-  /** What a start or a resync brings up: it must not keep live changes waiting. */
+  /** Work of a start or a resync, which must not delay live changes. */
   initial: -100,
 })
 
-/** What a work queue works with. */
+/** Options of a work queue. */
 export interface WorkQueueOptions {
   readonly clock?: Clock
   readonly backoffBaseMs?: number
   readonly backoffMaxMs?: number
   /**
-   * Retries a second over all keys together, on top of each key's own back-off, after a burst of `burst`. Off by
-   * default, as in controller-runtime: one key that fails should not delay another.
+   * Retries per second over all keys, after a burst of `burst`, in addition to each key's back-off. Off by default, as in
+   * controller-runtime: a failing key should not delay others.
    */
   readonly rate?: { readonly perSecond: number; readonly burst: number }
   /** Default: `agedAfterMs` and `agedShare` of `workQueueDefaults`. */
@@ -40,15 +40,15 @@ export interface WorkQueueOptions {
   readonly observer?: WorkQueueObserver
 }
 
-/** How urgent a key is. */
+/** Options of adding a key. */
 export interface AddOptions {
-  /** Default `priorities.live`. Of several adds of one key the highest counts. */
+  /** Default `priorities.live`. Of several adds of a key, the highest applies. */
   readonly priority?: number
-  /** Why, for logs and traces. Of several adds of one key the latest counts. */
+  /** The reason, for logs and traces. Of several adds of a key, the latest applies. */
   readonly reason?: string
 }
 
-/** One key, handed out: nobody else gets it before `done`. */
+/** A key returned by `get`. It is not returned again before `done`. */
 export interface WorkItem {
   readonly key: string
   readonly priority: number
@@ -58,24 +58,24 @@ export interface WorkItem {
 /**
  * Where a key is queued:
  *
- *     add ─────────────> ready ──get──> nowhere, and handed out
- *     add, handed out ─> held ──done──> ready
- *     addAfter ────────> waiting ──time, add──> ready, or held where handed out
+ *     add ───────────────> ready ──get──> nowhere, and processing
+ *     add, processing ───> held ──done──> ready
+ *     addAfter ──────────> waiting ──time, add──> ready, or held if processing
  *
- * An entry goes with `done`, where its key is queued nowhere by then.
+ * `done` deletes the entry if its key is queued nowhere.
  */
 type Place = 'nowhere' | 'ready' | 'held' | 'waiting'
 
 interface Entry {
   readonly key: string
   place: Place
-  /** Since when it is handed out (monotonic ms); undefined where it is not. It then stands in the chain of those. */
-  handedOutAt: number | undefined
+  /** Monotonic ms since when it is processing; then it is in the list of those. Otherwise undefined. */
+  takenAt: number | undefined
   priority: number
   reason: string | undefined
-  /** Monotonic ms: from when it may be handed out, and once that has come, since when. */
+  /** Monotonic ms: while waiting, when it becomes ready; after that, when it became ready. */
   readyAt: number
-  lanedAt: number
+  queuedAt: number
   order: number
   heapIndex: number
   before: Entry | undefined
@@ -83,38 +83,34 @@ interface Entry {
 }
 
 /**
- * The keys of objects that need work.
+ * A rate-limited work queue for the keys of objects.
  *
  * Guarantees
- * - A key is in the queue once, however often it is added; of several adds the highest priority and the earliest
- *   time count. An `add` makes a key that waits for its time ready at once.
- * - A key that is handed out is not handed out again before `done`. Added meanwhile, it is handed out once more then.
- * - No add is lost: each is followed by a `get` of its key that begins after it, unless the queue is shut down.
- * - Higher priorities first; within one, in the order of becoming ready. But every `agedShare`-th key handed out is one
- *   of lower priority that is ready for `agedAfterMs`, so that none is starved: see `ReadyLanes`.
- * - One timer, whatever waits.
+ * - A key is queued once, however often it is added. Of several adds, the highest priority and the earliest time apply.
+ *   `add` makes a delayed key ready at once.
+ * - A key being processed is not returned again before `done`. If it is added meanwhile, it is returned once more after.
+ * - No add is lost: each is followed by a `get` of its key, unless the queue is shut down.
+ * - Higher priorities first; within one, in the order of becoming ready. To prevent starvation, every `agedShare`-th key
+ *   may be one that has been ready for `agedAfterMs`: see `ReadyQueue`.
+ * - All delayed keys share one timer.
  *
  * Semantics of controller-runtime's priority queue (`pkg/controller/priorityqueue`) with client-go's back-off.
  *
- * Why p-queue, which bounds the runs of a controller, is not used here: it queues functions, not keys, so it can
- * neither join two adds of one key, nor raise or delay what is queued, nor hold a key back while it is worked on;
- * and its priorities are a sorted array, where each insertion moves what is behind it.
+ * p-queue, which limits the concurrency of a controller, cannot do this: it queues functions, not keys, so it cannot
+ * deduplicate, raise or delay them, or hold back a key being processed.
  */
 export class WorkQueue {
   readonly #clock: Clock
   readonly #backoffBaseMs: number
   readonly #backoffMaxMs: number
-  /**
-   * Every key that is queued or handed out. Keeps "once" of the guarantees; and one table for both, because what a key
-   * costs is the looking up of its string.
-   */
+  /** Every key that is queued or processing. One table, because looking up the string is what a key costs. */
   readonly #entries = new Map<string, Entry>()
-  readonly #ready: ReadyLanes<Entry>
+  readonly #ready: ReadyQueue<Entry>
   readonly #waiting = new DelayHeap<Entry>()
-  readonly #handedOut = new Chain<Entry>()
-  /** How many entries are held. */
+  readonly #processing = new LinkedList<Entry>()
+  /** Number of held entries. */
   #held = 0
-  /** Failures in a row; no entry for a key that did not fail since `forget`. */
+  /** Consecutive failures by key, since `forget`. */
   readonly #failures = new Map<string, number>()
   readonly #getters = new Set<(item: WorkItem | undefined) => void>()
   readonly #drainers = new Set<() => void>()
@@ -129,12 +125,12 @@ export class WorkQueue {
     this.#clock = options.clock ?? systemClock
     this.#backoffBaseMs = options.backoffBaseMs ?? workQueueDefaults.backoffBaseMs
     this.#backoffMaxMs = options.backoffMaxMs ?? workQueueDefaults.backoffMaxMs
-    this.#ready = new ReadyLanes(options.ageing ?? workQueueDefaults)
+    this.#ready = new ReadyQueue(options.ageing ?? workQueueDefaults)
     this.#bucket = options.rate && new TokenBucket(options.rate.perSecond, options.rate.burst)
     this.#observer = options.observer
   }
 
-  /** Keys that are ready, or will be as soon as their current run is done. */
+  /** Keys that are ready, or will be when their current run is done. */
   get depth(): number {
     return this.#ready.size + this.#held
   }
@@ -142,36 +138,36 @@ export class WorkQueue {
   get delayed(): number {
     return this.#waiting.size
   }
-  /** Keys that are handed out. */
+  /** Keys returned by `get` and not yet done. */
   get processing(): number {
-    return this.#handedOut.size
+    return this.#processing.size
   }
   get isShutDown(): boolean {
     return this.#shutDown
   }
 
-  /** Keys that are ready, by priority; those that are held back until `done` count too. */
+  /** Number of ready keys by priority, including those held back until `done`. */
   depths(): Map<number, number> {
     const depths = new Map(this.#ready.sizes())
-    for (const { place, priority } of this.#handedOut) {
+    for (const { place, priority } of this.#processing) {
       if (place === 'held') depths.set(priority, (depths.get(priority) ?? 0) + 1)
     }
     return depths
   }
 
-  /** For how long each key that is handed out has been so, in ms. */
+  /** Yields for each key in process how long it has been so, in ms. */
   *workingMs(): Generator<number> {
     const now = this.#clock.monotonic()
-    for (const { handedOutAt = now } of this.#handedOut) yield now - handedOutAt
+    for (const { takenAt = now } of this.#processing) yield now - takenAt
   }
 
-  /** Makes a key ready. Ignored once shut down. */
+  /** Makes a key ready. Ignored after shutdown. */
   add(key: string, options: AddOptions = {}): void {
     if (this.#shutDown) return
     this.#addAt(key, undefined, options)
   }
 
-  /** Makes a key ready after `delayMs` of any length, or at its earlier time where it has one. 0 or less is `add`. */
+  /** Makes a key ready after `delayMs`, or at its earlier time if it has one. 0 or less is `add`. */
   addAfter(key: string, delayMs: number, options: AddOptions = {}): void {
     if (this.#shutDown) return
     const readyAt = delayMs > 0 ? this.#clock.monotonic() + delayMs : undefined
@@ -181,12 +177,12 @@ export class WorkQueue {
 
   /**
    * Counts a failure of the key and adds it after its back-off: `backoffBaseMs * 2^n` for the n-th failure after the
-   * first, at most `backoffMaxMs`, and at least `atLeastMs` and what the overall rate demands. Answers the delay in ms.
+   * first, at most `backoffMaxMs`, but at least `atLeastMs` and the delay of the overall rate. Returns the delay in ms.
    */
   addRateLimited(key: string, options: AddOptions & { readonly atLeastMs?: number } = {}): number {
     const failures = this.#failures.get(key) ?? 0
     const backoffMs = Math.min(this.#backoffBaseMs * 2 ** failures, this.#backoffMaxMs)
-    // Each limiter is charged, also where another one asks for more: client-go's MaxOfRateLimiter.
+    // Always reserves, even if another delay is longer: client-go's MaxOfRateLimiter.
     const reservedMs = this.#bucket?.reserve(this.#clock.monotonic()) ?? 0
     const delayMs = Math.max(backoffMs, reservedMs, options.atLeastMs ?? 0)
     if (this.#shutDown) return delayMs
@@ -195,18 +191,18 @@ export class WorkQueue {
     return delayMs
   }
 
-  /** Ends the key's back-off: its next failure counts as the first. It stays in the queue where it is there. */
+  /** Resets the key's back-off. A queued key stays queued. */
   forget(key: string): void {
     this.#failures.delete(key)
   }
 
-  /** Failures in a row of the key since the last `forget`. */
+  /** Consecutive failures of the key since the last `forget`. */
   failures(key: string): number {
     return this.#failures.get(key) ?? 0
   }
 
   /**
-   * Waits for a key and hands it out; `done` gives it back. Undefined once the queue is shut down.
+   * Waits for a key and returns it; call `done` afterwards. Returns undefined once the queue is shut down.
    * @throws the signal's reason when aborted; no key is taken then.
    */
   get(signal?: AbortSignal): Promise<WorkItem | undefined> {
@@ -215,7 +211,7 @@ export class WorkQueue {
     if (this.#ready.size > 0) {
       const now = this.#clock.monotonic()
       const entry = this.#ready.shift(now)
-      if (entry !== undefined) return Promise.resolve(this.#handOut(entry, now))
+      if (entry !== undefined) return Promise.resolve(this.#take(entry, now))
     }
     return new Promise((resolve, reject) => {
       const settle = (item: WorkItem | undefined) => {
@@ -232,8 +228,7 @@ export class WorkQueue {
   }
 
   /**
-   * Waits until fewer than `depth` keys are ready, for who has more to add than is worth queueing. Resolves at once
-   * when the queue is shut down.
+   * Waits until fewer than `depth` keys are ready, as back-pressure for producers. Resolves at once after shutdown.
    * @throws the signal's reason when aborted.
    */
   whenBelow(depth: number, signal?: AbortSignal): Promise<void> {
@@ -261,27 +256,27 @@ export class WorkQueue {
   }
 
   /**
-   * Gives back a key that was handed out.
-   * @throws Error for a key that is not: two workers would be at it.
+   * Marks a key as processed.
+   * @throws Error if the key is not being processed.
    */
   done(key: string): void {
     const entry = this.#entries.get(key)
-    if (entry?.handedOutAt === undefined)
-      throw new Error(`work queue: ${JSON.stringify(key)} is not handed out`)
-    this.#handedOut.remove(entry)
-    this.#observer?.done(this.#clock.monotonic() - entry.handedOutAt)
-    entry.handedOutAt = undefined
+    if (entry?.takenAt === undefined)
+      throw new Error(`work queue: ${JSON.stringify(key)} is not being processed`)
+    this.#processing.remove(entry)
+    this.#observer?.done(this.#clock.monotonic() - entry.takenAt)
+    entry.takenAt = undefined
     if (entry.place === 'nowhere') this.#entries.delete(key)
     else if (entry.place === 'held') {
       this.#held--
       this.#makeReady(entry)
     }
-    if (this.#handedOut.size === 0) {
+    if (this.#processing.size === 0) {
       for (const drained of this.#drainers) drained()
     }
   }
 
-  /** Ends the queue: what is in it is dropped, adds are ignored, and everyone in `get` gets undefined. */
+  /** Shuts down: drops all queued keys, ignores further adds, and resolves every `get` with undefined. */
   shutDown(): void {
     this.#shutDown = true
     this.#timer?.cancel()
@@ -290,24 +285,23 @@ export class WorkQueue {
     this.#ready.clear()
     this.#waiting.clear()
     this.#held = 0
-    for (const entry of this.#handedOut) {
+    for (const entry of this.#processing) {
       entry.place = 'nowhere'
       this.#entries.set(entry.key, entry)
     }
     this.#failures.clear()
     for (const settle of this.#getters) settle(undefined)
     this.#getters.clear()
-    this.#tellOfRoom()
+    this.#notifyAwaitingRoom()
   }
 
   /**
-   * Shuts down and waits until every key that is handed out is done, at most `timeoutMs`. Answers whether that came
-   * to pass.
+   * Shuts down and waits up to `timeoutMs` until all keys in process are done. Returns true if they were in time.
    * @throws the signal's reason when aborted.
    */
   drain(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
     this.shutDown()
-    if (this.#handedOut.size === 0) return Promise.resolve(true)
+    if (this.#processing.size === 0) return Promise.resolve(true)
     return new Promise((resolve, reject) => {
       if (signal?.aborted) {
         reject(signal.reason)
@@ -363,11 +357,11 @@ export class WorkQueue {
     const entry: Entry = {
       key,
       place: 'nowhere',
-      handedOutAt: undefined,
+      takenAt: undefined,
       priority: priorities.live,
       reason: undefined,
       readyAt: 0,
-      lanedAt: 0,
+      queuedAt: 0,
       order: 0,
       heapIndex: -1,
       before: undefined,
@@ -377,7 +371,7 @@ export class WorkQueue {
     return entry
   }
 
-  /** A raised key goes to the end of its new priority. */
+  /** A raised key moves to the end of its new priority. */
   #raise(entry: Entry, priority: number): void {
     if (entry.place === 'ready') this.#ready.remove(entry)
     entry.priority = priority
@@ -391,11 +385,11 @@ export class WorkQueue {
     this.#arm()
   }
 
-  /** The entry stands nowhere. It goes to a waiting getter at once, so that no wake-up can get lost in between. */
+  /** Makes an unqueued entry ready. A waiting `get` takes it at once, so that no wake-up is lost. */
   #makeReady(entry: Entry): void {
     const now = this.#clock.monotonic()
     if (entry.place !== 'held') entry.readyAt = now
-    if (entry.handedOutAt !== undefined) {
+    if (entry.takenAt !== undefined) {
       entry.place = 'held'
       this.#held++
       return
@@ -403,29 +397,29 @@ export class WorkQueue {
     entry.place = 'ready'
     for (const settle of this.#getters) {
       this.#getters.delete(settle)
-      settle(this.#handOut(entry, now))
+      settle(this.#take(entry, now))
       return
     }
     this.#ready.push(entry, now)
   }
 
-  #handOut(entry: Entry, now: number): WorkItem {
+  #take(entry: Entry, now: number): WorkItem {
     const { key, priority, reason, readyAt } = entry
     entry.place = 'nowhere'
-    entry.handedOutAt = now
-    this.#handedOut.push(entry)
+    entry.takenAt = now
+    this.#processing.push(entry)
     this.#observer?.handedOut(now - readyAt)
-    if (this.#awaitingRoom.size > 0) this.#tellOfRoom()
+    if (this.#awaitingRoom.size > 0) this.#notifyAwaitingRoom()
     return { key, priority, reason }
   }
 
-  #tellOfRoom(): void {
+  #notifyAwaitingRoom(): void {
     for (const waiting of [...this.#awaitingRoom]) {
       if (this.depth < waiting.depth) waiting.resolve()
     }
   }
 
-  /** Sees to it that the timer fires no later than the earliest deadline. Too early is harmless: it arms again. */
+  /** Ensures that the timer fires no later than the earliest time. Too early is harmless. */
   #arm(): void {
     const earliest = this.#waiting.earliest
     if (earliest === undefined) {

@@ -1,14 +1,13 @@
-/** An element that can stand in one chain at a time; the links are the chain's own. */
-export interface Chained {
+/** An element of at most one linked list, which sets the links. */
+export interface Linked {
   before: this | undefined
   after: this | undefined
 }
 
 /**
- * A list that runs through its elements themselves: putting one at the end and taking one out, wherever it stands, is
- * O(1), allocates nothing, and a burst of 100,000 leaves no grown array behind.
+ * A doubly linked list through its elements: push and remove are O(1) and allocate nothing.
  */
-export class Chain<E extends Chained> {
+export class LinkedList<E extends Linked> {
   #first: E | undefined
   #last: E | undefined
   #size = 0
@@ -21,7 +20,7 @@ export class Chain<E extends Chained> {
     return this.#size
   }
 
-  /** Puts an element that stands in no chain at the end. */
+  /** Appends an element that is in no list. */
   push(element: E): void {
     element.before = this.#last
     element.after = undefined
@@ -31,7 +30,7 @@ export class Chain<E extends Chained> {
     this.#size++
   }
 
-  /** Takes out an element that stands in this chain. */
+  /** Removes an element of this list. */
   remove(element: E): void {
     if (element.before === undefined) this.#first = element.after
     else element.before.after = element.after

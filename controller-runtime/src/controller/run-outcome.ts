@@ -8,34 +8,34 @@ import { TerminalError } from './reconcile.ts'
 import type { ReconcileReport, ResultFanOut } from './results.ts'
 import type { Run } from './run.ts'
 
-/** What a controller has done since its start. */
+/** Totals of a controller since its start. */
 export interface ControllerCounts {
   /** Runs that succeeded. */
   readonly succeeded: number
-  /** Runs that threw, rejected or took too long. */
+  /** Runs that threw, rejected or timed out. */
   readonly failed: number
-  /** Of those that failed: took too long. */
+  /** Runs that timed out; included in `failed`. */
   readonly timedOut: number
-  /** Runs put off because a cache did not show the controller's own last write in time. */
+  /** Runs postponed because a cache did not show the controller's own last write in time. */
   readonly stale: number
 }
 
-/** How a run ended that a reconcile had a part in. */
+/** Outcomes of a run that reached the reconciler. */
 type ReconciledOutcome =
   | { readonly kind: 'done'; readonly requeueAfterMs: number | undefined }
   | { readonly kind: 'stale'; readonly error: unknown }
   | { readonly kind: 'fenced'; readonly error: unknown }
   | { readonly kind: 'failed'; readonly error: unknown }
 
-/** How a run ended. */
+/** The outcome of a run. */
 export type Outcome =
   | ReconciledOutcome
-  /** The object is gone. */
+  /** The object does not exist. */
   | { readonly kind: 'gone' }
-  /** Cut off because the controller stands by: whatever starts it again looks at everything anew. */
+  /** Aborted because the controller went to standby; the next start reconciles everything. */
   | { readonly kind: 'interrupted' }
 
-export interface SettlementOptions {
+export interface OutcomeHandlerOptions {
   readonly queue: WorkQueue
   readonly clock: Clock
   readonly recorder: ControllerRecorder
@@ -43,23 +43,23 @@ export interface SettlementOptions {
 }
 
 /**
- * What follows from the end of a run: when its object is due again, and who is told.
+ * Handles the outcome of a run: requeues the object and updates metrics and reports.
  *
- *     done         forget the failures; again after `requeueAfterMs`
- *     failed       again after the back-off; not again after a TerminalError, or the last attempt
- *     stale        again after a second; no failure
- *     fenced       again after a second; no failure
- *     gone         forget the failures
- *     interrupted  forget the failures
+ *     done         resets the back-off; requeues after `requeueAfterMs`
+ *     failed       requeues with back-off, except after a TerminalError or the last attempt
+ *     stale        requeues after a second, not counted as a failure
+ *     fenced       requeues after a second, not counted as a failure
+ *     gone         resets the back-off
+ *     interrupted  resets the back-off
  */
-export class Settlement {
+export class OutcomeHandler {
   readonly #queue: WorkQueue
   readonly #clock: Clock
   readonly #recorder: ControllerRecorder
   readonly #results: ResultFanOut
   readonly #counts = { succeeded: 0, failed: 0, timedOut: 0, stale: 0 }
 
-  constructor({ queue, clock, recorder, results }: SettlementOptions) {
+  constructor({ queue, clock, recorder, results }: OutcomeHandlerOptions) {
     this.#queue = queue
     this.#clock = clock
     this.#recorder = recorder
@@ -70,14 +70,14 @@ export class Settlement {
     return { ...this.#counts }
   }
 
-  /** A run has exceeded its time, and goes on. */
+  /** Counts a run that has exceeded its timeout but has not settled. */
   overdue(): void {
     this.#counts.timedOut++
     this.#recorder.timeouts++
   }
 
-  /** Decides when the object is due again, and only then gives it back. Answers the result in a word. */
-  settle(run: Run, outcome: Outcome): string {
+  /** Requeues the object if needed, then marks it as done. Returns the outcome as a label. */
+  handle(run: Run, outcome: Outcome): string {
     const { key } = run.item
     if (outcome.kind === 'gone' || outcome.kind === 'interrupted') {
       this.#queue.forget(key)
@@ -88,7 +88,7 @@ export class Settlement {
     const nextRunInMs = this.#decide(run, outcome, durationMs)
     this.#queue.done(key)
     const result = resultOf(outcome)
-    if (this.#results.isHeard) {
+    if (this.#results.hasReaders) {
       this.#results.push({
         object: key,
         outcome: result,
@@ -102,7 +102,7 @@ export class Settlement {
     return result
   }
 
-  /** Adds the object where it is due of itself; answers in how many ms. */
+  /** Returns the delay in ms after which the object is requeued, or undefined. */
   #decide(run: Run, outcome: ReconciledOutcome, durationMs: number): number | undefined {
     switch (outcome.kind) {
       case 'done': {
@@ -115,22 +115,16 @@ export class Settlement {
       case 'stale':
         this.#counts.stale++
         this.#recorder.reconciled('requeue', durationMs)
-        run.log.warn(
-          { error: String(outcome.error) },
-          'a cache does not show the last write yet; trying again',
-        )
+        run.log.warn({ error: String(outcome.error) }, 'cache does not show the last write yet, requeueing')
         return this.#requeue(run, controllerDefaults.staleCacheRequeueMs)
       case 'fenced':
         this.#recorder.reconciled('requeue', durationMs)
-        run.log.warn(
-          { error: String(outcome.error) },
-          'this process may not act as the leader; the run is put off',
-        )
+        run.log.warn({ error: String(outcome.error) }, 'not the leader, requeueing')
         return this.#requeue(run, controllerDefaults.fencedRequeueMs)
       case 'failed':
         this.#counts.failed++
         this.#recorder.reconciled('error', durationMs)
-        if (isFaultOfProgram(outcome.error)) this.#recorder.panics++
+        if (isProgrammingError(outcome.error)) this.#recorder.panics++
         return this.#retry(run, outcome.error)
     }
   }
@@ -140,18 +134,21 @@ export class Settlement {
     return delayMs
   }
 
-  /** Adds the object with its back-off, unless trying again is of no use. */
+  /** Requeues the object with its back-off, unless a retry is useless. */
   #retry(run: Run, error: unknown): number | undefined {
     const { key, priority } = run.item
     if (this.#queue.isShutDown) return undefined
     if (error instanceof TerminalError) {
       this.#recorder.terminalErrors++
-      run.log.error({ err: error }, 'failed for good; not tried again before the object changes')
+      run.log.error({ err: error }, 'reconcile failed with a terminal error, waiting for the next change')
       return undefined
     }
     if (run.isLastAttempt) {
       this.#queue.forget(key)
-      run.log.error(failureFields(error), 'failed too often; not tried again before the object changes')
+      run.log.error(
+        failureFields(error),
+        'reconcile failed after the last attempt, waiting for the next change',
+      )
       return undefined
     }
     const retryAfterSeconds = isApiError(error) ? error.details?.retryAfterSeconds : undefined
@@ -160,9 +157,10 @@ export class Settlement {
       reason: 'retry',
       ...(retryAfterSeconds !== undefined && { atLeastMs: retryAfterSeconds * 1000 }),
     })
-    // Someone else was faster: the newer state comes with its event, and that is the ordinary course of things.
-    if (isApiError(error, 'Conflict')) run.log.debug({ err: error, delayMs }, 'conflict; trying again')
-    else run.log.warn({ ...failureFields(error), delayMs }, 'failed; trying again')
+    // Another writer was faster, which is normal: its event brings the newer state.
+    if (isApiError(error, 'Conflict'))
+      run.log.debug({ err: error, delayMs }, 'reconcile conflicted, retrying')
+    else run.log.warn({ ...failureFields(error), delayMs }, 'reconcile failed, retrying')
     return delayMs
   }
 }
@@ -178,8 +176,8 @@ function resultOf(outcome: ReconciledOutcome): ReconcileReport['outcome'] {
   }
 }
 
-/** What would be a panic in Go. `fetch` reports a network that is away as a TypeError, but one with a cause. */
-function isFaultOfProgram(error: unknown): boolean {
+/** Errors that would be a panic in Go. `fetch` reports network errors as a TypeError with a cause. */
+function isProgrammingError(error: unknown): boolean {
   if (!(error instanceof Error)) return true
   return (
     (error instanceof TypeError && error.cause === undefined) ||

@@ -1,49 +1,49 @@
 import type { CancelTimer, Clock } from '../clock.ts'
 
-/** What has a time to be over by. */
+/** Something with a start time. */
 export interface Timed {
   /** Monotonic ms. */
   readonly beganAt: number
 }
 
 /**
- * Tells of what takes longer than `timeoutMs`. All have the same time, so that whoever began first is overdue first:
- * one timer, for the oldest, instead of one for each of 50,000 runs a second that end long before.
+ * Calls back for each element that takes longer than `timeoutMs`. All have the same timeout, so one timer for the oldest
+ * is enough, where 50,000 runs per second would each need their own.
  */
-export class Watchdog<E extends Timed> {
+export class DeadlineTimer<E extends Timed> {
   readonly #clock: Clock
   readonly #timeoutMs: number
   readonly #onOverdue: (element: E) => void
-  /** In the order in which they began. */
-  readonly #watched = new Set<E>()
+  /** In order of their start. */
+  readonly #elements = new Set<E>()
   #cancel: CancelTimer | undefined
 
-  /** @param timeoutMs Infinity: nothing is ever overdue */
+  /** @param timeoutMs Infinity disables the timeout */
   constructor(clock: Clock, timeoutMs: number, onOverdue: (element: E) => void) {
     this.#clock = clock
     this.#timeoutMs = timeoutMs
     this.#onOverdue = onOverdue
   }
 
-  /** Begins to watch what has just begun. */
-  watch(element: E): void {
+  /** Adds an element that has just started. */
+  add(element: E): void {
     if (this.#timeoutMs === Number.POSITIVE_INFINITY) return
-    this.#watched.add(element)
+    this.#elements.add(element)
     if (this.#cancel === undefined) this.#arm(element)
   }
 
-  unwatch(element: E): void {
-    this.#watched.delete(element)
+  remove(element: E): void {
+    this.#elements.delete(element)
   }
 
-  /** Watches nothing any more. */
+  /** Removes all elements and cancels the timer. */
   stop(): void {
-    this.#watched.clear()
+    this.#elements.clear()
     this.#cancel?.()
     this.#cancel = undefined
   }
 
-  /** The timer is left to fire when its element has ended: it is then set for the oldest that is there. */
+  /** If the element is removed, the timer still fires and is then set for the oldest one. */
   #arm({ beganAt }: E): void {
     const delayMs = Math.max(0, beganAt + this.#timeoutMs - this.#clock.monotonic())
     this.#cancel = this.#clock.setTimeout(() => this.#look(), delayMs, { unref: true })
@@ -52,13 +52,13 @@ export class Watchdog<E extends Timed> {
   #look(): void {
     this.#cancel = undefined
     const now = this.#clock.monotonic()
-    for (const element of this.#watched) {
-      // Real timers may be early by less than a millisecond.
+    for (const element of this.#elements) {
+      // Node's timers may fire up to a millisecond early.
       if (element.beganAt + this.#timeoutMs - now > 1) {
         this.#arm(element)
         return
       }
-      this.#watched.delete(element)
+      this.#elements.delete(element)
       this.#onOverdue(element)
     }
   }
