@@ -183,7 +183,7 @@ describe('controllers in processes of their own', () => {
     const a = await start('a')
     await notes.says('a begins')
     const b = await start('b')
-    await b.says(/standing by: another process leads/, 'stderr')
+    await b.says(/standing by, another process is the leader/, 'stderr')
     return { notes, server, turns, a, b }
   }
 
@@ -208,8 +208,8 @@ describe('controllers in processes of their own', () => {
     const before = lines.slice(0, lines.indexOf('b ends'))
     expect(before.filter(line => line.startsWith('a '))).toEqual(['a begins', 'a is blocked'])
     await notes.says('a is refused: LeadershipLostError')
-    await a.says(/standing by: another process leads/, 'stderr')
-    await a.says(/the event loop was blocked/, 'stderr')
+    await a.says(/standing by, another process is the leader/, 'stderr')
+    await a.says(/event loop was blocked/, 'stderr')
     await notes.saysAgain('b ends')
     expect((await notes.lines()).filter(line => line.startsWith('a '))).toEqual([
       'a begins',
@@ -235,7 +235,7 @@ describe('controllers in processes of their own', () => {
     }
     await notes.says('b ends')
     a.child.kill('SIGCONT')
-    await a.says(/standing by: another process leads/, 'stderr')
+    await a.says(/standing by, another process is the leader/, 'stderr')
     await notes.saysAgain('b ends')
     expect(await notes.terms()).toEqual(['a', 'b'])
     expect(wrote()).toEqual(['a', 'b'])

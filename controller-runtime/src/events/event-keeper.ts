@@ -5,23 +5,23 @@ import { type Clock, sleep, systemClock } from '../clock.ts'
 import type { Runnable, RunnableContext } from '../manager/runnable.ts'
 import { type Event, type EventModel, eventModel } from './event.ts'
 
-/** How many events are kept, and for how long. */
+/** Limits of the stored events. */
 export const eventKeeperDefaults = Object.freeze({
-  /** How long an event is kept after it was last told. As in Kubernetes. */
+  /** How long an event is kept after its last occurrence. As in Kubernetes. */
   lifetimeMs: 3_600_000,
-  /** Events of one object; older ones go first. */
+  /** Events per object; the oldest are deleted first. */
   perObject: 50,
-  /** Events in all: ten megabytes of memory in every server. */
+  /** Events in total: about ten megabytes of memory per server. */
   inAll: 10_000,
-  /** How often what is there is looked through. */
+  /** Time between two passes. */
   intervalMs: 60_000,
-  /** Pause at least between two looks, so that the first one's deletions have been heard of. */
+  /** Shortest pause between two passes, so that the informer sees the deletions of the first. */
   pauseMs: 1_000,
-  /** A time that lies so far ahead of ours was not told by a clock. */
+  /** A timestamp further ahead of the local clock is not trusted. */
   clockSkewMs: 300_000,
 })
 
-/** What an event keeper works with. */
+/** Options of an event keeper. */
 export interface EventKeeperOptions {
   readonly reservedDomain: string
   readonly clock?: Clock
@@ -31,8 +31,8 @@ export interface EventKeeperOptions {
 }
 
 /**
- * Removes events that are old, that are too many for one object, or too many in all: oldest first. It looks once a
- * minute, and at once when there are too many in all. One that is told again meanwhile stays.
+ * Deletes events that are too old, too many for one object, or too many in total: the oldest first. It runs every minute,
+ * and at once if there are too many in total. An event that is repeated meanwhile stays.
  */
 export class EventKeeper implements Runnable {
   readonly name = 'event-keeper'
@@ -54,7 +54,7 @@ export class EventKeeper implements Runnable {
       await informer.waitUntil(() => informer.hasSynced, eventKeeperDefaults.intervalMs, signal)
       while (!signal.aborted) {
         const removed = await this.#remove(client, this.#surplus(informer.list()), signal)
-        if (removed > 0) log.debug({ removed }, 'old events were removed')
+        if (removed > 0) log.debug({ removed }, 'removed old events')
         await sleep(this.#clock, eventKeeperDefaults.pauseMs, signal)
         await informer.waitUntil(tooMany, eventKeeperDefaults.intervalMs, signal)
       }
@@ -72,12 +72,12 @@ export class EventKeeper implements Runnable {
     const kept = new Map<string, number>()
     let all = 0
     const newestFirst = events
-      .map(event => ({ event, toldMs: toldAt(event, nowMs) }))
-      .sort((left, right) => right.toldMs - left.toldMs)
-    for (const { event, toldMs } of newestFirst) {
+      .map(event => ({ event, lastMs: lastOccurrence(event, nowMs) }))
+      .sort((left, right) => right.lastMs - left.lastMs)
+    for (const { event, lastMs } of newestFirst) {
       const { uid } = event.spec.regarding
       const ofObject = kept.get(uid) ?? 0
-      if (nowMs - toldMs >= lifetimeMs || ofObject >= perObject || all >= inAll) surplus.push(event)
+      if (nowMs - lastMs >= lifetimeMs || ofObject >= perObject || all >= inAll) surplus.push(event)
       else {
         kept.set(uid, ofObject + 1)
         all++
@@ -101,9 +101,9 @@ export class EventKeeper implements Runnable {
   }
 }
 
-/** When it was told last, ms since the epoch, by the reporter's clock; where that cannot be, when it was stored first. */
-function toldAt({ spec, metadata }: Event, nowMs: number): number {
-  const toldMs = Date.parse(spec.lastTimestamp)
-  const believable = toldMs <= nowMs + eventKeeperDefaults.clockSkewMs
-  return believable ? toldMs : Date.parse(metadata.creationTimestamp)
+/** Returns the time of the last occurrence in ms since the epoch; if implausible, the time of creation. */
+function lastOccurrence({ spec, metadata }: Event, nowMs: number): number {
+  const lastMs = Date.parse(spec.lastTimestamp)
+  const believable = lastMs <= nowMs + eventKeeperDefaults.clockSkewMs
+  return believable ? lastMs : Date.parse(metadata.creationTimestamp)
 }

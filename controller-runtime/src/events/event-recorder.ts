@@ -7,46 +7,46 @@ import { type Logger, silentLogger } from '../logger.ts'
 import { WorkQueue } from '../workqueue/work-queue.ts'
 import { type EventModel, type EventSpec, eventModel, eventName } from './event.ts'
 
-/** How events are joined, and how many wait. */
+/** Limits and times of an event recorder. */
 export const eventRecorderDefaults = Object.freeze({
-  /** As the program's default. */
+  /** The server's default. */
   reservedDomain: 'setpoint.dev',
-  /** Different events that wait, or were written lately. What exceeds them is dropped: somebody tells too much. */
+  /** Distinct events that are pending or were written recently; further ones are dropped. */
   limit: 1_000,
-  /** One event is written at most once in so long; repetitions meanwhile are counted. */
+  /** An event is written at most once per interval, with the count of its repetitions. */
   intervalMs: 10_000,
-  /** Writes in a row that may fail before an event is given up: about a minute. */
+  /** Consecutive failed writes before an event is dropped: about a minute. */
   attempts: 6,
-  /** Ceilings of the first pause after a failure, and of any. */
+  /** Upper bound of the first pause after a failure, and of every pause. */
   backoffBaseMs: 1_000,
   backoffMaxMs: 30_000,
-  /** Characters of a message; the rest is cut. As in Kubernetes. */
+  /** Longest message in characters; longer ones are truncated. As in Kubernetes. */
   messageLength: 1_024,
 })
 
-/** What an event recorder works with, and in whose name. */
+/** Options of an event recorder. */
 export interface EventRecorderOptions {
   readonly client: Client
-  /** Who says it, for example the plugin's name. */
+  /** The reporter, for example the plugin's name. */
   readonly reporter: string
-  /** Under which the server serves `events`; default `eventRecorderDefaults.reservedDomain`. */
+  /** The domain under which the server serves `events`. Default `eventRecorderDefaults.reservedDomain`. */
   readonly reservedDomain?: string
   readonly log?: Logger
   readonly clock?: Clock
 }
 
-/** What is to be said of an object. */
+/** An event to record about an object. */
 export interface RecordedEvent {
   /** Default `Normal`. */
   readonly type?: 'Normal' | 'Warning'
-  /** One word in CamelCase that stays the same, for example `CertificateExpires`; at most 128 characters. */
+  /** A stable word in CamelCase, for example `CertificateExpires`; at most 128 characters. */
   readonly reason: string
   readonly message: string
 }
 
 interface Entry {
   readonly spec: Pick<EventSpec, 'regarding' | 'type' | 'reason' | 'reporter'>
-  /** Times that are not written yet; 0 where it only keeps its place until it may be written again. */
+  /** Occurrences not written yet; 0 while the entry only keeps its interval. */
   count: number
   message: string
   firstMs: number
@@ -55,16 +55,16 @@ interface Entry {
 }
 
 /**
- * Writes events on the side.
+ * Writes events in the background.
  *
  * Guarantees
- * - `record` returns at once and never throws; no failure to write reaches the caller. Events are given up when the
- *   server refuses them or is away for too long, and dropped when too many different ones wait.
- * - What is said again and again is one object with a count, written at most once every ten seconds.
+ * - `record` returns at once and never throws. Events are dropped if the server refuses them or is away for too long, or
+ *   if too many distinct ones are pending.
+ * - Repetitions are one object with a count, written at most every ten seconds.
  *
  * Caveats
- * - A write without an answer is repeated, so that a count may be too high. An event that the server has removed begins
- *   again at 1.
+ * - A write without a response is repeated, so a count may be too high. It restarts at 1 once the server has deleted the
+ *   event.
  */
 export class EventRecorder {
   readonly #client: Client
@@ -73,7 +73,7 @@ export class EventRecorder {
   readonly #log: Logger
   readonly #clock: Clock
   readonly #queue: WorkQueue
-  /** By the event's name. Each is in the queue, or handed out. */
+  /** By the event's name. Each is queued or being written. */
   readonly #entries = new Map<string, Entry>()
   readonly #closing = new AbortController()
   readonly #waiting = new Set<() => void>()
@@ -91,7 +91,7 @@ export class EventRecorder {
     void this.#work()
   }
 
-  /** Times that were told and will never be stored. */
+  /** Number of occurrences that were recorded but will never be stored. */
   get dropped(): number {
     return this.#dropped
   }
@@ -124,11 +124,11 @@ export class EventRecorder {
     entry.lastMs = nowMs
     entry.message = message.slice(0, eventRecorderDefaults.messageLength)
     if (known === undefined) this.#entries.set(name, entry)
-    // What is known is in the queue, but perhaps for later than whoever waits for it wants.
+    // A known event is queued, but a flush does not wait for its interval.
     if (known === undefined || this.#hurry) this.#queue.add(name)
   }
 
-  /** Writes what waits now, without pauses. Resolves when that is written or given up. */
+  /** Writes all pending events without pauses. Resolves when they are written or dropped. */
   async flush(): Promise<void> {
     this.#hurry = true
     for (const name of this.#entries.keys()) this.#queue.add(name)
@@ -140,14 +140,14 @@ export class EventRecorder {
     this.#hurry = false
   }
 
-  /** Writes what waits, for at most `timeoutMs`, and ends. */
+  /** Flushes for up to `timeoutMs`, then stops. */
   async close(timeoutMs = 1_000): Promise<void> {
     const end = () => {
       this.#closing.abort()
       this.#queue.shutDown()
       for (const { count } of this.#entries.values()) this.#dropped += count
       this.#entries.clear()
-      this.#told()
+      this.#notifyWaiting()
     }
     const cancel = this.#clock.setTimeout(end, timeoutMs)
     await this.flush()
@@ -167,11 +167,11 @@ export class EventRecorder {
       const againMs = await this.#take(item.key)
       if (againMs !== undefined) this.#queue.addAfter(item.key, againMs)
       this.#queue.done(item.key)
-      this.#told()
+      this.#notifyWaiting()
     }
   }
 
-  /** Answers after how many ms the entry is to be looked at again; undefined where it has gone. */
+  /** Writes an entry. Returns the ms until it is due again, or undefined if it was removed. */
   async #take(name: string): Promise<number | undefined> {
     const entry = this.#entries.get(name)
     if (entry === undefined || entry.count === 0) {
@@ -192,9 +192,9 @@ export class EventRecorder {
       }
       if (this.#entries.delete(name)) this.#dropped += entry.count
       const fields = { ...failureFields(error), event: name }
-      // A server that does not serve the kind is one that wants no events.
-      if (isNotFound(error)) this.#log.debug(fields, 'events are not served; one is given up')
-      else this.#log.warn(fields, 'an event cannot be written; it is given up')
+      // A server that does not serve the kind wants no events.
+      if (isNotFound(error)) this.#log.debug(fields, 'events are not served, dropping one')
+      else this.#log.warn(fields, 'failed to write event, dropping it')
       return undefined
     }
   }
@@ -216,7 +216,7 @@ export class EventRecorder {
     )
   }
 
-  #told(): void {
+  #notifyWaiting(): void {
     for (const resolve of [...this.#waiting]) resolve()
     this.#waiting.clear()
   }

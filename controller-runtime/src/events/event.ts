@@ -4,8 +4,8 @@ import { defineModel, type ObjectOf } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 
 /**
- * The kind `events.<reserved domain>/v1`, after `Event` of Kubernetes. One object stands for every time that the same
- * reporter said the same reason, in the same type, of the same object; `count` says how often.
+ * The kind `events.<reserved domain>/v1`, modelled on Kubernetes' `Event`. One object stands for all occurrences of the
+ * same reason, type, object and reporter; `count` is their number.
  */
 export function eventModel(reservedDomain: string) {
   return defineModel({
@@ -21,7 +21,7 @@ export function eventModel(reservedDomain: string) {
         properties: {
           regarding: {
             type: 'object',
-            description: 'The object that it is about.',
+            description: 'The object that the event is about.',
             required: ['apiVersion', 'kind', 'name', 'uid'],
             properties: {
               apiVersion: { type: 'string' },
@@ -35,10 +35,14 @@ export function eventModel(reservedDomain: string) {
             type: 'string',
             minLength: 1,
             maxLength: 128,
-            description: 'One word in CamelCase, for programs.',
+            description: 'Machine-readable reason in CamelCase.',
           },
-          message: { type: 'string', maxLength: 1024, description: 'For people; that of the last time.' },
-          reporter: { type: 'string', description: 'Who says so: a plugin or controller.' },
+          message: {
+            type: 'string',
+            maxLength: 1024,
+            description: 'Human-readable message of the latest occurrence.',
+          },
+          reporter: { type: 'string', description: 'The plugin or controller that reports the event.' },
           count: { type: 'integer', minimum: 1 },
           firstTimestamp: { type: 'string', format: 'date-time' },
           lastTimestamp: { type: 'string', format: 'date-time' },
@@ -70,12 +74,12 @@ export function eventModel(reservedDomain: string) {
 
 /** The model of the kind `Event`. */
 export type EventModel = ReturnType<typeof eventModel>
-/** Something that happened to an object, said for people. */
+/** Something that happened to an object, for people to read. */
 export type Event = ObjectOf<EventModel>
-/** What an event says. */
+/** The content of an event. */
 export type EventSpec = Event['spec']
 
-/** The same for whatever is one event, in every process; readable at its beginning. */
+/** Returns the same name in every process for occurrences of the same event; it starts with the object's name. */
 export function eventName(
   { apiVersion, kind, metadata: { name, uid } }: ApiObject,
   type: string,

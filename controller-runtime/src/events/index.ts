@@ -1,7 +1,7 @@
 /**
- * Events: what happened to an object, for people to read, kept for an hour. An `EventRecorder` writes them on the side,
- * joining repetitions; an `EventKeeper` removes what is old or too much. They are told at best effort: nothing may
- * depend on one. What holds of an object belongs into its conditions.
+ * Events: what happened to an object, for people to read, kept for an hour. An `EventRecorder` writes them in the
+ * background and merges repetitions; an `EventKeeper` deletes old ones. Delivery is best effort: nothing may depend on an
+ * event. Lasting state belongs in the conditions of the object.
  */
 export { type Event, type EventModel, type EventSpec, eventModel } from './event.ts'
 export { EventKeeper, type EventKeeperOptions, eventKeeperDefaults } from './event-keeper.ts'

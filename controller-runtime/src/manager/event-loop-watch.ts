@@ -2,19 +2,19 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { CancelTimer, Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 
-/** How long the event loop has kept others waiting. */
+/** Measures the delay of the event loop. */
 export interface EventLoopDelayMeter {
   /** The longest delay since the last call, ms. */
   takeMaxMs(): number
   stop(): void
 }
 
-/** Milliseconds between two samples of the event loop: fine enough for what is measured in seconds. */
+/** Sampling interval in ms: fine enough to measure seconds. */
 const resolutionMs = 50
 
 /**
- * Node's own measurement. A histogram takes a sample when the loop gets to it, and forgets at a reset where the last one
- * was: a delay that ends with the very look would be lost. So each is kept on for one look more.
+ * Measures with Node's histogram, which samples when the loop gets to it. A delay that ends during a reset would be lost,
+ * so each histogram is kept for one more call.
  */
 export function measureEventLoopDelay(): EventLoopDelayMeter {
   const begin = () => {
@@ -30,7 +30,7 @@ export function measureEventLoopDelay(): EventLoopDelayMeter {
         previous !== undefined && previous.histogram.max > previous.told ? previous.histogram.max : 0
       previous?.histogram.disable()
       previous = { histogram: current, told: current.max }
-      // A sample is the time between two looks, so the resolution is in it.
+      // A sample includes the interval itself.
       const ms = Math.max(0, Math.max(current.max, late) / 1e6 - resolutionMs)
       current = begin()
       return ms
@@ -43,8 +43,8 @@ export function measureEventLoopDelay(): EventLoopDelayMeter {
 }
 
 /**
- * Says so when the event loop was blocked for so long that a renewal of the lease came late: the reconcile that
- * computes for seconds is then to be found, before it costs the lease.
+ * Warns if the event loop was blocked long enough to delay a renewal of the lease, so that a blocking reconciler can be
+ * found before it costs the lease.
  */
 export class EventLoopWatch {
   readonly #clock: Clock
@@ -54,11 +54,11 @@ export class EventLoopWatch {
   #meter: EventLoopDelayMeter | undefined
   #cancel: CancelTimer = () => {}
 
-  /** @param options.limitMs the delay from which on it says so, and the time between two looks */
+  /** @param options.limitMs the delay that causes a warning, also the interval of the checks */
   constructor(options: {
     clock: Clock
     log: Logger
-    /** Begins to measure. */
+    /** Starts a measurement. */
     measure: () => EventLoopDelayMeter
     limitMs: number
   }) {
@@ -86,7 +86,7 @@ export class EventLoopWatch {
   #look(meter: EventLoopDelayMeter): void {
     const delayMs = Math.round(meter.takeMaxMs())
     if (delayMs >= this.#limitMs) {
-      this.#log.warn({ delayMs }, 'the event loop was blocked; for longer, and the lease is lost')
+      this.#log.warn({ delayMs }, 'event loop was blocked; a longer block would lose the lease')
     }
     this.#wait(meter)
   }

@@ -7,8 +7,8 @@ import type {
 } from '../client/transport.ts'
 
 /**
- * A way to the server that is asked `fence` before each write, and lets reads and watches pass. It stands where the
- * requests leave, so that no helper that makes several of them can slip one past it.
+ * A transport that calls `fence` before each write; reads and watches pass. It wraps the transport, so that helpers that
+ * send several requests cannot bypass it.
  */
 export class FencedTransport implements Transport {
   readonly #inner: Transport
@@ -19,7 +19,7 @@ export class FencedTransport implements Transport {
     this.#fence = fence
   }
 
-  /** @throws whatever `fence` throws. */
+  /** @throws the error of `fence`. */
   async request(request: TransportRequest): Promise<TransportResponse> {
     if (request.method !== 'GET') this.#fence()
     return this.#inner.request(request)

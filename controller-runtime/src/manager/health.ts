@@ -1,20 +1,20 @@
-/** One thing that can be wrong with a manager. */
+/** One health check of a manager. */
 export interface HealthCheck {
   /** `leader-election`, `informer/<plural>.<group>`. */
   readonly name: string
-  /** What is wrong; absent where nothing is. */
+  /** The problem; absent if the check passes. */
   readonly problem?: string
 }
 
-/** How a manager is doing. Standing by is well; so is a server that is away, for a while. */
+/** The health of a manager. A standby is healthy; so is a manager whose server is away for a while. */
 export interface ManagerHealth {
-  /** False where only a restart helps: nothing tries to get or keep the lease any more. */
+  /** False if only a restart helps: the election has stopped. */
   readonly live: boolean
-  /** Whether every cache has been filled. */
+  /** Whether every cache has synced. */
   readonly ready: boolean
-  /** What `live` was made of. */
+  /** The checks behind `live`. */
   readonly liveness: readonly HealthCheck[]
-  /** What `ready` was made of. */
+  /** The checks behind `ready`. */
   readonly readiness: readonly HealthCheck[]
 }
 

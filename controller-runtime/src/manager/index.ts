@@ -1,7 +1,6 @@
 /**
- * What holds controllers together: a `Manager` starts and drains them over shared informers, on one of several
- * processes at a time where they elect one by a `Lease`; the plugin host runs a plugin's `setup` and hands its
- * controllers to a manager and its routes to whoever serves them.
+ * A `Manager` starts and drains controllers over shared informers. With leader election, one of several processes is
+ * active at a time. The plugin host runs a plugin's `setup` and collects its controllers and routes.
  */
 export type { EventLoopDelayMeter } from './event-loop-watch.ts'
 export { FencedTransport } from './fenced-transport.ts'

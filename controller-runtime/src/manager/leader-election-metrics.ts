@@ -1,6 +1,6 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 
-/** What is asked of an election when somebody scrapes. */
+/** Read from an election at each scrape. */
 export interface ElectionStatus {
   /** Name of the lease. */
   readonly lease: string
@@ -8,12 +8,12 @@ export interface ElectionStatus {
   readonly slowPaths: number
 }
 
-/** Tells of an election under the names that client-go has. @throws Error when the registry has metrics of these names already. */
+/** Registers client-go's metrics of an election. @throws Error if the registry already has metrics of these names. */
 export function describeElection(registry: Registry, election: ElectionStatus): void {
   const registers = [registry]
   new Gauge({
     name: 'leader_election_master_status',
-    help: '1 where this process holds the lease, 0 where it stands by.',
+    help: 'Whether this process is the leader: 1 if it holds the lease, 0 on standby.',
     labelNames: ['name'],
     registers,
     collect() {
@@ -22,7 +22,7 @@ export function describeElection(registry: Registry, election: ElectionStatus): 
   })
   new Counter({
     name: 'leader_election_slowpath_total',
-    help: 'Renewals of the lease that had to read it first.',
+    help: 'Total number of renewals that had to read the lease first.',
     labelNames: ['name'],
     registers,
     collect() {

@@ -1,46 +1,46 @@
 import { checkSubdomain } from '../api/names.ts'
 import { identityOfThisProcess } from './process-identity.ts'
 
-/** The times of an election, as in client-go. */
+/** Times of leader election, as in client-go. */
 export const leaderElectionDefaults = Object.freeze({
-  /** How long others wait for a holder that is silent. As in client-go, whose three figures go together. */
+  /** How long candidates wait for a silent holder. The three times belong together. */
   leaseDurationMs: 15_000,
-  /** How long a holder works without a renewal: the rest of the lease is for requests that are under way. */
+  /** How long a holder acts without a renewal. The rest of the lease is for requests in flight. */
   renewDeadlineMs: 10_000,
-  /** Between two attempts: five renewals may fail before the deadline. */
+  /** Time between two attempts: five renewals may fail before the deadline. */
   retryPeriodMs: 2_000,
-  /** A candidate waits up to so many retry periods more between two attempts, so that candidates spread. */
+  /** A candidate adds up to this many retry periods of jitter. */
   jitterFactor: 1.2,
-  /** For giving the lease up when the manager stops: a server that is away must not keep it. */
+  /** Time to release the lease when the manager stops. */
   releaseTimeoutMs: 2_000,
-  /** Whose groups the kind `Lease` is under, unless the server was told another domain. */
+  /** The server's default domain of the kind `Lease`. */
   reservedDomain: 'setpoint.dev',
 })
 
-/** Which lease is held, by whom, and with which times. */
+/** The lease, the candidate's identity, and the times. */
 export interface LeaderElectionOptions {
-  /** Of the `Lease` object; candidates for the same work name the same one. */
+  /** Name of the `Lease` object; candidates for the same work use the same name. */
   readonly lease: string
   /**
-   * Tells this candidate from all others, also from its own process before a restart. Default: host name, a UUID, and
-   * where the system tells, the process, so that on its own machine it is seen to have ended.
+   * Unique identity of this candidate, different after a restart. Default: host name, a UUID and, if the system tells, the
+   * process, so that others on the same machine can see that it has ended.
    */
   readonly identity?: string
-  /** Whole seconds, and more than the renew deadline. */
+  /** In whole seconds; longer than the renew deadline. */
   readonly leaseDurationMs?: number
-  /** More than the retry period times `jitterFactor`. */
+  /** Longer than the retry period times `jitterFactor`. */
   readonly renewDeadlineMs?: number
   readonly retryPeriodMs?: number
   readonly releaseTimeoutMs?: number
-  /** As the server was told by `--reserved-domain`. */
+  /** The server's `--reserved-domain`. */
   readonly reservedDomain?: string
-  /** From 0 up to, but not including, 1. Default `Math.random`. */
+  /** Returns a number in [0, 1). Default `Math.random`. */
   readonly random?: () => number
 }
 
 export interface LeaderElectionSettings extends Required<LeaderElectionOptions> {}
 
-/** @throws TypeError, RangeError for figures that do not go together. */
+/** @throws TypeError for an invalid name, RangeError for inconsistent times. */
 export function readLeaderElectionOptions(options: LeaderElectionOptions): LeaderElectionSettings {
   const {
     lease,
@@ -53,9 +53,9 @@ export function readLeaderElectionOptions(options: LeaderElectionOptions): Leade
     random = Math.random,
   } = options
   const nameProblem = checkSubdomain(lease)
-  if (nameProblem !== undefined) throw new TypeError(`the name of a lease ${nameProblem}`)
+  if (nameProblem !== undefined) throw new TypeError(`the lease name ${nameProblem}`)
   if (typeof identity !== 'string' || identity === '') {
-    throw new TypeError('the identity of a candidate must not be empty')
+    throw new TypeError('the identity must not be empty')
   }
   for (const [name, ms] of Object.entries({
     leaseDurationMs,

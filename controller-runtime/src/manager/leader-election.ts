@@ -8,7 +8,7 @@ import { type LeaderElectionSettings, leaderElectionDefaults } from './leader-el
 import { holderOf, type LeaseModel, leaseModel } from './lease.ts'
 import { type ClaimOutcome, LeaseLock } from './lease-lock.ts'
 
-/** Somebody else may be working by now: whoever catches it does nothing more. Trying again does not help. */
+/** This process is no longer the leader, and another may be. Stop all work; a retry does not help. */
 export class LeadershipLostError extends Error {
   override readonly name = 'LeadershipLostError'
 }
@@ -18,34 +18,31 @@ export interface LeaderElectorOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly settings: LeaderElectionSettings
-  /** The work may begin. */
+  /** Leadership was acquired: start the work. */
   onStarted(): void
   /**
-   * The work must end, at once: called in the same turn in which the loss was noticed. What it answers settles when
-   * nothing of the work is left that could not be begun a second time; there is no new attempt before.
+   * Leadership was lost: stop the work at once. Called synchronously. The returned promise settles when all work that must
+   * not be started twice has ended; the elector makes no new attempt before.
    */
   onLost(reason: LeadershipLostError): Promise<void>
 }
 
 /**
- * Keeps one of several candidates working, by a `Lease` object, with the rules of client-go's leader election and a
- * fence of its own.
+ * Elects one of several candidates by a `Lease` object, with the rules of client-go's leader election and a fence.
  *
  *     idle ──start──▶ candidate ──claimed──▶ leading ──end──▶ ended (released)
  *                      ▲   │ withdraw           │
- *                      │   └──────▶ ended       │ deadline passed, or the lease is another's
- *                      └────── work has ended ──┘
+ *                      │   └──────▶ ended       │ deadline passed, or another holds the lease
  *
  * Guarantees
- * - `fence()` throws from `renewDeadlineMs` after the start of the last renewal that succeeded, by the monotonic clock,
- *   whatever else this process does or fails to do: a process that could not run for a minute finds it closed at its
- *   first step afterwards. The others wait `leaseDurationMs`, which is longer.
- * - A candidate that has withdrawn never begins to work, also when its last attempt succeeds.
+ * - `fence()` throws from `renewDeadlineMs` after the start of the last successful renewal, by the monotonic clock. It
+ *   needs no timer: a process that was suspended for a minute finds it closed at its first step. Others wait for
+ *   `leaseDurationMs`, which is longer.
+ * - A candidate that has withdrawn never becomes the leader, even if its last attempt succeeds.
  *
  * Caveats
- * - Two may overlap: a request that had left the process before its stall arrives when it arrives. So writes carry
- *   versions.
- * - The monotonic clock of Linux stands still while the machine is suspended.
+ * - Two leaders may overlap: a request sent before a stall may arrive late. Therefore writes carry versions.
+ * - Linux's monotonic clock stops while the machine is suspended.
  */
 export class LeaderElector {
   readonly #client: Client
@@ -57,18 +54,18 @@ export class LeaderElector {
   readonly #model: LeaseModel
   readonly #lock: LeaseLock
   #phase: 'idle' | 'candidate' | 'leading' | 'ended' = 'idle'
-  /** Monotonic ms before which a leader may act. */
+  /** Monotonic ms until which the leader may act. */
   #deadline = Number.NEGATIVE_INFINITY
   #cancelDeadline: CancelTimer = () => {}
   #withdrawn = false
   #ending = false
   #running: Promise<void> = Promise.resolve()
-  /** What is left of a term that was lost. */
+  /** Settles when the work of a lost term has ended. */
   #aftermath: Promise<void> = Promise.resolve()
   #attemptedAt = 0
   #attempt: AbortController | undefined
   #failedBefore = false
-  /** The leader that was last spoken of. */
+  /** The leader that was last logged. */
   #follows: string | undefined
   #wake: () => void = () => {}
   #freed = false
@@ -97,29 +94,29 @@ export class LeaderElector {
     return this.#phase === 'leading' && this.#clock.monotonic() < this.#deadline
   }
 
-  /** Who holds the lease, as far as is known here. */
+  /** The holder of the lease, as last observed. */
   get leader(): string | undefined {
     return this.#lock.holder
   }
 
-  /** Renewals that had to read the lease first. */
+  /** Number of renewals that had to read the lease first. */
   get slowPaths(): number {
     return this.#lock.slowPaths
   }
 
-  /** @throws LeadershipLostError unless this candidate leads, and its last renewal is recent enough. */
+  /** @throws LeadershipLostError unless this candidate is the leader and its last renewal is recent enough. */
   fence(): void {
     if (this.isLeader) return
-    this.#lose('its renew deadline has passed')
+    this.#lose('the renew deadline has passed')
     throw new LeadershipLostError(`${this.identity} does not hold the lease ${this.lease}`)
   }
 
-  /** What is wrong with the election itself, for a liveness check; undefined where nothing is. */
+  /** The problem of a stuck election, for a liveness check; otherwise undefined. */
   get trouble(): string | undefined {
     if (this.#phase === 'idle' || this.#phase === 'ended') return undefined
     const { leaseDurationMs, retryPeriodMs } = this.#settings
     const silentMs = this.#clock.monotonic() - this.#attemptedAt
-    // The longest pause between two attempts, and well more than one of them can take.
+    // The longest pause between two attempts, plus ample time for one.
     const limitMs = leaseDurationMs + retryPeriodMs * (1 + leaderElectionDefaults.jitterFactor)
     if (silentMs <= limitMs) return undefined
     return `no attempt at the lease ${this.lease} for ${Math.round(silentMs / 1000)} s`
@@ -129,19 +126,19 @@ export class LeaderElector {
     if (this.#phase !== 'idle' || this.#withdrawn) return
     this.#phase = 'candidate'
     this.#running = this.#run().catch(error => {
-      this.#log.error({ err: error }, 'the election has failed')
+      this.#log.error({ err: error }, 'leader election failed')
     })
   }
 
-  /** A candidate gives up for good; a leader goes on until `end`. */
+  /** Stops a candidate for good; a leader continues until `end`. */
   withdraw(): void {
     this.#withdrawn = true
     this.#wake()
   }
 
   /**
-   * Ends the renewals. With `release` others can take the lease at once: only when the work has ended, else they wait
-   * until it has run out. Takes `releaseTimeoutMs` at most, and never rejects.
+   * Stops renewing. With `release`, which requires that all work has ended, others can acquire the lease at once; else it
+   * expires. Takes at most `releaseTimeoutMs`; never rejects.
    */
   async end({ release }: { readonly release: boolean }): Promise<void> {
     this.withdraw()
@@ -149,7 +146,7 @@ export class LeaderElector {
     this.#wake()
     const patience = new AbortController()
     const cancel = this.#clock.setTimeout(() => {
-      const late = new DOMException('the lease could not be released in time', 'TimeoutError')
+      const late = new DOMException('the lease was not released in time', 'TimeoutError')
       this.#attempt?.abort(late)
       patience.abort(late)
     }, this.#settings.releaseTimeoutMs)
@@ -158,7 +155,7 @@ export class LeaderElector {
       this.#close()
       if (release) await unlessAborted(this.#lock.release(patience.signal), patience.signal)
     } catch (error) {
-      this.#log.warn({ err: error }, 'the lease could not be released; it runs out by itself')
+      this.#log.warn({ err: error }, 'failed to release lease, leaving it to expire')
     } finally {
       cancel()
       this.#close()
@@ -185,7 +182,7 @@ export class LeaderElector {
         if (outcome === 'held' && this.#begin(startedAt)) return
         const { retryPeriodMs, random } = this.#settings
         const pauseMs = retryPeriodMs * (1 + leaderElectionDefaults.jitterFactor * random())
-        // No longer than the lease lasts: whoever has died is replaced the moment that it has run out.
+        // Not longer than until the lease expires, so that a dead holder is replaced at once.
         await this.#pause(outcome === 'taken' ? Math.min(pauseMs, this.#lock.runsOutInMs) : pauseMs)
         if (this.#withdrawn) return
       }
@@ -194,7 +191,7 @@ export class LeaderElector {
     }
   }
 
-  /** Notices at once that the lease was given up: waiting for the next attempt would be two seconds and more. */
+  /** Notices a released lease at once rather than at the next attempt. */
   async #watch(signal: AbortSignal): Promise<void> {
     const watcher = new Watcher(this.#client, this.#model, { name: this.lease, clock: this.#clock })
     try {
@@ -207,18 +204,18 @@ export class LeaderElector {
         this.#wake()
       }
     } catch (error) {
-      // The attempts go on without it.
-      if (!signal.aborted) this.#log.debug({ err: error }, 'the lease cannot be watched')
+      // The attempts continue without the watch.
+      if (!signal.aborted) this.#log.debug({ err: error }, 'failed to watch lease')
     }
   }
 
-  /** Answers whether the work has begun: not when the answer came so late that its time is over. */
+  /** Becomes the leader. Returns false if the response came so late that the deadline has passed. */
   #begin(startedAt: number): boolean {
     this.#deadline = startedAt + this.#settings.renewDeadlineMs
     if (this.#clock.monotonic() >= this.#deadline) return false
     this.#phase = 'leading'
     this.#armDeadline()
-    this.#log.info({}, 'this process leads')
+    this.#log.info({}, 'became leader')
     this.#onStarted()
     return true
   }
@@ -227,13 +224,13 @@ export class LeaderElector {
     while (!this.#ending) {
       await this.#pause(this.#settings.retryPeriodMs)
       if (this.#ending) return
-      if (!this.isLeader) this.#lose('its renew deadline has passed')
+      if (!this.isLeader) this.#lose('the renew deadline has passed')
       if (this.#phase !== 'leading') return
       const startedAt = this.#clock.monotonic()
       const outcome = await this.#try()
       if (this.#phase !== 'leading') return
       if (outcome === 'taken') {
-        this.#lose(`${this.leader} has it`)
+        this.#lose(`${this.leader} holds it`)
         return
       }
       if (outcome !== 'held') continue
@@ -242,7 +239,7 @@ export class LeaderElector {
     }
   }
 
-  /** Never rejects, and takes half a renew deadline at most: one dead connection must not cost the lease. */
+  /** Makes one attempt of at most half a renew deadline, so that a dead connection does not cost the lease. Never rejects. */
   async #try(): Promise<ClaimOutcome | 'failed'> {
     this.#attemptedAt = this.#clock.monotonic()
     this.#freed = false
@@ -250,11 +247,11 @@ export class LeaderElector {
     this.#attempt = attempt
     const timeoutMs = this.#settings.renewDeadlineMs / 2
     const cancel = this.#clock.setTimeout(
-      () => attempt.abort(new DOMException(`no answer within ${timeoutMs} ms`, 'TimeoutError')),
+      () => attempt.abort(new DOMException(`no response within ${timeoutMs} ms`, 'TimeoutError')),
       timeoutMs,
     )
     try {
-      // Not left to the transport, which may not heed the signal.
+      // A transport may ignore the signal.
       const outcome = await unlessAborted(this.#lock.claim(attempt.signal), attempt.signal)
       this.#failedBefore = false
       this.#announce(outcome)
@@ -263,7 +260,7 @@ export class LeaderElector {
       const first = !this.#failedBefore
       this.#failedBefore = true
       if (first || this.#phase === 'leading') {
-        this.#log.warn(failureFields(error), 'the lease cannot be reached; trying again')
+        this.#log.warn(failureFields(error), 'failed to acquire or renew lease, retrying')
       }
       return 'failed'
     } finally {
@@ -275,7 +272,7 @@ export class LeaderElector {
   #announce(outcome: ClaimOutcome): void {
     const follows = outcome === 'taken' ? this.leader : undefined
     if (follows !== undefined && follows !== this.#follows) {
-      this.#log.info({ leader: follows }, 'standing by: another process leads')
+      this.#log.info({ leader: follows }, 'standing by, another process is the leader')
     }
     this.#follows = follows
   }
@@ -283,7 +280,7 @@ export class LeaderElector {
   #armDeadline(): void {
     this.#cancelDeadline()
     this.#cancelDeadline = this.#clock.setTimeout(
-      () => this.#lose('its renew deadline has passed'),
+      () => this.#lose('the renew deadline has passed'),
       this.#deadline - this.#clock.monotonic(),
     )
   }
@@ -291,22 +288,22 @@ export class LeaderElector {
   #lose(why: string): void {
     if (this.#phase !== 'leading') return
     this.#close()
-    const reason = new LeadershipLostError(`${this.identity} has lost the lease ${this.lease}: ${why}`)
-    this.#log.error({ err: reason }, 'this process no longer leads')
+    const reason = new LeadershipLostError(`${this.identity} lost the lease ${this.lease}: ${why}`)
+    this.#log.error({ err: reason }, 'lost leadership')
     this.#aftermath = this.#onLost(reason).catch(error => {
-      this.#log.error({ err: error }, 'what was going on could not be ended')
+      this.#log.error({ err: error }, 'failed to stop work after losing the lease')
     })
     this.#wake()
   }
 
-  /** From here on the fence is closed. */
+  /** Closes the fence. */
   #close(): void {
     this.#cancelDeadline()
     this.#deadline = Number.NEGATIVE_INFINITY
     if (this.#phase === 'leading') this.#phase = 'candidate'
   }
 
-  /** Resolves after `ms`, or earlier where something has happened. */
+  /** Resolves after `ms`, or earlier if woken. */
   #pause(ms: number): Promise<void> {
     if (this.#freed || this.#ending) return Promise.resolve()
     return new Promise(resolve => {

@@ -6,11 +6,11 @@ import { claim, holderOf, type Lease, type LeaseModel, type LeaseSpec, releaseOf
 import { hasEnded } from './process-identity.ts'
 
 export interface LeaseLockOptions {
-  /** Not fenced: it is what the fence rests on. */
+  /** Not fenced, since the fence depends on it. */
   readonly client: Client
   readonly clock: Clock
   readonly model: LeaseModel
-  /** Of the `Lease` object. */
+  /** Name of the `Lease` object. */
   readonly name: string
   readonly identity: string
   /** Whole seconds. */
@@ -18,21 +18,21 @@ export interface LeaseLockOptions {
 }
 
 export type ClaimOutcome =
-  /** The lease is ours as of the server's answer. */
+  /** We hold the lease as of the server's response. */
   | 'held'
-  /** It is somebody else's, and not to be taken yet. */
+  /** Another holder has it, and it has not expired. */
   | 'taken'
-  /** Somebody else was faster, or a write of ours had arrived after all: what is true now is not known. */
+  /** A write conflicted: the current holder is unknown. */
   | 'contended'
 
 /**
- * One candidate's hold on a `Lease` object. As client-go's `leaderelection.tryAcquireOrRenew`:
+ * One candidate's view of a `Lease` object. As client-go's `leaderelection.tryAcquireOrRenew`:
  *
- * - What others wrote is aged by our own monotonic clock from the moment at which we saw it change; times in the
- *   record are never compared. So clocks may differ by anything, as long as they run at the same speed.
- * - Every write carries the version that was seen last, so that of several candidates one succeeds.
- * - A holder that ran on this machine and is seen to have ended has nothing to be waited for.
- * - The holder renews without reading first (the fast path); only when that conflicts does it read (the slow path).
+ * - A lease expires by our own monotonic clock, counted from when we saw it change. Timestamps in the record are never
+ *   compared, so clocks may differ as long as they run at the same speed.
+ * - Every write carries the last observed version, so one of several candidates succeeds.
+ * - A lease is taken at once if its holder ran on this machine and has ended.
+ * - The holder renews without reading first (fast path), and reads only after a conflict (slow path).
  */
 export class LeaseLock {
   readonly #client: Client
@@ -53,12 +53,12 @@ export class LeaseLock {
     this.#leaseDurationMs = options.leaseDurationMs
   }
 
-  /** Who holds it, as far as we have seen. */
+  /** The holder, as last observed. */
   get holder(): string | undefined {
     return holderOf(this.#observed?.lease)
   }
 
-  /** Ms until the lease that was last seen has run out, unless it is renewed; 0 where it has, or none was seen. */
+  /** Ms until the last observed lease expires; 0 if it has expired or none was observed. */
   get runsOutInMs(): number {
     if (this.#observed === undefined) return 0
     const { lease, at } = this.#observed
@@ -68,12 +68,12 @@ export class LeaseLock {
     return Math.max(0, at + durationMs - this.#clock.monotonic())
   }
 
-  /** Renewals that had to read first. */
+  /** Number of renewals that had to read first. */
   get slowPaths(): number {
     return this.#slowPaths
   }
 
-  /** Takes the lease, or renews it. @throws ApiError, TransportError, the signal's reason. */
+  /** Acquires or renews the lease. @throws ApiError, TransportError, the signal's reason. */
   async claim(signal: AbortSignal): Promise<ClaimOutcome> {
     if (this.#observed !== undefined && this.holder === this.#identity) {
       const outcome = await this.#write(this.#observed.lease, signal)
@@ -90,8 +90,8 @@ export class LeaseLock {
   }
 
   /**
-   * Gives the lease up, if it is ours, so that others need not wait for its end. To be called when nothing that it
-   * protects is going on any more. @throws ApiError, TransportError, the signal's reason.
+   * Releases the lease if we hold it, so that others need not wait. Call it only when all work that it protects has ended.
+   * @throws ApiError, TransportError, the signal's reason.
    */
   async release(signal: AbortSignal): Promise<void> {
     let lease = this.#observed?.lease
@@ -106,7 +106,7 @@ export class LeaseLock {
     }
   }
 
-  /** Takes note of the lease as the server told it; anything older than what is known is passed over. */
+  /** Records the lease as sent by the server; ignores it unless it is newer than the last one. */
   observe(lease: Lease): void {
     const known = this.#observed?.lease.metadata.version
     if (known !== undefined && compareVersions(lease.metadata.version, known) <= 0) return
@@ -144,7 +144,7 @@ export class LeaseLock {
     })
   }
 
-  /** Labels and annotations that people have put on it stay. */
+  /** Keeps labels and annotations that others have set. */
   #update(lease: Lease, spec: LeaseSpec, signal: AbortSignal): Promise<Lease> {
     return this.#client.update(this.#model, { ...lease, spec }, { signal })
   }

@@ -2,8 +2,8 @@ import { singleValueIndex } from '../api/index-spec.ts'
 import { defineModel, type ObjectOf } from '../api/model.ts'
 
 /**
- * The kind by which processes agree on who works: `coordination.<reserved domain>/v1`, of the shape and meaning of
- * `coordination.k8s.io/v1` in Kubernetes. The server serves it beside the kinds of plugins.
+ * The kind for leader election: `coordination.<reserved domain>/v1`, as Kubernetes' `coordination.k8s.io/v1`. A built-in
+ * kind of the server.
  */
 export function leaseModel(reservedDomain: string) {
   return defineModel({
@@ -16,27 +16,30 @@ export function leaseModel(reservedDomain: string) {
       spec: {
         type: 'object',
         properties: {
-          holderIdentity: { type: 'string', description: 'Who holds the lease; empty or absent: nobody.' },
+          holderIdentity: {
+            type: 'string',
+            description: 'The identity of the holder; empty or absent if the lease is free.',
+          },
           leaseDurationSeconds: {
             type: 'integer',
             minimum: 1,
             description:
-              'How long others wait, after they last saw the lease change, before they take it from its holder.',
+              'How long candidates wait, after they last saw the lease change, before they acquire it.',
           },
           acquireTime: {
             type: 'string',
             format: 'date-time',
-            description: "When the holder got it, by the holder's clock. For people; nobody measures by it.",
+            description: "When the holder acquired it, by the holder's clock. Informational only.",
           },
           renewTime: {
             type: 'string',
             format: 'date-time',
-            description: "When the holder last renewed it, by the holder's clock. For people, too.",
+            description: "When the holder last renewed it, by the holder's clock. Informational only.",
           },
           leaseTransitions: {
             type: 'integer',
             minimum: 0,
-            description: 'How often it went to another holder.',
+            description: 'The number of changes of the holder.',
           },
         },
       },
@@ -53,20 +56,20 @@ export function leaseModel(reservedDomain: string) {
 
 /** The model of the kind `Lease`. */
 export type LeaseModel = ReturnType<typeof leaseModel>
-/** Who may act, and until when, unless it is renewed. */
+/** Records which process may act, and for how long. */
 export type Lease = ObjectOf<LeaseModel>
-/** What a lease says: Kubernetes' fields of `coordination.k8s.io/v1`. */
+/** The content of a lease: the fields of Kubernetes' `coordination.k8s.io/v1`. */
 export type LeaseSpec = NonNullable<Lease['spec']>
 
-/** Who holds the lease; undefined where nobody does, and anyone may take it. */
+/** Returns the holder of the lease, or undefined if it is free. */
 export function holderOf(lease: Lease | undefined): string | undefined {
   const holder = lease?.spec?.holderIdentity
   return holder === '' ? undefined : holder
 }
 
 /**
- * The record with which `identity` takes or renews a lease: the holder keeps its `acquireTime`, anybody else counts
- * as a transition.
+ * Returns the record with which `identity` acquires or renews a lease. A renewal keeps `acquireTime`; a change of the
+ * holder counts as a transition.
  */
 export function claim(
   lease: Lease | undefined,
@@ -84,13 +87,13 @@ export function claim(
   }
 }
 
-/** The record of a lease that its holder gives up: anyone may take it at once, also who reads only the times. */
+/** Returns the record of a released lease: free, and expired at once for readers of only the times. */
 export function releaseOf(lease: Lease, nowMs: number): LeaseSpec {
   const now = timeAfter(lease.spec?.renewTime, nowMs)
   return { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: now, renewTime: now }
 }
 
-/** Microseconds, as Kubernetes writes it. Never the previous time again: a write that changes nothing is none. */
+/** In microseconds, as Kubernetes writes it. Always differs from the previous time, since an unchanged write is a no-op. */
 function timeAfter(previous: string | undefined, nowMs: number): string {
   const now = microTime(nowMs)
   return now === previous ? microTime(nowMs + 1) : now

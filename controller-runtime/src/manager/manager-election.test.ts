@@ -465,7 +465,7 @@ describe('health', () => {
     expect(manager.health()).toMatchObject({
       live: true,
       ready: false,
-      readiness: [{ name: 'informer/gadgets.demo.example.com', problem: 'the cache is not filled yet' }],
+      readiness: [{ name: 'informer/gadgets.demo.example.com', problem: 'the cache has not synced' }],
     })
     manager.start()
     await world.pass(5_000)

@@ -19,92 +19,90 @@ import { describeElection } from './leader-election-metrics.ts'
 import { type LeaderElectionOptions, readLeaderElectionOptions } from './leader-election-options.ts'
 import { type Runnable, RunnableHost } from './runnable.ts'
 
-/** Times of a manager. */
+/** Times of a manager, in ms. */
 export const managerDefaults = Object.freeze({
-  /** How long runs may take to finish once the manager stops: below the 30 s that Kubernetes leaves a process. */
+  /** Time for runs to finish at shutdown: less than the 30 s grace period of Kubernetes. */
   drainTimeoutMs: 25_000,
-  /** How long a manager waits for its caches before it takes part in the election: one kind that is away holds up no other. */
+  /** How long a manager waits for its caches before it joins the election, so that one missing kind blocks no other. */
   warmUpTimeoutMs: 10_000,
-  /** How long informers get to close their watches: a transport that does not let go must not keep the manager. */
+  /** Time for informers to close their watches at shutdown. */
   informersTimeoutMs: 1_000,
-  /** How long forced runs and runnables get to heed their signals. */
+  /** Time for runs and runnables to react to an abort at a forced shutdown. */
   forcedGraceMs: 1_000,
 })
 
-/** What a manager works with. */
+/** Options of a manager. */
 export interface ManagerOptions {
-  /** The way to the server; either this or `client`. */
+  /** The transport to the server; either this or `client`. */
   readonly transport?: Transport
   readonly client?: Client
   readonly log?: Logger
   readonly clock?: Clock
-  /** Where the metrics of controllers and election go; without it there are none. One manager for each registry. */
+  /** Registry for the metrics of controllers and election. Default: no metrics. One manager per registry. */
   readonly registry?: Registry
   /** Default `managerDefaults.drainTimeoutMs`. */
   readonly drainTimeoutMs?: number
-  /** With it, of all managers that name the same lease one works at a time. It needs a transport. */
+  /** If set, only one of the managers with the same lease is active. Requires `transport`. */
   readonly leaderElection?: LeaderElectionOptions
-  /** Default: Node's own measurement, where there is an election. */
+  /** Default: Node's measurement if there is an election. */
   readonly eventLoopDelay?: EventLoopDelayMeter
 }
 
-/** Where a manager stands in the election. */
+/** The state of a manager in the election. */
 export interface Leadership {
   /** Name of the lease. */
   readonly lease: string
   readonly identity: string
   readonly isLeader: boolean
-  /** Who holds the lease, as far as is known here. */
+  /** The holder of the lease, as last observed. */
   readonly leader: string | undefined
-  /** Renewals that had to read the lease first, since the start. */
+  /** Number of renewals since the start that had to read the lease first. */
   readonly slowPaths: number
 }
 
-/** @throws TypeError when neither a transport nor a client is given; TypeError, RangeError for a lease that makes no sense. */
+/** @throws TypeError without a transport or a client; TypeError, RangeError for invalid leader election options. */
 export function createManager(options: ManagerOptions): Manager {
   return new Manager(options)
 }
 
 /**
- * Runs controllers, over one shared informer for each model. It needs no server to start: whatever is away is tried
- * again until it is there.
+ * Runs controllers over shared informers. It starts without a server and retries until there is one.
  *
- *     start:   informers ──▶ caches filled ──▶ election ──▶ controllers and runnables
- *     lost:    controllers and runnables are aborted ──▶ election; informers go on
- *     stop:    no new work ──▶ runs finish, or are aborted ──▶ informers ──▶ the lease is given up
+ *     start:   informers ──▶ caches synced ──▶ election ──▶ controllers and runnables
+ *     lost:    controllers and runnables are aborted ──▶ election; informers continue
+ *     stop:    no new work ──▶ runs finish, or are aborted ──▶ informers ──▶ the lease is released
  *
  * Guarantees
- * - While it stands by, nothing that needs to lead runs, but its caches are filled and follow: the work begins without
- *   a list.
- * - A manager that stops while it stands by never begins to work.
- * - Each step of `stop` has a bound, and the lease is given up last, and only when every run has ended.
+ * - A standby runs nothing that needs the leader, but keeps its caches synced: it takes over without a list.
+ * - A manager that is stopped while on standby never becomes active.
+ * - Each step of `stop` has a timeout. The lease is released last, and only if every run has ended.
  */
 export class Manager {
-  /** Acts as nobody in particular: a plugin's controllers have their own. Where there is an election its writes are fenced. */
+  /** Acts for no plugin; plugins' controllers have their own client. With an election its writes are fenced. */
   readonly client: Client
   /**
-   * To be called before anything that only the leader may do. Without an election it does nothing.
-   * @throws LeadershipLostError unless this manager leads and its last renewal is recent enough.
+   * Call this before anything that only the leader may do. Does nothing without an election.
+   * @throws LeadershipLostError unless this manager is the leader and its last renewal is recent enough.
    */
   readonly fence: () => void
-  /** For controllers that are built elsewhere; those that `controller` builds have it. */
+  /** For controllers built elsewhere; `controller` passes them on. */
   readonly metrics: ControllerMetrics | undefined
   readonly #log: Logger
   readonly #clock: Clock
   readonly #drainTimeoutMs: number
   readonly #pool: InformerPool
-  /** Not fenced. */
+  /** The client without a fence. */
   readonly #openClient: Client
   readonly #elector: LeaderElector | undefined
   readonly #eventLoop: EventLoopWatch | undefined
-  /** Of each controller, by its name. */
+  /** By the controller's name. */
   readonly #leases = new Map<string, InformerLease[]>()
   readonly #controllers = new Set<Controller>()
   readonly #runnables = new Set<RunnableHost>()
   readonly #stopping = new AbortController()
   readonly #forced = new AbortController()
   #started = false
-  /** Whether what needs to lead runs. */
+  /** Whether controllers and runnables that need the leader are running. */
   #working = false
   #stopped: Promise<void> | undefined
 
@@ -124,7 +122,7 @@ export class Manager {
       return
     }
     if (transport === undefined) {
-      throw new TypeError('leader election needs a transport: the fence stands before it')
+      throw new TypeError('leader election needs a transport, which it fences')
     }
     const settings = readLeaderElectionOptions(leaderElection)
     const elector = new LeaderElector({
@@ -148,7 +146,7 @@ export class Manager {
     })
   }
 
-  /** Undefined without an election: the manager then always works. */
+  /** Undefined without an election: the manager is then always active. */
   get leadership(): Leadership | undefined {
     if (this.#elector === undefined) return undefined
     const { lease, identity, isLeader, leader, slowPaths } = this.#elector
@@ -156,15 +154,15 @@ export class Manager {
   }
 
   /**
-   * The shared cache of a model's objects, kept until the manager stops. It starts with the manager, or at once where
-   * that has started.
+   * Returns the shared informer of a model, which runs until the manager stops. It starts with the manager, or at once if
+   * the manager is running.
    */
   informer<T extends ApiObject>(model: Model<T>): Informer<T> {
-    if (this.#stopped !== undefined) throw new Error('the manager has stopped')
+    if (this.#stopped !== undefined) throw new Error('the manager is stopped')
     return this.#pool.acquire(model).informer
   }
 
-  /** Builds a controller that acts through the manager's client, and adds it. */
+  /** Builds a controller that uses the manager's client, and adds it. */
   controller<T extends ApiObject>(
     model: Model<T>,
     build: (controller: ControllerBuilder<T>) => unknown,
@@ -183,19 +181,19 @@ export class Manager {
   }
 
   /**
-   * Starts a controller or runnable with the manager, or at once where that has started; what needs to lead, whenever
-   * this process leads.
-   * @throws Error when the manager has stopped, or has something else of that name.
+   * Adds a controller or runnable, which starts with the manager, or at once if it is running. What needs the leader runs
+   * only while this process is the leader.
+   * @throws Error if the manager is stopped, or the name is taken.
    */
-  add<T extends ApiObject>(part: Controller<T> | Runnable): void {
-    if (this.#stopped !== undefined) throw new Error('the manager has stopped')
+  add<T extends ApiObject>(added: Controller<T> | Runnable): void {
+    if (this.#stopped !== undefined) throw new Error('the manager is stopped')
     for (const other of [...this.#controllers, ...this.#runnables]) {
-      if (other.name !== part.name) continue
-      const what = other instanceof Controller ? 'controller' : 'runnable'
-      throw new Error(`there is a ${what} ${part.name} already`)
+      if (other.name !== added.name) continue
+      const type = other instanceof Controller ? 'controller' : 'runnable'
+      throw new Error(`a ${type} named ${added.name} already exists`)
     }
-    if (part instanceof Controller) this.#addController(part)
-    else this.#addRunnable(part)
+    if (added instanceof Controller) this.#addController(added)
+    else this.#addRunnable(added)
   }
 
   #addController<T extends ApiObject>(controller: Controller<T>): void {
@@ -219,7 +217,7 @@ export class Manager {
     if (host.needsLeader ? this.#working : this.#started) host.start()
   }
 
-  /** Stops one controller as `stop` does, and its informer where nobody else uses it. */
+  /** Stops one controller as `stop` does, and its informers unless others use them. */
   async remove<T extends ApiObject>(controller: Controller<T>): Promise<void> {
     for (const known of this.#controllers) {
       if (known.name !== controller.name) continue
@@ -231,7 +229,7 @@ export class Manager {
     }
   }
 
-  /** Starts everything that was added and returns at once; `synced` tells when the caches are filled. */
+  /** Starts everything that was added, and returns at once; see `synced`. */
   start(): void {
     if (this.#started || this.#stopped !== undefined) return
     this.#started = true
@@ -240,17 +238,16 @@ export class Manager {
     this.#eventLoop?.start()
     if (this.#elector === undefined) this.#work()
     else void this.#warmUp().then(() => this.#elector?.start())
-    this.#log.debug({ controllers: this.#controllers.size }, 'the manager has started')
+    this.#log.debug({ controllers: this.#controllers.size }, 'manager started')
   }
 
   /**
-   * Resolves once every informer that is there by now holds its model's objects: with a server that is away, not
-   * before it is back.
-   * @throws the signal's reason when aborted, AbortError when the manager stops meanwhile.
+   * Resolves when all current informers have synced, which needs a server.
+   * @throws the signal's reason when aborted; AbortError if the manager stops first.
    */
   async synced(signal?: AbortSignal): Promise<void> {
     const all = Promise.all(this.#pool.informers.map(informer => informer.synced))
-    await (signal === undefined ? all : unlessAborted(all, signal))
+    await unlessAborted(all, signal)
   }
 
   health(): ManagerHealth {
@@ -263,15 +260,14 @@ export class Manager {
       liveness: this.#elector === undefined ? [] : [election],
       readiness: this.#pool.informers.map(({ model: { plural, group }, hasSynced }) => ({
         name: `informer/${plural}.${group}`,
-        ...(!hasSynced && { problem: 'the cache is not filled yet' }),
+        ...(!hasSynced && { problem: 'the cache has not synced' }),
       })),
     })
   }
 
   /**
-   * Drains: no new work is taken, current runs finish within `drainTimeoutMs`, then their signals are aborted; with
-   * `force`, also on a later call, at once. Resolves when that is done; calling it again answers the same promise. A
-   * stopped manager cannot start again.
+   * Stops: takes no new work, lets runs finish for up to `drainTimeoutMs`, then aborts them; with `force`, also in a later
+   * call, at once. Resolves when done; further calls return the same promise. A stopped manager cannot be restarted.
    */
   stop({ force = false }: { readonly force?: boolean } = {}): Promise<void> {
     if (force) this.#forced.abort()
@@ -287,16 +283,16 @@ export class Manager {
     const runs = [...this.#controllers].reduce((sum, { queue }) => sum + queue.processing, 0)
     const runnables = [...this.#runnables].filter(({ isRunning }) => isRunning).map(({ name }) => name)
     const drained = runs === 0 && runnables.length === 0
-    if (!drained) this.#log.warn({ runs, runnables }, 'not everything has ended')
+    if (!drained) this.#log.warn({ runs, runnables }, 'some runs or runnables have not ended')
     await this.#within(this.#pool.stop(), managerDefaults.informersTimeoutMs)
-    // What has not ended may still do something; others then wait for the lease to run out.
+    // If something has not ended, it may still write; others must wait for the lease to expire.
     await this.#elector?.end({ release: drained })
     this.#eventLoop?.stop()
     this.#controllers.clear()
-    this.#log.info({}, 'the manager has stopped')
+    this.#log.info({}, 'manager stopped')
   }
 
-  /** Lets runs and runnables end, in time or when forced. */
+  /** Waits until runs and runnables have ended, up to the timeout or until forced. */
   async #endWork(reason: DOMException): Promise<void> {
     const { forcedGraceMs } = managerDefaults
     const controllers = [...this.#controllers]
@@ -323,7 +319,7 @@ export class Manager {
     await this.#within(synced, warmUpTimeoutMs, this.#stopping.signal)
   }
 
-  /** Begins what needs to lead. */
+  /** Starts everything that needs the leader. */
   #work(): void {
     if (this.#stopped !== undefined) return
     this.#working = true
@@ -331,7 +327,7 @@ export class Manager {
     for (const host of this.#runnables) if (host.needsLeader) host.start()
   }
 
-  /** Ends it, at once. Settles when no runnable is left; a run that goes on keeps its object locked. */
+  /** Stops everything that needs the leader, at once. Resolves when all runnables have ended; runs keep their objects locked. */
   async #standBy(reason: Error): Promise<void> {
     this.#working = false
     for (const controller of this.#controllers) controller.standBy(reason)
@@ -339,7 +335,7 @@ export class Manager {
     await Promise.all(leading.map(host => host.stop(reason)))
   }
 
-  /** Resolves when the work has settled, after `ms`, or when aborted. */
+  /** Resolves when the work settles, after `ms`, or when aborted. */
   async #within(work: Promise<unknown>, ms: number, aborted?: AbortSignal): Promise<void> {
     const patience = new AbortController()
     const signal = aborted === undefined ? patience.signal : AbortSignal.any([patience.signal, aborted])

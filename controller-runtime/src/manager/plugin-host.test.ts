@@ -211,6 +211,6 @@ test('definePlugin refuses what is no plugin, and its result is recognised', () 
   const unmarked = definePlugin({ name: 'demo', setup: context => context.routes(Unmarked) })
   return setupPlugin(unmarked, { transport: new MemoryServer(), log }).then(({ unmarkedClasses }) => {
     expect(unmarkedClasses).toEqual(['Unmarked'])
-    expect(lines).toEqual(['a class without ApiVersion is not exposed'])
+    expect(lines).toEqual(['class without ApiVersion is not exposed'])
   })
 })

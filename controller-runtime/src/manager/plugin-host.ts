@@ -13,29 +13,29 @@ import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
 import { FencedTransport } from './fenced-transport.ts'
 import type { Manager } from './manager.ts'
 
-/** Times of a plugin's setup. */
+/** Times of a plugin's setup, in ms. */
 export const pluginHostDefaults = Object.freeze({
-  /** How long `setup` may take: it only registers things, so that what takes longer will never end. */
+  /** How long `setup` may take. It only registers things, so a longer one is likely stuck. */
   setupTimeoutMs: 30_000,
 })
 
-/** What a plugin is set up with. */
+/** Options of `setupPlugin`. */
 export interface PluginHostOptions {
-  /** The way to the server for the plugin's client. */
+  /** The transport of the plugin's client. */
   readonly transport: Transport
   /** Default: silent. */
   readonly log?: Logger
-  /** Gets the plugin's controllers once `setup` has succeeded. Without it they are made but do not run. */
+  /** Runs the plugin's controllers once `setup` has succeeded. Without it they are built but do not run. */
   readonly manager?: Manager
   /**
-   * Whose fence and metrics the controllers have, where they are added to it later. The fence is asked before each run
-   * and each write of a controller, not before those of routes. Default: `manager`.
+   * Provides fence and metrics of controllers that are added to a manager later. Controllers are fenced, routes are not.
+   * Default: `manager`.
    */
   readonly builtFor?: Pick<Manager, 'fence' | 'metrics'>
-  /** Sent with every request of the plugin's client beside the one that names the plugin; lower-case names. */
+  /** Sent with every request of the plugin's client, besides the plugin header. Lower-case names. */
   readonly reservedHeaders?: Readonly<Record<string, string>>
   readonly clock?: Clock
-  /** Under which the server serves `events`; default that of the program. */
+  /** The domain under which the server serves `events`. Default: that of the server. */
   readonly reservedDomain?: string
   /** Default `pluginHostDefaults.setupTimeoutMs`. */
   readonly setupTimeoutMs?: number
@@ -44,24 +44,23 @@ export interface PluginHostOptions {
 /** A plugin whose `setup` has run. */
 export interface HostedPlugin {
   readonly plugin: Plugin
-  /** Acts as the plugin: what its route handlers get. */
+  /** Acts as the plugin; passed to its route handlers. */
   readonly client: Client
   readonly log: Logger
   /** Aborted when the plugin stops. */
   readonly signal: AbortSignal
   readonly controllers: readonly Controller[]
   readonly routes: readonly RouteGroup[]
-  /** Names of classes that were given as endpoints but are not marked with `ApiVersion`. */
+  /** Names of classes passed as endpoints that have no `ApiVersion`. */
   readonly unmarkedClasses: readonly string[]
-  /** Aborts the plugin's signal and takes its controllers away from the manager, drained. */
+  /** Aborts the plugin's signal, and drains and removes its controllers. */
   stop(): Promise<void>
 }
 
 /**
- * Runs a plugin's `setup` and collects what it registers; the same for `--role all` and `--role controllers`.
- * Nothing has been started when it fails.
- * @throws whatever `setup` throws, TypeError for a registration that makes no sense, and Error when it takes longer
- *   than `setupTimeoutMs`.
+ * Runs a plugin's `setup` and collects its registrations, for `--role all` and `--role controllers` alike. If it fails,
+ * nothing has been started.
+ * @throws the error of `setup`; TypeError for an invalid registration; Error after `setupTimeoutMs`.
  */
 export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): Promise<HostedPlugin> {
   const { transport, manager, reservedHeaders: headers, clock } = options
@@ -79,7 +78,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     ...(options.reservedDomain !== undefined && { reservedDomain: options.reservedDomain }),
   })
   const stopping = new AbortController()
-  // Whatever a plugin does may listen to it.
+  // Anything in a plugin may listen to it.
   setMaxListeners(0, stopping.signal)
   const controllers: Controller[] = []
   const routes: RouteGroup[] = []
@@ -90,7 +89,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     const group = routesOf(endpoint)
     if (group === undefined) {
       unmarkedClasses.push(endpoint.name)
-      log.warn({ endpoint: endpoint.name }, 'a class without ApiVersion is not exposed')
+      log.warn({ endpoint: endpoint.name }, 'class without ApiVersion is not exposed')
     } else {
       routes.push(group)
     }
@@ -105,7 +104,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
       model: Model<T>,
       build: (controller: ControllerBuilder<T>) => void,
     ): void {
-      if (!open) throw new TypeError(`plugin ${plugin.name}: controllers are registered during setup only`)
+      if (!open) throw new TypeError(`plugin ${plugin.name}: controllers can only be registered during setup`)
       if (typeof model?.plural !== 'string')
         throw new TypeError(`plugin ${plugin.name}: controller needs a model made by defineModel`)
       if (typeof build !== 'function') {
@@ -129,14 +128,14 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
       )
     },
     routes(groupVersion: string | (new () => object), build?: (routes: RouteBuilder) => void): void {
-      if (!open) throw new TypeError(`plugin ${plugin.name}: routes are registered during setup only`)
+      if (!open) throw new TypeError(`plugin ${plugin.name}: routes can only be registered during setup`)
       if (typeof groupVersion === 'function') {
         addEndpoint(groupVersion)
         return
       }
       if (typeof groupVersion !== 'string') {
         throw new TypeError(
-          `plugin ${plugin.name}: routes needs a class, not an object of it, or <group>/<version> and a function`,
+          `plugin ${plugin.name}: routes needs a class, not an instance, or <group>/<version> and a function`,
         )
       }
       if (typeof build !== 'function') {
@@ -157,7 +156,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
       plugin.setup?.(context),
       sleep(clock ?? systemClock, timeoutMs, patience.signal).then(() => {
         throw new Error(
-          `setup of plugin ${plugin.name} did not finish within ${timeoutMs} ms; it registers things and returns, what takes longer belongs into reconcilers and handlers`,
+          `setup of plugin ${plugin.name} did not finish within ${timeoutMs} ms: it should only register things and return; move other work into reconcilers and handlers`,
         )
       }),
     ])

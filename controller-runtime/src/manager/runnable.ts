@@ -3,37 +3,37 @@ import type { Client } from '../client/client.ts'
 import { type Clock, sleep } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 
-/** Times after which a runnable that failed is run again. */
+/** Back-off of failed runnables. */
 export const runnableDefaults = Object.freeze({
-  /** Ceiling of the first pause after a runnable has failed. */
+  /** Upper bound of the first pause, in ms. */
   backoffBaseMs: 1_000,
-  /** Ceiling of any pause. */
+  /** Upper bound of every pause, in ms. */
   backoffMaxMs: 60_000,
 })
 
-/** Something that runs beside the controllers: a timer, a server, a collector. */
+/** Something that runs besides the controllers: a timer, a server, a collector. */
 export interface Runnable {
-  /** Unique in its manager, controllers included. */
+  /** Unique among the runnables and controllers of a manager. */
   readonly name: string
-  /** Default true: it runs only while this process leads, like a controller. */
+  /** Default true: it runs only while this process is the leader, like a controller. */
   readonly needsLeader?: boolean
   /**
-   * Works until its signal is aborted, or until it is done. One that fails is run again after a pause; one that was
-   * done is not run again before the process comes to lead anew.
+   * Runs until the signal is aborted or the work is done. If it fails, it is restarted with back-off; once it has
+   * returned, it runs again only when this process becomes the leader again.
    */
   run(context: RunnableContext): Promise<void> | void
 }
 
-/** What a runnable gets. */
+/** Passed to a runnable. */
 export interface RunnableContext {
-  /** Where the runnable needs to lead, its writes are fenced. */
+  /** If the runnable needs the leader, its writes are fenced. */
   readonly client: Client
-  /** Aborted when the manager stops or, where the runnable needs to lead, when leadership is lost. */
+  /** Aborted when the manager stops or, if the runnable needs the leader, when leadership is lost. */
   readonly signal: AbortSignal
   readonly log: Logger
 }
 
-/** One runnable in a manager. It is never in two runs at once. */
+/** Runs one runnable, never twice at once. */
 export class RunnableHost {
   readonly name: string
   readonly needsLeader: boolean
@@ -54,7 +54,7 @@ export class RunnableHost {
     this.#log = options.log.child({ runnable: runnable.name })
   }
 
-  /** Whether something of it goes on, also after it was told to stop. */
+  /** Whether it is still running, even after `stop`. */
   get isRunning(): boolean {
     return this.#isRunning
   }
@@ -84,7 +84,7 @@ export class RunnableHost {
       } catch (error) {
         if (signal.aborted) break
         const delayMs = backoff.next()
-        this.#log.error({ err: error, delayMs }, 'the runnable has failed; it is run again')
+        this.#log.error({ err: error, delayMs }, 'runnable failed, restarting')
         await sleep(this.#clock, delayMs, signal).catch(() => {})
       }
     }

@@ -1,25 +1,25 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { type ControllerRecorder, type QueueRecorder, reconcileResults } from './controller-recorder.ts'
-import { type Tally, TallyHistogram } from './tally.ts'
+import { type Observations, ObservedHistogram } from './histogram.ts'
 
-/** Buckets of the histograms, as controller-runtime has them. */
+/** Defaults of the metrics. */
 export const metricsDefaults = Object.freeze({
-  /** Distinct priorities of one queue that are told apart; the rest is one. As in controller-runtime. */
+  /** Distinct priorities of a queue with a series of their own; the others share one. As in controller-runtime. */
   priorities: 25,
 })
 
-/** What is asked of a work queue when somebody scrapes. `WorkQueue` answers it. */
+/** Read from a work queue at each scrape; a `WorkQueue` provides it. */
 export interface QueueStatus {
-  /** Keys that are ready, by priority. */
+  /** Number of ready keys by priority. */
   depths(): ReadonlyMap<number, number>
-  /** For how long each key that is worked on has been so, in ms. */
+  /** How long each key in process has been so, in ms. */
   workingMs(): Iterable<number>
 }
 
-/** What is asked of a controller when somebody scrapes. */
+/** Read from a controller at each scrape. */
 export interface ControllerStatus extends QueueStatus {
   readonly maxConcurrent: number
-  /** Objects in runs that hold a worker. */
+  /** Number of busy workers. */
   active(): number
 }
 
@@ -29,43 +29,43 @@ interface Entry<R, S> {
 }
 
 /**
- * The metrics of all controllers of a process, in a registry that is given.
+ * The metrics of all controllers of a process, in a given registry.
  *
- * Names, labels and buckets are those of controller-runtime (`controller_runtime_*`) and client-go (`workqueue_*`);
- * every result has a series from the beginning. A controller is told of from `add` to `remove`.
+ * Names, labels and buckets are those of controller-runtime (`controller_runtime_*`) and client-go (`workqueue_*`).
+ * Every result has a series from the start. A controller has series from `add` to `remove`.
  */
 export class ControllerMetrics {
-  /** Where they are told, for who has more to tell. */
+  /** The registry, for further metrics. */
   readonly registry: Registry
   readonly #entries = new Map<string, Entry<ControllerRecorder, ControllerStatus>>()
-  /** Those of the controllers, and others. */
+  /** The queues of the controllers, and others. */
   readonly #queues = new Map<string, Entry<QueueRecorder, QueueStatus>>()
 
-  /** @throws Error when the registry has metrics of these names already. */
+  /** @throws Error if the registry already has metrics of these names. */
   constructor(registry: Registry) {
     this.registry = registry
     this.#describeReconciles(registry)
     this.#describeQueues(registry)
   }
 
-  /** Begins to tell of a controller. One of the same name is replaced. */
+  /** Adds a controller, or replaces the one of the same name. */
   add(controller: string, recorder: ControllerRecorder, status: ControllerStatus): void {
     this.#entries.set(controller, { recorder, status })
     this.addQueue(controller, recorder, status)
   }
 
-  /** Ends telling of a controller, unless another one has taken the name. */
+  /** Removes a controller, unless another one has replaced it. */
   remove(controller: string, recorder: ControllerRecorder): void {
     if (this.#entries.get(controller)?.recorder === recorder) this.#entries.delete(controller)
     this.removeQueue(controller, recorder)
   }
 
-  /** Begins to tell of a queue that is no controller's. One of the same name is replaced. */
+  /** Adds a queue that belongs to no controller, or replaces the one of the same name. */
   addQueue(name: string, recorder: QueueRecorder, status: QueueStatus): void {
     this.#queues.set(name, { recorder, status })
   }
 
-  /** Ends telling of a queue, unless another one has taken the name. */
+  /** Removes a queue, unless another one has replaced it. */
   removeQueue(name: string, recorder: QueueRecorder): void {
     if (this.#queues.get(name)?.recorder === recorder) this.#queues.delete(name)
   }
@@ -75,7 +75,7 @@ export class ControllerMetrics {
     const entries = this.#entries
     new Counter({
       name: 'controller_runtime_reconcile_total',
-      help: 'Reconciles of a controller, by how they ended.',
+      help: 'Total number of reconciliations per controller and result.',
       labelNames: ['controller', 'result'],
       registers,
       collect() {
@@ -90,26 +90,34 @@ export class ControllerMetrics {
       help: string,
       countOf: (recorder: ControllerRecorder) => number,
     ][] = [
-      ['reconcile_errors_total', 'Reconciles that failed.', recorder => recorder.reconciles.error],
+      [
+        'reconcile_errors_total',
+        'Total number of reconciliation errors per controller.',
+        recorder => recorder.reconciles.error,
+      ],
       [
         'terminal_reconcile_errors_total',
-        'Reconciles that failed for good.',
+        'Total number of terminal reconciliation errors per controller.',
         recorder => recorder.terminalErrors,
       ],
       [
         'reconcile_panics_total',
-        'Reconciles that failed by a fault of the program.',
+        'Total number of reconciliations that failed with a programming error.',
         recorder => recorder.panics,
       ],
-      ['reconcile_timeouts_total', 'Reconciles that exceeded their time.', recorder => recorder.timeouts],
+      [
+        'reconcile_timeouts_total',
+        'Total number of reconciliations that timed out per controller.',
+        recorder => recorder.timeouts,
+      ],
       [
         'stale_reads_waited_total',
-        "Reads that waited for a cache to show the controller's own writes.",
+        "Total number of reads that waited for a cache to show the controller's own writes.",
         recorder => recorder.staleReadsWaited,
       ],
       [
         'stale_reads_timed_out_total',
-        "Reads that were given up because a cache did not show the controller's own writes in time.",
+        "Total number of reads that failed because a cache did not show the controller's own writes in time.",
         recorder => recorder.staleReadsTimedOut,
       ],
     ]
@@ -125,10 +133,10 @@ export class ControllerMetrics {
         },
       })
     }
-    new TallyHistogram(
+    new ObservedHistogram(
       {
         name: 'controller_runtime_reconcile_time_seconds',
-        help: 'Seconds that a reconcile took.',
+        help: 'Length of time per reconciliation per controller, in seconds.',
         labelNames: ['controller'],
         registers,
       },
@@ -137,7 +145,7 @@ export class ControllerMetrics {
     )
     new Gauge({
       name: 'controller_runtime_max_concurrent_reconciles',
-      help: 'Objects that a controller reconciles at once at most.',
+      help: 'Maximum number of concurrent reconciles per controller.',
       labelNames: ['controller'],
       registers,
       collect() {
@@ -147,7 +155,7 @@ export class ControllerMetrics {
     })
     new Gauge({
       name: 'controller_runtime_active_workers',
-      help: 'Objects that a controller is reconciling.',
+      help: 'Number of currently used workers per controller.',
       labelNames: ['controller'],
       registers,
       collect() {
@@ -163,7 +171,7 @@ export class ControllerMetrics {
     const labelNames = ['name', 'controller'] as const
     new Gauge({
       name: 'workqueue_depth',
-      help: 'Keys that are ready in a work queue, by priority.',
+      help: 'Current depth of a work queue by priority.',
       labelNames: ['name', 'controller', 'priority'],
       registers,
       collect() {
@@ -180,7 +188,7 @@ export class ControllerMetrics {
     })
     new Counter({
       name: 'workqueue_adds_total',
-      help: 'Keys that came into a work queue.',
+      help: 'Total number of adds handled by a work queue.',
       labelNames,
       registers,
       collect() {
@@ -190,7 +198,7 @@ export class ControllerMetrics {
     })
     new Counter({
       name: 'workqueue_retries_total',
-      help: 'Keys that were added to a work queue with a delay.',
+      help: 'Total number of delayed adds handled by a work queue.',
       labelNames,
       registers,
       collect() {
@@ -198,27 +206,27 @@ export class ControllerMetrics {
         for (const [name, { recorder }] of queues) this.inc({ name, controller: name }, recorder.retries)
       },
     })
-    new TallyHistogram(
+    new ObservedHistogram(
       {
         name: 'workqueue_queue_duration_seconds',
-        help: 'Seconds that a key was ready before it was handed out.',
+        help: 'How long in seconds a key is ready in a work queue before being taken.',
         labelNames,
         registers,
       },
-      () => this.#tallies(({ queueSeconds }) => queueSeconds),
+      () => this.#observations(({ queueSeconds }) => queueSeconds),
     )
-    new TallyHistogram(
+    new ObservedHistogram(
       {
         name: 'workqueue_work_duration_seconds',
-        help: 'Seconds that a key was worked on.',
+        help: 'How long in seconds processing a key from a work queue takes.',
         labelNames,
         registers,
       },
-      () => this.#tallies(({ workSeconds }) => workSeconds),
+      () => this.#observations(({ workSeconds }) => workSeconds),
     )
     new Gauge({
       name: 'workqueue_unfinished_work_seconds',
-      help: 'Seconds of work on the keys that are worked on, all together.',
+      help: 'How many seconds of work are in progress and not yet observed by work_duration.',
       labelNames,
       registers,
       collect() {
@@ -232,7 +240,7 @@ export class ControllerMetrics {
     })
     new Gauge({
       name: 'workqueue_longest_running_processor_seconds',
-      help: 'Seconds of work on the key that is worked on for longest.',
+      help: 'How many seconds the longest running processor of a work queue has been running.',
       labelNames,
       registers,
       collect() {
@@ -244,9 +252,9 @@ export class ControllerMetrics {
     })
   }
 
-  *#tallies(tallyOf: (recorder: QueueRecorder) => Tally) {
+  *#observations(observationsOf: (recorder: QueueRecorder) => Observations) {
     for (const [name, { recorder }] of this.#queues) {
-      yield [{ name, controller: name }, tallyOf(recorder)] as const
+      yield [{ name, controller: name }, observationsOf(recorder)] as const
     }
   }
 }

@@ -1,25 +1,25 @@
 import type { WorkQueueObserver } from '../workqueue/queue-observer.ts'
-import { Tally } from './tally.ts'
+import { Observations } from './histogram.ts'
 
 export const reconcileResults = ['success', 'error', 'requeue', 'requeue_after'] as const
-/** How a run ended, as the label `result` of `controller_runtime_reconcile_total`. */
+/** The result of a run, as the label `result` of `controller_runtime_reconcile_total`. */
 export type ReconcileResultLabel = (typeof reconcileResults)[number]
 
-/** controller-runtime's, in seconds. */
+/** Buckets of controller-runtime, in seconds. */
 const reconcileBounds = [
   0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5,
   1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
 ]
 
-/** client-go's, in seconds: 12 from 10 ns on, each ten times the one before. */
+/** Buckets of client-go, in seconds: 12 powers of ten from 10 ns. */
 const queueBounds = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000]
 
-/** What has become of the keys of one work queue, as plain numbers. */
+/** Counters of one work queue, as plain numbers. */
 export class QueueRecorder implements WorkQueueObserver {
   adds = 0
   retries = 0
-  readonly queueSeconds = new Tally(queueBounds)
-  readonly workSeconds = new Tally(queueBounds)
+  readonly queueSeconds = new Observations(queueBounds)
+  readonly workSeconds = new Observations(queueBounds)
 
   added(): void {
     this.adds++
@@ -38,7 +38,7 @@ export class QueueRecorder implements WorkQueueObserver {
   }
 }
 
-/** What one controller and its queue have done, as plain numbers. */
+/** Counters of one controller and its queue, as plain numbers. */
 export class ControllerRecorder extends QueueRecorder {
   readonly reconciles: Record<ReconcileResultLabel, number> = {
     success: 0,
@@ -51,7 +51,7 @@ export class ControllerRecorder extends QueueRecorder {
   timeouts = 0
   staleReadsWaited = 0
   staleReadsTimedOut = 0
-  readonly reconcileSeconds = new Tally(reconcileBounds)
+  readonly reconcileSeconds = new Observations(reconcileBounds)
 
   reconciled(result: ReconcileResultLabel, durationMs: number): void {
     this.reconciles[result]++

@@ -1,6 +1,6 @@
 /**
- * What controllers and their queues tell of themselves to Prometheus, under the names of controller-runtime and
- * client-go, so that their dashboards work. Runs only raise plain numbers; the rest is done when somebody scrapes.
+ * Prometheus metrics of controllers and work queues. Names are those of controller-runtime and client-go, so that their
+ * dashboards work. Runs only increment plain numbers; metrics are built from them at each scrape.
  */
 export {
   ControllerMetrics,

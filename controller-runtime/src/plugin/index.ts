@@ -1,3 +1,3 @@
-/** What a plugin's author writes: the declaration with its models and `setup`, and the plugin's own routes. */
+/** The declaration of a plugin with its models and `setup`, and of its routes. */
 export * from './plugin.ts'
 export * from './routes.ts'

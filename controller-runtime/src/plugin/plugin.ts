@@ -6,45 +6,45 @@ import type { EventRecorder } from '../events/event-recorder.ts'
 import type { Logger } from '../logger.ts'
 import type { RouteBuilder } from './routes.ts'
 
-/** What a plugin's author writes. */
+/** The declaration of a plugin. */
 export interface PluginDeclaration {
-  /** Unique among the plugins of a server; the name of the plugin's `Plugin` object. */
+  /** Unique on a server; also the name of the plugin's `Plugin` object. */
   readonly name: string
   readonly models?: readonly Model[]
   /**
-   * Called once, where controllers run and where routes are served, before the plugin starts: it registers
-   * controllers and routes and returns. What it does beyond that belongs into reconcilers and handlers.
+   * Called once before the plugin starts, where controllers run and where routes are served. It registers controllers and
+   * routes and returns; all other work belongs in reconcilers and handlers.
    */
   setup?(plugin: PluginContext): void | Promise<void>
 }
 
-/** A plugin, as `definePlugin` makes it and its module exports it by default. */
+/** A plugin made by `definePlugin`, the default export of its module. */
 export interface Plugin extends PluginDeclaration {
   readonly models: readonly Model[]
 }
 
-/** What `setup` gets. */
+/** Passed to `setup`. */
 export interface PluginContext {
   /** Acts as the plugin. */
   readonly client: Client
   readonly log: Logger
-  /** Tells people what happens to objects, in the plugin's name. */
+  /** Records events about objects, with the plugin as reporter. */
   readonly events: Pick<EventRecorder, 'record'>
   /** Aborted when the plugin stops. */
   readonly signal: AbortSignal
-  /** Registers a controller for the objects of a model; `build` says what it does. */
+  /** Registers a controller for a model; `build` configures it. */
   controller<T extends ApiObject>(model: Model<T>, build: (controller: ControllerBuilder<T>) => void): void
   /** Serves routes under `/apis/<group>/<version>`. `groupVersion` is `<group>/<version>`. */
   routes(groupVersion: string, build: (routes: RouteBuilder) => void): void
-  /** Serves the methods of a class marked with `ApiVersion`. A class without the mark is not exposed; the log says so. */
+  /** Serves the methods of a class decorated with `ApiVersion`. Without the decorator the class is ignored with a warning. */
   routes(endpoint: new () => object): void
 }
 
 const marker = Symbol.for('setpoint.dev/plugin')
 
 /**
- * Makes a plugin. Its module exports the result by default.
- * @throws TypeError when the declaration has no usable name or its models were not made by `defineModel`.
+ * Defines a plugin, to be exported by default.
+ * @throws TypeError if the name is invalid or a model was not made by `defineModel`.
  */
 export function definePlugin(declaration: PluginDeclaration): Plugin {
   const { name, models = [], setup } = declaration
@@ -64,7 +64,7 @@ export function definePlugin(declaration: PluginDeclaration): Plugin {
   return Object.freeze(plugin)
 }
 
-/** Whether `definePlugin` made this, in whichever copy of the SDK. */
+/** Returns true if the value was made by `definePlugin`, in any copy of the SDK. */
 export function isPlugin(value: unknown): value is Plugin {
   return typeof value === 'object' && value !== null && marker in value
 }

@@ -2,13 +2,13 @@ import { checkDnsLabel, checkSubdomain } from '../api/names.ts'
 import type { Client } from '../client/client.ts'
 import type { Logger } from '../logger.ts'
 
-/** Who made a request. */
+/** The user that sent a request. */
 export interface UserInfo {
   readonly name: string
   readonly groups: readonly string[]
 }
 
-/** What the `:name` parts of a pattern hold: those that it is known to have, and any others as of a record. */
+/** The values of the `:name` segments of a pattern. */
 export type RouteParams<Pattern extends string = string> = Readonly<Record<string, string>> & {
   readonly [Name in ParamNames<Pattern>]: string
 }
@@ -19,12 +19,12 @@ type ParamNames<Pattern extends string> = Pattern extends `${infer Part}/${infer
 
 type ParamName<Part extends string> = Part extends `:${infer Name}` ? Name : never
 
-/** What a route's handler gets; of a pattern that is known, with the names of its parameters. */
+/** Passed to a route's handler; `params` has the names of the pattern if it is a literal type. */
 export interface RouteRequest<Pattern extends string = string> {
   readonly method: string
-  /** The path as asked for, without the query. */
+  /** The path of the request, without the query. */
   readonly path: string
-  /** Values of the `:name` parts of the pattern, decoded. */
+  /** Decoded values of the `:name` segments. */
   readonly params: RouteParams<Pattern>
   readonly query: URLSearchParams
   /**
@@ -32,37 +32,37 @@ export interface RouteRequest<Pattern extends string = string> {
    * `sec-websocket-protocol`. Use `user` to decide what the caller may do.
    */
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** The body read as JSON or YAML by its content type; undefined where there is none. */
+  /** The decoded JSON or YAML body, by its content type; undefined without a body. */
   readonly body: unknown
   readonly user: UserInfo
   /** Acts as the plugin. */
   readonly client: Client
   readonly log: Logger
-  /** Aborted when the caller has gone or the plugin stops. */
+  /** Aborted when the client disconnects or the plugin stops. */
   readonly signal: AbortSignal
 }
 
-/** What a handler answers. Nothing at all is 204. */
+/** Returned by a handler; undefined means 204. */
 export interface RouteResponse {
   /** Default 200, or 204 without a body. */
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
-  /** A string or bytes are sent as they are, anything else as JSON. */
+  /** Strings and bytes are sent unchanged, other values as JSON. */
   readonly body?: unknown
 }
 
-/** An exception becomes a 500 (an ApiError its own status) and the server goes on. */
+/** Handles a request. If it throws, the server responds with 500, or with the status of an ApiError. */
 export type RouteHandler<Pattern extends string = string> = (
   request: RouteRequest<Pattern>,
 ) => RouteResponse | undefined | Promise<RouteResponse | undefined>
 
-/** The methods that a route may have. */
+/** The methods of routes. */
 export type RouteMethod = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** One route of a plugin. */
 export interface Route {
   readonly method: RouteMethod
-  /** Below the group version, for example `/gadgets/:name/summary`. */
+  /** The path below the group version, for example `/gadgets/:name/summary`. */
   readonly pattern: string
   readonly handler: RouteHandler
 }
@@ -74,7 +74,7 @@ export interface RouteGroup {
   readonly routes: readonly Route[]
 }
 
-/** Collects routes; each call answers the builder. */
+/** Collects routes; each method returns the builder. */
 export class RouteBuilder {
   readonly #routes: Route[] = []
 
@@ -104,7 +104,7 @@ export class RouteBuilder {
     const problem = checkSubdomain(group) ?? checkDnsLabel(version)
     if (more.length > 0 || problem !== undefined) {
       throw new TypeError(
-        `routes: ${JSON.stringify(groupVersion)} is not of the form <group>/<version>${problem === undefined ? '' : `: ${problem}`}`,
+        `routes: ${JSON.stringify(groupVersion)} must have the form <group>/<version>${problem === undefined ? '' : `: ${problem}`}`,
       )
     }
     return { groupVersion, routes: [...this.#routes] }
@@ -113,7 +113,7 @@ export class RouteBuilder {
   #add(method: RouteMethod, pattern: string, handler: RouteHandler): this {
     if (typeof pattern !== 'string' || !pattern.startsWith('/')) {
       throw new TypeError(
-        `route ${method} ${JSON.stringify(pattern)}: a pattern is a text that starts with '/'`,
+        `route ${method} ${JSON.stringify(pattern)}: the pattern must be a string that starts with '/'`,
       )
     }
     if (typeof handler !== 'function')
@@ -132,8 +132,8 @@ interface Marked {
 }
 
 /**
- * Marks a class as serving `/apis/<group>/<version>`: as a decorator in TypeScript, or called as
- * `ApiVersion('g/v')(Endpoint)` in plain JavaScript.
+ * Declares that a class serves `/apis/<group>/<version>`: as a decorator in TypeScript, or in plain JavaScript as
+ * `ApiVersion('g/v')(Endpoint)`.
  */
 export function ApiVersion(groupVersion: string) {
   return (endpoint: new () => object, _context?: ClassDecoratorContext): void => {
@@ -141,19 +141,19 @@ export function ApiVersion(groupVersion: string) {
   }
 }
 
-/** Marks a method of an endpoint class as the handler of GET on a path. */
+/** Declares a method of an endpoint class as the handler of GET on a path. */
 export const Get = mapping('GET')
-/** Marks a method of an endpoint class as the handler of POST on a path. */
+/** Declares a method of an endpoint class as the handler of POST on a path. */
 export const Post = mapping('POST')
-/** Marks a method of an endpoint class as the handler of PUT on a path. */
+/** Declares a method of an endpoint class as the handler of PUT on a path. */
 export const Put = mapping('PUT')
-/** Marks a method of an endpoint class as the handler of PATCH on a path. */
+/** Declares a method of an endpoint class as the handler of PATCH on a path. */
 export const Patch = mapping('PATCH')
-/** Marks a method of an endpoint class as the handler of DELETE on a path. */
+/** Declares a method of an endpoint class as the handler of DELETE on a path. */
 export const Delete = mapping('DELETE')
 
 /**
- * Marks a method as the handler of a route: as a decorator, or in plain JavaScript as
+ * Declares a method as the handler of a route: as a decorator, or in plain JavaScript as
  * `Get('/path')(Endpoint.prototype, 'member')`.
  */
 function mapping(method: RouteMethod) {
@@ -168,8 +168,8 @@ function mapping(method: RouteMethod) {
         return
       }
       const { name } = context
-      // The class does not exist yet when a method decorator runs; routes are filed on the prototype of the
-      // first instance, which is made only to be asked for them.
+      // The class does not exist yet when a method decorator runs; the initializer of its first instance stores the
+      // route on the prototype.
       context.addInitializer(function (this: unknown) {
         const prototype: object = Object.getPrototypeOf(this)
         const known = Object.hasOwn(prototype, routesKey) ? (prototype as Marked)[routesKey] : undefined
@@ -183,7 +183,7 @@ function mapping(method: RouteMethod) {
   }
 }
 
-/** The routes of a marked class, or undefined where the class has no mark. */
+/** Returns the routes of an endpoint class, or undefined if it has no `ApiVersion`. */
 export function routesOf(endpoint: new () => object): RouteGroup | undefined {
   const groupVersion = (endpoint as Marked)[apiVersionKey]
   if (groupVersion === undefined) return undefined
@@ -200,7 +200,7 @@ export function routesOf(endpoint: new () => object): RouteGroup | undefined {
   const group = builder.build(groupVersion)
   if (group.routes.length === 0) {
     throw new TypeError(
-      `class ${endpoint.name} serves ${groupVersion}, but none of its methods is marked with Get, Post, Put, Patch or Delete`,
+      `class ${endpoint.name} serves ${groupVersion}, but no method is decorated with Get, Post, Put, Patch or Delete`,
     )
   }
   return group

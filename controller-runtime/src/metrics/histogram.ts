@@ -1,7 +1,7 @@
 import { Histogram, type HistogramConfiguration } from 'prom-client'
 
 /** Observations by bucket, as plain numbers. */
-export class Tally {
+export class Observations {
   readonly #bounds: readonly number[]
   readonly #counts: number[]
   #sum = 0
@@ -24,7 +24,7 @@ export class Tally {
     this.#sum += value
   }
 
-  /** The series of a histogram: each bucket with all below it, the sum, and the count. */
+  /** Yields the series of a histogram: cumulative buckets, sum and count. */
   *series(): Generator<readonly [suffix: string, le: number | string | undefined, value: number]> {
     let count = 0
     for (const [at, here] of this.#counts.entries()) {
@@ -39,34 +39,36 @@ export class Tally {
 interface HistogramValue {
   readonly metricName: string
   readonly labels: Readonly<Record<string, string | number>>
-  /** prom-client joins these to the others. */
+  /** prom-client merges these into the labels. */
   readonly sharedLabels: Readonly<Record<string, string>>
   readonly value: number
 }
 
 /**
- * A histogram whose observations are made elsewhere and asked for when somebody scrapes. prom-client hashes the labels
- * at each observation, which for the three of a reconcile is more than the rest of the bookkeeping.
+ * A histogram that reads its observations at each scrape. prom-client hashes the labels of each observation, which costs
+ * more than all other bookkeeping of a reconcile.
  */
-export class TallyHistogram<L extends string> extends Histogram<L> {
-  readonly #tallies: () => Iterable<readonly [labels: Readonly<Record<L, string>>, tally: Tally]>
+export class ObservedHistogram<L extends string> extends Histogram<L> {
+  readonly #observations: () => Iterable<
+    readonly [labels: Readonly<Record<L, string>>, observations: Observations]
+  >
   readonly #text: { readonly name: string; readonly help: string }
 
   constructor(
     configuration: HistogramConfiguration<L>,
-    tallies: () => Iterable<readonly [labels: Readonly<Record<L, string>>, tally: Tally]>,
+    observations: () => Iterable<readonly [labels: Readonly<Record<L, string>>, observations: Observations]>,
   ) {
     super(configuration)
-    this.#tallies = tallies
+    this.#observations = observations
     this.#text = { name: configuration.name, help: configuration.help }
   }
 
-  /** What prom-client asks for both the text and the JSON form. */
+  /** Called by prom-client for both the text and the JSON format. */
   async getForPromString() {
     const { name, help } = this.#text
     const values: HistogramValue[] = []
-    for (const [labels, tally] of this.#tallies()) {
-      for (const [suffix, le, value] of tally.series()) {
+    for (const [labels, observations] of this.#observations()) {
+      for (const [suffix, le, value] of observations.series()) {
         values.push({
           metricName: `${name}${suffix}`,
           labels: le === undefined ? labels : { ...labels, le },
