@@ -87,14 +87,14 @@ describe('a list request is refused, with parameter, term and reason, for', () =
     ],
     ['fieldSelector=spec.nope=1', `fieldSelector: unknown field "spec.nope"; registered are ${registered}`],
     ['fieldSelector=toString=1', `fieldSelector: unknown field "toString"; registered are ${registered}`],
-    ['fieldSelector=spec.n=1,,spec.n=2', 'fieldSelector: "": empty term (a comma too many?)'],
-    ['fieldSelector=spec.n=(a', 'fieldSelector: "spec.n=(a": a bracket is not closed'],
+    ['fieldSelector=spec.n=1,,spec.n=2', 'fieldSelector: "": empty term, is there an extra comma?'],
+    ['fieldSelector=spec.n=(a', 'fieldSelector: "spec.n=(a": missing closing bracket'],
     ['fieldSelector=spec.n', 'fieldSelector: "spec.n": a field selector needs an operator and a value'],
     ['labelSelector==v', 'labelSelector: "=v": the key is empty'],
-    ['labelSelector=app=web,', 'labelSelector: "": empty term (a comma too many?)'],
+    ['labelSelector=app=web,', 'labelSelector: "": empty term, is there an extra comma?'],
     [
       'labelSelector=app=(a)',
-      'labelSelector: "app=(a)": "(" in a value is written with a backslash before it',
+      'labelSelector: "app=(a)": "(" in a value must be escaped with a backslash',
     ],
     [
       `labelSelector=${Array.from({ length: 2_000 }, (_, i) => `k${i}`).join(',')}`,

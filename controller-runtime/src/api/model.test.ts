@@ -13,20 +13,20 @@ const gadget = {
 
 const undefinedValue = () => undefined
 
-/** Declares a model with some properties replaced by what no type allows. */
+/** Declares a model with properties that the types do not allow. */
 function declare(changes: Record<string, unknown>): Model {
   return Reflect.apply(defineModel, undefined, [{ ...gadget, ...changes }])
 }
 
 describe('a model', () => {
-  test('has everything that was left out', () => {
+  test('has defaults for omitted properties', () => {
     const model = defineModel(gadget)
     expect(model).toMatchObject({ apiVersion: 'demo.example.com/v1', subresources: { status: false } })
     expect([model.indexes, model.printerColumns]).toEqual([[], []])
     expect(Object.isFrozen(model)).toBe(true)
   })
 
-  test('types what its index functions read, by its schema, with and without a status', () => {
+  test('types the objects of its index functions by its schema, with and without a status', () => {
     type Spec = { email: string; n?: number; tags?: string[] }
     const schema = {
       spec: {
@@ -52,9 +52,9 @@ describe('a model', () => {
           },
         }),
         multiValueIndex({ name: 'spec.tags', indexFunc: ({ spec }) => spec.tags ?? [] }),
-        // @ts-expect-error: the schema knows no such field
+        // @ts-expect-error: the schema has no such field
         singleValueIndex({ name: 'spec.mail', indexFunc: object => object.spec.mail }),
-        // @ts-expect-error: an index value is text
+        // @ts-expect-error: an index value is a string
         singleValueIndex({ name: 'spec.n', indexFunc: object => object.spec.n }),
       ],
     })
@@ -75,7 +75,7 @@ describe('a model', () => {
     expectTypeOf<ObjectOf<typeof withStatus>['status']>().toEqualTypeOf<{ phase?: string } | undefined>()
   })
 
-  test('takes the indexes of another model', () => {
+  test('accepts the indexes of another model', () => {
     const indexed = defineModel({
       ...gadget,
       indexes: [singleValueIndex({ name: 'spec.n', indexFunc: undefinedValue })],
@@ -83,7 +83,7 @@ describe('a model', () => {
     expect(defineModel({ ...indexed, plural: 'others' }).indexes).toEqual(indexed.indexes)
   })
 
-  test('has the indexes that it declares', () => {
+  test('has its declared indexes', () => {
     const model = defineModel({
       ...gadget,
       indexes: [
@@ -137,12 +137,12 @@ describe('a model', () => {
     [
       'two indexes of one name',
       { indexes: ['a', 'a'].map(name => singleValueIndex({ name, indexFunc: undefinedValue })) },
-      'index name "a" is used twice',
+      'index name "a" is already in use',
     ],
     ...defaultIndexNames.map((name): [string, Record<string, unknown>, string] => [
       `an index named ${name}`,
       { indexes: [singleValueIndex({ name, indexFunc: undefinedValue })] },
-      'is used twice or is one that every model has',
+      'is already in use, or is the name of a default index',
     ]),
     [
       'an unknown order',
@@ -160,18 +160,18 @@ describe('a model', () => {
       { indexes: [singleValueIndex({ name: 'a', version: 0, indexFunc: undefinedValue })] },
       'index a: version must be an integer from 1',
     ],
-  ])('with %s is refused, saying so', (_, changes, message) => {
+  ])('with %s is rejected with the reason', (_, changes, message) => {
     expect(() => declare(changes)).toThrow(ModelError)
     expect(() => declare(changes)).toThrow(message)
   })
 
-  test('has all its problems named at once', () => {
+  test('has all its problems listed at once', () => {
     expect(() => declare({ group: 'A', version: 'B', kind: 'c', plural: 'D' })).toThrow(
       /group .*; version .*; kind .*; plural /,
     )
   })
 
-  test('may have the empty group, which the server reserves for itself', () => {
+  test('may have the empty group, which is reserved for the server', () => {
     expect(declare({ group: '' }).apiVersion).toBe('/v1')
   })
 })
@@ -179,37 +179,40 @@ describe('a model', () => {
 describe('an index', () => {
   const answering = (value: unknown) => ({ name: 'a', indexFunc: () => JSON.parse(JSON.stringify(value)) })
 
-  test('of one value takes a string, also an empty one, or undefined for none', () => {
+  test('of one value accepts a string, also an empty one, or undefined for no value', () => {
     expect(singleValueIndex({ name: 'a', indexFunc: () => '' })().valuesOf(Object.create(null))).toEqual([''])
     expect(
       singleValueIndex({ name: 'a', indexFunc: undefinedValue })().valuesOf(Object.create(null)),
     ).toEqual([])
   })
 
-  test.each([undefined, null, 7, 'spec.n'])('without a function, but %j, is refused and named', indexFunc => {
-    for (const factory of [singleValueIndex, multiValueIndex]) {
-      expect(() => Reflect.apply(factory, undefined, [{ name: 'spec.n', indexFunc }])).toThrow(
-        'index spec.n: indexFunc must be a function',
-      )
-    }
-  })
+  test.each([undefined, null, 7, 'spec.n'])(
+    'without a function, but %j, is rejected and named',
+    indexFunc => {
+      for (const factory of [singleValueIndex, multiValueIndex]) {
+        expect(() => Reflect.apply(factory, undefined, [{ name: 'spec.n', indexFunc }])).toThrow(
+          'index spec.n: indexFunc must be a function',
+        )
+      }
+    },
+  )
 
-  test.each([null, 7, true, [], ['a'], {}])('of one value refuses %j', value => {
+  test.each([null, 7, true, [], ['a'], {}])('of one value rejects %j', value => {
     const index = singleValueIndex(answering(value))()
     expect(() => index.valuesOf(Object.create(null))).toThrow(IndexValueError)
   })
 
-  test('of several values takes each of them once', () => {
+  test('of several values has each of them once', () => {
     const index = multiValueIndex({ name: 'a', indexFunc: () => ['b', 'a', 'b', ''] })()
     expect(index.valuesOf(Object.create(null))).toEqual(['b', 'a', ''])
   })
 
-  test.each([null, 7, 'a', {}, [1], ['a', null], [['a']]])('of several values refuses %j', value => {
+  test.each([null, 7, 'a', {}, [1], ['a', null], [['a']]])('of several values rejects %j', value => {
     const index = multiValueIndex(answering(value))()
     expect(() => index.valuesOf(Object.create(null))).toThrow(IndexValueError)
   })
 
-  test("throws what its author's function throws", () => {
+  test('throws the error of its function', () => {
     const failure = new Error('no spec')
     const index = singleValueIndex({
       name: 'a',

@@ -3,32 +3,32 @@ import { checkDnsLabel, checkSubdomain } from './names.ts'
 import type { ApiObject } from './object.ts'
 import type { FromSchema, Schema } from './schema.ts'
 
-/** One column of the table in which tools show objects of a kind. */
+/** A column of the table in which tools display objects of a kind. */
 export interface PrinterColumn {
   readonly name: string
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'date'
-  /** Where the value is, for example `.spec.email`. */
+  /** JSON path of the value, for example `.spec.email`. */
   readonly jsonPath: string
   readonly description?: string
-  /** Above 0: shown in wide output only. */
+  /** Columns with a priority above 0 appear only in wide output. */
   readonly priority?: number
 }
 
-/** The OpenAPI v3 schemas of what a model's objects hold. */
+/** The OpenAPI v3 schemas of `spec` and `status`. */
 export interface ModelSchema {
   readonly spec: Schema
   readonly status?: Schema
 }
 
-/** What a model's schemas say of `status`: any object where they say nothing. */
+/** The type of `status`; any object without a status schema. */
 export type StatusFromSchema<S extends ModelSchema> = S extends { readonly status: infer Status }
   ? FromSchema<Status>
   : Record<string, unknown>
 
-/** The type of the objects whose content these schemas describe. */
+/** The type of the objects that these schemas describe. */
 export type ObjectOfSchema<S extends ModelSchema> = ApiObject<FromSchema<S['spec']>, StatusFromSchema<S>>
 
-/** What a model's author writes. Content beyond `spec` and `status` is not part of an object. */
+/** The declaration of a model. Objects have no content besides `spec` and `status`. */
 export interface ModelDeclaration<S extends ModelSchema = ModelSchema> {
   readonly group: string
   readonly version: string
@@ -37,7 +37,7 @@ export interface ModelDeclaration<S extends ModelSchema = ModelSchema> {
   readonly plural: string
   readonly schema: S
   readonly subresources?: { readonly status?: boolean }
-  /** What lists can be filtered and sorted by: made by `singleValueIndex` and `multiValueIndex`, or another model's. */
+  /** Fields for filtering and sorting lists, made by `singleValueIndex` or `multiValueIndex`, or taken from another model. */
   readonly indexes?: readonly (
     | IndexDeclaration<ObjectOfSchema<NoInfer<S>>>
     | IndexSpec<ObjectOfSchema<NoInfer<S>>>
@@ -63,7 +63,7 @@ export interface Model<T extends ApiObject = ApiObject> {
 /** The object type of a model: `ObjectOf<typeof Gadget>`. */
 export type ObjectOf<M> = M extends Model<infer T> ? T : never
 
-/** Indexes that every model has without declaring them. */
+/** The indexes of every model. */
 export const defaultIndexNames = Object.freeze([
   'metadata.name',
   'metadata.creationTimestamp',
@@ -71,14 +71,14 @@ export const defaultIndexNames = Object.freeze([
   'metadata.labels',
 ] as const)
 
-/** A model's declaration breaks the rules; the message lists every problem. */
+/** A model declaration is invalid; the message lists every problem. */
 export class ModelError extends Error {
   override readonly name = 'ModelError'
 }
 
 /**
- * Declares a resource kind. The types of `spec` and `status` follow from the schema.
- * @throws ModelError naming every broken rule of the specification's 2.1 and 2.5.
+ * Declares a resource kind. The types of `spec` and `status` are inferred from the schema.
+ * @throws ModelError that lists every problem of the declaration.
  */
 export function defineModel<const S extends ModelSchema>(
   declaration: ModelDeclaration<S>,
@@ -149,7 +149,7 @@ function problemOfIndex({ name, order, version }: IndexSpec<never>, taken: Reado
   if (!/^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$/.test(name))
     return `index name ${JSON.stringify(name)} must consist of letters, digits, '.', '-', '_' and '/'`
   if (taken.has(name))
-    return `index name ${JSON.stringify(name)} is used twice or is one that every model has`
+    return `index name ${JSON.stringify(name)} is already in use, or is the name of a default index`
   if (order !== 'ASC' && order !== 'DESC') return `index ${name}: order must be ASC or DESC`
   if (!Number.isSafeInteger(version) || version < 1) return `index ${name}: version must be an integer from 1`
   return undefined

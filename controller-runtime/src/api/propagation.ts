@@ -1,10 +1,10 @@
 /**
- * What becomes of an object's dependents when it is deleted. Background: they are collected once it has gone.
- * Foreground: they go first, the object waits for those that block it. Orphan: they stay and lose their reference.
+ * How a deletion treats dependents. Background: they are deleted after the object. Foreground: they are deleted first,
+ * and the object waits for those that block it. Orphan: they stay and lose their reference.
  */
 export type PropagationPolicy = 'Background' | 'Foreground' | 'Orphan'
 
-/** What may become of the dependents of an object that is deleted. */
+/** All propagation policies. */
 export const propagationPolicies: readonly PropagationPolicy[] = Object.freeze([
   'Background',
   'Foreground',
@@ -12,8 +12,7 @@ export const propagationPolicies: readonly PropagationPolicy[] = Object.freeze([
 ])
 
 /**
- * The finalizers by which a deletion waits for the collector of dependents. Named as in Kubernetes, whose tools show
- * and take away these.
+ * The finalizers with which a deletion waits for the garbage collector. Named as in Kubernetes, for its tools.
  */
 export const propagationFinalizers = Object.freeze({
   Foreground: 'foregroundDeletion',
@@ -21,8 +20,8 @@ export const propagationFinalizers = Object.freeze({
 })
 
 /**
- * The finalizers that an object has once its deletion has begun. A policy that is given overrides one that was put
- * on the object as a finalizer; without a policy that one holds.
+ * Returns the finalizers of an object when its deletion starts. A given policy overrides one that was set earlier as a
+ * finalizer.
  */
 export function finalizersForDeletion(
   finalizers: readonly string[] | undefined,

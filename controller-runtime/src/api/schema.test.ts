@@ -6,7 +6,7 @@ import { type Condition, conditionsSchema } from '../conditions.ts'
 import { defineModel, type ObjectOf } from './model.ts'
 import type { FromSchema, Schema } from './schema.ts'
 
-/** Checked by the compiler (`tsc -p test`): what a schema says is what the code may do. */
+/** Checked by the compiler (`tsc -p test`). */
 
 type Of<S> = FromSchema<S>
 
@@ -58,7 +58,7 @@ interface SiteSpec {
 }
 
 describe('the type of an object', () => {
-  test('follows from the schema, nested, required and optional', () => {
+  test('follows from the schema: nested, required and optional fields', () => {
     expectTypeOf<SiteObject['spec']>().toEqualTypeOf<SiteSpec>()
     expectTypeOf<NonNullable<SiteObject['status']>>().toEqualTypeOf<{
       ready?: boolean
@@ -67,7 +67,7 @@ describe('the type of an object', () => {
     expectTypeOf<SiteObject['spec']>().not.toHaveProperty('uri')
   })
 
-  test('of a model without a status schema has a status of anything', () => {
+  test('of a model without a status schema has any status', () => {
     const Plain = defineModel({
       group: 'demo.example.com',
       version: 'v1',
@@ -104,7 +104,7 @@ describe('single schemas', () => {
     >()
   })
 
-  test('of maps, closed objects and objects with more than is named', () => {
+  test('of maps, closed objects and objects with additional properties', () => {
     expectTypeOf<Of<{ type: 'object' }>>().toEqualTypeOf<Record<string, unknown>>()
     expectTypeOf<Of<{ type: 'object'; additionalProperties: true }>>().toEqualTypeOf<
       Record<string, unknown>
@@ -140,7 +140,7 @@ describe('single schemas', () => {
       ]
     }>
     expectTypeOf<Both>().toExtend<{ a: string; b?: number }>()
-    // Beside a type they only narrow: either field is required, which a type of fields does not say.
+    // Next to a type they only narrow: that either field is required cannot be expressed.
     type Narrowed = Of<{
       type: 'object'
       properties: { a: { type: 'string' }; b: { type: 'string' } }
@@ -149,15 +149,15 @@ describe('single schemas', () => {
     expectTypeOf<Narrowed>().toEqualTypeOf<{ a?: string; b?: string }>()
   })
 
-  test('that do not say, or are known only when the program runs, are of anything', () => {
+  test('without a type, or known only at run time, are unknown', () => {
     expectTypeOf<Of<{ description: 'whatever' }>>().toEqualTypeOf<unknown>()
     expectTypeOf<Of<Schema>>().toEqualTypeOf<unknown>()
     expectTypeOf<Of<{ properties: { a: { type: 'string' } } }>>().toEqualTypeOf<{ a?: string }>()
   })
 })
 
-describe('what is written', () => {
-  test('a new object needs what the schema requires, and nothing that the server fills in', () => {
+describe('types for writing', () => {
+  test('a new object needs the required fields, and none that the server sets', () => {
     expectTypeOf<{ metadata: { name: string }; spec: { url: string; routes: [] } }>().toExtend<
       NewObjectOf<SiteObject>
     >()
@@ -167,7 +167,7 @@ describe('what is written', () => {
     >()
   })
 
-  test('a merge patch names any part, null takes away, arrays are whole', () => {
+  test('a merge patch may have any part, null removes, arrays are replaced', () => {
     type SpecPatch = NonNullable<MergePatch<SiteObject>['spec']>
     expectTypeOf<SpecPatch['url']>().toEqualTypeOf<string | null | undefined>()
     expectTypeOf<SpecPatch['method']>().toEqualTypeOf<'GET' | 'HEAD' | null | undefined>()
@@ -179,7 +179,7 @@ describe('what is written', () => {
     expectTypeOf<SpecPatch>().not.toHaveProperty('uri')
   })
 
-  test('a draft can be written, but for what is the server’s and for the status; its spec may lack anything', () => {
+  test('a draft is writable except server-managed fields and the status; its spec is partial', () => {
     type SiteDraft = Draft<SiteObject>
     expectTypeOf<SiteDraft['spec']>().toEqualTypeOf<Partial<SiteSpec>>()
     expectTypeOf<Pick<SiteDraft['metadata'], 'labels'>>().toEqualTypeOf<{ labels?: Record<string, string> }>()
@@ -190,7 +190,7 @@ describe('what is written', () => {
     >()
   })
 
-  test('what is applied names any part but null, and no status', () => {
+  test('apply accepts any part except null, and no status', () => {
     type Desired = DesiredObject<SiteObject>
     expectTypeOf<{ metadata: { name: string }; spec: { limits: { memory: number } } }>().toExtend<Desired>()
     expectTypeOf<{ metadata: { name: string }; spec: { url: null } }>().not.toExtend<Desired>()

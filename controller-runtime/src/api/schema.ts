@@ -13,7 +13,7 @@ export interface Schema {
   readonly pattern?: string
   readonly minimum?: number
   readonly maximum?: number
-  /** OpenAPI 3.0: whether `minimum` itself is excluded. */
+  /** OpenAPI 3.0: whether `minimum` is exclusive. */
   readonly exclusiveMinimum?: boolean
   readonly exclusiveMaximum?: boolean
   readonly multipleOf?: number
@@ -34,10 +34,10 @@ export interface Schema {
 }
 
 /**
- * The TypeScript type of the values that a schema describes; `unknown` where the schema does not say.
+ * The TypeScript type of the values that a schema describes; `unknown` if the schema does not say.
  *
- * A field that is not in `required` may be missing, also where it has a `default`: whoever writes an object may leave it
- * out. `anyOf`, `oneOf` and `allOf` count where they carry types: beside a `type` of their own they only narrow values.
+ * A field that is not `required` is optional, even with a `default`, since writers may omit it. `anyOf`, `oneOf` and
+ * `allOf` are ignored next to a `type`, since they only narrow it.
  */
 export type FromSchema<S> = S extends { readonly nullable: true } ? FromNonNull<S> | null : FromNonNull<S>
 
@@ -71,7 +71,7 @@ type FromType<S, Type> = [Type] extends ['string']
           ? FromObject<S>
           : unknown
 
-/** Distributes over the parts: each is one of the possible types. */
+/** A union of the types of all parts. */
 type FromEach<Part> = Part extends unknown ? FromSchema<Part> : never
 type FromAll<Parts> = Parts extends readonly [infer First, ...infer Rest]
   ? FromSchema<First> & FromAll<Rest>
@@ -89,7 +89,7 @@ type FromObject<S> = S extends { readonly properties: infer P }
       ? Record<string, FromSchema<A>>
       : Record<string, unknown>
 
-/** Other fields than the named ones, where the schema says expressly that there are some. */
+/** Additional fields, if the schema explicitly allows them. */
 type MoreOf<S> = S extends { readonly additionalProperties: true | object }
   ? { [name: string]: unknown }
   : unknown

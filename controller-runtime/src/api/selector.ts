@@ -1,19 +1,19 @@
 import { checkLabelKey, checkLabelValue } from './names.ts'
 
 /**
- * The one grammar and the one evaluator of label and field selectors, shared by lists, watches and the SDK.
+ * Parsing and evaluation of label and field selectors, shared by lists, watches and the SDK.
  *
  *     labels   k=v  k==v  k!=v  k  !k  k in (a,b)  k notin (a,b)
  *     fields   f=v  f==v  f!=v  f=(a,b)  f!=(a,b)  f in (a,b)  f notin (a,b)
  *
- * A comma joins terms by AND. In a field's value, a comma, bracket, `=`, `!` or backslash is written with a
- * backslash before it. White space around keys, operators and values is skipped (`\ ` keeps it).
- * Whatever does not parse is refused with the term and the reason; nothing is ever read as something else.
+ * A comma joins terms by AND. In a field's value, a comma, bracket, `=`, `!` or backslash needs a backslash before it.
+ * White space around keys, operators and values is ignored (`\ ` keeps it). An invalid selector is rejected with the
+ * term and the reason.
  */
 export interface Requirement {
   readonly key: string
   readonly operator: 'in' | 'notin' | 'exists' | 'absent'
-  /** The values of `in` and `notin`, without repetition; empty otherwise. */
+  /** The distinct values of `in` and `notin`; otherwise empty. */
   readonly values: readonly string[]
 }
 
@@ -23,23 +23,23 @@ export interface Selector {
   readonly fields: readonly Requirement[]
 }
 
-/** The selector without terms. */
+/** The empty selector, which matches everything. */
 export const selectsEverything: Selector = Object.freeze({
   labels: Object.freeze([]),
   fields: Object.freeze([]),
 })
 
-/** Bounds of selectors. */
+/** Limits of selectors. */
 export const selectorLimits = Object.freeze({
   /** Bytes of the label and field selectors of a request together (as UTF-8). */
   bytes: 16 * 1024,
   /** Terms of the label and field selectors of a request together. */
   terms: 100,
-  /** Values of a list that are compared one by one; a longer list is made a set when it is first needed. */
+  /** Longest list of values that is searched linearly; a longer one becomes a Set at its first use. */
   searched: 8,
 })
 
-/** A selector that does not parse. `term` is the offending part, shortened. */
+/** An invalid selector. `term` is the offending part, shortened. */
 export class SelectorError extends Error {
   override readonly name = 'SelectorError'
   readonly term: string
@@ -56,12 +56,12 @@ export function parseLabelSelector(...texts: string[]): Requirement[] {
   return parse(texts, 'label')
 }
 
-/** @throws SelectorError. Whether a field is an indexed one is for the caller to check. */
+/** @throws SelectorError. Does not check whether a field is indexed. */
 export function parseFieldSelector(...texts: string[]): Requirement[] {
   return parse(texts, 'field')
 }
 
-/** Whether an object with these values satisfies every requirement; an object without the key has no values. */
+/** Returns true if an object with these values satisfies every requirement; for a missing key the values are empty. */
 export function matchesAll(
   requirements: readonly Requirement[],
   valuesOf: (key: string) => readonly string[],
@@ -72,7 +72,7 @@ export function matchesAll(
   return true
 }
 
-/** Whether values satisfy one requirement. `notin` matches exactly what `in` leaves out. */
+/** Returns true if the values satisfy one requirement. `notin` is the exact negation of `in`. */
 export function matches(requirement: Requirement, values: readonly string[]): boolean {
   switch (requirement.operator) {
     case 'exists':
@@ -100,10 +100,10 @@ function includesAny(wanted: readonly string[], values: readonly string[]): bool
   return false
 }
 
-/** Long lists of values as sets: a selector is tested against many objects. */
+/** Long lists of values as Sets, since a selector is evaluated for many objects. */
 const wantedSets = new WeakMap<readonly string[], ReadonlySet<string>>()
 
-/** Writes requirements back as text that parses to the same requirements. */
+/** Formats requirements as a selector that parses to the same requirements. */
 export function formatRequirements(requirements: readonly Requirement[]): string {
   return requirements
     .map(({ key, operator, values }) => {
@@ -143,7 +143,7 @@ function parse(texts: string[], dialect: Dialect): Requirement[] {
   return requirements
 }
 
-/** Cuts at the commas that are neither escaped nor within brackets. */
+/** Splits at commas that are neither escaped nor in brackets. */
 function splitTerms(text: string): string[] {
   const terms: string[] = []
   let start = 0
@@ -152,18 +152,17 @@ function splitTerms(text: string): string[] {
     const character = text[at]
     if (character === '\\') at++
     else if (character === '(') {
-      if (open >= 0) throw new SelectorError(text.slice(start), 'a bracket is opened inside a bracket')
+      if (open >= 0) throw new SelectorError(text.slice(start), 'brackets cannot be nested')
       open = at
     } else if (character === ')') {
-      if (open < 0)
-        throw new SelectorError(text.slice(start, at + 1), 'a bracket is closed that was not opened')
+      if (open < 0) throw new SelectorError(text.slice(start, at + 1), 'unexpected closing bracket')
       open = -1
     } else if (character === ',' && open < 0) {
       terms.push(text.slice(start, at))
       start = at + 1
     }
   }
-  if (open >= 0) throw new SelectorError(text.slice(start), 'a bracket is not closed')
+  if (open >= 0) throw new SelectorError(text.slice(start), 'missing closing bracket')
   terms.push(text.slice(start))
   return terms
 }
@@ -172,14 +171,15 @@ const termPattern = /^\s*(!?)\s*([^\s=!(),\\]*)\s*(==|=|!=|(?<=\s)(?:in|notin)(?
 
 function parseTerm(term: string, dialect: Dialect): Requirement {
   const [, negation, key = '', operator, rest = ''] = termPattern.exec(term) ?? []
-  if (term.trim() === '') throw new SelectorError(term, 'empty term (a comma too many?)')
+  if (term.trim() === '') throw new SelectorError(term, 'empty term, is there an extra comma?')
   if (key === '') throw new SelectorError(term, 'the key is empty')
   if (dialect === 'label') {
     const problem = checkLabelKey(key)
     if (problem !== undefined) throw new SelectorError(term, problem)
   }
   if (negation === '!') {
-    if (operator !== '' || rest !== '') throw new SelectorError(term, "nothing may follow the key in '!key'")
+    if (operator !== '' || rest !== '')
+      throw new SelectorError(term, "unexpected text after the key in '!key'")
     return existence(term, key, 'absent', dialect)
   }
   if (operator === '') {
@@ -210,7 +210,7 @@ function existence(term: string, key: string, operator: 'exists' | 'absent', dia
 function parseList(term: string, text: string): string[] {
   const inner = /^\(([\s\S]*)\)\s*$/.exec(text)?.[1]
   if (inner === undefined)
-    throw new SelectorError(term, 'expected one list in brackets, as in (a,b), and nothing after it')
+    throw new SelectorError(term, 'expected exactly one list in brackets, such as (a,b)')
   const elements: string[] = []
   let start = 0
   for (let at = 0; at <= inner.length; at++) {
@@ -226,7 +226,7 @@ function parseList(term: string, text: string): string[] {
   return elements
 }
 
-/** Takes the backslashes out of a value, and refuses what should have had one. */
+/** Unescapes a value. @throws SelectorError for an invalid escape or an unescaped special character. */
 function parseValue(term: string, text: string): string {
   const trimmed = trimUnescaped(text)
   let value = ''
@@ -234,22 +234,22 @@ function parseValue(term: string, text: string): string {
     const character = trimmed[at] ?? ''
     if (character === '\\') {
       const escaped = trimmed[++at]
-      if (escaped === undefined) throw new SelectorError(term, 'a backslash at the end escapes nothing')
+      if (escaped === undefined) throw new SelectorError(term, 'unexpected backslash at the end')
       if (!/[,()=!\\\s]/.test(escaped)) {
-        throw new SelectorError(term, `a backslash cannot stand before ${JSON.stringify(escaped)}`)
+        throw new SelectorError(term, `${JSON.stringify(escaped)} cannot be escaped`)
       }
       value += escaped
     } else if (/[,()=!]/.test(character)) {
       throw new SelectorError(
         term,
-        `${JSON.stringify(character)} in a value is written with a backslash before it`,
+        `${JSON.stringify(character)} in a value must be escaped with a backslash`,
       )
     } else value += character
   }
   return value
 }
 
-/** Trims white space, but not the one that a backslash keeps. */
+/** Trims white space, except an escaped trailing space. */
 function trimUnescaped(text: string): string {
   const trimmed = text.trimEnd()
   let backslashes = 0

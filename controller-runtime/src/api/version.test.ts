@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { compareVersions, isVersion, parseRevision, toRevision } from './version.ts'
 
 describe('a revision', () => {
-  test.each([0, 1, Number.MAX_SAFE_INTEGER])('may be %d, and survives being written and read', value => {
+  test.each([0, 1, Number.MAX_SAFE_INTEGER])('may be %d, and survives formatting and parsing', value => {
     expect(toRevision(value)).toBe(value)
     expect(parseRevision(String(value))).toBe(value)
   })
@@ -26,12 +26,12 @@ describe('a revision', () => {
     '9007199254740992',
     '9'.repeat(17),
     '1'.repeat(1e6),
-  ])('is not read from %.30j', text => {
+  ])('is not parsed from %.30j', text => {
     expect(() => parseRevision(text)).toThrow(RangeError)
   })
 })
 
-describe('the version of a client', () => {
+describe('a version from a client', () => {
   test.each(['0', '1', '007', '9'.repeat(128)])('may be %.30j', text => {
     expect(isVersion(text)).toBe(true)
   })
@@ -43,7 +43,7 @@ describe('the version of a client', () => {
     },
   )
 
-  test('compares as an integer, however long', () => {
+  test('compares as an integer of any length', () => {
     const digits = fc.stringMatching(/^[0-9]{1,40}$/)
     fc.assert(
       fc.property(digits, digits, (left, right) => {

@@ -1,22 +1,22 @@
 /**
- * A revision of the store: a non-negative integer, exact in a JavaScript number.
- * Branded so that nothing but `toRevision` and `parseRevision` makes one and nobody adds to one by accident.
+ * A revision of the store: a non-negative safe integer. Branded so that only `toRevision` and `parseRevision` create one,
+ * and arithmetic on it does not compile.
  */
 export type Revision = number & { readonly [revisionBrand]: true }
 declare const revisionBrand: unique symbol
 
-/** Before every write. */
+/** The revision before the first write. */
 export const zeroRevision = 0 as Revision
 
-/** @throws RangeError when the number is not an exact non-negative integer. */
+/** @throws RangeError unless the number is a non-negative safe integer. */
 export function toRevision(value: number): Revision {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`not an exact revision: ${value}`)
   return value as Revision
 }
 
 /**
- * Reads a decimal revision, as a store or the server itself wrote it.
- * @throws RangeError when it is not decimal or would lose digits (above 2^53 - 1).
+ * Parses a decimal revision written by a store or the server.
+ * @throws RangeError if it is not decimal or not a safe integer.
  */
 export function parseRevision(text: string): Revision {
   if (!/^\d{1,16}$/.test(text))
@@ -24,17 +24,17 @@ export function parseRevision(text: string): Revision {
   return toRevision(Number(text))
 }
 
-/** The higher of two revisions. */
+/** Returns the higher of two revisions. */
 export function laterRevision(left: Revision, right: Revision): Revision {
   return Math.max(left, right) as Revision
 }
 
-/** Whether a client's version is well-formed: decimal digits, of any length. */
+/** Returns true if the text is a well-formed version: up to 128 decimal digits. */
 export function isVersion(text: string): boolean {
   return /^\d{1,128}$/.test(text)
 }
 
-/** Orders two versions as integers of any length: negative, zero or positive. Both must be well-formed. */
+/** Compares two well-formed versions as integers of any length; returns a negative number, zero or a positive number. */
 export function compareVersions(left: string, right: string): number {
   const a = left.replace(/^0+(?=\d)/, '')
   const b = right.replace(/^0+(?=\d)/, '')

@@ -1,12 +1,12 @@
 import { Counter, type Registry } from 'prom-client'
 import type { CollectorCounts } from './defaults.ts'
 
-/** Tells of a collector, whether it works or stands by. @throws Error when the registry has metrics of these names already. */
+/** Registers the metrics of a collector. @throws Error if the registry already has metrics of these names. */
 export function describeCollector(registry: Registry, countsOf: () => Readonly<CollectorCounts>): void {
   const registers = [registry]
   new Counter({
     name: 'setpoint_collector_objects_total',
-    help: 'Objects that the collector of dependents has dealt with, by what it did.',
+    help: 'Total number of objects processed by the garbage collector, by action.',
     labelNames: ['action'],
     registers,
     collect() {
@@ -17,7 +17,7 @@ export function describeCollector(registry: Registry, countsOf: () => Readonly<C
   })
   new Counter({
     name: 'setpoint_collector_errors_total',
-    help: 'Work of the collector of dependents that failed and was put off.',
+    help: 'Total number of failed attempts of the garbage collector, which are retried.',
     registers,
     collect() {
       this.reset()

@@ -27,11 +27,11 @@ import {
 } from './graph.ts'
 import type { KindSource } from './kind-source.ts'
 import { KindView } from './kind-view.ts'
-import { readLive } from './live.ts'
 import { type OrphanRecord, OrphanRecords } from './orphan-records.ts'
-import { settlementOf } from './settlement.ts'
+import { readLive } from './read-live.ts'
+import { syncActionFor } from './sync-action.ts'
 
-type WorkKey = `check ${string}` | `settle ${string}` | `end ${string}`
+type WorkKey = `check ${string}` | `sync ${string}` | `end ${string}`
 
 export interface CollectorRunOptions {
   readonly client: Client
@@ -40,16 +40,13 @@ export interface CollectorRunOptions {
   readonly clock: Clock
   /** Ends the run. */
   readonly signal: AbortSignal
-  /** Counted up. */
+  /** Incremented by the run. */
   readonly counts: CollectorCounts
   readonly observer: WorkQueueObserver
   readonly reservedDomain: string
 }
 
-/**
- * One run of a collector, from its start to its abort: it begins with nothing, and learns everything from what is
- * stored.
- */
+/** One run of a collector, from its start to its abort. It starts without state. */
 export class CollectorRun {
   readonly #client: Client
   readonly #kinds: KindSource
@@ -61,10 +58,10 @@ export class CollectorRun {
   readonly #views = new Map<string, KindView>()
   readonly #queue: WorkQueue
   readonly #breather: Breather
-  /** Waiting objects whose end depends on views that have not got so far. */
+  /** Work on waiting objects that depends on views which are behind. */
   readonly #parked = new Set<WorkKey>()
   readonly #orphanRecords: OrphanRecords
-  #looking = false
+  #catchingUp = false
 
   constructor({ client, kinds, log, clock, signal, counts, observer, reservedDomain }: CollectorRunOptions) {
     this.#client = client
@@ -83,7 +80,7 @@ export class CollectorRun {
     return this.#queue
   }
 
-  /** Works until the abort; resolves when nothing of it is left. */
+  /** Runs until the abort; resolves when all work has ended. */
   async work(concurrency: number): Promise<void> {
     const end = () => this.#queue.shutDown()
     if (this.#signal.aborted) end()
@@ -101,15 +98,14 @@ export class CollectorRun {
         for await (const models of this.#kinds.follow(signal)) this.#serve(models)
       } catch (error) {
         if (signal.aborted) return
-        this.#log.error({ err: error }, 'the kinds cannot be followed; beginning anew')
+        this.#log.error({ err: error }, 'failed to follow the served kinds, retrying')
       }
       await sleep(this.#clock, collectorDefaults.restartMs, signal).catch(() => {})
     }
   }
 
   /**
-   * Follows the kinds that are served. What is known of a kind that is no longer served is kept: its objects are still
-   * stored, and whoever waits for them waits on.
+   * Follows the served kinds. The graph keeps the objects of a kind that is no longer served: they are still stored.
    */
   #serve(models: readonly Model[]): void {
     const served = new Set(models.map(resourceOf))
@@ -157,10 +153,10 @@ export class CollectorRun {
     }
   }
 
-  #enqueue({ checks, settlements, endings }: Work, priority: number): void {
+  #enqueue({ checks, syncs, endings }: Work, priority: number): void {
     const add = (key: WorkKey) => this.#queue.add(key, { priority })
     for (const owner of checks) add(`check ${owner.key}`)
-    for (const { resource, name } of settlements) add(`settle ${resource}/${name}`)
+    for (const { resource, name } of syncs) add(`sync ${resource}/${name}`)
     for (const { resource, name } of endings) add(`end ${resource}/${name}`)
   }
 
@@ -171,7 +167,7 @@ export class CollectorRun {
       const { key, priority } = item
       const timeout = new AbortController()
       const cancel = this.#clock.setTimeout(
-        () => timeout.abort(new DOMException('no answer in time', 'TimeoutError')),
+        () => timeout.abort(new DOMException('no response in time', 'TimeoutError')),
         collectorDefaults.timeoutMs,
       )
       try {
@@ -197,37 +193,37 @@ export class CollectorRun {
       ...(retryAfterSeconds !== undefined && { atLeastMs: retryAfterSeconds * 1000 }),
     })
     const fields = { ...failureFields(error), work: key, delayMs }
-    if (isApiError(error, 'Conflict')) this.#log.debug(fields, 'the object has changed; trying again')
+    if (isApiError(error, 'Conflict')) this.#log.debug(fields, 'object has changed, retrying')
     else if (isServerAway(error) && delayMs < collectorDefaults.awayDelayMs)
-      this.#log.debug(fields, 'the server is not ready; trying again')
-    else this.#log.warn(fields, 'not done; trying again')
+      this.#log.debug(fields, 'server is not ready, retrying')
+    else this.#log.warn(fields, 'garbage collection failed, retrying')
   }
 
   #work(key: string, signal: AbortSignal): Promise<void> {
-    const [what, subject] = splitAt(key, key.indexOf(' '))
-    if (what === 'check') return this.#check(subject, signal)
+    const [action, subject] = splitAt(key, key.indexOf(' '))
+    if (action === 'check') return this.#check(subject, signal)
     const [resource, name] = splitAt(subject, subject.lastIndexOf('/'))
     const node = this.#graph.node(resource, name)
     const model = this.#views.get(resource)?.model
-    // What is not served cannot be changed, and is looked at again when it is.
+    // An object of a kind that is not served cannot be changed; the kind is enqueued again once it is served.
     if (node === undefined || model === undefined) return Promise.resolve()
-    return what === 'settle' ? this.#settle(node, model, signal) : this.#end(node, model, signal)
+    return action === 'sync' ? this.#sync(node, model, signal) : this.#end(node, model, signal)
   }
 
-  /** Finds out whether an owner is there. */
+  /** Finds out whether an owner exists. */
   async #check(key: string, signal: AbortSignal): Promise<void> {
     const owner = this.#graph.owner(key)
     if (owner === undefined || (owner.standing !== 'unchecked' && owner.standing !== 'unresolved')) return
     const { asked } = owner
-    const settle = (standing: Standing) => {
-      // Its last dependent may have gone and others come; or it was told to have gone, and another look is due.
+    const record = (standing: Standing) => {
+      // A stale result is dropped: the owner may have been replaced, or another check requested.
       if (this.#graph.owner(key) === owner && owner.asked === asked)
-        this.#enqueue(this.#graph.settle(owner, standing), priorities.live)
+        this.#enqueue(this.#graph.setStanding(owner, standing), priorities.live)
     }
     try {
-      settle(await this.#lookUp(owner, signal))
+      record(await this.#lookUp(owner, signal))
     } catch (error) {
-      settle('unresolved')
+      record('unresolved')
       throw error
     }
   }
@@ -237,7 +233,7 @@ export class CollectorRun {
       .map(view => view.model)
       .filter(model => model.group === group && model.kind === kind)
     if (models.length === 0) return 'unresolved'
-    // Two versions of a group may give one kind different plurals: then it must be in none of them.
+    // Two versions of a group may use different plurals for a kind: the owner must exist in none of them.
     for (const model of models) {
       const found = await readLive(this.#client, model, name, signal)
       if (found?.metadata.uid === uid) return phaseOf(found.metadata) ?? 'present'
@@ -246,34 +242,34 @@ export class CollectorRun {
     return 'absent'
   }
 
-  /** Brings a dependent in line with its owners. */
-  async #settle(node: Node, model: Model, signal: AbortSignal): Promise<void> {
+  /** Deletes a dependent or removes its references, depending on its owners. */
+  async #sync(node: Node, model: Model, signal: AbortSignal): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       const live = await readLive(this.#client, model, node.name, signal)
-      // Gone: that will be told.
+      // Gone: its event follows.
       if (live === undefined || live.metadata.uid !== node.uid) return
       const standingOf = (reference: OwnerReference) =>
-        // A reference that has not been told yet has not been checked either.
+        // A reference that is not in the graph yet is unchecked too.
         this.#graph.owner(keyOfReference(reference))?.standing ?? 'unchecked'
       const hasDependents = this.#graph.owner(node.key) !== undefined
-      const settlement = settlementOf(live.metadata, standingOf, hasDependents)
-      if (settlement.do === 'nothing') return
+      const action = syncActionFor(live.metadata, standingOf, hasDependents)
+      if (action.do === 'nothing') return
       const { uid, version, ownerReferences } = live.metadata
       const fields = { resource: node.resource, object: node.name, ownerReferences }
       try {
-        if (settlement.do === 'delete') {
-          const { policy } = settlement
+        if (action.do === 'delete') {
+          const { policy } = action
           await this.#client.delete(model, node.name, {
             preconditions: { uid, version },
             ...(policy && { propagationPolicy: policy }),
             signal,
           })
           this.#counts.deleted++
-          this.#log.info(fields, 'a dependent is deleted: none of its owners is left')
+          this.#log.info(fields, 'deleted dependent without owners')
         } else {
-          await this.#putReferences(model, live, settlement.references, signal)
+          await this.#putReferences(model, live, action.references, signal)
           this.#counts.released++
-          this.#log.debug({ ...fields, kept: settlement.references.length }, 'a dependent has lost owners')
+          this.#log.debug({ ...fields, kept: action.references.length }, 'removed owner references')
         }
         return
       } catch (error) {
@@ -283,7 +279,7 @@ export class CollectorRun {
     }
   }
 
-  /** @throws ApiError Conflict when the object has changed since it was read. */
+  /** @throws ApiError Conflict if the object has changed since it was read. */
   async #putReferences(
     model: Model,
     live: ApiObject,
@@ -295,7 +291,7 @@ export class CollectorRun {
     await this.#client.patch(model, live, { metadata: { ownerReferences } }, { version, signal })
   }
 
-  /** Takes the finalizer off an object that waits for its dependents, when none is left for which it waits. */
+  /** Removes the finalizer of an object that waits for its dependents, unless it must still wait. */
   async #end(node: Node, model: Model, signal: AbortSignal): Promise<void> {
     const { phase } = node
     if (phase === undefined) return
@@ -307,28 +303,28 @@ export class CollectorRun {
     const behind = this.#behind(node)
     if (behind.some(view => view.silentMs < collectorDefaults.silenceMs)) {
       this.#parked.add(key)
-      void this.#lookAround()
+      void this.#catchUpViews()
       return
     }
     const live = await readLive(this.#client, model, node.name, signal)
     if (live === undefined || live.metadata.uid !== node.uid || phaseOf(live.metadata) !== phase) return
-    // What came while it was read has been told by now, or came after the deletion.
+    // Dependents that appeared during the read are in the graph by now, or were created after the deletion.
     if (this.#graph.isHeld(node)) return
     if (phase === 'orphaning' && behind.length > 0) await this.#remember(live, behind, signal)
     const finalizer = phase === 'foreground' ? propagationFinalizers.Foreground : propagationFinalizers.Orphan
     await removeFinalizer(this.#client, model, live, finalizer, collectorDefaults.attempts)
     this.#counts.ended++
-    this.#log.debug({ resource: node.resource, object: node.name, finalizer }, 'a deletion waits no longer')
+    this.#log.debug({ resource: node.resource, object: node.name, finalizer }, 'completed deletion')
   }
 
-  /** The views that may not have told yet what was there when the object's deletion began. */
+  /** Returns the views that may lack objects from before the deletion. */
   #behind({ phaseSince }: Node): KindView[] {
     return [...this.#views.values()].filter(view => !view.hasReached(phaseSince))
   }
 
   /**
-   * A kind that stays silent keeps no deletion for ever. After one in the foreground its objects are collected when it is
-   * back; those of an owner with orphans must not be, so that is written down before the owner goes.
+   * A silent kind must not block a deletion forever. After a foreground deletion its objects are collected once it is back.
+   * Those of an orphaning owner must not be, so a record is written before the owner goes.
    */
   async #remember(
     { apiVersion, kind, metadata: { name, uid } }: ApiObject,
@@ -339,11 +335,11 @@ export class CollectorRun {
     await this.#orphanRecords.write({ apiVersion, kind, name, uid }, kinds, signal)
     this.#log.warn(
       { kind, object: name, uid, kinds },
-      'a deletion with orphans goes on without kinds that do not answer: their objects are let go when they do',
+      'completing deletion with orphans without kinds that do not respond; their objects are released later',
     )
   }
 
-  /** Removes the records whose kinds have all answered, and have no objects left that name the owner. */
+  /** Removes records whose kinds have all responded, and have no objects left that reference the owner. */
   async #clearRecords(): Promise<void> {
     const signal = this.#signal
     while (!signal.aborted) {
@@ -354,7 +350,7 @@ export class CollectorRun {
           if (this.#isDone(record)) await this.#orphanRecords.remove(record, signal)
         }
       } catch (error) {
-        if (!signal.aborted) this.#log.debug({ err: error }, 'the orphan records stay for now')
+        if (!signal.aborted) this.#log.debug({ err: error }, 'failed to remove orphan records')
       }
     }
   }
@@ -366,15 +362,15 @@ export class CollectorRun {
     )
   }
 
-  /** An older server does not, and then there are none. */
+  /** An older server does not serve them; then there are no records. */
   get #servesRecords(): boolean {
     return this.#views.has(resourceOf(this.#orphanRecords.model))
   }
 
-  /** Brings the views that are behind up to the present, in rounds that all who wait share. */
-  async #lookAround(): Promise<void> {
-    if (this.#looking) return
-    this.#looking = true
+  /** Catches up all views that are behind, in rounds shared by all waiting work. */
+  async #catchUpViews(): Promise<void> {
+    if (this.#catchingUp) return
+    this.#catchingUp = true
     while (this.#parked.size > 0 && !this.#signal.aborted) {
       const keys = [...this.#parked]
       this.#parked.clear()
@@ -385,15 +381,15 @@ export class CollectorRun {
         const node = this.#graph.node(resource, name)
         if (node !== undefined) for (const view of this.#behind(node)) behind.add(view)
       }
-      await Promise.all([...behind].map(view => view.look()))
+      await Promise.all([...behind].map(view => view.catchUp()))
       for (const key of keys) this.#queue.add(key)
     }
-    this.#looking = false
+    this.#catchingUp = false
   }
 
   /**
-   * Objects that all wait for each other in the foreground would do so for ever: those that block this one, and wait
-   * for it, block it no longer.
+   * Breaks circles of objects that wait for each other in foreground deletion: dependents of this one that wait for it no
+   * longer block it.
    */
   async #breakCircles(node: Node, signal: AbortSignal): Promise<void> {
     for (const dependent of this.#graph.circlesThrough(node)) {
@@ -406,7 +402,7 @@ export class CollectorRun {
       await this.#putReferences(model, live, references, signal)
       this.#log.info(
         { resource: dependent.resource, object: dependent.name, owner: node.key },
-        'objects that wait for each other are being deleted; one of them is let go first',
+        'broke a circle of objects that wait for each other',
       )
     }
   }

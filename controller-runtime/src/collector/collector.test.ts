@@ -34,14 +34,14 @@ const model = (kind: string, plural: string) =>
 const Item = model('Item', 'items')
 const Part = model('Part', 'parts')
 
-/** Comes between the collector and its server; without a plan everything passes. */
+/** A transport between the collector and its server; by default everything passes. */
 class Between implements Transport {
-  /** Answers in place of the server, or does something before it gets the request. */
+  /** Responds in place of the server, or acts before the request is sent. */
   onRequest: (request: TransportRequest) => Promise<TransportResponse | undefined> | undefined = () =>
     undefined
-  /** Awaited before the answer is passed on. */
+  /** Awaited before the response is passed on. */
   onAnswer: (request: TransportRequest) => Promise<void> | undefined = () => undefined
-  /** What the collector gets of a watch in place of the server's. */
+  /** Replaces the connection of a watch. */
   onWatch: (path: string, connection: WatchConnection) => WatchConnection = (_path, connection) => connection
   readonly requests: string[] = []
   underWay = 0
@@ -108,7 +108,7 @@ async function collecting(
     collector,
     registry,
     manager,
-    /** Another one of the same server, started. */
+    /** Starts another collector of the same server. */
     nextManager() {
       const next = server.manager({ transport: between, log })
       next.start()
@@ -132,7 +132,7 @@ async function collecting(
     names: async () => (await client.list(Part)).items.map(({ metadata }) => metadata.name).toSorted(),
     isGone: (kind: Model, name: string) =>
       eventuallyAsync(async () => (await client.getIfExists(kind, name)) === undefined),
-    /** Everything that was due before has been worked on, but for what failed. */
+    /** Resolves when all work that was due has been done, except failed work. */
     async hasPassed() {
       for (let round = 0; round < 2; round++) {
         const { metadata } = await of([this.ghost(`witness-${++witnesses}`)], `witness-${witnesses}`)
@@ -160,10 +160,10 @@ function refusal(reason: StatusReason, details?: StatusDetails): TransportRespon
   return { status: error.code, headers: {}, body: JSON.stringify(error.toStatus()) }
 }
 
-describe('an owner counts as gone only when the server has said so of this very object', () => {
+describe('an owner counts as absent only if the server says so of this very object', () => {
   const answers: Record<string, TransportResponse> = {
-    'a route that nobody serves': refusal('NotFound'),
-    'something on the way that knows no such path': { status: 404, headers: {}, body: '<h1>Not Found</h1>' },
+    'an unknown route': refusal('NotFound'),
+    'a proxy that does not know the path': { status: 404, headers: {}, body: '<h1>Not Found</h1>' },
     'a 404 about another object': refusal('NotFound', {
       group: Item.group,
       kind: 'items',
@@ -171,12 +171,12 @@ describe('an owner counts as gone only when the server has said so of this very 
     }),
     'a 404 about another kind': refusal('NotFound', { group: 'x', kind: 'items', name: 'owner' }),
     'a kind that is not ready': refusal('ServiceUnavailable', { group: Item.group, kind: 'items' }),
-    'a fault of the server': refusal('InternalError'),
-    'an answer that is no object': { status: 200, headers: {}, body: '{}' },
-    'a read that is not allowed': refusal('Forbidden'),
-    'an answer that never comes in time': refusal('Timeout'),
+    'an internal error': refusal('InternalError'),
+    'a response that is not an object': { status: 200, headers: {}, body: '{}' },
+    'a forbidden read': refusal('Forbidden'),
+    'a timeout': refusal('Timeout'),
   }
-  test.each(Object.entries(answers))('%s says nothing', async (_what, answer) => {
+  test.each(Object.entries(answers))('%s does not count as absent', async (_what, answer) => {
     const world = await collecting(fixedKinds([Item, Part]), between => {
       between.onRequest = async request => (isRead(request, Item, 'owner') ? answer : undefined)
     })
@@ -186,15 +186,15 @@ describe('an owner counts as gone only when the server has said so of this very 
     await world.hasPassed()
     expect((await world.client.get(Part, 'part')).metadata.version).toBe(part.metadata.version)
     expect(world.collector.counts.failed).toBeGreaterThan(0)
-    // Once it can be read, the truth is found without anything else happening.
+    // Once it can be read, the owner is found absent without another event.
     world.between.onRequest = () => undefined
     await world.isGone(Part, 'part')
   })
 
   test.each([
     ['is away for a moment', 'ServiceUnavailable', []],
-    ['has a fault', 'InternalError', ['not done; trying again']],
-  ] as const)('a server that %s is told of as it deserves (%s)', async (_what, reason, told) => {
+    ['has an internal error', 'InternalError', ['garbage collection failed, retrying']],
+  ] as const)('a server that %s logs the right warnings (%s)', async (_what, reason, told) => {
     let refused = 0
     const world = await collecting(fixedKinds([Item, Part]), between => {
       between.onRequest = async request =>
@@ -207,7 +207,7 @@ describe('an owner counts as gone only when the server has said so of this very 
     expect(world.warnings).toEqual(told)
   })
 
-  test('what it has done, what failed and how its queue is are told to Prometheus, from the beginning', async () => {
+  test('totals, errors and queue metrics exist from the start', async () => {
     const world = await collecting()
     const valueIn = async (series: string) => {
       const line = (await world.registry.metrics()).split('\n').find(text => text.startsWith(`${series} `))
@@ -237,13 +237,13 @@ describe('an owner counts as gone only when the server has said so of this very 
     expect(await valueIn(`workqueue_adds_total{${queue}}`)).toBeGreaterThan(3)
     expect(await valueIn(`workqueue_retries_total{${queue}}`)).toBe(1)
     await eventuallyAsync(async () => (await valueIn(`workqueue_depth{${queue},priority="0"}`)) === 0)
-    // Who stands by has no queue, and what it did is not forgotten.
+    // A standby has no queue, and its totals are kept.
     await world.manager.stop()
     expect(await valueIn(`workqueue_adds_total{${queue}}`)).toBeUndefined()
     expect(await action('deleted')).toBe(1)
   })
 
-  test('a kind that is not served says nothing, until it is', async () => {
+  test('a kind that is not served shows nothing until it is', async () => {
     let serveItems = () => {}
     const kinds: KindSource = {
       async *follow() {
@@ -272,7 +272,7 @@ describe('an owner counts as gone only when the server has said so of this very 
     expect(await world.names()).toEqual(['of-a-stranger', 'owned', 'witness'])
   })
 
-  test('a watch that says that the owner has gone is not believed', async () => {
+  test('a deletion event of the owner is verified by a live read', async () => {
     let tell: (text: string) => void = () => {}
     const world = await collecting(fixedKinds([Item, Part]), between => {
       between.onWatch = (path, connection) => {
@@ -297,8 +297,8 @@ describe('an owner counts as gone only when the server has said so of this very 
   })
 })
 
-describe('nothing is missed', () => {
-  test('an owner that goes while it is being looked at is looked at again', async () => {
+describe('races', () => {
+  test('an owner that is deleted during its check is checked again', async () => {
     const world = await collecting()
     world.manager.start()
     await world.hasPassed()
@@ -315,7 +315,7 @@ describe('nothing is missed', () => {
     await world.of([owner], 'part')
     await eventually(() => held)
     await world.client.delete(Item, 'owner')
-    // The deletion is told while the answer, which says that the owner is there, is still on its way.
+    // The deletion event arrives while the response, which still has the owner, is on its way.
     await world.of([await world.create('other')], 'later')
     await world.hasPassed()
     release()
@@ -323,7 +323,7 @@ describe('nothing is missed', () => {
     expect(await world.names()).toEqual(['later'])
   })
 
-  test('one that is adopted between the look and the deletion stays, with its new owner only', async () => {
+  test('a dependent that is adopted between check and deletion stays, with only its new owner', async () => {
     const world = await collecting()
     const adopter = await world.create('adopter')
     const part = await world.of([world.ghost('nobody')], 'part')
@@ -343,7 +343,7 @@ describe('nothing is missed', () => {
     expect(referencesOf(left)).toMatchObject([{ uid: adopter.metadata.uid }])
   })
 
-  test('orphans are found before the deletion ends, however late their watch tells of them', async () => {
+  test('orphans are found before the deletion completes, however late their watch reports them', async () => {
     let release = () => {}
     let gate: Promise<void> | undefined
     let looks = 0
@@ -363,7 +363,7 @@ describe('nothing is missed', () => {
     const owner = await world.create('owner')
     const part = await world.of([owner], 'part')
     await world.client.delete(Item, 'owner', { propagationPolicy: 'Orphan' })
-    // It has been looked at several times, and each time something was found that was not told yet.
+    // The check ran several times, and each time found an object that was not reported yet.
     await eventually(() => looks >= 3)
     expect((await world.client.get(Item, 'owner')).metadata.finalizers).toEqual(['orphan'])
     gate = undefined
@@ -375,8 +375,8 @@ describe('nothing is missed', () => {
   })
 })
 
-describe('nothing waits for the slowest', () => {
-  test('a kind that does not answer keeps no deletion with orphans for ever, and its objects are let go when it does', async () => {
+describe('isolation', () => {
+  test('a kind that does not respond blocks no deletion with orphans forever, and its objects are released when it does', async () => {
     const Record = orphanRecordModel('setpoint.dev')
     const kinds = fixedKinds([Item, Part, Record])
     const clock = new FakeClock()
@@ -414,7 +414,7 @@ describe('nothing waits for the slowest', () => {
       kinds: ['parts.example.com/parts'],
     })
     expect(await world.names()).toEqual(['collected', 'orphan'])
-    // It is for whoever collects when the plugin is repaired: another process, later.
+    // The collector that runs when the plugin is repaired: another process, later.
     await world.manager.stop()
     failed = false
     const later = new Collector({ kinds, clock })
@@ -429,7 +429,7 @@ describe('nothing waits for the slowest', () => {
     expect(later.counts).toMatchObject({ deleted: 1, released: 1 })
   })
 
-  test('what cannot be deleted holds up nobody else, and is tried again', async () => {
+  test('a dependent that cannot be deleted blocks no other, and is retried', async () => {
     const world = await collecting()
     const nobody = world.ghost('nobody')
     const isStuck = ({ method, path }: TransportRequest) =>
@@ -445,7 +445,7 @@ describe('nothing waits for the slowest', () => {
     await world.isGone(Part, 'stuck')
   })
 
-  test('requests that get no answer keep only their own places', async () => {
+  test('requests without a response occupy only their own workers', async () => {
     const world = await collecting()
     const silent = new Promise<undefined>(() => {})
     world.between.onRequest = ({ method, path }) =>
@@ -459,7 +459,7 @@ describe('nothing waits for the slowest', () => {
     await world.manager.stop({ force: true })
   })
 
-  test('any number of dependents is worked on with a bounded number of requests', async () => {
+  test('any number of dependents is processed with a bounded number of requests', async () => {
     const world = await collecting()
     const owner = await world.create('owner')
     for (let n = 0; n < 300; n++) await world.of([owner], `part-${n}`)
@@ -475,7 +475,7 @@ describe('nothing waits for the slowest', () => {
   })
 })
 
-test('a collector that is stopped asks and writes nothing more', async () => {
+test('a stopped collector sends no more requests', async () => {
   const world = await collecting()
   world.manager.start()
   await world.hasPassed()
@@ -489,7 +489,7 @@ test('a collector that is stopped asks and writes nothing more', async () => {
   expect(await world.names()).toEqual(['part'])
 })
 
-/** A connection that tells nothing as long as there is a gate. */
+/** A connection that delivers nothing while there is a gate. */
 function gated(connection: WatchConnection, gate: () => Promise<void> | undefined): WatchConnection {
   return {
     end: connection.end,
@@ -503,7 +503,7 @@ function gated(connection: WatchConnection, gate: () => Promise<void> | undefine
   }
 }
 
-/** A connection that also tells what it is given. */
+/** A connection with extra events. */
 function withMore(connection: WatchConnection, give: (say: (text: string) => void) => void): WatchConnection {
   return {
     end: connection.end,

@@ -6,42 +6,40 @@ import { CollectorRun } from './collector-run.ts'
 import { type CollectorCounts, collectorDefaults } from './defaults.ts'
 import type { KindSource } from './kind-source.ts'
 
-/** What a collector works on and with. */
+/** Options of a collector. */
 export interface CollectorOptions {
   readonly kinds: KindSource
   readonly clock?: Clock
-  /** As the server was told by `--reserved-domain`. */
+  /** The server's `--reserved-domain`. */
   readonly reservedDomain?: string
-  /** Where the collector tells what it does: `metrics` of its manager. */
+  /** Receives the collector's metrics: `metrics` of its manager. */
   readonly metrics?: ControllerMetrics
   /** Default `collectorDefaults.concurrency`. */
   readonly concurrency?: number
 }
 
 /**
- * Collects the dependents of objects that have gone, and ends deletions that wait for dependents.
+ * Deletes the dependents of deleted objects, and completes deletions that wait for dependents.
  *
- *     watches of all kinds ──> Graph ──work──> queue ──> check   an owner: a live read decides whether it is there
- *                                                        settle  a dependent: delete it, or take references away
- *                                                        end     a waiting object: take its finalizer away
+ *     watches of all kinds ──> Graph ──work──> queue ──> check  an owner: a live read decides whether it exists
+ *                                                        sync   a dependent: delete it, or remove references
+ *                                                        end    a waiting object: remove its finalizer
  *
  * Guarantees
- * - A dependent is deleted only if a live read has shown, for each of its references, that the owner does not exist,
- *   or waits for its dependents to go. A kind that is not served, is not ready, or does not answer shows nothing: its
- *   objects count as there. The graph, which may be behind, only says where to look.
- * - The deletion carries the uid and the version at which the dependent was read, so that one that was adopted
- *   meanwhile stays.
- * - References to owners that exist are never taken away, except at the end of a deletion with orphans.
- * - A deletion with orphans ends when no object of any kind that answers names the owner any more, as of a version of
- *   the store at or after the deletion; one in the foreground, when none blocks it. A served kind that does not answer is
- *   waited for, a minute; then an `OrphanRecord` sees to it that its objects lose the reference, and are not collected.
- * - Whatever fails is tried again, each object by itself; nothing is forgotten by a restart, because everything
- *   follows from what is stored.
+ * - A dependent is deleted only if live reads show for each of its references that the owner does not exist, or waits for
+ *   its dependents. Owners of a kind that is not served, not ready or not responding count as existing. The graph, which
+ *   may be stale, only says where to look.
+ * - A deletion carries the uid and version of the dependent, so one that is adopted meanwhile stays.
+ * - References to existing owners are removed only when a deletion with orphans completes.
+ * - A deletion with orphans completes when no object of any responding kind references the owner, as of a version at or
+ *   after the deletion; a foreground deletion, when no dependent blocks it. A served kind that does not respond is
+ *   awaited for a minute. After that, an `OrphanRecord` ensures that its objects are released rather than deleted.
+ * - Failures are retried per object. A restart loses nothing, since all state is derived from stored objects.
  *
- * Several may run at once: what they do is guarded by versions, and what they conclude stays true.
+ * Several collectors may run at once: versions guard their writes, and their conclusions are permanent.
  *
- * Semantics of Kubernetes' garbage collector (`pkg/controller/garbagecollector`). Unlike it, this one keeps no objects
- * that neither have owners nor wait, and ends circles of objects that all wait for each other.
+ * Semantics of Kubernetes' garbage collector (`pkg/controller/garbagecollector`), with two differences: it keeps only
+ * objects that have owners or wait, and it breaks circles of objects that wait for each other.
  */
 export class Collector implements Runnable {
   readonly name = 'collector'
@@ -53,7 +51,7 @@ export class Collector implements Runnable {
   readonly #recorder = new QueueRecorder()
   readonly #reservedDomain: string
 
-  /** @throws Error when the metrics are told of another collector already. */
+  /** @throws Error if the registry already has the metrics of a collector. */
   constructor({ kinds, clock, concurrency, metrics, reservedDomain }: CollectorOptions) {
     this.#reservedDomain = reservedDomain ?? collectorDefaults.reservedDomain
     this.#kinds = kinds
@@ -67,7 +65,7 @@ export class Collector implements Runnable {
     return { ...this.#counts }
   }
 
-  /** Collects until the signal is aborted. The client must not act as a plugin: any object may be a dependent. */
+  /** Runs until the signal is aborted. The client must not act as a plugin, since any object may be a dependent. */
   async run({ client, signal, log }: RunnableContext): Promise<void> {
     const run = new CollectorRun({
       client,

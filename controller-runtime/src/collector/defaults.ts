@@ -1,39 +1,36 @@
-/** Numbers that the collector works with. */
+/** Defaults of the collector. */
 export const collectorDefaults = Object.freeze({
-  /** As the program's default. */
+  /** The server's default. */
   reservedDomain: 'setpoint.dev',
-  /** Objects worked on at once, as in Kubernetes (`--concurrent-gc-syncs`): each is a request or two under way. */
+  /** Objects processed concurrently, as in Kubernetes (`--concurrent-gc-syncs`): one or two requests each. */
   concurrency: 20,
-  /** Longest pause before something that failed is tried again: what could not be asked may be back by then. */
+  /** Longest back-off of failed work. */
   backoffMaxMs: 60_000,
   /**
-   * A server that is away or starting is worth a warning once the pause has grown to this, after some ten seconds:
-   * there may be thousands of dependents, and each would warn of it at each attempt.
+   * Failures because the server is away log a warning once the back-off reaches this, after about ten seconds. There may
+   * be thousands of dependents.
    */
   awayDelayMs: 5_000,
-  /** How long one piece of work may take before its requests are given up: twice the patience of most HTTP clients. */
+  /** Timeout of one piece of work: twice the timeout of most HTTP clients. */
   timeoutMs: 60_000,
-  /**
-   * How long deletions that wait for dependents wait for a kind that does not answer: until what is merely starting has
-   * started, and not for ever for a plugin that has failed.
-   */
+  /** How long deletions wait for a kind that does not respond: long enough for a plugin to start. */
   silenceMs: 60_000,
-  /** Between two looks whether the records of owners that left orphans behind are needed no longer. */
+  /** Time between two checks for orphan records that are no longer needed. */
   recordsMs: 60_000,
-  /** Attempts at one object that others keep changing, before it goes back into the queue. */
+  /** Attempts at an object with conflicting writers, before it is requeued. */
   attempts: 5,
-  /** Pause before the kinds are followed anew after a fault of their source. */
+  /** Pause before the kind source is followed again after an error. */
   restartMs: 1_000,
 })
 
-/** What a collector has done since its start. */
+/** Totals of a collector since its start. */
 export interface CollectorCounts {
-  /** Dependents that were deleted because no owner is left. */
+  /** Dependents deleted because no owner is left. */
   deleted: number
-  /** Dependents that lost references and stay. */
+  /** Dependents that were kept but lost references. */
   released: number
-  /** Objects whose foreground deletion, or deletion with orphans, was ended. */
+  /** Completed deletions in the foreground or with orphans. */
   ended: number
-  /** Pieces of work that failed and were put off. */
+  /** Failed pieces of work, which are retried. */
   failed: number
 }

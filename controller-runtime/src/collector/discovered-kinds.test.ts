@@ -23,7 +23,7 @@ const resources = (...plurals: string[]) =>
     ]),
   })
 
-/** A server of which only the discovery is there: what it answers can be changed. */
+/** A server with nothing but discovery; its responses can be changed. */
 function discovering(answers: Record<string, TransportResponse>) {
   const clock = new FakeClock()
   const transport: Transport = {
@@ -48,7 +48,7 @@ function discovering(answers: Record<string, TransportResponse>) {
   return { answers, clock, seen, stop }
 }
 
-test('kinds are told once the server knows all of them, and again when they have changed', async () => {
+test('yields the kinds once all are known, and again when they change', async () => {
   const world = discovering({
     '/apis/-': unknown,
     '/apis': groups('a.com'),
@@ -68,7 +68,7 @@ test('kinds are told once the server knows all of them, and again when they have
   await world.stop()
 })
 
-test('a kind is not taken for gone because a part of the discovery failed, or the server is away', async () => {
+test('a kind is not considered gone because a part of discovery failed, or the server is away', async () => {
   const world = discovering({
     '/apis/-': notServed,
     '/apis': groups('a.com', 'b.com'),

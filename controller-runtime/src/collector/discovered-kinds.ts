@@ -7,21 +7,21 @@ import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import type { KindSource } from './kind-source.ts'
 
-/** Numbers that discovery works with. */
+/** Times of discovery, in ms. */
 export const discoveredKindsDefaults = Object.freeze({
-  /** Pause between two looks at what a server serves. Kubernetes' collector takes 30 s; this asks less at once. */
+  /** Time between two discoveries. Kubernetes' collector uses 30 s. */
   intervalMs: 10_000,
-  /** Pause after a look at a server that is away or starting, which is soon over. */
+  /** Pause after the server was away or starting. */
   retryMs: 1_000,
 })
 
 /**
- * No group can have this name. As long as a server does not know yet what it will serve, it says 503 rather than 404
- * of what it does not know; so this says whether the list of groups is whole.
+ * A group name that can never exist. A starting server responds with 503 rather than 404 for unknown groups, so this tells
+ * whether its list of groups is complete.
  */
 const unservable = '/apis/-'
 
-/** The kinds that a server elsewhere serves, by asking its discovery from time to time. */
+/** Provides the kinds of a remote server, by polling its discovery. */
 export class DiscoveredKinds implements KindSource {
   readonly #transport: Transport
   readonly #log: Logger
@@ -48,7 +48,7 @@ export class DiscoveredKinds implements KindSource {
         const isStarting = isServerAway(error)
         this.#log[isStarting ? 'debug' : 'warn'](
           failureFields(error),
-          'what is served cannot be found out yet',
+          'failed to discover the served kinds, retrying',
         )
         if (isStarting) delayMs = discoveredKindsDefaults.retryMs
       }
@@ -56,7 +56,7 @@ export class DiscoveredKinds implements KindSource {
     }
   }
 
-  /** @throws ApiError or TransportError when any part cannot be found out. */
+  /** @throws ApiError or TransportError if any part of discovery fails. */
   async #discover(signal: AbortSignal): Promise<Model[]> {
     const unserved = await this.#transport.request({ method: 'GET', path: unservable, signal })
     if (unserved.status !== 404) throw decodeError(unserved)
@@ -86,7 +86,7 @@ export class DiscoveredKinds implements KindSource {
     return body
   }
 
-  /** Undefined for subresources. */
+  /** Returns undefined for subresources. */
   #modelOf(groupVersion: string, resource: unknown): Model | undefined {
     const plural = textOf(resource, 'name')
     if (plural.includes('/')) return undefined

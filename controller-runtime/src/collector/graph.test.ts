@@ -44,20 +44,20 @@ const deleting = (finalizer: string) => ({
   finalizers: [finalizer],
 })
 
-const names = ({ checks, settlements, endings }: Work) => ({
+const names = ({ checks, syncs, endings }: Work) => ({
   checks: [...checks].map(({ name }) => name),
-  settlements: [...settlements].map(({ name }) => name),
+  syncs: [...syncs].map(({ name }) => name),
   endings: [...endings].map(({ name }) => name),
 })
 
 describe('memory', () => {
-  test('an object without owners, for which nothing waits, is not kept', () => {
+  test('an object without owners that does not wait is not kept', () => {
     const graph = new Graph()
     for (let n = 0; n < 100; n++) graph.apply(Item, object(`item-${n}`))
     expect(graph.size).toEqual({ nodes: 0, owners: 0 })
   })
 
-  test('an owner is kept as long as it has dependents', () => {
+  test('an owner is kept while it has dependents', () => {
     const graph = new Graph()
     graph.apply(Part, object('a', to(Item, 'owner')))
     graph.apply(Part, object('b', to(Item, 'owner')))
@@ -68,44 +68,44 @@ describe('memory', () => {
   })
 })
 
-describe('what is due', () => {
-  test('a new owner is to be looked at once, whatever version of its kind the references name', () => {
+describe('due work', () => {
+  test('a new owner is checked once, whatever version of its kind the references name', () => {
     const graph = new Graph()
     expect(names(graph.apply(Part, object('a', to(Item, 'owner')))).checks).toEqual(['owner'])
     expect(names(graph.apply(Part, object('b', to(Item, 'owner', true, 'v2')))).checks).toEqual([])
     expect(graph.size.owners).toBe(1)
   })
 
-  test('an owner that was told to have gone is to be looked at; its dependents wait for that', () => {
+  test('an owner reported as deleted is checked; its dependents wait for the result', () => {
     const graph = new Graph()
     graph.apply(Part, object('a', to(Item, 'owner')))
     const owner = graph.owner(keyOf(Item, object('owner').metadata))
-    if (owner !== undefined) graph.settle(owner, 'present')
+    if (owner !== undefined) graph.setStanding(owner, 'present')
     const work = graph.remove(Item, object('owner'))
-    expect(names(work)).toEqual({ checks: ['owner'], settlements: [], endings: [] })
+    expect(names(work)).toEqual({ checks: ['owner'], syncs: [], endings: [] })
     expect(owner?.standing).toBe('unchecked')
   })
 
-  test('a dependent is due when an owner of it turns out to be gone, and when one joins such an owner', () => {
+  test('a dependent is due when one of its owners is absent, also if it is added later', () => {
     const graph = new Graph()
     graph.apply(Part, object('a', to(Item, 'owner')))
     const owner = graph.owner(keyOf(Item, object('owner').metadata))
-    expect(owner && names(graph.settle(owner, 'present')).settlements).toEqual([])
-    expect(owner && names(graph.settle(owner, 'absent')).settlements).toEqual(['a'])
-    expect(names(graph.apply(Part, object('late', to(Item, 'owner')))).settlements).toEqual(['late'])
+    expect(owner && names(graph.setStanding(owner, 'present')).syncs).toEqual([])
+    expect(owner && names(graph.setStanding(owner, 'absent')).syncs).toEqual(['a'])
+    expect(names(graph.apply(Part, object('late', to(Item, 'owner')))).syncs).toEqual(['late'])
   })
 
-  test('an owner that begins to wait is to be looked at again', () => {
+  test('an owner that starts to wait is checked again', () => {
     const graph = new Graph()
     graph.apply(Part, object('a', to(Item, 'owner')))
     const owner = graph.owner(keyOf(Item, object('owner').metadata))
-    if (owner !== undefined) graph.settle(owner, 'present')
+    if (owner !== undefined) graph.setStanding(owner, 'present')
     const work = graph.apply(Item, object('owner', deleting('orphan')))
-    expect(names(work)).toEqual({ checks: ['owner'], settlements: [], endings: ['owner'] })
+    expect(names(work)).toEqual({ checks: ['owner'], syncs: [], endings: ['owner'] })
     expect(names(graph.apply(Item, object('owner', deleting('orphan')))).checks).toEqual([])
   })
 
-  test('a waiting owner is due when the last dependent that holds it has gone, and not before', () => {
+  test('a waiting owner is due when its last blocking dependent is gone', () => {
     const graph = new Graph()
     graph.apply(Part, object('a', to(Item, 'owner', true)))
     graph.apply(Part, object('b', to(Item, 'owner', true)))
@@ -118,7 +118,7 @@ describe('what is due', () => {
     expect(names(graph.remove(Part, object('loose'))).endings).toEqual(['owner'])
   })
 
-  test('after a gap, what is missing has gone: dependents are forgotten, owners are to be looked at', () => {
+  test('after a new list, missing objects are gone: dependents are removed, owners are checked', () => {
     const graph = new Graph()
     graph.apply(Part, object('a', to(Item, 'here')))
     graph.apply(Part, object('b', to(Item, 'missing')))
@@ -166,7 +166,7 @@ describe('circles', () => {
   })
 })
 
-test('after any changes the graph is what the present objects make it', () => {
+test('after any changes the graph equals one built from the current objects', () => {
   const name = fc.constantFrom('a', 'b', 'c', 'd')
   const kind = fc.constantFrom(Item, Part)
   const meta = fc.record({

@@ -3,24 +3,24 @@ import type { ApiObject, ObjectMeta, OwnerReference } from '../api/object.ts'
 import { groupOf } from '../api/owners.ts'
 import { propagationFinalizers } from '../api/propagation.ts'
 
-/** What is known of the object that a reference means. All but `absent` count as: it may be there. */
+/** What is known of a referenced owner. All but `absent` count as possibly existing. */
 export type Standing =
-  /** A look at the server is due; decisions wait for it. */
+  /** A live read is pending; decisions wait for it. */
   | 'unchecked'
-  /** It could not be found out: the kind is not served, not ready, or did not answer. */
+  /** Unknown: the kind is not served, not ready, or did not respond. */
   | 'unresolved'
   | 'present'
-  /** It is being deleted and waits until its dependents have gone. */
+  /** It is deleting and waits until its dependents are gone. */
   | 'foreground'
-  /** It is being deleted and waits until its dependents have let go of it. */
+  /** It is deleting and waits until its dependents have released it. */
   | 'orphaning'
-  /** A live read has shown that it does not exist. As uids never come back, this stays so. */
+  /** A live read has shown that it does not exist. Permanent, since uids are never reused. */
   | 'absent'
 
 /** How a deleting object waits for its dependents. */
 export type Phase = 'foreground' | 'orphaning'
 
-/** An owner as references name it: by kind, name and uid, whichever version of the kind they say. */
+/** An owner as referenced: by kind, name and uid, of any version of the kind. */
 export interface Owner {
   readonly key: string
   readonly group: string
@@ -28,10 +28,10 @@ export interface Owner {
   readonly name: string
   readonly uid: string
   standing: Standing
-  /** How often a look at it was asked for: what an earlier one has shown does not count any more. */
+  /** Number of requested checks; the result of an earlier check is stale. */
   asked: number
   readonly dependents: Set<Node>
-  /** How many of them its foreground deletion waits for. */
+  /** Number of dependents that block its foreground deletion. */
   blocking: number
 }
 
@@ -41,13 +41,13 @@ export interface Edge {
   readonly blocking: boolean
 }
 
-/** An object that has owners, or that waits for its dependents. No other object is kept. */
+/** An object that has owners or waits for its dependents. Other objects are not kept. */
 export interface Node {
   /** `<group>/<plural>` */
   readonly resource: string
   readonly name: string
   readonly uid: string
-  /** By which references name it. */
+  /** The key by which references identify it. */
   readonly key: string
   edges: ReadonlyMap<string, Edge>
   phase: Phase | undefined
@@ -55,34 +55,34 @@ export interface Node {
   phaseSince: string
 }
 
-/** What a change of the graph makes due. */
+/** Work caused by a change of the graph. */
 export class Work {
-  /** Owners to be looked at live. */
+  /** Owners to read live. */
   readonly checks = new Set<Owner>()
-  /** Dependents to be decided about. */
-  readonly settlements = new Set<Node>()
-  /** Waiting objects whose wait may be over. */
+  /** Dependents to decide on. */
+  readonly syncs = new Set<Node>()
+  /** Waiting objects that may be done. */
   readonly endings = new Set<Node>()
 }
 
-/** What identifies a kind in the graph, and what it is called there. */
+/** The identity of a kind in the graph. */
 export type GraphKind = Pick<Model, 'group' | 'kind' | 'plural'>
 
 /**
- * Which object is owned by which, as far as the collector has to know: objects without owners that nobody waits for
- * cost nothing. It decides nothing and asks nobody; each change answers the work that it makes due.
+ * The owner graph, limited to objects that have owners or wait. It makes no decisions and no requests; each change
+ * returns the work that it causes.
  *
- *     Node (a dependent) ──Edge──> Owner (what a reference names) ·····same key····· Node (if it waits)
+ *     Node (a dependent) ──Edge──> Owner (as referenced) ·····same key····· Node (if it waits)
  *
- * Invariants: an owner is there as long as it has dependents; `blocking` counts their blocking edges; `#waiting` are
- * the nodes with a phase.
+ * Invariants: an owner is kept while it has dependents; `blocking` counts their blocking edges; `#waiting` holds the
+ * nodes with a phase.
  */
 export class Graph {
   readonly #nodes = new Map<string, Map<string, Node>>()
   readonly #owners = new Map<string, Owner>()
   readonly #waiting = new Map<string, Node>()
 
-  /** Nodes and owners that are kept. */
+  /** Number of nodes and owners. */
   get size(): { readonly nodes: number; readonly owners: number } {
     let nodes = 0
     for (const ofKind of this.#nodes.values()) nodes += ofKind.size
@@ -97,7 +97,7 @@ export class Graph {
     return this.#owners.get(key)
   }
 
-  /** Whether a change of the object can make a difference. */
+  /** Returns true if the object may affect the graph. */
   concerns(kind: GraphKind, { metadata }: ApiObject): boolean {
     return (
       (metadata.ownerReferences?.length ?? 0) > 0 ||
@@ -107,7 +107,7 @@ export class Graph {
     )
   }
 
-  /** Takes an object in as it is now. */
+  /** Adds or updates an object. */
   apply(kind: GraphKind, { metadata }: ApiObject): Work {
     const work = new Work()
     const resource = resourceOf(kind)
@@ -118,7 +118,7 @@ export class Graph {
     const key = keyOf(kind, metadata)
     const phase = phaseOf(metadata)
     const owner = this.#owners.get(key)
-    // An object whose absence has been seen is there: the sight was of a store that has been replaced since.
+    // An owner that was absent can exist again only if the store was restored.
     if (owner !== undefined && (phase !== before?.phase || owner.standing === 'absent')) {
       recheck(owner, work)
     }
@@ -145,15 +145,15 @@ export class Graph {
       return work
     }
     this.#keep(node)
-    if (isLoose(node)) work.settlements.add(node)
-    // Two that wait for each other are found from the owner's side.
+    if (isLoose(node)) work.syncs.add(node)
+    // A circle is detected from the owner's side.
     if (phase === 'foreground') {
       for (const waiting of this.#waitingFor(node)) work.endings.add(waiting)
     }
     return work
   }
 
-  /** Takes an object out that has gone. */
+  /** Removes a deleted object. */
   remove(kind: GraphKind, { metadata }: ApiObject): Work {
     const work = new Work()
     const node = this.node(resourceOf(kind), metadata.name)
@@ -162,7 +162,7 @@ export class Graph {
     return work
   }
 
-  /** What is not among `keys` is not there any more, as far as the kind's objects are in the graph. */
+  /** Removes the objects of a kind that are not in `keys`. */
   retain(kind: GraphKind, keys: ReadonlySet<string>): Work {
     const work = new Work()
     for (const node of [...(this.#nodes.get(resourceOf(kind))?.values() ?? [])]) {
@@ -172,14 +172,14 @@ export class Graph {
       if (owner.group !== kind.group || owner.kind !== kind.kind) continue
       if (!keys.has(owner.key) || this.#waiting.has(owner.key)) recheck(owner, work)
       else if (owner.standing === 'unchecked' || owner.standing === 'unresolved') {
-        // Seen, and its deletion will be told: no need to ask.
-        add(work, this.settle(owner, 'present'))
+        // It exists, and its deletion will be reported.
+        add(work, this.setStanding(owner, 'present'))
       }
     }
     return work
   }
 
-  /** The owners of a kind that could not be found out about are due again. */
+  /** Requests another check of a kind's unresolved owners. */
   revisit(kind: GraphKind): Work {
     const work = new Work()
     for (const owner of this.#owners.values()) {
@@ -189,17 +189,17 @@ export class Graph {
     return work
   }
 
-  /** Records what a look has shown. Dependents about which something can be decided now are due. */
-  settle(owner: Owner, standing: Standing): Work {
+  /** Records the result of a check. Dependents that can be decided on are due. */
+  setStanding(owner: Owner, standing: Standing): Work {
     const work = new Work()
     owner.standing = standing
-    for (const node of owner.dependents) if (isLoose(node)) work.settlements.add(node)
+    for (const node of owner.dependents) if (isLoose(node)) work.syncs.add(node)
     return work
   }
 
   /**
-   * The dependents that block a foreground deletion and themselves wait, through whomever, for the object's own end.
-   * Empty where nobody waits in a circle.
+   * Returns the dependents that block this foreground deletion and, directly or indirectly, wait for this object
+   * themselves.
    */
   circlesThrough(node: Node): Node[] {
     const above = new Set<Node>([node])
@@ -212,7 +212,7 @@ export class Graph {
     )
   }
 
-  /** The nodes in foreground deletion that this one blocks. */
+  /** Yields the nodes in foreground deletion that this one blocks. */
   *#waitingFor(node: Node): Generator<Node, void> {
     for (const { owner, blocking } of node.edges.values()) {
       const waiting = blocking ? this.#waiting.get(owner.key) : undefined
@@ -234,11 +234,11 @@ export class Graph {
     this.#waiting.delete(node.key)
     this.#nodes.get(node.resource)?.delete(node.name)
     work.endings.delete(node)
-    work.settlements.delete(node)
+    work.syncs.delete(node)
     this.#left(node.key, work)
   }
 
-  /** An object has gone, by what was told of it. Whether that is so is asked before anything is done. */
+  /** An object was reported as deleted. A live read verifies it before anything is done. */
   #left(key: string, work: Work): void {
     const owner = this.#owners.get(key)
     if (owner !== undefined) recheck(owner, work)
@@ -268,7 +268,7 @@ export class Graph {
     }
   }
 
-  /** Whether dependents keep a waiting node from its end. */
+  /** Returns true if dependents keep a waiting node from completing. */
   isHeld(node: Node): boolean {
     const owner = this.#owners.get(node.key)
     if (owner === undefined) return false
@@ -295,14 +295,14 @@ export class Graph {
   }
 }
 
-/** How an object that has these metadata waits for its dependents. One that does both keeps them: that loses nothing. */
+/** Returns how an object waits for its dependents. With both finalizers it is orphaning, which loses nothing. */
 export function phaseOf({ deletionTimestamp, finalizers = [] }: ObjectMeta): Phase | undefined {
   if (deletionTimestamp === undefined) return undefined
   if (finalizers.includes(propagationFinalizers.Orphan)) return 'orphaning'
   return finalizers.includes(propagationFinalizers.Foreground) ? 'foreground' : undefined
 }
 
-/** What a reference means, whichever version of the kind it names. Names hold no slash. */
+/** Returns the key of a referenced owner, the same for all versions of its kind. Names contain no slash. */
 export function keyOfReference({ apiVersion, kind, name, uid }: OwnerReference): string {
   return `${groupOf(apiVersion)}/${kind}/${name}/${uid}`
 }
@@ -326,13 +326,13 @@ function isLoose({ edges }: Node): boolean {
   return false
 }
 
-/** Whether a reference to such an owner does not hold the dependent. */
+/** Returns true if a reference to an owner of that standing does not keep the dependent. */
 export function isLooseStanding(standing: Standing): boolean {
   return standing === 'absent' || standing === 'foreground' || standing === 'orphaning'
 }
 
 function add(work: Work, more: Work): void {
   for (const owner of more.checks) work.checks.add(owner)
-  for (const node of more.settlements) work.settlements.add(node)
+  for (const node of more.syncs) work.syncs.add(node)
   for (const node of more.endings) work.endings.add(node)
 }

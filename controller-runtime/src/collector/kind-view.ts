@@ -8,11 +8,11 @@ import { Watcher, type WatcherEvent } from '../watch/watcher.ts'
 import { metadataWatch } from './metadata-watch.ts'
 
 export const kindViewDefaults = Object.freeze({
-  /** Seconds that a look for changes takes: the shortest watch that can be asked for. */
-  lookSeconds: 1,
-  /** How long a view that is behind gets to catch up before the next look. */
+  /** Duration of a catch-up watch in seconds: the shortest that a client can request. */
+  catchUpSeconds: 1,
+  /** Time for a view that is behind to catch up before the next attempt. */
   behindMs: 100,
-  /** Pause before a view begins anew after a fault of its own, which should not happen: no busy loop then. */
+  /** Pause before restarting after an unexpected error, in ms. */
   restartMs: 1_000,
 })
 
@@ -20,13 +20,13 @@ export interface KindViewOptions {
   readonly client: Client
   readonly log?: Logger
   readonly clock?: Clock
-  /** Whether an object that is there at the beginning has to be told. */
+  /** Returns true if an initial object must be reported. */
   concerns(object: ApiObject): boolean
-  /** Takes in what happens, one after the other. */
+  /** Handles an event; called one at a time. */
   take(event: WatcherEvent): Promise<void> | void
 }
 
-/** Follows the objects of one kind, and knows how far. */
+/** Follows the objects of one kind, and knows up to which version. */
 export class KindView {
   readonly model: Model
   readonly #client: Client
@@ -35,7 +35,7 @@ export class KindView {
   readonly #options: KindViewOptions
   readonly #stopping = new AbortController()
   #told: string | undefined
-  /** Monotonic ms since which the kind has not answered; undefined where it has, the last time it was asked. */
+  /** Monotonic ms since when the kind has not responded; undefined if it responded last time. */
   #silentSince: number | undefined
   #running: Promise<void> | undefined
 
@@ -53,36 +53,35 @@ export class KindView {
   }
 
   async stop(): Promise<void> {
-    this.#stopping.abort(new DOMException(`the view of ${this.model.plural} is stopped`, 'AbortError'))
+    this.#stopping.abort(new DOMException(`view of ${this.model.plural} stopped`, 'AbortError'))
     await this.#running
   }
 
-  /** How long the kind has not answered, in ms: since the start, or since a look that failed. 0 where it does. */
+  /** How long the kind has not responded, in ms; 0 if it responds. */
   get silentMs(): number {
     return this.#silentSince === undefined ? 0 : this.#clock.monotonic() - this.#silentSince
   }
 
-  /** Whether everything that happened to the kind's objects up to that version of the store has been taken in. */
+  /** Returns true if all changes of the kind's objects up to that version have been handled. */
   hasReached(version: string): boolean {
     return this.#told !== undefined && compareVersions(this.#told, version) >= 0
   }
 
   /**
-   * Finds out whether anything has happened that was not told yet, and if not, up to where: the view of a quiet kind
-   * gets a version only with the next bookmark, which may be a minute away. Where something has happened, it is left
-   * to the view's own watch to tell. Never rejects.
+   * Catches up with the present version: a quiet kind gets a newer version only with its next bookmark, up to a minute
+   * later. A short watch returns one earlier; if it returns a change, the view's own watch will deliver it. Never rejects.
    */
-  async look(): Promise<void> {
+  async catchUp(): Promise<void> {
     const { signal } = this.#stopping
     const version = this.#told
     try {
       if (version === undefined) {
-        await sleep(this.#clock, kindViewDefaults.lookSeconds * 1000, signal)
+        await sleep(this.#clock, kindViewDefaults.catchUpSeconds * 1000, signal)
         return
       }
       const stream = await this.#client.watch(this.model, {
         version,
-        timeoutSeconds: kindViewDefaults.lookSeconds,
+        timeoutSeconds: kindViewDefaults.catchUpSeconds,
         signal,
       })
       this.#silentSince = undefined
@@ -91,14 +90,14 @@ export class KindView {
           await sleep(this.#clock, kindViewDefaults.behindMs, signal)
           return
         }
-        // What the watch has told meanwhile is part of the same history.
+        // The view's own watch may be further by now.
         if (!this.hasReached(event.object.metadata.version)) this.#told = event.object.metadata.version
       }
     } catch (error) {
       if (signal.aborted) return
       this.#silentSince ??= this.#clock.monotonic()
-      this.#log.debug({ err: error }, 'no look at the kind; trying again')
-      await sleep(this.#clock, kindViewDefaults.lookSeconds * 1000, signal).catch(() => {})
+      this.#log.debug({ err: error }, 'failed to catch up with the kind, retrying')
+      await sleep(this.#clock, kindViewDefaults.catchUpSeconds * 1000, signal).catch(() => {})
     }
   }
 
@@ -116,7 +115,7 @@ export class KindView {
         }
       } catch (error) {
         if (signal.aborted) return
-        this.#log.error({ err: error }, 'the view of a kind failed; it begins anew')
+        this.#log.error({ err: error }, 'view of a kind failed, restarting')
         await sleep(this.#clock, kindViewDefaults.restartMs, signal).catch(() => {})
       }
     }

@@ -2,22 +2,22 @@ import { defineModel, type Model } from '../api/model.ts'
 import { checkName } from '../api/names.ts'
 import type { ApiObject, OwnerReference } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
-import { readLive } from './live.ts'
+import { readLive } from './read-live.ts'
 
-/** An owner that was deleted with orphans while kinds did not answer. */
+/** Records an owner that was deleted with orphans while some kinds did not respond. */
 export interface OrphanRecord extends ApiObject<OrphanRecordSpec, Record<string, unknown>> {}
 
-/** Whose dependents are to be let go, and of which kinds. */
+/** The owner, and the kinds whose objects must release it. */
 export interface OrphanRecordSpec {
-  /** As its dependents name it. */
+  /** As referenced by its dependents. */
   owner: { apiVersion: string; kind: string; name: string; uid: string }
-  /** Those that did not answer, as `<group>/<plural>`. */
+  /** The kinds that did not respond, as `<group>/<plural>`. */
   kinds: string[]
 }
 
 /**
- * The kind by which the collector remembers owners that were deleted with orphans while kinds did not answer. The server
- * serves it beside the kinds of plugins. An object is named by the owner's uid.
+ * The built-in kind for owners that were deleted with orphans while some kinds did not respond. An object is named by the
+ * owner's uid.
  */
 export function orphanRecordModel(reservedDomain: string): Model<OrphanRecord> {
   return defineModel({
@@ -33,7 +33,7 @@ export function orphanRecordModel(reservedDomain: string): Model<OrphanRecord> {
         properties: {
           owner: {
             type: 'object',
-            description: 'As its dependents name it.',
+            description: 'The owner, as referenced by its dependents.',
             required: ['apiVersion', 'kind', 'name', 'uid'],
             properties: {
               apiVersion: { type: 'string' },
@@ -46,7 +46,7 @@ export function orphanRecordModel(reservedDomain: string): Model<OrphanRecord> {
             type: 'array',
             items: { type: 'string' },
             description:
-              'Those that did not answer, as <group>/<plural>: their objects may name the owner still.',
+              'The kinds that did not respond, as <group>/<plural>; their objects may still reference the owner.',
           },
         },
       },
@@ -61,8 +61,8 @@ export function orphanRecordModel(reservedDomain: string): Model<OrphanRecord> {
 }
 
 /**
- * What is left of deletions with orphans that went on without kinds that did not answer: by it their objects are let go
- * rather than collected, whenever they come back. It is written before the owner goes.
+ * Stores the owners of deletions with orphans that completed without kinds that did not respond, so that the objects of
+ * these kinds are released rather than deleted later. A record is written before the owner is removed.
  */
 export class OrphanRecords {
   readonly model: Model<OrphanRecord>
@@ -86,9 +86,9 @@ export class OrphanRecords {
     )
   }
 
-  /** Whether there is one of an owner, by a live read. @throws ApiError, TransportError where that cannot be said. */
+  /** Returns true if an owner has a record, by a live read. @throws ApiError, TransportError if unknown. */
   async has(uid: string, signal: AbortSignal): Promise<boolean> {
-    // A reference may say anything; an object that was ever stored has a uid that is a name.
+    // A reference may have any uid; that of a stored object is a valid name.
     if (checkName(uid) !== undefined) return false
     return (await readLive(this.#client, this.model, uid, signal)) !== undefined
   }

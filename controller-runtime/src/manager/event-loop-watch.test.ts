@@ -4,7 +4,7 @@ import { measureEventLoopDelay } from './event-loop-watch.ts'
 const turn = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 const block = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 
-test('a delay is told, also one at whose end it is looked before the sample is taken', async () => {
+test('reports a delay, also if it ends right before the measurement', async () => {
   const meter = measureEventLoopDelay()
   try {
     await turn(200)

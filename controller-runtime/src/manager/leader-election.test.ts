@@ -16,7 +16,7 @@ interface Candidate {
   readonly elector: LeaderElector
   readonly clock: FakeClock
   readonly link: Link
-  /** What was told, in order. */
+  /** The log lines, in order. */
   readonly story: string[]
   readonly mayAct: boolean
 }
@@ -26,7 +26,7 @@ afterEach(() => {
   for (const elector of electors.splice(0)) elector.withdraw()
 })
 
-/** Candidates with clocks of their own, which run at one speed and show whatever they like. */
+/** Candidates whose clocks run at the same speed and show any time. */
 class Election {
   readonly server = new MemoryServer()
   readonly candidates: Candidate[] = []
@@ -71,7 +71,7 @@ class Election {
     return candidate
   }
 
-  /** Lets time pass for all, in small steps, and looks after each whether two may act. */
+  /** Advances the time for all, in small steps, and checks after each that at most one may act. */
   async pass(ms: number, stepMs = 250): Promise<void> {
     for (let passed = 0; passed < ms; passed += stepMs) {
       for (const { clock } of this.candidates) await clock.advance(stepMs)
@@ -84,8 +84,8 @@ class Election {
   }
 }
 
-describe('one of several candidates', () => {
-  test('leads, and the others stand by for as long as it renews', async () => {
+describe('a candidate', () => {
+  test('is the leader while it renews, and the others stand by', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(1_000)
@@ -107,7 +107,7 @@ describe('one of several candidates', () => {
     ['an hour ahead', 3_600_000],
     ['twenty years ahead', 20 * 365 * 86_400_000],
   ])(
-    'is not disturbed by one whose clock is %s, and is followed by it after the lease',
+    'is not affected by one whose clock is %s, which takes over after the lease expires',
     async (_, skewMs) => {
       const election = new Election()
       const a = election.join('a', { startMs: Date.UTC(2030, 0, 1) })
@@ -116,7 +116,7 @@ describe('one of several candidates', () => {
       await election.pass(60_000)
       expect(b.story).toEqual([])
       a.link.state = 'down'
-      // The last renewal was up to 2 s ago, and b looked at it up to 3.2 s after that.
+      // The last renewal was up to 2 s ago, and b saw it up to 3.2 s after that.
       await election.pass(11_750)
       expect(b.story).toEqual([])
       expect(a.story).toEqual(['started', 'lost'])
@@ -128,7 +128,7 @@ describe('one of several candidates', () => {
     },
   )
 
-  test('whose wall clock jumps keeps the lease, and is kept from it no more', async () => {
+  test('keeps the lease when its wall clock jumps', async () => {
     const election = new Election()
     const a = election.join('a')
     const b = election.join('b')
@@ -142,14 +142,14 @@ describe('one of several candidates', () => {
     expect(b.story).toEqual([])
   })
 
-  test('is one also where all begin at once', async () => {
+  test('is alone also if all start at once', async () => {
     const election = new Election()
     for (let n = 0; n < 8; n++) election.join(`c-${n}`, { random: () => n / 8 })
     await election.pass(60_000)
     expect(election.candidates.filter(({ story }) => story.includes('started'))).toHaveLength(1)
   })
 
-  test('leads again after a lease that nobody holds, and that counts as a change of holder', async () => {
+  test('acquires a released lease, which counts as a transition', async () => {
     const election = new Election()
     await election.client.create(Lease, {
       metadata: { name, labels: { 'example.com/of': 'people' } },
@@ -163,7 +163,7 @@ describe('one of several candidates', () => {
     expect(metadata.labels).toEqual({ 'example.com/of': 'people' })
   })
 
-  test('takes a lease the moment that it has run out, whenever its last attempt was', async () => {
+  test('acquires a lease as soon as it expires, whenever its last attempt was', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(1_000)
@@ -172,7 +172,7 @@ describe('one of several candidates', () => {
     a.link.state = 'down'
     const { version } = (await election.lease).metadata
     const renewedAt = b.clock.monotonic()
-    // What b has seen last may be one renewal older, by 2 s, than what it is told within the next step.
+    // The last renewal that b saw may be 2 s older than the one that it sees next.
     await election.pass(12_900, 50)
     expect(b.story).toEqual([])
     await election.pass(2_150, 50)
@@ -181,7 +181,7 @@ describe('one of several candidates', () => {
     expect((await election.lease).metadata.version).not.toBe(version)
   })
 
-  test('waits as long as the record says, not as long as it would say itself', async () => {
+  test('waits for the duration in the record, not for its own', async () => {
     const election = new Election()
     await election.client.create(Lease, {
       metadata: { name },
@@ -194,7 +194,7 @@ describe('one of several candidates', () => {
     expect(a.story).toEqual(['started'])
   })
 
-  test('keeps its acquireTime over renewals, and leads on when the record is deleted', async () => {
+  test('keeps its acquireTime over renewals, and stays the leader if the record is deleted', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
@@ -210,8 +210,8 @@ describe('one of several candidates', () => {
   })
 })
 
-describe('a holder', () => {
-  test('renews without reading, and reads once where somebody else has written the record', async () => {
+describe('a leader', () => {
+  test('renews without reading, and reads once after another writer changed the record', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
@@ -226,7 +226,7 @@ describe('a holder', () => {
   })
 
   test.each(['down', 'silent'] as const)(
-    'that is cut off (%s) may not act after the renew deadline, well before another may',
+    'that is disconnected (%s) may not act after the renew deadline, well before another may',
     async state => {
       const election = new Election()
       const a = election.join('a')
@@ -234,7 +234,7 @@ describe('a holder', () => {
       const b = election.join('b')
       await election.pass(4_000)
       a.link.state = state
-      // From the last renewal's start, which is at most 2 s ago.
+      // From the start of the last renewal, which is at most 2 s ago.
       await election.pass(7_500)
       expect(a.mayAct).toBe(true)
       await election.pass(2_500)
@@ -243,7 +243,7 @@ describe('a holder', () => {
       expect(b.mayAct).toBe(false)
       await election.pass(9_000)
       expect(b.mayAct).toBe(true)
-      // It comes back as one that stands by.
+      // It returns as a standby.
       a.link.state = 'up'
       await election.pass(60_000)
       expect([a.mayAct, b.mayAct]).toEqual([false, true])
@@ -251,7 +251,7 @@ describe('a holder', () => {
     },
   )
 
-  test('that comes back before another took the lease leads again, as a new beginning', async () => {
+  test('that returns before another acquired the lease starts a new term', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(4_000)
@@ -264,7 +264,7 @@ describe('a holder', () => {
     expect((await election.lease).spec.leaseTransitions).toBe(0)
   })
 
-  test('does not lead again before what it did is over', async () => {
+  test('does not start a new term before the work of the last one has ended', async () => {
     const election = new Election()
     let end: () => void = () => {}
     const aftermath = new Promise<void>(resolve => {
@@ -284,7 +284,7 @@ describe('a holder', () => {
     expect(a.elector.trouble).toBeUndefined()
   })
 
-  test('whose renewal took effect although its answer was lost leads on', async () => {
+  test('whose renewal succeeded but whose response was lost stays the leader', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
@@ -300,7 +300,7 @@ describe('a holder', () => {
     expect(a.elector.slowPaths).toBe(1)
   })
 
-  test('stops at once when it sees that the lease is another’s', async () => {
+  test('stops at once when it sees that another holds the lease', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
@@ -309,7 +309,7 @@ describe('a holder', () => {
     expect(a.story).toEqual(['started', 'lost'])
   })
 
-  test('that could not run for a minute is fenced at its first step, before any timer of it has fired', async () => {
+  test('that was suspended for a minute is fenced at its first step, before any timer fires', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(3_000)
@@ -319,7 +319,7 @@ describe('a holder', () => {
     expect(a.story).toEqual(['started', 'lost'])
   })
 
-  test('that could not run for a minute, and had nothing to do, does not renew what it had', async () => {
+  test('that was suspended for a minute and had nothing to do does not renew its old term', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(3_000)
@@ -329,8 +329,8 @@ describe('a holder', () => {
   })
 })
 
-describe('the end', () => {
-  test('gives the lease up, and another leads within a moment', async () => {
+describe('end', () => {
+  test('releases the lease, and another acquires it at once', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
@@ -344,7 +344,7 @@ describe('the end', () => {
     expect((await election.lease).spec).toMatchObject({ holderIdentity: 'b', leaseTransitions: 1 })
   })
 
-  test('gives it up also where somebody else has written the record meanwhile', async () => {
+  test('releases the lease also after another writer changed the record', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
@@ -354,7 +354,7 @@ describe('the end', () => {
     expect((await election.lease).metadata.labels).toEqual({ 'example.com/touched': 'yes' })
   })
 
-  test('does not touch a lease that another has got meanwhile', async () => {
+  test('does not touch a lease that another has acquired', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
@@ -364,7 +364,7 @@ describe('the end', () => {
     expect((await election.lease).metadata.version).toBe(metadata.version)
   })
 
-  test('leaves the lease to run out where the work has not ended', async () => {
+  test('leaves the lease to expire if the work has not ended', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
@@ -378,7 +378,7 @@ describe('the end', () => {
     expect(b.story).toEqual(['started'])
   })
 
-  test.each(['down', 'silent'] as const)('is bounded where the server is away (%s)', async state => {
+  test.each(['down', 'silent'] as const)('is bounded if the server is away (%s)', async state => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(3_000)
@@ -393,7 +393,7 @@ describe('the end', () => {
     expect(a.clock.pendingTimers).toBe(0)
   })
 
-  test('of one that stands by means that it never leads, though the lease falls to it in that moment', async () => {
+  test('of a standby prevents it from acquiring the lease, even at that moment', async () => {
     const election = new Election()
     await election.client.create(Lease, {
       metadata: { name },
@@ -424,24 +424,24 @@ describe('the end', () => {
   })
 })
 
-describe('the figures', () => {
+describe('the options', () => {
   test.each([
     ['a lease that is not longer than the deadline', { leaseDurationMs: 10_000 }],
     ['a deadline that is not longer than a pause', { renewDeadlineMs: 2_400 }],
-    ['a lease of no whole seconds', { leaseDurationMs: 15_500 }],
+    ['a lease that is not in whole seconds', { leaseDurationMs: 15_500 }],
     ['no retry period', { retryPeriodMs: 0 }],
     ['a negative deadline', { renewDeadlineMs: -1 }],
-    ['no number', { leaseDurationMs: Number.NaN }],
-  ])('are refused: %s', (_, figures) => {
+    ['NaN', { leaseDurationMs: Number.NaN }],
+  ])('reject %s', (_, figures) => {
     expect(() => readLeaderElectionOptions({ lease: name, ...figures })).toThrow(RangeError)
   })
 
-  test('so is an empty identity, or a lease that could not be an object', () => {
+  test('reject an empty identity and an invalid lease name', () => {
     expect(() => readLeaderElectionOptions({ lease: name, identity: '' })).toThrow(TypeError)
     expect(() => readLeaderElectionOptions({ lease: 'Not a name' })).toThrow(TypeError)
   })
 
-  test('are those of client-go where nothing is said, and every candidate is another', () => {
+  test('default to the times of client-go and a unique identity', () => {
     const first = readLeaderElectionOptions({ lease: name })
     expect(first).toMatchObject({ leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 })
     expect(first.identity).not.toBe(readLeaderElectionOptions({ lease: name }).identity)

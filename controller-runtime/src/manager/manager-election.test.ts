@@ -25,7 +25,7 @@ afterEach(async () => {
   }
 })
 
-/** Managers that elect one of themselves, each with a clock and a link of its own. */
+/** Managers of one election, each with its own clock and transport. */
 class World {
   readonly server = new MemoryServer()
   readonly client = createClient(this.server)
@@ -66,13 +66,13 @@ class World {
   }
 }
 
-/** A controller that says who reconciled what. */
+/** A controller that records who reconciled what. */
 function recording(manager: Manager, who: string, seen: string[]): void {
   manager.controller(Gadget, c => c.reconcile(({ metadata: { name } }) => void seen.push(`${who} ${name}`)))
 }
 
-describe('a manager that stands by', () => {
-  test('runs nothing and writes nothing, while its caches are filled and follow', async () => {
+describe('a standby manager', () => {
+  test('runs and writes nothing, while its caches are synced', async () => {
     const world = new World()
     const seen: string[] = []
     await world.create('a')
@@ -100,7 +100,7 @@ describe('a manager that stands by', () => {
     expect(second.manager.health()).toMatchObject({ live: true, ready: true })
   })
 
-  test('takes over from its warm caches: it reconciles everything at once and lists nothing', async () => {
+  test('takes over with synced caches: it reconciles everything at once and lists nothing', async () => {
     const world = new World()
     const seen: string[] = []
     const names = Array.from({ length: 50 }, (_, n) => `g-${String(n).padStart(2, '0')}`)
@@ -121,11 +121,11 @@ describe('a manager that stands by', () => {
     expect(
       world.server.requests.filter(request => request.startsWith('GET') && request.includes('gadgets')),
     ).toEqual([])
-    // Those of the first are gone, and so is the one with which the second waited for the lease.
+    // The watches of the first are gone, and so is the one with which the second watched the lease.
     expect(world.server.openWatches).toBe(watches - 2)
   })
 
-  test('never begins to work once it was told to stop, though the lease falls to it in that moment', async () => {
+  test('never becomes active after it was stopped, even if it acquires the lease at that moment', async () => {
     const world = new World()
     const seen: string[] = []
     await world.create('a')
@@ -148,7 +148,7 @@ describe('a manager that stands by', () => {
     expect(await world.holder).toBe('')
   })
 
-  test('does not take the lease while it stops, however long that takes', async () => {
+  test('does not acquire the lease while it stops, however long that takes', async () => {
     const world = new World()
     const first = world.join('first')
     first.manager.start()
@@ -174,7 +174,7 @@ describe('a manager that stands by', () => {
     expect(await world.holder).toBe('')
   })
 
-  test('that is stopped before its caches are filled does not take part any more', async () => {
+  test('that is stopped before its caches have synced does not join the election', async () => {
     const world = new World()
     const { manager, link } = world.join('only')
     recording(manager, 'only', [])
@@ -191,7 +191,7 @@ describe('a manager that stands by', () => {
 })
 
 describe('a manager that loses its lease', () => {
-  test('aborts the runs that are under way, refuses their writes, begins none, and stands by', async () => {
+  test('aborts runs in progress, refuses their writes, starts none, and stands by', async () => {
     const world = new World()
     await world.create('a')
     const { manager, link } = world.join('first')
@@ -222,11 +222,11 @@ describe('a manager that loses its lease', () => {
     expect(story).toEqual(['begun', 'aborted', 'refused'])
     expect(world.phase('a')).toBeUndefined()
     expect(manager.leadership).toMatchObject({ isLeader: false, leader: 'second' })
-    // It has gone on to follow: it would take over at once.
+    // Its caches are still synced: it could take over at once.
     expect(manager.informer(Gadget).size).toBe(2)
   })
 
-  test('and gets it back reconciles everything again, but no object that a run still holds', async () => {
+  test('and acquires it again reconciles everything except objects that a run still holds', async () => {
     const world = new World()
     await world.create('a', 'b')
     const { manager, link } = world.join('only')
@@ -235,7 +235,7 @@ describe('a manager that loses its lease', () => {
     manager.controller(Gadget, c =>
       c.concurrency(2).reconcile(({ metadata: { name } }) => {
         story.push(name)
-        // Heeds no signal.
+        // Ignores its signal.
         if (name === 'a' && story.length <= 2) {
           return new Promise<void>(resolve => {
             end = resolve
@@ -257,7 +257,7 @@ describe('a manager that loses its lease', () => {
     expect(story).toEqual(['a', 'b', 'b', 'a'])
   })
 
-  test('because its event loop was blocked for a minute writes nothing afterwards, not even in that very run', async () => {
+  test('because its event loop was blocked for a minute writes nothing afterwards, not even in that run', async () => {
     const world = new World()
     await world.create('a')
     const { manager, clock } = world.join('stalled')
@@ -283,7 +283,7 @@ describe('a manager that loses its lease', () => {
 })
 
 describe('runnables', () => {
-  test('run where they may: on every manager, or only on the one that leads, and again when it leads again', async () => {
+  test('run on every manager or only on the leader, and again when it leads again', async () => {
     const world = new World()
     const story: string[] = []
     const joined = ['first', 'second'].map(identity => {
@@ -315,7 +315,7 @@ describe('runnables', () => {
     expect(story.slice(4)).toEqual(['second leads'])
   })
 
-  test('that fail are run again after a pause, and those that are done are not', async () => {
+  test('are restarted with back-off after a failure, and not after they have returned', async () => {
     const world = new World()
     const { manager } = world.join('only')
     let runs = 0
@@ -330,7 +330,7 @@ describe('runnables', () => {
     expect(runs).toBe(4)
   })
 
-  test('write through a fence where they need to lead, and without one where they do not', async () => {
+  test('write through a fence only if they need the leader', async () => {
     const world = new World()
     await world.create('a', 'b')
     const { manager, link } = world.join('only')
@@ -362,16 +362,16 @@ describe('runnables', () => {
     expect(outcomes.sort()).toEqual(['false deleted', 'true LeadershipLostError'])
   })
 
-  test('and controllers have names of their own', () => {
+  test('and controllers must have distinct names', () => {
     const { manager } = new World().join('only')
     manager.add({ name: 'one', run() {} })
-    expect(() => manager.add({ name: 'one', run() {} })).toThrow(/a runnable one already/)
+    expect(() => manager.add({ name: 'one', run() {} })).toThrow(/a runnable named one already/)
     expect(() => manager.controller(Gadget, c => c.named('one').reconcile(() => {}))).toThrow(/one/)
   })
 })
 
 describe('stop', () => {
-  test('ends the runs, then closes the watches, and gives the lease up last', async () => {
+  test('ends the runs, then closes the watches, and releases the lease last', async () => {
     const world = new World()
     await world.create('a')
     const { manager } = world.join('only')
@@ -403,7 +403,7 @@ describe('stop', () => {
     expect(story.filter(line => line !== 'renewed')).toEqual(['run ended', 'released with 0 watches'])
   })
 
-  test('leaves the lease to run out where a run has not ended', async () => {
+  test('leaves the lease to expire if a run has not ended', async () => {
     const world = new World()
     await world.create('a')
     const { manager } = world.join('only', { drainTimeoutMs: 3_000 })
@@ -417,7 +417,7 @@ describe('stop', () => {
     expect(() => manager.fence()).toThrow(LeadershipLostError)
   })
 
-  test('leaves the lease to run out where a runnable has not ended', async () => {
+  test('leaves the lease to expire if a runnable has not ended', async () => {
     const world = new World()
     const { manager } = world.join('only', { drainTimeoutMs: 3_000 })
     manager.add({ name: 'deaf', run: () => new Promise<never>(() => {}) })
@@ -429,7 +429,7 @@ describe('stop', () => {
     expect(await world.holder).toBe('only')
   })
 
-  test('with force, also as a second call, aborts the runs at once and still gives the lease up', async () => {
+  test('with force, also in a second call, aborts the runs at once and still releases the lease', async () => {
     const world = new World()
     await world.create('a')
     const { manager } = world.join('only')
@@ -457,7 +457,7 @@ describe('stop', () => {
 })
 
 describe('health', () => {
-  test('tells caches that are not filled, and an election that is stuck, and is well otherwise', async () => {
+  test('reports caches that have not synced and a stuck election, and is otherwise ok', async () => {
     const world = new World()
     const { manager, link } = world.join('only')
     recording(manager, 'only', [])
@@ -470,7 +470,7 @@ describe('health', () => {
     manager.start()
     await world.pass(5_000)
     expect(manager.health()).toMatchObject({ live: true, ready: true })
-    // What does not end when the lease is lost keeps this process from ever leading again.
+    // Work that does not end after the lease is lost keeps this process from leading again.
     link.state = 'down'
     await world.pass(40_000)
     expect(manager.health()).toMatchObject({
@@ -481,7 +481,7 @@ describe('health', () => {
     })
   })
 
-  test('an event loop that was blocked for a retry period is told, once', async () => {
+  test('an event loop that was blocked for a retry period is logged once', async () => {
     const world = new World()
     const delays = [10, 2_500, 100]
     const warnings: object[] = []
@@ -534,12 +534,12 @@ describe('a plugin', () => {
   })
 })
 
-test('an election needs a transport, before which the fence can stand', () => {
+test('an election needs a transport, which the fence wraps', () => {
   const client = createClient(new MemoryServer())
   expect(() => createManager({ client, leaderElection: { lease: 'work' } })).toThrow(TypeError)
 })
 
-test('without an election a manager works at once, and its fence is open', async () => {
+test('without an election a manager is active at once, and its fence is open', async () => {
   const world = new World()
   await world.create('a')
   const manager = createManager({ transport: world.server })

@@ -27,7 +27,7 @@ function setUp(options: Partial<ManagerOptions> = {}) {
 const pause = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 
 describe('start', () => {
-  test('a server that is away is waited for, and then everything runs', async () => {
+  test('waits for a server that is away, then runs everything', async () => {
     const server = await ScriptedWatchServer.start([
       watch => {
         watch.send({ type: 'ADDED', object: gadget('a', 5) })
@@ -87,7 +87,7 @@ describe('start', () => {
     expect(watches).toBe(2)
   })
 
-  test('two controllers of one name are refused', () => {
+  test('rejects two controllers of the same name', () => {
     const { manager } = setUp()
     const build = () => manager.controller(Gadget, c => c.reconcile(() => {}))
     build()
@@ -96,7 +96,7 @@ describe('start', () => {
 })
 
 describe('stop', () => {
-  test('takes no new work, lets current runs finish, and ends within its bound', async () => {
+  test('takes no new work, lets runs finish, and ends within its timeout', async () => {
     const { manager, create } = setUp({ drainTimeoutMs: 60_000 })
     const begun: string[] = []
     const finished: string[] = []
@@ -128,7 +128,7 @@ describe('stop', () => {
     expect(finished).toEqual(['a'])
   })
 
-  test('runs that take too long have their signals aborted, and cannot write any more', async () => {
+  test('aborts runs that take too long, which can then not write', async () => {
     const { manager, create, server } = setUp({ drainTimeoutMs: 30 })
     const outcomes: string[] = []
     let begun = false
@@ -151,7 +151,7 @@ describe('stop', () => {
     expect(server.peek('gadgets', 'a')?.status).toBeUndefined()
   })
 
-  test('a run that never settles and heeds no signal does not keep it', async () => {
+  test('does not wait for a run that never settles and ignores its signal', async () => {
     const clock = new FakeClock()
     const { manager, create } = setUp({ clock, drainTimeoutMs: 10_000 })
     let begun = false
@@ -173,7 +173,7 @@ describe('stop', () => {
     expect(clock.monotonic()).toBeLessThanOrEqual(15_000)
   })
 
-  test('it can be called twice, before the start, and with the server away', async () => {
+  test('can be called twice, before start, and with the server away', async () => {
     const { manager } = setUp()
     await Promise.all([manager.stop(), manager.stop()])
     manager.start()
@@ -192,7 +192,7 @@ describe('stop', () => {
     await expect(synced).rejects.toMatchObject({ name: 'AbortError' })
   })
 
-  test('a transport whose watch does not end with its signal does not keep it', async () => {
+  test('does not wait for a transport whose watch ignores its signal', async () => {
     const stuck: Transport = {
       request: () => Promise.reject(new TransportError('away')),
       watch: async () => ({
@@ -226,6 +226,6 @@ describe('remove', () => {
   })
 })
 
-test('a manager needs a way to the server', () => {
+test('a manager needs a transport or a client', () => {
   expect(() => createManager({})).toThrow(TypeError)
 })

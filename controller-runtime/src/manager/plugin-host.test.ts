@@ -35,7 +35,7 @@ class Endpoint {
 }
 Get('/greeting')(Endpoint.prototype, 'greet')
 
-/** What TypeScript makes of a class with `@ApiVersion`, `@Get` and `@Post`: the test runner knows no decorators. */
+/** What TypeScript generates for a class with `@ApiVersion`, `@Get` and `@Post`; the test runner supports no decorators. */
 const initializers: ((this: unknown) => void)[] = []
 class Decorated {
   constructor() {
@@ -100,7 +100,7 @@ describe('setupPlugin', () => {
     expect(headers[0]).toMatchObject({ 'x-setpoint-plugin': 'demo', 'x-from': 'here' })
   })
 
-  test('plain JavaScript marks a class by calls, and its methods keep their instance', async () => {
+  test('plain JavaScript declares endpoints by calls, and methods keep their `this`', async () => {
     ApiVersion('api.demo.example.com/v1')(Endpoint)
     const { plugin, host } = setUp(context => context.routes(Endpoint))
     const { routes } = await setupPlugin(plugin, host)
@@ -120,7 +120,7 @@ describe('setupPlugin', () => {
     expect(await handler?.(request)).toEqual({ body: 'hello' })
   })
 
-  test('a handler knows the names of the parameters in its pattern', async () => {
+  test('a handler has typed parameters from its pattern', async () => {
     const { plugin, host } = setUp(context =>
       context.routes('api.demo.example.com/v1', routes =>
         routes.get('/shelves/:shelf/gadgets/:name', ({ params }) => {
@@ -134,7 +134,7 @@ describe('setupPlugin', () => {
     expect(routes[0]?.routes).toMatchObject([{ method: 'GET', pattern: '/shelves/:shelf/gadgets/:name' }])
   })
 
-  test('a setup that fails starts nothing and aborts the signal', async () => {
+  test('a failed setup starts nothing and aborts the signal', async () => {
     let signal: AbortSignal | undefined
     let runs = 0
     const { transport, manager, plugin, host } = setUp(async context => {
@@ -150,12 +150,12 @@ describe('setupPlugin', () => {
     expect(runs).toBe(0)
   })
 
-  test('a setup that never ends is given up', async () => {
+  test('a setup that never ends times out', async () => {
     const { plugin, host } = setUp(() => new Promise(() => {}))
     await expect(setupPlugin(plugin, { ...host, setupTimeoutMs: 20 })).rejects.toThrow(/within 20 ms/)
   })
 
-  test('registering after setup is an error, not silence', async () => {
+  test('registering after setup throws', async () => {
     let context: PluginContext | undefined
     const { plugin, host } = setUp(given => {
       context = given
@@ -165,7 +165,7 @@ describe('setupPlugin', () => {
     expect(() => context?.routes('g.example.com/v1', () => {})).toThrow(/during setup/)
   })
 
-  test('a registration that makes no sense names the mistake', async () => {
+  test('an invalid registration throws and names the mistake', async () => {
     const cases: [(context: PluginContext) => void, RegExp][] = [
       [c => c.controller(Gadget, () => {}), /neither reconcile nor finalize/],
       [c => c.controller(Gadget, b => b.finalize('no-domain', () => {})), /<domain>\/<name>/],
@@ -180,7 +180,7 @@ describe('setupPlugin', () => {
     }
   })
 
-  test('stop aborts the signal, drains the controllers, and leaves other plugins alone', async () => {
+  test('stop aborts the signal, drains the controllers, and does not affect other plugins', async () => {
     const seen: string[] = []
     const build = (name: string) =>
       definePlugin({
@@ -200,7 +200,7 @@ describe('setupPlugin', () => {
   })
 })
 
-test('definePlugin refuses what is no plugin, and its result is recognised', () => {
+test('definePlugin rejects invalid declarations, and isPlugin recognizes its result', () => {
   expect(() => definePlugin({ name: 'No Spaces' })).toThrow(TypeError)
   const plugin = definePlugin({ name: 'demo' })
   expect(isPlugin(plugin)).toBe(true)

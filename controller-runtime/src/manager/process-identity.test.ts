@@ -8,7 +8,7 @@ afterEach(() => {
   for (const child of children.splice(0)) child.kill('SIGKILL')
 })
 
-/** Another process, and who it says it is. */
+/** Another process, and its identity. */
 async function another(): Promise<{ child: ChildProcess; identity: string }> {
   const module = new URL('../../dist/manager/process-identity.js', import.meta.url)
   const code = `import(${JSON.stringify(String(module))}).then(m => console.log(m.identityOfThisProcess())); setInterval(() => {}, 1000)`
@@ -18,8 +18,8 @@ async function another(): Promise<{ child: ChildProcess; identity: string }> {
   return { child, identity: String(line).trim() }
 }
 
-describe.runIf(process.platform === 'linux')('a process of this machine', () => {
-  test('has not ended while it runs, nor while it is stopped, and has once it was killed', async () => {
+describe.runIf(process.platform === 'a process on this machine')('a process of this machine', () => {
+  test('has not ended while it runs or is stopped, and has ended after it was killed', async () => {
     const { child, identity } = await another()
     expect(hasEnded(identity)).toBe(false)
     child.kill('SIGSTOP')
@@ -29,7 +29,7 @@ describe.runIf(process.platform === 'linux')('a process of this machine', () => 
     expect(hasEnded(identity)).toBe(true)
   })
 
-  test('has ended when its number was given to another', () => {
+  test('has ended if its pid was reused', () => {
     const mine = identityOfThisProcess()
     expect(hasEnded(mine)).toBe(false)
     expect(hasEnded(mine.replace(/\.\d+$/, '.1'))).toBe(true)
@@ -39,13 +39,13 @@ describe.runIf(process.platform === 'linux')('a process of this machine', () => 
 test.each([
   ['of another boot', (mine: string) => mine.replace(/_[0-9a-f-]{36}\./, `_${'0'.repeat(36)}.`)],
   ['of another pid namespace', (mine: string) => mine.replace(/\.\d+\.(\d+\.\d+)$/, '.1.$1')],
-  ['that says nothing of where it is', () => 'host_00000000-0000-0000-0000-000000000000'],
-  ['of a name that somebody chose', () => 'me'],
+  ['without a place', () => 'host_00000000-0000-0000-0000-000000000000'],
+  ['with a chosen name', () => 'me'],
 ])('nothing is known of a process %s', (_what, change) => {
   const ended = identityOfThisProcess().replace(/\.\d+$/, '.1')
   expect(hasEnded(change(ended))).toBe(false)
 })
 
-test('every identity is another one', () => {
+test('identities are unique', () => {
   expect(identityOfThisProcess()).not.toBe(identityOfThisProcess())
 })

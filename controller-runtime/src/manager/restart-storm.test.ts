@@ -8,7 +8,7 @@ import { createManager } from './manager.ts'
 const managerCount = 20
 const objectCount = 2_000
 
-test('twenty managers that begin at once, and again after all have died, each miss none of 2,000 objects', async () => {
+test('twenty managers that start at once, and restart after all crash, each see all of 2,000 objects', async () => {
   await using server = await startTestServer({ models: [Gadget] })
   const names = Array.from({ length: objectCount }, (_, n) => `g-${n}`)
   for (let n = 0; n < objectCount; n += 50) {
@@ -20,7 +20,7 @@ test('twenty managers that begin at once, and again after all have died, each mi
   }
   const expected = new Map(names.map(name => [name, 1]))
 
-  /** Starts all, and answers what each has seen of each object: the size at its latest run. */
+  /** Starts all, and returns for each the size at its latest run of every object. */
   async function storm() {
     const members = await Promise.all(
       Array.from({ length: managerCount }, async () => {
@@ -44,12 +44,12 @@ test('twenty managers that begin at once, and again after all have died, each mi
 
   const first = await storm()
   await allSee(first)
-  // Their processes die: connections break, nobody says goodbye.
+  // Their processes crash: connections break without a close.
   for (const { transport } of first) transport.close()
   await Promise.all(first.map(({ manager }) => manager.stop({ force: true })))
 
   const second = await storm()
-  // In the middle of it objects change.
+  // Objects change meanwhile.
   for (const name of names.slice(0, 100).reverse()) {
     await server.client.patch(Gadget, name, { spec: { size: 2 } })
     expected.set(name, 2)
@@ -60,12 +60,12 @@ test('twenty managers that begin at once, and again after all have died, each mi
   for (const { transport } of second) transport.close()
 })
 
-test('of many managers with one lease that begin at once, one works, and each of the others when its turn comes', async () => {
+test('of many managers with one lease that start at once, one is active, and each of the others in turn', async () => {
   await using server = await startTestServer({ models: [Gadget, leaseModel('setpoint.dev')] })
   for (let n = 0; n < 200; n++) {
     await server.client.create(Gadget, { metadata: { name: `g-${n}` }, spec: { size: 1 } })
   }
-  /** Who has worked, one after the other. */
+  /** The active managers, in order. */
   const terms: string[] = []
   const members = await Promise.all(
     Array.from({ length: managerCount }, async (_, n) => {

@@ -2,29 +2,29 @@ import type { ObjectMeta, OwnerReference } from '../api/object.ts'
 import { type PropagationPolicy, propagationFinalizers } from '../api/propagation.ts'
 import { isLooseStanding, type Standing } from './graph.ts'
 
-/** What is to be done about a dependent. */
-export type Settlement =
-  /** Nothing, at least not before more is known of its owners. */
+/** What to do with a dependent. */
+export type SyncAction =
+  /** Nothing, until more is known of its owners. */
   | { readonly do: 'nothing' }
-  /** It stays, with these references only. */
+  /** Keep it with these references only. */
   | { readonly do: 'release'; readonly references: readonly OwnerReference[] }
-  /** No owner is left. */
+  /** Delete it: no owner is left. */
   | { readonly do: 'delete'; readonly policy: PropagationPolicy | undefined }
 
 /**
- * Decides about a dependent, by its live metadata and what is known of each owner that it names.
+ * Decides what to do with a dependent, by its live metadata and the standing of its owners.
  *
- *     an owner that holds it (present, unresolved, orphaning)   the loose references go, the object stays
- *     all absent, or waiting in the foreground                  it is deleted
+ *     an owner keeps it (present, unresolved, orphaning)   remove the loose references
+ *     all absent, or waiting in the foreground             delete it
  *
- * One that is being deleted already only lets go of owners that wait for just that. As in Kubernetes, a dependent
- * that goes because of a foreground deletion and has dependents of its own goes in the foreground, too.
+ * A dependent that is already deleting only releases orphaning owners. As in Kubernetes, foreground deletion is
+ * propagated to dependents that have dependents of their own.
  */
-export function settlementOf(
+export function syncActionFor(
   { ownerReferences = [], deletionTimestamp, finalizers = [] }: ObjectMeta,
   standingOf: (reference: OwnerReference) => Standing,
   hasDependents: boolean,
-): Settlement {
+): SyncAction {
   const standings = ownerReferences.map(standingOf)
   if (standings.includes('unchecked')) return { do: 'nothing' }
   const isKept = (standing: Standing) =>
@@ -35,7 +35,7 @@ export function settlementOf(
     const references = ownerReferences.filter((_, at) => isKept(standings[at] ?? 'unresolved'))
     return { do: 'release', references }
   }
-  // What the object itself says about its dependents is left to the server.
+  // The object's own orphan finalizer takes precedence.
   const own = finalizers.includes(propagationFinalizers.Orphan)
   const inForeground = standings.includes('foreground') && hasDependents && !own
   return { do: 'delete', policy: inForeground ? 'Foreground' : undefined }

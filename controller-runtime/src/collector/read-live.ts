@@ -4,10 +4,10 @@ import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
 
 /**
- * Reads an object as it is now in the store, not in a cache.
- * @returns undefined only where the server has said of this very object that there is none. That its kind, its route
- *   or its store did not answer is not that, whatever the status code.
- * @throws ApiError or TransportError for every other answer.
+ * Reads an object from the store, not from a cache.
+ * @returns undefined only if the server says that this object does not exist, not if its kind, route or store is
+ *   missing, whatever the status code.
+ * @throws ApiError or TransportError for every other response.
  */
 export async function readLive(
   client: Client,
@@ -23,7 +23,7 @@ export async function readLive(
   }
 }
 
-/** The refusal of a route that nobody serves, or of something on the way, does not name group, kind and object. */
+/** A NotFound of an unknown route does not name group, kind and object. */
 function isAbsent({ reason, details }: ApiError, { group, plural }: Model, name: string): boolean {
   return reason === 'NotFound' && details?.name === name && details.kind === plural && details.group === group
 }
