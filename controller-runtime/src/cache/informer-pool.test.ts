@@ -3,8 +3,8 @@ import type { ObjectOf } from '../api/model.ts'
 import { SelectorError } from '../api/selector.ts'
 import { createClient } from '../client/client.ts'
 import { eventually } from '../testing/eventually.ts'
-import { Gadget, PlainGadget } from '../testing/gadgets.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
+import { Gadget, PlainGadget } from '../testing/sample-models.ts'
 import { InformerPool, informerKey } from './informer-pool.ts'
 
 const cleanUps: (() => unknown)[] = []

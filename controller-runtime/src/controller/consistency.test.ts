@@ -3,11 +3,10 @@ import type { ObjectOf } from '../api/model.ts'
 import { createClient } from '../client/client.ts'
 import { type Transport, TransportError, type WatchConnection } from '../client/transport.ts'
 import { createManager, type Manager } from '../manager/manager.ts'
+import { ownedBy, settle } from '../testing/controller-harness.ts'
 import { eventually } from '../testing/eventually.ts'
-import { Gadget } from '../testing/gadgets.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
-import { Part } from '../testing/part.ts'
-import { ownedBy, settle } from '../testing/world.ts'
+import { Gadget, Part } from '../testing/sample-models.ts'
 import type { ControllerBuilder } from './builder.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>

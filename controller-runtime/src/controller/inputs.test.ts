@@ -5,34 +5,33 @@ import { SelectorError } from '../api/selector.ts'
 import { createClient } from '../client/client.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { createManager } from '../manager/manager.ts'
+import { type Harness, ownedBy, settle, startHarness } from '../testing/controller-harness.ts'
 import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { Gadget } from '../testing/gadgets.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
-import { Part } from '../testing/part.ts'
+import { Gadget, Part } from '../testing/sample-models.ts'
 import { startTestServer } from '../testing/test-server.ts'
-import { ownedBy, settle, startWorld, type World } from '../testing/world.ts'
 import { ControllerBuilder } from './builder.ts'
 import { generationChanged } from './predicates.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>
 type Build = (controller: ControllerBuilder<GadgetObject>, runs: string[]) => ControllerBuilder<GadgetObject>
 
-const worlds: World[] = []
+const harnesses: Harness[] = []
 afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.stop()
+  for (const harness of harnesses.splice(0)) await harness.stop()
 })
 
 /** Gadgets a, b and c exist and are reconciled; `woken` has the names of the runs since then. */
 async function setUp(build: Build, log?: Logger) {
   const runs: string[] = []
-  const world = startWorld(
+  const harness = startHarness(
     Gadget,
     c => build(c, runs).reconcile(async gadget => void runs.push(gadget.metadata.name)),
     { ...(log && { log }) },
   )
-  worlds.push(world)
-  const { client } = world
+  harnesses.push(harness)
+  const { client } = harness
   for (const name of ['a', 'b', 'c']) await client.create(Gadget, { metadata: { name }, spec: { size: 1 } })
   await eventually(() => runs.length === 3)
   runs.length = 0
@@ -41,7 +40,7 @@ async function setUp(build: Build, log?: Logger) {
     await settle()
     return runs.splice(0).sort()
   }
-  return { ...world, woken }
+  return { ...harness, woken }
 }
 
 const part = (name: string, ...ownerReferences: OwnerReference[]) => ({
@@ -224,7 +223,7 @@ describe('caches of other kinds', () => {
       return watch(path, options)
     }
     const seen: number[] = []
-    const world = startWorld(
+    const harness = startHarness(
       Gadget,
       c =>
         c
@@ -232,7 +231,7 @@ describe('caches of other kinds', () => {
           .reconcile(async (_gadget, { lister }) => void seen.push((await lister(Part)).list().length)),
       { server, clock, log },
     )
-    worlds.push(world)
+    harnesses.push(harness)
     await settle()
     expect(seen).toEqual([])
     await clock.advance(30_000)
@@ -272,7 +271,7 @@ describe('caches of other kinds', () => {
       await client.create(Part, part(`p${index}`, ownedBy('Gadget', name)))
     }
     const order: string[] = []
-    const world = startWorld(
+    const harness = startHarness(
       Gadget,
       c =>
         c
@@ -286,7 +285,7 @@ describe('caches of other kinds', () => {
           }),
       { server },
     )
-    worlds.push(world)
+    harnesses.push(harness)
     await eventually(() => order.length >= 31)
     expect(order[1]).toBe('fresh')
   })
@@ -308,13 +307,13 @@ describe('caches of other kinds', () => {
       schema: { spec: { type: 'object' } },
     })
     const errors: unknown[] = []
-    const world = startWorld(Gadget, c =>
+    const harness = startHarness(Gadget, c =>
       c.reads(Part).reconcile(async (_gadget, { lister }) => {
         await lister(Other).catch((error: unknown) => errors.push(error))
       }),
     )
-    worlds.push(world)
-    await world.client.create(Gadget, { metadata: { name: 'x' }, spec: { size: 1 } })
+    harnesses.push(harness)
+    await harness.client.create(Gadget, { metadata: { name: 'x' }, spec: { size: 1 } })
     await eventually(() => errors.length === 1)
     expect(String(errors[0])).toMatch(/others.demo.example.com.*owns, watches or reads/)
   })

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { ApiObject } from '../api/object.ts'
 import { SelectorError } from '../api/selector.ts'
+import { type Harness, settle, startHarness } from '../testing/controller-harness.ts'
 import { eventually } from '../testing/eventually.ts'
-import { Gadget, gadget } from '../testing/gadgets.ts'
-import { settle, startWorld, type World } from '../testing/world.ts'
+import { Gadget, gadget } from '../testing/sample-models.ts'
 import {
   and,
   annotationsChanged,
@@ -18,9 +18,9 @@ import {
   toPredicate,
 } from './predicates.ts'
 
-const worlds: World[] = []
+const harnesses: Harness[] = []
 afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.stop()
+  for (const harness of harnesses.splice(0)) await harness.stop()
 })
 
 /** An object with these labels and other metadata. */
@@ -107,13 +107,13 @@ describe('in a controller', () => {
   /** The names of runs; `finalizer` adds a finalizer to the controller. */
   async function setUp(filter: Filter, finalizer?: string) {
     const runs: string[] = []
-    const world = startWorld(Gadget, c => {
+    const harness = startHarness(Gadget, c => {
       c.filter(filter).reconcile(async ({ metadata }) => void runs.push(`reconcile ${metadata.name}`))
       if (finalizer)
         c.finalize(finalizer, async ({ metadata }) => void runs.push(`finalize ${metadata.name}`))
     })
-    worlds.push(world)
-    return { ...world, runs }
+    harnesses.push(harness)
+    return { ...harness, runs }
   }
 
   test('additions that do not pass trigger no run until an update passes', async () => {
@@ -151,8 +151,8 @@ describe('in a controller', () => {
     await manager.stop()
     await client.create(Gadget, { metadata: { name: 'b', finalizers: [finalizer] }, spec: { size: 1 } })
     await client.delete(Gadget, 'b')
-    const next = startWorld(Gadget, c => c.filter(no).finalize(finalizer, async () => {}), { server })
-    worlds.push(next)
+    const next = startHarness(Gadget, c => c.filter(no).finalize(finalizer, async () => {}), { server })
+    harnesses.push(next)
     await eventually(() => server.peek('gadgets', 'b') === undefined)
   })
 

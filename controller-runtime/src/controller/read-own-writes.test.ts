@@ -2,20 +2,19 @@ import { Registry } from 'prom-client'
 import { afterEach, expect, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
 import { TransportError } from '../client/transport.ts'
+import { type Harness, settle, startHarness } from '../testing/controller-harness.ts'
 import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { Gadget } from '../testing/gadgets.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
-import { Part } from '../testing/part.ts'
+import { Gadget, Part } from '../testing/sample-models.ts'
 import { startTestServer } from '../testing/test-server.ts'
-import { settle, startWorld, type World } from '../testing/world.ts'
 import type { Reconcile, ReconcileContext } from './reconcile.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>
 
-const worlds: World[] = []
+const harnesses: Harness[] = []
 afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.stop()
+  for (const harness of harnesses.splice(0)) await harness.stop()
 })
 
 interface View {
@@ -49,17 +48,17 @@ function setUp(
     await step?.(context, server)
     return runs < steps.length ? { requeueAfterMs: 0 } : undefined
   }
-  const world = startWorld(Gadget, c => c.reads(Part).reconcile(reconcile), {
+  const harness = startHarness(Gadget, c => c.reads(Part).reconcile(reconcile), {
     server,
     registry,
     ...(clock && { clock }),
   })
-  worlds.push(world)
+  harnesses.push(harness)
   const count = async (name: string) => {
     const metric = await registry.getSingleMetric(`controller_runtime_${name}`)?.get()
     return metric?.values[0]?.value
   }
-  return { ...world, count, runs: () => runs }
+  return { ...harness, count, runs: () => runs }
 }
 
 const p = { metadata: { name: 'p' }, spec: { gadget: 'a', colour: 'red' } }
@@ -128,7 +127,7 @@ test('a lister requested after a write in the same reconcile shows it', async ()
 test('a lister of the own kind shows the writes of the controller to other objects', async () => {
   const seen: (number | undefined)[] = []
   const server = new MemoryServer()
-  const world = startWorld(
+  const harness = startHarness(
     Gadget,
     c =>
       c.reconcile(async (gadget, { client, lister }) => {
@@ -139,10 +138,10 @@ test('a lister of the own kind shows the writes of the controller to other objec
       }),
     { server },
   )
-  worlds.push(world)
-  await world.client.create(Gadget, { metadata: { name: 'b' }, spec: { size: 1 } })
+  harnesses.push(harness)
+  await harness.client.create(Gadget, { metadata: { name: 'b' }, spec: { size: 1 } })
   await settle()
-  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await harness.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
   await settle()
   expect(seen).toEqual([])
   server.releaseWatches()
@@ -197,7 +196,7 @@ test('writers do not starve a reader: it waits only for earlier writes', async (
   const seen: number[] = []
   let writes = 0
   let reading = false
-  const world = startWorld(Gadget, c =>
+  const harness = startHarness(Gadget, c =>
     c
       .reads(Part)
       .concurrency(2)
@@ -217,8 +216,8 @@ test('writers do not starve a reader: it waits only for earlier writes', async (
         }
       }),
   )
-  worlds.push(world)
-  await world.client.create(Gadget, { metadata: { name: 'writer' }, spec: { size: 1 } })
+  harnesses.push(harness)
+  await harness.client.create(Gadget, { metadata: { name: 'writer' }, spec: { size: 1 } })
   await eventually(() => seen.length === 1)
   expect(seen[0]).toBeGreaterThanOrEqual(3)
 })

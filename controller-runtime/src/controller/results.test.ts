@@ -1,14 +1,14 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { type Harness, settle, startHarness } from '../testing/controller-harness.ts'
 import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { Gadget } from '../testing/gadgets.ts'
-import { settle, startWorld, type World } from '../testing/world.ts'
+import { Gadget } from '../testing/sample-models.ts'
 import { TerminalError } from './reconcile.ts'
 import { type ReconcileReport, ResultFanOut } from './results.ts'
 
-const worlds: World[] = []
+const harnesses: Harness[] = []
 afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.stop()
+  for (const harness of harnesses.splice(0)) await harness.stop()
 })
 
 function report(object: string): ReconcileReport {
@@ -27,7 +27,7 @@ test('each run is reported with its outcome, duration and next run', async () =>
   const clock = new FakeClock()
   const errors = [new Error('not yet'), new TerminalError('never')]
   let run = 0
-  const world = startWorld(
+  const harness = startHarness(
     Gadget,
     c =>
       c.reconcile(async () => {
@@ -38,13 +38,13 @@ test('each run is reported with its outcome, duration and next run', async () =>
       }),
     { clock },
   )
-  worlds.push(world)
-  const results = world.controller.results()
-  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  harnesses.push(harness)
+  const results = harness.controller.results()
+  await harness.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
   const reports: ReconcileReport[] = []
   for await (const result of results) {
     reports.push(result)
-    if (reports.length === 1) await world.client.patch(Gadget, 'a', { spec: { size: 2 } })
+    if (reports.length === 1) await harness.client.patch(Gadget, 'a', { spec: { size: 2 } })
     if (reports.length === 2) await clock.advance(30_000)
     if (reports.length === 3) await clock.advance(5)
     if (reports.length === 4) break
@@ -59,27 +59,27 @@ test('each run is reported with its outcome, duration and next run', async () =>
 })
 
 test('the stream ends with the controller', async () => {
-  const world = startWorld(Gadget, c => c.reconcile(async () => {}))
+  const harness = startHarness(Gadget, c => c.reconcile(async () => {}))
   const reading = (async () => {
     const objects: string[] = []
-    for await (const { object } of world.controller.results()) objects.push(object)
+    for await (const { object } of harness.controller.results()) objects.push(object)
     return objects
   })()
-  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
-  await eventually(() => world.controller.counts.succeeded === 1)
-  await world.stop()
+  await harness.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await eventually(() => harness.controller.counts.succeeded === 1)
+  await harness.stop()
   expect(await reading).toEqual(['a'])
-  expect((await world.controller.results().next()).done).toBe(true)
+  expect((await harness.controller.results().next()).done).toBe(true)
 })
 
 test('an idle reader blocks nothing', async () => {
-  const world = startWorld(Gadget, c => c.reconcile(async () => {}))
-  worlds.push(world)
-  const idle = world.controller.results(3)
+  const harness = startHarness(Gadget, c => c.reconcile(async () => {}))
+  harnesses.push(harness)
+  const idle = harness.controller.results(3)
   for (let index = 0; index < 10; index++) {
-    await world.client.create(Gadget, { metadata: { name: `g${index}` }, spec: { size: 1 } })
+    await harness.client.create(Gadget, { metadata: { name: `g${index}` }, spec: { size: 1 } })
   }
-  await eventually(() => world.controller.counts.succeeded === 10)
+  await eventually(() => harness.controller.counts.succeeded === 10)
   await settle()
   expect(idle.dropped).toBe(7)
 })

@@ -5,24 +5,24 @@ import { createClient } from '../client/client.ts'
 import { TransportError } from '../client/transport.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { createManager } from '../manager/manager.ts'
+import { type Harness, settle, startHarness } from '../testing/controller-harness.ts'
 import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { Gadget } from '../testing/gadgets.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
-import { settle, startWorld, type World } from '../testing/world.ts'
+import { Gadget } from '../testing/sample-models.ts'
 import { ControllerBuilder } from './builder.ts'
 import { Controller } from './controller.ts'
 
-const worlds: World[] = []
+const harnesses: Harness[] = []
 afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.stop()
+  for (const harness of harnesses.splice(0)) await harness.stop()
 })
 
 describe('retry', () => {
   test('a reconcile knows its attempt and whether it is the last; then it is not retried until a change', async () => {
     const clock = new FakeClock()
     const runs: [at: number, attempt: number, isLast: boolean][] = []
-    const world = startWorld(
+    const harness = startHarness(
       Gadget,
       c =>
         c.retry({ maxAttempts: 3, backoffBaseMs: 100, backoffMaxMs: 150 }).reconcile((_gadget, context) => {
@@ -31,8 +31,8 @@ describe('retry', () => {
         }),
       { clock },
     )
-    worlds.push(world)
-    await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    harnesses.push(harness)
+    await harness.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     await eventually(() => runs.length === 1)
     await clock.advance(3_600_000)
     expect(runs).toEqual([
@@ -40,8 +40,8 @@ describe('retry', () => {
       [100, 2, false],
       [250, 3, true],
     ])
-    expect(world.controller.queue.delayed).toBe(0)
-    await world.client.patch(Gadget, 'a', { spec: { size: 2 } })
+    expect(harness.controller.queue.delayed).toBe(0)
+    await harness.client.patch(Gadget, 'a', { spec: { size: 2 } })
     await eventually(() => runs.length === 4)
     expect(runs[3]?.slice(1)).toEqual([1, false])
   })
@@ -50,7 +50,7 @@ describe('retry', () => {
     const clock = new FakeClock()
     const finalizer = 'demo.example.com/cleanup'
     const attempts: [attempt: number, isLast: boolean][] = []
-    const world = startWorld(
+    const harness = startHarness(
       Gadget,
       c =>
         c.retry({ maxAttempts: 2 }).finalize(finalizer, (_gadget, { attempt, isLastAttempt }) => {
@@ -59,8 +59,8 @@ describe('retry', () => {
         }),
       { clock },
     )
-    worlds.push(world)
-    const { client, server } = world
+    harnesses.push(harness)
+    const { client, server } = harness
     await client.create(Gadget, { metadata: { name: 'a', finalizers: [finalizer] }, spec: { size: 1 } })
     await client.delete(Gadget, 'a')
     await eventually(() => attempts.length >= 1)
@@ -77,7 +77,7 @@ describe('retry', () => {
   test('an overall rate spreads the retries of many objects', async () => {
     const clock = new FakeClock()
     const at: number[] = []
-    const world = startWorld(
+    const harness = startHarness(
       Gadget,
       c =>
         c.retry({ rate: { perSecond: 1, burst: 2 } }).reconcile((_gadget, { attempt }) => {
@@ -86,9 +86,9 @@ describe('retry', () => {
         }),
       { clock },
     )
-    worlds.push(world)
+    harnesses.push(harness)
     for (const name of ['a', 'b', 'c', 'd']) {
-      await world.client.create(Gadget, { metadata: { name }, spec: { size: 1 } })
+      await harness.client.create(Gadget, { metadata: { name }, spec: { size: 1 } })
     }
     await settle()
     await clock.advance(10_000)
@@ -108,7 +108,7 @@ describe('requeueAfterMs', () => {
   async function setUp(...answers: readonly (number | undefined)[]) {
     const clock = new FakeClock()
     const runs: number[] = []
-    const world = startWorld(
+    const harness = startHarness(
       Gadget,
       c =>
         c.reconcile(async () => {
@@ -118,11 +118,11 @@ describe('requeueAfterMs', () => {
         }),
       { clock },
     )
-    worlds.push(world)
-    const gadget = await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    harnesses.push(harness)
+    const gadget = await harness.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     await eventually(() => runs.length === 1)
     await clock.advance(10_000)
-    return { ...world, clock, runs, gadget }
+    return { ...harness, clock, runs, gadget }
   }
 
   test('is kept if an event does not pass the filter', async () => {
@@ -169,7 +169,7 @@ describe('log lines', () => {
       child: more => logWith({ ...fields, ...more }),
     })
     const ids: string[] = []
-    const world = startWorld(
+    const harness = startHarness(
       Gadget,
       c =>
         c.reconcile(async (_gadget, { log, reconcileId }) => {
@@ -178,9 +178,9 @@ describe('log lines', () => {
         }),
       { log: logWith({}) },
     )
-    worlds.push(world)
-    await world.manager.synced()
-    await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    harnesses.push(harness)
+    await harness.manager.synced()
+    await harness.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     await eventually(() => ids.length === 1)
     const run = { controller: 'gadgets.demo.example.com', object: 'a', attempt: 1, reason: 'added' }
     expect(lines).toContainEqual({ ...run, reconcileId: ids[0] })
@@ -220,10 +220,10 @@ describe('a failure', () => {
     const throwing = () => {
       throw error
     }
-    const world = startWorld(Gadget, c => c.reconcile(throwing), { clock, log: logWith({}) })
-    worlds.push(world)
-    await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
-    await eventually(() => world.controller.counts.failed === 1)
+    const harness = startHarness(Gadget, c => c.reconcile(throwing), { clock, log: logWith({}) })
+    harnesses.push(harness)
+    await harness.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    await eventually(() => harness.controller.counts.failed === 1)
     expect(lines).toHaveLength(1)
     return lines
   }
@@ -255,7 +255,7 @@ describe('the fence', () => {
     })
     manager.add(controller)
     manager.start()
-    worlds.push({
+    harnesses.push({
       server,
       client,
       manager,

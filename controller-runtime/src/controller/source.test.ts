@@ -2,17 +2,17 @@ import { afterEach, expect, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
 import { sleep } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
+import { type Harness, settle, startHarness } from '../testing/controller-harness.ts'
 import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { Gadget } from '../testing/gadgets.ts'
-import { settle, startWorld, type World } from '../testing/world.ts'
+import { Gadget } from '../testing/sample-models.ts'
 import { every, type Source, type SourceItem, sourceDefaults } from './source.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>
 
-const worlds: World[] = []
+const harnesses: Harness[] = []
 afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.stop()
+  for (const harness of harnesses.splice(0)) await harness.stop()
 })
 
 /** Gadgets a and b, reconciled; `runs` has the names of later runs. */
@@ -31,17 +31,18 @@ async function setUp(source: Source<GadgetObject>, clock = new FakeClock()) {
   }
   const given: Source<GadgetObject> =
     typeof source === 'function' ? (signal, context) => gated(source(signal, context)) : gated(source)
-  const world = startWorld(
+  const harness = startHarness(
     Gadget,
     c => c.source(given).reconcile(async gadget => void runs.push(gadget.metadata.name)),
     { clock, log },
   )
-  worlds.push(world)
-  for (const name of ['a', 'b']) await world.client.create(Gadget, { metadata: { name }, spec: { size: 1 } })
+  harnesses.push(harness)
+  for (const name of ['a', 'b'])
+    await harness.client.create(Gadget, { metadata: { name }, spec: { size: 1 } })
   await eventually(() => runs.length === 2)
   runs.length = 0
   open()
-  return { ...world, clock, runs, lines }
+  return { ...harness, clock, runs, lines }
 }
 
 test('the names that a source yields are reconciled', async () => {
@@ -135,7 +136,7 @@ test('an endless source is paused at the backlog limit, and does not block runs'
     release = resolve
   })
   const runs: string[] = []
-  const world = startWorld(Gadget, c =>
+  const harness = startHarness(Gadget, c =>
     c
       .concurrency(1)
       .timeoutMs(Number.POSITIVE_INFINITY)
@@ -148,12 +149,12 @@ test('an endless source is paused at the backlog limit, and does not block runs'
         if (gadget.metadata.name === 'a') await held
       }),
   )
-  worlds.push(world)
-  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  harnesses.push(harness)
+  await harness.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
   await eventually(() => runs.length === 1 && given >= sourceDefaults.backlog)
   await settle()
   expect(given).toBeLessThanOrEqual(sourceDefaults.backlog + 1)
-  expect(world.controller.queue.depth).toBe(sourceDefaults.backlog)
+  expect(harness.controller.queue.depth).toBe(sourceDefaults.backlog)
   release()
   await eventually(() => given > 2 * sourceDefaults.backlog)
 })

@@ -1,9 +1,9 @@
 import { context, SpanStatusCode, trace } from '@opentelemetry/api'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { afterEach, expect, test } from 'vitest'
+import { startHarness } from '../testing/controller-harness.ts'
 import { eventually } from '../testing/eventually.ts'
-import { Gadget } from '../testing/gadgets.ts'
-import { startWorld } from '../testing/world.ts'
+import { Gadget } from '../testing/sample-models.ts'
 
 afterEach(() => {
   trace.disable()
@@ -16,15 +16,15 @@ test('each reconcile is a span with controller, object, reason and outcome', asy
     new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }),
   )
   const ids: string[] = []
-  const world = startWorld(Gadget, c =>
+  const harness = startHarness(Gadget, c =>
     c.retry({ maxAttempts: 2 }).reconcile(async (_gadget, { reconcileId, attempt }) => {
       ids.push(reconcileId)
       if (attempt === 1) throw new Error('not yet')
     }),
   )
-  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
-  await eventually(() => world.controller.counts.succeeded === 1)
-  await world.stop()
+  await harness.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await eventually(() => harness.controller.counts.succeeded === 1)
+  await harness.stop()
   const spans = exporter.getFinishedSpans()
   expect(spans).toMatchObject([
     {
@@ -54,8 +54,8 @@ test('each reconcile is a span with controller, object, reason and outcome', asy
 })
 
 test('without an SDK, reconciles run normally', async () => {
-  const world = startWorld(Gadget, c => c.reconcile(async () => {}))
-  await world.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
-  await eventually(() => world.controller.counts.succeeded === 1)
-  await world.stop()
+  const harness = startHarness(Gadget, c => c.reconcile(async () => {}))
+  await harness.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  await eventually(() => harness.controller.counts.succeeded === 1)
+  await harness.stop()
 })

@@ -3,7 +3,7 @@ import { createClient } from '../client/client.ts'
 import { TransportError } from '../client/transport.ts'
 import { silentLogger } from '../logger.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { Link } from '../testing/link.ts'
+import { FaultyTransport } from '../testing/faulty-transport.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
 import { LeaderElector, LeadershipLostError } from './leader-election.ts'
 import { type LeaderElectionOptions, readLeaderElectionOptions } from './leader-election-options.ts'
@@ -15,7 +15,7 @@ const name = 'work'
 interface Candidate {
   readonly elector: LeaderElector
   readonly clock: FakeClock
-  readonly link: Link
+  readonly link: FaultyTransport
   /** The log lines, in order. */
   readonly story: string[]
   readonly mayAct: boolean
@@ -38,7 +38,7 @@ class Election {
   ): Candidate {
     const { startMs, aftermath = Promise.resolve(), ...rest } = options
     const clock = new FakeClock(startMs)
-    const link = new Link(this.server)
+    const link = new FaultyTransport(this.server)
     const story: string[] = []
     const elector = new LeaderElector({
       client: createClient(link),

@@ -4,9 +4,9 @@ import { createClient } from '../client/client.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { definePlugin } from '../plugin/plugin.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { Gadget } from '../testing/gadgets.ts'
-import { Link } from '../testing/link.ts'
+import { FaultyTransport } from '../testing/faulty-transport.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
+import { Gadget } from '../testing/sample-models.ts'
 import { LeadershipLostError } from './leader-election.ts'
 import { leaseModel } from './lease.ts'
 import { createManager, type Manager, type ManagerOptions } from './manager.ts'
@@ -33,7 +33,7 @@ class World {
 
   join(identity: string, options: Partial<ManagerOptions> = {}) {
     const clock = new FakeClock()
-    const link = new Link(this.server)
+    const link = new FaultyTransport(this.server)
     const manager = createManager({
       transport: link,
       clock,

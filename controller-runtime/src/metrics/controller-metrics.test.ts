@@ -3,17 +3,17 @@ import { afterEach, expect, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
 import type { ControllerBuilder } from '../controller/builder.ts'
 import { TerminalError } from '../controller/reconcile.ts'
+import { type Harness, settle, startHarness } from '../testing/controller-harness.ts'
 import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { Gadget } from '../testing/gadgets.ts'
-import { settle, startWorld, type World } from '../testing/world.ts'
+import { Gadget } from '../testing/sample-models.ts'
 import { priorities } from '../workqueue/work-queue.ts'
 import { ControllerMetrics } from './controller-metrics.ts'
 import { ControllerRecorder } from './controller-recorder.ts'
 
-const worlds: World[] = []
+const harnesses: Harness[] = []
 afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.stop()
+  for (const harness of harnesses.splice(0)) await harness.stop()
 })
 
 const controller = 'controller="gadgets.demo.example.com"'
@@ -22,8 +22,8 @@ const queue = `name="gadgets.demo.example.com",${controller}`
 function setUp(build: (controller: ControllerBuilder<ObjectOf<typeof Gadget>>) => unknown) {
   const registry = new Registry()
   const clock = new FakeClock()
-  const world = startWorld(Gadget, build, { registry, clock })
-  worlds.push(world)
+  const harness = startHarness(Gadget, build, { registry, clock })
+  harnesses.push(harness)
   /** The values of the series of one name, by their labels. */
   const series = async (name: string): Promise<Record<string, number>> => {
     const found: Record<string, number> = {}
@@ -33,7 +33,7 @@ function setUp(build: (controller: ControllerBuilder<ObjectOf<typeof Gadget>>) =
     }
     return found
   }
-  return { ...world, clock, registry, series }
+  return { ...harness, clock, registry, series }
 }
 
 test('every series exists from the start with value 0', async () => {

@@ -7,8 +7,8 @@ interface FakeTimer {
 }
 
 /**
- * A clock that stands still until a test moves it. `advance` runs what falls due, in order of time, and lets
- * promises settle in between, so that what a timer starts may set timers of its own.
+ * A clock that stands still until a test advances it. `advance` fires due timers in order and lets promises settle in
+ * between, so that timers may set further timers.
  */
 export class FakeClock implements Clock {
   #wallOffsetMs: number
@@ -16,7 +16,7 @@ export class FakeClock implements Clock {
   #order = 0
   readonly #timers = new Set<FakeTimer>()
 
-  /** @param startMs the wall clock's start, ms since the epoch */
+  /** @param startMs start of the wall clock, in ms since the epoch */
   constructor(startMs = Date.UTC(2030, 0, 1)) {
     this.#wallOffsetMs = startMs
   }
@@ -35,18 +35,18 @@ export class FakeClock implements Clock {
     return () => this.#timers.delete(timer)
   }
 
-  /** Timers that are set and have not fired. */
+  /** Number of pending timers. */
   get pendingTimers(): number {
     return this.#timers.size
   }
 
-  /** Ms until the next timer fires, or undefined where none is set. */
+  /** Ms until the next timer fires, or undefined without a timer. */
   get nextTimerInMs(): number | undefined {
     const next = this.#next()
     return next && next.at - this.#monotonicMs
   }
 
-  /** Lets `ms` pass. */
+  /** Advances the time by `ms` and fires due timers. */
   async advance(ms: number): Promise<void> {
     const end = this.#monotonicMs + ms
     await settle()
@@ -62,7 +62,7 @@ export class FakeClock implements Clock {
     await settle()
   }
 
-  /** Lets `ms` pass and runs what falls due, without letting promises settle. */
+  /** Advances the time by `ms` and fires due timers, without letting promises settle. */
   advanceSync(ms: number): void {
     const end = this.#monotonicMs + ms
     for (;;) {
@@ -75,12 +75,12 @@ export class FakeClock implements Clock {
     this.#monotonicMs = end
   }
 
-  /** Lets `ms` pass in which nothing runs, as while the event loop is blocked: what fell due runs with the next advance. */
+  /** Advances the time without firing timers, as if the event loop were blocked; the next advance fires them. */
   stall(ms: number): void {
     this.#monotonicMs += ms
   }
 
-  /** Moves the wall clock alone, as an administrator or NTP would. */
+  /** Changes only the wall clock, as an administrator or NTP would. */
   jump(ms: number): void {
     this.#wallOffsetMs += ms
   }
@@ -96,7 +96,7 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Runs everything that is ready to run: the micro-task queue and one turn of the event loop. */
+/** Runs the microtask queue and one turn of the event loop. */
 function settle(): Promise<void> {
   return new Promise(resolve => setImmediate(resolve))
 }

@@ -1,7 +1,6 @@
 /**
- * For tests of plugins: a real server in the test's own process, a suite of what every reconciler should stand, a clock
- * that moves when told to, a proxy that fails when told to, and a recorder that finds what was wrong with the watches of
- * a run. What is here ships, and is what the SDK's own tests use.
+ * Tools for testing plugins: a real server in the test's process, a conformance suite for reconcilers, a fake clock, a
+ * fault-injecting proxy, and a recorder that checks the watches of a run. The SDK's own tests use them too.
  */
 export * from './conformance/index.ts'
 export { FakeClock } from './fake-clock.ts'

@@ -2,7 +2,7 @@ import { ApiError } from '../api/errors.ts'
 import { isRecord } from '../api/is-record.ts'
 import { initialEventsEndAnnotation, type ObjectMeta } from '../api/object.ts'
 
-/** The JSON that `MemoryServer` keeps, and the two kinds of patch over it. */
+/** JSON helpers of `MemoryServer`, with both types of patch. */
 export type Json = unknown
 
 export interface Stored {
@@ -21,7 +21,7 @@ export function copy<T>(value: T): T {
   return structuredClone(value)
 }
 
-/** Reads a body as an object. @throws ApiError BadRequest */
+/** Parses a body as an object. @throws ApiError BadRequest */
 export function stored(value: unknown): Stored {
   if (!isStored(value)) throw new ApiError('BadRequest', 'not an object with a name')
   return value
@@ -44,7 +44,7 @@ export function bookmarkOf(version: number): object {
   }
 }
 
-/** A JSON Patch where `patch` is an array, else a merge patch. */
+/** Applies a JSON Patch (an array) or a merge patch. */
 export function applyPatch(target: unknown, patch: unknown): unknown {
   return Array.isArray(patch) ? jsonPatch(target, patch) : mergePatch(target, patch)
 }
@@ -59,7 +59,7 @@ function mergePatch(target: unknown, patch: unknown): unknown {
   return result
 }
 
-/** `test`, `add`, `replace` and `remove`. @throws ApiError Invalid where an operation does not apply. */
+/** Supports `test`, `add`, `replace` and `remove`. @throws ApiError Invalid if an operation does not apply. */
 function jsonPatch(target: unknown, operations: unknown[]): unknown {
   const result = copy(target)
   for (const operation of operations) {

@@ -25,16 +25,16 @@ interface Subscriber {
 }
 
 /**
- * A small server in memory, as a transport: objects, versions, preconditions, finalizers and watches behave as the
- * contract says; schemas, selectors, sorting and pages are not there. For the SDK's own tests, which are about what
- * the SDK does and not about the server. `holdWatches` and `cutWatches` disturb watches and leave requests alone.
+ * A small server in memory, as a transport. Objects, versions, preconditions, finalizers and watches follow the contract;
+ * it has no schemas, selectors, sorting or paging. For tests of the SDK itself. `holdWatches` and `cutWatches` disturb
+ * watches but not requests.
  */
 export class MemoryServer implements Transport {
-  /** Every request, `METHOD path`, in order. */
+  /** All requests as `METHOD path`, in order. */
   readonly requests: string[] = []
-  /** Called before each request; what it throws is what the client gets. */
+  /** Called before each request; if it throws, the client gets the error. */
   onRequest: (request: TransportRequest) => unknown = () => {}
-  /** Called after each request was carried out; what it throws is what the client gets instead of the answer. */
+  /** Called after each request was executed; if it throws, the client gets the error instead of the response. */
   onAnswer: (request: TransportRequest) => unknown = () => {}
   #version = 100
   #held = false
@@ -45,7 +45,7 @@ export class MemoryServer implements Transport {
   readonly #subscribers = new Set<Subscriber>()
   #unsent: (() => void)[] = []
 
-  /** The object as it is stored. */
+  /** Returns the stored object. */
   peek(plural: string, name: string): Stored | undefined {
     return this.#objects.get(plural)?.get(name)
   }
@@ -54,7 +54,7 @@ export class MemoryServer implements Transport {
     return this.#subscribers.size
   }
 
-  /** Watches are told nothing until `releaseWatches`: the caches of clients grow stale. */
+  /** Holds back all events until `releaseWatches`, so that caches become stale. */
   holdWatches(): void {
     this.#held = true
   }
@@ -64,13 +64,13 @@ export class MemoryServer implements Transport {
     for (const send of this.#unsent.splice(0)) send()
   }
 
-  /** Ends every watch without a word; what was held back is lost. New ones can be opened. */
+  /** Ends every watch and drops held events. New watches can be opened. */
   cutWatches(): void {
     this.#unsent = []
     for (const subscriber of [...this.#subscribers]) subscriber.end({ code: 1006, reason: 'cut' })
   }
 
-  /** Forgets what happened: watches that resume from before now get 410. */
+  /** Compacts the history: watches that resume from before get 410. */
   compact(): void {
     this.#oldest = this.#version
   }
@@ -204,7 +204,7 @@ export class MemoryServer implements Transport {
     if (isRecord(body) && isRecord(body.preconditions)) this.#check(current, body.preconditions)
     if ((current.metadata.finalizers ?? []).length === 0) {
       this.#store(kind, 'DELETED', copy(current))
-      // The last stored state, as Kubernetes answers it: its version does not tell when it was deleted.
+      // Returns the last stored state, as Kubernetes does; its version is not that of the deletion.
       return current
     }
     if (current.metadata.deletionTimestamp !== undefined) return current

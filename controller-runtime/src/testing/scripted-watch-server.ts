@@ -4,12 +4,12 @@ import { type WebSocket, WebSocketServer } from 'ws'
 
 /** One watch as the scripted server sees it. */
 export class ScriptedWatch {
-  /** Path and query that were asked for. */
+  /** The requested path and query. */
   readonly url: URL
   readonly #socket: WebSocket
-  /** Settled when the client, or the network, has closed it. */
+  /** Resolves when the client or the network has closed it. */
   readonly closed: Promise<number>
-  /** Answers to `ping`. */
+  /** Number of pongs received. */
   pongs = 0
 
   constructor(url: URL, socket: WebSocket) {
@@ -24,7 +24,7 @@ export class ScriptedWatch {
     })
   }
 
-  /** The version that the client resumes from, or null where it wants everything. */
+  /** The version that the client resumes from, or null for a list. */
   get version(): string | null {
     return this.url.searchParams.get('version')
   }
@@ -45,7 +45,7 @@ export class ScriptedWatch {
     this.#socket.close(code, reason)
   }
 
-  /** Cuts the connection without a word of the protocol. */
+  /** Terminates the connection without a closing handshake. */
   cut(): void {
     this.#socket.terminate()
   }
@@ -54,7 +54,7 @@ export class ScriptedWatch {
 export type WatchScript = (watch: ScriptedWatch) => void
 export type RequestHandler = (request: http.IncomingMessage, response: http.ServerResponse) => void
 
-/** A refusal in place of the upgrade. */
+/** An HTTP response instead of the upgrade. */
 export interface Refusal {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
@@ -62,13 +62,13 @@ export interface Refusal {
 }
 
 /**
- * A real HTTP and WebSocket server that does what a test tells it: the n-th watch runs the n-th script (the last one
- * again and again), a Refusal is answered in place of the upgrade.
+ * A real HTTP and WebSocket server that follows a script: the n-th watch runs the n-th script, and further ones the last.
+ * A Refusal is sent instead of the upgrade.
  */
 export class ScriptedWatchServer {
-  /** Every watch, in order. */
+  /** All watches, in order. */
   readonly watches: ScriptedWatch[] = []
-  /** Every attempt to open a watch, refused ones included. */
+  /** All attempts to open a watch, including refused ones. */
   readonly attempts: URL[] = []
   readonly #http: http.Server
   readonly #sockets = new Set<Socket>()
@@ -115,14 +115,14 @@ export class ScriptedWatchServer {
     return `http://127.0.0.1:${this.#port}`
   }
 
-  /** Listens; after `stop`, at the same port again. */
+  /** Listens; after `stop`, on the same port. */
   async listen(): Promise<void> {
     await new Promise<void>(resolve => this.#http.listen(this.#port, '127.0.0.1', resolve))
     const address: AddressInfo | string | null = this.#http.address()
     if (typeof address === 'object' && address !== null) this.#port = address.port
   }
 
-  /** Cuts every connection and stops listening. */
+  /** Terminates all connections and stops listening. */
   async stop(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy()
     await new Promise<void>(resolve => this.#http.close(() => resolve()))

@@ -3,40 +3,40 @@ import type { Transport } from '../client/transport.ts'
 import type { Logger } from '../logger.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 
-/** Where a test server keeps its objects when it is not to keep them itself. */
+/** An etcd cluster for a test server. */
 export interface EtcdOfTest {
-  /** `http://host:port` of the members; all of one cluster. */
+  /** `http://host:port` of the members of one cluster. */
   readonly endpoints: readonly string[]
-  /** All keys lie under it, and stay there: give each server one of its own, or several the same to share a store. */
+  /** Prefix of all keys, which are not removed. Use a distinct prefix per server, or the same one to share a store. */
   readonly prefix: string
 }
 
-/** What the server's package gets from the SDK's `startTestServer`. */
+/** Passed to the server package by `startTestServer`. */
 export interface OpenTestServerOptions {
   readonly plugins: readonly Plugin[]
   readonly models: readonly Model[]
-  /** Without it: an embedded store in a folder that goes with the server. */
+  /** Default: an embedded store in a folder that is removed with the server. */
   readonly etcd?: EtcdOfTest
-  /** Whether dependents are collected. */
+  /** Whether the garbage collector for dependents runs. */
   readonly collector: boolean
   readonly log: Logger
 }
 
-/** What it answers: a server that serves every kind, and runs no controller. */
+/** A running server without controllers. */
 export interface OpenedTestServer {
-  /** The way in for this process. */
+  /** The in-process transport. */
   readonly transport: Transport
-  /** Opens a free port of the loopback interface, once, and answers its URL. */
+  /** Listens on a free port of the loopback interface, once, and returns its URL. */
   listen(): Promise<string>
-  /** Ends watches and connections, and removes what was stored in a folder. Calling it again answers the same promise. */
+  /** Ends watches and connections, and removes a stored folder. Further calls return the same promise. */
   close(): Promise<void>
 }
 
 /**
- * `openTestServer` of `@setpoint/apiserver/testing`. The SDK declares it and looks for it at run time only: the server
- * imports the SDK, never the other way round.
+ * `openTestServer` of `@setpoint/apiserver/testing`. The SDK imports it at run time only, since the server depends on the
+ * SDK.
  */
 export type OpenTestServer = (options: OpenTestServerOptions) => Promise<OpenedTestServer>
 
-/** The module that has it. */
+/** The module that exports it. */
 export const serverEntry = '@setpoint/apiserver/testing'

@@ -11,7 +11,7 @@ import { definePlugin } from '../plugin/plugin.ts'
 import { until } from '../wait/until.ts'
 import { waitFor } from '../wait/wait-for.ts'
 import { eventually } from './eventually.ts'
-import { Gadget } from './gadgets.ts'
+import { Gadget } from './sample-models.ts'
 import { startTestServer } from './test-server.ts'
 
 test('it is a real server: it validates, keeps indexes unique, sorts, and counts versions and generations', async () => {

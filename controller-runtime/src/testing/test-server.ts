@@ -12,60 +12,59 @@ import { setupPlugin } from '../manager/plugin-host.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { type EtcdOfTest, type OpenTestServer, serverEntry } from './server-entry.ts'
 
-/** What a test server serves, and on which store. */
+/** What a test server serves, and where it stores objects. */
 export interface TestServerOptions {
-  /** Their models are served, and once the server listens their routes. Their controllers run when `startPlugin` is called. */
+  /** Their models and routes are served. `startPlugin` runs their controllers. */
   readonly plugins?: readonly Plugin[]
-  /** Models that are served beside those. */
+  /** Further models to serve. */
   readonly models?: readonly Model[]
-  /** Keep the objects in an etcd. Without it: in a fresh folder among the temporary ones, gone with the server. */
+  /** Stores objects in etcd. Default: in a temporary folder that is removed with the server. */
   readonly etcd?: EtcdOfTest
-  /** Whether the dependents of what is deleted are collected, as the program does. Default true. */
+  /** Whether the garbage collector for dependents runs. Default true. */
   readonly collector?: boolean
-  /** What the server and the managers have to say. Silent by default. */
+  /** The log of the server and its managers. Default: silent. */
   readonly log?: Logger
 }
 
 /**
- * A real server in this process: the rooms of `@setpoint/apiserver` over a store of their own, so that validation,
- * versions, finalizers, unique indexes, selectors and watches are those of the program.
+ * A real server in this process, made of the modules of `@setpoint/apiserver` and its own store. Validation, versions,
+ * finalizers, unique indexes, selectors and watches behave as in production.
  *
- * What the program has and this has not: objects of the kind `Plugin`, and the YAML that plugins ship.
+ * It does not have: objects of the kind `Plugin`, and the YAML resources that plugins ship.
  */
 export interface TestServer extends AsyncDisposable {
-  /** In process, as somebody who may do everything. */
+  /** An in-process client with all permissions. */
   readonly client: Client
-  /** In process; the way to the server for clients and managers of one's own. */
+  /** The in-process transport, for further clients and managers. */
   readonly transport: Transport
-  /** Opens a free port of the loopback interface, the first time it is called, and answers `http://127.0.0.1:<port>`. */
+  /** Listens on a free port of the loopback interface, once, and returns `http://127.0.0.1:<port>`. */
   listen(): Promise<string>
-  /** A way to the server over HTTP and WebSocket, as a process of its own would have. Listens. */
+  /** Returns a transport over HTTP and WebSocket, as another process would use. Calls `listen`. */
   httpTransport(): Promise<HttpTransport>
   /**
-   * A manager of this server, over `transport` unless another is given. The test adds controllers and starts it; it is
-   * stopped with the server.
+   * Returns a manager, over `transport` by default. The test adds controllers and starts it; it is stopped with the server.
    */
   manager(options?: ManagerOptions): Manager
-  /** Runs the controllers of a plugin, as `setpoint serve --role controllers` does. Its manager is stopped with the server. */
+  /** Runs the controllers of a plugin, as `setpoint serve --role controllers` does. Stopped with the server. */
   startPlugin(plugin: Plugin, options?: ManagerOptions): Promise<Manager>
-  /** Stops managers, watches and connections, and removes the store. Calling it again answers the same promise. */
+  /** Stops managers, watches and connections, and removes the store. Further calls return the same promise. */
   close(): Promise<void>
 }
 
-/** There is no server to start: what to install, or what is wrong with what is installed. */
+/** The server package is not installed, or does not match the SDK. */
 export class TestServerMissingError extends Error {
   override readonly name = 'TestServerMissingError'
 }
 
 /**
- * Starts a server for a test. Each test may have its own: after the first, which loads the server's code, one takes
- * about ten milliseconds.
+ * Starts a server for a test. The first call loads the server's code; later ones take about ten milliseconds, so each
+ * test may have its own.
  *
  *     await using server = await startTestServer({ models: [Gadget] })
  *     await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
  *
- * @throws TestServerMissingError when `@setpoint/apiserver` is not installed beside the SDK or in the working folder's project.
- * @throws Error when a model cannot be served: a reserved group, or a kind that is declared twice.
+ * @throws TestServerMissingError if `@setpoint/apiserver` is installed neither with the SDK nor in the current project.
+ * @throws Error if a model cannot be served: a reserved group, or a kind that is declared twice.
  */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const { plugins = [], models = [], etcd, collector = true, log = silentLogger } = options
@@ -117,13 +116,13 @@ async function importServer(): Promise<OpenTestServer> {
   const module = await importFromProject()
   if (hasOpenTestServer(module)) return module.openTestServer
   throw new TestServerMissingError(
-    `${serverEntry} has no openTestServer: the versions of @setpoint/apiserver and @setpoint/controller-runtime do not belong together`,
+    `${serverEntry} has no openTestServer: install matching versions of @setpoint/apiserver and @setpoint/controller-runtime`,
   )
 }
 
-/** From where the SDK is installed, else from the project of the working folder. */
+/** Imports the server from where the SDK is installed, else from the project in the working directory. */
 async function importFromProject(): Promise<unknown> {
-  // A name that is not known before: the compiler of the SDK must not look for the server, which is built after it.
+  // Typed as string, so that the compiler does not resolve it: the server is built after the SDK.
   const name: string = serverEntry
   try {
     return await import(name)
@@ -159,7 +158,7 @@ function hasOpenTestServer(module: unknown): module is { openTestServer: OpenTes
   )
 }
 
-/** The server may have another copy of the SDK than the test, and an error of one copy is none of the other's. */
+/** Rewraps errors: the server may use another copy of the SDK than the test, with another ApiError class. */
 function withOwnErrors(transport: Transport): Transport {
   return {
     request: request => transport.request(request),

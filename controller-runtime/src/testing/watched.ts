@@ -3,10 +3,10 @@ import type { ObjectOf } from '../api/model.ts'
 import { createClient } from '../client/client.ts'
 import { HttpTransport, type HttpTransportOptions } from '../client/http-transport.ts'
 import { Watcher, type WatcherEvent, type WatcherOptions } from '../watch/watcher.ts'
-import { bookmark, Gadget, gadget } from './gadgets.ts'
+import { bookmark, Gadget, gadget } from './sample-models.ts'
 import { type Refusal, ScriptedWatchServer, type WatchScript } from './scripted-watch-server.ts'
 
-/** A watcher of gadgets over a real socket to a server that follows a script. */
+/** A watcher of gadgets, over a real socket, of a scripted server. */
 export interface Watched extends AsyncDisposable {
   readonly server: ScriptedWatchServer
   readonly watcher: Watcher<GadgetObject>
@@ -17,7 +17,7 @@ export interface Watched extends AsyncDisposable {
 type GadgetObject = ObjectOf<typeof Gadget>
 type GadgetEvents = AsyncGenerator<WatcherEvent<GadgetObject>, void>
 
-/** Fast enough for a test, still a back-off. */
+/** A short back-off for tests. */
 const quick = { backoffBaseMs: 5, backoffMaxMs: 20 }
 
 export async function watched(
@@ -42,20 +42,20 @@ export async function watched(
   }
 }
 
-/** The next `count` events, shortened to what tells them apart. @throws Error where the watcher ends before */
+/** Returns the next `count` events in short form. @throws Error if the watcher ends first. */
 export async function next(events: GadgetEvents, count: number): Promise<string[]> {
-  const told: string[] = []
-  while (told.length < count) {
+  const received: string[] = []
+  while (received.length < count) {
     const { value, done } = await events.next()
-    if (done || value === undefined) throw new Error(`the watcher ended after ${told.join(', ')}`)
+    if (done || value === undefined) throw new Error(`the watcher ended after ${received.join(', ')}`)
     if (value.type === 'replaced') {
-      told.push(
+      received.push(
         `replaced ${value.objects.map(o => `${o.metadata.name}@${o.metadata.version}`)} v${value.version}`,
       )
-    } else if (value.type === 'bookmark') told.push(`bookmark v${value.version}`)
-    else told.push(`${value.type} ${value.object.metadata.name} v${value.version}`)
+    } else if (value.type === 'bookmark') received.push(`bookmark v${value.version}`)
+    else received.push(`${value.type} ${value.object.metadata.name} v${value.version}`)
   }
-  return told
+  return received
 }
 
 export const added = (name: string, version: number) => ({ type: 'ADDED', object: gadget(name, version) })
@@ -66,7 +66,7 @@ export const modified = (name: string, version: number) => ({
 export const deleted = (name: string, version: number) => ({ type: 'DELETED', object: gadget(name, version) })
 export const expired = { type: 'ERROR', object: new ApiError('Expired', 'too old').toStatus() }
 
-/** Two objects, complete at version 7. */
+/** Two objects; the initial events end at version 7. */
 export const initial: WatchScript = watch => {
   watch.send(added('a', 5))
   watch.send(added('b', 3))

@@ -7,7 +7,7 @@ import type { ControllerBuilder } from '../../controller/builder.ts'
 import { anyChange } from '../../controller/predicates.ts'
 import type { ReconcileContext } from '../../controller/reconcile.ts'
 import { definePlugin } from '../../plugin/plugin.ts'
-import { Gadget } from '../gadgets.ts'
+import { Gadget } from '../sample-models.ts'
 import { type ReconcilerUnderTest, reconcilerConformance } from './index.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>

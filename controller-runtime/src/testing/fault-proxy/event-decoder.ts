@@ -1,24 +1,24 @@
 /**
  * Changes the events of one watch on their way to the client.
  *
- * @param frame the event's JSON as the server sent it: the text of a WebSocket frame, a line, or the data of a
+ * @param frame the event's JSON as sent by the server: the text of a WebSocket frame, a line, or the data of a
  *   Server-Sent Event
- * @param nth how many events came before it on this watch; 0 is the first
- * @returns what the client gets in its place, in order: `[frame]` changes nothing, `[]` drops it
+ * @param nth index of the event on this watch, from 0
+ * @returns the frames for the client, in order: `[frame]` changes nothing, `[]` drops the event
  */
 export type EventTamper = (frame: string, nth: number) => readonly string[]
 
-/** Bytes on their way to the client. */
+/** Bytes for the client. */
 export interface Piece {
   readonly bytes: Buffer
-  /** Whether they belong to the answer's body, which is what truncation counts. */
+  /** Whether they belong to the response body, which truncation counts. */
   readonly counts: boolean
 }
 
-/** Cuts a stream into pieces, and may change them. */
+/** Splits a stream into pieces, and may change them. */
 export interface Decoder {
   take(chunk: Buffer): Piece[]
-  /** What is left at the stream's end. */
+  /** Returns the rest at the end of the stream. */
   end(): Piece[]
 }
 
@@ -27,13 +27,13 @@ export const passThrough: Decoder = {
   end: () => [],
 }
 
-/** The answer to an upgrade, which does not count, and what follows it. */
+/** Decodes the response to an upgrade, which does not count, and the data after it. */
 export class UpgradeDecoder implements Decoder {
   #head: Buffer | undefined = Buffer.alloc(0)
   #inner: Decoder = passThrough
   readonly #upgraded: () => Decoder
 
-  /** `upgraded` is asked for the decoder of what follows where the server has agreed. */
+  /** `upgraded` creates the decoder for the data after a successful upgrade. */
   constructor(upgraded: () => Decoder) {
     this.#upgraded = upgraded
   }
@@ -58,16 +58,16 @@ export class UpgradeDecoder implements Decoder {
   }
 }
 
-/** Where the next whole part of a stream ends, and what it becomes. */
+/** Finds the messages in a stream, and changes them. */
 interface Framing {
-  /** Bytes of the part at the beginning of the buffer, 0 where it is not whole yet. */
+  /** Returns the length in bytes of the first message in the buffer, 0 if it is incomplete. */
   lengthOf(buffer: Buffer): number
-  /** The part as the client gets it. */
+  /** Returns the message for the client. */
   change(part: Buffer): Buffer
 }
 
-/** Cuts a stream into whole parts, each changed by itself; what is incomplete at the end passes as it is. */
-class PartDecoder implements Decoder {
+/** Splits a stream into messages and changes each. An incomplete one at the end passes unchanged. */
+class MessageDecoder implements Decoder {
   #buffer: Buffer = Buffer.alloc(0)
   readonly #framing: Framing
 
@@ -92,16 +92,16 @@ class PartDecoder implements Decoder {
   }
 }
 
-/** Hands the texts to a tamper with their numbers. */
+/** Passes each text with its index to a tamper function. */
 function counting(change: EventTamper): (text: string) => readonly string[] {
   let nth = 0
   return text => change(text, nth++)
 }
 
-/** One event a line. */
+/** One event per line. */
 export function lineDecoder(change: EventTamper): Decoder {
   const changed = counting(change)
-  return new PartDecoder({
+  return new MessageDecoder({
     lengthOf: buffer => buffer.indexOf('\n') + 1,
     change: part => {
       const text = part.toString().trimEnd()
@@ -115,10 +115,10 @@ export function lineDecoder(change: EventTamper): Decoder {
   })
 }
 
-/** Server-Sent Events: the data is changed, the other fields go with it; a block without data passes. */
+/** Server-Sent Events: changes the data and keeps the other fields; a block without data passes. */
 export function eventStreamDecoder(change: EventTamper): Decoder {
   const changed = counting(change)
-  return new PartDecoder({
+  return new MessageDecoder({
     lengthOf: buffer => {
       const end = buffer.indexOf('\n\n')
       return end < 0 ? 0 : end + 2
@@ -140,10 +140,10 @@ export function eventStreamDecoder(change: EventTamper): Decoder {
 
 const textFrame = 1
 
-/** WebSocket frames of a server: unmasked, not compressed. Messages in one text frame are changed, others pass. */
+/** WebSocket frames of a server, unmasked and uncompressed. Changes messages in one text frame; others pass. */
 export function webSocketDecoder(change: EventTamper): Decoder {
   const changed = counting(change)
-  return new PartDecoder({
+  return new MessageDecoder({
     lengthOf: buffer => {
       const layout = layoutOf(buffer)
       return layout !== undefined && buffer.length >= layout.end ? layout.end : 0
@@ -157,7 +157,7 @@ export function webSocketDecoder(change: EventTamper): Decoder {
   })
 }
 
-/** Where a frame's payload begins and ends (RFC 6455, 5.2); undefined while its head is not whole. */
+/** Returns the range of a frame's payload (RFC 6455, 5.2), or undefined if the header is incomplete. */
 function layoutOf(buffer: Buffer): { start: number; end: number } | undefined {
   const short = (buffer[1] ?? 0) & 0x7f
   const start = short === 126 ? 4 : short === 127 ? 10 : 2

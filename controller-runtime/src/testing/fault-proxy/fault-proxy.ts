@@ -3,8 +3,13 @@ import http, { type IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Clock, systemClock } from '../../clock.ts'
-import { AnswerExchange, refuseAnswer } from './answer-exchange.ts'
-import { type FaultLane, Lane, Lanes, type WatchLane } from './lane.ts'
+import {
+  type FaultInjection,
+  FaultInjector,
+  FaultInjectors,
+  type WatchFaultInjection,
+} from './fault-injector.ts'
+import { HttpExchange, refuseRequest } from './http-exchange.ts'
 import { refuseUpgrade, UpgradeExchange } from './upgrade-exchange.ts'
 
 export { flowDefaults as faultProxyDefaults } from './flow.ts'
@@ -12,49 +17,50 @@ export { flowDefaults as faultProxyDefaults } from './flow.ts'
 /**
  * An HTTP and WebSocket proxy on a loopback port.
  *
- * What an exchange is, is told by its request: one that upgrades its connection, or asks with `watch=true`, is a
- * watch; another GET of a collection (`/apis/<group>/<version>/<plural>`) is a list; the rest are other requests.
- * Each exchange has a connection to the server of its own, so that what happens to one says nothing to another; on the
- * client's side a reset takes with it whatever shares the connection, which with HTTP/1.1 is nothing that is under way.
+ * A request that upgrades the connection or has `watch=true` is a watch; another GET of a collection
+ * (`/apis/<group>/<version>/<plural>`) is a list; the rest are other requests. Each exchange has its own connection to the
+ * server, so faults do not spread. On the client's side a reset affects all that shares the connection, which with
+ * HTTP/1.1 is only idle.
  *
- * The server gets its own address as Host, and WebSockets use no extensions, so that their frames can be read. A server
- * that is away shows as a reset connection.
+ * The server receives its own address as Host. WebSocket extensions are disabled, so that frames can be parsed. If the
+ * server cannot be reached, the client's connection is reset.
  */
 export interface FaultProxy extends AsyncDisposable {
-  /** What to give to the client in place of the server's URL: `http://127.0.0.1:<port>` with the target's path. */
+  /** URL for the client: `http://127.0.0.1:<port>` with the target's path. */
   readonly url: string
-  readonly watches: WatchLane
-  readonly lists: FaultLane
-  /** Everything that is neither a watch nor a list. */
-  readonly requests: FaultLane
-  readonly all: FaultLane
-  /** Resets every connection, and listens no more. Idempotent. */
+  readonly watches: WatchFaultInjection
+  readonly lists: FaultInjection
+  /** All requests that are neither watches nor lists. */
+  readonly requests: FaultInjection
+  readonly all: FaultInjection
+  /** Resets all connections and stops listening. Idempotent. */
   close(): Promise<void>
 }
 
 /**
- * Starts a proxy on a free port; one for each client under test, so that faults are that client's alone.
+ * Starts a proxy on a free port. Use one per client, so that faults affect only that client.
  *
- * @param targetUrl `http://host:port`, with the server's base path where it has one
- * @param options.clock times delays; by default the system's
- * @throws TypeError when the target is no `http:` URL
+ * @param targetUrl `http://host:port`, with the server's base path if it has one
+ * @param options.clock clock for delays; default: the system's
+ * @throws TypeError if the target is not an `http:` URL
  */
 export async function startFaultProxy(
   targetUrl: string,
   { clock = systemClock }: { readonly clock?: Clock } = {},
 ): Promise<FaultProxy> {
   const target = new URL(targetUrl)
-  if (target.protocol !== 'http:') throw new TypeError(`a fault proxy takes an http: URL, not ${targetUrl}`)
+  if (target.protocol !== 'http:')
+    throw new TypeError(`the target of a fault proxy must be an http: URL, not ${targetUrl}`)
   const proxy = new LoopbackProxy(target, clock)
   await proxy.listen()
   return proxy
 }
 
 class LoopbackProxy implements FaultProxy {
-  readonly watches = new Lane()
-  readonly lists = new Lane()
-  readonly requests = new Lane()
-  readonly all = new Lanes([this.watches, this.lists, this.requests])
+  readonly watches = new FaultInjector()
+  readonly lists = new FaultInjector()
+  readonly requests = new FaultInjector()
+  readonly all = new FaultInjectors([this.watches, this.lists, this.requests])
   #port = 0
   readonly #target: URL
   readonly #clock: Clock
@@ -67,7 +73,7 @@ class LoopbackProxy implements FaultProxy {
     this.#target = target
     this.#clock = clock
     this.#basePath = target.pathname.replace(/\/$/, '')
-    // Half-open and slow are what this is for: no time-out of Node's own may end them.
+    // Half-open and slow connections are intended: disables Node's timeouts.
     this.#server = http.createServer({ requestTimeout: 0, headersTimeout: 0, keepAliveTimeout: 0 })
     this.#server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket)
@@ -75,15 +81,15 @@ class LoopbackProxy implements FaultProxy {
       socket.once('close', () => this.#sockets.delete(socket))
     })
     this.#server.on('request', (request, response) => {
-      const lane = this.#laneOf(request)
-      if (lane.refusal !== undefined) refuseAnswer(request, response, lane, lane.refusal)
-      else new AnswerExchange({ request, response, lane, target, clock })
+      const injector = this.#injectorFor(request)
+      if (injector.refusal !== undefined) refuseRequest(request, response, injector, injector.refusal)
+      else new HttpExchange({ request, response, injector, target, clock })
     })
     this.#server.on('upgrade', (request: IncomingMessage, client: Duplex, head: Buffer) => {
       if (!isSocket(client)) throw new TypeError('an upgrade without a socket')
-      const lane = this.#laneOf(request)
-      if (lane.refusal !== undefined) refuseUpgrade(client, lane, lane.refusal)
-      else new UpgradeExchange({ request, client, head, lane, target: this.#target, clock: this.#clock })
+      const injector = this.#injectorFor(request)
+      if (injector.refusal !== undefined) refuseUpgrade(client, injector, injector.refusal)
+      else new UpgradeExchange({ request, client, head, injector, target: this.#target, clock: this.#clock })
     })
     this.#server.on('clientError', (_error, socket) => socket.destroy())
   }
@@ -113,7 +119,7 @@ class LoopbackProxy implements FaultProxy {
     return this.close()
   }
 
-  #laneOf({ method, url = '/', headers }: IncomingMessage): Lane {
+  #injectorFor({ method, url = '/', headers }: IncomingMessage): FaultInjector {
     const { pathname, searchParams } = new URL(url, 'http://proxy')
     if (headers.upgrade?.toLowerCase() === 'websocket') return this.watches
     if (method !== 'GET') return this.requests

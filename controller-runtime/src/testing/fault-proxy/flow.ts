@@ -1,15 +1,15 @@
 import type { Readable, Writable } from 'node:stream'
 import type { CancelTimer, Clock } from '../../clock.ts'
 import type { Decoder } from './event-decoder.ts'
-import type { Truncation } from './lane.ts'
+import type { Truncation } from './fault-injector.ts'
 
-/** Bounds of what is on its way through the proxy. */
+/** Limits of the proxy's buffers. */
 export const flowDefaults = Object.freeze({
-  /** Bytes that one direction of one exchange may keep while they are delayed or the receiver is slow. */
+  /** Bytes buffered per direction of an exchange while delayed, or while the receiver is slow. */
   bufferBytes: 256 * 1024,
 })
 
-/** What a flow is told to do to its bytes; read anew for each piece. */
+/** The faults of a flow; read for each chunk. */
 export interface FlowFaults {
   readonly delayMs: number
   truncation: Truncation | undefined
@@ -24,15 +24,15 @@ export interface FlowOptions {
   readonly held: boolean
   /** Called before the first byte is written. */
   readonly begin?: () => void
-  /** Called once, after the last byte was handed to the sink: what has become of the source. */
+  /** Called once, after the last byte was written, with how the source ended. */
   readonly onEnd: (end: FlowEnd) => void
 }
 
-/** `whole`: it ended by itself. `broken`: its connection was lost. `truncated`: by a fault, in the middle. */
+/** `whole`: a normal end. `broken`: the connection was lost. `truncated`: by a fault. */
 export type FlowEnd = 'whole' | 'broken' | 'truncated'
 
 /**
- * One direction of an exchange: bytes in their order, each due at a time, as fast as the sink takes them.
+ * One direction of an exchange: bytes in order, each with a due time, as fast as the sink accepts them.
  *
  *     source ──decoder──▶ queue (bounded: the source is paused) ──due, not held, sink has room──▶ sink
  */
@@ -45,7 +45,7 @@ export class Flow {
   #held: boolean
   #sinkIsFull = false
   #cancelTimer: CancelTimer | undefined
-  /** Of the source, once it has ended. */
+  /** The end of the source, once it has ended. */
   #end: { readonly how: 'whole' | 'broken'; readonly due: number } | undefined
   #over = false
   #truncation: Truncation | undefined
@@ -59,7 +59,7 @@ export class Flow {
     source.on('data', (chunk: Buffer) => this.#take(chunk))
     source.on('end', () => this.#sourceEnded('whole'))
     source.on('close', () => this.#sourceEnded('broken'))
-    // A broken connection closes, which is what counts.
+    // An error is followed by `close`.
     source.on('error', () => {})
     sink.on('error', () => {})
     sink.on('drain', () => {
@@ -80,12 +80,12 @@ export class Flow {
     this.#run()
   }
 
-  /** Nothing is written any more. */
+  /** Stops writing. */
   stop(): void {
     this.#over = true
     this.#cancelTimer?.()
     this.#queue.length = 0
-    // What still comes is thrown away, so that the end of the connection is noticed.
+    // Drains the source, so that its end is noticed.
     this.#options.source.resume()
   }
 
@@ -133,7 +133,7 @@ export class Flow {
     else if (!this.#wait(this.#end.due)) this.#finish(this.#end.how)
   }
 
-  /** Whether that time is still to come; a timer then goes on. */
+  /** Returns true if the time is in the future; a timer then continues. */
   #wait(due: number): boolean {
     const { clock } = this.#options
     if (due <= clock.monotonic()) return false

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import { ApiError } from '../../api/errors.ts'
 
 /**
- * Of a request to the server: as the client sent them, with what the proxy must change. Names and values in turn.
- * `legible`: the answer is to be read on its way, so it must not be compressed.
+ * Returns the raw headers of a request to the server: the client's, with the proxy's changes. `legible`: the response will
+ * be parsed, so it must not be compressed.
  */
 export function headersFor(
   { rawHeaders, headers }: IncomingMessage,
@@ -23,7 +23,7 @@ export function headersFor(
   return result
 }
 
-/** The body of a refusal with that code. */
+/** Returns the body of an error response with that code. */
 export function statusBody(code: number): string {
   return JSON.stringify({ ...ApiError.fromResponse(code, undefined).toStatus(), code })
 }

@@ -2,35 +2,35 @@ import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import type { Clock } from '../../clock.ts'
 import { passThrough, UpgradeDecoder, webSocketDecoder } from './event-decoder.ts'
+import type { Exchange, FaultInjector } from './fault-injector.ts'
 import { Flow, type FlowEnd } from './flow.ts'
 import { headersFor, statusBody } from './headers.ts'
-import type { Exchange, Lane } from './lane.ts'
 
 export interface UpgradeExchangeOptions {
   readonly request: IncomingMessage
   readonly client: Socket
-  /** What the client has sent after its request. */
+  /** Bytes that the client has sent after its request. */
   readonly head: Buffer
-  readonly lane: Lane
+  readonly injector: FaultInjector
   readonly target: URL
   readonly clock: Clock
 }
 
-/** A connection that was, or is to be, upgraded, to its end. */
+/** An upgraded connection, from its request to its end. */
 export class UpgradeExchange implements Exchange {
   readonly #options: UpgradeExchangeOptions
   #upstream: Socket | undefined
   #flows: Flow[] = []
   #held: boolean
-  /** The client, or the server, has gone while this was held. */
+  /** The client or the server disconnected while this was held. */
   #isBroken = false
   #over = false
 
   constructor(options: UpgradeExchangeOptions) {
     this.#options = options
-    const { client, lane } = options
-    this.#held = lane.holdsNew
-    lane.enter(this)
+    const { client, injector } = options
+    this.#held = injector.holdsNew
+    injector.enter(this)
     client.on('error', () => {})
     client.on('close', () => {
       this.#isBroken = true
@@ -59,13 +59,13 @@ export class UpgradeExchange implements Exchange {
   }
 
   #forward(): void {
-    const { request, client, head, lane, target, clock } = this.#options
+    const { request, client, head, injector, target, clock } = this.#options
     const upstream = connect(Number(target.port || 80), target.hostname.replace(/^\[|\]$/g, ''))
     this.#upstream = upstream
     upstream.setNoDelay(true)
     upstream.write(requestHead(request, headersFor(request, target, false)))
     if (head.length > 0) upstream.write(head)
-    const { change } = lane
+    const { change } = injector
     const upgraded = () => (change === undefined ? passThrough : webSocketDecoder(change))
     const common = { clock, held: this.#held }
     this.#flows = [
@@ -82,13 +82,13 @@ export class UpgradeExchange implements Exchange {
         source: upstream,
         sink: client,
         decoder: new UpgradeDecoder(upgraded),
-        faults: lane,
-        onEnd: end => this.#answered(end),
+        faults: injector,
+        onEnd: end => this.#onResponseEnd(end),
       }),
     ]
   }
 
-  #answered(end: FlowEnd): void {
+  #onResponseEnd(end: FlowEnd): void {
     if (end === 'broken') this.cut()
     else {
       this.#options.client.end()
@@ -99,15 +99,15 @@ export class UpgradeExchange implements Exchange {
   #end(): void {
     if (this.#over) return
     this.#over = true
-    this.#options.lane.leave(this)
+    this.#options.injector.leave(this)
     for (const flow of this.#flows) flow.stop()
     this.#upstream?.destroy()
   }
 }
 
-/** Answers an upgrade in the server's place. */
-export function refuseUpgrade(client: Socket, lane: Lane, how: number | 'connection'): void {
-  lane.total += 1
+/** Responds to an upgrade in place of the server. */
+export function refuseUpgrade(client: Socket, injector: FaultInjector, how: number | 'connection'): void {
+  injector.total += 1
   client.on('error', () => {})
   if (how === 'connection') {
     client.resetAndDestroy()

@@ -5,9 +5,9 @@ import { isChange, type Session, sessionsOf } from './stream.ts'
 import { eventOf, same, type Truth } from './truth.ts'
 
 /**
- * Whether a watcher was told what happened, all of it, and nothing else.
+ * Checks that a watcher received exactly the matching changes.
  *
- * @param upTo the version that it must have got to in the end, where that is known
+ * @param upTo the version that it must have reached, if known
  */
 export function checkEvents(watcher: WatcherRecord, truth: Truth, upTo: Revision | undefined): Violation[] {
   const sessions = sessionsOf(watcher)
@@ -19,8 +19,8 @@ export function checkEvents(watcher: WatcherRecord, truth: Truth, upTo: Revision
   ])
   const knows = sessions.at(-1) && lastKnown(sessions.at(-1) ?? [])
   if (upTo !== undefined && (knows === undefined || knows < upTo)) {
-    const how = knows === undefined ? 'knows nothing whole' : `got to version ${knows} only`
-    const message = `the watcher ${how}, and the run went on to version ${upTo}`
+    const how = knows === undefined ? 'has no complete state' : `reached only version ${knows}`
+    const message = `the watcher ${how}, but the run reached version ${upTo}`
     violations.push({ guarantee: 'reliable', seenBy: watcher.name, message })
   }
   return violations
@@ -35,26 +35,28 @@ function checkEvent(
   const what = `${type} ${name} of version ${version}`
   const change = truth.at(version)
   if (change === undefined) {
-    return [{ guarantee: 'genuine', seenBy, message: `${what} came, and nothing changed at that version` }]
+    return [
+      { guarantee: 'genuine', seenBy, message: `${what} was sent, but nothing changed at that version` },
+    ]
   }
   if (change.name !== name) {
     return [
       {
         guarantee: 'atomic',
         seenBy,
-        message: `${what} came, and that version is a change of ${change.name}`,
+        message: `${what} was sent, but that version is a change of ${change.name}`,
       },
     ]
   }
   const expected = eventOf(change, selects)
   if (expected === undefined) {
-    return [{ guarantee: 'filter', seenBy, message: `${what} does not concern the watcher` }]
+    return [{ guarantee: 'filter', seenBy, message: `${what} does not match the watcher` }]
   }
   if (expected.type !== type) {
-    return [{ guarantee: 'filter', seenBy, message: `${what} ought to be ${expected.type}` }]
+    return [{ guarantee: 'filter', seenBy, message: `${what} should be ${expected.type}` }]
   }
   if (same(expected.object, object)) return []
-  const message = `${what} carries ${JSON.stringify(object)}, not ${JSON.stringify(expected.object)}`
+  const message = `${what} has ${JSON.stringify(object)} instead of ${JSON.stringify(expected.object)}`
   return [{ guarantee: type === 'DELETED' ? 'previous state' : 'genuine', seenBy, message }]
 }
 
@@ -75,13 +77,13 @@ function checkReliable(
     if (seen.has(change.version)) continue
     const expected = eventOf(change, selects)
     if (expected === undefined) continue
-    const message = `${expected.type} ${change.name} of version ${change.version} never came, to a watcher that knows versions ${from} to ${to}`
+    const message = `${expected.type} ${change.name} of version ${change.version} was never sent to a watcher that knows versions ${from} to ${to}`
     violations.push({ guarantee: 'reliable', seenBy, message })
   }
   return violations
 }
 
-/** A connection that is resumed from a version claims to know everything up to there. */
+/** A connection resumed from a version claims to know everything up to it. */
 function lastKnown(session: Session): Revision | undefined {
   return session.reduce<Revision | undefined>(
     (max, { knows }) => (knows !== undefined && (max === undefined || knows > max) ? knows : max),

@@ -2,7 +2,7 @@ import type { Violation } from './guarantees.ts'
 import type { WatcherRecord } from './run-log.ts'
 import { streamOf } from './stream.ts'
 
-/** Whether a watcher was sent away only where what comes next was gone. */
+/** Checks that a watcher received 410 only after a compaction. */
 export function checkExpiry({ name: seenBy, connections }: WatcherRecord): Violation[] {
   const violations: Violation[] = []
   for (const connection of connections) {
@@ -11,8 +11,8 @@ export function checkExpiry({ name: seenBy, connections }: WatcherRecord): Viola
       const { knows } = streamOf(connection)
       if (event.code === 410 && event.compacted > (knows ?? 0)) continue
       const compacted =
-        event.compacted === 0 ? 'nothing was compacted' : `compaction got to ${event.compacted}`
-      const message = `an ERROR ${event.code} (${event.message}) came to a watcher that knew version ${knows ?? 'nothing'}, and ${compacted}`
+        event.compacted === 0 ? 'nothing was compacted' : `the history was compacted to ${event.compacted}`
+      const message = `a watcher that knew version ${knows ?? 'nothing'} received ERROR ${event.code} (${event.message}), but ${compacted}`
       violations.push({ guarantee: 'expiry', seenBy, message })
     }
   }

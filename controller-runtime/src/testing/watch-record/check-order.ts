@@ -3,7 +3,7 @@ import type { Violation } from './guarantees.ts'
 import type { WatcherRecord } from './run-log.ts'
 import { type Session, sessionsOf } from './stream.ts'
 
-/** What can be said of a watch without knowing what happened: the order of its versions. */
+/** Checks the order of versions, which needs no knowledge of the true history. */
 export function checkOrder(watcher: WatcherRecord): Violation[] {
   return sessionsOf(watcher).flatMap(session => checkSession(watcher.name, session))
 }
@@ -14,7 +14,7 @@ function checkSession(seenBy: string, session: Session): Violation[] {
   let highest: Revision | undefined
   for (const { connection, initialVersion, live } of session) {
     const { start } = connection
-    // A client may go back and see again what it has seen.
+    // A client may resume from an earlier version and see events again.
     if (start !== 'present' && highest !== undefined && highest > start) {
       seen = new Set([...seen].filter(version => version <= start))
       highest = start
@@ -27,22 +27,22 @@ function checkSession(seenBy: string, session: Session): Violation[] {
       if (type === 'BOOKMARK') {
         const highest = Math.max(bookmark ?? 0, last ?? 0)
         if (version < highest) {
-          const message = `a bookmark of version ${version} came after version ${highest}`
+          const message = `a bookmark of version ${version} followed version ${highest}`
           violations.push({ guarantee: 'bookmarkable', seenBy, message })
         } else bookmark = version
         continue
       }
       const what = `${type} ${event.name} of version ${version}`
       if (seen.has(version)) {
-        violations.push({ guarantee: 'unique', seenBy, message: `${what} came twice` })
+        violations.push({ guarantee: 'unique', seenBy, message: `${what} was sent twice` })
       } else if (start !== 'present' && version <= start) {
-        const message = `${what} came on a watch that was resumed from version ${start}`
+        const message = `${what} was sent on a watch that was resumed from version ${start}`
         violations.push({ guarantee: 'resumable', seenBy, message })
       } else if (bookmark !== undefined && version <= bookmark) {
-        const message = `${what} came after a bookmark of version ${bookmark}`
+        const message = `${what} was sent after a bookmark of version ${bookmark}`
         violations.push({ guarantee: 'bookmarkable', seenBy, message })
       } else if (last !== undefined && version < last) {
-        violations.push({ guarantee: 'ordered', seenBy, message: `${what} came after version ${last}` })
+        violations.push({ guarantee: 'ordered', seenBy, message: `${what} was sent after version ${last}` })
       }
       seen.add(version)
       if (highest === undefined || version > highest) highest = version

@@ -9,10 +9,10 @@ import type { RunLog } from './run-log.ts'
 import { Truth } from './truth.ts'
 
 /**
- * Every violation of `guarantees` in a run, none in a good one.
+ * Returns all violations of `guarantees` in a run.
  *
- * @param options.upTo a version that every watcher must have got to in the end, by an event or a bookmark
- * @throws Error when no witness has seen a whole initial state: nothing can be said of such a run
+ * @param options.upTo the version that every watcher must reach, by an event or a bookmark
+ * @throws Error if no witness has a complete initial state, since nothing can be checked then
  */
 export function checkRun(log: RunLog, { upTo }: { readonly upTo?: Revision } = {}): Violation[] {
   const truth = new Truth(log)

@@ -5,7 +5,7 @@ import type { ListRecord, WatcherRecord } from './run-log.ts'
 import { type Session, type Stream, sessionsOf } from './stream.ts'
 import { same, type Truth } from './truth.ts'
 
-/** Whether a watch from the present began with what there was. */
+/** Checks that a watch without a version starts with the complete state. */
 export function checkInitialStates(watcher: WatcherRecord, truth: Truth): Violation[] {
   return sessionsOf(watcher).flatMap(session => checkBeginning(watcher, truth, session))
 }
@@ -18,9 +18,9 @@ function checkBeginning(watcher: WatcherRecord, truth: Truth, session: Session):
   const violations = checkForm(seenBy, first)
   const { initial, initialVersion: version } = first
   if (version === undefined) {
-    // Cut before it was whole: the client knows nothing, and has to begin anew.
+    // Interrupted: the client knows nothing, and must start again.
     if (session.length > 1) {
-      const message = 'the watch was resumed, though its initial events never ended'
+      const message = 'the watch was resumed, but its initial events never ended'
       violations.push({ guarantee, seenBy, message })
     }
     return violations
@@ -33,18 +33,18 @@ function checkBeginning(watcher: WatcherRecord, truth: Truth, session: Session):
   ]
 }
 
-/** Each once, as ADDED, by name. */
+/** Each object once, as ADDED, in name order. */
 function checkForm(seenBy: string, { initial }: Stream): Violation[] {
   const violations: Violation[] = []
   for (const [n, { type, name, version }] of initial.entries()) {
     const what = `${type} ${name} of version ${version}`
     if (type !== 'ADDED') {
-      const message = `${what} came among the initial events`
+      const message = `${what} was sent among the initial events`
       violations.push({ guarantee: 'initial state', seenBy, message })
     }
     const before = initial[n - 1]?.name
     if (before !== undefined && name <= before) {
-      const message = `${what} came after ${before} among the initial events`
+      const message = `${what} was sent after ${before} among the initial events`
       violations.push({ guarantee: 'initial state', seenBy, message })
     }
   }
@@ -77,9 +77,9 @@ function checkState({ guarantee, seenBy, selects, version, objects }: State, tru
     const { name } = object.metadata
     const known = expected.get(name)
     expected.delete(name)
-    if (known === undefined) say(`${name} of version ${object.metadata.version} does not belong there`)
+    if (known === undefined) say(`${name} of version ${object.metadata.version} should not be included`)
     else if (!same(known, object))
-      say(`${name} is told as ${JSON.stringify(object)}, not ${JSON.stringify(known)}`)
+      say(`${name} is ${JSON.stringify(object)} instead of ${JSON.stringify(known)}`)
   }
   for (const [name, { metadata }] of expected) say(`${name} of version ${metadata.version} is missing`)
   return violations
@@ -87,6 +87,6 @@ function checkState({ guarantee, seenBy, selects, version, objects }: State, tru
 
 function checkFresh(seenBy: string, version: Revision, acknowledged: Revision): Violation[] {
   if (version >= acknowledged) return []
-  const message = `the state of version ${version} was told after version ${acknowledged} had been acknowledged`
+  const message = `the state of version ${version} was sent after version ${acknowledged} had been acknowledged`
   return [{ guarantee: 'fresh', seenBy, message }]
 }

@@ -2,7 +2,7 @@ import type { Violation } from './guarantees.ts'
 import type { RunLog, WriteRecord } from './run-log.ts'
 import { same, type TrueChange, type Truth } from './truth.ts'
 
-/** Whether what writers were told is what happened. */
+/** Checks that the outcomes reported to writers are what happened. */
 export function checkWrites(log: RunLog, truth: Truth): Violation[] {
   return [...checkAcknowledged(log, truth), ...checkMarks(log, truth), ...checkDeletions(log, truth)]
 }
@@ -11,33 +11,36 @@ function checkAcknowledged({ writes, markOf }: RunLog, truth: Truth): Violation[
   const violations: Violation[] = []
   const say = (write: WriteRecord, what: string) =>
     violations.push(violation('acknowledged', `${title(write)} ${what}`))
-  for (const write of truth.lost) say(write, 'was acknowledged, and nobody has seen it')
+  for (const write of truth.lost) say(write, 'was acknowledged, but no watcher has seen it')
   const lost = new Set(truth.lost)
   for (const write of writes) {
     const { verb, name, mark, outcome } = write
     if (outcome.kind !== 'acknowledged' || lost.has(write) || !truth.covers(outcome.version)) continue
     const change = truth.at(outcome.version)
     if (change === undefined || change.name !== name) {
-      say(write, `was acknowledged, and that version is a change of ${change?.name ?? 'nothing'}`)
+      say(write, `was acknowledged, but that version is a change of ${change?.name ?? 'nothing'}`)
       continue
     }
     const { before, after } = change
     const object = after ?? before
     const isDeleting = object?.metadata.deletionTimestamp !== undefined
     if ((verb === 'delete') !== (after === undefined) && !isDeleting) {
-      say(write, `was acknowledged, and at that version ${name} is ${after === undefined ? 'gone' : 'there'}`)
+      say(
+        write,
+        `was acknowledged, but at that version ${name} ${after === undefined ? 'does not exist' : 'exists'}`,
+      )
     } else if (after === undefined) {
-      // Its last content is what watchers are asked for.
+      // Its last content is checked on the watches.
     } else if (mark !== undefined && markOf(after) !== mark) {
-      say(write, `was acknowledged, and that version carries the mark ${markOf(after)}`)
+      say(write, `was acknowledged, but that version has the mark ${markOf(after)}`)
     } else if (outcome.object !== undefined && !same(after, outcome.object)) {
-      say(write, `was answered with ${JSON.stringify(outcome.object)}, not ${JSON.stringify(after)}`)
+      say(write, `returned ${JSON.stringify(outcome.object)} instead of ${JSON.stringify(after)}`)
     }
   }
   return violations
 }
 
-/** Marks tell which write a change came from. */
+/** A mark identifies the write that caused a change. */
 function checkMarks({ writes, otherWriters, markOf }: RunLog, truth: Truth): Violation[] {
   const violations: Violation[] = []
   const made = new Map<string, TrueChange[]>()
@@ -53,7 +56,7 @@ function checkMarks({ writes, otherWriters, markOf }: RunLog, truth: Truth): Vio
     made.delete(write.mark ?? '')
     const versions = changes.map(({ version }) => version).join(' and ')
     if (changes.length > 0 && write.outcome.kind === 'refused') {
-      const message = `${title(write)} was refused (${write.outcome.why}), and happened at version ${versions}`
+      const message = `${title(write)} was refused (${write.outcome.why}), but happened at version ${versions}`
       violations.push(violation('refused', message))
     } else if (changes.length > 1) {
       violations.push(violation('once', `${title(write)} happened at versions ${versions}`))
@@ -61,13 +64,13 @@ function checkMarks({ writes, otherWriters, markOf }: RunLog, truth: Truth): Vio
   }
   if (otherWriters) return violations
   for (const [mark, [change]] of made) {
-    const message = `version ${change?.version} of ${change?.name} carries the mark ${mark}, which nobody wrote`
+    const message = `version ${change?.version} of ${change?.name} has the mark ${mark}, which no writer wrote`
     violations.push(violation('genuine', message))
   }
   return violations
 }
 
-/** A deletion carries no mark: there are no more of an object than writers may have made. */
+/** Deletions have no mark: their number is compared with the number of delete requests. */
 function checkDeletions({ writes, otherWriters }: RunLog, truth: Truth): Violation[] {
   if (otherWriters) return []
   const acknowledged = new Set<number>()
@@ -82,7 +85,7 @@ function checkDeletions({ writes, otherWriters }: RunLog, truth: Truth): Violati
   const violations: Violation[] = []
   for (const { version, name, before, after } of truth.changes) {
     if (after !== undefined || acknowledged.has(version)) continue
-    // Taken away by whichever write emptied its finalizers.
+    // Removed by the write that removed the last finalizer.
     if (before?.metadata.deletionTimestamp !== undefined) continue
     const left = unknown.get(name) ?? 0
     unknown.set(name, left - 1)
@@ -90,8 +93,8 @@ function checkDeletions({ writes, otherWriters }: RunLog, truth: Truth): Violati
     const write = refused.get(name)
     violations.push(
       write === undefined
-        ? violation('genuine', `${name} was deleted at version ${version}, which nobody asked for`)
-        : violation('refused', `${title(write)} was refused, and ${name} is gone since version ${version}`),
+        ? violation('genuine', `${name} was deleted at version ${version}, which no writer requested`)
+        : violation('refused', `${title(write)} was refused, but ${name} was deleted at version ${version}`),
     )
   }
   return violations

@@ -1,34 +1,32 @@
-/** What is checked of a run, and what each means. */
+/** The guarantees that are checked, and their meaning. */
 export const guarantees = Object.freeze({
   filter:
-    'A watcher is told of what concerns its selector, and of nothing else: ADDED when an object comes to match, MODIFIED while it matches, DELETED when it ceases to or is gone.',
+    'A watcher receives exactly the changes of objects that match its selector: ADDED when an object starts to match, MODIFIED while it matches, DELETED when it stops matching or is deleted.',
   ordered: 'The versions of the changes on a watch rise.',
-  unique: 'No change comes twice, also over reconnections.',
-  atomic: 'One version is one change of one object, for everybody.',
-  bookmarkable: 'After a bookmark nothing comes at or below its version, and bookmarks do not go back.',
-  resumable: 'A watch resumed from a version begins after it.',
-  reliable:
-    'Every change that concerns a watcher, between the first and the last version it knows, has come.',
-  'previous state': 'DELETED carries the last content that matched, with the version of the change.',
-  genuine: 'What is told has happened, and an object is told as it was at its version.',
+  unique: 'No change is sent twice, not even after a reconnect.',
+  atomic: 'One version is one change of one object, for every watcher.',
+  bookmarkable: 'No change at or below the version of a bookmark follows it, and bookmarks never go back.',
+  resumable: 'A watch resumed from a version starts after it.',
+  reliable: 'A watcher receives every matching change between the first and the last version that it knows.',
+  'previous state': 'DELETED has the last content that matched, with the version of the change.',
+  genuine: 'Every event is a change that happened, with the object as it was at that version.',
   'initial state':
-    'A watch from the present begins with exactly what matched at the version of its first bookmark, each object once as ADDED, by name.',
-  list: 'The items of a list are exactly what matched at its version.',
-  fresh:
-    'A list, and the beginning of a watch, are as new as every write acknowledged before they were asked for.',
-  expiry: 'A watch gets a 410 only where the changes after its version were compacted.',
-  acknowledged: 'An acknowledged write happened, at its version and as it was answered.',
+    'A watch without a version starts with exactly the matching objects at the version of its first bookmark, each once as ADDED, in name order.',
+  list: 'The items of a list are exactly the matching objects at its version.',
+  fresh: 'A list, and the start of a watch, include every write acknowledged before the request.',
+  expiry: 'A watch receives 410 only if the changes after its version were compacted.',
+  acknowledged: 'An acknowledged write happened, at its version and with the returned content.',
   refused: 'A refused write never happened.',
-  once: 'A write happens at most once, also where its outcome is unknown.',
+  once: 'A write happens at most once, even if its outcome is unknown.',
 })
 
-/** What a checker holds a run to. */
+/** The name of a guarantee. */
 export type Guarantee = keyof typeof guarantees
 
-/** One fault of a run. */
+/** One violation of a guarantee. */
 export interface Violation {
   readonly guarantee: Guarantee
-  /** The watcher or list it was seen by; undefined where it is about a write. */
+  /** The watcher or list that saw it; undefined for a write. */
   readonly seenBy: string | undefined
   /** A sentence with names and versions. */
   readonly message: string

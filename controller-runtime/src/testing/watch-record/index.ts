@@ -1,8 +1,7 @@
 /**
- * Whether the watches of a run told the truth. A `RunRecorder` takes down what writers were told and what watchers
- * saw; `checkRun` says afterwards where that breaks a guarantee. What is taken down is plain data (`RunLog`), each
- * guarantee is checked by itself, and `guarantees` says what each means. The guarantees are those that etcd's
- * robustness tests check of its watches, with what lists and selectors add.
+ * Checks whether the watches of a run were correct. A `RunRecorder` records what writers and watchers received, as plain
+ * data (`RunLog`); `checkRun` then finds violations of `guarantees`, each of which is checked on its own. The guarantees
+ * are those of etcd's robustness tests for watches, plus those of lists and selectors.
  */
 export { checkRun } from './check-run.ts'
 export { type Guarantee, guarantees, type Violation } from './guarantees.ts'

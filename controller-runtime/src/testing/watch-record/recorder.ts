@@ -12,30 +12,30 @@ import type {
   WriteRecord,
 } from './run-log.ts'
 
-/** What is known of a run beforehand. */
+/** Options of a recorder. */
 export interface RunRecorderOptions {
-  /** Where writers put the marks of their writes; without it, writes are known by their versions alone. */
+  /** Returns the mark that a write left in an object; without it, writes are identified by version only. */
   readonly markOf?: (object: ApiObject) => string | undefined
-  /** Whether somebody who does not report changes the objects too. Default false. */
+  /** Whether there are writers that do not report. Default false. */
   readonly otherWriters?: boolean
 }
 
-/** Who a recorded watcher is. */
+/** Options of a recorded watcher. */
 export interface WatcherOptions {
-  /** Whether the object is one that is watched: the selector, and the name of a watch of one. Default everything. */
+  /** Returns true for objects that are watched, by selector or by name. Default: all. */
   readonly selects?: (object: ApiObject) => boolean
   /**
-   * Whether what it sees is taken for what happened. It must watch everything and begin from the present. A run needs
-   * one; with two, a fault of one is told from what happened.
+   * Whether its events are taken as the true history. A witness must watch everything, starting without a version. A run
+   * needs at least one; with two, a fault of one can be told apart.
    */
   readonly witness?: boolean
 }
 
 /**
- * Takes down a run while it goes on: writers report each attempt once they know its outcome, watchers each connection
- * and each event as it arrives, in this order. What is kept grows with the run; equal objects are kept once.
+ * Records a run: writers report each attempt with its outcome, watchers each connection and each event, in order. The
+ * record grows with the run; equal objects are stored once.
  *
- * Watchers must ask for bookmarks: where the initial events end is known by theirs. After a 410 they begin anew.
+ * Watchers must request bookmarks, which mark the end of the initial events. After a 410 they must start without a version.
  */
 export class RunRecorder {
   readonly #writes: WriteRecord[] = []
@@ -50,18 +50,18 @@ export class RunRecorder {
     this.#options = options
   }
 
-  /** What has been taken down so far. */
+  /** The record so far. */
   get log(): RunLog {
     const { otherWriters = false, markOf = () => undefined } = this.#options
     return { writes: this.#writes, watchers: this.#watchers, lists: this.#lists, otherWriters, markOf }
   }
 
-  /** The highest version that has been acknowledged to a writer; 0 for none. To be passed to `listed`. */
+  /** The highest version acknowledged to a writer, or 0. Pass it to `listed`. */
   get acknowledged(): Revision {
     return this.#acknowledged
   }
 
-  /** An attempt to write whose outcome is known. To be called before anything that its writer does next. */
+  /** Records a write. Call it before the writer's next step. */
   wrote(write: WriteRecord): void {
     const { outcome } = write
     if (outcome.kind !== 'acknowledged') this.#writes.push(write)
@@ -72,7 +72,7 @@ export class RunRecorder {
     }
   }
 
-  /** The store is about to forget the changes up to this version. To be called before it is told to. */
+  /** Records a compaction up to this version. Call it before requesting the compaction. */
   compacts(version: Revision): void {
     this.#compacted = laterRevision(this.#compacted, version)
   }
@@ -89,7 +89,7 @@ export class RunRecorder {
     }
   }
 
-  /** A list of everything that matches; `acknowledged` is this recorder's when the list was asked for. */
+  /** Records a complete list; `acknowledged` is the recorder's value when the list was requested. */
   listed(list: ListRecord): void {
     this.#lists.push({ ...list, objects: list.objects.map(object => this.#intern(object)) })
   }
@@ -123,14 +123,14 @@ export class RunRecorder {
   }
 }
 
-/** Takes down what one watcher is told. */
+/** Records one watcher. */
 export interface WatcherRecorder {
-  /** A connection is about to be opened: from the present, or resumed from a version. */
+  /** Records a new connection: without a version (`present`), or resumed from one. */
   connects(start: 'present' | Revision): ConnectionRecorder
 }
 
-/** Takes down one connection of a watcher. */
+/** Records one connection of a watcher. */
 export interface ConnectionRecorder {
-  /** @throws RangeError when the event has no version. */
+  /** @throws RangeError if the event has no version. */
   received(event: WatchEvent): void
 }

@@ -2,56 +2,56 @@ import type { ApiObject } from '../../api/object.ts'
 import type { Revision } from '../../api/version.ts'
 import type { ChangeType } from '../../api/watch-event.ts'
 
-/** Everything that is known of a run: what writers were told, what watchers and lists showed. */
+/** The record of a run: what writers, watchers and lists received. */
 export interface RunLog {
   readonly writes: readonly WriteRecord[]
   readonly watchers: readonly WatcherRecord[]
   readonly lists: readonly ListRecord[]
-  /** Whether objects were also changed by writers that did not report. */
+  /** Whether there were writers that did not report. */
   readonly otherWriters: boolean
-  /** The mark that the last write left in an object (see `WriteRecord.mark`). */
+  /** Returns the mark that the last write left in an object (see `WriteRecord.mark`). */
   readonly markOf: (object: ApiObject) => string | undefined
 }
 
-/** What a client knows of a write. */
+/** The outcome of a write as its client knows it. */
 export type WriteOutcome =
-  /** Answered with success. `object` as it was answered, where it was read. */
+  /** Success; `object` is the one in the response, if it was read. */
   | { readonly kind: 'acknowledged'; readonly version: Revision; readonly object?: ApiObject }
-  /** Answered with a refusal, or never sent: it must never show. */
+  /** Refused, or never sent: it must not have happened. */
   | { readonly kind: 'refused'; readonly why: string }
-  /** No answer, or 504: it happened or not. */
+  /** No response, or 504: it may or may not have happened. */
   | { readonly kind: 'unknown' }
 
-/** One write, and what its writer was told. */
+/** One write and its outcome. */
 export interface WriteRecord {
   readonly verb: 'create' | 'update' | 'delete'
   readonly name: string
-  /** What the write leaves in the object; another one for each attempt. Undefined for a delete, or without marks. */
+  /** A unique value per attempt that the write leaves in the object. Undefined for a delete, or without marks. */
   readonly mark?: string | undefined
   readonly outcome: WriteOutcome
 }
 
-/** What one watcher was told over all of its connections. */
+/** What one watcher received over all of its connections. */
 export interface WatcherRecord {
   readonly name: string
-  /** Whether an object is what it watches, by its selector and, where it watches one, by its name. */
+  /** Returns true for objects that it watches, by selector or by name. */
   readonly selects: (object: ApiObject) => boolean
-  /** Whether it watches everything, so that what it sees is what happened. */
+  /** Whether it watches everything, so that its events are the true history. */
   readonly witness: boolean
   readonly connections: readonly ConnectionRecord[]
 }
 
 /** One connection of a watcher. */
 export interface ConnectionRecord {
-  /** `present`: it began with what there is. A version: resumed from there. */
+  /** `present`: started without a version. A version: resumed from there. */
   readonly start: 'present' | Revision
-  /** The highest version that had been acknowledged to any writer when it was opened; 0 for none. */
+  /** The highest version acknowledged to any writer when it was opened, or 0. */
   readonly acknowledged: Revision
-  /** In the order of their arrival. */
+  /** In order of arrival. */
   readonly events: readonly EventRecord[]
 }
 
-/** One event as a watcher got it. */
+/** One event as received by a watcher. */
 export type EventRecord = ChangeRecord | BookmarkRecord | ErrorRecord
 
 export interface ChangeRecord {
@@ -69,19 +69,19 @@ export interface BookmarkRecord {
 
 export interface ErrorRecord {
   readonly type: 'ERROR'
-  /** Of its Status. */
+  /** The code of its Status. */
   readonly code: number
   readonly message: string
-  /** The highest version up to which the store had been told to compact when this came; 0 for none. */
+  /** The highest version that the store had been asked to compact to at that time, or 0. */
   readonly compacted: Revision
 }
 
-/** A list of everything that matched: all its pages, at one version. */
+/** A complete list at one version. */
 export interface ListRecord {
   readonly name: string
   readonly selects: (object: ApiObject) => boolean
   readonly version: Revision
   readonly objects: readonly ApiObject[]
-  /** As for a connection. */
+  /** As in `ConnectionRecord`. */
   readonly acknowledged: Revision
 }

@@ -1,16 +1,16 @@
 import type { Revision } from '../../api/version.ts'
 import type { ChangeRecord, ConnectionRecord, WatcherRecord } from './run-log.ts'
 
-/** The two parts of a connection, and what its client knew at its end. */
+/** The two phases of a connection, and what its client knew at its end. */
 export interface Stream {
   readonly connection: ConnectionRecord
-  /** What came before the bookmark that ends the initial events; empty where it was resumed. */
+  /** Events before the bookmark that ends the initial events; empty if the watch was resumed. */
   readonly initial: readonly ChangeRecord[]
-  /** The version of that bookmark; undefined where it never came, or the watch was resumed. */
+  /** The version of that bookmark; undefined if it never arrived, or the watch was resumed. */
   readonly initialVersion: Revision | undefined
-  /** The events of the rest, bookmarks and errors included. */
+  /** The events after it, including bookmarks and errors. */
   readonly live: ConnectionRecord['events']
-  /** Everything up to here is known at the end; undefined where the initial events did not end. */
+  /** The version up to which the client knows all changes; undefined if the initial events did not end. */
   readonly knows: Revision | undefined
 }
 
@@ -29,7 +29,7 @@ export function streamOf(connection: ConnectionRecord): Stream {
   return { connection, initial: initialPart.filter(isChange), initialVersion, live, knows }
 }
 
-/** Connections that follow each other without beginning anew: what one session claims to know has no gap. */
+/** Connections that resume one another, so that the client knows a history without a gap. */
 export type Session = readonly Stream[]
 
 export function sessionsOf(watcher: WatcherRecord): Session[] {

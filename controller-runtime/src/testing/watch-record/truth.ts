@@ -9,13 +9,13 @@ import { isChange, type Session, sessionsOf } from './stream.ts'
 export interface TrueChange {
   readonly version: Revision
   readonly name: string
-  /** Undefined where there was none. */
+  /** Undefined if the object did not exist before. */
   readonly before: ApiObject | undefined
-  /** Undefined where it is gone. */
+  /** Undefined if the object was deleted. */
   readonly after: ApiObject | undefined
 }
 
-/** What a change makes of an object: undefined takes it away. */
+/** The result of a change; `after` is undefined for a deletion. */
 interface Effect {
   readonly name: string
   readonly after: ApiObject | undefined
@@ -28,26 +28,28 @@ interface Span {
 }
 
 /**
- * What happened, as far as anybody can know: what was acknowledged, and between its first and last version what a
- * witness saw. Of what is told differently, the writer's answer counts, then the first witness; the others are found
- * to have seen something else.
+ * The true history, as far as it can be known: acknowledged writes, and what a witness saw between its first and last
+ * version. If they differ, the response to the writer counts, then the first witness.
  */
 export class Truth {
-  /** Where everything is known, in ascending order of versions. */
+  /** All known changes, in ascending order of versions. */
   readonly changes: readonly TrueChange[]
-  /** Acknowledged where a witness was looking, and seen by nobody. */
+  /** Acknowledged writes in the range of a witness that no watcher has seen. */
   readonly lost: readonly WriteRecord[]
   readonly #byVersion = new Map<Revision, TrueChange>()
   readonly #spans: readonly Span[]
-  /** Per name, ascending: what it was from a version on. */
-  readonly #lives = new Map<string, { readonly from: Revision; readonly object: ApiObject | undefined }[]>()
+  /** By name, ascending: the object from a version on. */
+  readonly #versions = new Map<
+    string,
+    { readonly from: Revision; readonly object: ApiObject | undefined }[]
+  >()
 
-  /** @throws Error when no witness has seen a whole initial state: nothing can be said of such a run. */
+  /** @throws Error if no witness has a complete initial state, since nothing can be checked then. */
   constructor(log: RunLog) {
     const witnesses = log.watchers.filter(({ witness }) => witness)
     const sessions = witnesses.flatMap(sessionsOf)
     this.#spans = sessions.flatMap(spanOf).sort((a, b) => a.from - b.from)
-    if (this.#spans.length === 0) throw new Error('no witness of this run has seen a whole initial state')
+    if (this.#spans.length === 0) throw new Error('no witness of this run has a complete initial state')
     const seen = seenVersions(log)
     const effects = new Map<Revision, Effect>()
     const lost: WriteRecord[] = []
@@ -72,12 +74,12 @@ export class Truth {
     for (const change of this.changes) this.#byVersion.set(change.version, change)
   }
 
-  /** Whether a change of this version could not have escaped the witnesses. */
+  /** Returns true if a witness must have seen a change at this version. */
   covers(version: Revision): boolean {
     return this.#spans.some(({ from, to }) => version > from && version <= to)
   }
 
-  /** Whether the whole state at this version is known. */
+  /** Returns true if the complete state at this version is known. */
   knowsState(version: Revision): boolean {
     return this.#spans.some(({ from, to }) => version >= from && version <= to)
   }
@@ -86,16 +88,16 @@ export class Truth {
     return this.#byVersion.get(version)
   }
 
-  /** The changes after `from` up to and including `to`. */
+  /** Returns the changes after `from` up to and including `to`. */
   between(from: Revision, to: Revision): readonly TrueChange[] {
     return this.changes.slice(firstAfter(this.changes, from), firstAfter(this.changes, to))
   }
 
-  /** What there was at a version whose state is known. */
+  /** Returns the objects at a version whose state is known. */
   stateAt(version: Revision): Map<string, ApiObject> {
     const state = new Map<string, ApiObject>()
-    for (const [name, life] of this.#lives) {
-      const object = life.findLast(({ from }) => from <= version)?.object
+    for (const [name, states] of this.#versions) {
+      const object = states.findLast(({ from }) => from <= version)?.object
       if (object !== undefined) state.set(name, object)
     }
     return state
@@ -107,11 +109,11 @@ export class Truth {
     const become = (name: string, from: Revision, object: ApiObject | undefined) => {
       if (object === undefined) state.delete(name)
       else state.set(name, object)
-      const life = this.#lives.get(name)
-      if (life === undefined) this.#lives.set(name, [{ from, object }])
-      else life.push({ from, object })
+      const states = this.#versions.get(name)
+      if (states === undefined) this.#versions.set(name, [{ from, object }])
+      else states.push({ from, object })
     }
-    // Where nobody was looking, the next whole state says what has become of things.
+    // After a gap, the next complete state shows what has changed.
     const starts = this.#spans.filter(({ from }) => !this.covers(from))
     const beginAt = (span: Span) => {
       for (const name of [...state.keys()]) if (!span.state.has(name)) become(name, span.from, undefined)
@@ -130,7 +132,7 @@ export class Truth {
   }
 }
 
-/** What a watcher must be told of a change, or undefined where it does not concern it. */
+/** Returns the event that a watcher must receive for a change, or undefined if it does not match. */
 export function eventOf(
   { version, before, after }: TrueChange,
   selects: (object: ApiObject) => boolean,
@@ -149,7 +151,7 @@ function withVersion(object: ApiObject, version: Revision): ApiObject {
   return { ...object, metadata: { ...object.metadata, version: text, resourceVersion: text } }
 }
 
-/** An update that empties the finalizers of a deleting object takes it away; a delete that meets some does not. */
+/** An update that removes the last finalizer of a deleting object deletes it; a delete with finalizers left does not. */
 function effectOf({ verb, name, outcome }: WriteRecord): Effect | undefined {
   const object = outcome.kind === 'acknowledged' ? outcome.object : undefined
   const { deletionTimestamp, finalizers = [] } = object?.metadata ?? {}
@@ -177,7 +179,7 @@ function seenVersions({ watchers }: RunLog): Set<Revision> {
   return seen
 }
 
-/** Index of the first change after a version. */
+/** Returns the index of the first change after a version. */
 function firstAfter(changes: readonly TrueChange[], version: Revision): number {
   let low = 0
   let high = changes.length

@@ -2,7 +2,7 @@ import { singleValueIndex } from '../api/index-spec.ts'
 import { defineModel } from '../api/model.ts'
 import { initialEventsEndAnnotation } from '../api/object.ts'
 
-/** The model that the SDK's own tests use. */
+/** The sample kind of the SDK's own tests. */
 export const Gadget = defineModel({
   group: 'demo.example.com',
   version: 'v1',
@@ -21,7 +21,7 @@ export const Gadget = defineModel({
   indexes: [singleValueIndex({ name: 'spec.colour', indexFunc: gadget => gadget.spec.colour })],
 })
 
-/** The same kind without the status subresource. */
+/** A sample kind without the status subresource. */
 export const PlainGadget = defineModel({
   group: 'demo.example.com',
   version: 'v1',
@@ -32,7 +32,25 @@ export const PlainGadget = defineModel({
   indexes: [singleValueIndex({ name: 'never', indexFunc: () => undefined })],
 })
 
-/** A gadget as a server would tell it. */
+/** The sample kind of dependents of gadgets. */
+export const Part = defineModel({
+  group: 'demo.example.com',
+  version: 'v1',
+  kind: 'Part',
+  singular: 'part',
+  plural: 'parts',
+  schema: {
+    spec: { type: 'object', properties: { gadget: { type: 'string' }, colour: { type: 'string' } } },
+    status: { type: 'object', properties: { phase: { type: 'string' } } },
+  },
+  subresources: { status: true },
+  indexes: [
+    singleValueIndex({ name: 'spec.gadget', indexFunc: part => part.spec.gadget }),
+    singleValueIndex({ name: 'spec.colour', indexFunc: part => part.spec.colour }),
+  ],
+})
+
+/** A gadget as sent by a server. */
 export function gadget(name: string, version: number, extra: { uid?: string; size?: number } = {}) {
   return {
     apiVersion: Gadget.apiVersion,

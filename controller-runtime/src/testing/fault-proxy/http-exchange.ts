@@ -1,33 +1,33 @@
 import http, { type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Clock } from '../../clock.ts'
 import { type Decoder, eventStreamDecoder, lineDecoder, passThrough } from './event-decoder.ts'
+import type { Exchange, FaultInjector } from './fault-injector.ts'
 import { Flow, type FlowEnd } from './flow.ts'
 import { headersFor, statusBody } from './headers.ts'
-import type { Exchange, Lane } from './lane.ts'
 
-export interface AnswerExchangeOptions {
+export interface HttpExchangeOptions {
   readonly request: IncomingMessage
   readonly response: ServerResponse
-  readonly lane: Lane
+  readonly injector: FaultInjector
   readonly target: URL
   readonly clock: Clock
 }
 
-/** A request and its answer. */
-export class AnswerExchange implements Exchange {
-  readonly #options: AnswerExchangeOptions
+/** A request and its response. */
+export class HttpExchange implements Exchange {
+  readonly #options: HttpExchangeOptions
   readonly #flows: Flow[] = []
   #upstream: ClientRequest | undefined
   #held: boolean
-  /** The client, or the server, has gone while this was held. */
+  /** The client or the server disconnected while this was held. */
   #isBroken = false
   #over = false
 
-  constructor(options: AnswerExchangeOptions) {
+  constructor(options: HttpExchangeOptions) {
     this.#options = options
-    const { response, lane } = options
-    this.#held = lane.holdsNew
-    lane.enter(this)
+    const { response, injector } = options
+    this.#held = injector.holdsNew
+    injector.enter(this)
     response.on('close', () => {
       this.#isBroken = true
       if (!this.#held) this.#end()
@@ -54,20 +54,20 @@ export class AnswerExchange implements Exchange {
   }
 
   #forward(): void {
-    const { request, lane, target, clock } = this.#options
+    const { request, injector, target, clock } = this.#options
     const upstream = http.request({
       host: target.hostname.replace(/^\[|\]$/g, ''),
       port: target.port || 80,
       method: request.method ?? 'GET',
       path: request.url ?? '/',
-      headers: headersFor(request, target, lane.change !== undefined),
+      headers: headersFor(request, target, injector.change !== undefined),
       agent: false,
     })
     this.#upstream = upstream
     upstream.on('error', () => {
       if (!this.#over) this.#broken()
     })
-    upstream.on('response', answer => this.#answer(answer))
+    upstream.on('response', incoming => this.#onResponse(incoming))
     this.#flows.push(
       new Flow({
         source: request,
@@ -81,27 +81,27 @@ export class AnswerExchange implements Exchange {
     )
   }
 
-  #answer(answer: IncomingMessage): void {
-    const { response, lane, clock } = this.#options
-    const { statusCode = 502, statusMessage = '' } = answer
+  #onResponse(incoming: IncomingMessage): void {
+    const { response, injector, clock } = this.#options
+    const { statusCode = 502, statusMessage = '' } = incoming
     this.#flows.push(
       new Flow({
-        source: answer,
+        source: incoming,
         sink: response,
         clock,
-        decoder: decoderOf(lane, answer),
-        faults: lane,
+        decoder: decoderOf(injector, incoming),
+        faults: injector,
         held: this.#held,
         begin: () => {
-          response.writeHead(statusCode, statusMessage, answerHeaders(answer))
+          response.writeHead(statusCode, statusMessage, responseHeaders(incoming))
           response.flushHeaders()
         },
-        onEnd: end => this.#answered(end),
+        onEnd: end => this.#onResponseEnd(end),
       }),
     )
   }
 
-  #answered(end: FlowEnd): void {
+  #onResponseEnd(end: FlowEnd): void {
     const { request, response } = this.#options
     if (end === 'whole') response.end()
     else if (end === 'truncated') {
@@ -110,7 +110,7 @@ export class AnswerExchange implements Exchange {
     } else this.#broken()
   }
 
-  /** The server, or what is between, broke the connection: while held, nobody is told. */
+  /** The connection to the server broke. While held, the client does not notice. */
   #broken(): void {
     if (this.#held) this.#isBroken = true
     else this.cut()
@@ -119,20 +119,20 @@ export class AnswerExchange implements Exchange {
   #end(): void {
     if (this.#over) return
     this.#over = true
-    this.#options.lane.leave(this)
+    this.#options.injector.leave(this)
     for (const flow of this.#flows) flow.stop()
     this.#upstream?.destroy()
   }
 }
 
-/** Answers a request in the server's place. */
-export function refuseAnswer(
+/** Responds to a request in place of the server. */
+export function refuseRequest(
   request: IncomingMessage,
   response: ServerResponse,
-  lane: Lane,
+  injector: FaultInjector,
   how: number | 'connection',
 ): void {
-  lane.total += 1
+  injector.total += 1
   if (how === 'connection') {
     request.socket.resetAndDestroy()
     return
@@ -144,15 +144,15 @@ export function refuseAnswer(
 
 const noFaults = { delayMs: 0, truncation: undefined }
 
-function decoderOf({ change }: Lane, { headers, statusCode }: IncomingMessage): Decoder {
+function decoderOf({ change }: FaultInjector, { headers, statusCode }: IncomingMessage): Decoder {
   if (change === undefined || statusCode !== 200) return passThrough
   return headers['content-type']?.startsWith('text/event-stream')
     ? eventStreamDecoder(change)
     : lineDecoder(change)
 }
 
-/** As the server sent them, but for those that speak of its own connection. */
-function answerHeaders({ rawHeaders }: IncomingMessage): string[] {
+/** Returns the server's headers without those of its own connection. */
+function responseHeaders({ rawHeaders }: IncomingMessage): string[] {
   const result: string[] = []
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? ''

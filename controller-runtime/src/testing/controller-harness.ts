@@ -8,8 +8,8 @@ import { createManager, type Manager, type ManagerOptions } from '../manager/man
 import type { FakeClock } from './fake-clock.ts'
 import { MemoryServer } from './memory-server.ts'
 
-/** One controller, in a manager, over a server in memory. */
-export interface World {
+/** One controller in a manager, over a server in memory. */
+export interface Harness {
   readonly server: MemoryServer
   readonly client: Client
   readonly manager: Manager
@@ -17,8 +17,8 @@ export interface World {
   stop(): Promise<void>
 }
 
-/** Starts a world; the manager and its options are the test's own. With a fake clock time passes when the test says so. */
-export function startWorld<T extends ApiObject>(
+/** Starts a controller and its manager. With a fake clock the test advances the time. */
+export function startHarness<T extends ApiObject>(
   model: Model<T>,
   build: (controller: ControllerBuilder<T>) => unknown,
   {
@@ -26,7 +26,7 @@ export function startWorld<T extends ApiObject>(
     server = new MemoryServer(),
     ...options
   }: { readonly clock?: FakeClock; readonly server?: MemoryServer } & Omit<ManagerOptions, 'clock'> = {},
-): World {
+): Harness {
   const client = createClient(server)
   const manager = createManager({ client, clock: clock ?? systemClock, drainTimeoutMs: 50, ...options })
   const controller = manager.controller(model, build)
@@ -44,12 +44,12 @@ export function startWorld<T extends ApiObject>(
   }
 }
 
-/** Lets whatever is under way in memory come to its end: for what is not to happen. */
+/** Lets all work in memory finish, before asserting that something did not happen. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
 }
 
-/** A reference by name alone: the server in memory checks none. */
+/** An owner reference by name only; the server in memory does not check it. */
 export function ownedBy(kind: string, name: string, extra: Partial<OwnerReference> = {}): OwnerReference {
   return { apiVersion: 'demo.example.com/v1', kind, name, uid: `uid-of-${name}`, controller: true, ...extra }
 }

@@ -1,9 +1,9 @@
 import { type Transport, TransportError, type TransportRequest } from '../client/transport.ts'
 
-/** A way to a server that a test can take away. Watches that are open stay open. */
-export class Link implements Transport {
+/** A transport that a test can disconnect. Open watches stay open. */
+export class FaultyTransport implements Transport {
   readonly #server: Transport
-  /** `down`: everything fails. `silent`: requests neither arrive nor fail. */
+  /** `down`: requests fail. `silent`: requests neither arrive nor fail. */
   state: 'up' | 'down' | 'silent' = 'up'
 
   constructor(server: Transport) {
