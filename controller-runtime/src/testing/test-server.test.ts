@@ -14,7 +14,7 @@ import { eventually } from './eventually.ts'
 import { Gadget } from './sample-models.ts'
 import { startTestServer } from './test-server.ts'
 
-test('it is a real server: it validates, keeps indexes unique, sorts, and counts versions and generations', async () => {
+test('is a real server: it validates, enforces unique indexes, sorts, and counts versions and generations', async () => {
   const Account = defineModel({
     group: 'demo.example.com',
     version: 'v1',
@@ -51,7 +51,7 @@ test('it is a real server: it validates, keeps indexes unique, sorts, and counts
   expect(Number(changed.metadata.version)).toBeGreaterThan(Number(b.metadata.version))
 })
 
-test('every server has a store of its own, and the folder goes with it', async () => {
+test('every server has its own store, which is removed with it', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'test-server-'))
   vi.stubEnv('TMPDIR', folder)
   try {
@@ -68,7 +68,7 @@ test('every server has a store of its own, and the folder goes with it', async (
   }
 })
 
-test('in process and over HTTP and WebSocket it is the same server', async () => {
+test('in-process and remote clients reach the same server', async () => {
   await using server = await startTestServer({ models: [Gadget] })
   const transport = await server.httpTransport()
   const outside = createClient(transport)
@@ -84,7 +84,7 @@ test('in process and over HTTP and WebSocket it is the same server', async () =>
   expect((await fetch(`${await server.listen()}/readyz`)).status).toBe(200)
 })
 
-test('a plugin is served at once, with its routes, and its controllers run when the test says so', async () => {
+test('a plugin and its routes are served at once; its controllers run when the test starts them', async () => {
   const plugin = definePlugin({
     name: 'gadgets',
     models: [Gadget],
@@ -116,7 +116,7 @@ test('a plugin is served at once, with its routes, and its controllers run when 
   await eventually(() => gadgets.hasSynced && gadgets.get('a') === undefined)
 })
 
-test('dependents are collected when their owner has gone', async () => {
+test('dependents of a deleted owner are deleted', async () => {
   await using server = await startTestServer({ models: [Gadget] })
   const { client } = server
   const owner = await client.create(Gadget, { metadata: { name: 'owner' }, spec: { size: 1 } })
@@ -135,7 +135,7 @@ test('managers can elect a leader', async () => {
   await eventually(() => manager.leadership?.isLeader === true)
 })
 
-test('what is refused is an error of the SDK that the test has, also where a watch is refused', async () => {
+test('errors are those of the SDK copy of the test, also of a refused watch', async () => {
   await using server = await startTestServer({ models: [Gadget] })
   await expect(server.client.get(Gadget, 'none')).rejects.toMatchObject({
     name: 'ApiError',
@@ -146,7 +146,7 @@ test('what is refused is an error of the SDK that the test has, also where a wat
   await expect(refused).rejects.toMatchObject({ reason: 'BadRequest' })
 })
 
-test('a model that cannot be served is refused, and nothing is left behind', async () => {
+test('a model that cannot be served is rejected, and nothing is left behind', async () => {
   const reserved = definePlugin({
     name: 'bad',
     models: [defineModel({ ...Gadget, group: 'apps.setpoint.dev' })],
@@ -156,7 +156,7 @@ test('a model that cannot be served is refused, and nothing is left behind', asy
   await expect(startTestServer({ models: [Gadget, twin] })).rejects.toThrow('already served')
 })
 
-test('closing ends open watches and managers, and refuses what comes later', async () => {
+test('close ends open watches and managers, and refuses further requests', async () => {
   const server = await startTestServer({ models: [Gadget] })
   const manager = server.manager()
   const informer = manager.informer(Gadget)

@@ -1,52 +1,54 @@
 import type { ApiObject } from '../../api/object.ts'
 import type { ConformanceCase } from './conformance-case.ts'
 import { ConformanceError } from './conformance-error.ts'
-import { atCall, type Lives, runVariants, type Variant } from './lives.ts'
-import { addFinalizer, othersDomain, removeFinalizer } from './others.ts'
+import { atCall, type Lifecycles, runVariants, type Variant } from './lifecycles.ts'
+import { addFinalizer, othersDomain, removeFinalizer } from './other-writers.ts'
 import { type Disturb, describeCall } from './process-transport.ts'
-import { Stage } from './stage.ts'
+import { Scenario } from './scenario.ts'
 
-/** An object may be deleted at any time, others may hold it, and what is to be cleaned up may be out of reach. */
-export function deletionCases<T extends ApiObject, Outside>(lives: Lives<T, Outside>): ConformanceCase[] {
-  const outages = Object.entries(lives.subject.outages ?? {})
+/** Cases with deletions at any time, other finalizers, and failures of the clean-up. */
+export function deletionCases<T extends ApiObject, Outside>(
+  lifecycles: Lifecycles<T, Outside>,
+): ConformanceCase[] {
+  const outages = Object.entries(lifecycles.subject.outages ?? {})
   return [
     {
-      name: 'it cleans up after an object that is deleted between any two of its calls',
+      name: 'it cleans up after an object that is deleted before or after any of its calls',
       async run() {
-        const { calls } = await lives.one()
+        const { calls } = await lifecycles.one()
         const converging = calls.filter(({ phase }) => phase === 'converging')
         await runVariants(
           this.name,
           converging.flatMap(({ number, ...call }) => [
-            deletedAt(lives, number, 'before', describeCall({ number, ...call })),
-            deletedAt(lives, number, 'after', describeCall({ number, ...call })),
+            deletedAt(lifecycles, number, 'before', describeCall({ number, ...call })),
+            deletedAt(lifecycles, number, 'after', describeCall({ number, ...call })),
           ]),
         )
       },
     },
     {
-      name: 'it follows what has happened while it was disconnected, deletion included',
+      name: 'it handles changes and deletions that happen while it is disconnected',
       run() {
-        return runVariants(this.name, [disconnected(lives, false), disconnected(lives, true)])
+        return runVariants(this.name, [disconnected(lifecycles, false), disconnected(lifecycles, true)])
       },
     },
     {
-      name: "it leaves others' finalizers alone, in their order, and cleans up although they keep the object",
+      name: "it keeps others' finalizers in their order, and cleans up although they delay the removal",
       run() {
-        return runVariants(this.name, [held(lives)])
+        return runVariants(this.name, [held(lifecycles)])
       },
     },
     ...(outages.length === 0
       ? []
       : [
           {
-            name: 'it keeps its finalizer while clean-up fails, and ends what an outage has interrupted',
+            name: 'it keeps its finalizer while clean-up fails, and completes the work after an outage',
             run() {
               return runVariants(
                 this.name,
                 outages.flatMap(([name, begin]) => [
-                  outageAtDeletion(lives, name, begin),
-                  outageAtCreation(lives, name, begin),
+                  outageAtDeletion(lifecycles, name, begin),
+                  outageAtCreation(lifecycles, name, begin),
                 ]),
               )
             },
@@ -56,7 +58,7 @@ export function deletionCases<T extends ApiObject, Outside>(lives: Lives<T, Outs
 }
 
 function deletedAt<T extends ApiObject, Outside>(
-  lives: Lives<T, Outside>,
+  lifecycles: Lifecycles<T, Outside>,
   number: number,
   moment: 'before' | 'after',
   call: string,
@@ -64,151 +66,157 @@ function deletedAt<T extends ApiObject, Outside>(
   return {
     when: `the object is deleted ${moment} ${call}`,
     async run() {
-      const { gone } = await lives.one()
-      await using stage = await Stage.open(lives.subject)
+      const { gone } = await lifecycles.one()
+      await using scenario = await Scenario.open(lifecycles.subject)
       let deleted = false
       const remove: Disturb = async (_call, carryOut) => {
-        if (moment === 'before') await stage.deleteAll()
-        const answer = await carryOut()
-        if (moment === 'after') await stage.deleteAll()
+        if (moment === 'before') await scenario.deleteAll()
+        const response = await carryOut()
+        if (moment === 'after') await scenario.deleteAll()
         deleted = true
-        return answer
+        return response
       }
-      await stage.create()
-      await stage.start({ disturb: atCall(number, remove) })
-      await stage.until(`${call} is made`, () => deleted)
-      await stage.gone()
-      await stage.expectWorld(gone)
+      await scenario.create()
+      await scenario.start({ disturb: atCall(number, remove) })
+      await scenario.until(`${call} is made`, () => deleted)
+      await scenario.gone()
+      await scenario.expectSnapshot(gone)
     },
   }
 }
 
-function disconnected<T extends ApiObject, Outside>(lives: Lives<T, Outside>, deleted: boolean): Variant {
+function disconnected<T extends ApiObject, Outside>(
+  lifecycles: Lifecycles<T, Outside>,
+  deleted: boolean,
+): Variant {
   return {
     when: deleted
       ? 'the object is deleted while it is disconnected'
       : 'it starts without a server, and the object is changed while it is disconnected',
     async run() {
-      const { converged, gone } = await lives.edited()
-      await using stage = await Stage.open(lives.subject)
-      await stage.create()
-      await stage.start({ disconnected: true })
-      stage.process.transport.reconnect()
-      await stage.converged()
-      stage.process.transport.disconnect()
-      for (const edit of lives.edits(stage.outside)) await edit(stage)
-      if (deleted) await stage.deleteAll()
-      stage.process.transport.reconnect()
+      const { converged, gone } = await lifecycles.edited()
+      await using scenario = await Scenario.open(lifecycles.subject)
+      await scenario.create()
+      await scenario.start({ disconnected: true })
+      scenario.process.transport.reconnect()
+      await scenario.converged()
+      scenario.process.transport.disconnect()
+      for (const edit of lifecycles.edits(scenario.outside)) await edit(scenario)
+      if (deleted) await scenario.deleteAll()
+      scenario.process.transport.reconnect()
       if (!deleted) {
-        await stage.converged()
-        await stage.expectWorld(converged)
-        await stage.deleteAll()
+        await scenario.converged()
+        await scenario.expectSnapshot(converged)
+        await scenario.deleteAll()
       }
-      await stage.gone()
-      await stage.expectWorld(gone)
+      await scenario.gone()
+      await scenario.expectSnapshot(gone)
     },
   }
 }
 
-function held<T extends ApiObject, Outside>(lives: Lives<T, Outside>): Variant {
+function held<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>): Variant {
   const first = `${othersDomain}/first`
   const others = [first, `${othersDomain}/second`, `${othersDomain}/third`]
   return {
     when: "others' finalizers are on the object before and after its own",
     async run() {
-      const { gone } = await lives.one()
-      await using stage = await Stage.open(lives.subject)
-      await stage.create()
-      await addFinalizer(stage, first, 'first')
-      await stage.start()
-      await stage.converged()
-      for (const name of others) await addFinalizer(stage, name, 'last')
-      await stage.converged()
-      const { finalizers: all = [] } = (await stage.look()).metadata
-      await stage.deleteAll()
-      await stage.until("only others' finalizers are left", async () => {
-        const live = await stage.client.getIfExists(lives.subject.model, stage.object.metadata.name)
+      const { gone } = await lifecycles.one()
+      await using scenario = await Scenario.open(lifecycles.subject)
+      await scenario.create()
+      await addFinalizer(scenario, first, 'first')
+      await scenario.start()
+      await scenario.converged()
+      for (const name of others) await addFinalizer(scenario, name, 'last')
+      await scenario.converged()
+      const { finalizers: all = [] } = (await scenario.look()).metadata
+      await scenario.deleteAll()
+      await scenario.until('only the finalizers of others are left', async () => {
+        const live = await scenario.client.getIfExists(
+          lifecycles.subject.model,
+          scenario.object.metadata.name,
+        )
         const left = live?.metadata.finalizers ?? []
         const missing = others.find(name => !left.includes(name))
         if (missing !== undefined)
-          throw new ConformanceError(`it has removed ${missing}, which is not its own`)
-        return left.length === others.length && (await stage.isQuiet())
+          throw new ConformanceError(`it has removed the finalizer ${missing}, which is not its own`)
+        return left.length === others.length && (await scenario.isQuiet())
       })
-      const { finalizers: left } = (await stage.look()).metadata
+      const { finalizers: left } = (await scenario.look()).metadata
       if (`${left}` !== `${others}`) {
         throw new ConformanceError(`it has changed the order of others' finalizers to [${left}]`)
       }
-      // One that has no finalizer leaves its clean-up to the collector, which waits for the object to go.
-      if (all.length > others.length) await stage.cleanedUp()
-      for (const name of others) await removeFinalizer(stage, name)
-      await stage.gone()
-      await stage.expectWorld(gone)
+      // Without a finalizer, the clean-up is done by the garbage collector after the removal.
+      if (all.length > others.length) await scenario.cleanedUp()
+      for (const name of others) await removeFinalizer(scenario, name)
+      await scenario.gone()
+      await scenario.expectSnapshot(gone)
     },
   }
 }
 
 function outageAtDeletion<T extends ApiObject, Outside>(
-  lives: Lives<T, Outside>,
+  lifecycles: Lifecycles<T, Outside>,
   name: string,
   begin: (outside: Outside) => () => void | Promise<void>,
 ): Variant {
   return {
     when: `the object is deleted during the outage "${name}"`,
     async run() {
-      const { gone } = await lives.one()
-      const { model } = lives.subject
-      await using stage = await Stage.open(lives.subject)
-      await stage.create()
-      await stage.start()
-      await stage.converged()
-      const { process, client } = stage
+      const { gone } = await lifecycles.one()
+      const { model } = lifecycles.subject
+      await using scenario = await Scenario.open(lifecycles.subject)
+      await scenario.create()
+      await scenario.start()
+      await scenario.converged()
+      const { process, client } = scenario
       const runs = process.failed(model.plural) + process.succeeded(model.plural)
-      const end = begin(stage.outside)
-      await stage.deleteAll()
+      const end = begin(scenario.outside)
+      await scenario.deleteAll()
       let isGone = false
-      await stage.until('it has tried to clean up', async () => {
-        isGone = (await client.getIfExists(model, stage.object.metadata.name)) === undefined
+      await scenario.until('it has tried to clean up', async () => {
+        isGone = (await client.getIfExists(model, scenario.object.metadata.name)) === undefined
         return isGone || process.failed(model.plural) + process.succeeded(model.plural) > runs
       })
-      // Perhaps the outage is none for the clean-up.
+      // The clean-up may not be affected by the outage.
       if (isGone) {
-        await stage.cleanedUp().catch(cause => {
+        await scenario.cleanedUp().catch(cause => {
           throw new ConformanceError(
-            'the object has gone, although what it had to clean up is still there: its finalizer was taken away too early',
+            'the object was removed before its clean-up was done: its finalizer was removed too early',
             { cause },
           )
         })
       }
       await end()
-      await stage.gone()
-      await stage.expectWorld(gone)
+      await scenario.gone()
+      await scenario.expectSnapshot(gone)
     },
   }
 }
 
 function outageAtCreation<T extends ApiObject, Outside>(
-  lives: Lives<T, Outside>,
+  lifecycles: Lifecycles<T, Outside>,
   name: string,
   begin: (outside: Outside) => () => void | Promise<void>,
 ): Variant {
   return {
     when: `the object is created during the outage "${name}"`,
     async run() {
-      const { converged, gone } = await lives.one()
-      const { model } = lives.subject
-      await using stage = await Stage.open(lives.subject)
-      const end = begin(stage.outside)
-      await stage.create()
-      await stage.start()
-      await stage.until('it has tried', () => {
-        return stage.process.failed(model.plural) + stage.process.succeeded(model.plural) > 1
+      const { converged, gone } = await lifecycles.one()
+      const { model } = lifecycles.subject
+      await using scenario = await Scenario.open(lifecycles.subject)
+      const end = begin(scenario.outside)
+      await scenario.create()
+      await scenario.start()
+      await scenario.until('it has tried to converge', () => {
+        return scenario.process.failed(model.plural) + scenario.process.succeeded(model.plural) > 1
       })
       await end()
-      await stage.converged()
-      await stage.expectWorld(converged)
-      await stage.deleteAll()
-      await stage.gone()
-      await stage.expectWorld(gone)
+      await scenario.converged()
+      await scenario.expectSnapshot(converged)
+      await scenario.deleteAll()
+      await scenario.gone()
+      await scenario.expectSnapshot(gone)
     },
   }
 }

@@ -1,131 +1,136 @@
 import type { ApiObject } from '../../api/object.ts'
 import type { ConformanceCase } from './conformance-case.ts'
 import { History } from './history.ts'
-import { type Lives, runVariants, type Variant } from './lives.ts'
-import { Stage } from './stage.ts'
+import { type Lifecycles, runVariants, type Variant } from './lifecycles.ts'
+import { Scenario } from './scenario.ts'
 
-/** Real ms that a process with an old cache gets for what it makes of that. */
+/** Real ms for a process to act on a stale cache. */
 const staleMs = 60
 
-/** A cache may be behind, may be far behind after a restart, and may never show what was true for a moment. */
-export function stalenessCases<T extends ApiObject, Outside>(lives: Lives<T, Outside>): ConformanceCase[] {
+/** Cases with a stale cache, with a much older one after a restart, and with states that are never observed. */
+export function stalenessCases<T extends ApiObject, Outside>(
+  lifecycles: Lifecycles<T, Outside>,
+): ConformanceCase[] {
   return [
     {
-      name: 'it works through the old states of a cache that is behind, and ends at the present one',
+      name: 'it converges although its cache lags behind',
       run() {
         return runVariants(this.name, [
-          behind(lives, 'its cache shows every change late, one by one', false),
-          behind(lives, 'its cache shows every change late, one by one, the deletion at last', true),
+          behind(lifecycles, 'its cache shows every change late, one by one', false),
+          behind(lifecycles, 'its cache shows every change late, one by one, and the deletion last', true),
         ])
       },
     },
     {
-      name: 'it comes to the present state when a new process is shown an old one first',
+      name: 'it converges although a new process starts with an older state',
       async run() {
-        await runVariants(this.name, [timeTravel(lives)])
+        await runVariants(this.name, [timeTravel(lifecycles)])
       },
     },
     {
-      name: 'it needs to see the last of several changes only',
+      name: 'it converges although it sees only the last of several changes',
       run() {
-        return runVariants(this.name, [skipped(lives, true), skipped(lives, false)])
+        return runVariants(this.name, [skipped(lifecycles, true), skipped(lifecycles, false)])
       },
     },
   ]
 }
 
 function behind<T extends ApiObject, Outside>(
-  lives: Lives<T, Outside>,
+  lifecycles: Lifecycles<T, Outside>,
   when: string,
   deleted: boolean,
 ): Variant {
   return {
     when,
     async run() {
-      const { converged, gone } = await lives.edited()
-      await using stage = await Stage.open(lives.subject)
-      await stage.create()
-      await stage.start()
-      await stage.converged()
-      const { transport } = stage.process
+      const { converged, gone } = await lifecycles.edited()
+      await using scenario = await Scenario.open(lifecycles.subject)
+      await scenario.create()
+      await scenario.start()
+      await scenario.converged()
+      const { transport } = scenario.process
       transport.hold()
-      for (const edit of lives.edits(stage.outside)) await edit(stage)
-      if (deleted) await stage.deleteAll()
+      for (const edit of lifecycles.edits(scenario.outside)) await edit(scenario)
+      if (deleted) await scenario.deleteAll()
       for (let quietMs = 0; quietMs < staleMs; quietMs += 5) {
-        await stage.pass(5)
+        await scenario.pass(5)
         if (transport.heldEvents === 0) continue
         transport.releaseOne()
         quietMs = 0
       }
       transport.release()
       if (!deleted) {
-        await stage.converged()
-        await stage.expectWorld(converged)
-        await stage.deleteAll()
+        await scenario.converged()
+        await scenario.expectSnapshot(converged)
+        await scenario.deleteAll()
       }
-      await stage.gone()
-      await stage.expectWorld(gone)
+      await scenario.gone()
+      await scenario.expectSnapshot(gone)
     },
   }
 }
 
-/** As Sieve's "time travel" (OSDI 2022), for every state that the object has been in. */
-function timeTravel<T extends ApiObject, Outside>(lives: Lives<T, Outside>): Variant {
+/** Sieve's "time travel" (OSDI 2022), for every state of the object. */
+function timeTravel<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>): Variant {
   let shown = ''
   return {
     get when() {
       return `it is restarted and its cache shows ${shown}`
     },
     async run() {
-      const { converged, gone } = await lives.edited()
-      const { model } = lives.subject
-      await using stage = await Stage.open(lives.subject)
-      await stage.create()
-      using history = await History.record(stage.client, stage.models)
-      await stage.start()
-      await stage.converged()
-      for (const edit of lives.edits(stage.outside)) {
-        await edit(stage)
-        await stage.converged()
+      const { converged, gone } = await lifecycles.edited()
+      const { model } = lifecycles.subject
+      await using scenario = await Scenario.open(lifecycles.subject)
+      await scenario.create()
+      using history = await History.record(scenario.client, scenario.models)
+      await scenario.start()
+      await scenario.converged()
+      for (const edit of lifecycles.edits(scenario.outside)) {
+        await edit(scenario)
+        await scenario.converged()
       }
-      const { name, version: present } = (await stage.look()).metadata
-      await stage.until('the present is recorded', () => history.versionsOf(model, name).includes(present))
+      const { name, version: present } = (await scenario.look()).metadata
+      await scenario.until('the present is recorded', () => history.versionsOf(model, name).includes(present))
       const versions = history.versionsOf(model, name)
       for (const version of versions.slice(0, versions.indexOf(present))) {
         shown = `the state at version ${version} of ${versions.join(', ')}`
-        stage.kill()
-        await stage.start({ past: { version, stateAt: path => history.stateAt(path, version) } })
-        await stage.pass(staleMs)
-        stage.process.transport.showPresent()
-        await stage.converged()
-        await stage.expectWorld(converged)
+        scenario.kill()
+        await scenario.start({ past: { version, stateAt: path => history.stateAt(path, version) } })
+        await scenario.pass(staleMs)
+        scenario.process.transport.showPresent()
+        await scenario.converged()
+        await scenario.expectSnapshot(converged)
       }
-      await stage.deleteAll()
-      await stage.gone()
-      await stage.expectWorld(gone)
+      await scenario.deleteAll()
+      await scenario.gone()
+      await scenario.expectSnapshot(gone)
     },
   }
 }
 
-function skipped<T extends ApiObject, Outside>(lives: Lives<T, Outside>, running: boolean): Variant {
+function skipped<T extends ApiObject, Outside>(
+  lifecycles: Lifecycles<T, Outside>,
+  running: boolean,
+): Variant {
   return {
     when: running
-      ? 'the object is changed several times in a moment'
+      ? 'the object is changed several times in quick succession'
       : 'the object is changed several times while it is down',
     async run() {
-      const { converged, gone } = await lives.edited()
-      await using stage = await Stage.open(lives.subject)
-      await stage.create()
-      await stage.start()
-      await stage.converged()
-      if (!running) stage.kill()
-      for (const edit of lives.edits(stage.outside)) await edit(stage)
-      if (!running) await stage.start()
-      await stage.converged()
-      await stage.expectWorld(converged)
-      await stage.deleteAll()
-      await stage.gone()
-      await stage.expectWorld(gone)
+      const { converged, gone } = await lifecycles.edited()
+      await using scenario = await Scenario.open(lifecycles.subject)
+      await scenario.create()
+      await scenario.start()
+      await scenario.converged()
+      if (!running) scenario.kill()
+      for (const edit of lifecycles.edits(scenario.outside)) await edit(scenario)
+      if (!running) await scenario.start()
+      await scenario.converged()
+      await scenario.expectSnapshot(converged)
+      await scenario.deleteAll()
+      await scenario.gone()
+      await scenario.expectSnapshot(gone)
     },
   }
 }

@@ -1,7 +1,7 @@
 /** One guarantee, to be registered as a test. */
 export interface ConformanceCase {
-  /** The guarantee, as a sentence. */
+  /** A sentence that states the guarantee. */
   readonly name: string
-  /** Takes some seconds. @throws ConformanceError saying what was done to the reconciler, and what differed. */
+  /** Takes some seconds. @throws ConformanceError with the disturbance and the difference. */
   run(): Promise<void>
 }

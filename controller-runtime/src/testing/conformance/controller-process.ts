@@ -7,35 +7,34 @@ import { setupPlugin } from '../../manager/plugin-host.ts'
 import { type Disturb, type PastState, ProcessTransport } from './process-transport.ts'
 import { RecentLog } from './recent-log.ts'
 import { pluginOf, type ReconcilerUnderTest } from './reconciler-under-test.ts'
-import { MortalClock } from './scenario-clock.ts'
+import { ProcessClock } from './scenario-clock.ts'
 
-/** Real ms that a process that has died gets for what it is in the middle of: a file, a request to something local. */
+/** Real ms for a killed process to finish what it is doing: a file access, a local request. */
 const endingMs = 500
 
 export interface ProcessOptions {
   readonly disturb?: Disturb
-  /** The state that its caches begin with. */
+  /** The state that its caches start with. */
   readonly past?: PastState
   readonly disconnected?: boolean
 }
 
 /**
- * A process that runs the reconciler, as `setpoint serve --role controllers` does, as far as one can be had inside of
- * another: it can be killed at any call. Then no call of it is answered, no timer of it fires and no event reaches it,
- * so that none of its code runs on beyond what it is in the middle of.
+ * Simulates a process that runs the reconciler, as `setpoint serve --role controllers` does. It can be killed at any
+ * call: from then on no call gets a response, no timer fires and no event arrives, so its code stops at the next await.
  */
 export class ControllerProcess {
   readonly transport: ProcessTransport
   readonly log: RecentLog
   readonly manager: Manager
-  readonly #clock: MortalClock
+  readonly #clock: ProcessClock
   readonly #controllers: readonly Controller[]
 
   private constructor(parts: {
     transport: ProcessTransport
     log: RecentLog
     manager: Manager
-    clock: MortalClock
+    clock: ProcessClock
     controllers: readonly Controller[]
   }) {
     this.transport = parts.transport
@@ -50,7 +49,7 @@ export class ControllerProcess {
     around: { outside: Outside; clock: Clock; transport: Transport },
     { disturb, past, disconnected = false }: ProcessOptions = {},
   ): Promise<ControllerProcess> {
-    const clock = new MortalClock(around.clock)
+    const clock = new ProcessClock(around.clock)
     const transport: ProcessTransport = new ProcessTransport(around.transport, disturb, () => {
       transport.kill()
       clock.kill()
@@ -69,23 +68,23 @@ export class ControllerProcess {
     return this.transport.isDead
   }
 
-  /** Nothing is to be done at the moment, apart from what has been put off. */
+  /** True if there is no work, except delayed work. */
   get isIdle(): boolean {
     if (this.transport.inFlight > 0) return false
     return this.#controllers.every(({ queue }) => queue.depth === 0 && queue.processing === 0)
   }
 
-  /** Calls that may have changed something. */
+  /** Number of calls that may have changed something. */
   get writes(): number {
     return this.transport.calls.filter(({ method }) => method !== 'GET').length
   }
 
-  /** Runs that have not ended, over all controllers. */
+  /** Number of runs in progress, over all controllers. */
   get running(): number {
     return this.#controllers.reduce((sum, { queue }) => sum + queue.processing, 0)
   }
 
-  /** Runs that have succeeded, of controllers of this kind. */
+  /** Number of successful runs, over the controllers of this kind. */
   succeeded(plural: string): number {
     return this.#sum(plural, ({ counts }) => counts.succeeded)
   }
@@ -95,8 +94,8 @@ export class ControllerProcess {
   }
 
   /**
-   * Waits until none of its code runs any more: a real process ends in the middle of what it does outside of the API,
-   * this one at its next call. What never gets there is not waited for.
+   * Waits until its code has stopped. A real process ends at once, this one at its next call. Runs that wait for something
+   * else than the API are not awaited.
    */
   async ended(): Promise<void> {
     const deadline = performance.now() + endingMs
@@ -110,19 +109,19 @@ export class ControllerProcess {
     this.#clock.kill()
   }
 
-  /** What it is doing, for the report of a failure. */
+  /** Describes the state of the process, for the report of a failure. */
   describe(): string {
     const lines = this.#controllers.map(({ name, queue, counts }) => {
       const { depth, delayed, processing } = queue
-      return `controller ${name}: ${counts.succeeded} runs succeeded, ${counts.failed} failed; ${processing} under way, ${depth} ready, ${delayed} put off`
+      return `controller ${name}: ${counts.succeeded} runs succeeded, ${counts.failed} failed; ${processing} in progress, ${depth} ready, ${delayed} delayed`
     })
     if (this.running > 0 && this.transport.inFlight === 0) {
       lines.push(
-        'a run has not settled, and waits for nothing of the API: for what it awaits there is no end',
+        'a run has not settled and is not waiting for the API: the promise it awaits may never settle',
       )
     }
     const last = this.transport.calls.slice(-5).map(({ method, path }) => `${method} ${path}`)
-    lines.push(`its last calls: ${last.join(', ') || 'none'}`)
+    lines.push(`| 'none'}|last calls: ${last.join(', ') || '(no calls)'}|| 'none'}`)
     return [...lines, ...this.log.lines].join('\n')
   }
 

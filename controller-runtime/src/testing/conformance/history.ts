@@ -9,12 +9,12 @@ interface Change {
   readonly object: ApiObject
 }
 
-/** Every state that the objects of some kinds have been in since the recording began. */
+/** Records all states of the objects of some kinds. */
 export class History implements Disposable {
   readonly #changes = new Map<string, Change[]>()
   readonly #ending = new AbortController()
 
-  /** Resolves when nothing that happens from now on is missed. */
+  /** Starts to record. Resolves when no further change will be missed. */
   static async record(client: Client, models: readonly Model[]): Promise<History> {
     const history = new History()
     await Promise.all(models.map(model => history.#follow(client, model)))
@@ -33,14 +33,14 @@ export class History implements Disposable {
     })()
   }
 
-  /** The versions of one object, in order. */
+  /** Returns the versions of one object, in order. */
   versionsOf(model: Model, name: string): readonly string[] {
     return (this.#changes.get(collectionPath(model)) ?? [])
       .filter(({ object }) => object.metadata.name === name)
       .map(({ object }) => object.metadata.version)
   }
 
-  /** What a collection held at a version; undefined for a path that is no recorded collection. */
+  /** Returns the objects of a collection at a version; undefined if the path is not a recorded collection. */
   stateAt(path: string, version: string): readonly ApiObject[] | undefined {
     const changes = this.#changes.get(path)
     if (changes === undefined) return undefined

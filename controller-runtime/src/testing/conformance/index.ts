@@ -1,7 +1,7 @@
 /**
- * The conformance suite for reconcilers: guarantees that hold for every good one, as tests that an author runs on his
- * own. A life is what an object goes through, from its creation to its end; each case lives many of them, each on a
- * stage of its own (server, outside, process), each disturbed at another point, and compares what they come to.
+ * A conformance suite for reconcilers: guarantees that every good reconciler keeps, as tests. Each case takes an object
+ * through its lifecycle many times, from creation to deletion, each time in a new scenario (server, outside, process) with
+ * a disturbance at another point, and compares the results.
  */
 export type { ConformanceCase } from './conformance-case.ts'
 export { ConformanceError } from './conformance-error.ts'

@@ -9,9 +9,9 @@ import {
   type WatchRequestOptions,
 } from '../../client/transport.ts'
 
-/** A request that a process has made. */
+/** A request made by a process. */
 export interface Call {
-  /** From 1, over the life of the process. */
+  /** From 1, counted per process. */
   readonly number: number
   readonly method: TransportRequest['method']
   /** Path without the query. */
@@ -20,8 +20,7 @@ export interface Call {
 }
 
 /**
- * What becomes of a call: it may be carried out, answered in another way, fail, or never be answered. `kill` ends the
- * process that makes it.
+ * Handles a call: it may execute it, return another response, throw, or never settle. `kill` kills the calling process.
  */
 export type Disturb = (
   call: Call,
@@ -33,17 +32,17 @@ export function describeCall({ number, method, path }: Pick<Call, 'number' | 'me
   return `call ${number} (${method} ${path})`
 }
 
-/** Whoever waits for it waits for ever, and nothing keeps him in memory. */
+/** Returns a promise that never settles, and that does not keep its awaiter in memory. */
 function never<T>(): Promise<T> {
   return new Promise(() => {})
 }
 
 const cut: WatchEnd = Object.freeze({ code: 1006, reason: 'the connection is cut' })
 
-/** What a process is shown in place of the present. */
+/** A past state to show to a process instead of the current one. */
 export interface PastState {
   readonly version: string
-  /** The objects of the collection at a path; undefined where that is not known, and the present is shown. */
+  /** The objects of the collection at a path; undefined if unknown, then the current state is shown. */
   stateAt(path: string): readonly object[] | undefined
 }
 
@@ -52,8 +51,8 @@ interface OpenWatch {
 }
 
 /**
- * One process's way to the server. It counts the calls and lets a scenario disturb them; it holds watches back, so that
- * the process's caches grow old; it disconnects; it dies.
+ * The transport of one process. It counts calls and lets a scenario disturb them, holds back watch events, so that caches
+ * become stale, disconnects, and dies with the process.
  */
 export class ProcessTransport implements Transport {
   readonly calls: Call[] = []
@@ -68,8 +67,8 @@ export class ProcessTransport implements Transport {
   #connected = true
   #dead = false
   #past: PastState | undefined
-  #presentComes: Promise<void> = Promise.resolve()
-  #letPresentCome: () => void = () => {}
+  #presentShown: Promise<void> = Promise.resolve()
+  #resolvePresent: () => void = () => {}
 
   constructor(inner: Transport, disturb: Disturb | undefined, kill: () => void) {
     this.#inner = inner
@@ -77,17 +76,17 @@ export class ProcessTransport implements Transport {
     this.#kill = kill
   }
 
-  /** Calls that have not been answered. */
+  /** Number of calls in progress. */
   get inFlight(): number {
     return this.#inFlight
   }
 
-  /** Calls that are never answered, as the process has died. */
+  /** Number of calls that will never get a response, because the process is dead. */
   get unanswered(): number {
     return this.#unanswered
   }
 
-  /** Events that wait for `releaseOne`. */
+  /** Number of events that wait for `releaseOne`. */
   get heldEvents(): number {
     return this.#waiting.length
   }
@@ -96,18 +95,18 @@ export class ProcessTransport implements Transport {
     return this.#dead
   }
 
-  /** From now on nothing is answered and no event arrives: what a process sees that is no more. */
+  /** From now on no call gets a response and no event arrives. */
   kill(): void {
     this.#dead = true
     for (const watch of [...this.#watches]) watch.end(cut)
   }
 
-  /** Holds the events of watches back: the caches show what was. */
+  /** Holds back watch events, so that caches become stale. */
   hold(): void {
     this.#held = true
   }
 
-  /** Lets the event through that has waited longest. */
+  /** Releases the oldest held event. */
   releaseOne(): void {
     this.#waiting.shift()?.()
   }
@@ -127,17 +126,17 @@ export class ProcessTransport implements Transport {
     this.#connected = true
   }
 
-  /** Answers new watches of collections with a past state, and goes on from there after `showPresent`. */
+  /** Shows a past state to new watches of collections, which continue from there after `showPresent`. */
   showPast(past: PastState): void {
     this.#past = past
-    this.#presentComes = new Promise(resolve => {
-      this.#letPresentCome = resolve
+    this.#presentShown = new Promise(resolve => {
+      this.#resolvePresent = resolve
     })
   }
 
   showPresent(): void {
     this.#past = undefined
-    this.#letPresentCome()
+    this.#resolvePresent()
   }
 
   async request(request: TransportRequest): Promise<TransportResponse> {
@@ -218,7 +217,7 @@ export class ProcessTransport implements Transport {
     { signal, headers }: WatchRequestOptions,
   ): WatchConnection {
     const inner = this.#inner
-    const presentComes = this.#presentComes
+    const presentShown = this.#presentShown
     const closing = new AbortController()
     const both = AbortSignal.any([signal, closing.signal])
     let resolveEnd: (end: WatchEnd) => void = () => {}
@@ -232,7 +231,7 @@ export class ProcessTransport implements Transport {
       async *[Symbol.asyncIterator]() {
         for (const object of objects) yield JSON.stringify({ type: 'ADDED', object })
         yield JSON.stringify(endOfInitialEvents(version))
-        await Promise.race([presentComes, end])
+        await Promise.race([presentShown, end])
         if (both.aborted) return
         const now = new URLSearchParams(url.searchParams)
         now.set('version', version)

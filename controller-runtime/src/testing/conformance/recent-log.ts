@@ -1,16 +1,16 @@
 import type { Logger } from '../../logger.ts'
 
-/** Lines that are kept. */
+/** Number of lines kept. */
 const keptLines = 5
 
 interface Line {
-  /** What a repetition has in common with it. */
+  /** Identifies repetitions. */
   readonly what: string
   text: string
   times: number
 }
 
-/** Keeps the last warnings and errors, for the report of a failure; what is said again and again is one line. */
+/** Keeps the latest warnings and errors, for the report of a failure. Repetitions are one line. */
 export class RecentLog implements Logger {
   readonly #lines: Line[]
   readonly #fields: object

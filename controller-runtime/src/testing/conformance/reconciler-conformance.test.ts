@@ -12,7 +12,7 @@ import { type ReconcilerUnderTest, reconcilerConformance } from './index.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>
 
-/** What a reconciler of gadgets makes in the API: one part for each gadget. */
+/** What the reconciler of gadgets creates in the API: one part for each gadget. */
 const Part = defineModel({
   group: 'demo.example.com',
   version: 'v1',
@@ -22,7 +22,7 @@ const Part = defineModel({
   schema: { spec: { type: 'object', properties: { of: { type: 'string' }, size: { type: 'integer' } } } },
 })
 
-/** What it makes elsewhere. */
+/** What it creates outside of the API. */
 class Cloud {
   readonly machines = new Map<string, number>()
   isDown = false
@@ -101,11 +101,11 @@ const careful: Build = (builder, cloud) =>
       cloud.remove(gadget.metadata.uid)
     })
 
-describe('a careful reconciler of objects in and out of the API passes', () => {
+describe('a correct reconciler of objects in and outside of the API passes', () => {
   gadgets(careful).register(test.concurrent)
 })
 
-describe('one that is given as a plugin, and waits for its own time to come, passes', () => {
+describe('one in a plugin that uses requeueAfterMs passes', () => {
   reconcilerConformance<GadgetObject, Cloud>({
     model: Gadget,
     plugin: ({ outside }) =>
@@ -117,7 +117,7 @@ describe('one that is given as a plugin, and waits for its own time to come, pas
             builder
               .reconcile(async (gadget, { client }) => {
                 const { uid } = gadget.metadata
-                // Two visits: order it, and say so when it is there.
+                // Two runs: the first orders it, the second reports it.
                 const ordered = outside.machines.has(uid)
                 outside.put(uid, gadget.spec.size)
                 if (!ordered) return { requeueAfterMs: 1_000 }
@@ -136,7 +136,7 @@ describe('one that is given as a plugin, and waits for its own time to come, pas
   }).register(test.concurrent)
 })
 
-describe('one that owns what it makes, and leaves it to the collector of dependents, passes', () => {
+describe('one that relies on owner references and garbage collection passes', () => {
   gadgets(
     builder =>
       builder.owns(Part).reconcile(async (gadget, { client }) => {
@@ -155,7 +155,7 @@ describe('one that owns what it makes, and leaves it to the collector of depende
   ).register(test.concurrent)
 })
 
-test('one that looks again all the time, and writes only what is new, comes to rest', async () => {
+test('one that requeues all the time but writes only changes passes', async () => {
   const { cases } = gadgets((builder, cloud) =>
     builder
       .reconcile(async (gadget, { client }) => {
@@ -169,7 +169,7 @@ test('one that looks again all the time, and writes only what is new, comes to r
   for (const each of cases.slice(0, 4)) await each.run()
 })
 
-/** For reconcilers that look after their finalizers themselves. */
+/** For reconcilers that manage their own finalizers. */
 async function byHand(
   gadget: GadgetObject,
   { client }: ReconcileContext,
@@ -188,14 +188,14 @@ async function byHand(
   await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
 }
 
-/** A name in `status.phase` that is thought of anew wherever there is none. */
+/** A random name, stored in `status.phase`. */
 const randomName = () => `machine-${Math.random().toString(36).slice(2)}`
 
 interface Fault {
   readonly fault: string
-  /** The case that is meant for it. */
+  /** The case that must detect it. */
   readonly caughtBy: RegExp
-  /** What the report says. */
+  /** The message of the report. */
   readonly saying: RegExp
   readonly build?: Build
   readonly more?: Partial<ReconcilerUnderTest<GadgetObject, Cloud>>
@@ -207,7 +207,7 @@ const named: Fault['more'] = {
     outside.machines.size === 0 && (await client.list(Part)).items.length === 0,
 }
 
-/** Makes a part of a random name and then writes the name down. */
+/** Creates a part with a random name and then stores the name. */
 const forgetful: Build = builder =>
   builder
     .reconcile(async (gadget, { client }) => {
@@ -233,9 +233,9 @@ const actsFirst: Build = (builder, cloud) =>
 
 const faults: readonly Fault[] = [
   {
-    fault: 'takes its finalizer away although its clean-up threw',
+    fault: 'removes its finalizer although its clean-up threw',
     caughtBy: /keeps its finalizer while clean-up fails/,
-    saying: /during the outage "the cloud is down":[\s\S]*its finalizer was taken away too early/,
+    saying: /during the outage "the cloud is down":[\s\S]*its finalizer was removed too early/,
     build: (builder, cloud) =>
       builder
         .reconcile(async (gadget, { client }) => {
@@ -249,21 +249,21 @@ const faults: readonly Fault[] = [
         }),
   },
   {
-    fault: 'acts outside before its finalizer is stored',
+    fault: 'has side effects before its finalizer is stored',
     caughtBy: /deleted while it is down/,
     saying: /it dies before call 1 \(PATCH [\s\S]*it is not cleaned up/,
     build: actsFirst,
   },
   {
-    fault: 'acts outside before its finalizer is stored',
-    caughtBy: /deleted between any two of its calls/,
+    fault: 'has side effects before its finalizer is stored',
+    caughtBy: /deleted before or after any of its calls/,
     saying: /deleted before call 1 \(PATCH [\s\S]*it is not cleaned up/,
     build: actsFirst,
   },
   {
-    fault: 'is woken by its own status',
-    caughtBy: /comes to rest/,
-    saying: /it does not come to rest: \d+ writes since the work is done, again and again PATCH \S+\/status/,
+    fault: 'is triggered by its own status',
+    caughtBy: /writes nothing once its work is done/,
+    saying: /it keeps writing: \d+ writes since the work was done, repeatedly PATCH \S+\/status/,
     build: (builder, cloud) =>
       builder
         .filterUpdates(anyChange)
@@ -274,9 +274,9 @@ const faults: readonly Fault[] = [
         .finalize(finalizer, gadget => cloud.remove(gadget.metadata.uid)),
   },
   {
-    fault: 'writes its status anew whenever it starts',
-    caughtBy: /comes to rest/,
-    saying: /it writes again what is done: since another process has looked at it, gadgets\/a/,
+    fault: 'rewrites its status at every start',
+    caughtBy: /writes nothing once its work is done/,
+    saying: /it writes although its work is done: since another process has read it, gadgets\/a/,
     build: (builder, cloud) =>
       builder
         .reconcile(async (gadget, { client }) => {
@@ -286,9 +286,9 @@ const faults: readonly Fault[] = [
         .finalize(finalizer, gadget => cloud.remove(gadget.metadata.uid)),
   },
   {
-    fault: 'overwrites the whole list of finalizers when it adds its own',
-    caughtBy: /overwrites nothing that others write/,
-    saying: /before call 1 \(PATCH [\s\S]*the other's finalizer is lost; what is left is \["demo/,
+    fault: 'overwrites the list of finalizers to add its own',
+    caughtBy: /does not overwrite changes that others make/,
+    saying: /before call 1 \(PATCH [\s\S]*the finalizer of the other writer is lost; left is \["demo/,
     build: (builder, cloud) =>
       builder.reconcile((gadget, context) =>
         byHand(gadget, context, cloud, {
@@ -298,9 +298,9 @@ const faults: readonly Fault[] = [
       ),
   },
   {
-    fault: 'empties the list of finalizers when it has cleaned up',
-    caughtBy: /leaves others' finalizers alone/,
-    saying: /it has removed conformance\.example\.com\/first, which is not its own/,
+    fault: 'removes all finalizers after its clean-up',
+    caughtBy: /keeps others' finalizers/,
+    saying: /it has removed the finalizer conformance\.example\.com\/first, which is not its own/,
     build: (builder, cloud) =>
       builder.reconcile((gadget, context) =>
         byHand(gadget, context, cloud, {
@@ -313,31 +313,31 @@ const faults: readonly Fault[] = [
       ),
   },
   {
-    fault: 'creates something of a random name and writes the name down afterwards',
+    fault: 'creates an object with a random name and stores the name afterwards',
     caughtBy: /after a crash before or after any of its calls/,
     saying: /it dies after call 2 \(POST [\s\S]*objects\.parts\.demo\.example\.com has 2 items instead of 1/,
     build: forgetful,
     more: named,
   },
   {
-    fault: 'creates something of a random name again when the answer was lost',
-    caughtBy: /whose answer is lost/,
-    saying: /call 2 \(POST \S+\) is answered 504, and it has happened:[\s\S]*2 items instead of 1/,
+    fault: 'creates another object after a lost response',
+    caughtBy: /a lost response to a write/,
+    saying: /call 2 \(POST \S+\) fails with 504, and it was executed:[\s\S]*2 items instead of 1/,
     build: forgetful,
     more: named,
   },
   {
-    fault: 'creates something of a random name, when its restarts are many',
-    caughtBy: /storm of restarts/,
+    fault: 'creates an object with a random name at each of many restarts',
+    caughtBy: /despite many crashes/,
     saying: /has \d+ items instead of 3/,
     build: forgetful,
     more: named,
   },
   {
-    fault: 'decides by the status in an old cache, and writes without its version',
-    caughtBy: /a new process is shown an old one first/,
+    fault: 'decides by the status in a stale cache, and writes without a version',
+    caughtBy: /a new process starts with an older state/,
     saying: /its cache shows the state at version \d+[\s\S]*outside has \d items instead of 1/,
-    // Safe against crashes: the name is stored before anything is made of it.
+    // Safe against crashes: the name is stored before it is used.
     build: (builder, cloud) =>
       builder
         .reconcile(async (gadget, { client }) => {
@@ -351,7 +351,7 @@ const faults: readonly Fault[] = [
     more: named,
   },
   {
-    fault: 'keeps in memory what it has to clean up',
+    fault: 'keeps its clean-up in memory',
     caughtBy: /deleted while it is down/,
     saying: /it is not cleaned up/,
     build: (builder, cloud) => {
@@ -369,8 +369,8 @@ const faults: readonly Fault[] = [
   },
   {
     fault: 'swallows errors',
-    caughtBy: /tries again what the API refuses/,
-    saying: /is answered 429 TooManyRequests[\s\S]*still does not hold that the object is converged/,
+    caughtBy: /retries temporary errors/,
+    saying: /fails with 429 TooManyRequests[\s\S]*waiting until the object is converged/,
     build: (builder, cloud) =>
       builder
         .reconcile(async (gadget, { client }) => {
@@ -381,8 +381,8 @@ const faults: readonly Fault[] = [
     more: { patienceMs: 8_000 },
   },
   {
-    fault: 'wants to see every state in between',
-    caughtBy: /needs to see the last of several changes only/,
+    fault: 'needs to see every state',
+    caughtBy: /sees only the last of several changes/,
     saying: /outside has \d items instead of|outside\[\d\] is/,
     build: (builder, cloud) =>
       builder
@@ -397,10 +397,10 @@ const faults: readonly Fault[] = [
         }),
   },
   {
-    fault: 'does what an old state says for good',
-    caughtBy: /old states of a cache that is behind/,
+    fault: 'acts permanently on a stale state',
+    caughtBy: /its cache lags behind/,
     saying: /outside/,
-    // It counts the states that it sees, and counts again those that it is shown late.
+    // It counts the states that it sees, and counts delayed ones again.
     build: (builder, cloud) =>
       builder
         .reconcile(async (gadget, { client }) => {
@@ -416,9 +416,9 @@ const faults: readonly Fault[] = [
         }),
   },
   {
-    fault: 'takes a later object for the one of that name before it',
-    caughtBy: /takes an object for a new one/,
-    saying: /still does not hold that the object is converged/,
+    fault: 'takes a recreated object for the old one',
+    caughtBy: /treats a recreated object/,
+    saying: /waiting until the object is converged/,
     build: (builder, cloud) => {
       const ids = new Map<string, string>()
       const idOf = ({ metadata }: GadgetObject) => ids.get(metadata.name) ?? metadata.uid
@@ -434,15 +434,15 @@ const faults: readonly Fault[] = [
   },
   {
     fault: 'never settles',
-    caughtBy: /converges from a fresh object/,
-    saying: /a run has not settled, and waits for nothing of the API/,
+    caughtBy: /converges from a new object/,
+    saying: /a run has not settled and is not waiting for the API/,
     build: builder => builder.reconcile(() => new Promise(() => {})).finalize(finalizer, () => {}),
     more: { patienceMs: 8_000 },
   },
   {
-    fault: 'goes on although it is told to stop',
-    caughtBy: /lets go when it is told to stop/,
-    saying: /still does not hold that no run goes on after its signal has been aborted/,
+    fault: 'continues although it is aborted',
+    caughtBy: /stops when aborted/,
+    saying: /waiting until no run continues after its signal has been aborted/,
     build: (builder, cloud) =>
       builder
         .reconcile(async (gadget, { client }) => {
@@ -460,8 +460,8 @@ const faults: readonly Fault[] = [
     more: { patienceMs: 8_000 },
   },
   {
-    fault: 'needs the server for its start',
-    caughtBy: /while it was disconnected/,
+    fault: 'needs the server at its start',
+    caughtBy: /while it is disconnected/,
     saying: /it starts without a server[\s\S]*the server cannot be reached/,
     more: {
       plugin: ({ outside }) =>
@@ -478,7 +478,7 @@ const faults: readonly Fault[] = [
   },
 ]
 
-describe('a faulty reconciler is caught by the case that is meant for it:', () => {
+describe('a faulty reconciler is detected by the case for its fault:', () => {
   for (const { fault, build = careful, more, caughtBy, saying } of faults) {
     test.concurrent(`one that ${fault}, when it should be that "${caughtBy.source}"`, async () => {
       const { cases } = gadgets(build, more)
@@ -491,7 +491,7 @@ describe('a faulty reconciler is caught by the case that is meant for it:', () =
   }
 })
 
-test('the kind of the objects follows from the model alone, whatever is to be created', () => {
+test('the type of the objects is inferred from the model only', () => {
   reconcilerConformance({
     model: Gadget,
     outside: () => new Cloud(),

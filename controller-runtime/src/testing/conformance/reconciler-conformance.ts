@@ -1,24 +1,24 @@
 import type { ApiObject } from '../../api/object.ts'
-import { answerCases } from './cases-answers.ts'
 import { crashCases } from './cases-crashes.ts'
 import { deletionCases } from './cases-deletion.ts'
-import { lifeCases } from './cases-life.ts'
+import { failedCallCases } from './cases-failed-calls.ts'
+import { lifecycleCases } from './cases-lifecycle.ts'
 import { stalenessCases } from './cases-staleness.ts'
 import { writerCases } from './cases-writers.ts'
 import type { ConformanceCase } from './conformance-case.ts'
-import { Lives } from './lives.ts'
+import { Lifecycles } from './lifecycles.ts'
 import type { ReconcilerUnderTest } from './reconciler-under-test.ts'
 
-/** `test` of vitest, of node:test, or of anything else that takes a name and a function. */
+/** `test` of vitest, node:test, or any function that takes a name and a function. */
 export type RegisterTest = (name: string, run: () => Promise<void>, timeoutMs: number) => unknown
 
-/** What a test of one case may take, in ms: it lives dozens of lives. */
+/** Timeout of a case in ms: it runs dozens of lifecycles. */
 const caseTimeoutMs = 600_000
 
 /**
- * What every reconciler should stand, as tests for one of them: it is run against a real server, and at every call that
- * it makes the suite lets its process die, refuses the call, loses the answer, deletes the object, or writes to it. Each
- * time it must come to the same state as in a life in which nothing happened, and clean up after itself.
+ * Returns tests for one reconciler of what every reconciler should guarantee. The suite runs it against a real server, and
+ * at each of its calls kills its process, refuses the call, loses the response, deletes the object, or writes to it. Each
+ * time the reconciler must reach the same state as without the disturbance, and clean up after itself.
  *
  *     const gadgets = reconcilerConformance({
  *       model: Gadget,
@@ -32,22 +32,22 @@ const caseTimeoutMs = 600_000
  *     })
  *     describe('the reconciler of gadgets', () => gadgets.register(test))
  *
- * The cases follow Sieve (Sun et al., OSDI 2022), which found 46 faults in ten well-known controllers by crashes in
- * intermediate states, by stale caches and by unobserved states; the others are what its authors left to the API.
+ * The cases follow Sieve (Sun et al., OSDI 2022), which found 46 bugs in ten well-known controllers by crashes in
+ * intermediate states, stale caches and unobserved states. The other cases cover failures of the API.
  *
  * Needs `@setpoint/apiserver`, as `startTestServer` does.
  */
 export function reconcilerConformance<T extends ApiObject, Outside>(
   subject: ReconcilerUnderTest<T, Outside>,
 ): ReconcilerConformance {
-  const lives = new Lives(subject)
+  const lifecycles = new Lifecycles(subject)
   const cases = [
-    ...lifeCases(lives),
-    ...crashCases(lives),
-    ...answerCases(lives),
-    ...stalenessCases(lives),
-    ...deletionCases(lives),
-    ...writerCases(lives),
+    ...lifecycleCases(lifecycles),
+    ...crashCases(lifecycles),
+    ...failedCallCases(lifecycles),
+    ...stalenessCases(lifecycles),
+    ...deletionCases(lifecycles),
+    ...writerCases(lifecycles),
   ]
   return {
     cases,
@@ -57,10 +57,10 @@ export function reconcilerConformance<T extends ApiObject, Outside>(
   }
 }
 
-/** The cases of the suite, to be run by any test runner or by hand. */
+/** The cases of the suite, for any test runner. */
 export interface ReconcilerConformance {
-  /** Each may be run by itself, and more than once. */
+  /** Each may be run on its own, and more than once. */
   readonly cases: readonly ConformanceCase[]
-  /** Registers each case as a test of its name. */
+  /** Registers each case as a test. */
   register(test: RegisterTest): void
 }

@@ -5,84 +5,83 @@ import type { Clock } from '../../clock.ts'
 import type { ControllerBuilder } from '../../controller/builder.ts'
 import { definePlugin, type Plugin } from '../../plugin/plugin.ts'
 
-/** Bounds of the conformance suite. */
+/** Limits of the conformance suite. */
 export const conformanceDefaults = Object.freeze({
-  /** Real ms until something that has not happened counts as never: a busy machine takes many seconds for what takes ten ms. */
+  /** Timeout of each wait in real ms. Long, since a busy machine may take seconds for what usually takes ten ms. */
   patienceMs: 60_000,
-  /** How much faster than real time the controllers' clock runs: pauses of seconds pass in tens of ms, and time-outs of a minute leave seconds to a busy machine. */
+  /** Speed of the controllers' clock: pauses of seconds take tens of ms, and timeouts of a minute three seconds. */
   speed: 20,
-  /** Real ms for which nothing may be written before everything counts as having come to rest: some seconds of the controllers' clock. */
+  /** Real ms without a write before everything counts as idle: some seconds of the controllers' clock. */
   restMs: 150,
-  /** Real ms that the server's collector gets for the dependents of an object that has gone. */
+  /** Real ms for the garbage collector to delete the dependents of a removed object. */
   collectMs: 5_000,
-  /** Writes of one process for one object that nothing explains but a loop. */
+  /** Number of writes for one object that only a loop explains. */
   loopWrites: 100,
-  /** Lives that are lived at once; they mostly wait for the disk. */
+  /** Lifecycles that run concurrently; they mostly wait for the disk. */
   concurrency: 4,
 })
 
-/** What a process of the reconciler is started with. */
+/** Passed to each process of the reconciler. */
 export interface ProcessStart<Outside> {
-  /** What `outside` made for this case: the same for each process of it. */
+  /** The value of `outside` for this lifecycle, the same for all of its processes. */
   readonly outside: Outside
-  /** Runs faster than real time; for reconcilers that wait. */
+  /** A clock that runs faster than real time; use it for delays. */
   readonly clock: Clock
 }
 
-/** One object and what is around it. */
+/** One object and its surroundings. */
 export interface ObjectView<T extends ApiObject, Outside> {
-  /** As the server has it; for `isCleanedUp`, as it was last seen. */
+  /** The stored object; for `isCleanedUp`, as last seen. */
   readonly object: T
   readonly outside: Outside
-  /** Reads what else there is, as somebody who may do everything. */
+  /** A client with all permissions. */
   readonly client: Client
 }
 
-/** What a reconciler's objects and its surroundings look like at one moment. */
+/** The surroundings of a reconciler. */
 export interface WorldView<Outside> {
   readonly outside: Outside
   readonly client: Client
 }
 
 /**
- * What a conformance suite has to know of a reconciler: how to start it, what to give it, and how to tell that it has
- * done its work. The reconciler itself needs no change for it.
+ * Describes a reconciler to the conformance suite: how to start it, which objects to create, and how to tell that its work
+ * is done. The reconciler itself needs no changes.
  */
 export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = unknown> {
-  /** The kind that it reconciles. */
+  /** The reconciled kind. */
   readonly model: Model<T>
   /**
-   * The plugin, as a process that starts would have it. It is called for every start, and its `setup` is run: what the
-   * last process remembered is forgotten. Either this or `controller`.
+   * Creates the plugin for a new process. It is called, and its `setup` run, for every process, so that no memory of an
+   * earlier process is left. Either this or `controller`.
    */
   readonly plugin?: (start: ProcessStart<Outside>) => Plugin
-  /** The controller alone, where there is no plugin; called for every start. */
+  /** Builds the controller, if there is no plugin; called for every process. */
   readonly controller?: (controller: ControllerBuilder<T>, start: ProcessStart<Outside>) => unknown
-  /** Further kinds that are served: those that it makes objects of. The plugin's own are. */
+  /** Further kinds to serve, such as those that it creates. The plugin's own kinds are included. */
   readonly models?: readonly Model[]
   /**
-   * Makes what the reconciler changes outside of the API: a folder, a fake of a cloud. Called for every case and every
-   * life in it; disposed of afterwards where it has `Symbol.asyncDispose` or `Symbol.dispose`. `() => undefined` where it
-   * changes nothing there.
+   * Creates what the reconciler changes outside of the API, such as a folder or a fake cloud. Called for every lifecycle;
+   * disposed of at its end if it has `Symbol.asyncDispose` or `Symbol.dispose`. Use `() => undefined` if there is nothing.
    */
   readonly outside: () => Outside | Promise<Outside>
-  /** Objects to create. The first is used where one will do; several make the restart storm worth its name. */
+  /** The objects to create. Most cases use only the first; the case of many crashes uses all. */
   readonly objects: (outside: Outside) => readonly NewObjectOf<NoInfer<T>>[]
-  /** Patches of what the first object desires, to be followed one after the other. Without them, what rests on changes of the specification is tested with labels alone. */
+  /** Patches of the first object's spec, applied one after the other. Without them, some cases change only annotations. */
   readonly changes?: (outside: Outside) => readonly Patch<NoInfer<T>>[]
-  /** Whether the work for an object is done. Compare `status.observedGeneration` with `metadata.generation` where there is one. */
+  /** Returns true if the work for an object is done. Compare `status.observedGeneration` with `metadata.generation`. */
   readonly isConverged: (view: ObjectView<T, Outside>) => boolean | Promise<boolean>
-  /** Whether nothing is left of an object that has gone, wherever the reconciler had put it. */
+  /** Returns true if nothing is left of a removed object, wherever the reconciler had put it. */
   readonly isCleanedUp: (view: ObjectView<T, Outside>) => boolean | Promise<boolean>
   /**
-   * What of the outside, and of status, must be the same after every disturbed life as after an undisturbed one. Compared
-   * as JSON, so leave out times and what is random; uids are dealt with. The objects of all kinds are compared anyway:
-   * how many there are, their specs, labels, annotations and finalizers.
+   * Returns the parts of the outside, and of status, that must be the same after every lifecycle. Compared as JSON without
+   * uids; leave out times and random values. The objects of all kinds are always compared: their number, specs, labels,
+   * annotations and finalizers.
    */
   readonly world?: (view: WorldView<Outside>) => unknown
   /**
-   * Failures of the outside, by name: each begins one and answers what ends it. They show whether the finalizer waits
-   * for a clean-up that fails.
+   * Failures of the outside, by name: each function starts one and returns a function that ends it. They test that the
+   * finalizer stays while the clean-up fails.
    */
   readonly outages?: Readonly<Record<string, (outside: Outside) => () => void | Promise<void>>>
   /** Default `conformanceDefaults.patienceMs`. */
@@ -91,14 +90,14 @@ export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = 
   readonly speed?: number
 }
 
-/** @throws TypeError where neither or both of `plugin` and `controller` are given. */
+/** @throws TypeError unless exactly one of `plugin` and `controller` is given. */
 export function pluginOf<T extends ApiObject, Outside>(
   subject: ReconcilerUnderTest<T, Outside>,
   start: ProcessStart<Outside>,
 ): Plugin {
   const { plugin, controller, model } = subject
   if ((plugin === undefined) === (controller === undefined)) {
-    throw new TypeError('a reconciler under test has either a plugin or a controller')
+    throw new TypeError('a reconciler under test needs either a plugin or a controller')
   }
   if (plugin !== undefined) return plugin(start)
   return definePlugin({

@@ -1,6 +1,6 @@
 import type { CancelTimer, Clock } from '../../clock.ts'
 
-/** Real time, but faster: what waits for a second waits for `1000 / speed` ms. */
+/** Real time, but faster: a delay of a second takes `1000 / speed` ms. */
 export class FastClock implements Clock {
   readonly #speed: number
   readonly #startedAt = performance.now()
@@ -24,11 +24,11 @@ export class FastClock implements Clock {
   }
 }
 
-/** No scenario lasts longer; Node would fire at once for what exceeds 2^31 - 1. */
+/** The longest delay; longer than any scenario, and below Node's limit of 2^31 - 1 ms. */
 const longestMs = 3_600_000
 
-/** The clock of one process: its timers go with it. */
-export class MortalClock implements Clock {
+/** The clock of one process; its timers end with the process. */
+export class ProcessClock implements Clock {
   readonly #clock: Clock
   readonly #timers = new Set<CancelTimer>()
   #dead = false

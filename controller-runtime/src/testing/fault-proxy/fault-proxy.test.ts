@@ -12,12 +12,12 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-/** A server whose watches the test speaks on, and that answers everything else with the body it was sent. */
+/** A server whose watches the test controls; it echoes the body of other requests. */
 interface Target {
   readonly url: string
-  /** Method, path, Host and body of each request that has reached it. */
+  /** Method, path, Host and body of each received request. */
   readonly seen: { line: string; host: string | undefined; body: string }[]
-  /** Its ends of the watches, of any transport, in order. */
+  /** The server's ends of the watches, in order. */
   readonly watches: Watch[]
   answer: string
 }
@@ -88,13 +88,13 @@ async function start(clock?: FakeClock): Promise<{ target: Target; proxy: FaultP
   return { target, proxy }
 }
 
-/** What a client of a watch has got. */
+/** The received data of a watch's client. */
 interface Client {
-  /** Whole messages of a WebSocket; else all text so far, as one. */
+  /** Messages of a WebSocket; else all text so far, as one. */
   readonly got: string[]
-  /** Close code of a WebSocket, `end` for a whole answer, `broken` for one that was cut. */
+  /** The close code of a WebSocket, `end` for a complete response, `broken` for one that was cut. */
   end: string | number | undefined
-  /** Whether the server's agreement has arrived. */
+  /** Whether the response to the upgrade has arrived. */
   isOpen: boolean
   close(): void
   send(text: string): void
@@ -222,7 +222,7 @@ describe('a fault proxy', () => {
     ])
   })
 
-  it.each(transports)('cuts %s watches and nothing else, and new ones pass', async transport => {
+  it.each(transports)('cuts only %s watches, and new ones pass', async transport => {
     const { target, proxy } = await start()
     const { client, served } = await opened(target, proxy, transport)
     proxy.watches.cut()
@@ -262,7 +262,7 @@ describe('a fault proxy', () => {
     },
   )
 
-  it.each(transports)('ends a %s watch after any byte, which still arrives', async transport => {
+  it.each(transports)('truncates a %s watch after any byte, which still arrives', async transport => {
     const { target, proxy } = await start()
     const whole = Buffer.byteLength(
       transport === 'WebSocket' ? '..first' : textOn(transport, 'first').join(''),
@@ -279,7 +279,7 @@ describe('a fault proxy', () => {
         transport === 'WebSocket' ? (bytes === whole ? 'first' : '') : expected.slice(0, bytes),
       )
     }
-    // Once means once.
+    // `once` truncates only one.
     const { client, served } = await opened(target, proxy, transport)
     served.say('first')
     await eventually(() => client.got.join('') !== '')
@@ -297,7 +297,7 @@ describe('a fault proxy', () => {
     expect(await list(proxy)).toBe(target.answer)
   })
 
-  it.each(transports)('delays what a %s watch says, in order', async transport => {
+  it.each(transports)('delays the events of a %s watch, in order', async transport => {
     const clock = new FakeClock()
     const { target, proxy } = await start(clock)
     const { client, served } = await opened(target, proxy, transport)
@@ -317,7 +317,7 @@ describe('a fault proxy', () => {
     expect(client.got).toEqual(textOn(transport, 'zero', 'one', 'two'))
   })
 
-  it.each(transports)('holds %s watches half-open and lets lists pass', async transport => {
+  it.each(transports)('holds %s watches half-open while lists pass', async transport => {
     const { target, proxy } = await start()
     const { client, served } = await opened(target, proxy, transport)
     const other = await opened(target, proxy, transport)

@@ -4,12 +4,12 @@ import { FakeClock } from '../fake-clock.ts'
 import { passThrough } from './event-decoder.ts'
 import { Flow, flowDefaults } from './flow.ts'
 
-/** Turns of the event loop in which everything happens that is going to. */
+/** Turns of the event loop, enough for everything to happen. */
 async function settle(turns = 100): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await new Promise(resolve => setImmediate(resolve))
 }
 
-/** A source that has far more than the bound, and a sink that takes as many chunks as it is allowed to. */
+/** A source with far more data than the limit, and a sink that accepts a given number of chunks. */
 function start(faults: { delayMs: number }) {
   const chunk = Buffer.alloc(16 * 1024)
   const state = { read: 0, written: 0, allowed: 0 }
@@ -43,7 +43,7 @@ function start(faults: { delayMs: number }) {
   return { state, clock, flow, source, ended, take: () => taken() }
 }
 
-/** What the streams themselves keep beside the flow. */
+/** What the streams themselves buffer in addition. */
 const streams = 256 * 1024
 
 describe('a flow', () => {

@@ -13,7 +13,7 @@ const at = toRevision
 const colours = ['red', 'green', 'blue'] as const
 const names = ['a', 'b', 'c', 'd']
 
-/** One step of a history: something is done to an object, and its writer is told, or not. */
+/** One step of a history: a change of an object, with or without a response to its writer. */
 interface Step {
   name: string
   colour: string
@@ -21,7 +21,7 @@ interface Step {
   /** How much the version rises. */
   rise: number
   told: 'acknowledged' | 'unknown'
-  /** A write beside it that never happened. */
+  /** A further write that never happened. */
   beside: 'refused' | 'unknown' | undefined
 }
 
@@ -66,7 +66,7 @@ function markOf({ spec }: ApiObject): string | undefined {
   return typeof mark === 'string' ? mark : undefined
 }
 
-/** What really happens, and what writers are told of it. */
+/** The true history, and the responses to its writers. */
 function happen(steps: readonly Step[]): { changes: TrueChange[]; writes: WriteRecord[]; end: number } {
   const changes: TrueChange[] = []
   const writes: WriteRecord[] = []
@@ -102,11 +102,11 @@ interface Connection {
   start: RunLog['watchers'][number]['connections'][number]['start']
   acknowledged: ReturnType<typeof at>
   events: EventRecord[]
-  /** Whether its client has thrown its events away: cut before the initial ones ended. */
+  /** Whether its client has dropped its events because it was cut during the initial events. */
   useless: boolean
 }
 
-/** What a faultless server tells a watcher that connects as planned, from a place in the history to its end. */
+/** The events of a correct server for a planned watcher, from a point in the history to its end. */
 function watch(changes: readonly TrueChange[], first: number, end: number, { watches, lengths }: Plan) {
   const selects = (object: ApiObject) => watches === undefined || watches.includes(String(colourOf(object)))
   const connections: Connection[] = []
@@ -187,7 +187,7 @@ function run({ before, steps, plans, witnesses }: typeof world extends fc.Arbitr
 type Mutation = 'drop' | 'double' | 'swap' | 'type' | 'content' | 'version' | 'name'
 const types: readonly ChangeType[] = ['ADDED', 'MODIFIED', 'DELETED']
 
-/** Changes one event of one connection. Answers whether that was possible. */
+/** Changes one event of one connection. Returns false if that is not possible. */
 function mutate(connections: Connection[], mutation: Mutation, seed: number): boolean {
   const places = connections
     .filter(({ useless }) => !useless)
@@ -235,7 +235,7 @@ function mutate(connections: Connection[], mutation: Mutation, seed: number): bo
   }
 }
 
-describe('any run of a faultless server', () => {
+describe('any run of a correct server', () => {
   it('shows no violation, whoever watches what, over whichever connections', () => {
     fc.assert(
       fc.property(world, given => {

@@ -8,7 +8,7 @@ import type { EventRecord, RunLog, WriteOutcome, WriteRecord } from './run-log.t
 
 const at = toRevision
 
-/** A gadget of a colour, with the mark of the write that made it so. */
+/** A gadget of a colour, with the mark of its last write. */
 function thing(name: string, version: number, colour: string, mark: string) {
   const object = gadget(name, version, { size: 1 })
   return { ...object, spec: { ...object.spec, colour, mark } }
@@ -61,19 +61,19 @@ const a10at11 = thing('a', 11, 'red', 'a-1')
 const a11at13 = thing('a', 13, 'blue', 'a-2')
 
 /**
- * A good run: `a` is made red (10), becomes blue (11) and is deleted (13); `b` is made red (12) and written again (14).
- * The witness sees everything, `reds` over two connections what is red, `late` begins at 12.
+ * A correct run: `a` is created red (10), becomes blue (11) and is deleted (13); `b` is created red (12) and updated (14).
+ * The witness sees everything, `reds` the red objects over two connections, `late` starts at 12.
  */
 function goodRun() {
   const writes: WriteRecord[] = [
     { verb: 'create', name: 'a', mark: 'a-1', outcome: acknowledged(10, a10) },
-    // Its answer was lost; it happened.
+    // Its response was lost; it happened.
     { verb: 'update', name: 'a', mark: 'a-2', outcome: { kind: 'unknown' } },
     { verb: 'create', name: 'a', mark: 'a-3', outcome: { kind: 'refused', why: '409' } },
     { verb: 'create', name: 'b', mark: 'b-1', outcome: acknowledged(12, b12) },
     { verb: 'delete', name: 'a', outcome: acknowledged(13) },
     { verb: 'update', name: 'b', mark: 'b-2', outcome: acknowledged(14, b14) },
-    // This one did not.
+    // This one did not happen.
     { verb: 'update', name: 'b', mark: 'b-3', outcome: { kind: 'unknown' } },
     { verb: 'delete', name: 'b', outcome: { kind: 'refused', why: '503' } },
   ]
@@ -130,36 +130,40 @@ function goodRun() {
 
 type Run = ReturnType<typeof goodRun>
 
-/** `guarantee seenBy` of everything that is found, each once. */
+/** `guarantee seenBy` of every violation, without repetition. */
 function found({ log }: Run, upTo?: number): string[] {
   const violations = checkRun(log, upTo === undefined ? {} : { upTo: at(upTo) })
   for (const { message } of violations) expect(message).toMatch(/\w/)
   return [...new Set(violations.map(({ guarantee, seenBy = 'writer' }) => `${guarantee}: ${seenBy}`))]
 }
 
-/** Where each guarantee alone is broken: what is done to a good run, and who sees it. */
+/** For each guarantee, changes of a correct run that violate only this guarantee, and who sees it. */
 const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
   filter: [
     [
-      'a change of what does not match',
+      'a change of an object that does not match',
       run => run.reds[0].events.splice(2, 1, event('MODIFIED', a11)),
       'reds',
     ],
     [
-      'what comes to match as MODIFIED',
+      'an object that starts to match as MODIFIED',
       run => run.reds[1].events.splice(0, 1, event('MODIFIED', b12)),
       'reds',
     ],
-    ['what goes on matching as ADDED', run => run.reds[1].events.splice(1, 1, event('ADDED', b14)), 'reds'],
     [
-      'a deletion of what never matched',
+      'an object that keeps matching as ADDED',
+      run => run.reds[1].events.splice(1, 1, event('ADDED', b14)),
+      'reds',
+    ],
+    [
+      'a deletion of an object that never matched',
       run => run.reds[1].events.splice(1, 0, event('DELETED', a11at13)),
       'reds',
     ],
   ],
   ordered: [
     [
-      'two changes the wrong way about',
+      'two changes in the wrong order',
       run => run.late.events.splice(3, 2, ...swapped(run.late.events, 3)),
       'late',
     ],
@@ -167,7 +171,7 @@ const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
   unique: [
     ['a change twice', run => run.late.events.splice(4, 0, event('DELETED', a11at13)), 'late'],
     [
-      'a change again after a reconnection',
+      'a repeated change after a reconnect',
       run => {
         run.reds[0].events.push(event('ADDED', b12))
         run.reds[1].start = at(12)
@@ -188,7 +192,7 @@ const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
   ],
   resumable: [
     [
-      'a change from before the version that was resumed from',
+      'a change before the resumed version',
       run => {
         run.reds[0].events.splice(2, 1)
         run.reds[1].events.unshift(event('DELETED', a10at11))
@@ -197,10 +201,10 @@ const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
     ],
   ],
   reliable: [
-    ['a change that is left out', run => run.late.events.splice(3, 1), 'late'],
-    ['a change that is left out between two connections', run => run.reds[1].events.splice(0, 1), 'reds'],
+    ['a missing change', run => run.late.events.splice(3, 1), 'late'],
+    ['a missing change between two connections', run => run.reds[1].events.splice(0, 1), 'reds'],
     ['the last change before a reconnection', run => run.reds[0].events.splice(2, 1), 'reds'],
-    ['a change that the witness alone has not seen', run => run.witness.events.splice(5, 1), 'witness'],
+    ['a change that only the witness has not seen', run => run.witness.events.splice(5, 1), 'witness'],
   ],
   'previous state': [
     [
@@ -219,7 +223,7 @@ const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
   ],
   genuine: [
     [
-      'a change that never was',
+      'a change that never happened',
       run => run.late.events.splice(5, 0, event('MODIFIED', thing('b', 15, 'red', 'b-2'))),
       'late',
     ],
@@ -230,9 +234,9 @@ const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
     ],
   ],
   'initial state': [
-    ['an object too few', run => run.late.events.splice(0, 1), 'late'],
+    ['a missing object', run => run.late.events.splice(0, 1), 'late'],
     [
-      'an object too many',
+      'an extra object',
       run => run.late.events.splice(2, 0, event('ADDED', thing('c', 8, 'red', ''))),
       'late',
     ],
@@ -241,7 +245,7 @@ const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
     ['not by name', run => run.late.events.splice(0, 2, ...swapped(run.late.events, 0)), 'late'],
     ['not as ADDED', run => run.late.events.splice(1, 1, event('MODIFIED', b12)), 'late'],
     [
-      'no end of it, and a client that goes on',
+      'no end, and a client that resumes',
       run => {
         run.reds[0].events.splice(0, 4)
       },
@@ -249,20 +253,20 @@ const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
     ],
   ],
   list: [
-    ['an object too few', run => run.list.objects.pop(), 'list'],
+    ['a missing object', run => run.list.objects.pop(), 'list'],
     ['an object that is gone', run => run.list.objects.unshift(a11), 'list'],
     ['an older state of an object', run => run.list.objects.splice(0, 1, b12), 'list'],
   ],
   fresh: [
     [
-      'a list from before what was acknowledged',
+      'a list older than an acknowledged write',
       run => {
         run.list.acknowledged = at(15)
       },
       'list',
     ],
     [
-      'a beginning from before what was acknowledged',
+      'initial events older than an acknowledged write',
       run => {
         run.late.acknowledged = at(13)
       },
@@ -275,7 +279,7 @@ const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
   ],
   acknowledged: [
     [
-      'a write that nobody has seen',
+      'a write that no watcher has seen',
       run => run.writes.push({ verb: 'update', name: 'b', mark: 'b-4', outcome: acknowledged(15) }),
       'writer',
     ],
@@ -285,12 +289,12 @@ const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
       'writer',
     ],
     [
-      'a mark that is not there',
+      'a missing mark',
       run => run.writes.push({ verb: 'update', name: 'b', mark: 'b-4', outcome: acknowledged(14) }),
       'writer',
     ],
     [
-      'another content than was answered',
+      'other content than was returned',
       run => {
         const other = thing('b', 14, 'green', 'b-2')
         run.writes.push({ verb: 'update', name: 'b', outcome: acknowledged(14, other) })
@@ -298,21 +302,21 @@ const broken: Record<Guarantee, [string, (run: Run) => void, string][]> = {
       'writer',
     ],
     [
-      'a deletion that is none',
+      'a deletion that did not happen',
       run => run.writes.push({ verb: 'delete', name: 'b', outcome: acknowledged(14) }),
       'writer',
     ],
   ],
   refused: [
     [
-      'a write that was refused',
+      'a refused write that happened',
       run => {
         run.writes[1] = { verb: 'update', name: 'a', mark: 'a-2', outcome: { kind: 'refused', why: '503' } }
       },
       'writer',
     ],
     [
-      'a deletion that was refused',
+      'a refused deletion that happened',
       run => {
         run.writes[4] = { verb: 'delete', name: 'a', outcome: { kind: 'refused', why: '503' } }
       },
@@ -343,8 +347,8 @@ describe('a run', () => {
     expect(found(goodRun(), 15)).toEqual([])
   })
 
-  describe.each(Object.entries(broken))('that breaks “%s”', (guarantee, cases) => {
-    it.each(cases)('by %s shows that and nothing else', (_what, doIt, seenBy) => {
+  describe.each(Object.entries(broken))('that violates “%s”', (guarantee, cases) => {
+    it.each(cases)('by %s has only that violation', (_what, doIt, seenBy) => {
       const run = goodRun()
       doIt(run)
       expect(found(run)).toEqual([`${guarantee}: ${seenBy}`])

@@ -6,29 +6,29 @@ import { ConformanceError } from './conformance-error.ts'
 import { ControllerProcess, type ProcessOptions } from './controller-process.ts'
 import { conformanceDefaults, pluginOf, type ReconcilerUnderTest } from './reconciler-under-test.ts'
 import { FastClock } from './scenario-clock.ts'
-import { difference, observeObjects, type World, withoutUids } from './world.ts'
+import { difference, observeObjects, type Snapshot, withoutUids } from './snapshot.ts'
 
-/** Between two looks at whether something holds, in real ms. */
+/** Real ms between two polls. */
 const pollMs = 2
 
-/** Such pauses without a write, before nothing counts as moving. */
+/** Polls without a write until the process counts as idle. */
 const quietLooks = 4
 
-/** What one life takes place on: a server of its own, an outside of its own, and one process after the other. */
-export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
+/** One lifecycle: its own server, its own outside, and one process after another. */
+export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   readonly subject: ReconcilerUnderTest<T, Outside>
   readonly outside: Outside
   readonly client: Client
   readonly #server: TestServer
   readonly #clock: FastClock
-  /** Every kind that is served. */
+  /** All served kinds. */
   readonly models: readonly Model[]
-  /** Of the objects of this life, present and past. */
+  /** The uids of all objects, also of deleted ones. */
   readonly #uids = new Set<string>()
-  /** The objects that were created for the reconciler, as they were last seen. */
+  /** The objects created for the reconciler, as last seen. */
   readonly #objects = new Map<string, T>()
   #process: ControllerProcess | undefined
-  /** What the next process after a death is started with. */
+  /** Options of the process that replaces a dead one. */
   #nextProcess: () => ProcessOptions = () => ({})
 
   private constructor(
@@ -45,21 +45,21 @@ export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
 
   static async open<T extends ApiObject, Outside>(
     subject: ReconcilerUnderTest<T, Outside>,
-  ): Promise<Stage<T, Outside>> {
+  ): Promise<Scenario<T, Outside>> {
     const outside = await subject.outside()
     try {
       const clock = new FastClock(subject.speed ?? conformanceDefaults.speed)
       const plugin = pluginOf(subject, { outside, clock })
       const models = [...new Set<Model>([...plugin.models, subject.model, ...(subject.models ?? [])])]
       const server = await startTestServer({ plugins: [plugin], models })
-      return new Stage(subject, { outside, server, clock, models })
+      return new Scenario(subject, { outside, server, clock, models })
     } catch (error) {
       await dispose(outside)
       throw error
     }
   }
 
-  /** The one that runs. @throws Error where none was started. */
+  /** The current process. @throws Error if none was started. */
   get process(): ControllerProcess {
     if (this.#process === undefined) throw new Error('no process was started')
     return this.#process
@@ -69,10 +69,10 @@ export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
     return [...this.#objects.values()]
   }
 
-  /** The first object, as it was last seen. */
+  /** The first object, as last seen. */
   get object(): T {
     const [first] = this.#objects.values()
-    if (first === undefined) throw new ConformanceError('`objects` answers no object to begin with')
+    if (first === undefined) throw new ConformanceError('`objects` must return at least one object')
     return first
   }
 
@@ -100,7 +100,7 @@ export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
     this.#process?.kill()
   }
 
-  /** From now on every process that dies is followed by another, which is started with what this answers. */
+  /** From now on, a dead process is replaced by one with these options. */
   restartWith(next: () => ProcessOptions): void {
     this.#nextProcess = next
   }
@@ -109,29 +109,29 @@ export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
     for (const { metadata } of this.objects) await this.client.delete(this.subject.model, metadata.name)
   }
 
-  /** Waits until the work for every object is done and nothing moves. @throws ConformanceError when it never is. */
+  /** Waits until all objects are converged and nothing changes. @throws ConformanceError on timeout. */
   async converged(): Promise<void> {
-    await this.until('the object is converged and nothing moves any more', async () => {
+    await this.until('the object is converged and nothing changes', async () => {
       return (await this.isConverged()) && (await this.isQuiet())
     })
   }
 
-  /** Whether the work for every object is done. @throws ConformanceError when one has gone. */
+  /** Returns true if all objects are converged. @throws ConformanceError if one was deleted. */
   async isConverged(): Promise<boolean> {
     const { client, outside, subject } = this
     for (const { metadata } of this.objects) {
       const object = await client.getIfExists(subject.model, metadata.name)
       if (object === undefined)
-        throw new ConformanceError(`${metadata.name} has gone, although nobody deleted it`)
+        throw new ConformanceError(`${metadata.name} was removed, but it was not deleted`)
       this.#objects.set(metadata.name, object)
       if (!(await subject.isConverged({ object, outside, client }))) return false
     }
     return true
   }
 
-  /** Waits until every object has gone, and checks that nothing is left of any. @throws ConformanceError. */
+  /** Waits until all objects are removed, and checks that they are cleaned up. @throws ConformanceError. */
   async gone(): Promise<void> {
-    await this.until('the deleted object is gone', async () => {
+    await this.until('the deleted object is removed', async () => {
       for (const { metadata } of this.objects) {
         const object = await this.client.getIfExists(this.subject.model, metadata.name)
         if (object?.metadata.uid === metadata.uid) {
@@ -150,22 +150,22 @@ export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
     await this.#soon(async () => {
       for (const object of this.objects) {
         if (await subject.isCleanedUp({ object, outside, client })) continue
-        return `${object.metadata.name} has gone, but it is not cleaned up`
+        return `${object.metadata.name} was removed, but it is not cleaned up`
       }
       return undefined
     })
   }
 
-  /** Looks at the object. @throws ConformanceError when it has gone. */
+  /** Reads the object. @throws ConformanceError if it does not exist. */
   async look(): Promise<T> {
     const { name } = this.object.metadata
     const object = await this.client.getIfExists(this.subject.model, name)
-    if (object === undefined) throw new ConformanceError(`${name} has gone`)
+    if (object === undefined) throw new ConformanceError(`${name} does not exist`)
     this.#objects.set(name, object)
     return object
   }
 
-  /** Whether the process lives, has nothing to do, and has written nothing for a moment. It may come back by itself. */
+  /** Returns true if the process is alive and idle, and has not written for a moment. */
   async isQuiet(): Promise<boolean> {
     const process = this.#process
     if (process === undefined) return true
@@ -175,8 +175,8 @@ export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
   }
 
   /**
-   * Waits until `condition` holds. A process that dies meanwhile is followed by another.
-   * @throws ConformanceError with what the process is doing, when it never holds.
+   * Waits until `condition` holds. A dead process is replaced meanwhile.
+   * @throws ConformanceError with the state of the process, on timeout.
    */
   async until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
     const { patienceMs = conformanceDefaults.patienceMs } = this.subject
@@ -185,14 +185,14 @@ export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
       if (this.#process?.isDead) await this.start(this.#nextProcess())
       if (performance.now() > deadline) {
         throw new ConformanceError(
-          `after ${patienceMs} ms it still does not hold that ${what}\n${this.#describe()}`,
+          `timed out after ${patienceMs} ms, waiting until ${what}\n${this.#describe()}`,
         )
       }
       await pause()
     }
   }
 
-  /** Waits until the process has died, or has nothing more to do. */
+  /** Waits until the process is dead, or idle; then kills it. */
   async died(): Promise<void> {
     for (let quiet = 0; quiet < 5 * quietLooks; quiet = this.process.isIdle ? quiet + 1 : 0) {
       if (this.process.isDead) return
@@ -205,23 +205,23 @@ export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
     await new Promise(resolve => setTimeout(resolve, realMs))
   }
 
-  /** Everything that is compared between lives. */
-  async world(): Promise<World> {
+  /** Returns what is compared between lifecycles. */
+  async snapshot(): Promise<Snapshot> {
     const { client, outside, subject } = this
     const objects = await observeObjects(client, this.models, this.#uids)
-    const world = { objects, outside: (await subject.world?.({ client, outside })) ?? null }
-    return withoutUids(world, this.#uids)
+    const snapshot = { objects, outside: (await subject.world?.({ client, outside })) ?? null }
+    return withoutUids(snapshot, this.#uids)
   }
 
-  /** @throws ConformanceError saying where the world differs from the expected one, and goes on differing. */
-  async expectWorld(expected: World): Promise<void> {
+  /** @throws ConformanceError if the snapshot differs from the expected one and stays different. */
+  async expectSnapshot(expected: Snapshot): Promise<void> {
     await this.#soon(async () => {
-      const found = difference(expected, await this.world())
-      return found && `the world is not as in an undisturbed life: ${found}`
+      const found = difference(expected, await this.snapshot())
+      return found && `the result differs from an undisturbed lifecycle: ${found}`
     })
   }
 
-  /** Gives the server's collector of dependents its time. */
+  /** Retries for a while, since the garbage collector may need time. */
   async #soon(problem: () => Promise<string | undefined>): Promise<void> {
     const deadline = performance.now() + conformanceDefaults.collectMs
     for (;;) {
@@ -232,7 +232,7 @@ export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
     }
   }
 
-  /** The version of every object of every kind. */
+  /** Returns the versions of all objects of all kinds. */
   async versions(): Promise<ReadonlyMap<string, string>> {
     const versions = new Map<string, string>()
     for (const model of this.models) {
@@ -252,7 +252,7 @@ export class Stage<T extends ApiObject, Outside> implements AsyncDisposable {
   #describe(): string {
     const objects = this.objects.map(({ metadata, status }) => {
       const { name, version, generation, deletionTimestamp, finalizers = [] } = metadata
-      const deleting = deletionTimestamp === undefined ? '' : ', being deleted'
+      const deleting = deletionTimestamp === undefined ? '' : ', deleting'
       return `${name}: version ${version}, generation ${generation}${deleting}, finalizers [${finalizers}], status ${JSON.stringify(status)}`
     })
     return [...objects, this.#process?.describe() ?? 'no process was started'].join('\n')

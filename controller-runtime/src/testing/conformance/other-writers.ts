@@ -1,24 +1,24 @@
 import { isApiError } from '../../api/errors.ts'
 import type { ApiObject } from '../../api/object.ts'
 import type { JsonPatchOperation } from '../../client/client.ts'
-import type { Stage } from './stage.ts'
+import type { Scenario } from './scenario.ts'
 
-/** Something that others do to the object. */
-export type Edit<T extends ApiObject, Outside> = (stage: Stage<T, Outside>) => Promise<void>
+/** A change of the object by another writer. */
+export type Edit<T extends ApiObject, Outside> = (scenario: Scenario<T, Outside>) => Promise<void>
 
-/** The domain of what others write. */
+/** The domain of keys of other writers. */
 export const othersDomain = 'conformance.example.com'
 
-/** Somebody else's finalizer. */
+/** The finalizer of another writer. */
 export const othersFinalizer = `${othersDomain}/hold`
 
 export function annotate<T extends ApiObject, Outside>(
-  stage: Stage<T, Outside>,
+  scenario: Scenario<T, Outside>,
   name: string,
-  /** null takes the annotation away. */
+  /** null removes the annotation. */
   value: string | null,
 ): Promise<void> {
-  return edit(stage, ({ metadata: { annotations } }) => {
+  return edit(scenario, ({ metadata: { annotations } }) => {
     if (value !== null) return [setEntry('annotations', annotations, name, value)]
     return annotations?.[`${othersDomain}/${name}`] === undefined
       ? []
@@ -27,20 +27,20 @@ export function annotate<T extends ApiObject, Outside>(
 }
 
 export function label<T extends ApiObject, Outside>(
-  stage: Stage<T, Outside>,
+  scenario: Scenario<T, Outside>,
   name: string,
   value: string,
 ): Promise<void> {
-  return edit(stage, ({ metadata }) => [setEntry('labels', metadata.labels, name, value)])
+  return edit(scenario, ({ metadata }) => [setEntry('labels', metadata.labels, name, value)])
 }
 
-/** At the beginning or the end of the list; nothing where it is there, or can no longer be added. */
+/** Adds a finalizer at the start or end of the list, unless it exists or the object is deleting. */
 export function addFinalizer<T extends ApiObject, Outside>(
-  stage: Stage<T, Outside>,
+  scenario: Scenario<T, Outside>,
   finalizer: string,
   at: 'first' | 'last',
 ): Promise<void> {
-  return edit(stage, ({ metadata }) => {
+  return edit(scenario, ({ metadata }) => {
     const { finalizers, deletionTimestamp } = metadata
     if (deletionTimestamp !== undefined || finalizers?.includes(finalizer)) return []
     return finalizers === undefined
@@ -50,18 +50,18 @@ export function addFinalizer<T extends ApiObject, Outside>(
 }
 
 export function removeFinalizer<T extends ApiObject, Outside>(
-  stage: Stage<T, Outside>,
+  scenario: Scenario<T, Outside>,
   finalizer: string,
 ): Promise<void> {
-  return edit(stage, ({ metadata }) => {
+  return edit(scenario, ({ metadata }) => {
     const index = metadata.finalizers?.indexOf(finalizer) ?? -1
     return index < 0 ? [] : [{ op: 'remove', path: `/metadata/finalizers/${index}` }]
   })
 }
 
-/** A careful writer: what it makes of the object holds for that state of it, or is made anew. */
+/** Patches the object with a precondition on its version, and retries after a conflict. */
 async function edit<T extends ApiObject, Outside>(
-  { client, subject, object: { metadata } }: Stage<T, Outside>,
+  { client, subject, object: { metadata } }: Scenario<T, Outside>,
   operations: (object: T) => readonly JsonPatchOperation[],
 ): Promise<void> {
   for (;;) {
@@ -78,7 +78,7 @@ async function edit<T extends ApiObject, Outside>(
     } catch (error) {
       if (!isApiError(error, 'Conflict', 'Invalid', 'NotFound')) throw error
       const live = await client.getIfExists(subject.model, metadata.name)
-      // Refused for another reason than that the object has changed.
+      // The object has not changed: the error has another reason.
       if (live?.metadata.version === version) throw error
     }
   }

@@ -3,20 +3,20 @@ import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
 import type { Client } from '../../client/client.ts'
 
-/** What is compared between lives: JSON, without what differs from one life to the next. */
-export interface World {
-  /** Of each kind, by `<plural>.<group>`: the objects, in an order that does not depend on their names. */
+/** What is compared between lifecycles: JSON without random parts. */
+export interface Snapshot {
+  /** The objects by kind (`<plural>.<group>`), in an order that does not depend on their names. */
   readonly objects: Readonly<Record<string, readonly unknown[]>>
-  /** What the author wants compared. */
+  /** The result of the author's `world` function. */
   readonly outside: unknown
 }
 
-/** Names of objects of kinds that the reconciler makes are left out: they may be random. So are times and status. */
+/** Lists the objects of all kinds, without names, which may be random, and without times and status. */
 export async function observeObjects(
   client: Client,
   models: readonly Model[],
   uids: Set<string>,
-): Promise<World['objects']> {
+): Promise<Snapshot['objects']> {
   const objects: Record<string, readonly unknown[]> = {}
   for (const model of models) {
     const { items } = await client.list(model)
@@ -35,14 +35,14 @@ function key(value: unknown): string {
   return JSON.stringify(sorted(value)) ?? ''
 }
 
-/** Makes two worlds comparable: uids, wherever they stand, are all alike. */
-export function withoutUids(world: World, uids: Iterable<string>): World {
-  let text = JSON.stringify(world)
+/** Replaces all uids, wherever they appear. */
+export function withoutUids(snapshot: Snapshot, uids: Iterable<string>): Snapshot {
+  let text = JSON.stringify(snapshot)
   for (const uid of uids) text = text.replaceAll(uid, '<uid>')
   return JSON.parse(text)
 }
 
-/** Where two values differ, the first place of it; undefined where they are the same. */
+/** Describes the first difference between two values; undefined if they are equal. */
 export function difference(expected: unknown, actual: unknown, path = ''): string | undefined {
   if (key(expected) === key(actual)) return undefined
   if (Array.isArray(expected) && Array.isArray(actual)) {
@@ -68,7 +68,7 @@ function show(value: unknown): string {
   return text.length > 300 ? `${text.slice(0, 300)}...` : text
 }
 
-/** The same value with the keys of its objects in order. */
+/** Returns the value with sorted object keys. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)
   if (!isRecord(value)) return value

@@ -1,0 +1,166 @@
+import type { ApiObject } from '../../api/object.ts'
+import type { ConformanceCase } from './conformance-case.ts'
+import { ConformanceError, failed } from './conformance-error.ts'
+import { type Lifecycles, runVariants } from './lifecycles.ts'
+import { annotate } from './other-writers.ts'
+import { conformanceDefaults } from './reconciler-under-test.ts'
+import { Scenario } from './scenario.ts'
+
+/** Real ms between two checks for writes. */
+const lookMs = 5
+
+/** Cases without disturbances. */
+export function lifecycleCases<T extends ApiObject, Outside>(
+  lifecycles: Lifecycles<T, Outside>,
+): ConformanceCase[] {
+  return [
+    {
+      name: 'it converges from a new object, and leaves nothing behind when the object is deleted',
+      async run() {
+        try {
+          await lifecycles.one()
+        } catch (error) {
+          throw failed(this.name, undefined, error)
+        }
+      },
+    },
+    {
+      name: 'it writes nothing once its work is done, however often it runs',
+      run() {
+        return runVariants(this.name, [{ when: 'it is not disturbed', run: () => comeToRest(lifecycles) }])
+      },
+    },
+    {
+      name: 'it treats a recreated object of the same name as a new one',
+      run() {
+        return runVariants(this.name, [
+          {
+            when: 'the object is deleted and, as soon as it is removed, recreated',
+            async run() {
+              const { converged, gone } = await lifecycles.one()
+              await using scenario = await Scenario.open(lifecycles.subject)
+              await scenario.start()
+              for (let round = 0; round < 2; round++) {
+                await scenario.create()
+                await scenario.converged()
+                await scenario.expectSnapshot(converged)
+                await scenario.deleteAll()
+                const { uid, name } = scenario.object.metadata
+                await scenario.until('the deleted object is removed', async () => {
+                  const live = await scenario.client.getIfExists(lifecycles.subject.model, name)
+                  return live?.metadata.uid !== uid
+                })
+              }
+              await scenario.gone()
+              await scenario.expectSnapshot(gone)
+            },
+          },
+          {
+            when: 'the object is recreated while it is down',
+            async run() {
+              const { converged, gone } = await lifecycles.one()
+              await using scenario = await Scenario.open(lifecycles.subject)
+              await scenario.create()
+              await scenario.start()
+              await scenario.converged()
+              const { finalizers = [] } = (await scenario.look()).metadata
+              // Without a finalizer nothing delays the removal, so the process is killed first.
+              if (finalizers.length === 0) scenario.kill()
+              await scenario.deleteAll()
+              if (finalizers.length > 0) await scenario.gone()
+              scenario.kill()
+              await scenario.create()
+              await scenario.start()
+              await scenario.converged()
+              await scenario.expectSnapshot(converged)
+              await scenario.deleteAll()
+              await scenario.gone()
+              await scenario.expectSnapshot(gone)
+            },
+          },
+        ])
+      },
+    },
+  ]
+}
+
+async function comeToRest<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>): Promise<void> {
+  const { model } = lifecycles.subject
+  await using scenario = await Scenario.open(lifecycles.subject)
+  await scenario.create()
+  await scenario.start()
+  await scenario.until('the object is converged', () => scenario.isConverged())
+  await restFrom(scenario, 'the work was done')
+  const atRest = await scenario.versions()
+  const snapshot = await scenario.snapshot()
+
+  scenario.kill()
+  await scenario.start()
+  await lookedAgain(scenario, model.plural)
+  await restFrom(scenario, 'another process has read the object')
+  expectSame(atRest, await scenario.versions(), 'another process has read it')
+  await scenario.expectSnapshot(snapshot)
+
+  const { name } = scenario.object.metadata
+  const runs = scenario.process.succeeded(model.plural)
+  await annotate(scenario, 'note', 'x')
+  const { version } = (await scenario.look()).metadata
+  // A reconciler may ignore annotations.
+  await scenario.pass(conformanceDefaults.restMs)
+  if (scenario.process.succeeded(model.plural) === runs) return
+  expectSame(
+    new Map([...atRest, [`${model.plural}/${name}`, version]]),
+    await scenario.versions(),
+    'another writer has annotated it',
+  )
+}
+
+async function lookedAgain<T extends ApiObject, Outside>(scenario: Scenario<T, Outside>, plural: string) {
+  await scenario.until(
+    'it reconciles the object after its start',
+    () => scenario.process.succeeded(plural) > 0,
+  )
+}
+
+/** Waits until no object changes any more. @throws ConformanceError if they keep changing. */
+async function restFrom<T extends ApiObject, Outside>(
+  scenario: Scenario<T, Outside>,
+  since: string,
+): Promise<void> {
+  const { calls } = scenario.process.transport
+  const before = calls.length
+  let seen = await scenario.versions()
+  let changes = 0
+  // Counts polls rather than time: if this process is slow, so is the reconciler in it.
+  for (let quietMs = 0; quietMs < conformanceDefaults.restMs; quietMs += lookMs) {
+    await scenario.pass(lookMs)
+    const versions = await scenario.versions()
+    if (differing(seen, versions) === undefined) continue
+    seen = versions
+    quietMs = 0
+    if (++changes < conformanceDefaults.loopWrites) continue
+    const writes = calls.slice(before).filter(({ method }) => method !== 'GET')
+    const kinds = [...new Set(writes.map(({ method, path }) => `${method} ${path}`))]
+    throw new ConformanceError(
+      `it keeps writing: ${writes.length} writes since ${since}, repeatedly ${kinds.join(', ')}`,
+    )
+  }
+}
+
+function expectSame(
+  before: ReadonlyMap<string, string>,
+  after: ReadonlyMap<string, string>,
+  since: string,
+): void {
+  const name = differing(before, after)
+  if (name === undefined) return
+  const [was = 'absent', is = 'absent'] = [before.get(name), after.get(name)]
+  throw new ConformanceError(
+    `it writes although its work is done: since ${since}, ${name} has changed from version ${was} to ${is}`,
+  )
+}
+
+/** Returns the name of an object with different versions. */
+function differing(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): string | undefined {
+  return [...a.keys(), ...b.keys()].find(name => a.get(name) !== b.get(name))
+}
