@@ -11,8 +11,8 @@ afterEach(async () => {
   await Promise.all(targets.splice(0).map(target => target.stop()))
 })
 
-async function start(...answer: Parameters<typeof Target.start>): Promise<Target> {
-  const target = await Target.start(...answer)
+async function start(...handler: Parameters<typeof Target.start>): Promise<Target> {
+  const target = await Target.start(...handler)
   targets.push(target)
   return target
 }
@@ -37,13 +37,13 @@ test.each([400, 404, 500, 503])('status %i is down when none is expected', async
   })
 })
 
-test('an expected status is up, and every other is down', async () => {
+test('only an expected status is up', async () => {
   const { url } = await start((_, response) => response.writeHead(418).end())
   expect(await check(url, 418)).toMatchObject({ state: 'Up', message: 'HTTP 418' })
   expect(await check(url, 200)).toMatchObject({ state: 'Down', message: 'HTTP 418, expected 200' })
 })
 
-test('a redirect is the answer: its target is not asked, whatever its scheme', async () => {
+test('a redirect is not followed, whatever the scheme of its target', async () => {
   const other = await start()
   for (const location of [other.url, 'file:///etc/passwd', 'ftp://127.0.0.1/']) {
     const { url } = await start((_, response) => response.writeHead(302, { location }).end())
@@ -53,7 +53,7 @@ test('a redirect is the answer: its target is not asked, whatever its scheme', a
   expect(other.requests).toBe(0)
 })
 
-test('a refused connection is down and says so', async () => {
+test('a refused connection is down', async () => {
   expect(await check(await deadUrl())).toEqual({
     state: 'Down',
     reason: 'ConnectionRefused',
@@ -61,12 +61,12 @@ test('a refused connection is down and says so', async () => {
   })
 })
 
-test('a connection that is closed without an answer is down', async () => {
+test('a connection that is closed without a response is down', async () => {
   const { url } = await start(request => request.socket.destroy())
   expect(await check(url)).toMatchObject({ state: 'Down', reason: 'ConnectionLost' })
 })
 
-test('an unknown host is down and named', async () => {
+test('an unknown host is down and named in the message', async () => {
   expect(await check('http://nowhere.invalid/')).toMatchObject({
     state: 'Down',
     reason: 'HostNotFound',
@@ -74,7 +74,7 @@ test('an unknown host is down and named', async () => {
   })
 })
 
-test('a server that does not speak TLS is down for https, with the reason in words', async () => {
+test('a server that does not support TLS is down for https, with a readable reason', async () => {
   const { url } = await start()
   expect(await check(url.replace('http:', 'https:'))).toMatchObject({
     state: 'Down',
@@ -83,7 +83,7 @@ test('a server that does not speak TLS is down for https, with the reason in wor
   })
 })
 
-test('no answer within the timeout is down, and the connection is given up', async () => {
+test('no response within the timeout is down, and the connection is closed', async () => {
   let closed = false
   const target = await start(request => request.socket.on('close', () => (closed = true)))
   const clock = new FakeClock()
@@ -94,11 +94,11 @@ test('no answer within the timeout is down, and the connection is given up', asy
   )
   await until('the request arrives', () => target.requests === 1)
   await clock.advance(2_000)
-  expect(await result).toEqual({ state: 'Down', reason: 'TimedOut', message: 'no answer within 2 s' })
+  expect(await result).toEqual({ state: 'Down', reason: 'TimedOut', message: 'no response within 2 s' })
   await until('the connection closes', () => closed)
 })
 
-test('a body without end is not read: the head decides and the connection is closed', async () => {
+test('an endless body is not read: the connection is closed after the headers', async () => {
   let sentBytes = 0
   let closed = false
   const { url } = await start((_, response) => {
@@ -114,14 +114,14 @@ test('a body without end is not read: the head decides and the connection is clo
   })
   expect(await check(url)).toMatchObject({ state: 'Up', httpStatus: 200 })
   await until('the connection closes', () => closed)
-  // What fits into the buffers of two sockets.
+  // Fits into the buffers of two sockets.
   expect(sentBytes).toBeLessThan(32 * 1024 * 1024)
 })
 
-test('a body that does not come is not waited for: the check itself closes the connection', async () => {
+test('a body that never arrives is not awaited: the check closes the connection', async () => {
   const responses: Response[] = []
   const original = globalThis.fetch
-  // Kept, since the garbage collector would close the connection of a forgotten one sooner or later.
+  // Kept referenced, since garbage collection would close the connection.
   vi.stubGlobal('fetch', async (...request: Parameters<typeof fetch>) => {
     const response = await original(...request)
     responses.push(response)
@@ -137,7 +137,7 @@ test('a body that does not come is not waited for: the check itself closes the c
   expect(responses).toHaveLength(1)
 })
 
-test('a check that is aborted rejects with the reason: that is no verdict on the server', async () => {
+test('an aborted check rejects with the reason', async () => {
   const target = await start(() => {})
   const controller = new AbortController()
   const result = checkUrl(
@@ -153,14 +153,14 @@ test('a check that is aborted rejects with the reason: that is no verdict on the
 
 test.each([
   ['http://[', 'the URL is not valid'],
-  ['http://user:secret@127.0.0.1/', 'the URL has a user or password in it'],
+  ['http://user:secret@127.0.0.1/', 'the URL must not have a user or password'],
   ['ftp://127.0.0.1/', 'the scheme ftp: is not http: or https:'],
-  ['http://127.0.0.1:25/', 'port 25 is one that HTTP clients refuse'],
+  ['http://127.0.0.1:25/', 'HTTP clients block port 25'],
 ])('%s cannot be requested: unknown, not down', async (url, message) => {
   expect(await check(url)).toEqual({ state: 'Unknown', reason: 'NotRequestable', message })
 })
 
-test('no timer is left behind', async () => {
+test('no timer is left', async () => {
   const { url } = await start()
   const clock = new FakeClock()
   await checkUrl({ url, timeoutMs: 5_000, expectStatus: undefined }, new AbortController().signal, clock)

@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => target.stop())
 
-/** A folder for journals, and what is written there. */
+/** A folder for journals, and its content. */
 class JournalFolder implements AsyncDisposable {
   readonly path: string
 
@@ -27,13 +27,13 @@ class JournalFolder implements AsyncDisposable {
     return existsSync(this.path) ? await readdir(this.path) : []
   }
 
-  /** What each probe has gone through, without times. */
+  /** The transitions of each probe, without times. */
   async transitions(): Promise<string[]> {
     const texts = (await this.names()).map(name => readFile(join(this.path, name), 'utf8'))
     return (await Promise.all(texts)).map(text => text.replace(/"time":"[^"]*"/g, '')).sort()
   }
 
-  /** Puts a file where the folder should be. */
+  /** Replaces the folder by a file. */
   breakDown(): () => void {
     const kept = `${this.path}-kept`
     if (existsSync(this.path)) renameSync(this.path, kept)
@@ -49,7 +49,7 @@ class JournalFolder implements AsyncDisposable {
   }
 }
 
-describe('the reconciler of probes', () => {
+describe('the probe reconciler', () => {
   reconcilerConformance({
     model: Probe,
     plugin: ({ outside }) => uptime(new Journal(outside.path)),

@@ -1,15 +1,15 @@
 /**
- * Watches over URLs. A `Probe` names one; the plugin requests it at its interval and writes into the probe's status
- * what it found. It is a real plugin and the example for authors; each file is one concept:
+ * Monitors URLs. The plugin requests the URL of each `Probe` at its interval and writes the result to the probe's status.
+ * It is a real plugin and an example for authors; each file is one concept:
  *
  *     probe.ts        the model: schema, indexes, columns
- *     check.ts        one HTTP request, and what it shows
- *     reconciler.ts   when to check, what becomes of the status, what to clean up
- *     journal.ts      what is kept outside of the objects
- *     summary.ts      a route of its own
+ *     check.ts        one HTTP request and its result
+ *     reconciler.ts   when to check, the status, and the clean-up
+ *     journal.ts      state outside of the API
+ *     summary.ts      a custom route
  *
- * The journal is kept in the folder that `UPTIME_JOURNAL_DIR` names, by default one among those for temporary files. (`SETPOINT_*`
- * are the server's settings, and it warns of those that it does not know.)
+ * `UPTIME_JOURNAL_DIR` names the folder of the journal; by default it is in the temporary folder. (The prefix `SETPOINT_`
+ * is reserved for the server, which warns about unknown settings.)
  */
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ import { handleSummary } from './summary.ts'
 
 export { Probe, type ProbeObject, type ProbeState, type ProbeStatus } from './probe.ts'
 
-/** The plugin with another journal or clock than the default export has. */
+/** Creates the plugin with another journal or clock. */
 export function uptime(journal: Journal, clock: Clock = systemClock): Plugin {
   return definePlugin({
     name: 'uptime',

@@ -12,7 +12,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true }))
 
-/** A change of the n-th minute. */
+/** A change at the n-th minute. */
 function change(n: number, to: string): Omit<JournalEntry, 'from'> {
   const time = new Date(Date.UTC(2030, 0, 1, 0, n)).toISOString()
   return { time, probe: 'p', url: 'http://127.0.0.1/', to, message: 'HTTP 200' }
@@ -26,7 +26,7 @@ async function linesOf(file: string): Promise<unknown[]> {
     .map(line => JSON.parse(line))
 }
 
-test('changes are appended as JSON lines that follow each other, each probe in a file of its own', async () => {
+test('changes are appended as JSON lines, each probe in its own file', async () => {
   const journal = new Journal(folder)
   await journal.note('uid-1', change(1, 'Up'))
   await journal.note('uid-2', change(1, 'Up'))
@@ -38,14 +38,14 @@ test('changes are appended as JSON lines that follow each other, each probe in a
   expect(await linesOf('uid-2.jsonl')).toEqual([{ ...change(1, 'Up'), from: null }])
 })
 
-test('what was noted before is noted once, and so is what is older, also when a new file was begun', async () => {
+test('a change, or an older one, is not written again, also after a rotation', async () => {
   const journal = new Journal(folder, { fileBytes: 1 })
   for (const n of [1, 1, 2, 1, 2]) await journal.note('uid', change(n, 'Up'))
   expect(await linesOf('uid.old.jsonl')).toEqual([{ ...change(1, 'Up'), from: null }])
   expect(await linesOf('uid.jsonl')).toEqual([{ ...change(2, 'Up'), from: 'Up' }])
 })
 
-test('half a line that a full disk has left does not keep the next from being noted', async () => {
+test('a line truncated by a full disk does not prevent the next', async () => {
   const journal = new Journal(folder)
   await journal.note('uid', change(1, 'Up'))
   await appendFile(join(folder, 'uid.jsonl'), '{"time":"2030')
@@ -54,14 +54,14 @@ test('half a line that a full disk has left does not keep the next from being no
   expect(JSON.parse(text.trim().split('\n').at(-1) ?? '')).toEqual({ ...change(2, 'Down'), from: 'Up' })
 })
 
-test('the folder is made when it is needed, and is for this user only', async () => {
+test('the folder is created on demand, for this user only', async () => {
   const inner = join(folder, 'a', 'b')
   await new Journal(inner).note('uid', change(1, 'Up'))
   expect((await stat(inner)).mode & 0o777).toBe(0o700)
   expect((await stat(join(inner, 'uid.jsonl'))).mode & 0o777).toBe(0o600)
 })
 
-test('a probe that changes for ever takes a bounded part of the disk, and keeps the newest', async () => {
+test('a probe that changes forever uses bounded disk space, and keeps the newest entries', async () => {
   const fileBytes = 1024
   const journal = new Journal(folder, { fileBytes })
   for (let count = 0; count < 200; count++) await journal.note('uid', change(count, String(count)))
@@ -72,7 +72,7 @@ test('a probe that changes for ever takes a bounded part of the disk, and keeps 
   expect((await linesOf('uid.jsonl')).at(-1)).toMatchObject({ from: '198', to: '199' })
 })
 
-test('removing takes everything of one probe and nothing of others, and may be done again', async () => {
+test('remove deletes all files of one probe and none of others, and is idempotent', async () => {
   const journal = new Journal(folder, { fileBytes: 1 })
   for (const n of [1, 2]) await journal.note('uid-1', change(n, 'Up'))
   await journal.note('uid-2', change(1, 'Up'))
@@ -81,7 +81,7 @@ test('removing takes everything of one probe and nothing of others, and may be d
   expect(await readdir(folder)).toEqual(['uid-2.jsonl'])
 })
 
-test('a uid that would lead out of the folder is refused', async () => {
+test('a uid that would escape the folder is rejected', async () => {
   const journal = new Journal(join(folder, 'inner'))
   await expect(journal.note('../uid', change(1, 'Up'))).rejects.toThrow('not a uid')
   await expect(journal.remove('../uid')).rejects.toThrow('not a uid')

@@ -2,47 +2,44 @@ import { appendFile, mkdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
 export const journalDefaults = Object.freeze({
-  /**
-   * Bytes after which a file becomes the old one and a new one is begun: about two thousand changes of state, and at
-   * most twice this on the disk for a probe that changes all the time.
-   */
+  /** Size in bytes at which a file is rotated: about two thousand changes. A probe uses at most twice this on disk. */
   fileBytes: 256 * 1024,
 })
 
-/** One line of a journal: a probe has changed its state. */
+/** One line of a journal: a change of a probe's state. */
 export interface JournalEntry {
-  /** RFC 3339 UTC, when it was found: later for each change of a probe. */
+  /** RFC 3339 UTC, the start of the check; rises with each change of a probe. */
   readonly time: string
-  /** Name of the probe. */
+  /** The name of the probe. */
   readonly probe: string
   readonly url: string
-  /** null: the first check of the probe. */
+  /** null for the first check of the probe. */
   readonly from: string | null
   readonly to: string
   readonly message: string
 }
 
 /**
- * Changes of state that outlive the history in a probe's status: one file of JSON lines for each probe, named by
- * its uid, so that a later probe of the same name begins anew.
+ * A journal of state changes beyond the history in the status: one file of JSON lines per probe, named by its uid, so that
+ * a recreated probe starts a new one.
  *
  *     <folder>/<uid>.jsonl        the newest entries, in order of time
- *     <folder>/<uid>.old.jsonl    those before them, where there were that many
+ *     <folder>/<uid>.old.jsonl    older entries, if any
  *
- * It is what the plugin keeps outside of the objects, and so what its finalizer has to remove. Entries of one probe
- * are noted one after the other: the controller never runs one object twice at once.
+ * It is the plugin's state outside of the API, which its finalizer removes. The controller never runs an object twice at
+ * once, so entries of a probe need no lock.
  */
 export class Journal {
   readonly #folder: string
   readonly #fileBytes: number
 
-  /** @param folder is made, for this user only, when the first entry is written */
+  /** @param folder created with the first entry, for this user only */
   constructor(folder: string, { fileBytes }: { fileBytes: number } = journalDefaults) {
     this.#folder = folder
     this.#fileBytes = fileBytes
   }
 
-  /** Writes a change down, unless it, or a later one, was written before. @throws the file system's error. */
+  /** Appends a change, unless it or a later one was written before. @throws the file system's error. */
   async note(uid: string, change: Omit<JournalEntry, 'from'>): Promise<void> {
     const { current, old } = this.#files(uid)
     const text = await readFile(current, 'utf8').catch(absent)
@@ -50,32 +47,32 @@ export class Journal {
     if (last !== undefined && last.time >= change.time) return
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     if (text !== undefined && text.length >= this.#fileBytes) await rename(current, old)
-    // A line break first where a full disk has left half a line.
+    // Ends a line that was truncated by a full disk.
     const begin = text === undefined || text.endsWith('\n') ? '' : '\n'
     const entry: JournalEntry = { ...change, from: last?.to ?? null }
     await appendFile(current, `${begin}${JSON.stringify(entry)}\n`, { mode: 0o600 })
   }
 
-  /** Removes what is kept of a probe; it may have been removed before. @throws the file system's error. */
+  /** Removes the files of a probe; idempotent. @throws the file system's error. */
   async remove(uid: string): Promise<void> {
     const { current, old } = this.#files(uid)
     await Promise.all([rm(current, { force: true }), rm(old, { force: true })])
   }
 
   #files(uid: string): { current: string; old: string } {
-    // It becomes part of a path, and comes from whichever server the controllers were pointed at.
+    // It becomes part of a path, and comes from a possibly untrusted server.
     if (!/^[A-Za-z0-9-]{1,64}$/.test(uid)) throw new RangeError(`not a uid: ${JSON.stringify(uid)}`)
     return { current: join(this.#folder, `${uid}.jsonl`), old: join(this.#folder, `${uid}.old.jsonl`) }
   }
 }
 
-/** The last line that is whole. */
+/** Returns the last complete entry. */
 function lastEntry(text: string): JournalEntry | undefined {
   const line = text.match(/^{.*}$/gm)?.at(-1)
   return line && JSON.parse(line)
 }
 
-/** For a file that does not exist: undefined. Any other error goes on. */
+/** Returns undefined for a missing file; rethrows other errors. */
 function absent(error: unknown): undefined {
   if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
   throw error

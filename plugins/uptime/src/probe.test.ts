@@ -29,7 +29,7 @@ test('probes are found by tag and state, and the summary counts them', async () 
   expect(await summary('?tag=up,too')).toMatchObject({ total: 1, states: { Up: 1, Down: 0, Unknown: 0 } })
 })
 
-test('what breaks the rules is refused, with every field named', async () => {
+test('an invalid probe is rejected with every field named', async () => {
   const spec = {
     url: 'ftp://127.0.0.1/',
     intervalSeconds: 4,
@@ -47,7 +47,7 @@ test('what breaks the rules is refused, with every field named', async () => {
   }
 })
 
-test('two probes never have one URL', async () => {
+test('the URL is unique', async () => {
   await create('first', { url: 'http://127.0.0.1/taken' })
   await expect(create('second', { url: 'http://127.0.0.1/taken' })).rejects.toMatchObject({
     reason: 'AlreadyExists',

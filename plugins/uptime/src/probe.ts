@@ -1,22 +1,22 @@
 import { defineModel, multiValueIndex, type ObjectOf, singleValueIndex } from '@setpoint/controller-runtime'
 
-/** Bounds and defaults of probes, in one place; the schema below and the README repeat them to people. */
+/** Limits and defaults of probes. The schema below and the README repeat them. */
 export const probeDefaults = Object.freeze({
-  /** Between the starts of two checks. */
+  /** Seconds between the starts of two checks. */
   intervalSeconds: 60,
-  /** For one check, from the connection to the head of the answer. */
+  /** Timeout of one check in seconds, until the response headers arrive. */
   timeoutSeconds: 10,
-  /** Checks that a status remembers: with them an object stays at about three kilobytes. */
+  /** Checks in the history, which keeps an object at about three kilobytes. */
   historyLength: 20,
-  /** Characters of a URL, as many as browsers and proxies agree on. */
+  /** Characters of a URL: a common limit of browsers and proxies. */
   urlLength: 2048,
 })
 
-/** How a probe stands. Unknown: not checked yet, or the URL cannot be requested at all, which says nothing of its server. */
+/** The state of a probe. Unknown: not checked yet, or the URL cannot be requested. */
 export const probeStates = ['Up', 'Down', 'Unknown'] as const
 export type ProbeState = (typeof probeStates)[number]
 
-/** Why a probe stands as it does: stable words, for programs. `message` says the same to people. */
+/** The reason for the state: stable words for programs. `message` explains it to people. */
 export const checkReasons = [
   'Answered',
   'UnexpectedStatus',
@@ -31,7 +31,7 @@ export const checkReasons = [
 ] as const
 export type CheckReason = (typeof checkReasons)[number]
 
-/** A URL that is requested at an interval; its status says what was found. */
+/** A URL that is requested at an interval, with the results in its status. */
 export const Probe = defineModel({
   group: 'uptime.example.com',
   version: 'v1alpha1',
@@ -47,10 +47,10 @@ export const Probe = defineModel({
           type: 'string',
           maxLength: probeDefaults.urlLength,
           pattern: '^https?://',
-          // A rule of its own, so that each message names what is wrong: a host, no user and password (which do not
-          // belong into an object that everybody reads), no spaces.
+          // A rule of its own for a precise message: a host, no user and password (which must not be in an object that
+          // everyone can read), no spaces.
           allOf: [{ pattern: '^[^:]*://[^\\s/?#@]+([/?#]\\S*)?$' }],
-          description: 'What to request: an http:// or https:// URL without user and password.',
+          description: 'The URL to request: an http:// or https:// URL without user and password.',
         },
         intervalSeconds: {
           type: 'integer',
@@ -64,19 +64,19 @@ export const Probe = defineModel({
           minimum: 1,
           maximum: 60,
           default: probeDefaults.timeoutSeconds,
-          description: 'Seconds that a check may take; where the interval is shorter, the interval counts.',
+          description: 'Timeout of a check in seconds; at most the interval.',
         },
         expectStatus: {
           type: 'integer',
           minimum: 100,
           maximum: 599,
-          description: 'The HTTP status that counts as up. Without it: any from 200 to 399.',
+          description: 'The HTTP status that counts as up. Default: 200 to 399.',
         },
         tags: {
           type: 'array',
           maxItems: 32,
           items: { type: 'string', minLength: 1, maxLength: 63 },
-          description: 'Words to find probes by.',
+          description: 'Words for finding probes.',
         },
       },
     },
@@ -84,29 +84,29 @@ export const Probe = defineModel({
       type: 'object',
       properties: {
         state: { type: 'string', enum: probeStates },
-        reason: { type: 'string', enum: checkReasons, description: 'Why, in one word for programs.' },
-        message: { type: 'string', description: 'Why, for people.' },
-        httpStatus: { type: 'integer', description: 'Status of the answer, where one came.' },
-        latencyMs: { type: 'integer', description: 'Milliseconds until the head of the answer had come.' },
-        lastCheckTime: { type: 'string', format: 'date-time', description: 'When the last check began.' },
+        reason: { type: 'string', enum: checkReasons, description: 'Machine-readable reason.' },
+        message: { type: 'string', description: 'Human-readable reason.' },
+        httpStatus: { type: 'integer', description: 'The HTTP status, if there was a response.' },
+        latencyMs: { type: 'integer', description: 'Milliseconds until the response headers arrived.' },
+        lastCheckTime: { type: 'string', format: 'date-time', description: 'The start of the last check.' },
         lastTransitionTime: {
           type: 'string',
           format: 'date-time',
-          description: 'When the check began that found the present state first.',
+          description: 'The start of the check that first found the current state.',
         },
         consecutiveFailures: {
           type: 'integer',
           minimum: 0,
-          description: 'Checks in a row that were not Up.',
+          description: 'Consecutive checks that were not Up.',
         },
         observedGeneration: {
           type: 'integer',
-          description: 'The metadata.generation whose spec was checked last.',
+          description: 'The metadata.generation that was last checked.',
         },
         history: {
           type: 'array',
           maxItems: probeDefaults.historyLength,
-          description: 'The last checks, the newest first.',
+          description: 'The last checks, newest first.',
           items: {
             type: 'object',
             required: ['time', 'state', 'reason'],
@@ -126,7 +126,7 @@ export const Probe = defineModel({
   indexes: [
     singleValueIndex({ name: 'spec.url', unique: true, indexFunc: probe => probe.spec.url }),
     multiValueIndex({ name: 'spec.tags', indexFunc: probe => probe.spec.tags ?? [] }),
-    // So that a probe that nobody has looked at yet is found, too.
+    // Includes probes that have not been checked yet.
     singleValueIndex({ name: 'status.state', indexFunc: probe => probe.status?.state ?? 'Unknown' }),
   ],
   printerColumns: [
@@ -146,7 +146,7 @@ export function intervalMs({ spec }: ProbeObject): number {
   return (spec.intervalSeconds ?? probeDefaults.intervalSeconds) * 1000
 }
 
-/** Milliseconds that a check may take: never longer than the interval, or checks would run into each other. */
+/** Timeout of a check in ms; at most the interval, so that checks do not overlap. */
 export function timeoutMs(probe: ProbeObject): number {
   return Math.min((probe.spec.timeoutSeconds ?? probeDefaults.timeoutSeconds) * 1000, intervalMs(probe))
 }

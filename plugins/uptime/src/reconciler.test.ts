@@ -40,12 +40,12 @@ async function create(
   outcome?: ReconcileReport['outcome'],
 ): Promise<number | undefined> {
   await server.client.create(Probe, { metadata: { name: 'p' }, spec })
-  // The run that stores the finalizer.
+  // The run that adds the finalizer.
   await nextRun()
   return nextRun(outcome)
 }
 
-/** Waits for the next run, which must end so. @returns in how many ms the probe is due again. */
+/** Waits for the next run, with that outcome. @returns ms until the probe is due again. */
 async function nextRun(outcome: ReconcileReport['outcome'] = 'success'): Promise<number | undefined> {
   const { value: report } = await results.next()
   expect(report).toMatchObject({ object: 'p', outcome })
@@ -57,7 +57,7 @@ const status = async () => (await probe()).status
 const change = (spec: Partial<ProbeObject['spec']>) => server.client.patch(Probe, 'p', { spec })
 const wake = () => server.client.patch(Probe, 'p', { metadata: { annotations: { 'example.com/a': 'b' } } })
 
-test('a new probe is checked at once, its status written, and it comes back after the interval', async () => {
+test('a new probe is checked at once, its status written, and requeued after the interval', async () => {
   expect(await create({ url: target.url, intervalSeconds: 30 })).toBe(30_000)
   const time = new Date(clock.now()).toISOString()
   const found = { state: 'Up', reason: 'Answered', httpStatus: 200, latencyMs: 0 }
@@ -72,7 +72,7 @@ test('a new probe is checked at once, its status written, and it comes back afte
   })
 })
 
-test('whoever wakes it within the interval, it checks nothing and waits for the rest', async () => {
+test('a run within the interval checks nothing and requeues for the rest', async () => {
   await create({ url: target.url, intervalSeconds: 30 })
   await clock.advance(10_000)
   await wake()
@@ -95,7 +95,7 @@ test('a changed spec is checked at once', async () => {
   expect(target.requests).toBe(2)
 })
 
-test('failures are counted in a row; an answer after them begins anew and leaves no old field', async () => {
+test('consecutive failures are counted; a success resets them and removes old fields', async () => {
   await create({ url: target.url, intervalSeconds: 5 })
   await change({ url: await deadUrl() })
   const wentDownAt = new Date(clock.now()).toISOString()
@@ -116,7 +116,7 @@ test('failures are counted in a row; an answer after them begins anew and leaves
   expect(await status()).toMatchObject({ state: 'Up', consecutiveFailures: 0 })
 })
 
-test('the history keeps the last checks, the newest first, and no more', async () => {
+test('the history keeps the last checks, newest first', async () => {
   await create({ url: target.url, intervalSeconds: 5 })
   for (let count = 0; count < probeDefaults.historyLength + 5; count++) {
     await clock.advance(5_000)
@@ -129,9 +129,9 @@ test('the history keeps the last checks, the newest first, and no more', async (
   expect(times).toEqual(times.toSorted().reverse())
 })
 
-test('the interval runs from the start of a check, however long the answer takes', async () => {
+test('the interval is counted from the start of a check, however long the response takes', async () => {
   let respond = () => {}
-  target.answer = (_, response) => {
+  target.handler = (_, response) => {
     respond = () => response.end()
   }
   const checked = create({ url: target.url, intervalSeconds: 30 })
@@ -142,17 +142,21 @@ test('the interval runs from the start of a check, however long the answer takes
   expect((await status())?.latencyMs).toBe(3_000)
 })
 
-test('a timeout above the interval ends with the interval', async () => {
-  target.answer = () => {}
+test('a timeout is limited by the interval', async () => {
+  target.handler = () => {}
   const checked = create({ url: target.url, intervalSeconds: 5, timeoutSeconds: 60 })
   await until('the request arrives', () => target.requests === 1)
   await clock.advance(5_000)
   expect(await checked).toBe(0)
-  expect(await status()).toMatchObject({ state: 'Down', reason: 'TimedOut', message: 'no answer within 5 s' })
+  expect(await status()).toMatchObject({
+    state: 'Down',
+    reason: 'TimedOut',
+    message: 'no response within 5 s',
+  })
 })
 
-test('a run that is aborted writes nothing', async () => {
-  target.answer = () => {}
+test('an aborted run writes nothing', async () => {
+  target.handler = () => {}
   void create({ url: target.url }).catch(() => {})
   await until('the request arrives', () => target.requests === 1)
   const stopped = manager.stop()
@@ -161,9 +165,9 @@ test('a run that is aborted writes nothing', async () => {
   expect(await status()).toBeUndefined()
 })
 
-test('a check of a spec that is no longer the present one is not written', async () => {
+test('the result of a check of an outdated spec is not written', async () => {
   let respond = () => {}
-  target.answer = (_, response) => {
+  target.handler = (_, response) => {
     respond = () => response.end()
   }
   void create({ url: target.url }).catch(() => {})
@@ -174,10 +178,10 @@ test('a check of a spec that is no longer the present one is not written', async
   expect((await probe()).metadata.version).toBe(metadata.version)
 })
 
-test('the journal has a line for each change of state, and is gone with the probe', async () => {
+test('the journal has a line for each change of state, and is removed with the probe', async () => {
   await create({ url: target.url, intervalSeconds: 5 })
   for (const code of [200, 500, 500, 200]) {
-    target.answer = (_, response) => response.writeHead(code).end()
+    target.handler = (_, response) => response.writeHead(code).end()
     await clock.advance(5_000)
     await nextRun()
   }
@@ -193,10 +197,10 @@ test('the journal has a line for each change of state, and is gone with the prob
   expect(await readdir(folder)).toEqual([])
 })
 
-test('a journal that cannot be written is tried again, and keeps nothing else from being done', async () => {
+test('a failed journal write is retried and affects nothing else', async () => {
   await rm(folder, { recursive: true })
   await writeFile(folder, 'a file where the folder should be')
-  // The back-off of the controller, which ends well before the interval.
+  // The back-off of the controller, which is shorter than the interval.
   expect(await create({ url: target.url, intervalSeconds: 30 }, 'error')).toBeLessThan(5_000)
   expect((await status())?.state).toBe('Up')
   await rm(folder)
@@ -206,7 +210,7 @@ test('a journal that cannot be written is tried again, and keeps nothing else fr
   expect(target.requests).toBe(1)
 })
 
-test('a wall clock that was set back does not put checks off', async () => {
+test('setting the wall clock back does not delay checks', async () => {
   await create({ url: target.url })
   clock.jump(-3_600_000)
   expect(dueInMs(await probe(), clock)).toBe(0)

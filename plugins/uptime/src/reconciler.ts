@@ -3,16 +3,16 @@ import { type CheckResult, checkUrl } from './check.ts'
 import type { Journal } from './journal.ts'
 import { intervalMs, Probe, type ProbeObject, type ProbeStatus, probeDefaults, timeoutMs } from './probe.ts'
 
-/** Probes checked at once. A check mostly waits; the bound is for sockets, and for starts with every probe due. */
+/** Concurrent checks. A check mostly waits; the limit bounds the sockets when all probes are due at a start. */
 const concurrency = 50
 
-/** The longest timeout of a probe (60 s), and time to write the status. */
+/** The longest timeout of a probe (60 s), plus time to write the status. */
 const runTimeoutMs = 75_000
 
-/** The longest pause after a run that failed: the shortest interval of a probe, so that no check is later than that. */
+/** Longest back-off: the shortest interval of a probe, so that no check is later than that. */
 const backoffMaxMs = 5_000
 
-/** Requests the URLs of probes, writes what was found into their status, and comes back after the interval. */
+/** Builds the controller, which checks probes, writes their status, and requeues them after their interval. */
 export function superviseProbes(
   controller: ControllerBuilder<ProbeObject>,
   { journal, clock }: { journal: Journal; clock: Clock },
@@ -23,14 +23,14 @@ export function superviseProbes(
     .retry({ backoffMaxMs })
     .reconcile(async (probe, context) => {
       const present = dueInMs(probe, clock) > 0 ? probe : await check(probe, context, clock)
-      // Also where nothing was due: the last run, or process, may have ended before it wrote the line.
+      // Even if no check was due: an earlier run may have failed before it wrote the journal.
       await note(present, journal)
       return { requeueAfterMs: dueInMs(present, clock) }
     })
     .finalize('uptime.example.com/journal', ({ metadata }) => journal.remove(metadata.uid))
 }
 
-/** Checks the probe. @returns it with the status that says so. */
+/** Checks the probe. @returns the probe with its new status. */
 async function check(
   probe: ProbeObject,
   { client, signal, log }: ReconcileContext,
@@ -42,11 +42,11 @@ async function check(
   const result = await checkUrl(request, signal, clock)
   if (status?.state !== result.state)
     log.info({ from: status?.state, to: result.state, verdict: result.reason }, result.message)
-  // Only of the probe that was checked: not of a changed one, nor of a later one of its name.
+  // Conflicts if the probe has changed or was recreated meanwhile.
   return client.patchStatus(Probe, probe, statusPatch(probe, result, time), { version: metadata.version })
 }
 
-/** Writes down since when the probe stands as it does. @throws the file system's error: the check was written before. */
+/** Records the current state in the journal. @throws the file system's error; the status is written already. */
 async function note({ metadata, spec, status }: ProbeObject, journal: Journal): Promise<void> {
   const { state, message = '', lastTransitionTime } = status ?? {}
   if (state === undefined || lastTransitionTime === undefined) return
@@ -55,24 +55,24 @@ async function note({ metadata, spec, status }: ProbeObject, journal: Journal): 
 }
 
 /**
- * Milliseconds until a probe is to be checked again; 0: now.
+ * Returns the milliseconds until the next check of a probe; 0: now.
  *
- *     never checked, or its spec has changed since    now
- *     otherwise                                       the rest of the interval since the last check began
+ *     never checked, or its spec has changed    now
+ *     otherwise                                 the rest of the interval since the start of the last check
  *
- * It is read from the status, not from a timer: so a restart, a changed label or a second controller checks nothing
- * early.
+ * Read from the status rather than a timer, so that a restart, a changed label or a second controller causes no early
+ * check.
  */
 export function dueInMs(probe: ProbeObject, clock: Pick<Clock, 'now'>): number {
   const { metadata, status } = probe
   if (status?.lastCheckTime === undefined || status.observedGeneration !== metadata.generation) return 0
   const sinceMs = clock.now() - Date.parse(status.lastCheckTime)
-  // A check in the future: the wall clock was set back, and waiting for it could take for ever.
+  // A check in the future: the wall clock was set back, and the wait could be endless.
   if (!(sinceMs >= 0)) return 0
   return Math.max(0, intervalMs(probe) - sinceMs)
 }
 
-/** What a check makes of the status: every field that it concerns, null for those that it has no value for. */
+/** Returns the patch of the status after a check; null removes fields without a value. */
 function statusPatch(
   { metadata, status = {} }: ProbeObject,
   { state, reason, message, httpStatus, latencyMs }: CheckResult,

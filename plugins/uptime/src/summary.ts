@@ -6,22 +6,22 @@ import {
 } from '@setpoint/controller-runtime'
 import { Probe, type ProbeState, probeStates } from './probe.ts'
 
-/** How many probes there are in each state. */
+/** Number of probes by state. */
 export interface Summary {
   readonly total: number
   readonly states: Readonly<Record<ProbeState, number>>
-  /** The state of the store that was counted. */
+  /** The version at which they were counted. */
   readonly version: string
 }
 
-/** `GET /apis/console.api.uptime.example.com/v1alpha1/summary`, of all probes or with `?tag=` of those that have it. */
+/** `GET /apis/console.api.uptime.example.com/v1alpha1/summary`, of all probes, or with `?tag=` of those with that tag. */
 export async function handleSummary({ query, client, signal }: RouteRequest): Promise<RouteResponse> {
   const tag = query.get('tag')
   const selectors = tag === null ? [] : [`spec.tags=${escapeSelectorValue(tag)}`]
   return { body: await summarize(client, selectors, signal) }
 }
 
-/** Counts by asking for the totals of lists: an index answers those without reading the probes. */
+/** Counts by the totals of lists, which an index provides without reading the probes. */
 async function summarize(
   client: Client,
   selectors: readonly string[],
@@ -33,7 +33,7 @@ async function summarize(
     const { total = 0 } = await client.list(Probe, {
       fieldSelector: [...selectors, `status.state=${state}`],
       size: 1,
-      // All numbers are of one moment, so that they add up.
+      // At one version, so that the numbers add up.
       resourceVersion: version,
       resourceVersionMatch: 'Exact',
       signal,

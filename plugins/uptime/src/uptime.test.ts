@@ -79,14 +79,14 @@ afterAll(async () => {
   await rm(folder, { recursive: true })
 })
 
-test('the plugin starts without problems, and the probes that it ships are checked', async () => {
+test('the plugin starts without problems, and its shipped probes are checked', async () => {
   const state = async () => (await fetch(new URL('/apis/plugins.setpoint.dev/v1/plugins/uptime', url))).json()
   await expect.poll(state).toMatchObject({ status: { phase: 'Started', problems: [] } })
   await checked('setpoint-healthz')
   await checked('setpoint-readyz')
 })
 
-test('a restarted server does not check again what is not due', async () => {
+test('after a restart, probes are not checked before they are due', async () => {
   const site = await target()
   await check('restarted', site.url)
   await stopServer()
@@ -95,7 +95,7 @@ test('a restarted server does not check again what is not due', async () => {
   expect(site.requests).toBe(1)
 })
 
-test('a deleted probe takes its journal with it, which is where UPTIME_JOURNAL_DIR says', async () => {
+test('a deleted probe takes its journal in UPTIME_JOURNAL_DIR with it', async () => {
   const files = () => readdir(join(folder, 'journal'))
   await check('deleted', (await target()).url)
   const { uid } = (await client.get(Probe, 'deleted')).metadata

@@ -174,7 +174,7 @@ const list = (proxy: FaultProxy) => fetch(`${proxy.url}${things}`).then(answer =
 const read = (proxy: FaultProxy) => fetch(`${proxy.url}${things}/one`).then(answer => answer.text())
 
 describe('a fault proxy', () => {
-  it('passes requests and answers as they are, with the server as Host', async () => {
+  it('passes requests and responses unchanged, with the server as Host', async () => {
     const { target, proxy } = await start()
     const body = JSON.stringify({ text: 'ä'.repeat(100_000) })
     const answer = await fetch(`${proxy.url}${things}`, { method: 'POST', body })
@@ -194,11 +194,11 @@ describe('a fault proxy', () => {
     expect(proxy.lists.total).toBe(1)
   })
 
-  it('takes http: targets only', async () => {
+  it('accepts only http: targets', async () => {
     await expect(startFaultProxy('https://localhost')).rejects.toThrow(TypeError)
   })
 
-  it('tells watches, lists and other requests apart, also on one connection', async () => {
+  it('distinguishes watches, lists and other requests, also on one connection', async () => {
     const { target, proxy } = await start()
     const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
     cleanups.push(async () => agent.destroy())
@@ -235,7 +235,7 @@ describe('a fault proxy', () => {
     await eventually(() => again.client.got.join('').includes('here'))
   })
 
-  it('cuts lists and nothing else', async () => {
+  it('cuts only lists', async () => {
     const { target, proxy } = await start()
     const { client, served } = await opened(target, proxy, 'WebSocket')
     proxy.lists.delay(1_000_000)
@@ -248,19 +248,16 @@ describe('a fault proxy', () => {
     expect(await read(proxy)).toBe(target.answer)
   })
 
-  it.each(transports)(
-    'tells the client of a %s watch of its end, and the server of its client’s',
-    async transport => {
-      const { target, proxy } = await start()
-      const first = await opened(target, proxy, transport)
-      first.served.end()
-      await eventually(() => first.client.end !== undefined)
-      expect(first.client.end).toBe(transport === 'WebSocket' ? 1000 : 'end')
-      const second = await opened(target, proxy, transport)
-      second.client.close()
-      await eventually(() => second.served.closed && proxy.watches.open === 0)
-    },
-  )
+  it.each(transports)('passes the close of a %s watch in both directions', async transport => {
+    const { target, proxy } = await start()
+    const first = await opened(target, proxy, transport)
+    first.served.end()
+    await eventually(() => first.client.end !== undefined)
+    expect(first.client.end).toBe(transport === 'WebSocket' ? 1000 : 'end')
+    const second = await opened(target, proxy, transport)
+    second.client.close()
+    await eventually(() => second.served.closed && proxy.watches.open === 0)
+  })
 
   it.each(transports)('truncates a %s watch after any byte, which still arrives', async transport => {
     const { target, proxy } = await start()
@@ -286,7 +283,7 @@ describe('a fault proxy', () => {
     expect(client.end).toBeUndefined()
   })
 
-  it('truncates each answer until told otherwise, and counts bodies only', async () => {
+  it('truncates each response until it is reset, and counts only bodies', async () => {
     const { target, proxy } = await start()
     target.answer = 'x'.repeat(100_000)
     proxy.lists.truncateAfter(99_999)
@@ -341,7 +338,7 @@ describe('a fault proxy', () => {
   })
 
   it.each(transports)(
-    'does not tell the server that the client of a held %s watch has gone',
+    'hides the disconnect of the client of a held %s watch from the server',
     async transport => {
       const { target, proxy } = await start()
       const { client, served } = await opened(target, proxy, transport)
@@ -412,7 +409,7 @@ describe('a fault proxy', () => {
   )
 
   it.each(transports)(
-    'hands whole events of a %s watch to a tamper, whatever pieces they come in',
+    'passes complete events of a %s watch to a tamper, however they are chunked',
     async transport => {
       const { target, proxy } = await start()
       const seen: [string, number][] = []
@@ -441,7 +438,7 @@ describe('a fault proxy', () => {
     },
   )
 
-  it('shows a server that is away as a broken connection', async () => {
+  it('resets the connection if the server cannot be reached', async () => {
     const { target, proxy } = await start()
     await opened(target, proxy, 'WebSocket')
     for (const clean of cleanups.splice(0, 1)) await clean()
@@ -451,7 +448,7 @@ describe('a fault proxy', () => {
     await eventually(() => proxy.all.open === 0)
   })
 
-  it('ends everything with itself', async () => {
+  it('ends everything when it is closed', async () => {
     const { target, proxy } = await start()
     const { client, served } = await opened(target, proxy, 'lines')
     const held = await opened(target, proxy, 'WebSocket')

@@ -47,7 +47,7 @@ function start(faults: { delayMs: number }) {
 const streams = 256 * 1024
 
 describe('a flow', () => {
-  it('reads no more than its bound ahead of a sink that takes nothing, and goes on when it does', async () => {
+  it('reads at most its limit ahead of a sink that accepts nothing, and continues when it does', async () => {
     const { state, take, flow } = start({ delayMs: 0 })
     await settle()
     expect(state.read).toBeLessThan(flowDefaults.bufferBytes + streams)
@@ -59,14 +59,14 @@ describe('a flow', () => {
     flow.stop()
   })
 
-  it('reads no more than its bound ahead of bytes that are delayed', async () => {
+  it('reads at most its limit ahead of delayed bytes', async () => {
     const { state, clock } = start({ delayMs: 1_000 })
     await settle()
     expect(state.read).toBeLessThan(flowDefaults.bufferBytes + streams)
     expect([state.written, clock.pendingTimers]).toEqual([0, 1])
   })
 
-  it('reads nothing more while it is held', async () => {
+  it('reads nothing while it is held', async () => {
     const { state, flow } = start({ delayMs: 0 })
     state.allowed = Number.POSITIVE_INFINITY
     await settle(2)

@@ -236,7 +236,7 @@ function mutate(connections: Connection[], mutation: Mutation, seed: number): bo
 }
 
 describe('any run of a correct server', () => {
-  it('shows no violation, whoever watches what, over whichever connections', () => {
+  it('has no violation, for any watchers and connections', () => {
     fc.assert(
       fc.property(world, given => {
         const { log, upTo } = run(given)
@@ -247,7 +247,7 @@ describe('any run of a correct server', () => {
   })
 
   it.each<Mutation>(['drop', 'double', 'swap', 'type', 'content', 'version', 'name'])(
-    'shows one once a single event is changed (%s)',
+    'has a violation after a single changed event (%s)',
     mutation => {
       let mutated = 0
       fc.assert(

@@ -343,7 +343,7 @@ function swapped(events: readonly EventRecord[], index: number): EventRecord[] {
 }
 
 describe('a run', () => {
-  it('that kept every guarantee shows no violation', () => {
+  it('that keeps every guarantee has no violation', () => {
     expect(found(goodRun(), 15)).toEqual([])
   })
 
@@ -355,18 +355,18 @@ describe('a run', () => {
     })
   })
 
-  it('names every guarantee that it checks', () => {
+  it('names every guarantee', () => {
     expect(Object.keys(broken).sort()).toEqual(Object.keys(guarantees).sort())
   })
 
-  it('that a watcher did not follow to its end shows so', () => {
+  it('that a watcher did not follow to its end has a violation', () => {
     const run = goodRun()
     run.late.events.pop()
     expect(found(run)).toEqual([])
     expect(found(run, 15)).toEqual(['reliable: late'])
   })
 
-  it('may send away a watcher whose next changes were compacted, which begins anew', () => {
+  it('may send 410 to a watcher whose next changes were compacted', () => {
     const run = goodRun()
     const [, reds] = run.log.watchers
     reds?.connections.splice(
@@ -378,7 +378,7 @@ describe('a run', () => {
     expect(found(run, 15)).toEqual([])
   })
 
-  it('may show changes of which nobody reported, where that was said', () => {
+  it('may have changes of other writers, if allowed', () => {
     const run = goodRun()
     run.writes.splice(1, 1)
     run.writes.splice(3, 1)
@@ -386,7 +386,7 @@ describe('a run', () => {
     expect(checkRun({ ...run.log, otherWriters: true })).toEqual([])
   })
 
-  it('whose witness began anew after a 410 is judged on both sides of the gap, not in it', () => {
+  it('whose witness lists again after a 410 is checked on both sides of the gap', () => {
     const run = goodRun()
     const [witness] = run.log.watchers
     const [first, second, third] = [run.witness.events.slice(0, 3), event('MODIFIED', b14), bookmark(15)]
@@ -403,12 +403,12 @@ describe('a run', () => {
     expect(found(run, 15)).toEqual(['reliable: late'])
   })
 
-  it('without a witness is not judged', () => {
+  it('without a witness cannot be checked', () => {
     const run = goodRun()
     expect(() => checkRun({ ...run.log, watchers: run.log.watchers.slice(1) })).toThrow(/witness/)
   })
 
-  it('may take an object away by the update that empties its finalizers', () => {
+  it('may delete an object by removing its last finalizer', () => {
     const run = goodRun()
     const deleting = (version: number, finalizers: string[]) => {
       const object = thing('b', version, 'red', 'b-2')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { guarantees } from './guarantees.ts'
 
-it('the page on testing says what each guarantee means', async () => {
+it('docs/testing.md has the meaning of every guarantee', async () => {
   const page = await readFile(join(import.meta.dirname, '../../../../docs/testing.md'), 'utf8')
   const rows = Object.entries(guarantees).map(([name, meaning]) => `| ${name} | ${meaning} |`)
   expect(rows.filter(row => !page.includes(row))).toEqual([])

@@ -21,7 +21,7 @@ const added = (name: string, version: number): WatchEvent => ({
 const expired: WatchEvent = { type: 'ERROR', object: new ApiError('Expired', 'list again').toStatus() }
 
 describe('a run recorder', () => {
-  it('takes down what it is told, in its order, and knows what was acknowledged and compacted before', () => {
+  it('records events in order, with the versions acknowledged and compacted before', () => {
     const recorder = new RunRecorder()
     const watcher = recorder.watcher('w', { witness: true })
     const first = watcher.connects('present')
@@ -56,7 +56,7 @@ describe('a run recorder', () => {
     expect(recorder.check({ upTo: at(8) })).toEqual([])
   })
 
-  it('keeps equal objects once, whoever tells them', () => {
+  it('stores equal objects once', () => {
     const recorder = new RunRecorder()
     const object = gadget('a', 4)
     const connections = ['v', 'w'].map(name => recorder.watcher(name, { witness: true }).connects('present'))
@@ -79,7 +79,7 @@ describe('a run recorder', () => {
     expect(recorder.check()).toEqual([])
   })
 
-  it('does not take an event without a version', () => {
+  it('rejects an event without a version', () => {
     const connection = new RunRecorder().watcher('w').connects('present')
     const object = gadget('a', 4)
     object.metadata.version = ''

@@ -1,23 +1,23 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 
-/** A real HTTP server on loopback for probes to look at. */
+/** A real HTTP server on the loopback interface, as a target for probes. */
 export class Target {
   readonly #server: Server
   #requests = 0
-  /** What it does with requests; may be exchanged at any time. */
-  answer: RequestListener
+  /** The request handler, which may be replaced at any time. */
+  handler: RequestListener
 
-  private constructor(answer: RequestListener) {
-    this.answer = answer
+  private constructor(handler: RequestListener) {
+    this.handler = handler
     this.#server = createServer((request, response) => {
       this.#requests++
-      this.answer(request, response)
+      this.handler(request, response)
     })
   }
 
-  static async start(answer: RequestListener = (_, response) => response.end('fine')): Promise<Target> {
-    const target = new Target(answer)
+  static async start(handler: RequestListener = (_, response) => response.end('fine')): Promise<Target> {
+    const target = new Target(handler)
     await new Promise<void>(resolve => target.#server.listen(0, '127.0.0.1', resolve))
     return target
   }
@@ -26,7 +26,7 @@ export class Target {
     return `http://127.0.0.1:${portOf(this.#server.address())}/`
   }
 
-  /** Requests that have arrived. */
+  /** Number of received requests. */
   get requests(): number {
     return this.#requests
   }
@@ -38,7 +38,7 @@ export class Target {
   }
 }
 
-/** A URL on loopback that nothing listens at. */
+/** Returns a loopback URL at which nothing listens. */
 export async function deadUrl(): Promise<string> {
   const server = createTcpServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -52,11 +52,11 @@ function portOf(address: AddressInfo | string | null): number {
   return address.port
 }
 
-/** Waits until `condition` holds; what it waits for must be under way. @throws when it takes a minute. */
+/** Polls until `condition` holds. @throws Error after a minute. */
 export async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = performance.now() + 60_000
   while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`waited in vain: ${what}`)
+    if (performance.now() > deadline) throw new Error(`timed out waiting until ${what}`)
     await new Promise(resolve => setTimeout(resolve, 10))
   }
 }
