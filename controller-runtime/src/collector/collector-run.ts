@@ -33,7 +33,7 @@ import { syncActionFor } from './sync-action.ts'
 
 type WorkKey = `check ${string}` | `sync ${string}` | `end ${string}`
 
-export interface CollectorRunOptions {
+interface CollectorRunOptions {
   readonly client: Client
   readonly kinds: KindSource
   readonly log: Logger

@@ -36,7 +36,7 @@ export interface Owner {
 }
 
 /** A reference of a dependent. */
-export interface Edge {
+interface Edge {
   readonly owner: Owner
   readonly blocking: boolean
 }
@@ -66,7 +66,7 @@ export class Work {
 }
 
 /** The identity of a kind in the graph. */
-export type GraphKind = Pick<Model, 'group' | 'kind' | 'plural'>
+type GraphKind = Pick<Model, 'group' | 'kind' | 'plural'>
 
 /**
  * The owner graph, limited to objects that have owners or wait. It makes no decisions and no requests; each change

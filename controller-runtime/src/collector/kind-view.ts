@@ -16,7 +16,7 @@ export const kindViewDefaults = Object.freeze({
   restartMs: 1_000,
 })
 
-export interface KindViewOptions {
+interface KindViewOptions {
   readonly client: Client
   readonly log?: Logger
   readonly clock?: Clock

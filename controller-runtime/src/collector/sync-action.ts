@@ -3,7 +3,7 @@ import { type PropagationPolicy, propagationFinalizers } from '../api/propagatio
 import { isLooseStanding, type Standing } from './graph.ts'
 
 /** What to do with a dependent. */
-export type SyncAction =
+type SyncAction =
   /** Nothing, until more is known of its owners. */
   | { readonly do: 'nothing' }
   /** Keep it with these references only. */

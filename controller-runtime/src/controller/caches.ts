@@ -9,7 +9,7 @@ import type { AttachedInput, ControllerInput, InformerSource, InputSink } from '
 import { type CaughtUp, OwnWrites } from './own-writes.ts'
 import { StaleCacheError } from './reconcile.ts'
 
-export interface CachesOptions {
+interface CachesOptions {
   readonly client: Client
   readonly clock: Clock
   readonly recorder: ControllerRecorder

@@ -15,7 +15,7 @@ import type { Client, JsonPatchOperation } from '../client/client.ts'
  *
  * A controller without a finalizer always reconciles, also objects with a `deletionTimestamp`, as in Kubernetes.
  */
-export type FinalizerStep = 'add' | 'reconcile' | 'finalize' | 'none'
+type FinalizerStep = 'add' | 'reconcile' | 'finalize' | 'none'
 
 export function finalizerStep({ metadata }: ApiObject, finalizer: string | undefined): FinalizerStep {
   if (finalizer === undefined) return 'reconcile'

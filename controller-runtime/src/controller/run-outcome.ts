@@ -35,7 +35,7 @@ export type Outcome =
   /** Aborted because the controller went to standby; the next start reconciles everything. */
   | { readonly kind: 'interrupted' }
 
-export interface OutcomeHandlerOptions {
+interface OutcomeHandlerOptions {
   readonly queue: WorkQueue
   readonly clock: Clock
   readonly recorder: ControllerRecorder

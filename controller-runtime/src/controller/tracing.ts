@@ -3,7 +3,7 @@ import { context, isSpanContextValid, type Span, SpanStatusCode, trace } from '@
 /** A no-op unless the process installs an OpenTelemetry SDK. */
 const tracer = trace.getTracer('@setpoint/controller-runtime')
 
-export interface ReconcileSpanOptions {
+interface ReconcileSpanOptions {
   readonly controller: string
   readonly object: string
   readonly attempt: number

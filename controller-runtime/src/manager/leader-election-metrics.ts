@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 
 /** Read from an election at each scrape. */
-export interface ElectionStatus {
+interface ElectionStatus {
   /** Name of the lease. */
   readonly lease: string
   readonly isLeader: boolean

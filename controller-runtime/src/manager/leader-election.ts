@@ -13,7 +13,7 @@ export class LeadershipLostError extends Error {
   override readonly name = 'LeadershipLostError'
 }
 
-export interface LeaderElectorOptions {
+interface LeaderElectorOptions {
   readonly client: Client
   readonly clock: Clock
   readonly log: Logger

@@ -5,7 +5,7 @@ import type { Clock } from '../clock.ts'
 import { claim, holderOf, type Lease, type LeaseModel, type LeaseSpec, releaseOf } from './lease.ts'
 import { hasEnded } from './process-identity.ts'
 
-export interface LeaseLockOptions {
+interface LeaseLockOptions {
   /** Not fenced, since the fence depends on it. */
   readonly client: Client
   readonly clock: Clock

@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
 
 /** One watch as the scripted server sees it. */
-export class ScriptedWatch {
+class ScriptedWatch {
   /** The requested path and query. */
   readonly url: URL
   readonly #socket: WebSocket

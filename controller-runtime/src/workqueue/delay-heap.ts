@@ -1,5 +1,5 @@
 /** An element of the heap, which sets its index. */
-export interface Delayed {
+interface Delayed {
   /** Monotonic ms. */
   readyAt: number
   /** Order of elements with the same time. */

@@ -1,7 +1,7 @@
 import { type Linked, LinkedList } from './linked-list.ts'
 
 /** An element of the ready queue, which sets links and time. */
-export interface ReadyElement extends Linked {
+interface ReadyElement extends Linked {
   priority: number
   /** Monotonic ms since when it is queued. */
   queuedAt: number

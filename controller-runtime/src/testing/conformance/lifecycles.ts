@@ -15,7 +15,7 @@ export interface CallPoint extends Pick<Call, 'number' | 'method' | 'path'> {
 }
 
 /** The result of an undisturbed lifecycle, which every disturbed one must equal. */
-export interface Baseline {
+interface Baseline {
   readonly calls: readonly CallPoint[]
   readonly converged: Snapshot
   readonly gone: Snapshot

@@ -9,7 +9,7 @@
 export type EventTamper = (frame: string, nth: number) => readonly string[]
 
 /** Bytes for the client. */
-export interface Piece {
+interface Piece {
   readonly bytes: Buffer
   /** Whether they belong to the response body, which truncation counts. */
   readonly counts: boolean

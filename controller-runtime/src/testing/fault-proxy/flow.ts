@@ -10,12 +10,12 @@ export const flowDefaults = Object.freeze({
 })
 
 /** The faults of a flow; read for each chunk. */
-export interface FlowFaults {
+interface FlowFaults {
   readonly delayMs: number
   truncation: Truncation | undefined
 }
 
-export interface FlowOptions {
+interface FlowOptions {
   readonly source: Readable
   readonly sink: Writable
   readonly clock: Clock

@@ -5,7 +5,7 @@ import type { Exchange, FaultInjector } from './fault-injector.ts'
 import { Flow, type FlowEnd } from './flow.ts'
 import { headersFor, statusBody } from './headers.ts'
 
-export interface HttpExchangeOptions {
+interface HttpExchangeOptions {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly injector: FaultInjector

@@ -6,7 +6,7 @@ import type { Exchange, FaultInjector } from './fault-injector.ts'
 import { Flow, type FlowEnd } from './flow.ts'
 import { headersFor, statusBody } from './headers.ts'
 
-export interface UpgradeExchangeOptions {
+interface UpgradeExchangeOptions {
   readonly request: IncomingMessage
   readonly client: Socket
   /** Bytes that the client has sent after its request. */

@@ -61,13 +61,13 @@ export interface ChangeRecord {
   readonly object: ApiObject
 }
 
-export interface BookmarkRecord {
+interface BookmarkRecord {
   readonly type: 'BOOKMARK'
   readonly version: Revision
   readonly endsInitialEvents: boolean
 }
 
-export interface ErrorRecord {
+interface ErrorRecord {
   readonly type: 'ERROR'
   /** The code of its Status. */
   readonly code: number
