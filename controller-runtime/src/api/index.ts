@@ -1,6 +1,6 @@
 /**
- * What both sides of the wire agree on: object, event and error shapes, the rules of names and labels, selectors,
- * and the declaration of models. It does no input or output and depends on nothing; the server imports it too.
+ * Types and rules that client and server share: object, event and error shapes, names and labels, selectors,
+ * and the declaration of models. No I/O and no dependencies; the server imports it too.
  */
 export * from './errors.ts'
 export {

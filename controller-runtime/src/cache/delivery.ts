@@ -29,7 +29,7 @@ interface Pending<T extends ApiObject> {
 export interface HandlerLag {
   /** Objects with undelivered changes, including the one being handled. */
   readonly waiting: number
-  /** Age of the oldest of these changes in ms; 0 if there are none. */
+  /** Age of the oldest of these changes in ms, or 0. */
   readonly oldestMs: number
 }
 

@@ -43,7 +43,7 @@ export function informerKey(
  * Shares informers: one for each model, selectors and transform in use.
  *
  * Guarantees
- * - Two leases of the same key share one informer, hence one watch and one copy of the objects.
+ * - Two leases of the same key share one informer, so one watch and one copy of the objects.
  * - The last release stops the informer and closes its watch; a later lease starts a new one.
  */
 export class InformerPool {

@@ -181,7 +181,7 @@ export class Manager {
   }
 
   /**
-   * Adds a controller or runnable, which starts with the manager, or at once if it is running. What needs the leader runs
+   * Adds a controller or runnable, which starts with the manager, or at once if it is running. Whatever has `needsLeader` runs
    * only while this process is the leader.
    * @throws Error if the manager is stopped, or the name is taken.
    */

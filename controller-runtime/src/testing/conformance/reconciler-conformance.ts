@@ -16,7 +16,7 @@ export type RegisterTest = (name: string, run: () => Promise<void>, timeoutMs: n
 const caseTimeoutMs = 600_000
 
 /**
- * Returns tests for one reconciler of what every reconciler should guarantee. The suite runs it against a real server, and
+ * Returns tests that one reconciler keeps the guarantees of every good reconciler. The suite runs it against a real server, and
  * at each of its calls kills its process, refuses the call, loses the response, deletes the object, or writes to it. Each
  * time the reconciler must reach the same state as without the disturbance, and clean up after itself.
  *

@@ -7,7 +7,7 @@ import { definePlugin, type Plugin } from '../../plugin/plugin.ts'
 
 /** Limits of the conformance suite. */
 export const conformanceDefaults = Object.freeze({
-  /** Timeout of each wait in real ms. Long, since a busy machine may take seconds for what usually takes ten ms. */
+  /** Timeout of each wait in real ms. Long, since steps of ten ms may take seconds on a busy machine. */
   patienceMs: 60_000,
   /** Speed of the controllers' clock: pauses of seconds take tens of ms, and timeouts of a minute three seconds. */
   speed: 20,
