@@ -92,10 +92,7 @@ describe('a list request is refused, with parameter, term and reason, for', () =
     ['fieldSelector=spec.n', 'fieldSelector: "spec.n": a field selector needs an operator and a value'],
     ['labelSelector==v', 'labelSelector: "=v": the key is empty'],
     ['labelSelector=app=web,', 'labelSelector: "": empty term, is there an extra comma?'],
-    [
-      'labelSelector=app=(a)',
-      'labelSelector: "app=(a)": "(" in a value must be escaped with a backslash',
-    ],
+    ['labelSelector=app=(a)', 'labelSelector: "app=(a)": "(" in a value must be escaped with a backslash'],
     [
       `labelSelector=${Array.from({ length: 2_000 }, (_, i) => `k${i}`).join(',')}`,
       `labelSelector: "k100": label selector has more than ${selectorLimits.terms} terms`,
