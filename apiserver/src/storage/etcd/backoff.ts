@@ -1,7 +1,16 @@
 import { etcdDefaults } from './defaults.ts'
 
-/** Doubles from the least to the longest pause; each is shortened at random, so that servers do not come at once. */
-export function backoffMs(failures: number, random: () => number = Math.random): number {
-  const full = Math.min(etcdDefaults.backoffMaxMs, etcdDefaults.backoffMinMs * 2 ** Math.min(failures, 10))
-  return full * (1 - random() / 2)
+/** Returns the pause before a reconnection, in milliseconds. */
+export function backoffMs(failures: number): number {
+  return jittered(failures, etcdDefaults.backoffMinMs, etcdDefaults.backoffMaxMs)
+}
+
+/** Returns the pause before a transaction or a read is sent again, in milliseconds. */
+export function resendPauseMs(attempts: number): number {
+  return jittered(attempts, etcdDefaults.resendMinMs, etcdDefaults.resendMaxMs)
+}
+
+/** Doubles from the shortest to the longest pause. Jitter of up to half keeps callers from returning all at once. */
+function jittered(attempt: number, minMs: number, maxMs: number): number {
+  return Math.min(maxMs, minMs * 2 ** Math.min(attempt, 10)) * (1 - Math.random() / 2)
 }

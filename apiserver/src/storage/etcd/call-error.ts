@@ -1,6 +1,6 @@
 import { CompactedError, FutureRevisionError, StoreFullError, StoreUnavailableError } from '../contract.ts'
 
-/** The gRPC status codes that are told apart here. */
+/** The gRPC status codes that this folder distinguishes. */
 export const grpcStatus = Object.freeze({
   ok: 0,
   cancelled: 1,
@@ -11,20 +11,18 @@ export const grpcStatus = Object.freeze({
   resourceExhausted: 8,
   failedPrecondition: 9,
   outOfRange: 11,
-  unimplemented: 12,
   internal: 13,
   unavailable: 14,
   unauthenticated: 16,
 })
 
-/** A call to etcd that did not end with an answer. Stays inside this folder; see `toStorageError`. */
+/** A call to etcd that failed. Stays inside this folder; see `toStorageError`. */
 export class CallError extends Error {
   override readonly name = 'CallError'
   /** gRPC status code. */
   readonly code: number
   readonly endpoint: string
-  /** Whether the request certainly never left this process. */
-  readonly unsent: boolean
+  readonly #unsent: boolean
 
   constructor(
     code: number,
@@ -35,55 +33,84 @@ export class CallError extends Error {
     super(details, options)
     this.code = code
     this.endpoint = endpoint
-    this.unsent = options?.unsent ?? false
+    this.#unsent = options?.unsent ?? false
   }
 
-  /** Whether the connection or the member is at fault, so that another member may do better. */
-  get lost(): boolean {
-    return this.code === grpcStatus.unavailable || this.code === grpcStatus.deadlineExceeded
+  /** Converts an error of gRPC. Any other error means that the response is unusable: the call may have happened. */
+  static from(error: unknown, endpoint: string): CallError {
+    if (error instanceof CallError) return error
+    const { code, details, message }: { code?: unknown; details?: unknown; message?: unknown } =
+      error instanceof Error ? error : { message: error }
+    return typeof code === 'number'
+      ? new CallError(code, String(details), endpoint, { cause: error })
+      : new CallError(grpcStatus.unavailable, String(message), endpoint, { cause: error })
   }
 
   /**
-   * Whether it was for want of a leader. The members are there, and elect one within a second or two; what was proposed
-   * meanwhile is gone or not.
+   * Returns true if the request certainly never left this process. The texts are grpc-js's. A text that it no longer
+   * uses makes the request look sent, which is the safe side.
    */
+  get unsent(): boolean {
+    return this.#unsent || (this.code === grpcStatus.unavailable && unsentTexts.test(this.message))
+  }
+
+  /** Returns true if the connection or the member is at fault, so another member may respond. */
+  get lost(): boolean {
+    return lostCodes.has(this.code)
+  }
+
+  /** Returns true if the members have no leader. They elect one within a second or two. */
   get leaderless(): boolean {
     return leaderlessTexts.test(this.message)
   }
 
   /**
-   * Whether the call certainly did not change anything and no longer can: unsent, or refused by etcd before it was
-   * applied. "leader changed", "request timed out" and "proposal dropped" are not among them: those were proposed. "no
-   * leader" is what a member answers to a call that asks for one (see `Connection`), before it looks at the request.
+   * Returns true if the call changed nothing and never will: it was unsent, or etcd rejected it before applying it.
+   * "leader changed", "request timed out" and "proposal dropped" do not count: etcd had proposed those. A member says
+   * "no leader" before it looks at the request, because every call asks for a leader (see `EtcdClient`).
    */
   get refused(): boolean {
     if (this.unsent || refusingCodes.has(this.code) || noLeaderText.test(this.message)) return true
     return this.code === grpcStatus.resourceExhausted && refusingTexts.test(this.message)
   }
 
-  /** Whether etcd no longer accepts the token of the connection. */
+  /** Returns true if etcd no longer accepts the token. */
   get staleToken(): boolean {
     return /invalid auth token|revision of auth store is old/.test(this.message)
   }
+
+  /** Returns true if the response was larger than `etcdDefaults.receiveBytes`. */
+  get responseTooLarge(): boolean {
+    return this.code === grpcStatus.resourceExhausted && /^Received message larger/.test(this.message)
+  }
 }
 
+const unsentTexts =
+  /^(No connection established|Name resolution failed|Channel closed before call started|Stream refused by server)/
 const noLeaderText = /^etcdserver: no leader$/
 const leaderlessTexts =
   /no leader|leader changed|request timed out|proposal dropped|not leader|leader failure/
+const lostCodes: ReadonlySet<number> = new Set([
+  grpcStatus.unavailable,
+  grpcStatus.deadlineExceeded,
+  grpcStatus.internal,
+])
+/** Not `unimplemented`: grpc-js also uses it for a success without a message. */
 const refusingCodes: ReadonlySet<number> = new Set([
   grpcStatus.invalidArgument,
   grpcStatus.notFound,
   grpcStatus.permissionDenied,
   grpcStatus.failedPrecondition,
   grpcStatus.outOfRange,
-  grpcStatus.unimplemented,
   grpcStatus.unauthenticated,
 ])
 const noSpaceText = /database space exceeded/
-const tooLargeTexts = /request is too large|message larger than max/
+/** Of the request: etcd's two texts, and grpc-js's. grpc-js reports a response over the limit as "Received message". */
+const tooLargeTexts =
+  /request is too large|^grpc: received message larger than max|^Attempted to send message with a size/
 const refusingTexts = new RegExp(`${noSpaceText.source}|too many requests|${tooLargeTexts.source}`)
 
-/** What callers of the storage see. For a transaction only once it is known that it did not happen. */
+/** Converts to an error of the contract. For a transaction, only once it is known that it did not happen. */
 export function toStorageError(error: CallError): Error {
   const { code, message } = error
   const options = { cause: error }

@@ -1,89 +1,126 @@
+import type { IWatchCreateRequest, IWatchResponse } from 'etcd3'
 import { CallError, grpcStatus } from './call-error.ts'
-import { Channel, type Metadata, type TlsOptions } from './channel.ts'
-import { decodeWatch, encodeWatchCreate, type WatchCreateRequest, type WatchResponse } from './messages.ts'
-import { rpc, type UnaryMethod, watchPath } from './rpc.ts'
+import { type EtcdChannel, EtcdClient, type Metadata, type Method, type TlsOptions } from './client.ts'
+import { etcdDefaults } from './defaults.ts'
+import { UnaryCall } from './unary-call.ts'
 
 export interface ConnectionOptions {
+  /** Read for each new connection, so renewed certificates apply from then on. */
   readonly tls?: TlsOptions
   readonly auth?: { readonly user: string; readonly password: string }
-  /** Of every unary call, in milliseconds. */
-  readonly deadlineMs: number
 }
 
-/** The responses of a watch, as they come. */
-export interface WatchStream extends AsyncIterable<WatchResponse> {
+/** When a call ends at the latest. */
+export interface CallLimits {
+  /** The deadline of the call and all its steps, in the milliseconds of `performance.now()`. */
+  readonly until: number
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface WatchStream extends AsyncIterable<IWatchResponse> {
   cancel(): void
 }
 
 /**
- * A member that has no leader says so at once: it would keep a proposal or a linearizable read for 7 s, and a watch
- * open and silent.
- */
-const ownMetadata: Metadata = Object.freeze({ hasleader: 'true' })
-
-/**
- * One TCP connection to one etcd member, made anew when it is lost and needed. Every unary call has a deadline, none is
- * repeated, except when etcd refuses its token: then nothing was applied.
+ * One TCP connection to one etcd member; gRPC reconnects it when a call needs it. A call is sent once. The exception is
+ * a call that etcd rejects for its token, which changes nothing: it is sent again with a new token.
  */
 export class Connection {
   readonly endpoint: string
-  readonly #channel: Channel
   readonly #options: ConnectionOptions
-  #calls = 0
-  #token: Promise<string> | undefined
+  readonly #tls: TlsOptions | undefined
+  readonly #client: EtcdClient
+  readonly #calls = new Set<{ cancel(): void }>()
+  /** Unary calls under way, logins included. */
+  #users = 0
+  #opening: Promise<EtcdChannel> | undefined
+  #channel: EtcdChannel | undefined
+  #token: Promise<Metadata> | undefined
   #state: 'open' | 'retired' | 'closed' = 'open'
 
+  /** @throws CallError if the certificates are invalid. */
   constructor(endpoint: string, options: ConnectionOptions) {
     this.endpoint = endpoint
     this.#options = options
-    this.#channel = new Channel(endpoint, options.tls)
-  }
-
-  /**
-   * One unary call.
-   * @throws CallError; with the status `cancelled` when the signal or `close` ended it.
-   */
-  async call<Request, Response>(
-    method: UnaryMethod<Request, Response>,
-    request: Request,
-    signal?: AbortSignal,
-    deadlineMs: number = this.#options.deadlineMs,
-  ): Promise<Response> {
-    this.#calls += 1
+    this.#tls = options.tls && { ...options.tls }
     try {
-      if (!this.#options.auth) return await this.#send(method, request, ownMetadata, deadlineMs, signal)
-      const metadata = await this.#authorised(deadlineMs)
-      try {
-        return await this.#send(method, request, metadata, deadlineMs, signal)
-      } catch (error) {
-        if (!(error instanceof CallError) || !error.staleToken) throw error
-        this.#token = undefined
-        const renewed = await this.#authorised(deadlineMs)
-        return await this.#send(method, request, renewed, deadlineMs, signal)
-      }
-    } finally {
-      this.#calls -= 1
-      if (this.#state === 'retired' && this.#calls === 0) this.close()
+      this.#client = new EtcdClient(endpoint, this.#tls)
+    } catch (error) {
+      throw this.#unsent(grpcStatus.unavailable, error)
     }
   }
 
   /**
-   * A raw watch stream with this watcher created on it. Its failures come out of its iteration.
-   * @throws CallError when there is no connection, or the token could not be had.
+   * Makes one unary call.
+   * @throws CallError; with the status `cancelled` if the signal or `close` ended the call.
    */
-  async watch(request: WatchCreateRequest): Promise<WatchStream> {
-    const metadata = this.#options.auth ? await this.#authorised() : ownMetadata
-    const message = encodeWatchCreate(request)
-    const stream = await this.#channel.stream({ path: watchPath, metadata, message })
+  async call<Request, Response>(
+    method: (channel: EtcdChannel) => Method<Request, Response>,
+    request: Request,
+    limits: CallLimits,
+  ): Promise<Response> {
+    this.#users += 1
+    try {
+      const channel = this.#channel ?? (await this.#open())
+      if (this.#options.auth) return await this.#sendWithToken(channel, method(channel), request, limits)
+      return await this.#send(channel, method(channel), request, channel.metadata, limits)
+    } finally {
+      this.#users -= 1
+      if (this.#state === 'retired' && this.#users === 0) this.close()
+    }
+  }
+
+  async #sendWithToken<Request, Response>(
+    channel: EtcdChannel,
+    method: Method<Request, Response>,
+    request: Request,
+    limits: CallLimits,
+  ): Promise<Response> {
+    const token = this.#currentToken(channel)
+    const metadata = await withinLimits(token, limits, this.endpoint)
+    try {
+      return await this.#send(channel, method, request, metadata, limits)
+    } catch (error) {
+      if (!(error instanceof CallError) || !error.staleToken) throw error
+      // Only the first of the calls that used this token drops it; the others join its login.
+      if (this.#token === token) this.#token = undefined
+      const renewed = await withinLimits(this.#currentToken(channel), limits, this.endpoint)
+      return this.#send(channel, method, request, renewed, limits)
+    }
+  }
+
+  /**
+   * Opens a watch stream with one watcher. Failures of the stream are thrown from its iteration, as CallError.
+   * @throws CallError if the login fails.
+   */
+  async watch(request: IWatchCreateRequest, limits: CallLimits): Promise<WatchStream> {
+    const channel = this.#channel ?? (await this.#open())
+    const { client, watch } = channel
+    const metadata = this.#options.auth
+      ? await withinLimits(this.#currentToken(channel), limits, this.endpoint)
+      : channel.metadata
+    if (this.closed) throw this.#unsent(grpcStatus.unavailable, 'the connection is closed')
+    const { path, requestSerialize, responseDeserialize } = watch
+    const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, metadata)
+    this.#calls.add(stream)
+    // gRPC also emits the end of a cancelled stream, when the reader has gone.
+    stream.on('error', () => {})
+    stream.once('close', () => this.#calls.delete(stream))
+    stream.write({ create_request: request })
+    const { endpoint } = this
     return {
       cancel: () => stream.cancel(),
       async *[Symbol.asyncIterator]() {
-        for await (const response of stream) yield decodeWatch(response)
+        try {
+          yield* stream
+        } catch (error) {
+          throw CallError.from(error, endpoint)
+        }
       },
     }
   }
 
-  /** Forgets the token, so that the next call or watch asks for a new one. */
+  /** Makes the next call or watch log in again. */
   renewToken(): void {
     this.#token = undefined
   }
@@ -92,45 +129,95 @@ export class Connection {
     return this.#state === 'closed'
   }
 
-  /** Closes once the calls under way have ended. */
+  /** Returns true if the certificates have been renewed since the connection was made. */
+  get outdated(): boolean {
+    const { tls } = this.#options
+    return tls?.ca !== this.#tls?.ca || tls?.cert !== this.#tls?.cert || tls?.key !== this.#tls?.key
+  }
+
+  /** Closes the connection once its calls have ended. */
   retire(): void {
     if (this.#state !== 'open') return
     this.#state = 'retired'
-    if (this.#calls === 0) this.close()
+    if (this.#users === 0) this.close()
   }
 
-  /** Ends every call under way with `cancelled`. */
+  /** Cancels all calls and closes the connection. Idempotent. */
   close(): void {
-    if (this.#state === 'closed') return
+    if (this.closed) return
     this.#state = 'closed'
-    this.#channel.close()
+    for (const call of this.#calls) call.cancel()
+    this.#client.close()
   }
 
-  async #authorised(deadlineMs: number = this.#options.deadlineMs): Promise<Metadata> {
-    const { auth } = this.#options
-    if (!auth) return ownMetadata
-    const login = { name: auth.user, password: auth.password }
-    this.#token ??= this.#send(rpc.authenticate, login, ownMetadata, deadlineMs)
-    const asked = this.#token
+  async #open(): Promise<EtcdChannel> {
+    if (this.closed) throw this.#unsent(grpcStatus.unavailable, 'the connection is closed')
+    this.#opening ??= this.#client.open()
+    this.#channel = await this.#opening
+    return this.#channel
+  }
+
+  /** The login that all calls share. It has a deadline of its own: no caller's limits end it. */
+  #currentToken(channel: EtcdChannel): Promise<Metadata> {
+    if (this.#token !== undefined) return this.#token
+    const token = this.#login(channel)
+    this.#token = token
+    token.catch(() => {
+      if (this.#token === token) this.#token = undefined
+    })
+    return token
+  }
+
+  async #login(channel: EtcdChannel): Promise<Metadata> {
+    const { user: name = '', password = '' } = this.#options.auth ?? {}
+    const limits = { until: performance.now() + etcdDefaults.deadlineMs }
     try {
-      return { ...ownMetadata, token: await asked }
+      const request = { name, password }
+      const { token } = await this.#send(channel, channel.authenticate, request, channel.metadata, limits)
+      const metadata = channel.metadata.clone()
+      metadata.set('token', token)
+      return metadata
     } catch (error) {
-      if (this.#token === asked) this.#token = undefined
-      const reason = error instanceof Error ? error.message : String(error)
-      // Whatever happened to this call, the one that it was for has not been sent.
+      // The calls that wait for the token have not been sent.
       const code = error instanceof CallError ? error.code : grpcStatus.unauthenticated
-      throw new CallError(code, `no token: ${reason}`, this.endpoint, { cause: error, unsent: true })
+      throw this.#unsent(code, error)
     }
   }
 
-  async #send<Request, Response>(
-    { path, encode, decode }: UnaryMethod<Request, Response>,
+  #send<Request, Response>(
+    channel: EtcdChannel,
+    method: Method<Request, Response>,
     request: Request,
     metadata: Metadata,
-    deadlineMs: number,
-    signal?: AbortSignal,
+    limits: CallLimits,
   ): Promise<Response> {
-    const message = encode(request)
-    return decode(await this.#channel.call({ path, metadata, message }, deadlineMs, signal))
+    if (this.closed) return Promise.reject(this.#unsent(grpcStatus.unavailable, 'the connection is closed'))
+    const call = new UnaryCall(channel.client, this.endpoint, limits)
+    this.#calls.add(call)
+    return call.send(method, request, metadata).finally(() => this.#calls.delete(call))
   }
+
+  #unsent(code: number, reason: unknown): CallError {
+    const message = reason instanceof Error ? reason.message : String(reason)
+    return new CallError(code, message, this.endpoint, { cause: reason, unsent: true })
+  }
+}
+
+/** Waits for work that other callers share. Reaching the limits ends the wait, not the work. */
+function withinLimits<T>(shared: Promise<T>, { until, signal }: CallLimits, endpoint: string): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const give = (code: number, details: string) =>
+      reject(new CallError(code, details, endpoint, { unsent: true }))
+    const onAbort = () => give(grpcStatus.cancelled, 'the call was aborted')
+    const timer = setTimeout(
+      () => setImmediate(() => give(grpcStatus.deadlineExceeded, 'login timed out')),
+      Math.max(0, until - performance.now()),
+    )
+    if (signal?.aborted) onAbort()
+    signal?.addEventListener('abort', onAbort, { once: true })
+    shared.then(resolve, reject).finally(() => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onAbort)
+    })
+  })
 }

@@ -1,24 +1,28 @@
 import type { Logger } from '@setpoint/controller-runtime'
+import { resendPauseMs } from './backoff.ts'
 import { CallError, grpcStatus } from './call-error.ts'
-import { Connection, type ConnectionOptions } from './connection.ts'
+import type { EtcdChannel, Method } from './client.ts'
+import { type CallLimits, Connection, type ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
-import type { UnaryMethod } from './rpc.ts'
+
+/** Picks a method from `methods`. */
+type Pick<Request, Response> = (channel: EtcdChannel) => Method<Request, Response>
 
 /**
- * The members of the cluster. All calls go to one of them until it fails, then to the next: spreading them over all
- * would make every call depend on the slowest, and a linearizable read is as fresh on any.
+ * The members of the cluster. All calls go to one member until it fails, then to the next. Spreading them over all
+ * members would make every call depend on the slowest, and a linearizable read is equally fresh on any.
  */
 export class Endpoints {
   readonly #addresses: readonly string[]
   readonly #options: ConnectionOptions
   readonly #log: Logger | undefined
   readonly #connections = new Set<Connection>()
-  /** For calls, by the index of their member: dialled when first needed, and anew once they have failed. */
+  /** The connections that calls share, by the index of their member. */
   readonly #shared: (Connection | undefined)[] = []
   #index: number
   #closed = false
 
-  /** @throws RangeError when there is no address, or one has a path, user or unknown scheme. */
+  /** @throws RangeError if there is no address, or one has a path, user or unknown scheme. */
   constructor(addresses: readonly string[], options: ConnectionOptions, log: Logger | undefined) {
     if (addresses.length === 0) throw new RangeError('at least one etcd endpoint is needed')
     this.#addresses = addresses.map(address => parseEndpoint(address, options.tls !== undefined))
@@ -26,24 +30,23 @@ export class Endpoints {
       throw new RangeError('etcd endpoints must be all http or all https')
     this.#options = options
     this.#log = log
-    // Not always the first, so that several servers do not all lean on one member.
+    // Random, so that several servers do not all use the first member.
     this.#index = Math.floor(Math.random() * this.#addresses.length)
   }
 
   /**
-   * One unary call. It is repeated, on the other members, only if it was never sent.
+   * Makes one unary call. Only a call that was never sent is tried on the other members.
    * @throws CallError
    */
   async send<Request, Response>(
-    method: UnaryMethod<Request, Response>,
+    method: Pick<Request, Response>,
     request: Request,
-    signal?: AbortSignal,
-    deadlineMs?: number,
+    limits: CallLimits,
   ): Promise<Response> {
     for (let left = this.#addresses.length; ; ) {
       const connection = this.#connectionTo(this.#index)
       try {
-        return await connection.call(method, request, signal, deadlineMs)
+        return await connection.call(method, request, limits)
       } catch (error) {
         if (!(error instanceof CallError)) throw error
         if (error.lost) this.failed(connection.endpoint, error)
@@ -54,73 +57,70 @@ export class Endpoints {
   }
 
   /**
-   * One unary call that may happen any number of times, as a read: asked of the next member too whenever there is no
-   * answer for `hedgeMs`, and again as long as the members have no leader, until the deadline. The first answer counts.
+   * Makes one unary call that may be repeated, such as a read. It is also sent to the next member if there is no
+   * response for `hedgeMs`, and again while the members have no leader, until the deadline. The first response counts.
    * @throws CallError
    */
   ask<Request, Response>(
-    method: UnaryMethod<Request, Response>,
+    method: Pick<Request, Response>,
     request: Request,
-    signal?: AbortSignal,
+    { until, signal }: CallLimits,
     hedgeMs: number = etcdDefaults.hedgeMs,
   ): Promise<Response> {
-    const giveUpAt = performance.now() + this.#options.deadlineMs
     const ended = new AbortController()
-    let onAbort = () => {}
     const first = this.#index
     let member = first
     let open = 0
     let lost = 0
+    let leaderless = 0
     let timer: NodeJS.Timeout | undefined
-    const answer = new Promise<Response>((resolve, reject) => {
+    let onAbort = () => {}
+    const response = new Promise<Response>((resolve, reject) => {
       const next = () => {
         const at = member
+        member = (member + 1) % this.#addresses.length
         let connection: Connection
         try {
           connection = this.#connectionTo(at)
         } catch (error) {
-          reject(error)
-          return
+          return reject(error)
         }
-        member = (member + 1) % this.#addresses.length
         open += 1
         connection
-          .call(method, request, ended.signal, Math.max(1, giveUpAt - performance.now()))
+          .call(method, request, { until, signal: ended.signal })
           .then(response => {
             if (open > 1 && !ended.signal.aborted) this.#prefer(at, first)
             resolve(response)
           })
           .catch((error: unknown) => {
             open -= 1
-            if (error instanceof CallError && !ended.signal.aborted) {
-              if (error.lost) this.failed(connection.endpoint, error)
-              const isOver = this.#closed || performance.now() >= giveUpAt
-              if (error.leaderless && !isOver) return later(etcdDefaults.leaderlessMs)
-              if (error.lost && !isOver && ++lost < this.#addresses.length) return next()
-              if (error.lost && open > 0) return
-            }
-            reject(error)
+            if (!(error instanceof CallError) || ended.signal.aborted) return reject(error)
+            if (error.lost) this.failed(connection.endpoint, error)
+            const isOver = this.#closed || performance.now() >= until
+            if (error.leaderless && !isOver) return later(resendPauseMs(leaderless++))
+            if (error.lost && !isOver && ++lost < this.#addresses.length) return next()
+            if (!error.lost || open === 0) reject(error)
           })
         later(hedgeMs)
       }
       const later = (ms: number) => {
         clearTimeout(timer)
-        // Of a member that is the only one a second question would only wait beside the first.
+        // A second request to the only member would just wait behind the first.
         if (this.#addresses.length > 1 || open === 0) timer = setTimeout(next, ms)
       }
-      onAbort = () => reject(new CallError(grpcStatus.cancelled, 'no longer wanted', ''))
+      onAbort = () => reject(new CallError(grpcStatus.cancelled, 'the call was aborted', ''))
       if (signal?.aborted) return onAbort()
       signal?.addEventListener('abort', onAbort, { once: true })
       next()
     })
-    return answer.finally(() => {
+    return response.finally(() => {
       clearTimeout(timer)
       signal?.removeEventListener('abort', onAbort)
       ended.abort()
     })
   }
 
-  /** A connection of one's own to the member in use. Whoever asks for it closes it with `hangUp`. */
+  /** Opens a connection to the current member for the caller alone, who closes it with `hangUp`. */
   dial(): Connection {
     return this.#dial(this.#index)
   }
@@ -130,20 +130,20 @@ export class Endpoints {
     this.#connections.delete(connection)
   }
 
-  /** Takes the next member, if the one that failed is still in use. */
+  /** Moves on to the next member, if the failed one is still current. */
   failed(endpoint: string, error: CallError): void {
     if (this.#closed || this.#addresses[this.#index] !== endpoint) return
     const alone = this.#addresses.length === 1
-    // gRPC reconnects by itself. Only a connection that does not answer is given up, as it may be half open.
+    // gRPC reconnects by itself. Only a connection without responses is replaced, because it may be half open.
     if (alone && error.code !== grpcStatus.deadlineExceeded) return
     this.#use((this.#index + 1) % this.#addresses.length)
     this.#log?.warn(
       { endpoint, next: this.#addresses[this.#index], reason: error.message },
-      alone ? 'etcd does not answer, connecting anew' : 'etcd member fails, using the next',
+      alone ? 'etcd does not respond, reconnecting' : 'etcd member failed, using the next',
     )
   }
 
-  /** Takes a member that has answered what a slow one has not, if that is still in use. */
+  /** Moves on to a member that was faster than the current one. */
   #prefer(index: number, slow: number): void {
     if (this.#closed || index === slow || slow !== this.#index) return
     const endpoint = this.#addresses[slow]
@@ -160,9 +160,10 @@ export class Endpoints {
 
   #connectionTo(index: number): Connection {
     const known = this.#shared[index]
-    if (known !== undefined && !known.closed) return known
+    if (known !== undefined && !known.closed && !known.outdated) return known
     const connection = this.#dial(index)
     this.#shared[index] = connection
+    known?.retire()
     return connection
   }
 

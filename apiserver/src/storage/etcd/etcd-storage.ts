@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
-import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { parseRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import type { IRangeRequest, IRangeResponse } from 'etcd3'
 import {
   type CallOptions,
   type KeyValue,
@@ -13,49 +14,58 @@ import {
   type WatchBatch,
   type WatchOptions,
 } from '../contract.ts'
+import { resendPauseMs } from './backoff.ts'
 import { CallError, grpcStatus, toStorageError } from './call-error.ts'
-import type { ConnectionOptions } from './connection.ts'
+import { methods } from './client.ts'
+import type { CallLimits, ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
-import type { EtcdPair, RangeRequest, RangeResponse } from './messages.ts'
+import { checkedHeader, toKeyValue } from './messages.ts'
 import { type LostTransaction, Outcomes, unknown } from './outcome.ts'
-import { rpc } from './rpc.ts'
-import { decodeTransaction, encodeTransaction, TransactionIds, toKeyValue } from './transaction.ts'
+import { decodeTransaction, encodeTransaction, TransactionIds } from './transaction.ts'
 import { type Lineage, Watcher } from './watcher.ts'
 
+/** The operations that are measured: Kubernetes' names, and `head`. */
+export type StorageOperation = 'get' | 'head' | 'list' | 'create' | 'update' | 'delete' | 'compact'
+
+/** Called after each call. `key` is its key or prefix, or the first key that it writes. */
+export type CallObserver = (operation: StorageOperation, key: string, seconds: number) => void
+
 export interface EtcdStorageOptions {
-  /** `http://host:port` or `https://host:port` of the members; all of one cluster. */
+  /** `http://host:port` or `https://host:port` of the members of one cluster. */
   readonly endpoints: readonly string[]
-  /** All keys lie under it. Servers that share it share the store. Default `/setpoint`. */
+  /** The prefix of all keys. Servers with the same prefix share the store. Default `/setpoint`. */
   readonly prefix?: string
-  /** PEM. `ca` defaults to the roots that Node trusts; `cert` and `key` go together. */
+  /** PEM. `ca` defaults to the roots that Node trusts; `cert` needs `key`, and the reverse. */
   readonly tls?: ConnectionOptions['tls']
   readonly auth?: ConnectionOptions['auth']
-  /** Of one call, in milliseconds, with everything that is asked on its behalf. Default 5000. */
+  /** Deadline of one call with all its steps, in milliseconds. Default 5000. */
   readonly deadlineMs?: number
+  readonly observe?: CallObserver
   readonly log?: Logger
 }
 
 /**
- * Opens the storage. Nothing is connected yet, and etcd need not be there: calls fail with `StoreUnavailableError`
- * and watches wait until it is.
- * @throws RangeError when an option is wrong.
+ * Opens the storage without connecting. While etcd is unreachable, calls fail with `StoreUnavailableError` and watches
+ * wait.
+ * @throws RangeError if an option is invalid.
  */
 export async function openEtcdStorage(options: EtcdStorageOptions): Promise<Storage> {
   return new EtcdStorage(options)
 }
 
-/** See the `Storage` interface for what each method promises. */
+/** See the `Storage` interface for the guarantees of each method. */
 class EtcdStorage implements Storage {
   readonly #keyspace: Keyspace
   readonly #endpoints: Endpoints
   readonly #deadlineMs: number
   readonly #log: Logger | undefined
+  readonly #observe: CallObserver | undefined
   readonly #ids = new TransactionIds()
   readonly #outcomes: Outcomes
   readonly #closing = new AbortController()
-  /** The highest revision that any answer has carried: a transaction that is sent now can only happen above it. */
+  /** The highest revision seen in any response. A transaction that is sent now can only happen above it. */
   #seen: Revision = zeroRevision
   readonly #lineage: Lineage = { mark: undefined }
   #meanPairBytes = etcdDefaults.pageBytes / etcdDefaults.firstRequestItems
@@ -64,15 +74,12 @@ class EtcdStorage implements Storage {
     const { endpoints, prefix = '/setpoint', tls, auth, deadlineMs = etcdDefaults.deadlineMs, log } = options
     if (!(deadlineMs > 0)) throw new RangeError(`deadlineMs must be above zero: ${deadlineMs}`)
     if (tls && (tls.cert === undefined) !== (tls.key === undefined))
-      throw new RangeError('a TLS client certificate and its key go together')
+      throw new RangeError('a TLS client certificate needs its key, and the key its certificate')
     this.#keyspace = new Keyspace(prefix)
     this.#deadlineMs = deadlineMs
     this.#log = log
-    this.#endpoints = new Endpoints(
-      endpoints,
-      { ...(tls && { tls }), ...(auth && { auth }), deadlineMs },
-      log,
-    )
+    this.#observe = options.observe
+    this.#endpoints = new Endpoints(endpoints, { ...(tls && { tls }), ...(auth && { auth }) }, log)
     this.#outcomes = new Outcomes({
       endpoints: this.#endpoints,
       keyspace: this.#keyspace,
@@ -82,129 +89,154 @@ class EtcdStorage implements Storage {
     })
   }
 
-  async get(key: string, options?: CallOptions): Promise<{ revision: Revision; pair: KeyValue | undefined }> {
-    const { header, pairs } = await this.#range({ key: this.#keyspace.encode(key) }, options?.signal)
-    const [pair] = pairs
-    return { revision: header.revision, pair: pair && toKeyValue(key, pair) }
+  get(key: string, options?: CallOptions): Promise<{ revision: Revision; pair: KeyValue | undefined }> {
+    return this.#read('get', key, options, async limits => {
+      const { revision, response } = await this.#range({ key: this.#keyspace.encode(key) }, limits)
+      const [pair] = response.kvs
+      return { revision, pair: pair && toKeyValue(key, pair) }
+    })
   }
 
-  async head(options?: CallOptions): Promise<{ current: Revision; written: Revision }> {
-    const { header, pairs } = await this.#range({ key: this.#keyspace.tip }, options?.signal)
-    return { current: header.revision, written: pairs[0]?.modRevision ?? zeroRevision }
+  head(options?: CallOptions): Promise<{ current: Revision; written: Revision }> {
+    return this.#read('head', '', options, async limits => {
+      const { revision: current, response } = await this.#range({ key: this.#keyspace.tip }, limits)
+      const [tip] = response.kvs
+      return { current, written: tip ? parseRevision(tip.mod_revision) : zeroRevision }
+    })
   }
 
   async list(prefix: string, options: ListOptions = {}): Promise<ListPage> {
-    const { limit = etcdDefaults.pageItems, keysOnly = false, signal } = options
+    const { limit = etcdDefaults.pageItems, revision } = options
     if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError(`limit must be 1 or more: ${limit}`)
+    if (revision === zeroRevision) return { revision, pairs: [], more: false }
+    return this.#read('list', prefix, options, limits => this.#page(prefix, { ...options, limit }, limits))
+  }
+
+  async #page(
+    prefix: string,
+    { limit, keysOnly = false, ...options }: ListOptions & { limit: number },
+    limits: CallLimits,
+  ): Promise<ListPage> {
     const skipOwn = Keyspace.coversOwn(prefix)
     const pairs: KeyValue[] = []
     let { revision, after } = options
-    if (revision === zeroRevision) return { revision, pairs, more: false }
-    for (let bytes = 0; ; ) {
-      const request = {
-        ...this.#keyspace.range(prefix, after),
-        limit: keysOnly
-          ? limit - pairs.length
-          : this.#requestItems(limit - pairs.length, etcdDefaults.pageBytes - bytes),
-        keysOnly,
-        ...(revision !== undefined && { revision }),
+    let bytes = 0
+    let mostItems = Number.POSITIVE_INFINITY
+    for (;;) {
+      const wanted = limit - pairs.length
+      const fitting = keysOnly ? wanted : this.#requestItems(wanted, etcdDefaults.pageBytes - bytes)
+      const items = Math.min(fitting, mostItems)
+      const { key, rangeEnd } = this.#keyspace.range(prefix, after)
+      const request = { key, range_end: rangeEnd, limit: items, keys_only: keysOnly }
+      let page: { revision: Revision; response: IRangeResponse }
+      try {
+        page = await this.#range({ ...request, ...(revision !== undefined && { revision }) }, limits)
+      } catch (error) {
+        if (!(error instanceof CallError) || !error.responseTooLarge || items === 1) throw error
+        mostItems = Math.floor(items / 2)
+        continue
       }
-      const response = await this.#range(request, signal)
-      revision ??= response.header.revision
+      revision ??= page.revision
       let requestBytes = 0
-      for (const pair of response.pairs) {
+      for (const pair of page.response.kvs) {
         after = this.#keyspace.decode(pair.key)
         requestBytes += pair.key.length + pair.value.length
         if (!skipOwn || !Keyspace.isOwn(after)) pairs.push(toKeyValue(after, pair))
       }
       bytes += requestBytes
-      if (!keysOnly) this.#learnSize(response.pairs, requestBytes)
-      if (!response.more || pairs.length >= limit || (bytes >= etcdDefaults.pageBytes && pairs.length > 0))
-        return { revision, pairs, more: response.more }
+      if (!keysOnly) this.#learnSize(page.response.kvs.length, requestBytes)
+      const { more } = page.response
+      if (!more || pairs.length >= limit || (bytes >= etcdDefaults.pageBytes && pairs.length > 0))
+        return { revision, pairs, more }
     }
   }
 
-  async transact(transaction: Transaction, options?: CallOptions): Promise<TransactionResult> {
-    const giveUpAt = performance.now() + this.#deadlineMs
-    for (;;) {
-      options?.signal?.throwIfAborted()
-      const result = await this.#attempt(transaction, giveUpAt, options?.signal)
-      if (result !== undefined) return result
-    }
+  transact(transaction: Transaction, options?: CallOptions): Promise<TransactionResult> {
+    const { operation, key } = describe(transaction)
+    return this.#call(operation, key, options, async limits => {
+      let resends = 0
+      let leaderless = 0
+      for (;;) {
+        limits.signal?.throwIfAborted()
+        const attempt = await this.#attempt(transaction, limits)
+        if (attempt.result !== undefined) return attempt.result
+        const { failure } = attempt
+        // A member without a leader proposes nothing, so only the deadline bounds these attempts.
+        const isCheap = failure.leaderless && failure.refused
+        const pauseMs = resendPauseMs(isCheap ? leaderless++ : resends++)
+        if (resends > etcdDefaults.resends || performance.now() + pauseMs >= limits.until) throw failure
+        await sleep(pauseMs)
+      }
+    })
   }
 
   /**
-   * Sends a transaction once. Answers nothing where it certainly did not happen, for no reason of its own, and there is
-   * time to send it again.
+   * Sends a transaction once. Returns no result if it certainly did not happen and may be sent again.
+   * @throws CallError if it did not happen; OutcomeUnknownError; RangeError if it is invalid
    */
   async #attempt(
     transaction: Transaction,
-    giveUpAt: number,
-    signal: AbortSignal | undefined,
-  ): Promise<TransactionResult | undefined> {
+    limits: CallLimits,
+  ): Promise<
+    { readonly result: TransactionResult } | { readonly result?: undefined; readonly failure: CallError }
+  > {
     const lost: LostTransaction = {
       id: this.#ids.next(),
       sentAfter: this.#seen,
       fence: this.#outcomes.fence,
     }
     const request = encodeTransaction(this.#keyspace, transaction, lost.id, lost.fence)
+    const isRead = transaction.onSuccess.length === 0
     try {
-      // Without operations there is nothing that could have happened.
-      const response =
-        transaction.onSuccess.length === 0
-          ? await this.#endpoints.ask(rpc.txn, request, signal)
-          : await this.#endpoints.send(rpc.txn, request, signal, this.#patience(giveUpAt))
+      const response = isRead
+        ? await this.#endpoints.ask(methods.txn, request, limits)
+        : await this.#endpoints.send(methods.txn, request, this.#patient(limits))
       const { result, fence = lost.fence } = decodeTransaction(transaction, response)
       this.#saw(result.revision)
-      if (fence === lost.fence) return result
+      if (fence === lost.fence) return { result }
       this.#outcomes.heard(fence)
-      if (performance.now() > giveUpAt)
-        throw new StoreUnavailableError('the outcome of other transactions is being looked up')
-      return undefined
-    } catch (failure) {
-      if (!(failure instanceof CallError)) throw failure
-      return this.#afterFailure(transaction, lost, failure, giveUpAt, signal)
+      const reason = 'the fence moved while another server looked up an outcome'
+      return { failure: new CallError(grpcStatus.unavailable, reason, '', { unsent: true }) }
+    } catch (error) {
+      const failure = CallError.from(error, '')
+      if (isRead) throw failure
+      return this.#afterFailure(lost, failure, limits)
     }
   }
 
   async #afterFailure(
-    transaction: Transaction,
     lost: LostTransaction,
     failure: CallError,
-    giveUpAt: number,
-    signal: AbortSignal | undefined,
-  ): Promise<TransactionResult | undefined> {
-    const timeLeft = giveUpAt - performance.now()
-    if (transaction.onSuccess.length === 0) throw this.#translate(failure, signal)
+    { until, signal }: CallLimits,
+  ): Promise<{ readonly result: TransactionResult } | { readonly failure: CallError }> {
     if (failure.refused) {
-      // A member that could not even be reached in time leaves it to the next one, which is in use by now.
-      const another = failure.leaderless || failure.code === grpcStatus.deadlineExceeded
-      if (!another || timeLeft < etcdDefaults.leaderlessMs) throw toStorageError(failure)
-      await sleep(etcdDefaults.leaderlessMs, undefined, { signal: this.#closing.signal }).catch(() => {})
-      return undefined
+      // After a member that could not be reached in time, the next one is in use.
+      if (failure.leaderless || failure.code === grpcStatus.deadlineExceeded) return { failure }
+      throw failure
     }
-    const ends = [AbortSignal.timeout(Math.max(0, Math.ceil(timeLeft))), this.#closing.signal]
+    const timeLeft = Math.max(0, Math.ceil(until - performance.now()))
+    const ends = [AbortSignal.timeout(timeLeft), this.#closing.signal]
     const ended = AbortSignal.any(signal ? [...ends, signal] : ends)
     if (ended.aborted) throw unknown(failure)
-    this.#log?.warn({ endpoint: failure.endpoint, reason: failure.message }, 'a transaction was not answered')
+    this.#log?.warn(
+      { endpoint: failure.endpoint, reason: failure.message },
+      'no response to a transaction, looking up its outcome',
+    )
     let revision: Revision | undefined
     try {
       revision = await this.#outcomes.of(lost, ended)
     } catch {
       throw unknown(failure)
     }
-    if (revision !== undefined) {
-      this.#saw(revision)
-      return { succeeded: true, revision }
-    }
-    if (performance.now() >= giveUpAt) throw toStorageError(failure)
-    return undefined
+    if (revision === undefined) return { failure }
+    this.#saw(revision)
+    return { result: { succeeded: true, revision } }
   }
 
-  /** How long an answer is waited for: short of the deadline, so that there is time to find out what became of it. */
-  #patience(giveUpAt: number): number {
-    const timeLeft = Math.max(1, giveUpAt - performance.now())
-    return Math.min(etcdDefaults.patienceMs, this.#deadlineMs / 2, timeLeft)
+  /** Leaves a part of the deadline for looking up the outcome. */
+  #patient({ until, signal }: CallLimits): CallLimits {
+    const patienceMs = Math.min(etcdDefaults.patienceMs, this.#deadlineMs / 2)
+    return { until: Math.min(until, performance.now() + patienceMs), signal }
   }
 
   watch(prefix: string, options: WatchOptions): AsyncGenerator<WatchBatch, void, undefined> {
@@ -213,7 +245,7 @@ class EtcdStorage implements Storage {
       : this.#replay(prefix, { ...options, until: options.until })
   }
 
-  /** All keys are followed to the end of the replay, as `Watcher` needs it; those of the prefix are passed on. */
+  /** Follows all keys to the end of the replay, as `Watcher` needs it, and passes on those of the prefix. */
   async *#replay(
     prefix: string,
     options: WatchOptions & { until: Revision },
@@ -222,7 +254,6 @@ class EtcdStorage implements Storage {
     for await (const { changes, revision } of this.#follow('', options)) {
       yield {
         changes: changes.filter(change => change.key.startsWith(prefix) && change.revision <= until),
-        // Not above: what came after `until` is left out.
         revision: toRevision(Math.min(revision, until)),
       }
     }
@@ -247,19 +278,17 @@ class EtcdStorage implements Storage {
 
   async compact(revision: Revision, options?: CallOptions): Promise<void> {
     if (revision === zeroRevision) return
-    const signal = options?.signal
-    signal?.throwIfAborted()
-    try {
-      await this.#endpoints.ask(rpc.compact, revision, signal)
-    } catch (error) {
-      if (
-        error instanceof CallError &&
-        error.code === grpcStatus.outOfRange &&
-        /compacted/.test(error.message)
-      )
-        return
-      throw this.#translate(error, signal)
-    }
+    await this.#call('compact', '', options, async limits => {
+      try {
+        await this.#endpoints.ask(methods.compact, { revision }, limits)
+      } catch (error) {
+        const isDone =
+          error instanceof CallError &&
+          error.code === grpcStatus.outOfRange &&
+          error.message.includes('compacted')
+        if (!isDone) throw error
+      }
+    })
   }
 
   async close(): Promise<void> {
@@ -267,33 +296,72 @@ class EtcdStorage implements Storage {
     this.#endpoints.close()
   }
 
-  async #range(request: RangeRequest, signal: AbortSignal | undefined): Promise<RangeResponse> {
+  /** A call whose response is unusable has failed like one without a response. */
+  #read<T>(
+    operation: StorageOperation,
+    key: string,
+    options: CallOptions | undefined,
+    steps: (limits: CallLimits) => Promise<T>,
+  ): Promise<T> {
+    return this.#call(operation, key, options, limits =>
+      steps(limits).catch(error => {
+        throw CallError.from(error, '')
+      }),
+    )
+  }
+
+  /** Gives a call its deadline, measures it, and converts its errors. */
+  async #call<T>(
+    operation: StorageOperation,
+    key: string,
+    { signal }: CallOptions = {},
+    steps: (limits: CallLimits) => Promise<T>,
+  ): Promise<T> {
     signal?.throwIfAborted()
+    const begun = performance.now()
     try {
-      const response = await this.#endpoints.ask(rpc.range, request, signal)
-      this.#saw(response.header.revision)
-      return response
+      return await steps({ until: begun + this.#deadlineMs, signal })
     } catch (error) {
-      throw this.#translate(error, signal)
+      if (!(error instanceof CallError)) throw error
+      throw error.code === grpcStatus.cancelled && signal?.aborted ? signal.reason : toStorageError(error)
+    } finally {
+      this.#observe?.(operation, key, (performance.now() - begun) / 1000)
     }
   }
 
-  #translate(error: unknown, signal: AbortSignal | undefined): unknown {
-    if (!(error instanceof CallError)) return error
-    if (error.code !== grpcStatus.cancelled) return toStorageError(error)
-    return signal?.aborted ? signal.reason : toStorageError(error)
+  async #range(
+    request: IRangeRequest,
+    limits: CallLimits,
+  ): Promise<{ revision: Revision; response: IRangeResponse }> {
+    const response = await this.#endpoints.ask(methods.range, request, limits)
+    const revision = parseRevision(checkedHeader(response.header).revision)
+    this.#saw(revision)
+    return { revision, response }
   }
 
   #saw(revision: Revision): void {
     if (revision > this.#seen) this.#seen = revision
   }
 
-  /** etcd bounds a page by items only; what its values come to is estimated from those seen before. */
+  /** etcd bounds a page by items only, so its bytes are estimated from the pairs seen before. */
   #requestItems(items: number, bytes: number): number {
     return Math.max(1, Math.min(items, Math.floor(bytes / this.#meanPairBytes)))
   }
 
-  #learnSize(pairs: readonly EtcdPair[], bytes: number): void {
-    if (pairs.length > 0) this.#meanPairBytes = Math.max(bytes / pairs.length, 64)
+  #learnSize(pairs: number, bytes: number): void {
+    if (pairs > 0) this.#meanPairBytes = Math.max(bytes / pairs, 64)
   }
+}
+
+/** Describes a transaction by its first operation, or as a read if it has none. */
+function describe({ compares, onSuccess, onFailure }: Transaction): {
+  operation: StorageOperation
+  key: string
+} {
+  const [first] = onSuccess
+  if (first === undefined) return { operation: 'get', key: onFailure?.[0] ?? '' }
+  const { type, key } = first
+  if (type === 'delete') return { operation: 'delete', key }
+  const creates = compares.some(compare => compare.key === key && compare.modRevision === zeroRevision)
+  return { operation: creates ? 'create' : 'update', key }
 }

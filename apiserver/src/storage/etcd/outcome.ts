@@ -1,27 +1,35 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { laterRevision, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
+import {
+  laterRevision,
+  parseRevision,
+  type Revision,
+  toRevision,
+  zeroRevision,
+} from '@setpoint/controller-runtime/api'
 import { OutcomeUnknownError } from '../contract.ts'
+import { resendPauseMs } from './backoff.ts'
 import { CallError, grpcStatus } from './call-error.ts'
+import { methods } from './client.ts'
 import { etcdDefaults } from './defaults.ts'
 import type { Endpoints } from './endpoints.ts'
 import type { Keyspace } from './keyspace.ts'
-import { rpc } from './rpc.ts'
+import { checkedHeader } from './messages.ts'
 import type { TransactionIds } from './transaction.ts'
 
-/** A transaction that was sent, and whose answer did not come. */
+/** A transaction that was sent and got no usable response. */
 export interface LostTransaction {
-  /** What it puts as the tip's value: nobody else ever puts this. */
+  /** The value that it puts into the tip. No other transaction puts it. */
   readonly id: Buffer
-  /** A revision of the store that was read before the transaction was sent. If it happened, then above this. */
+  /** A revision of the store, read before the transaction was sent: it can only have happened above. */
   readonly sentAfter: Revision
   /** The revision of the fence that it compares. */
   readonly fence: Revision
 }
 
-/** What a batch of lost transactions has come to: all that happened up to `until`, and the fence then. */
+/** The result of one look-up. It covers everything up to the revision of the fence that it put. */
 interface Findings {
   readonly until: Revision
-  /** Revisions by the id of the transaction that made them, in hex; of lost ones only. */
+  /** The revisions of the lost transactions that happened, by their id in hex. */
   readonly happened: ReadonlyMap<string, Revision>
 }
 
@@ -31,21 +39,22 @@ interface Batch {
 }
 
 /**
- * Finds out what became of transactions whose answers were lost, with certainty wherever etcd answers at all.
+ * Finds out whether lost transactions happened.
  *
- * A transaction without an answer may have happened, or not, or may yet happen: it may be on its way through a member
- * that hangs. Hence a fence, a key that every transaction compares and that is put anew here:
+ * A transaction without a response may have happened, or may still happen: a stalled member can hold it. Therefore
+ * every transaction compares a key, the fence, and a look-up puts that key:
  *
- *     sent, comparing fence F ──no answer──▶ fence put at G ──▶ changes of the tip read, from before it was sent to G
- *                                                                    │ its id is among them: it happened, there
- *                                                                    └ it is not: it did not, and never will
+ *     sent, comparing fence F --no response--> put the fence, at G --> read the changes of the tip up to G
+ *                                                                        | the id is there: it happened, there
+ *                                                                        + it is not: it did not, and never will
  *
- * Two facts are used, and nothing about time: mod revisions never return, so from G on whatever compares F is refused;
- * and the tip holds a transaction's id at the revision at which it happened, and nowhere else. The put of the fence
- * puts the tip too, by which one knows that the changes have been read up to there.
+ * This rests on two facts and no clock. Mod revisions never return, so from G on etcd refuses everything that compares
+ * F. The tip holds the id of a transaction at exactly the revision where it happened. The put of the fence also puts
+ * the tip, which marks the end of the changes to read.
  *
- * All servers share one fence. What others have under way then is refused for the fence's sake, and sent again by them.
- * Where the history is compacted meanwhile, or etcd away for too long, the answer is that nobody knows.
+ * All servers share one fence. A look-up refuses what the other servers have under way, and they send it again. So at
+ * most one look-up of a storage is under way, and the transactions that are lost meanwhile share the next.
+ * If the history is compacted meanwhile, or etcd is unreachable for too long, the outcome stays unknown.
  */
 export class Outcomes {
   readonly #endpoints: Endpoints
@@ -53,16 +62,17 @@ export class Outcomes {
   readonly #ids: TransactionIds
   readonly #budgetMs: number
   readonly #closing: AbortSignal
-  /** Where the fence was when it was last heard of. */
+  /** The latest known revision of the fence. */
   #fence: Revision = zeroRevision
-  /** Takes more as long as the fence is not put yet: the put then comes after they were sent. */
+  /** Accepts transactions until its look-up puts the fence, which must come after they were sent. */
   #open: Batch | undefined
+  #running: Promise<unknown> = Promise.resolve()
 
   constructor(options: {
     endpoints: Endpoints
     keyspace: Keyspace
     ids: TransactionIds
-    /** Milliseconds to try while etcd does not answer. */
+    /** How long a look-up tries while etcd does not respond, in milliseconds. */
     budgetMs: number
     closing: AbortSignal
   }) {
@@ -73,19 +83,19 @@ export class Outcomes {
     this.#closing = options.closing
   }
 
-  /** What transactions are to compare. */
+  /** The revision that transactions must compare. */
   get fence(): Revision {
     return this.#fence
   }
 
-  /** A refused transaction has brought word of where the fence is. */
+  /** Takes over the fence that a refused transaction has read. */
   heard(fence: Revision): void {
     this.#fence = fence
   }
 
   /**
-   * The revision at which a transaction has happened, or undefined: it has not, and can no longer.
-   * @throws CallError, or what the signal was aborted with, when that is not to be found out.
+   * Returns the revision at which a transaction happened, or undefined if it did not and never will.
+   * @throws CallError, or the reason of the signal, if that cannot be found out.
    */
   async of(lost: LostTransaction, signal: AbortSignal): Promise<Revision | undefined> {
     for (;;) {
@@ -93,70 +103,65 @@ export class Outcomes {
       const revision = happened.get(lost.id.toString('hex'))
       if (revision !== undefined) return revision
       if (until <= lost.sentAfter)
-        throw new CallError(grpcStatus.unavailable, 'this store is behind the one that it was sent to', '')
+        throw new CallError(grpcStatus.unavailable, 'the store is behind the one that it was sent to', '')
       if (until > lost.fence) return undefined
-      // Its fence is newer than the one that was put: two attempts to put it have overtaken each other.
+      // It compares a newer fence: two attempts to put the fence have overtaken each other.
     }
   }
 
   #join(lost: LostTransaction): Promise<Findings> {
     if (this.#open === undefined) {
       const batch: LostTransaction[] = []
-      const signal = AbortSignal.any([AbortSignal.timeout(this.#budgetMs), this.#closing])
-      this.#open = { lost: batch, findings: this.#find(batch, signal) }
+      const findings = this.#running.then(() => this.#find(batch))
+      this.#open = { lost: batch, findings }
+      this.#running = findings.catch(() => {})
     }
     this.#open.lost.push(lost)
     return this.#open.findings
   }
 
-  async #find(lost: readonly LostTransaction[], signal: AbortSignal): Promise<Findings> {
+  async #find(lost: readonly LostTransaction[]): Promise<Findings> {
+    const deadline = performance.now() + this.#budgetMs
+    const signal = AbortSignal.any([AbortSignal.timeout(this.#budgetMs), this.#closing])
     let until: Revision
     try {
-      until = await this.#raise(signal)
+      until = await this.#whileLost(signal, () => this.#raise(deadline, signal))
     } finally {
       this.#open = undefined
     }
     const after = toRevision(Math.min(...lost.map(({ sentAfter }) => sentAfter)))
     const ids = new Set(lost.map(({ id }) => id.toString('hex')))
     if (after >= until) return { until, happened: new Map() }
-    for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, 250)) {
+    const happened = await this.#whileLost(signal, () => this.#replay(after, until, ids, signal))
+    return { until, happened }
+  }
+
+  /** Repeats a step while etcd does not respond. It ends at other errors: compacted, forbidden. */
+  async #whileLost<T>(signal: AbortSignal, step: () => Promise<T>): Promise<T> {
+    for (let attempts = 0; ; attempts++) {
       try {
-        return { until, happened: await this.#replay(after, until, ids, signal) }
+        return await step()
       } catch (error) {
-        // Compacted, forbidden, ...: reading again would not help. Away: it may come back.
-        if (!(error instanceof CallError) || !error.lost || signal.aborted) throw error
+        const mayReturn = error instanceof CallError && (error.lost || error.leaderless)
+        if (!mayReturn || signal.aborted) throw error
         this.#endpoints.failed(error.endpoint, error)
       }
-      await sleep(pauseMs, undefined, { signal })
+      await sleep(resendPauseMs(attempts), undefined, { signal })
     }
   }
 
-  /** Puts the fence. More than once does no harm. */
-  async #raise(signal: AbortSignal): Promise<Revision> {
-    const id = this.#ids.next()
-    const request = {
-      compares: [],
-      onSuccess: [this.#keyspace.fence, this.#keyspace.tip].map(key => ({
-        type: 'put' as const,
-        key,
-        value: id,
-      })),
-      onFailure: [],
-    }
-    for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, 250)) {
-      try {
-        const { header } = await this.#endpoints.ask(rpc.txn, request, signal, etcdDefaults.fenceHedgeMs)
-        const { revision } = header
-        this.#fence = laterRevision(this.#fence, revision)
-        return revision
-      } catch (error) {
-        if (!(error instanceof CallError) || !(error.lost || error.leaderless) || signal.aborted) throw error
-      }
-      await sleep(pauseMs, undefined, { signal })
-    }
+  /** Puts the fence. Putting it more than once does no harm. */
+  async #raise(until: number, signal: AbortSignal): Promise<Revision> {
+    const value = this.#ids.next()
+    const success = [this.#keyspace.fence, this.#keyspace.tip].map(key => ({ request_put: { key, value } }))
+    const limits = { until, signal }
+    const response = await this.#endpoints.ask(methods.txn, { success }, limits, etcdDefaults.fenceHedgeMs)
+    const revision = parseRevision(checkedHeader(response.header).revision)
+    this.#fence = laterRevision(this.#fence, revision)
+    return revision
   }
 
-  /** Reads what was put into the tip after one revision up to another, at which it was put too. */
+  /** Reads the changes of the tip after one revision up to another, at which it was put. */
   async #replay(
     after: Revision,
     until: Revision,
@@ -165,34 +170,37 @@ export class Outcomes {
   ): Promise<Map<string, Revision>> {
     const connection = this.#endpoints.dial()
     const found = new Map<string, Revision>()
-    const silent = (ms: number) => setTimeout(() => connection.close(), ms).unref()
-    let silence = silent(etcdDefaults.watchProbeTimeoutMs)
+    const patienceMs = etcdDefaults.watchProbeTimeoutMs
     const close = () => connection.close()
+    let silence = setTimeout(close, patienceMs)
     signal.addEventListener('abort', close, { once: true })
     try {
-      const stream = await connection.watch({
-        key: this.#keyspace.tip,
-        startRevision: toRevision(after + 1),
-      })
-      for await (const { canceled, compactRevision, cancelReason, events } of stream) {
+      const stream = await connection.watch(
+        { key: this.#keyspace.tip, start_revision: after + 1 },
+        { until: performance.now() + patienceMs, signal },
+      )
+      for await (const { canceled, compact_revision, cancel_reason, events } of stream) {
         clearTimeout(silence)
-        silence = silent(etcdDefaults.watchProbeTimeoutMs)
+        silence = setTimeout(close, patienceMs)
         if (canceled) {
-          const isCompacted = compactRevision > 0
+          const isCompacted = compact_revision !== '0'
           const code = isCompacted ? grpcStatus.outOfRange : grpcStatus.unavailable
-          throw new CallError(code, isCompacted ? 'compacted' : cancelReason, connection.endpoint)
+          throw new CallError(code, isCompacted ? 'compacted' : cancel_reason, connection.endpoint)
         }
-        for (const { pair } of events) {
-          const id = pair.value.toString('hex')
-          if (ids.has(id)) found.set(id, pair.modRevision)
-          if (pair.modRevision >= until) return found
+        for (const { kv } of events) {
+          const id = kv.value.toString('hex')
+          const revision = parseRevision(kv.mod_revision)
+          if (ids.has(id)) found.set(id, revision)
+          if (revision >= until) return found
         }
       }
       throw new CallError(grpcStatus.unavailable, 'the watch stream ended', connection.endpoint)
     } catch (error) {
-      if (error instanceof CallError) throw error
-      const reason = error instanceof Error ? error.message : String(error)
-      throw new CallError(grpcStatus.unavailable, reason, connection.endpoint, { cause: error })
+      const failure = CallError.from(error, connection.endpoint)
+      // Closing the connection cancels the stream: the member was silent.
+      throw failure.code === grpcStatus.cancelled && !signal.aborted
+        ? new CallError(grpcStatus.unavailable, 'the member does not respond', connection.endpoint)
+        : failure
     } finally {
       clearTimeout(silence)
       signal.removeEventListener('abort', close)
@@ -203,12 +211,12 @@ export class Outcomes {
 
 export function unknown(failure: CallError): OutcomeUnknownError {
   return new OutcomeUnknownError(
-    `etcd at ${failure.endpoint} did not answer a transaction, which may have happened: ${failure.message}`,
+    `no response from etcd at ${failure.endpoint} to a transaction, which may have happened: ${failure.message}`,
     { cause: failure },
   )
 }
 
-/** What is shared is not ended for one's sake. */
+/** Waits for shared work. The signal ends the wait, not the work. */
 function withSignal<T>(shared: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason)

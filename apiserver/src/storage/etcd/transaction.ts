@@ -1,19 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import {
-  type KeyValue,
-  type Operation,
-  storageLimits,
-  type Transaction,
-  type TransactionResult,
-} from '../contract.ts'
+import { parseRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import type { ICompare, IRequestOp, ITxnRequest, ITxnResponse } from 'etcd3'
+import { type Operation, storageLimits, type Transaction, type TransactionResult } from '../contract.ts'
 import { Keyspace } from './keyspace.ts'
-import type { EtcdOperation, EtcdPair, TxnRequest, TxnResponse } from './messages.ts'
+import { checkedHeader, toKeyValue } from './messages.ts'
 
-/**
- * Makes the value that a transaction gives to the tip: no two transactions of any process have the same, so whoever
- * reads the tip at a revision knows which transaction made that revision.
- */
+/** Makes the values that transactions put into the tip. Each is unique, so it identifies the transaction. */
 export class TransactionIds {
   readonly #process = randomBytes(10)
   #count = 0
@@ -27,58 +19,58 @@ export class TransactionIds {
 }
 
 /**
- * etcd's form of a transaction: the caller's compares and operations and, where there are any operations, the compare of
- * the fence and the put of the tip. A refusal brings the fence, after what the caller wants to know.
- * @throws RangeError when it is over `storageLimits` or touches the storage's own keys.
+ * Encodes a transaction for etcd. One with operations also compares the fence, puts the tip, and reads the fence if it
+ * is refused.
+ * @throws RangeError if the transaction exceeds `storageLimits` or touches the storage's own keys.
  */
 export function encodeTransaction(
   keyspace: Keyspace,
   transaction: Transaction,
   id: Buffer,
   fence: Revision,
-): TxnRequest {
+): ITxnRequest {
   const { compares, onSuccess, onFailure = [] } = transaction
   if (Math.max(compares.length, onSuccess.length) > storageLimits.transactionItems)
     throw new RangeError(`more than ${storageLimits.transactionItems} compares and operations`)
-  const request = {
-    compares: compares.map(({ key, modRevision }) => ({ key: keyspace.encode(key), modRevision })),
-    onSuccess: onSuccess.map(operation => encodeOperation(keyspace, operation)),
-    onFailure: onFailure.map(key => keyspace.encode(key)),
+  const compare = compares.map(({ key, modRevision }) => compareOf(keyspace.encode(key), modRevision))
+  const success = onSuccess.map(operation => encodeOperation(keyspace, operation))
+  const failure = onFailure.map(key => ({ request_range: { key: keyspace.encode(key) } }))
+  if (success.length > 0) {
+    compare.push(compareOf(keyspace.fence, fence))
+    success.push({ request_put: { key: keyspace.tip, value: id } })
+    failure.push({ request_range: { key: keyspace.fence } })
   }
-  if (request.onSuccess.length > 0) {
-    request.onSuccess.push({ type: 'put', key: keyspace.tip, value: id })
-    request.compares.push({ key: keyspace.fence, modRevision: fence })
-    request.onFailure.push(keyspace.fence)
-  }
-  return request
+  return { compare, success, failure }
 }
 
-function encodeOperation(keyspace: Keyspace, operation: Operation): EtcdOperation {
-  if (Keyspace.isOwn(operation.key)) throw new RangeError(`the key ${operation.key} is the store's own`)
+function compareOf(key: Buffer, modRevision: Revision): ICompare {
+  return { key, target: 'Mod', result: 'Equal', mod_revision: modRevision }
+}
+
+function encodeOperation(keyspace: Keyspace, operation: Operation): IRequestOp {
+  if (Keyspace.isOwn(operation.key)) throw new RangeError(`the key ${operation.key} is reserved`)
   const key = keyspace.encode(operation.key)
-  if (operation.type === 'delete') return { type: 'delete', key }
-  const { value } = operation
-  if (value.byteLength > storageLimits.valueBytes)
-    throw new RangeError(`a value of ${value.byteLength} bytes, over ${storageLimits.valueBytes}`)
-  return { type: 'put', key, value }
+  if (operation.type === 'delete') return { request_delete_range: { key } }
+  const { byteLength, byteOffset, buffer } = operation.value
+  if (byteLength > storageLimits.valueBytes)
+    throw new RangeError(`a value of ${byteLength} bytes, over ${storageLimits.valueBytes}`)
+  return { request_put: { key, value: Buffer.from(buffer, byteOffset, byteLength) } }
 }
 
-/** Of a refused transaction with operations also where the fence is, which may be why it was refused. */
+/** Decodes the response. `fence` is present if the transaction was refused, which the fence may have caused. */
 export function decodeTransaction(
   { onSuccess, onFailure = [] }: Transaction,
-  { header: { revision }, succeeded, reads }: TxnResponse,
+  { header, succeeded, responses }: ITxnResponse,
 ): { readonly result: TransactionResult; readonly fence?: Revision } {
+  const revision = parseRevision(checkedHeader(header).revision)
   if (succeeded) return { result: { succeeded: true, revision } }
-  const pairs = onFailure.map((key, index) => {
-    const pair = reads[index]
+  const read = (at: number) => responses[at]?.response_range.kvs[0]
+  const pairs = onFailure.map((key, at) => {
+    const pair = read(at)
     return pair && toKeyValue(key, pair)
   })
   const result: TransactionResult = { succeeded: false, revision, pairs }
   if (onSuccess.length === 0) return { result }
-  return { result, fence: reads[onFailure.length]?.modRevision ?? zeroRevision }
-}
-
-/** @param key as callers have it. */
-export function toKeyValue(key: string, { value, modRevision, createRevision }: EtcdPair): KeyValue {
-  return { key, value, modRevision, createRevision }
+  const fence = read(onFailure.length)
+  return { result, fence: fence === undefined ? zeroRevision : parseRevision(fence.mod_revision) }
 }

@@ -1,15 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
-import { type Revision, toRevision } from '@setpoint/controller-runtime/api'
+import { parseRevision, type Revision, toRevision } from '@setpoint/controller-runtime/api'
+import type { IEvent, IRangeRequest, IResponseHeader, IWatchResponse } from 'etcd3'
 import { type Change, CompactedError, type WatchBatch } from '../contract.ts'
 import { backoffMs } from './backoff.ts'
 import { CallError, grpcStatus } from './call-error.ts'
-import type { Connection, WatchStream } from './connection.ts'
+import { methods } from './client.ts'
+import type { CallLimits, Connection, WatchStream } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import type { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
-import type { EtcdEvent, Header, RangeRequest, WatchResponse } from './messages.ts'
-import { rpc } from './rpc.ts'
+import { checkedHeader, toKeyValue } from './messages.ts'
 
 export interface WatcherOptions {
   readonly endpoints: Endpoints
@@ -17,36 +18,41 @@ export interface WatcherOptions {
   readonly prefix: string
   readonly after: Revision
   /**
-   * Ends the watch once everything up to here has been delivered. Only with the prefix `''`: a prefix in which nothing
-   * happens gives no sign of how far its watch has come. The tip does, as every transaction of ours puts it.
+   * Ends the watch once everything up to this revision has been delivered. Requires the prefix `''`: a watch on a
+   * quiet prefix cannot tell how far it has come, and every transaction puts the tip.
    */
   readonly until?: Revision | undefined
   /** Ends the watch without an error. */
   readonly signal: AbortSignal
   readonly log: Logger | undefined
-  /** What the watches of one storage know of the store: a later one notices that it was replaced between them. */
+  /** Shared by the watches of one storage, so a later watch notices that the store was replaced. */
   readonly lineage: Lineage
 }
 
 /**
- * By which a store is known to be the one that was followed before. Watches without an end keep it up to date, of which
- * a storage has one. Those with an end only compare: if they noted another store, the one that follows would not notice.
+ * Identifies the store that was followed so far. Only watches without an end update it. A replay just compares: if it
+ * noted a replaced store, the watch that follows the log would not notice.
  */
 export interface Lineage {
   mark: StoreMark | undefined
 }
 
+export interface StoreMark {
+  readonly cluster: string
+  readonly term: number
+}
+
 /**
  * Follows a prefix over any number of connections.
  *
- *     connecting --head read, stream opened--> streaming --stream ends, member silent--> pausing --back-off--> connecting
- *         |                                        |
- *         +--store is another or went back--+------+--cancelled: compacted--> ends with CompactedError
+ *     connecting --history checked, stream opened--> streaming --stream ends, member silent--> pausing --back-off--> connecting
+ *         |                                             |
+ *         +--store was replaced or went back------------+------cancelled: compacted--> ends with CompactedError
  *
- * The invariant is `#position`: every change under the prefix up to it has been handed out, none above it. So it
- * moves only with what is handed out, and with the empty responses by which etcd says that a watcher has caught up.
- * It never moves with the header of a response that carries changes, nor of the one that says `created`: while old
- * revisions are replayed, these already carry the store's present revision.
+ * Invariant: `#position` is the revision up to which every change has been delivered, and no later one. It moves only
+ * with delivered changes, and with the empty responses by which etcd says that a watcher has caught up. It never moves
+ * with the header of a response that carries changes or says `created`: during a replay of old revisions, that header
+ * already has the store's current revision.
  */
 export class Watcher {
   readonly #options: WatcherOptions
@@ -72,7 +78,7 @@ export class Watcher {
       } catch (error) {
         if (signal.aborted) return
         if (error instanceof CompactedError) throw error
-        const failure = toCallError(error, connection)
+        const failure = CallError.from(error, connection?.endpoint ?? '')
         connection?.renewToken()
         endpoints.failed(failure.endpoint, failure)
         log?.warn(
@@ -86,20 +92,25 @@ export class Watcher {
     }
   }
 
-  /** One connection's worth. Ends by an error, or once it has come to `until`. */
+  /** Watches over one connection until it fails or reaches `until`. */
   async *#stream(connection: Connection): AsyncGenerator<WatchBatch, void, undefined> {
     const { keyspace, prefix, signal } = this.#options
     const start = await this.#checkHistory(connection, this.#position)
     const end = await this.#end(connection)
     if (this.#position >= end) return
     this.#tail.reset()
-    const stream = await connection.watch({
-      ...keyspace.range(prefix),
-      startRevision: toRevision(this.#position + 1),
-      previousPair: true,
-      progressNotify: true,
-      fragment: true,
-    })
+    const { key, rangeEnd } = keyspace.range(prefix)
+    const stream = await connection.watch(
+      {
+        key,
+        range_end: rangeEnd,
+        start_revision: this.#position + 1,
+        prev_kv: true,
+        progress_notify: true,
+        fragment: true,
+      },
+      probeLimits(signal),
+    )
     const cancel = () => stream.cancel()
     signal.addEventListener('abort', cancel, { once: true })
     const silence = new SilenceDetector(connection, stream, keyspace, signal)
@@ -116,10 +127,7 @@ export class Watcher {
         if (batch.revision >= end) return
         silence.reading = true
       }
-      throw (
-        silence.failure ??
-        new CallError(grpcStatus.unavailable, 'the watch stream ended', connection.endpoint)
-      )
+      throw new CallError(grpcStatus.unavailable, 'the watch stream ended', connection.endpoint)
     } catch (error) {
       throw silence.failure ?? error
     } finally {
@@ -129,58 +137,58 @@ export class Watcher {
     }
   }
 
-  /** The revision that is the last to wait for: beyond the last one that was written under our prefix none comes. */
+  /** Returns the revision to stop at: nothing comes after the last one written under our prefix. */
   async #end(connection: Connection): Promise<number> {
     const { keyspace, until, signal } = this.#options
     if (until === undefined) return Number.POSITIVE_INFINITY
-    const { pairs } = await connection.call(rpc.range, { key: keyspace.tip }, signal)
-    return Math.min(until, pairs[0]?.modRevision ?? 0)
+    const { kvs } = await connection.call(methods.range, { key: keyspace.tip }, probeLimits(signal))
+    return Math.min(until, Number(kvs[0]?.mod_revision ?? 0))
   }
 
-  #receive(response: WatchResponse, connection: Connection): WatchBatch | undefined {
+  #receive(response: IWatchResponse, connection: Connection): WatchBatch | undefined {
     if (response.canceled) throw this.#cancelled(response, connection)
     if (response.created) {
       this.#failures = 0
       return undefined
     }
-    // Answers to progress requests concern no watcher in particular, and on older servers overtake changes.
-    if (response.watchId === -1) return undefined
+    // Responses to progress requests belong to no watcher, and overtake changes on older servers.
+    if (response.watch_id === '-1') return undefined
     const last = response.events.at(-1)
     if (last === undefined) {
-      const { revision } = response.header
+      const revision = parseRevision(checkedHeader(response.header).revision)
       return revision > this.#position ? { changes: [], revision } : undefined
     }
-    const revision = last.pair.modRevision
+    const revision = parseRevision(last.kv.mod_revision)
     const changes = this.#tail.join(response.events, revision, response.fragment)
-    // Only revisions that are whole: of the last one of a fragment, more may follow.
+    // More of the last revision of a fragment may follow.
     const whole = response.fragment ? toRevision(revision - 1) : revision
     return whole > this.#position ? { changes, revision: whole } : undefined
   }
 
-  #cancelled(response: WatchResponse, connection: Connection): Error {
-    const compacted = response.compactRevision
+  #cancelled(response: IWatchResponse, connection: Connection): Error {
+    const compacted = parseRevision(response.compact_revision)
     if (compacted > 0) {
       return new CompactedError(
         `the changes after revision ${this.#position} are compacted up to ${compacted}`,
         compacted,
       )
     }
-    const reason = response.cancelReason || 'no reason given'
+    const reason = response.cancel_reason || 'no reason given'
     return new CallError(grpcStatus.unavailable, `etcd cancelled the watch: ${reason}`, connection.endpoint)
   }
 
   /**
-   * Makes sure that the store still has all changes after `position`, and is the one that was followed so far. Answers
-   * its present revision.
+   * Checks that the store still has all changes after `position`, and is the one that was followed so far. Returns its
+   * current revision.
    *
-   * Three things that etcd does not say of itself: a watch from a future revision waits in silence until the store
-   * gets there, with other changes; a restored store continues another history; and a watch that starts exactly at
-   * the compacted revision is accepted, although a deletion there is forgotten. A linearizable read at `position`
-   * tells: it fails when that is compacted or not reached, and a lagging member does not mislead it.
+   * etcd does not report three things itself. A watch from a future revision waits silently until the store gets
+   * there, with other changes. A restored store continues another history. A watch from exactly the compacted revision
+   * is accepted, although a deletion there is forgotten. A linearizable read at `position` fails if that revision is
+   * compacted or not reached, and a lagging member does not mislead it.
    */
   async #checkHistory(connection: Connection, position: Revision): Promise<Revision> {
     const { keyspace } = this.#options
-    let header: Header
+    let header: IResponseHeader
     try {
       header = await this.#ask(connection, { key: keyspace.tip, revision: position })
     } catch (error) {
@@ -191,21 +199,21 @@ export class Watcher {
           undefined,
           true,
         )
-      // The refusal does not say whose it is. One of a store that was replaced must not pass for one of this store.
+      // The rejection has no header, so it may come from a replaced store: ask which store this is.
       await this.#ask(connection, { key: keyspace.tip })
       throw new CompactedError(`the changes after revision ${position} are compacted`)
     }
-    return header.revision
+    return parseRevision(header.revision)
   }
 
-  /** A linearizable read, of whose answer only the header matters. @throws CompactedError when the store is another. */
-  async #ask(connection: Connection, request: RangeRequest): Promise<Header> {
+  /** Makes a linearizable read for its header. @throws CompactedError if the store was replaced. */
+  async #ask(connection: Connection, request: IRangeRequest): Promise<IResponseHeader> {
     const { lineage, signal, until } = this.#options
-    // As it was before the question: an answer that was long under way may come from an earlier term than one since.
+    // Taken before the request: a slow response may come from an earlier term than one seen meanwhile.
     const known = lineage.mark
-    // A member that has no leader, or hangs, is left for the next: the watch is what everybody waits for.
-    const { header } = await connection.call(rpc.range, request, signal, etcdDefaults.watchProbeTimeoutMs)
-    const mark = { cluster: header.clusterId, term: header.raftTerm }
+    const response = await connection.call(methods.range, request, probeLimits(signal))
+    const header = checkedHeader(response.header)
+    const mark = { cluster: header.cluster_id, term: Number(header.raft_term) }
     if (until === undefined) lineage.mark = mark
     if (known && (mark.cluster !== known.cluster || mark.term < known.term)) {
       throw new CompactedError(
@@ -218,18 +226,18 @@ export class Watcher {
   }
 }
 
-export interface StoreMark {
-  readonly cluster: bigint
-  readonly term: number
+/** Short: all readers wait for the watch, and another member may respond. */
+function probeLimits(signal: AbortSignal): CallLimits {
+  return { until: performance.now() + etcdDefaults.watchProbeTimeoutMs, signal }
 }
 
-/** Whether etcd read these events from its history, rather than passing them on as they happened: then one by one. */
-function isReplay(events: readonly EtcdEvent[], start: Revision): boolean {
-  const first = events[0]?.pair.modRevision
-  return first !== undefined && (first <= start || first !== events.at(-1)?.pair.modRevision)
+/** Returns true if etcd read these events from its history. It sends live events one revision at a time. */
+function isReplay(events: readonly IEvent[], start: Revision): boolean {
+  const first = events[0]?.kv.mod_revision
+  return first !== undefined && (Number(first) <= start || first !== events.at(-1)?.kv.mod_revision)
 }
 
-/** Holds back the changes of a revision of which more may follow, and turns etcd's events into changes. */
+/** Converts etcd's events, and holds back the last revision of a fragment until it is complete. */
 class PartialRevision {
   readonly #keyspace: Keyspace
   readonly #skipOwn: boolean
@@ -240,17 +248,17 @@ class PartialRevision {
     this.#skipOwn = skipOwn
   }
 
-  /** What was held came over a connection that is gone; the next one sends the whole revision again. */
+  /** Drops what the previous connection left: the next one sends the whole revision again. */
   reset(): void {
     this.#held = []
   }
 
-  /** The changes that are complete with these events, of which the last has the revision `last`. */
-  join(events: readonly EtcdEvent[], last: Revision, fragment: boolean): Change[] {
+  /** Returns the changes that these events complete. `last` is the revision of the last event. */
+  join(events: readonly IEvent[], last: Revision, fragment: boolean): Change[] {
     const changes = this.#held
     this.#held = []
     for (const event of events) {
-      if (this.#skipOwn && this.#isOwn(event.pair.key)) continue
+      if (this.#skipOwn && this.#isOwn(event.kv.key)) continue
       changes.push(this.#change(event))
     }
     if (!fragment) return changes
@@ -263,25 +271,21 @@ class PartialRevision {
     return key.equals(this.#keyspace.tip) || key.equals(this.#keyspace.fence)
   }
 
-  #change({ type, pair, previous }: EtcdEvent): Change {
-    const { key, value, createRevision, modRevision } = pair
-    const deleted = type === 'delete'
-    return {
-      key: this.#keyspace.decode(key),
-      revision: modRevision,
-      value: deleted ? undefined : value,
-      previous: previous?.value,
-      createRevision,
-    }
+  #change({ type, kv, prev_kv }: Omit<IEvent, 'prev_kv'> & { prev_kv: IEvent['prev_kv'] | null }): Change {
+    const { key, value, modRevision, createRevision } = toKeyValue(this.#keyspace.decode(kv.key), kv)
+    const previous = prev_kv?.value
+    return type === 'Delete'
+      ? { key, revision: modRevision, value: undefined, previous, createRevision }
+      : { key, revision: modRevision, value, previous, createRevision }
   }
 }
 
 /**
- * Notices a member that hangs, which TCP and gRPC's keepalive notice late: when nothing was heard for a while although
- * somebody was listening, the member is asked for something that it can answer by itself.
+ * Notices a stalled member sooner than TCP and keepalive do: when nothing was received for a while, it asks the member
+ * for something that the member can respond to by itself.
  */
 class SilenceDetector {
-  /** Whether the consumer is waiting for a response. While it is busy, silence means nothing. */
+  /** Set while the consumer waits for a response. While it is busy, silence means nothing. */
   reading = true
   failure: CallError | undefined
   #quiet = false
@@ -306,23 +310,14 @@ class SilenceDetector {
 
   #ask(connection: Connection, stream: WatchStream, keyspace: Keyspace, signal: AbortSignal): void {
     this.#asking = true
-    connection
-      .call(rpc.range, { key: keyspace.tip, serializable: true }, signal, etcdDefaults.watchProbeTimeoutMs)
-      .then(
-        () => {
-          this.#asking = false
-        },
-        (error: unknown) => {
-          this.failure = toCallError(error, connection)
-          stream.cancel()
-        },
-      )
+    connection.call(methods.range, { key: keyspace.tip, serializable: true }, probeLimits(signal)).then(
+      () => {
+        this.#asking = false
+      },
+      (error: unknown) => {
+        this.failure = CallError.from(error, connection.endpoint)
+        stream.cancel()
+      },
+    )
   }
-}
-
-/** What else fails is an answer that cannot be read. */
-function toCallError(error: unknown, connection: Connection | undefined): CallError {
-  if (error instanceof CallError) return error
-  const reason = error instanceof Error ? error.message : String(error)
-  return new CallError(grpcStatus.unavailable, reason, connection?.endpoint ?? '', { cause: error })
 }
