@@ -53,9 +53,15 @@ export interface RawAnswer {
   readonly bytes: number
 }
 
-export function rawRequest(method: string, url: URL, path: string, body = ''): string {
+export function rawRequest(
+  method: string,
+  url: URL,
+  path: string,
+  body = '',
+  contentType = 'application/json',
+): string {
   const lines = [`${method} ${path} HTTP/1.1`, `host: ${url.host}`]
-  if (body !== '') lines.push('content-type: application/json', `content-length: ${Buffer.byteLength(body)}`)
+  if (body !== '') lines.push(`content-type: ${contentType}`, `content-length: ${Buffer.byteLength(body)}`)
   return `${lines.join('\r\n')}\r\n\r\n${body}`
 }
 

@@ -16,8 +16,8 @@ export class UnaryCall {
   readonly #endpoint: string
   readonly #limits: CallLimits
   #sent: { cancel(): void } | undefined
-  /** Ends the call. Only the first call of it counts. */
   #fail: (error: CallError) => void = () => {}
+  #done = false
 
   constructor(client: GrpcClient, endpoint: string, limits: CallLimits) {
     this.#client = client
@@ -32,29 +32,30 @@ export class UnaryCall {
     metadata: Metadata,
   ): Promise<Response> {
     const { until, signal } = this.#limits
+    const onAbort = () => this.#end(grpcStatus.cancelled, 'the call was aborted')
     const response = new Promise<Response>((resolve, reject) => {
       this.#fail = reject
-      if (signal?.aborted) return this.#end(grpcStatus.cancelled, 'the call was aborted')
-      this.#whenConnected(() => {
-        this.#sent = this.#client.makeUnaryRequest(
-          method.path,
-          method.requestSerialize,
-          method.responseDeserialize,
-          request,
-          metadata,
-          (error, message) => {
-            if (message !== undefined) resolve(message)
-            else reject(CallError.from(error, this.#endpoint))
-          },
-        )
-      })
+      if (signal?.aborted) onAbort()
+      else
+        this.#whenConnected(() => {
+          this.#sent = this.#client.makeUnaryRequest(
+            method.path,
+            method.requestSerialize,
+            method.responseDeserialize,
+            request,
+            metadata,
+            (error, message) => {
+              if (message !== undefined) resolve(message)
+              else reject(CallError.from(error, this.#endpoint))
+            },
+          )
+        })
     })
-    const onAbort = () => this.#end(grpcStatus.cancelled, 'the call was aborted')
     signal?.addEventListener('abort', onAbort, { once: true })
     // The immediate lets a response that arrived in time win, even if this process was too busy to read it.
     const timer = setTimeout(() => setImmediate(() => this.#expire()), Math.max(0, until - performance.now()))
     return response.finally(() => {
-      this.#fail = () => {}
+      this.#done = true
       clearTimeout(timer)
       signal?.removeEventListener('abort', onAbort)
     })
@@ -70,6 +71,8 @@ export class UnaryCall {
   }
 
   #end(code: number, details: string): void {
+    if (this.#done) return
+    this.#done = true
     this.#fail(new CallError(code, details, this.#endpoint, { unsent: this.#sent === undefined }))
     this.#sent?.cancel()
   }
@@ -78,12 +81,15 @@ export class UnaryCall {
   #whenConnected(send: () => void): void {
     const channel = this.#client.getChannel()
     const state = channel.getConnectivityState(true)
-    if (state === states.shutdown) return this.cancel()
-    if (state !== states.idle && state !== states.connecting) return send()
-    const { until, signal } = this.#limits
-    channel.watchConnectivityState(state, Date.now() + Math.max(0, until - performance.now()), error => {
-      // A deadline that has passed ends the call by its own timer.
-      if (error === undefined && !signal?.aborted) this.#whenConnected(send)
-    })
+    if (state === states.shutdown) {
+      this.cancel()
+    } else if (state === states.idle || state === states.connecting) {
+      const { until } = this.#limits
+      channel.watchConnectivityState(state, Date.now() + Math.max(0, until - performance.now()), error => {
+        if (error === undefined && !this.#done) this.#whenConnected(send)
+      })
+    } else {
+      send()
+    }
   }
 }
