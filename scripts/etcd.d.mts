@@ -1,2 +1,4 @@
-/** The path of an etcd server binary. @throws Error that says what to set, when there is none to be had */
+/** The path of an etcd server binary. @throws Error that says what to set, if there is none */
 export function findEtcd(): Promise<string>
+/** The path of a binary of etcd 3.5. @throws Error that says what to set, if there is none */
+export function findNewerEtcd(): Promise<string>

@@ -173,6 +173,22 @@ it('/metrics tells of the controllers that run in this process', async () => {
   }
 })
 
+it('/metrics measures the calls to etcd by operation and type', async () => {
+  const world = await startWorld('etcd', ['items-plugin'])
+  try {
+    const items = itemsOf(world.api)
+    await items.create('a', {})
+    await world.api.delete(items.at('a'))
+    const { of, text } = await scrapeOf(world.server.url)
+    const count = (operation: string) =>
+      of('etcd_request_duration_seconds_count', { operation, type: 'items.items.example.com' })
+    expect([count('create'), count('delete')]).toEqual([1, 1])
+    expect(text).toContain('# TYPE etcd_request_duration_seconds histogram')
+  } finally {
+    await world.end()
+  }
+})
+
 interface Scrape {
   readonly text: string
   /** The value of the one series with exactly these labels. */

@@ -18,6 +18,8 @@ export interface EtcdOptions {
   readonly port?: number
   /** Do not wait for the disk: faster, and safe against the death of the process, though not of the machine. */
   readonly unsafeNoFsync?: boolean
+  /** Path of the server; by default that of `findEtcd`. */
+  readonly binary?: string
   /** More flags, as on the command line. */
   readonly flags?: readonly string[]
   /** Serve TLS and ask clients for a certificate; paths of PEM files. */
@@ -122,7 +124,7 @@ class Member implements EtcdProcess {
     options: EtcdOptions,
   ): Promise<Member> {
     if (port === undefined || peerPort === undefined) throw new Error('no free port')
-    const binary = await findEtcd()
+    const binary = options.binary ?? (await findEtcd())
     const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'setpoint-etcd-')))
     return new Member(name, port, peerPort, binary, dataDir, options)
   }

@@ -11,7 +11,7 @@ import { EventKeeper, eventModel, orphanRecordModel } from '@setpoint/controller
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
 import { App, CustomRoutes, Health, type PluginProgress } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
-import { describeLog, describeTokenFile, Metrics } from '../metrics/index.ts'
+import { describeLog, describeTokenFile, EtcdMetrics, Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/served-model.ts'
 import { discoverPlugins } from '../plugins/load-plugin.ts'
 import { type FailedLoad, loadPlugins, objectNameOf } from '../plugins/load-plugins.ts'
@@ -62,7 +62,8 @@ export async function startServer(
   losses: () => LogLosses,
 ): Promise<RunningServer> {
   const etcd = options.store.kind === 'etcd' ? new EtcdCertificates(options.store.tls, log) : undefined
-  const storage = await openStorage(options.store, etcd?.tls, log)
+  const etcdMetrics = new EtcdMetrics()
+  const storage = await openStorage(options.store, etcd?.tls, etcdMetrics, log)
   const stopping = new AbortController()
   const { reservedDomain, basePath } = options
   const rooms = assembleRooms({ storage, reservedDomain, basePath, log })
@@ -73,6 +74,7 @@ export async function startServer(
   const consistency = new ConsistencyCheck({ storage, follower, log })
   const metrics = new Metrics({ models, follower, hub, consistency })
   describeLog(metrics.registry, losses)
+  if (etcd !== undefined) metrics.registry.registerMetric(etcdMetrics.histogram)
   const manager =
     options.role === 'all' ? createManager(managerOptions(options, rooms, metrics, log)) : undefined
   const health = new Health({
@@ -216,7 +218,12 @@ function managerOptions(
   }
 }
 
-async function openStorage(store: StoreOptions, tls: EtcdCertificates['tls'], log: Logger): Promise<Storage> {
+async function openStorage(
+  store: StoreOptions,
+  tls: EtcdCertificates['tls'],
+  { observe }: EtcdMetrics,
+  log: Logger,
+): Promise<Storage> {
   if (store.kind === 'embedded') return openEmbeddedStorage({ dataDir: store.dataDir, log })
   // What speaks to etcd takes a large part of the program's start, and is only needed here.
   const { openEtcdStorage } = await import('../storage/etcd/index.ts')
@@ -227,6 +234,7 @@ async function openStorage(store: StoreOptions, tls: EtcdCertificates['tls'], lo
     ...(store.credentials && {
       auth: { user: store.credentials.username, password: store.credentials.password },
     }),
+    observe,
     log,
   })
 }

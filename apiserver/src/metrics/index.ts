@@ -3,6 +3,8 @@
  * other values are collected from the rooms at each scrape and cost nothing in between. Every server has its own
  * registry.
  */
+
+export * from './etcd-metrics.ts'
 export * from './log-metrics.ts'
 export * from './metrics.ts'
 export * from './request-metrics.ts'

@@ -10,8 +10,8 @@ import { Connection, type ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 
 // Shorter, so that a test sees many pings.
-vi.mock(import('./defaults.ts'), async original => {
-  const { etcdDefaults } = await original()
+vi.mock('./defaults.ts', async original => {
+  const { etcdDefaults } = await original<typeof import('./defaults.ts')>()
   return { etcdDefaults: { ...etcdDefaults, keepaliveMs: 5, keepaliveTimeoutMs: 60_000 } }
 })
 

@@ -16,7 +16,7 @@ import {
   StoreFullError,
   StoreUnavailableError,
 } from '../contract.ts'
-import { type EtcdStorageOptions, etcdDefaults, openEtcdStorage } from './index.ts'
+import { type CallObserver, type EtcdStorageOptions, etcdDefaults, openEtcdStorage } from './index.ts'
 
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -153,6 +153,52 @@ describe('the storage on etcd', () => {
     }
     expect(seen).toEqual(keys)
     expect(largest).toBeLessThanOrEqual(etcdDefaults.pageBytes + value.length)
+  })
+
+  test('lists values whose first page would exceed the largest response', async () => {
+    const etcd = await etcdForTest()
+    const value = Buffer.alloc(1_000_000, 'x')
+    const writer = await storageForTest(etcd.endpoint)
+    const keys = Array.from({ length: 36 }, (_, i) => `objects/${String(i).padStart(3, '0')}`)
+    for (const key of keys) await commit(writer, put(key, value))
+    expect(keys.length * value.length).toBeGreaterThan(etcdDefaults.receiveBytes)
+    const { pairs } = await (await storageForTest(etcd.endpoint)).list('objects/', { limit: keys.length })
+    expect(pairs.length).toBeGreaterThan(0)
+    expect(pairs.every(pair => pair.value.equals(value))).toBe(true)
+  })
+
+  test('measures each call by its operation', async () => {
+    const etcd = await etcdForTest()
+    const seen: string[] = []
+    const observe: CallObserver = (operation, key, seconds) => {
+      seen.push(`${operation} ${key}`)
+      expect(seconds).toBeGreaterThan(0)
+    }
+    const storage = await storageForTest(etcd.endpoint, { observe })
+    const key = 'objects/a'
+    const { revision } = await storage.transact({
+      compares: [{ key, modRevision: zeroRevision }],
+      onSuccess: [put(key, '1')],
+    })
+    await commit(storage, put(key, '2'))
+    await commit(storage, { type: 'delete', key })
+    await storage.get(key)
+    await storage.head()
+    await storage.list('objects/')
+    await storage.compact(revision)
+    await expect(storage.list('objects/', { revision })).resolves.toBeDefined()
+    await expect(storage.list('objects/', { revision: toRevision(revision + 100) })).rejects.toBeDefined()
+    expect(seen).toEqual([
+      'create objects/a',
+      'update objects/a',
+      'delete objects/a',
+      'get objects/a',
+      'head ',
+      'list objects/',
+      'compact ',
+      'list objects/',
+      'list objects/',
+    ])
   })
 
   test('refuses what etcd would not take in one request, and changes nothing', async () => {

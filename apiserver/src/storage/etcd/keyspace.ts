@@ -1,8 +1,10 @@
 /**
- * Where a storage's keys lie in etcd: all under `<prefix>/`, relative keys inside. Two keys there are the storage's own:
- * `tip`, which every transaction that changes something puts, so that its mod revision tells what was written last; and
- * `fence`, which every transaction compares, so that one whose answer was lost can be kept from happening later.
- * They are a few dozen bytes outside every prefix that callers use, and are left out where a prefix covers them.
+ * The keys of a storage in etcd: `<prefix>/` and the relative key. Two keys are reserved:
+ *
+ * - `tip`: every transaction with operations puts it, so its mod revision is that of the last write.
+ * - `fence`: every transaction with operations compares it, so a look-up can keep a lost one from happening later.
+ *
+ * They hold a few bytes, lie outside all prefixes that callers use, and are left out of lists that cover them.
  */
 export class Keyspace {
   static readonly tipKey = 'tip'
@@ -12,7 +14,7 @@ export class Keyspace {
   readonly #root: string
   readonly #rootBytes: number
 
-  /** @throws RangeError when the prefix is empty or only slashes: then the whole etcd would be ours. */
+  /** @throws RangeError if the prefix is empty or only slashes: the storage would own all of etcd. */
   constructor(prefix: string) {
     const trimmed = prefix.replace(/\/+$/, '')
     if (trimmed === '') throw new RangeError('the etcd prefix must not be empty')
@@ -30,7 +32,7 @@ export class Keyspace {
     return key.toString('utf8', this.#rootBytes)
   }
 
-  /** The keys that start with `prefix`, and of those, where `after` is given, the ones that come after it. */
+  /** Returns the range of the keys that start with `prefix` and, if given, come after `after`. */
   range(prefix: string, after?: string): { key: Buffer; rangeEnd: Buffer } {
     const start = this.encode(prefix)
     const rangeEnd = endOfPrefix(start)
@@ -39,18 +41,18 @@ export class Keyspace {
     return { key: Buffer.compare(next, start) > 0 ? next : start, rangeEnd }
   }
 
-  /** Whether a key, as callers have it, is the storage's own. */
+  /** Returns true if the relative key is reserved. */
   static isOwn(key: string): boolean {
     return key === Keyspace.tipKey || key === Keyspace.fenceKey
   }
 
-  /** Whether any of the storage's own is among the keys that start with `prefix`. */
+  /** Returns true if a reserved key starts with `prefix`. */
   static coversOwn(prefix: string): boolean {
     return Keyspace.tipKey.startsWith(prefix) || Keyspace.fenceKey.startsWith(prefix)
   }
 }
 
-/** The first key after all that start with these bytes. They hold a byte below 255, as UTF-8 always does. */
+/** Returns the first key after those that start with these bytes. The last byte of UTF-8 is below 255. */
 function endOfPrefix(start: Buffer): Buffer {
   const end = Buffer.from(start)
   const last = end.length - 1
