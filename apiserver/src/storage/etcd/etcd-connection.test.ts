@@ -46,7 +46,7 @@ async function commit(storage: Storage, ...onSuccess: Operation[]): Promise<Revi
 }
 
 describe('the storage on etcd', () => {
-  test('opens without etcd, says that it is unavailable, and works once etcd is there', async () => {
+  test('opens without etcd, reports it as unavailable, and works once etcd runs', async () => {
     const gone = await startEtcd({ unsafeNoFsync: true })
     await gone.stop()
     const storage = await storageForTest(gone.endpoint)
@@ -60,7 +60,7 @@ describe('the storage on etcd', () => {
     expect((await storage.get('objects/a')).pair?.value.toString()).toBe('1')
   })
 
-  test('gives every call a deadline: none waits for an etcd that hangs', async () => {
+  test('gives every call a deadline when etcd stalls', async () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest(etcd.endpoint, { deadlineMs: 300 })
     const revision = await commit(await storageForTest(etcd.endpoint), put('a', '1'))
@@ -82,7 +82,7 @@ describe('the storage on etcd', () => {
     }
   })
 
-  test('ends a call that waits when its signal is aborted, and when it is closed', async () => {
+  test('ends a waiting call when its signal is aborted and when the storage closes', async () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest(etcd.endpoint, { deadlineMs: 60_000 })
     await storage.head()
@@ -99,7 +99,7 @@ describe('the storage on etcd', () => {
     await expect(storage.get('a')).rejects.toBeInstanceOf(StoreUnavailableError)
   })
 
-  test('uses the next endpoint at once when one refuses', async () => {
+  test('uses the next endpoint when one refuses connections', async () => {
     const etcd = await etcdForTest()
     const refusing = await startTcpProxy(etcd)
     await refusing.refuse()
@@ -111,7 +111,7 @@ describe('the storage on etcd', () => {
     }
   })
 
-  test('keeps to its prefix, beside neighbours whose names begin alike', async () => {
+  test('stays within its prefix when another prefix starts with the same text', async () => {
     const etcd = await etcdForTest()
     const one = await storageForTest(etcd.endpoint, { prefix: '/app' })
     const other = await storageForTest(etcd.endpoint, { prefix: '/app2/' })
@@ -128,13 +128,13 @@ describe('the storage on etcd', () => {
     await expect(commit(one, put('tip', 'x'))).rejects.toBeInstanceOf(RangeError)
   })
 
-  test('bounds a page by bytes, and still lists everything', async () => {
+  test('bounds pages by bytes and lists everything', async () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest(etcd.endpoint)
     const value = Buffer.alloc(200_000, 'x')
     const keys = Array.from({ length: 60 }, (_, i) => `objects/${String(i).padStart(3, '0')}`)
     for (const key of keys) await commit(storage, put(key, value))
-    // A storage that has seen only small values asks for most.
+    // After small values, the storage requests the most pairs.
     await commit(storage, ...Array.from({ length: 100 }, (_, i) => put(`small/${i}`, 'x')))
     expect((await storage.list('small/')).pairs).toHaveLength(100)
     const seen: string[] = []
@@ -201,7 +201,7 @@ describe('the storage on etcd', () => {
     ])
   })
 
-  test('refuses what etcd would not take in one request, and changes nothing', async () => {
+  test('rejects a transaction that is too large for etcd, and changes nothing', async () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest(etcd.endpoint)
     const half = Buffer.alloc(900_000, 'x')
@@ -210,7 +210,7 @@ describe('the storage on etcd', () => {
     expect((await storage.list('')).pairs).toEqual([])
   })
 
-  test('says that the store is full, and goes on reading', async () => {
+  test('reports a full store, and still reads', async () => {
     const etcd = await etcdForTest({ flags: ['--quota-backend-bytes', `${8 * 1024 * 1024}`] })
     const storage = await storageForTest(etcd.endpoint)
     const value = Buffer.alloc(1_000_000, 'x')
@@ -221,7 +221,7 @@ describe('the storage on etcd', () => {
     expect((await storage.get('objects/0')).pair?.value.length).toBe(value.length)
   })
 
-  test('reads revisions that are compacted or not reached as what they are', async () => {
+  test('distinguishes compacted revisions from future ones', async () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest(etcd.endpoint)
     const first = await commit(storage, put('a', '1'))
@@ -234,7 +234,7 @@ describe('the storage on etcd', () => {
     })
   })
 
-  test('logs in with user and password, also after etcd has forgotten the login', async () => {
+  test('logs in with user and password, and again after etcd forgets the token', async () => {
     const etcd = await etcdForTest()
     const admin = new Etcd3({ hosts: etcd.endpoint })
     const root = await admin.user('root').create('secret')
@@ -257,7 +257,7 @@ describe('the storage on etcd', () => {
     expect((await storage.get('objects/b')).pair).toBeUndefined()
   })
 
-  test('speaks TLS with certificates on both sides, and is turned away without one', async () => {
+  test('uses TLS with certificates on both sides, and is rejected without one', async () => {
     const tls = await certificates()
     const etcd = await etcdForTest({ tls })
     const [ca, cert, key] = await Promise.all([tls.ca, tls.cert, tls.key].map(path => readFile(path)))
@@ -281,12 +281,12 @@ describe('the storage on etcd', () => {
     [['http://host:2379/path']],
     [['ftp://host:2379']],
     [['http://one:2379', 'https://two:2379']],
-  ])('refuses endpoints that it would misunderstand: %j', async endpoints => {
+  ])('rejects invalid endpoints: %j', async endpoints => {
     await expect(openEtcdStorage({ endpoints })).rejects.toBeInstanceOf(RangeError)
   })
 })
 
-/** A root, and one certificate that serves for server and client. */
+/** Makes a root, and one certificate for both server and client. */
 async function certificates(): Promise<{ ca: string; cert: string; key: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'setpoint-tls-'))
   cleanups.push(() => rm(folder, { recursive: true, force: true }))

@@ -5,7 +5,7 @@ import { follow } from '../../../../test/support/follow.ts'
 import { type Operation, OutcomeUnknownError, type Storage, StoreUnavailableError } from '../contract.ts'
 import { openEtcdStorage } from './index.ts'
 
-/** Shorter than the 9 s after which gRPC's keepalive would do it: another member must be asked. */
+/** Below the 9 s of gRPC's keepalive, so only another member can help. */
 const deadlineMs = 8_000
 
 let members: EtcdProcess[]
@@ -35,18 +35,18 @@ async function commit(storage: Storage, ...onSuccess: Operation[]): Promise<Revi
   return (await storage.transact({ compares: [], onSuccess })).revision
 }
 
-/** A storage that uses this member, and knows the others. */
+/** Opens a storage that uses this member first. */
 async function storageOn(member: EtcdProcess): Promise<Storage> {
   const endpoints = [member, ...members.filter(other => other !== member)].map(({ endpoint }) => endpoint)
   const random = vi.spyOn(Math, 'random').mockReturnValue(0)
-  // It makes its choice before it answers.
+  // The constructor chooses the member.
   const opening = openEtcdStorage({ endpoints, deadlineMs })
   random.mockRestore()
   return opened(opening)
 }
 
 describe('a storage on three members of etcd', () => {
-  test.each(['leader', 'follower'])('answers reads and writes when its member, the %s, hangs', async role => {
+  test.each(['leader', 'follower'])('reads and writes when its member, the %s, stalls', async role => {
     const leader = await leaderOf(members)
     const member = role === 'leader' ? leader : members.find(other => other !== leader)
     if (member === undefined) throw new Error('no such member')
@@ -64,7 +64,7 @@ describe('a storage on three members of etcd', () => {
     }
   })
 
-  test('answers reads and writes under way when the leader is killed, through whichever member', async () => {
+  test('completes reads and writes through every member when the leader is killed', async () => {
     const leader = await leaderOf(members)
     const all = await Promise.all(members.map(member => storageOn(member)))
     const watch = follow(await storageOn(leader), 'objects/', zeroRevision)
@@ -84,14 +84,14 @@ describe('a storage on three members of etcd', () => {
     killed = true
     await Promise.all(clients)
     await watch.reaches(await commit(await storageOn(leader), put('objects/end', 'end')))
-    // Each once, at the revision that was told.
+    // Each happened once, at the reported revision.
     const seen = watch.changes
       .filter(({ key }) => /\d$/.test(key))
       .map(({ value, revision }) => [`${value}`, revision])
     expect(seen.sort()).toEqual([...made].sort())
   })
 
-  test('never has a transaction happen late that hung with its member, and was made another way', async () => {
+  test('never lets a stalled member apply a transaction that another member has made', async () => {
     const leader = await leaderOf(members)
     const member = members.find(other => other !== leader)
     if (member === undefined) throw new Error('no follower')
@@ -101,10 +101,10 @@ describe('a storage on three members of etcd', () => {
     const start = await commit(storage, put('objects/start', ''))
     await member.pause()
     const values = Array.from({ length: 20 }, (_, n) => `${n}`)
-    // Without compares: nothing but the fence stands in the way of what the member still has.
+    // Without compares, only the fence stops what the member still holds.
     const written = await Promise.all(values.map(value => commit(storage, put('objects/a', value))))
     member.resume()
-    // It has taken in what it had been sent once it answers a read that comes after.
+    // A later read shows that the member has processed what it held.
     await (await storageOf(member)).get('objects/a')
     await watch.reaches(await commit(direct, put('objects/end', '')))
     const seen = watch.changes.filter(({ key }) => key === 'objects/a')
@@ -113,7 +113,7 @@ describe('a storage on three members of etcd', () => {
     expect(Math.min(...written)).toBeGreaterThan(start)
   })
 
-  test('sends again what was refused only because another server has put the fence', async () => {
+  test('resends what was refused only because another server put the fence', async () => {
     const leader = await leaderOf(members)
     const member = members.find(other => other !== leader)
     if (member === undefined) throw new Error('no follower')
@@ -134,7 +134,7 @@ describe('a storage on three members of etcd', () => {
     expect((await other.list('')).pairs.map(({ key }) => key)).toEqual(['a', 'b'])
   })
 
-  test('says within its deadline that it cannot tell, while there is no majority, and goes on afterwards', async () => {
+  test('reports an unknown outcome within its deadline while there is no majority, and recovers', async () => {
     const storage = await openEtcdStorage({
       endpoints: members.map(({ endpoint }) => endpoint),
       deadlineMs: 2_000,

@@ -14,7 +14,7 @@ import { openEtcdStorage } from './index.ts'
 
 let etcd: EtcdProcess
 let proxy: TcpProxy
-/** Over the proxy. */
+/** Connected through the proxy. */
 let storage: Storage
 let direct: Storage
 let prefix: string
@@ -43,13 +43,13 @@ async function commit(...onSuccess: Operation[]): Promise<Revision> {
   return (await direct.transact({ compares: [], onSuccess })).revision
 }
 
-/** Sends it through the proxy, loses the answer, and lets something happen before the proxy lets one look it up. */
+/** Loses the response in the proxy, and runs `meanwhile` before the outcome can be looked up. */
 async function loseAnswer(
   transaction: Transaction,
   meanwhile: () => Promise<unknown> = async () => {},
   before: () => Promise<unknown> = async () => {},
 ) {
-  // Connected, so that the next bytes from the server are the answer.
+  // Connects first, so the next bytes from the server are the response.
   await storage.head()
   await before()
   const lost = proxy.cutNextAnswer()
@@ -62,7 +62,7 @@ async function loseAnswer(
   return result
 }
 
-describe('a transaction on etcd whose answer is lost', () => {
+describe('a transaction on etcd whose response is lost', () => {
   test('is found to have happened: an update', async () => {
     const old = await commit(put('a', 'old'))
     const result = await loseAnswer({
@@ -74,7 +74,7 @@ describe('a transaction on etcd whose answer is lost', () => {
     expect(result).toEqual({ succeeded: true, revision: pair?.modRevision })
   })
 
-  test('is found to have happened: a creation that others have written over', async () => {
+  test('is found to have happened: a creation that others have overwritten', async () => {
     let made: Revision = zeroRevision
     const result = await loseAnswer(
       { compares: [{ key: 'a', modRevision: zeroRevision }], onSuccess: [put('a', 'mine')] },
@@ -88,7 +88,7 @@ describe('a transaction on etcd whose answer is lost', () => {
     expect(result).toEqual({ succeeded: true, revision: made })
   })
 
-  test('is found to have happened: an update that others have written over, deleted and made again', async () => {
+  test('is found to have happened: an update that others have overwritten, deleted and recreated', async () => {
     const old = await commit(put('a', 'old'))
     let made: Revision = zeroRevision
     const result = await loseAnswer(
@@ -155,7 +155,7 @@ describe('a transaction on etcd whose answer is lost', () => {
     expect(result).toEqual({ succeeded: true, revision: made })
   })
 
-  test('is found to have happened: one that compares nothing, among many others that are lost', async () => {
+  test('is found to have happened: one without compares, among many that are lost', async () => {
     await storage.head()
     const cut = proxy.cutNextAnswer()
     const values = Array.from({ length: 50 }, (_, n) => `${n}`)
@@ -167,13 +167,13 @@ describe('a transaction on etcd whose answer is lost', () => {
     const watch = follow(direct, 'a', zeroRevision)
     await watch.reaches(await commit(put('a', 'last')))
     const seen = watch.changes.filter(({ value }) => `${value}` !== 'last')
-    // As often as it was said, and no more.
+    // Each happened once, as reported.
     const byValue = seen.sort((one, other) => Number(one.value) - Number(other.value))
     expect(byValue.map(({ value }) => `${value}`)).toEqual(values)
     expect(byValue.map(({ revision }) => revision)).toEqual(told)
   })
 
-  test('stays unknown when the caller does not wait', async () => {
+  test('stays unknown if the caller aborts', async () => {
     await storage.head()
     const controller = new AbortController()
     await etcd.pause()
@@ -191,11 +191,11 @@ describe('a transaction on etcd whose answer is lost', () => {
     }
   })
 
-  test('that was never sent did not happen', async () => {
+  test('is reported as not happened if it was never sent', async () => {
     const impatient = await openEtcdStorage({ endpoints: [proxy.endpoint], prefix, deadlineMs: 1_000 })
     await expect.poll(() => impatient.head().catch(() => undefined)).toBeDefined()
     await proxy.refuse()
-    // The first to notice may have been sent into the broken connection; then its fate must not be claimed.
+    // The first may have been sent into the broken connection, so its outcome may be unknown.
     const first = impatient.transact({ compares: [], onSuccess: [put('a', '1')] })
     await expect(first).rejects.toSatisfy(
       error => error instanceof OutcomeUnknownError || error instanceof StoreUnavailableError,
@@ -207,16 +207,16 @@ describe('a transaction on etcd whose answer is lost', () => {
     expect((await direct.get('a')).pair).toBeUndefined()
   })
 
-  test('is never reported as what it was not, with connections cut at any byte under contention', async () => {
+  test('is never misreported, with connections cut at any byte under contention', async () => {
     const watch = follow(direct, 'objects/', zeroRevision)
     const succeeded = new Map<string, Revision>()
     const refused: string[] = []
-    // In the midst of answers, and of the frames by which a connection begins.
+    // Within responses, and within the first frames of a connection.
     proxy.cutAt([400, 1_000, 30, 700, 2_500, 0, 150, 3_000, 600, 1_700, 90, 2_000, 500, 1_300, 800, 250])
     await Promise.all(
       Array.from({ length: 6 }, async (_, lane) => {
         for (let i = 0; i < 40 || proxy.cutsLeft > 0 || succeeded.size === 0; i++) {
-          // By a reset too: it may also take what was sent before.
+          // A reset may also drop what was sent before.
           if (lane === 0 && i % 10 === 5) proxy.cut()
           const key = `objects/${lane % 2}`
           const value = `${lane}/${i}`
@@ -232,7 +232,7 @@ describe('a transaction on etcd whose answer is lost', () => {
             else refused.push(value)
           } catch (error) {
             if (error instanceof StoreUnavailableError) refused.push(value)
-            // What became of it is found out: the cuts come to an end long before the deadline.
+            // The cuts end long before the deadline, so every outcome is found.
             else throw error
           }
         }
@@ -244,7 +244,7 @@ describe('a transaction on etcd whose answer is lost', () => {
     for (const value of refused) expect(happened.has(value)).toBe(false)
   })
 
-  // The last one: what it compacts is everybody's.
+  // Last, because it compacts the etcd that all tests share.
   test('stays unknown when the history is compacted meanwhile', async () => {
     const lost = loseAnswer(
       { compares: [{ key: 'a', modRevision: zeroRevision }], onSuccess: [put('a', 'mine')] },

@@ -19,7 +19,7 @@ async function storageOn(handle: (call: FakeCall) => void, deadlineMs = 60_000):
 
 const write = { compares: [], onSuccess: [{ type: 'put' as const, key: 'a', value: Buffer.from('1') }] }
 
-/** An etcd that loses the responses to all transactions, none of which happen, and lets outcomes be looked up. */
+/** An etcd that drops all transactions without a response, and supports look-ups of their outcome. */
 class LossyEtcd {
   /** Transactions received. */
   sent = 0

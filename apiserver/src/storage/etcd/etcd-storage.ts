@@ -353,7 +353,7 @@ class EtcdStorage implements Storage {
   }
 }
 
-/** Describes a transaction by its first operation, or as a read if it has none. */
+/** Describes a transaction by its first operation. Without operations it is a read. */
 function describe({ compares, onSuccess, onFailure }: Transaction): {
   operation: StorageOperation
   key: string

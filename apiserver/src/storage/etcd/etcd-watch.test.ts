@@ -54,7 +54,7 @@ async function commit(storage: Storage, ...onSuccess: Operation[]): Promise<Revi
   return (await storage.transact({ compares: [], onSuccess })).revision
 }
 
-/** Tries until it is acknowledged: for proving that the store is back. */
+/** Retries until it is acknowledged, to show that the store is back. */
 async function commitWhenBack(storage: Storage, operation: Operation): Promise<Revision> {
   for (;;) {
     try {
@@ -68,7 +68,7 @@ async function commitWhenBack(storage: Storage, operation: Operation): Promise<R
 const lines = (follower: Follower) => follower.changes.map(c => `${c.key}=${c.value}@${c.revision}`)
 
 describe('a watch on etcd', () => {
-  test('delivers each change once and in order, though its connection is cut at any byte of a replay', async () => {
+  test('delivers each change once and in order when its connection is cut at any byte of a replay', async () => {
     const etcd = await etcdForTest()
     const direct = await storageForTest([etcd])
     const expected: string[] = []
@@ -88,9 +88,8 @@ describe('a watch on etcd', () => {
     await whole.reaches(end)
     await whole.stop()
     const replayBytes = proxy.passed
-    // From inside the first frames of a connection to the midst of a later batch, of which etcd makes one of a thousand
-    // revisions. What a connection delivers before it is cut, the later ones need not: together, and the largest twice
-    // for the reset below, these are less than the replay, so that each of the cuts falls into it.
+    // From the first frames of a connection to the middle of a later batch; etcd sends a thousand revisions in each.
+    // Together, with the largest counted twice for the reset below, they are less than the replay: every cut falls into it.
     const early = [0, 1, 8, 20, 50, 90, 140, 200, 300, 450, 700, 1_000, 5_000]
     const late = [0.21, 0.25, 0.02, 0.05].map(part => Math.floor(part * replayBytes))
     proxy.cutAt([...early.slice(0, 6), ...late, ...early.slice(6)])
@@ -103,7 +102,7 @@ describe('a watch on etcd', () => {
     expect(lines(watch)).toEqual(expected)
   })
 
-  test('delivers whole revisions, though etcd sends them in pieces and the connection is cut between', async () => {
+  test('delivers whole revisions when etcd sends fragments and the connection is cut between them', async () => {
     const etcd = await etcdForTest()
     const direct = await storageForTest([etcd])
     const value = Buffer.alloc(12_000, 'x')
@@ -113,7 +112,7 @@ describe('a watch on etcd', () => {
         await commit(direct, ...Array.from({ length: 100 }, (_, k) => put(`objects/${k}`, value))),
       )
     const proxy = await proxyForTest(etcd)
-    // In the pieces of the first revisions and of later ones. Together they are less than the values replayed, 14 MB.
+    // Within fragments of early and later revisions. Together less than the 14 MB that are replayed.
     proxy.cutAt([500_000, 1_150_000, 1_700_000, 2_300_000, 3_000_000, 4_200_000])
     const through = await storageForTest([proxy])
     const seen = new Map<Revision, number>()
@@ -131,7 +130,7 @@ describe('a watch on etcd', () => {
     expect(proxy.cutsLeft).toBe(0)
   })
 
-  test('and its writers lose nothing when etcd is killed and restarted, and no refusal is a lie', async () => {
+  test('and its writers lose nothing when etcd is killed and restarted, and no refused write happens', async () => {
     const etcd = await etcdForTest({ unsafeNoFsync: false })
     const storage = await storageForTest([etcd], { deadlineMs: 2_000 })
     const watch = follow(storage, 'objects/', zeroRevision)
@@ -146,7 +145,7 @@ describe('a watch on etcd', () => {
         } catch (error) {
           if (error instanceof StoreUnavailableError) refused.push(value)
           else if (!(error instanceof OutcomeUnknownError)) throw error
-          // Not to fill the log with refusals while etcd starts.
+          // Limits the number of refusals while etcd starts.
           await new Promise(resolve => setTimeout(resolve, 5))
         }
       }
@@ -171,7 +170,7 @@ describe('a watch on etcd', () => {
     for (const value of refused) expect(seen.has(value)).toBe(false)
   })
 
-  test('goes on over another member when the one in use hangs, and so do writes', async () => {
+  test('continues over another member when its own stalls, and so do writes', async () => {
     const members = await startEtcdCluster(3, { unsafeNoFsync: true })
     cleanups.push(() => Promise.all(members.map(member => member.stop())))
     const storage = await storageForTest(members, { deadlineMs: 1_000 })
@@ -190,7 +189,7 @@ describe('a watch on etcd', () => {
     expect(values.filter((value, i) => value !== values[i - 1])).toEqual(['start', '0', '1', '2'])
   })
 
-  test('goes on when its only etcd hung and came back', async () => {
+  test('continues when its only etcd stalls and recovers', async () => {
     const etcd = await etcdForTest()
     let noticed = () => {}
     const broke = new Promise<void>(resolve => {
@@ -215,7 +214,7 @@ describe('a watch on etcd', () => {
     expect(watch.changes.at(-1)?.value?.toString()).toBe('2')
   })
 
-  test('notices a connection that is half open', async () => {
+  test('notices a half-open connection', async () => {
     const etcd = await etcdForTest()
     const proxy = await proxyForTest(etcd)
     const through = await storageForTest([proxy], { deadlineMs: 1_000 })
@@ -227,7 +226,7 @@ describe('a watch on etcd', () => {
     await commitWhenBack(through, put('objects/a', '3'))
   })
 
-  test('ends with CompactedError when what it missed while cut off is compacted, never with a gap', async () => {
+  test('ends with CompactedError, never a gap, when the changes that it missed are compacted', async () => {
     const etcd = await etcdForTest()
     const proxy = await proxyForTest(etcd)
     const through = await storageForTest([proxy])
@@ -236,7 +235,7 @@ describe('a watch on etcd', () => {
     await watch.reaches(await commit(direct, put('objects/a', '1')))
     await proxy.refuse()
     await commit(direct, put('objects/b', '2'))
-    // The compacted revision is a deletion: etcd takes a watch from there, and has forgotten it.
+    // The compacted revision is a deletion: etcd accepts a watch from there, but has forgotten it.
     const deleted = await commit(direct, { type: 'delete', key: 'objects/b' })
     await commit(direct, put('objects/c', '3'))
     await direct.compact(deleted)
@@ -245,7 +244,7 @@ describe('a watch on etcd', () => {
     expect(watch.changes.map(c => c.key)).toEqual(['objects/a'])
   })
 
-  test('ends with CompactedError when the store was replaced by another, also one that is as far', async () => {
+  test('ends with CompactedError when the store is replaced by one at the same revision', async () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest([etcd])
     for (let i = 0; i < 20; i++) await commit(storage, put('objects/a', `${i}`))
@@ -258,7 +257,7 @@ describe('a watch on etcd', () => {
     expect(watch.reached).toBe(current)
   })
 
-  test('says that the store was replaced between two watches, also where it is compaction that refuses the second', async () => {
+  test('reports that the store was replaced between two watches, even if compaction rejects the second', async () => {
     const etcd = await etcdForTest()
     const storage = await storageForTest([etcd])
     for (let i = 0; i < 20; i++) await commit(storage, put('objects/a', `${i}`))
@@ -272,7 +271,7 @@ describe('a watch on etcd', () => {
     for (let i = 0; i < 30; i++) await commit(direct, put('objects/a', `${i}`))
     await direct.compact((await direct.head()).current)
     const replaced = (error: unknown) => error instanceof CompactedError && error.replaced
-    // A replay that meets the other store first must not make the follower take it for the one it knows.
+    // A replay that sees the other store first must not make the follower accept it.
     const signal = AbortSignal.timeout(120_000)
     const replay = async () => {
       for await (const _ of storage.watch('', { after: current, until: current, signal })) break

@@ -94,7 +94,7 @@ export class Outcomes {
   }
 
   /**
-   * Returns the revision at which a transaction happened, or undefined if it did not and never will.
+   * Returns the revision of a transaction that happened, or undefined if it did not and never will.
    * @throws CallError, or the reason of the signal, if that cannot be found out.
    */
   async of(lost: LostTransaction, signal: AbortSignal): Promise<Revision | undefined> {
@@ -161,7 +161,7 @@ export class Outcomes {
     return revision
   }
 
-  /** Reads the changes of the tip after one revision up to another, at which it was put. */
+  /** Reads the changes of the tip between two revisions. It was put at the second, which ends the replay. */
   async #replay(
     after: Revision,
     until: Revision,

@@ -50,7 +50,7 @@ export interface StoreMark {
  *         +--store was replaced or went back------------+------cancelled: compacted--> ends with CompactedError
  *
  * Invariant: `#position` is the revision up to which every change has been delivered, and no later one. It moves only
- * with delivered changes, and with the empty responses by which etcd says that a watcher has caught up. It never moves
+ * with delivered changes, and with the empty responses that mark a watcher as caught up. It never moves
  * with the header of a response that carries changes or says `created`: during a replay of old revisions, that header
  * already has the store's current revision.
  */
