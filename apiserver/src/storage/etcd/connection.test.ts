@@ -2,12 +2,14 @@ import { once } from 'node:events'
 import { constants } from 'node:http2'
 import { createServer as createTcpServer, type Server } from 'node:net'
 import { Worker } from 'node:worker_threads'
+import { silentLogger } from '@setpoint/controller-runtime'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { type FakeCall, type FakeEtcd, headerAt, startFakeEtcd } from '../../../../test/support/fake-etcd.ts'
 import { CallError, grpcStatus } from './call-error.ts'
 import { methods } from './client.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
+import { Endpoints } from './endpoints.ts'
 
 // Shorter, so that a test sees many pings.
 vi.mock('./defaults.ts', async original => {
@@ -249,6 +251,24 @@ describe('a connection to etcd', () => {
     held.get('neighbour')?.respond(emptyPage)
     expect((await neighbour).header.revision).toBe('7')
     expect(etcd.sessions).toHaveLength(1)
+  })
+})
+
+describe('the endpoints of one member', () => {
+  test('replace a stalled connection once, however many calls fail on it', async () => {
+    const { endpoint } = await fakeEtcd(() => {})
+    const warnings: unknown[] = []
+    const log = { ...silentLogger, warn: (fields: unknown) => void warnings.push(fields) }
+    const endpoints = new Endpoints([endpoint], {}, log)
+    cleanups.push(() => endpoints.close())
+    const until = performance.now() + 100
+    const calls = Array.from({ length: 20 }, () => endpoints.send(methods.range, range, { until }))
+    for (const call of calls) {
+      expect((await failureOf(call)).code).toBe(grpcStatus.deadlineExceeded)
+      // The next call uses the new connection.
+      void endpoints.send(methods.range, range, patience()).catch(() => {})
+    }
+    expect(warnings).toHaveLength(1)
   })
 })
 

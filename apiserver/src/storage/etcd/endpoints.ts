@@ -49,7 +49,7 @@ export class Endpoints {
         return await connection.call(method, request, limits)
       } catch (error) {
         if (!(error instanceof CallError)) throw error
-        if (error.lost) this.failed(connection.endpoint, error)
+        if (error.lost) this.failed(connection.endpoint, error, connection)
         left -= 1
         if (left === 0 || this.#closed || !error.unsent || error.code !== grpcStatus.unavailable) throw error
       }
@@ -95,7 +95,7 @@ export class Endpoints {
           .catch((error: unknown) => {
             open -= 1
             if (!(error instanceof CallError) || ended.signal.aborted) return reject(error)
-            if (error.lost) this.failed(connection.endpoint, error)
+            if (error.lost) this.failed(connection.endpoint, error, connection)
             const isOver = this.#closed || performance.now() >= until
             if (error.leaderless && !isOver) return later(resendPauseMs(leaderless++))
             if (error.lost && !isOver && ++lost < this.#addresses.length) return next()
@@ -130,9 +130,13 @@ export class Endpoints {
     this.#connections.delete(connection)
   }
 
-  /** Moves on to the next member, if the failed one is still current. */
-  failed(endpoint: string, error: CallError): void {
+  /**
+   * Moves on to the next member, if the failed one is still current. `shared` is the connection of a failed call: only the
+   * first call that fails on it replaces it.
+   */
+  failed(endpoint: string, error: CallError, shared?: Connection): void {
     if (this.#closed || this.#addresses[this.#index] !== endpoint) return
+    if (shared !== undefined && this.#shared[this.#index] !== shared) return
     const alone = this.#addresses.length === 1
     // gRPC reconnects by itself. Only a connection without responses is replaced, because it may be half open.
     if (alone && error.code !== grpcStatus.deadlineExceeded) return

@@ -144,7 +144,6 @@ export class Outcomes {
       } catch (error) {
         const mayReturn = error instanceof CallError && (error.lost || error.leaderless)
         if (!mayReturn || signal.aborted) throw error
-        this.#endpoints.failed(error.endpoint, error)
       }
       await sleep(resendPauseMs(attempts), undefined, { signal })
     }
@@ -196,11 +195,13 @@ export class Outcomes {
       }
       throw new CallError(grpcStatus.unavailable, 'the watch stream ended', connection.endpoint)
     } catch (error) {
-      const failure = CallError.from(error, connection.endpoint)
+      const { endpoint } = connection
+      let failure = CallError.from(error, endpoint)
       // Closing the connection cancels the stream: the member was silent.
-      throw failure.code === grpcStatus.cancelled && !signal.aborted
-        ? new CallError(grpcStatus.unavailable, 'the member does not respond', connection.endpoint)
-        : failure
+      if (failure.code === grpcStatus.cancelled && !signal.aborted)
+        failure = new CallError(grpcStatus.unavailable, 'the member does not respond', endpoint)
+      if (failure.lost) this.#endpoints.failed(endpoint, failure)
+      throw failure
     } finally {
       clearTimeout(silence)
       signal.removeEventListener('abort', close)
