@@ -1,0 +1,261 @@
+import { setMaxListeners } from 'node:events'
+import http from 'node:http'
+import https from 'node:https'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Store } from '../support/worlds.ts'
+import type { Attack, Form, Scene } from './attack.ts'
+import { callAll } from './call.ts'
+import { type Holding, holdingOf, leastOf, provokeCollection, restingHolding } from './measure.ts'
+import { Target, usual } from './target.ts'
+import { neighbourhood, type Sight, Witness } from './witness.ts'
+
+/** What every attack must leave intact. */
+export const bounds = Object.freeze({
+  /** Milliseconds for every `/livez`. */
+  livezMs: 1_000,
+  /** The 99th percentile of a GET and of a list of the second caller, as multiples of the quiet ones. */
+  getRatio: 5,
+  listRatio: 10,
+  /** Milliseconds that a quiet percentile counts as at least: attacker, server and second caller share the processors. */
+  quietMs: 4,
+  /** Memory and descriptors afterwards, as multiples of those before. */
+  returnRatio: 1.1,
+  /** Bytes that may stay besides: compiled code and pools of paths that ran for the first time. */
+  warmUpBytes: 8 * 1024 * 1024,
+  /** Milliseconds for an attack to end, and for memory and descriptors to return. */
+  attackMs: 120_000,
+  returnMs: 60_000,
+  /** Milliseconds for a request of the second caller. The short form tolerates slow machines. */
+  patienceMs: { short: 120_000, long: 30_000 },
+  /**
+   * Milliseconds of a window for percentiles: a quiet one for each server, and at least one for each attack. In the short
+   * form an attack lasts as long as it takes, because nothing depends on percentiles.
+   */
+  windowMs: { short: 0, long: 8_000 },
+})
+
+export interface Result {
+  readonly attack: Attack
+  /** Broken guarantees that do not depend on the speed of the machine. */
+  readonly broken: readonly string[]
+  /** Broken bounds of time. */
+  readonly slow: readonly string[]
+  readonly figures: string
+}
+
+/** Runs attacks on one store, each on a server that is up and at rest. */
+export class Arena implements AsyncDisposable {
+  readonly #store: Store
+  readonly #form: Form
+  readonly #witness = new Witness()
+  #place: Place | undefined
+
+  constructor(store: Store, form: Form) {
+    this.#store = store
+    this.#form = form
+  }
+
+  async perform(attack: Attack): Promise<Result> {
+    const broken: string[] = []
+    const slow: string[] = []
+    const { target, quiet, before } = await this.#placeFor(attack)
+    const hit = await this.#witness.during(async () => {
+      await Promise.all([this.#run(attack, target, broken, slow), sleep(bounds.windowMs[this.#form])])
+    })
+    judge(quiet, hit, broken, slow)
+    const figures = [describe(quiet, hit)]
+    if (target.isUp) {
+      const after = await this.#returned(target, before)
+      if (after === undefined) broken.push('/metrics is not served afterwards')
+      else {
+        figures.push(describeReturn(before, after))
+        broken.push(...notReturned(before, after))
+      }
+    } else broken.push(`the process has ended (${await target.ended})`)
+    // A server that is harmed says nothing about the next attack.
+    if (broken.length > 0) await this.#stop()
+    return { attack, broken, slow: this.#form === 'long' ? slow : [], figures: figures.join('; ') }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stop()
+    await this.#witness[Symbol.asyncDispose]()
+  }
+
+  async #run(attack: Attack, target: Target, broken: string[], slow: string[]): Promise<void> {
+    const over = new AbortController()
+    setMaxListeners(0, over.signal)
+    let restarts = false
+    const abortAtEnd = () =>
+      void target.ended.then(() => {
+        if (!restarts) over.abort()
+      })
+    abortAtEnd()
+    const scene: Scene = {
+      target,
+      form: this.#form,
+      signal: over.signal,
+      count: (short, long) => (this.#form === 'short' ? short : long),
+      check: (condition, otherwise) => {
+        if (!condition) broken.push(otherwise)
+      },
+      checkMs: (what, ms, boundMs) => {
+        if (ms > boundMs) slow.push(`${what} took ${Math.round(ms)} ms`)
+      },
+      restart: async () => {
+        restarts = true
+        this.#witness.pause()
+        try {
+          return await target.restart()
+        } finally {
+          restarts = false
+          abortAtEnd()
+          this.#witness.resume()
+        }
+      },
+    }
+    const timer = setTimeout(() => {
+      broken.push(`the attack was not over after ${bounds.attackMs / 1000} s`)
+      over.abort()
+    }, bounds.attackMs)
+    try {
+      await attack.run(scene)
+    } catch (error) {
+      broken.push(`the attack failed: ${error}`)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Waits until memory and descriptors have returned. @returns undefined if the server does not tell */
+  async #returned(target: Target, before: Holding): Promise<Holding | undefined> {
+    const deadline = performance.now() + bounds.returnMs
+    const readings: Holding[] = []
+    do {
+      try {
+        readings.push(await holdingOf(target))
+        if (notReturned(before, leastOf(readings)).length === 0) break
+        await provokeCollection(target)
+      } catch {
+        await sleep(500)
+      }
+    } while (performance.now() < deadline)
+    return readings.length === 0 ? undefined : leastOf(readings)
+  }
+
+  async #placeFor({ setup = usual, objects }: Attack): Promise<Place> {
+    const wanted = objects?.[this.#form] ?? 0
+    const known = this.#place
+    if (known?.target.isUp && known.target.setup === setup && known.objects === wanted) return known
+    await this.#stop()
+    const target = await Target.start(this.#store, setup)
+    try {
+      await fill(target, 'neighbour', neighbourhood.objects, { [neighbourhood.label]: 'yes' })
+      await fill(target, 'crowd', wanted, {})
+      this.#witness.aim(target, bounds.patienceMs[this.#form])
+      const quiet = await this.#witness.during(() => sleep(bounds.windowMs[this.#form]))
+      const before = await restingHolding(target, wanted === 0 ? 0 : 40)
+      this.#place = { target, objects: wanted, quiet, before }
+      return this.#place
+    } catch (error) {
+      await target[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  async #stop(): Promise<void> {
+    await this.#place?.target[Symbol.asyncDispose]()
+    this.#place = undefined
+  }
+}
+
+/** A server with its measurements before any attack. */
+interface Place {
+  readonly target: Target
+  /** Objects that the collection has besides those of the second caller. */
+  readonly objects: number
+  readonly quiet: Sight
+  readonly before: Holding
+}
+
+/** Creates objects. @throws Error at the first that is refused */
+async function fill(
+  target: Target,
+  prefix: string,
+  count: number,
+  labels: Readonly<Record<string, string>>,
+): Promise<void> {
+  const { Agent } = target.setup.scheme === 'https' ? https : http
+  const agent = new Agent({ keepAlive: true })
+  const bodies = Array.from({ length: count }, (_, n) => ({
+    method: 'POST',
+    path: neighbourhood.collection,
+    as: 'neighbour' as const,
+    agent,
+    body: JSON.stringify({
+      apiVersion: 'items.example.com/v1',
+      kind: 'Item',
+      metadata: { name: `${prefix}-${n}`, labels: { ...labels, 'attack.example.com/n': String(n) } },
+      spec: {
+        rank: String(n).padStart(6, '0'),
+        level: String((n * 7_919) % 1_000),
+        tags: [`t${n % 50}`, `u${n % 7}`],
+      },
+    }),
+  }))
+  const replies = await callAll(target, bodies, 32)
+  agent.destroy()
+  const refused = replies.find(({ status }) => status !== 201)
+  if (refused !== undefined) throw new Error(`an object was refused: ${refused.status} ${refused.text}`)
+}
+
+function judge(quiet: Sight, hit: Sight, broken: string[], slow: string[]): void {
+  for (const [what, { count, failures }] of Object.entries(hit)) {
+    if (failures.length > 0)
+      broken.push(`${what} failed ${failures.length} of ${count} times: ${failures[0]}`)
+  }
+  const { livezMs, getRatio, listRatio } = bounds
+  if (hit.livez.maxMs > livezMs) slow.push(`/livez took ${Math.round(hit.livez.maxMs)} ms`)
+  const ratios = [
+    ['GET', ratioOf(quiet.get.p99Ms, hit.get.p99Ms), getRatio],
+    ['list', ratioOf(quiet.list.p99Ms, hit.list.p99Ms), listRatio],
+  ] as const
+  for (const [what, ratio, bound] of ratios) {
+    if (ratio > bound) slow.push(`the p99 of a ${what} was ${ratio.toFixed(1)} times the quiet one`)
+  }
+}
+
+function ratioOf(quietMs: number, hitMs: number): number {
+  return hitMs / Math.max(quietMs, bounds.quietMs)
+}
+
+function notReturned(before: Holding, after: Holding): string[] {
+  const { returnRatio, warmUpBytes } = bounds
+  const broken: string[] = []
+  if (after.memory > before.memory * returnRatio + warmUpBytes)
+    broken.push(`memory stays at ${mebi(after.memory)}, from ${mebi(before.memory)}`)
+  if (after.descriptors > Math.ceil(before.descriptors * returnRatio))
+    broken.push(`${after.descriptors} descriptors stay open, from ${before.descriptors}`)
+  return broken
+}
+
+function describe(quiet: Sight, hit: Sight): string {
+  const ms = (value: number) => value.toFixed(value < 10 ? 1 : 0)
+  return [
+    `/livez up to ${ms(hit.livez.maxMs)} ms`,
+    `GET p99 ${ms(quiet.get.p99Ms)} → ${ms(hit.get.p99Ms)} ms`,
+    `list p99 ${ms(quiet.list.p99Ms)} → ${ms(hit.list.p99Ms)} ms`,
+  ].join(', ')
+}
+
+function describeReturn(before: Holding, after: Holding): string {
+  return [
+    `memory ${mebi(before.memory)} → ${mebi(after.memory)}`,
+    `resident ${mebi(before.resident)} → ${mebi(after.resident)}`,
+    `descriptors ${before.descriptors} → ${after.descriptors}`,
+  ].join(', ')
+}
+
+function mebi(bytes: number): string {
+  return `${Math.round(bytes / 1024 / 1024)} MiB`
+}

@@ -1,0 +1,91 @@
+import http from 'node:http'
+import { stores } from '../../support/worlds.ts'
+import type { Attack, Scene } from '../attack.ts'
+import { type Call, callAll, statusesOf } from '../call.ts'
+import { type Setup, usual } from '../target.ts'
+import { neighbourhood } from '../witness.ts'
+
+/** Attacks by the number of small requests. */
+
+const unread: Setup = Object.freeze({ ...usual, stderr: 'unread' })
+
+/** Sends requests over 50 connections and checks their statuses. */
+async function flood(scene: Scene, requests: readonly Call[], allowed: readonly number[]): Promise<void> {
+  const agent = new http.Agent({ keepAlive: true })
+  const { signal } = scene
+  const all = requests.map(request => ({ ...request, agent, signal }))
+  const replies = await callAll(scene.target, all, 50)
+  agent.destroy()
+  scene.check(
+    replies.every(({ status }) => allowed.includes(status)),
+    `the responses were ${statusesOf(replies)}`,
+  )
+}
+
+function times(count: number, make: (n: number) => Call): Call[] {
+  return Array.from({ length: count }, (_, n) => make(n))
+}
+
+export const floodAttacks: readonly Attack[] = [
+  {
+    name: 'thousands of refused requests while standard error is unread',
+    attacker: 'viewer',
+    setup: unread,
+    async run(scene) {
+      const failing = times(scene.count(1_000, 4_000), () => ({
+        path: '/apis/api.echo.example.com/v1/throw',
+        as: 'viewer' as const,
+      }))
+      await flood(scene, failing, [500, 429])
+      const paths = ['/apis', '/%', '/apis/%00/v1', '/livez?\u0000', '//', '/apis/x/../y']
+      const refused = times(scene.count(500, 4_000), n => ({
+        method: ['GET', 'POST', 'TRACE', 'OPTIONS'][n % 4] ?? 'GET',
+        path: encodeURI(paths[n % paths.length] ?? '/'),
+      }))
+      await flood(scene, refused, [200, 204, 400, 401, 403, 404, 405, 429, 501])
+    },
+  },
+  {
+    name: 'wrong tokens',
+    attacker: 'no token',
+    async run(scene) {
+      const requests = times(scene.count(500, 5_000), n => ({
+        path: neighbourhood.collection,
+        as: { token: `sp_${'x'.repeat(n % 2 === 0 ? 43 : 8_000)}${n}` },
+      }))
+      await flood(scene, requests, [401, 429])
+    },
+  },
+  {
+    name: 'discovery',
+    attacker: 'viewer',
+    async run(scene) {
+      const paths = ['/apis', '/apis/items.example.com/v1', '/version']
+      const requests = times(scene.count(300, 3_000), n => ({
+        path: paths[n % paths.length] ?? '/apis',
+        as: 'viewer' as const,
+      }))
+      await flood(scene, requests, [200, 429])
+    },
+  },
+  {
+    name: 'metrics',
+    attacker: 'viewer',
+    async run(scene) {
+      const requests = times(scene.count(100, 1_000), () => ({ path: '/metrics', as: 'viewer' as const }))
+      await flood(scene, requests, [200, 429])
+    },
+  },
+  {
+    name: 'verbose health',
+    attacker: 'no token',
+    stores,
+    async run(scene) {
+      await flood(
+        scene,
+        times(scene.count(300, 3_000), () => ({ path: '/readyz?verbose' })),
+        [200, 401, 403, 429],
+      )
+    },
+  },
+]

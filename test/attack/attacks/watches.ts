@@ -1,0 +1,118 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { WebSocket } from 'ws'
+import { stores } from '../../support/worlds.ts'
+import type { Attack, Scene } from '../attack.ts'
+import { call, callAll, statusesOf } from '../call.ts'
+import { neighbourhood } from '../witness.ts'
+
+/** Attacks of a viewer on the memory of watches, and on the time that a write takes to reach them. */
+
+const { collection, name } = neighbourhood
+
+/** A write of the second caller, which every watch has to be told of. */
+async function write(scene: Scene): Promise<void> {
+  const began = performance.now()
+  const { status, text } = await call(scene.target, {
+    method: 'PATCH',
+    path: `${collection}/${name}`,
+    as: 'neighbour',
+    type: 'application/merge-patch+json',
+    body: JSON.stringify({ spec: { op: String(began) } }),
+    signal: scene.signal,
+  })
+  scene.check(status === 200, `a write of the second caller got ${status} ${text.slice(0, 200)}`)
+  scene.checkMs('a write of the second caller', performance.now() - began, 1_000)
+}
+
+/** Opens a socket of many watches and subscribes. Resolves with undefined if the server refuses the socket. */
+async function subscribe(scene: Scene, subscriptions: number, terms: number): Promise<WebSocket | undefined> {
+  const { url, tokens } = scene.target
+  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/apis`, 'v1.watch.setpoint.dev', {
+    headers: { authorization: `Bearer ${tokens.viewer}` },
+  })
+  socket.on('error', () => {})
+  await Promise.race([once(socket, 'open'), once(socket, 'close')]).catch(() => {})
+  if (socket.readyState !== WebSocket.OPEN) return undefined
+  for (let n = 0; n < subscriptions && socket.readyState === WebSocket.OPEN; n++) {
+    const selector = Array.from({ length: terms }, (_, term) => `l${term}!=v${n}`).join(',')
+    const path = `${collection}?labelSelector=${encodeURIComponent(selector)}`
+    await new Promise<void>(resolve =>
+      socket.send(JSON.stringify({ op: 'subscribe', id: String(n), path }), () => resolve()),
+    )
+  }
+  return socket
+}
+
+function subscriptionAttack(terms: number): Attack {
+  return {
+    name: `8 sockets of 1,000 subscriptions with ${terms} terms each`,
+    attacker: 'viewer',
+    stores,
+    async run(scene) {
+      const opening = Array.from({ length: scene.count(2, 8) }, () =>
+        subscribe(scene, scene.count(300, 1_000), terms),
+      )
+      const sockets = await Promise.all(opening)
+      await sleep(scene.count(500, 5_000))
+      await write(scene)
+      for (const socket of sockets) socket?.terminate()
+    },
+  }
+}
+
+/** A watch over plain HTTP whose client reads nothing after the headers, or leaves at once. */
+function watch(scene: Scene): Promise<{ status: number; leave: () => void }> {
+  const { url, tokens } = scene.target
+  return new Promise(resolve => {
+    const sent = http.get(`${url}${collection}?watch=true`, {
+      agent: false,
+      headers: { authorization: `Bearer ${tokens.viewer}` },
+    })
+    const leave = () => sent.destroy()
+    sent.on('error', () => resolve({ status: 0, leave }))
+    sent.on('response', response => {
+      response.on('error', () => {})
+      response.pause()
+      resolve({ status: response.statusCode ?? 0, leave })
+    })
+  })
+}
+
+export const watchAttacks: readonly Attack[] = [
+  subscriptionAttack(100),
+  subscriptionAttack(500),
+  {
+    name: 'slow readers of large watches',
+    attacker: 'viewer',
+    stores,
+    objects: { short: 2_000, long: 20_000 },
+    async run(scene) {
+      const watches = await Promise.all(Array.from({ length: scene.count(50, 200) }, () => watch(scene)))
+      for (let n = 0; n < scene.count(3, 20); n++) await write(scene)
+      await sleep(scene.count(200, 5_000))
+      const allowed = [200, 429]
+      const refused = watches.find(({ status }) => !allowed.includes(status))
+      scene.check(refused === undefined, `a watch got ${refused?.status}`)
+      for (const { leave } of watches) leave()
+    },
+  },
+  {
+    name: '2,000 watches opened and dropped',
+    attacker: 'viewer',
+    async run(scene) {
+      const request = {
+        path: `${collection}?watch=true`,
+        as: 'viewer' as const,
+        abandon: 'at first bytes' as const,
+        signal: scene.signal,
+      }
+      const replies = await callAll(scene.target, Array(scene.count(300, 2_000)).fill(request), 50)
+      scene.check(
+        replies.every(({ status }) => status === 200 || status === 429),
+        `the responses were ${statusesOf(replies)}`,
+      )
+    },
+  },
+]

@@ -1,0 +1,225 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { makeCertificates } from '../support/certificates.ts'
+import { type EtcdProcess, startEtcd } from '../support/etcd.ts'
+import { freePort } from '../support/ports.ts'
+import { copyFixture, type Store } from '../support/worlds.ts'
+import { call } from './call.ts'
+import { neighbourhood } from './witness.ts'
+
+/** The resources that the program gets. */
+export const targetLimits = Object.freeze({
+  /** MiB of `--max-old-space-size`. */
+  heapMiB: 1024,
+  /** Of `ulimit -n`. */
+  descriptors: 1024,
+  /** Milliseconds to start, before it is killed. */
+  startMs: 120_000,
+})
+
+/** How a server is set up. Attacks that name the same setup share a server. */
+export interface Setup {
+  readonly scheme: 'http' | 'https'
+  /** `local` is a server without authentication. */
+  readonly access: 'tokens' | 'local'
+  /** `unread` leaves standard error in its pipe. */
+  readonly stderr: 'read' | 'unread'
+}
+
+export const usual: Setup = Object.freeze({ scheme: 'http', access: 'tokens', stderr: 'read' })
+
+/** The callers that the token file knows. The writer is an admin because no built-in group may only write. */
+const groups = Object.freeze({
+  neighbour: 'setpoint:admins',
+  writer: 'setpoint:admins',
+  viewer: 'setpoint:viewers',
+})
+export type User = keyof typeof groups
+
+const program = fileURLToPath(new URL('../../apiserver/bin/setpoint.js', import.meta.url))
+const plugins = ['items-plugin', 'echo-plugin', 'failing-plugin']
+
+/** The built program with a small heap and few descriptors. */
+export class Target implements AsyncDisposable {
+  readonly setup: Setup
+  readonly store: Store
+  readonly port: number
+  /** The program creates it. */
+  readonly dataDir: string
+  readonly tokenFile: string
+  readonly tokens: Readonly<Record<User, string>>
+  /** With that store only. */
+  readonly etcd: EtcdProcess | undefined
+  readonly #folder: string
+  readonly #arguments: readonly string[]
+  readonly #cleanUps: readonly (() => Promise<unknown>)[]
+  #child: ChildProcess | undefined
+  #closed: Promise<unknown> = Promise.resolve()
+  #stderr = ''
+
+  private constructor(parts: {
+    setup: Setup
+    store: Store
+    port: number
+    folder: string
+    tokens: Readonly<Record<User, string>>
+    etcd: EtcdProcess | undefined
+    arguments: readonly string[]
+    cleanUps: readonly (() => Promise<unknown>)[]
+  }) {
+    this.setup = parts.setup
+    this.store = parts.store
+    this.port = parts.port
+    this.tokens = parts.tokens
+    this.etcd = parts.etcd
+    this.#folder = parts.folder
+    this.dataDir = join(parts.folder, 'data')
+    this.tokenFile = join(parts.folder, 'tokens.yaml')
+    this.#arguments = parts.arguments
+    this.#cleanUps = parts.cleanUps
+  }
+
+  static async start(store: Store, setup: Setup): Promise<Target> {
+    const folder = await mkdtemp(join(tmpdir(), 'setpoint-attack-'))
+    const copies = await Promise.all(plugins.map(copyFixture))
+    const port = await freePort()
+    const tokens = { neighbour: newToken(), writer: newToken(), viewer: newToken() }
+    const certificates = setup.scheme === 'https' ? await makeCertificates() : undefined
+    const etcd = store === 'etcd' ? await startEtcd({ unsafeNoFsync: true }) : undefined
+    const target = new Target({
+      ...{ setup, store, port, folder, tokens, etcd },
+      arguments: [
+        ...(etcd ? ['--etcd-endpoints', etcd.endpoint, '--etcd-prefix', `/attack-${randomUUID()}`] : []),
+        ...(setup.access === 'tokens' ? ['--token-file', join(folder, 'tokens.yaml')] : []),
+        ...(certificates ? ['--tls-cert', certificates.cert, '--tls-key', certificates.key] : []),
+        ...copies.flatMap(copy => ['--plugin', copy]),
+      ],
+      cleanUps: [
+        async () => etcd?.stop(),
+        ...[folder, certificates?.folder, ...copies].map(
+          path => async () => (path === undefined ? undefined : rm(path, { recursive: true, force: true })),
+        ),
+      ],
+    })
+    await target.writeTokens()
+    try {
+      await target.#start()
+    } catch (error) {
+      await target[Symbol.asyncDispose]()
+      throw error
+    }
+    return target
+  }
+
+  get url(): string {
+    return `${this.setup.scheme}://127.0.0.1:${this.port}`
+  }
+
+  get isUp(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  /** Resolves when the process has ended, with its exit code or signal and the end of its log. */
+  get ended(): Promise<string> {
+    const child = this.#child
+    return this.#closed.then(() => `${child?.exitCode ?? child?.signalCode}: ${this.#stderr.slice(-600)}`)
+  }
+
+  /** The end of the log; empty if standard error is unread. */
+  get log(): string {
+    return this.#stderr
+  }
+
+  async writeTokens(): Promise<void> {
+    await writeFile(this.tokenFile, tokenList(this.tokens))
+  }
+
+  /** Kills the process and starts it over the same data. @returns the milliseconds until it serves objects */
+  async restart(): Promise<number> {
+    await this.#kill()
+    const began = performance.now()
+    await this.#start()
+    return performance.now() - began
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#kill()
+    await Promise.all(this.#cleanUps.map(cleanUp => cleanUp()))
+  }
+
+  async #start(): Promise<void> {
+    const { heapMiB, descriptors } = targetLimits
+    const child = spawn(
+      'sh',
+      [
+        ...['-c', `umask 022; ulimit -n ${descriptors}; exec "$@"`, 'sh'],
+        ...[process.execPath, `--max-old-space-size=${heapMiB}`, program, 'serve'],
+        ...['--listen', `127.0.0.1:${this.port}`, '--data-dir', this.dataDir, ...this.#arguments],
+      ],
+      {
+        cwd: this.#folder,
+        stdio: ['ignore', 'pipe', 'pipe'],
+        env: Object.fromEntries(
+          Object.entries(process.env).filter(([name]) => !name.startsWith('SETPOINT_')),
+        ),
+      },
+    )
+    this.#child = child
+    const endWithUs = () => child.kill('SIGKILL')
+    process.once('exit', endWithUs)
+    this.#closed = once(child, 'exit').then(() => process.off('exit', endWithUs))
+    if (this.setup.stderr === 'read')
+      child.stderr.on('data', (part: Buffer) => {
+        this.#stderr = (this.#stderr + part).slice(-64_000)
+      })
+    const listening = new Promise<void>(resolve => {
+      let said = ''
+      child.stdout.on('data', (part: Buffer) => {
+        said += part
+        if (said.includes('setpoint listening on ')) resolve()
+      })
+    })
+    const failed = this.ended.then(why => {
+      throw new Error(`the server ended before it served objects: ${why}`)
+    })
+    failed.catch(() => {})
+    const timer = setTimeout(() => child.kill('SIGKILL'), targetLimits.startMs)
+    const served = listening.then(() => this.#served(child))
+    await Promise.race([served, failed]).finally(() => clearTimeout(timer))
+  }
+
+  /** Waits until the kinds of the plugins are served: the program listens before that if it takes long. */
+  async #served(child: ChildProcess): Promise<void> {
+    const list = { path: `${neighbourhood.collection}?size=1`, as: 'neighbour' as const }
+    while (child.exitCode === null && child.signalCode === null) {
+      if ((await call(this, list)).status === 200) return
+      await sleep(50)
+    }
+  }
+
+  async #kill(): Promise<void> {
+    if (!this.isUp) return
+    this.#child?.kill('SIGKILL')
+    await this.#closed
+  }
+}
+
+function newToken(): string {
+  return `sp_${randomBytes(32).toString('base64url')}`
+}
+
+function tokenList(tokens: Readonly<Record<User, string>>): string {
+  const entryOf = ([user, group]: [string, string], token: string) =>
+    `- { user: ${user}, groups: ["${group}"], sha256: ${createHash('sha256').update(token).digest('hex')} }\n`
+  return [
+    entryOf(['neighbour', groups.neighbour], tokens.neighbour),
+    entryOf(['writer', groups.writer], tokens.writer),
+    entryOf(['viewer', groups.viewer], tokens.viewer),
+  ].join('')
+}
