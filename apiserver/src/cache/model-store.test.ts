@@ -3,7 +3,7 @@ import { multiValueIndex, singleValueIndex, toRevision } from '@setpoint/control
 import { Breather } from '@setpoint/controller-runtime/internal'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { countReads } from '../testing.ts'
+import { countReads } from '../../../test/support/rooms.ts'
 import { compareCodePoints } from './code-point-order.ts'
 import type { Entry } from './entry.ts'
 import { IndexSet } from './index-set.ts'

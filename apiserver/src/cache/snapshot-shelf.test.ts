@@ -1,7 +1,7 @@
 import { isApiError } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
+import { openRooms, thing } from '../../../test/support/rooms.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
-import { openRooms, thing } from '../testing.ts'
 import { SnapshotShelf, shelfDefaults } from './snapshot-shelf.ts'
 
 describe('kept states', () => {

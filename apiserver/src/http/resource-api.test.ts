@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
+import { bound, hold, openRooms, testModel } from '../../../test/support/rooms.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
-import { bound, hold, openRooms, testModel } from '../testing.ts'
 import { ResourceApi } from './resource-api.ts'
 
 it('answers nothing from a cache that was found to be wrong while the request waited for the store', async () => {

@@ -1,10 +1,10 @@
 import { silentLogger } from '@setpoint/controller-runtime'
 import { selectsEverything } from '@setpoint/controller-runtime/api'
 import { expect, it } from 'vitest'
+import { openRooms, thing } from '../../../test/support/rooms.ts'
 import { ConsistencyCheck, HistoryReplay } from '../cache/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
-import { openRooms, thing } from '../testing.ts'
 import { lines, WatchHub, watchDefaults } from '../watch/index.ts'
 import { Metrics } from './metrics.ts'
 

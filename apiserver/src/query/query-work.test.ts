@@ -2,6 +2,7 @@ import { systemClock } from '@setpoint/controller-runtime'
 import { toRevision } from '@setpoint/controller-runtime/api'
 import { Breather } from '@setpoint/controller-runtime/internal'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { indexes, timestamp } from '../../../test/support/query-oracle.ts'
 import type { Entry } from '../cache/entry.ts'
 import { ModelStore } from '../cache/model-store.ts'
 import { partialDefaults } from '../cache/partial-indexes.ts'
@@ -9,7 +10,6 @@ import { Turns, turnDefaults } from '../cache/turns.ts'
 import { type Work, type WorkOwner, workDefaults } from '../cache/work.ts'
 import { runQuery } from './execute.ts'
 import { parseListQuery } from './list-query.ts'
-import { indexes, timestamp } from './oracle.ts'
 
 /** What a list costs, in entries looked at: no clock is asked, so that it is the same on every machine. */
 

@@ -1,15 +1,6 @@
 import { type ApiObject, toRevision } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Entry } from '../cache/entry.ts'
-import type { ModelSnapshot } from '../cache/model-snapshot.ts'
-import { ModelStore } from '../cache/model-store.ts'
-import { SortOrder } from '../cache/sort-order.ts'
-import { Turns } from '../cache/turns.ts'
-import { finish } from '../cache/work.ts'
-import { pageByIndex, runQuery } from './execute.ts'
-import { type ListQuery, parseListQuery } from './list-query.ts'
-import { matchesEntry } from './match.ts'
 import {
   byCodePoint,
   Gadget,
@@ -22,7 +13,16 @@ import {
   spell,
   step,
   timestamp,
-} from './oracle.ts'
+} from '../../../test/support/query-oracle.ts'
+import type { Entry } from '../cache/entry.ts'
+import type { ModelSnapshot } from '../cache/model-snapshot.ts'
+import { ModelStore } from '../cache/model-store.ts'
+import { SortOrder } from '../cache/sort-order.ts'
+import { Turns } from '../cache/turns.ts'
+import { finish } from '../cache/work.ts'
+import { pageByIndex, runQuery } from './execute.ts'
+import { type ListQuery, parseListQuery } from './list-query.ts'
+import { matchesEntry } from './match.ts'
 import { pageWindow } from './page.ts'
 import { PageRequest } from './plan.ts'
 import { compileTerms } from './terms.ts'

@@ -2,12 +2,21 @@ import type { ApiObject } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { startEtcd } from '../../../test/support/etcd.ts'
+import {
+  Gadget,
+  inOrder,
+  parametersOf,
+  type Query,
+  type Step,
+  satisfies,
+  spell,
+  step,
+} from '../../../test/support/query-oracle.ts'
+import { openRooms, type Rooms } from '../../../test/support/rooms.ts'
 import { Turns } from '../cache/index.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
 import { openEtcdStorage } from '../storage/etcd/index.ts'
-import { openRooms, type Rooms } from '../testing.ts'
 import { parseListQuery, runQuery } from './index.ts'
-import { Gadget, inOrder, parametersOf, type Query, type Step, satisfies, spell, step } from './oracle.ts'
 
 const turns = new Turns()
 

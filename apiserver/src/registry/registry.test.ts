@@ -6,8 +6,8 @@ import {
   singleValueIndex,
 } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
+import { openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
 import { ServedModel } from '../model/served-model.ts'
-import { openRooms, type Rooms, testModel, thing } from '../testing.ts'
 import { decodeStored } from './stored-object.ts'
 import { reservationKey } from './unique-index.ts'
 import { defaultWriteOptions, type WriteResult } from './write-options.ts'

@@ -2,10 +2,10 @@ import { parseFieldSelector, parseLabelSelector } from '@setpoint/controller-run
 import { toRevision } from '@setpoint/controller-runtime/internal'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { testModel, thing } from '../../../test/support/rooms.ts'
 import { decodeEntry } from '../cache/entry-codec.ts'
 import type { CacheEvent, Entry } from '../cache/index.ts'
 import { ServedModel } from '../model/served-model.ts'
-import { testModel, thing } from '../testing.ts'
 import { Audience, type Interest, interestKey } from './audience.ts'
 import { AudienceIndex } from './audience-index.ts'
 

@@ -1,7 +1,7 @@
 import { parseFieldSelector, selectsEverything, toRevision } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
+import { openRooms, type Rooms, thing } from '../../../test/support/rooms.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
-import { openRooms, type Rooms, thing } from '../testing.ts'
 import { audienceDefaults } from './audience.ts'
 import { type FrameCodec, lines, subscriptionFrames, webSocketFrames } from './codec.ts'
 import { ModelWatches } from './model-watches.ts'

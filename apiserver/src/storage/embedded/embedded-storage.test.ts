@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type StorageHarness, storageConformance } from '../conformance.ts'
+import { type StorageHarness, storageConformance } from '../../../../test/storage/conformance.ts'
 import {
   CompactedError,
   OutcomeUnknownError,

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, test } from 'vitest'
 import { findEtcd, findNewerEtcd } from '../../../../scripts/etcd.mjs'
+import { storageConformance } from '../../../../test/storage/conformance.ts'
 import { type EtcdProcess, startEtcd } from '../../../../test/support/etcd.ts'
-import { storageConformance } from '../conformance.ts'
 import { openEtcdStorage } from './index.ts'
 
 /** Debian's etcd 3.4, and the 3.5 that the chart installs. */

@@ -8,11 +8,11 @@ import {
   silentLogger,
   singleValueIndex,
 } from '@setpoint/controller-runtime'
-import { LogFollower, type ModelCache, ReadGate } from './cache/index.ts'
-import { ServedModel } from './model/served-model.ts'
-import { Registry } from './registry/index.ts'
-import { openEmbeddedStorage } from './storage/embedded/index.ts'
-import type { Storage } from './storage/index.ts'
+import { LogFollower, type ModelCache, ReadGate } from '../../apiserver/src/cache/index.ts'
+import { ServedModel } from '../../apiserver/src/model/served-model.ts'
+import { Registry } from '../../apiserver/src/registry/index.ts'
+import { openEmbeddedStorage } from '../../apiserver/src/storage/embedded/index.ts'
+import type { Storage } from '../../apiserver/src/storage/index.ts'
 
 /** The kind of this package's own tests: one index of each sort. */
 export const testModel = defineModel({

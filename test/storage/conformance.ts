@@ -21,7 +21,7 @@ import {
   storageLimits,
   type Transaction,
   type WatchBatch,
-} from './contract.ts'
+} from '../../apiserver/src/storage/index.ts'
 
 /** How the suite gets at a store. */
 export interface StorageHarness {
