@@ -1,0 +1,110 @@
+import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { expect } from 'vitest'
+import type { Change, Storage, WatchBatch } from '../../apiserver/src/storage/index.ts'
+import { byBytes } from './operations.ts'
+
+/** Milliseconds that a test waits for something that the contract promises. */
+const patienceMs = 60_000
+
+export async function within<T>(promise: Promise<T>, what: string): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new Error(`timed out after ${patienceMs} ms waiting for ${what}`)),
+      patienceMs,
+    )
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+export async function drain(batches: AsyncIterable<WatchBatch>): Promise<void> {
+  for await (const _ of batches);
+}
+
+/** Returns the batches of a watch up to `until`, a revision with a change under the prefix. */
+export async function collectBatches(
+  storage: Storage,
+  prefix: string,
+  after: Revision,
+  until: Revision,
+): Promise<WatchBatch[]> {
+  const watch = follow(storage, prefix, after)
+  try {
+    await watch.reaches(until)
+  } finally {
+    await watch.stop().catch(() => {})
+  }
+  return watch.batches
+}
+
+export async function collect(
+  storage: Storage,
+  prefix: string,
+  after: Revision,
+  until: Revision,
+): Promise<Change[]> {
+  return sortedChanges(await collectBatches(storage, prefix, after, until))
+}
+
+/** Orders changes by revision, then by key: the contract leaves the order within a revision open. */
+function sortedChanges(batches: readonly WatchBatch[]): Change[] {
+  const changes = batches.flatMap(batch => batch.changes)
+  for (const [i, next] of changes.slice(1).entries())
+    expect(next.revision).toBeGreaterThanOrEqual(changes[i]?.revision ?? zeroRevision)
+  return changes.sort((a, b) => a.revision - b.revision || byBytes(a.key, b.key))
+}
+
+export interface Follower {
+  readonly batches: WatchBatch[]
+  changes(): Change[]
+  /** Resolves once the watch has delivered this revision; rejects if the watch ends before. */
+  reaches(revision: Revision): Promise<void>
+  stop(): Promise<void>
+}
+
+export function follow(storage: Storage, prefix: string, after: Revision): Follower {
+  const controller = new AbortController()
+  const batches: WatchBatch[] = []
+  let reached = after
+  let wake = () => {}
+  let ended = false
+  const running = (async () => {
+    try {
+      for await (const batch of storage.watch(prefix, { after, signal: controller.signal })) {
+        batches.push(batch)
+        reached = batch.revision
+        wake()
+      }
+    } finally {
+      ended = true
+      wake()
+    }
+  })()
+  running.catch(() => {})
+  return {
+    batches,
+    changes: () => sortedChanges(batches),
+    async reaches(revision) {
+      const arrival = async () => {
+        while (reached < revision) {
+          if (ended) {
+            await running
+            throw new Error(`the watch ended at revision ${reached}, before ${revision}`)
+          }
+          await new Promise<void>(resolve => {
+            wake = resolve
+          })
+        }
+      }
+      await within(arrival(), `revision ${revision} of a watch`)
+    },
+    async stop() {
+      controller.abort()
+      await within(running, 'the end of an aborted watch')
+    },
+  }
+}
