@@ -14,7 +14,7 @@ import { Registry } from '../../apiserver/src/registry/index.ts'
 import { openEmbeddedStorage } from '../../apiserver/src/storage/embedded/index.ts'
 import type { Storage } from '../../apiserver/src/storage/index.ts'
 
-/** The kind of this package's own tests: one index of each sort. */
+/** A model with one index of each type. */
 export const testModel = defineModel({
   group: 'test.example.com',
   version: 'v1',
@@ -40,7 +40,7 @@ export const testModel = defineModel({
   ],
 })
 
-/** The inner rooms over a real store: an embedded one in a folder of its own, or the one that is given. */
+/** The registry and the cache over a store. */
 export interface Rooms extends AsyncDisposable {
   readonly storage: Storage
   readonly served: ServedModel
@@ -50,6 +50,7 @@ export interface Rooms extends AsyncDisposable {
   readonly cache: ModelCache
 }
 
+/** @param given the store. Default: an embedded one in a temporary folder. */
 export async function openRooms(model: Model = testModel, given?: Storage): Promise<Rooms> {
   const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-test-'))
   const storage = given ?? (await openEmbeddedStorage({ dataDir }))
@@ -75,12 +76,12 @@ export async function openRooms(model: Model = testModel, given?: Storage): Prom
   }
 }
 
-/** The body of a request for a thing. */
+/** Returns the request body for a thing. */
 export function thing(name: string, spec: object = {}, metadata: object = {}): object {
   return { apiVersion: testModel.apiVersion, kind: testModel.kind, metadata: { name, ...metadata }, spec }
 }
 
-/** The methods of a storage, to put some of one's own in the place of others: `{ ...bound(storage), head }`. */
+/** Binds the methods of a storage, so that a test can replace some of them: `{ ...bound(storage), head }`. */
 export function bound(storage: Storage): Storage {
   return {
     get: storage.get.bind(storage),
@@ -93,7 +94,7 @@ export function bound(storage: Storage): Storage {
   }
 }
 
-/** Something to wait for until a test lets it go. */
+/** Returns a promise that resolves when the test calls `release`. */
 export function hold(): { held: Promise<void>; release: () => void } {
   let release = () => {}
   const held = new Promise<void>(resolve => {

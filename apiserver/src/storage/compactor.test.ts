@@ -11,14 +11,13 @@ const put = (storage: Storage, key: string) =>
   storage.transact({ compares: [], onSuccess: [{ type: 'put', key, value: Buffer.from('x') }] })
 
 describe('compaction', () => {
-  it('is done by one of several servers each round, and keeps what was written since the round before', async () => {
+  it('is done by one of several servers in each round, and keeps the changes since the round before', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-test-'))
     const storage = await openEmbeddedStorage({ dataDir })
     const compact = vi.spyOn(storage, 'compact')
     const stop = new AbortController()
     const stopped: Promise<void>[] = []
     try {
-      // A tiny interval makes rounds follow each other as fast as the store allows.
       for (let server = 0; server < 3; server++)
         stopped.push(compactRegularly(storage, silentLogger, stop.signal, 20))
       let written = await put(storage, 'a')

@@ -4,19 +4,19 @@ import { zeroRevision } from '@setpoint/controller-runtime/internal'
 import type { Storage } from './contract.ts'
 
 export const compactorDefaults = Object.freeze({
-  /** Milliseconds between compactions, as in Kubernetes: history is kept for one to two of them. */
+  /** Milliseconds between compactions, as in Kubernetes. History is kept for one to two intervals. */
   intervalMs: 5 * 60_000,
 })
 
-/** The key by which the servers of one store agree: it holds the revision that the next round may compact to. */
+/** Coordinates the servers of a store. Its value is the revision that the next round compacts to. */
 export const compactionKey = 'compaction'
 
 /**
- * Makes the store forget its old history, one server for all: each round the servers try to move the recorded
- * revision on to the present, and the one that succeeds compacts to what was recorded a round before. So everything
- * of the last interval stays, and nothing stays longer than two. (Kubernetes' way.)
+ * Compacts the store at each interval, as the kube-apiserver does. In each round the servers try to update
+ * `compactionKey` to the current revision. The server that succeeds compacts to the value before, so history is kept for
+ * one to two intervals.
  *
- * Resolves when the signal is aborted; a store that is away is asked again in the next round.
+ * Resolves when the signal is aborted. Retries failures in the next round.
  */
 export async function compactRegularly(
   storage: Storage,
@@ -29,16 +29,17 @@ export async function compactRegularly(
     try {
       seen = await compactOnce(storage, seen, log, signal)
     } catch (error) {
-      if (!signal.aborted) log.warn({ err: error }, 'the history could not be compacted, trying again later')
+      if (!signal.aborted)
+        log.warn({ err: error }, 'failed to compact the history, retrying in the next round')
     }
     await delay(intervalMs, undefined, { signal, ref: false }).catch(() => {})
   }
 }
 
 /**
- * One round. `seen` is the revision of the record as this server last knew it: whoever has moved it since has
- * compacted already.
- * @returns the revision of the record now.
+ * Runs one round.
+ * @param seen the revision of `compactionKey` in the round before. If it has changed, another server has compacted.
+ * @returns the revision of `compactionKey`.
  */
 async function compactOnce(
   storage: Storage,
@@ -48,7 +49,7 @@ async function compactOnce(
 ): Promise<Revision> {
   const { pair, revision: present } = await storage.get(compactionKey, { signal })
   const recorded = pair?.modRevision ?? zeroRevision
-  // Somebody else was quicker this round, or this is the first one of this server: wait for a full interval.
+  // Another server has compacted in this round, or this server has just started: wait for a full interval.
   if (seen === undefined || recorded !== seen) {
     if (pair !== undefined) return recorded
   }
@@ -61,7 +62,7 @@ async function compactOnce(
   )
   if (!result.succeeded) return recorded
   if (pair !== undefined) {
-    // Earlier versions wrote more numbers after the first one.
+    // Earlier versions of Setpoint wrote more numbers after the first one.
     const [first = ''] = pair.value.toString().split(' ', 1)
     const oldest = parseRevision(first)
     await storage.compact(oldest, { signal })

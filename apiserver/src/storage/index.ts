@@ -1,6 +1,6 @@
 /**
- * Where bytes live. One small interface over a log of revisions, and two stores behind it that pass one conformance
- * suite: etcd, for several servers, and an embedded one, for one. Nothing here knows what an object is.
+ * Stores keys and opaque bytes as a log of revisions. `Storage` has two implementations that pass one conformance
+ * suite: etcd for several servers, and the embedded store for a single one.
  */
 
 export * from './compactor.ts'

@@ -16,15 +16,14 @@ import {
 import type { FileCommit, StoreFile } from './store-file.ts'
 
 /**
- * The transactions of one commit, worked out one after the other over the file's present state: each sees what those
- * before it in the batch have done, and gets a revision of its own. Nothing is written until `finish` is committed,
- * and a batch that fails leaves nothing behind.
+ * Applies the transactions of a commit in memory, in order. Each one sees the changes before it and gets a revision of
+ * its own. Nothing is written before the result of `finish` is committed.
  */
 export class Batch {
   readonly #file: StoreFile
   readonly #bounds: EmbeddedBounds
   readonly #start: StoreState
-  /** What the batch has read or written; undefined is a key that does not exist. */
+  /** Rows that the batch has read or written; undefined for a missing key. */
   readonly #rows = new Map<string, PresentRow | undefined>()
   readonly #written = new Map<string, PresentRow | undefined>()
   readonly #history: DraftRevision[] = []
@@ -43,7 +42,7 @@ export class Batch {
     this.#dataBytes = this.#start.dataBytes
   }
 
-  /** @throws StoreFullError when the transaction would take the data over its bound. It has then changed nothing. */
+  /** @throws StoreFullError if the data would exceed its bound. The batch is then unchanged. */
   transact({ compares, onSuccess, onFailure }: Transaction): TransactionResult {
     for (const { key, modRevision } of compares)
       if ((this.#read(key)?.modRevision ?? zeroRevision) !== modRevision)
@@ -74,7 +73,7 @@ export class Batch {
     if (changes.length === 0) return { succeeded: true, revision: this.#current }
     if (growth > 0 && this.#dataBytes + growth > this.#bounds.dataBytes)
       throw new StoreFullError(
-        `the store is full: its data would exceed ${this.#bounds.dataBytes} bytes; delete something`,
+        `the store is full: its data would exceed ${this.#bounds.dataBytes} bytes; delete some objects`,
       )
     for (const [key, row] of rows) {
       this.#rows.set(key, row)
@@ -88,14 +87,14 @@ export class Batch {
     return { succeeded: true, revision }
   }
 
-  /** @throws FutureRevisionError when the revision has not been reached. */
+  /** @throws FutureRevisionError if the store has not reached the revision. */
   compact(revision: Revision): void {
     if (revision > this.#current)
-      throw new FutureRevisionError(`revision ${revision} is to come: the store is at ${this.#current}`)
+      throw new FutureRevisionError(`revision ${revision} is in the future: the store is at ${this.#current}`)
     if (revision > this.#compacted) this.#compacted = revision
   }
 
-  /** What to write, or undefined if nothing has changed and nothing of the history is due to go. */
+  /** Returns the commit, or undefined if there is nothing to write and no history to remove. */
   finish(): FileCommit | undefined {
     const beyondBound = this.#current - this.#bounds.historyRevisions
     if (beyondBound > this.#compacted) this.#compacted = toRevision(beyondBound)
@@ -117,8 +116,8 @@ export class Batch {
   }
 
   /**
-   * The oldest segments that go with this commit: those that are compacted as a whole, and those that the history has
-   * too many bytes with, which are thereby compacted. The revisions of this very batch stay.
+   * Returns the oldest segments, which this commit removes: those that are compacted, and those beyond the bound of the
+   * history, which thereby become compacted. The revisions of this batch stay.
    */
   #sweep(): { sweep: Revision[]; swept: Revision } {
     const sweep: Revision[] = []

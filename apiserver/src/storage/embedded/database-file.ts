@@ -11,7 +11,7 @@ import {
 import { dirname } from 'node:path'
 import { errorMessage, StoreFolderError } from './folder-error.ts'
 
-/** The first bytes of each of the two meta pages, of which LMDB takes the newer: mdb.c, MDB_page_header, MDB_meta. */
+/** The start of a meta page (mdb.c, MDB_page_header and MDB_meta). There are two; LMDB uses the newer. */
 const layout = Object.freeze({
   magicAt: 24,
   magic: 0xbeefc0de,
@@ -24,15 +24,15 @@ const layout = Object.freeze({
   bytes: 160,
 })
 
-/** Disk space without which a new database is not begun: LMDB's first pages, many times over. */
+/** Free disk space required to create a database, in bytes: many times LMDB's first pages. */
 const roomBytes = 1024 * 1024
 
 /**
- * Makes sure that LMDB can open a file before it is told to: lmdb 3.5.6 does not throw when it cannot, it ends the
- * process (it frees its environment twice). A file that does not exist or is empty is fine, LMDB begins it.
+ * Checks that LMDB can open a file. If it cannot, lmdb 3.5.6 does not throw but crashes the process, because it frees
+ * its environment twice. The file may be missing or empty.
  *
- * LMDB keeps no checksums, so of damage only what the meta pages show is found: another format, or a file that was cut
- * off before the roots of its trees.
+ * LMDB has no checksums. The check finds only damage that shows in the meta pages: another format, or a file truncated
+ * before the roots of its trees.
  * @throws StoreFolderError
  */
 export function checkDatabaseFile(path: string): void {
@@ -40,7 +40,7 @@ export function checkDatabaseFile(path: string): void {
     for (const file of [path, `${path}-lock`])
       if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK)
   } catch (error) {
-    throw new StoreFolderError(`${path} cannot be written: ${errorMessage(error)}`, { cause: error })
+    throw new StoreFolderError(`cannot write ${path}: ${errorMessage(error)}`, { cause: error })
   }
   const file = openSync(path, 'a+')
   try {
@@ -54,20 +54,21 @@ export function checkDatabaseFile(path: string): void {
 
 function checkRoom(path: string): void {
   const { bavail, bsize } = statfsSync(dirname(path))
-  if (bavail * bsize < roomBytes) throw new StoreFolderError(`no room for ${path}: its disk is full`)
+  if (bavail * bsize < roomBytes) throw new StoreFolderError(`cannot create ${path}: the disk is full`)
 }
 
 function checkMeta(path: string, file: number, size: number): void {
   const first = readMeta(file, 0)
-  if (first === undefined) throw new StoreFolderError(`${path} is not a store; choose another folder`)
+  if (first === undefined)
+    throw new StoreFolderError(`${path} is not a store of Setpoint; choose another folder`)
   if (first.version !== layout.version)
-    throw new StoreFolderError(`${path} has LMDB's data format ${first.version} instead of ${layout.version}`)
+    throw new StoreFolderError(`${path} has LMDB data format ${first.version} instead of ${layout.version}`)
   const second = readMeta(file, first.pageSize)
-  if (second === undefined) throw new StoreFolderError(`${path} is damaged: its second page is not there`)
+  if (second === undefined) throw new StoreFolderError(`${path} is damaged: its second meta page is missing`)
   const { lastRoot, pageSize } = second.transaction > first.transaction ? second : first
   if (size < (lastRoot + 1) * pageSize)
     throw new StoreFolderError(
-      `${path} is damaged: it ends at ${size} bytes, before its root page ${lastRoot}`,
+      `${path} is damaged: it has ${size} bytes and ends before its root page ${lastRoot}`,
     )
 }
 
@@ -75,14 +76,14 @@ interface Meta {
   readonly version: number
   readonly pageSize: number
   readonly transaction: bigint
-  /** The higher page of those that the trees begin at. */
+  /** The highest root page of the trees. */
   readonly lastRoot: number
 }
 
 function readMeta(file: number, at: number): Meta | undefined {
   const bytes = Buffer.alloc(layout.bytes)
   if (readSync(file, bytes, 0, layout.bytes, at) < layout.bytes) return undefined
-  // Numbers are in the machine's order, which is little-endian wherever lmdb has been built.
+  // LMDB uses the byte order of the machine; lmdb is built for little-endian machines only.
   if (bytes.readUInt32LE(layout.magicAt) !== layout.magic) return undefined
   const roots = [layout.freeRootAt, layout.mainRootAt].map(root => bytes.readBigUInt64LE(root))
   return {

@@ -1,57 +1,51 @@
-/** The bounds of the embedded store. Every queue, buffer and history has one. */
+/** Bounds of the embedded store. */
 export const embeddedDefaults = Object.freeze({
-  /**
-   * Revisions of history. At a steady 50 writes a second more than half an hour, in which a watch that was cut off
-   * resumes and a list that is being paged stays exact.
-   */
+  /** Revisions of history: more than half an hour at 50 writes a second, to resume watches and page lists. */
   historyRevisions: 100_000,
-  /** Bytes of history on the disk, whichever bound comes first: large objects must not multiply without limit. */
+  /** Bytes of history on disk, for large objects. Whichever bound is reached first applies. */
   historyBytes: 512 * 1024 * 1024,
-  /** Bytes of keys and values of the present. The same as the recommended limit of etcd's quota. */
+  /** Bytes of current keys and values: the largest quota that etcd recommends. */
   dataBytes: 8 * 1024 * 1024 * 1024,
   /**
-   * Bytes of address space for the file, all of it mapped at once, because growing a mapping while others read from
-   * it is the riskiest thing that LMDB could be asked to do. Costs neither memory nor disk.
+   * Bytes of address space for the file, mapped at once, because growing a mapping under readers is risky in LMDB. Uses
+   * neither memory nor disk space.
    */
   mapBytes: 64 * 1024 * 1024 * 1024,
-  /** Bytes of disk taken ahead of need, or a sixteenth of the file if that is more: see `FileSpace`. */
+  /** Bytes of disk space to allocate ahead, or a sixteenth of the file if that is more. See `FileSpace`. */
   spaceAheadBytes: 4 * 1024 * 1024,
-  /** Bytes of those that are left to what makes the data smaller, so that a full disk can be cleared. */
+  /** Bytes of disk space reserved for deletions, so that a full disk can be cleared. */
   spaceReserveBytes: 1024 * 1024,
-  /** Recent revisions that watches are fed from without touching the file. */
+  /** Recent revisions in memory, for watches. */
   tailRevisions: 10_000,
-  /** Bytes of those: what a watch that lags by a few seconds under full load needs. */
+  /** Bytes of recent revisions in memory: a few seconds under full load. */
   tailBytes: 32 * 1024 * 1024,
-  /** Transactions that may wait for the commit under way; far above any number of concurrent requests. */
+  /** Transactions that may wait for a commit: far above any number of concurrent requests. */
   queuedTransactions: 16_384,
-  /** Bytes of values that may wait. */
+  /** Bytes of values that may wait for a commit. */
   queuedBytes: 256 * 1024 * 1024,
-  /** Transactions of one commit: enough to make the sync cheap, few enough that the event loop stays responsive. */
+  /** Transactions of a commit: enough to amortize the sync, few enough to keep the event loop responsive. */
   batchTransactions: 512,
-  /** Bytes of values of one commit. A transaction that is larger alone goes alone. */
+  /** Bytes of values of a commit. A larger transaction is committed alone. */
   batchBytes: 16 * 1024 * 1024,
-  /**
-   * Bytes of a segment of the history. Large ones waste less of LMDB's pages; small ones make it cheap to read a
-   * single past value.
-   */
+  /** Bytes of a history segment. Large ones fill LMDB's pages better; small ones make single reads cheap. */
   segmentBytes: 64 * 1024,
-  /** Segments of the history that one commit removes at most, so that a large compaction does not stop the writes. */
+  /** Segments that a commit removes at most, so that a large compaction does not block writes. */
   sweepSegments: 500,
-  /** How long a commit may take, in milliseconds, before its callers are told that the outcome is unknown. */
+  /** Milliseconds until a commit fails with `OutcomeUnknownError`. */
   commitTimeoutMs: 30_000,
-  /** Pairs of a page of a list where the caller does not say. */
+  /** Default number of pairs of a page. */
   listPairs: 500,
-  /** Bytes of values of a page; one pair always fits. */
+  /** Bytes of values of a page. A page has at least one pair. */
   listBytes: 8 * 1024 * 1024,
-  /** Revisions of one watch batch. */
+  /** Revisions of a watch batch. */
   watchRevisions: 1_000,
-  /** Bytes of one watch batch; one revision always fits. */
+  /** Bytes of a watch batch. A batch has at least one revision. */
   watchBytes: 4 * 1024 * 1024,
-  /** Past revisions whose lists are kept ready for their next page; the least recently used is dropped. */
+  /** Past states to keep for the next page of a list. The least recently used is evicted. */
   pastRevisions: 4,
-  /** Bytes of a key: what fits into a page of LMDB, rounded down, so that other stores can keep it too. */
+  /** Bytes of a key: must fit into a page of LMDB. */
   keyBytes: 1_024,
 })
 
-/** The bounds that an embedder or a test may set; see `embeddedDefaults`. */
+/** Bounds that tests may set. See `embeddedDefaults`. */
 export type EmbeddedBounds = { -readonly [name in keyof typeof embeddedDefaults]: number }

@@ -35,7 +35,7 @@ const harness = (bounds: Partial<EmbeddedBounds>): StorageHarness => ({
 
 storageConformance('embedded', harness({}))
 
-// Every bound so low that each of its edges is met: nothing but speed may depend on them.
+// Bounds so low that the suite reaches all of them: they may affect only speed.
 storageConformance(
   'embedded with small buffers',
   harness({
@@ -67,7 +67,7 @@ describe('embedded', () => {
     await rm(dataDir, { recursive: true })
   })
 
-  test('revisions begin at 1 and have no gaps, also over refusals and reopening', async () => {
+  test('revisions start at 1 and have no gaps, over failed compares and reopening', async () => {
     await open()
     expect(await storage.head()).toEqual({ current: 0, written: 0 })
     expect(await write('a', '1')).toBe(1)
@@ -80,7 +80,7 @@ describe('embedded', () => {
     expect(await write('a', '3')).toBe(3)
   })
 
-  test('one that need not be durable is the same store for as long as the system runs', async () => {
+  test('a store that is not durable keeps its data while the system runs', async () => {
     const throwaway = async () => {
       await storage?.close()
       storage = await openEmbeddedStorage({ dataDir, durable: false })
@@ -93,7 +93,7 @@ describe('embedded', () => {
     expect(await storage.head()).toEqual({ current: 3, written: 3 })
   })
 
-  test('transactions that arrive together share commits, each with its own revision', async () => {
+  test('concurrent transactions share commits, each with its own revision', async () => {
     await open()
     const controller = new AbortController()
     const batches: number[] = []
@@ -109,7 +109,7 @@ describe('embedded', () => {
     expect(batches.length).toBeLessThan(8)
   })
 
-  test('the history keeps the last revisions up to its bound, and a restart does not change that', async () => {
+  test('the history keeps as many revisions as its bound, also after a restart', async () => {
     await open({ historyRevisions: 10 })
     for (let i = 1; i <= 30; i++) await write('a', `${i}`)
     const check = async () => {
@@ -128,7 +128,7 @@ describe('embedded', () => {
     expect(await values(26, 31)).toEqual(['27', '28', '29', '30', '31'])
   })
 
-  test('the bytes of the history are bounded, and with them the file', async () => {
+  test('the bytes of the history are bounded, and so is the file', async () => {
     await open({ historyBytes: 1_000_000 })
     const value = 'x'.repeat(100_000)
     for (let i = 0; i < 150; i++) await write('a', value)
@@ -138,7 +138,7 @@ describe('embedded', () => {
     expect((await stat(join(dataDir, 'store.mdb'))).size).toBeLessThan(16_000_000)
   })
 
-  test('a watch that is overtaken by the end of the history gets CompactedError, not a gap', async () => {
+  test('a watch that is slower than compaction gets CompactedError, not a gap', async () => {
     await open({ historyRevisions: 10, tailRevisions: 5, watchRevisions: 2 })
     await write('a', '0')
     const watch = storage.watch('', { after: zeroRevision, signal: new AbortController().signal })
@@ -148,7 +148,7 @@ describe('embedded', () => {
     await expect(iterator.next()).rejects.toBeInstanceOf(CompactedError)
   })
 
-  test('a compaction far larger than what one commit removes ends, and writes go on meanwhile', async () => {
+  test('a compaction that takes many commits finishes, and does not block writes', async () => {
     await open({ segmentBytes: 1, sweepSegments: 10 })
     for (let i = 0; i < 40; i++)
       await Promise.all(Array.from({ length: 10 }, (_, k) => write(`k${k}`, `${i}`)))
@@ -158,7 +158,7 @@ describe('embedded', () => {
     expect(await values(390, 405)).toHaveLength(15)
   })
 
-  test('a watch of a quiet prefix is told how far the store has come', async () => {
+  test('a watch of a quiet prefix reports the revision of the store', async () => {
     await open()
     const last = await write('other', 'x')
     for await (const batch of storage.watch('w/', {
@@ -168,10 +168,10 @@ describe('embedded', () => {
       expect(batch.changes).toEqual([])
       if (batch.revision === last) return
     }
-    throw new Error('the watch did not reach the present')
+    throw new Error('the watch did not reach the current revision')
   })
 
-  test('a store that is full refuses growth, and nothing else', async () => {
+  test('a full store rejects only writes that grow the data', async () => {
     await open({ dataBytes: 1_000 })
     await write('a', 'x'.repeat(600))
     const results = await Promise.allSettled([
@@ -188,7 +188,7 @@ describe('embedded', () => {
     await write('b', 'x'.repeat(600))
   })
 
-  test('what does not fit into the queue is refused and changes nothing', async () => {
+  test('a transaction beyond the queue is rejected and changes nothing', async () => {
     await open({ queuedTransactions: 10 })
     const results = await Promise.allSettled(Array.from({ length: 15 }, (_, i) => write(`k${i}`, 'x')))
     const refused = results.flatMap(result => (result.status === 'rejected' ? [result.reason] : []))
@@ -197,7 +197,7 @@ describe('embedded', () => {
     expect((await storage.list('')).pairs).toHaveLength(10)
   })
 
-  test('an abort says whether the transaction has not happened or may have', async () => {
+  test('an abort means StoreUnavailableError before the commit, and OutcomeUnknownError during it', async () => {
     await open()
     const waiting = new AbortController()
     const before = storage.transact(putting('a'), { signal: waiting.signal })
@@ -212,7 +212,7 @@ describe('embedded', () => {
     expect((await storage.list('')).pairs.map(p => p.key)).toEqual(['b', 'c'])
   })
 
-  test('closing lets the commit under way end and refuses what waits', async () => {
+  test('close finishes the current commit and rejects waiting transactions', async () => {
     await open()
     const during = write('a', 'x')
     await new Promise(resolve => setImmediate(resolve))
@@ -227,7 +227,7 @@ describe('embedded', () => {
     expect((await storage.list('')).pairs.map(p => p.key)).toEqual(['a'])
   })
 
-  test('keys that no store could keep are refused', async () => {
+  test('invalid keys are rejected', async () => {
     await open()
     for (const key of ['', '/a', 'x'.repeat(1_025), 'é'.repeat(513), '\ud800'])
       await expect(write(key, 'x')).rejects.toBeInstanceOf(RangeError)
@@ -237,7 +237,7 @@ describe('embedded', () => {
     expect((await storage.list('', { after: 'x'.repeat(5_000) })).pairs).toEqual([])
   })
 
-  test('keys beyond ASCII are in the order of their UTF-8 bytes, now and in the past', async () => {
+  test('non-ASCII keys are in the order of their UTF-8 bytes in past states', async () => {
     await open()
     const keys = ['z', 'é', '\uffee', '\u{1f600}', '中']
     let revision = zeroRevision

@@ -29,21 +29,21 @@ import { StoreFile } from './store-file.ts'
 import { Watches } from './watch.ts'
 
 export interface EmbeddedOptions extends Partial<EmbeddedBounds> {
-  /** The folder of the store, on a local disk. Made if it does not exist; other files in it are left alone. */
+  /** The folder of the store, on a local disk. Created if missing; other files in it are not touched. */
   readonly dataDir: string
   /**
-   * false: a commit is answered before it is on the disk, and may be lost, or the whole store damaged, when the system
-   * stops. For stores that are thrown away. Default true.
+   * If false, commits are not synced: a crash of the system can lose commits or damage the store. For temporary stores.
+   * Default true.
    */
   readonly durable?: boolean
-  /** Told about commits that fail, and files that others can read. Silent by default. */
+  /** Reports failed commits and files that other users can read. Default: none. */
   readonly log?: Logger
 }
 
 /**
- * Opens the store of a folder, which this process then holds until the store is closed or the process ends.
- * @throws StoreLockedError when another store, of this process or another, has the folder open.
- * @throws StoreFolderError when the folder cannot be made or written, or holds something that is not such a store.
+ * Opens the store of a folder and locks the folder until the store is closed or the process ends.
+ * @throws StoreLockedError if this process or another one has the store open.
+ * @throws StoreFolderError if the folder cannot be created or written, or has other content.
  */
 export async function openEmbeddedStorage(options: EmbeddedOptions): Promise<Storage> {
   const { dataDir, durable = true, log, ...bounds } = options
@@ -63,7 +63,7 @@ function prepareFolder(dataDir: string): string {
   try {
     makeFolder(resolve(dataDir))
   } catch (error) {
-    throw new StoreFolderError(`the data folder ${dataDir} cannot be made: ${errorMessage(error)}`, {
+    throw new StoreFolderError(`cannot create the data folder ${dataDir}: ${errorMessage(error)}`, {
       cause: error,
     })
   }
@@ -71,13 +71,13 @@ function prepareFolder(dataDir: string): string {
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK)
     return realpathSync(dataDir)
   } catch (error) {
-    throw new StoreFolderError(`the data folder ${dataDir} cannot be written: ${errorMessage(error)}`, {
+    throw new StoreFolderError(`cannot write to the data folder ${dataDir}: ${errorMessage(error)}`, {
       cause: error,
     })
   }
 }
 
-/** Node's own recursive form never returns where a parent is one in which nothing can be made, such as /proc. */
+/** Creates a folder and its parents. Node's recursive mkdir never returns for folders in /proc. */
 function makeFolder(folder: string): void {
   const isThere = () => statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true
   if (isThere()) return
@@ -86,7 +86,7 @@ function makeFolder(folder: string): void {
   try {
     makePrivateFolder(folder)
   } catch (error) {
-    // Another process may have been faster.
+    // Another process may have created it.
     if (!isThere()) throw error
   }
 }
@@ -126,10 +126,10 @@ class EmbeddedStorage implements Storage {
   async list(prefix: string, options: ListOptions = {}): Promise<ListPage> {
     this.#begin(options)
     const { revision, limit = this.#bounds.listPairs, after, keysOnly = false, signal } = options
-    if (!(limit >= 1)) throw new RangeError(`a page has at least one pair, not ${limit}`)
+    if (!(limit >= 1)) throw new RangeError(`limit must be at least 1, not ${limit}`)
     const { current } = this.#file.state
     if (revision !== undefined && revision > current)
-      throw new FutureRevisionError(`revision ${revision} is to come: the store is at ${current}`)
+      throw new FutureRevisionError(`revision ${revision} is in the future: the store is at ${current}`)
     if (prefix.length > this.#bounds.keyBytes)
       return { revision: revision ?? current, pairs: [], more: false }
     const start = rangeStart(prefix, after, this.#bounds.keyBytes)
@@ -170,13 +170,12 @@ class EmbeddedStorage implements Storage {
     await this.#commits.close()
     this.#watches.close()
     this.#tail.clear()
-    // While a commit hangs it may still happen, and nobody else may build on what is there: then the lock is kept
-    // until the process ends.
+    // A hanging commit may still be written, so the lock is then kept until the process ends.
     if (await this.#file.close(this.#bounds.commitTimeoutMs)) await this.#lock.release()
   }
 
   #begin(options: CallOptions | undefined): void {
-    if (this.#closing) throw new StoreUnavailableError('the store has been closed')
+    if (this.#closing) throw new StoreUnavailableError('the store is closed')
     options?.signal?.throwIfAborted()
   }
 
@@ -197,24 +196,24 @@ class EmbeddedStorage implements Storage {
   }
 
   /**
-   * Answers the bytes of the values.
-   * @throws RangeError when the transaction is not one that every store takes.
+   * Returns the bytes of the values.
+   * @throws RangeError if the transaction exceeds a limit of the contract or has an invalid key.
    */
   #check({ compares, onSuccess, onFailure }: Transaction): number {
     if (Math.max(compares.length, onSuccess.length) > storageLimits.transactionItems)
       throw new RangeError(
-        `a transaction has at most ${storageLimits.transactionItems} compares and operations`,
+        `a transaction may have at most ${storageLimits.transactionItems} compares and as many operations`,
       )
     let bytes = 0
     const keys = new Set<string>()
     for (const operation of onSuccess) {
       checkKey(operation.key, this.#bounds.keyBytes)
       if (keys.has(operation.key))
-        throw new RangeError(`a transaction has two operations on ${operation.key}`)
+        throw new RangeError(`the transaction has two operations on ${operation.key}`)
       keys.add(operation.key)
       if (operation.type === 'delete') continue
       if (operation.value.length > storageLimits.valueBytes)
-        throw new RangeError(`the value of ${operation.key} has more than ${storageLimits.valueBytes} bytes`)
+        throw new RangeError(`the value of ${operation.key} exceeds ${storageLimits.valueBytes} bytes`)
       bytes += operation.value.length
     }
     for (const { key } of compares) checkKey(key, this.#bounds.keyBytes)

@@ -8,7 +8,7 @@ import { openEmbeddedStorage } from './index.ts'
 
 const files = ['holder.mdb', 'holder.mdb-lock', 'store.mdb', 'store.mdb-lock']
 
-describe.skipIf(process.platform === 'win32')('the modes of a data folder', () => {
+describe.skipIf(process.platform === 'win32')('the file modes of a data folder', () => {
   let folder: string
   let dataDir: string
 
@@ -21,7 +21,7 @@ describe.skipIf(process.platform === 'win32')('the modes of a data folder', () =
   const modeOf = async (path: string) => (await stat(path)).mode & 0o777
   const modesOf = () => Promise.all(files.map(name => modeOf(join(dataDir, name))))
 
-  it.each([0o000, 0o022, 0o777])('are for the owner only with umask %o', async umask => {
+  it.each([0o000, 0o022, 0o777])('allow only the owner with umask %o', async umask => {
     const before = process.umask(umask)
     try {
       const storage = await openEmbeddedStorage({ dataDir })
@@ -33,7 +33,7 @@ describe.skipIf(process.platform === 'win32')('the modes of a data folder', () =
     expect(await modesOf()).toEqual(files.map(() => 0o600))
   })
 
-  it('are tightened where an older version left the files readable; the folder stays as it is', async () => {
+  it('are restricted for readable files of an earlier version, but not for the folder', async () => {
     await mkdir(dataDir)
     await (await openEmbeddedStorage({ dataDir })).close()
     await chmod(dataDir, 0o755)
@@ -43,7 +43,7 @@ describe.skipIf(process.platform === 'win32')('the modes of a data folder', () =
     expect(await modeOf(dataDir)).toBe(0o755)
   })
 
-  it('are reported where they cannot be tightened', async () => {
+  it('are reported if they cannot be restricted', async () => {
     await (await openEmbeddedStorage({ dataDir })).close()
     await chmod(join(dataDir, 'store.mdb'), 0o644)
     const warned: object[] = []
@@ -55,7 +55,7 @@ describe.skipIf(process.platform === 'win32')('the modes of a data folder', () =
     restrictFiles(dataDir, log, () => {})
     expect(warned).toMatchObject([
       { path: join(dataDir, 'store.mdb') },
-      { path: join(dataDir, 'store.mdb'), err: { message: 'the file system keeps the old mode' } },
+      { path: join(dataDir, 'store.mdb'), err: { message: 'the file system ignored the new mode' } },
     ])
   })
 })

@@ -5,29 +5,29 @@ import type { Logger } from '@setpoint/controller-runtime'
 const ownerOnly = Object.freeze({ folder: 0o700, file: 0o600 })
 const othersMask = 0o077
 
-/** Every file of a data folder. */
+/** The files of a data folder. */
 const names = ['holder.mdb', 'holder.mdb-lock', 'store.mdb', 'store.mdb-lock'] as const
 
-/** Makes a folder that only its owner can enter, whatever the umask. */
+/** Creates a folder that only its owner can enter, whatever the umask. */
 export function makePrivateFolder(path: string): void {
   mkdirSync(path, ownerOnly.folder)
   if (process.platform !== 'win32') chmodSync(path, ownerOnly.folder)
 }
 
 /**
- * Makes the files of a data folder readable for their owner only, whatever the umask. Files of an older version, which
- * were readable for others, are tightened; a folder that existed before is left as it is, because other files may be in
- * it. A file that cannot be tightened is reported: others may read the objects in it.
+ * Restricts the files of a data folder to their owner, whatever the umask. Earlier versions of Setpoint left them
+ * readable. The mode of an existing folder does not change, because it may have other files. Logs a warning for each
+ * file that other users can still read.
  */
 export function restrictFiles(folder: string, log: Logger | undefined, chmod = chmodSync): void {
-  // Windows has no such modes: files inherit the access list of their folder.
+  // On Windows files inherit the access list of their folder.
   if (process.platform === 'win32') return
   for (const path of names.map(name => join(folder, name))) {
     try {
       const isNew = create(path)
       if (!isNew && !isOpenToOthers(path)) continue
       chmod(path, ownerOnly.file)
-      if (isOpenToOthers(path)) throw new Error('the file system keeps the old mode')
+      if (isOpenToOthers(path)) throw new Error('the file system ignored the new mode')
     } catch (error) {
       if (isOpenToOthers(path))
         log?.warn(
@@ -38,7 +38,7 @@ export function restrictFiles(folder: string, log: Logger | undefined, chmod = c
   }
 }
 
-/** Returns false if the file exists. Does not open one that does: closing it would end the locks of this process on it. */
+/** Returns false if the file exists. Does not open it then: closing it would release the locks of this process. */
 function create(path: string): boolean {
   try {
     closeSync(openSync(path, 'wx', ownerOnly.file))

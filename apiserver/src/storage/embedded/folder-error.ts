@@ -1,6 +1,6 @@
 /**
- * The data folder cannot be used as it is: it cannot be created or written, holds something else, is damaged, or was
- * written by a newer version. The message names the folder and says what to do. Retrying does not help.
+ * The data folder cannot be used: it cannot be created or written, has other content, is damaged, or was written by a
+ * newer version. Retries do not help.
  */
 export class StoreFolderError extends Error {
   override readonly name = 'StoreFolderError'

@@ -6,20 +6,18 @@ import { checkDatabaseFile } from './database-file.ts'
 import { errorMessage, StoreFolderError } from './folder-error.ts'
 
 /**
- * One process at a time holds a data folder.
+ * Locks a data folder for one process at a time.
  *
- * Node offers no file lock, and a pid file cannot be told from a stale one with certainty. LMDB has what is needed: a
- * process that reads has a slot in the reader table of the lock file, and a POSIX record lock (Windows: its process
- * handle) that says that the slot's owner is alive. The system drops that lock with the process, however it ends, and
- * `readerCheck` clears slots without one. So a small database of its own serves as the lock:
+ * Node has no file locks, and a pid file may be stale. LMDB detects dead processes: each reader has a slot in the reader
+ * table and a POSIX record lock (on Windows: its process handle). The system releases that lock when the process ends,
+ * and `readerCheck` clears slots without a lock. So a small LMDB database serves as the lock:
  *
- * 1. take a reader slot, and keep it for as long as the folder is held;
- * 2. in a write transaction, which is exclusive between processes too: refuse if the process in the `holder` row still
- *    has a slot, else become the holder.
+ * 1. Take a reader slot and keep it while the folder is locked.
+ * 2. In a write transaction, which excludes other processes: fail if the process in the `holder` row has a slot, else
+ *    write this process to the row.
  *
- * Of two that come at once the first to get the transaction wins. A pid that is used again is no danger: the slot
- * shows a process that uses this very database. Processes that share a volume but not a pid namespace may have equal
- * pids; then the record lock, which is per pid, is taken, and the slot is refused.
+ * A reused pid is safe, because only processes that use this database have slots. Containers that share a volume may
+ * have equal pids. Then the record lock of the pid is already taken, and LMDB refuses the slot.
  */
 export interface FolderLock {
   release(): Promise<void>
@@ -32,15 +30,15 @@ interface Holder {
 }
 
 /**
- * @param dataDir an existing folder, which should be on a local disk: LMDB's locks do not work over a network.
- * @param durable whether the lock's own file must survive the system; see `EmbeddedOptions`.
- * @throws StoreLockedError when another holder, also one in this process, is alive.
- * @throws StoreFolderError when the lock cannot be made in this folder.
+ * @param dataDir an existing folder on a local disk: LMDB's locks do not work on network file systems.
+ * @param durable as in `EmbeddedOptions`, for the lock file.
+ * @throws StoreLockedError if this process or another one holds the lock.
+ * @throws StoreFolderError if the lock file cannot be created.
  */
 export async function lockFolder(dataDir: string, durable = true): Promise<FolderLock> {
   const lock = openLock(dataDir, durable)
   try {
-    // Whoever opens a database again in the same process shares its slots, so they must be looked at first.
+    // A database that is opened twice in a process shares its slots, so this process is checked first.
     if (readers(lock.readerList()).has(process.pid)) throw lockedBy(dataDir, holderOf(lock.get(holderKey)))
     const slot = takeSlot(lock, dataDir)
     const taken = lock.transactionSync(() => {
@@ -85,7 +83,7 @@ function openLock(dataDir: string, durable: boolean) {
       noSync: !durable,
     })
   } catch (error) {
-    throw new StoreFolderError(`the data folder ${dataDir} cannot be locked: ${errorMessage(error)}`, {
+    throw new StoreFolderError(`cannot lock the data folder ${dataDir}: ${errorMessage(error)}`, {
       cause: error,
     })
   }
@@ -96,13 +94,13 @@ function takeSlot(lock: LockDatabase, dataDir: string) {
     return lock.useReadTransaction()
   } catch (error) {
     throw new StoreLockedError(
-      `the data folder ${dataDir} is in use, probably by a process of another container: ${errorMessage(error)}`,
+      `the data folder ${dataDir} is in use, probably by another container: ${errorMessage(error)}`,
       { cause: error },
     )
   }
 }
 
-/** The pids of the reader table, from LMDB's listing of it: a line each that begins with the pid. */
+/** Returns the pids of LMDB's reader list, which has a line for each reader that starts with the pid. */
 function readers(listing: string): Set<number> {
   return new Set(Array.from(listing.matchAll(/^\s*(\d+)\s/gm), match => Number(match[1])))
 }

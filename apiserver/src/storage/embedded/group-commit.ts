@@ -16,15 +16,15 @@ import { encodeState } from './rows.ts'
 import type { FileCommit, StoreFile } from './store-file.ts'
 
 /**
- * Many transactions, one sync: what arrives while a commit is under way forms the next one.
+ * Commits many transactions with one sync: those that arrive during a commit form the next batch.
  *
- *     waiting --(taken into a batch)--> committing --(durable)--> published, then answered
- *        |                                  |
- *        +-- signal, close, stall:          +-- failed and verified as absent: StoreFullError, StoreUnavailableError
- *            StoreUnavailableError          +-- signal, no end in time, failed but there: OutcomeUnknownError
+ *     waiting --(added to a batch)--> committing --(durable)--> published, then resolved
+ *        |                                |
+ *        +-- abort, close, stall:         +-- failed, not in the file: StoreFullError, StoreUnavailableError
+ *            StoreUnavailableError        +-- abort, timeout, failed but in the file: OutcomeUnknownError
  *
- * Answers come only after the commit, also for refused compares and for transactions that change nothing: what they
- * have read may be of the same batch.
+ * Failed compares and transactions without a change also resolve after the commit, because they may have read changes of
+ * the same batch.
  */
 export class GroupCommit {
   readonly #file: StoreFile
@@ -33,13 +33,13 @@ export class GroupCommit {
   readonly #publish: (commit: FileCommit) => void
   #waiting: Waiting[] = []
   #waitingBytes = 0
-  /** How many of those that wait are to be committed alone, after the batch that they were in has failed. */
+  /** How many of the waiting entries to commit alone, because their batch did not fit on the disk. */
   #alone = 0
   #running: Promise<void> | undefined
   #stalled = false
   #closed = false
 
-  /** @param publish called after each durable commit, with the file already showing it, before its callers know. */
+  /** @param publish called after each durable commit, when the file shows it and before its callers are resolved. */
   constructor(
     file: StoreFile,
     bounds: EmbeddedBounds,
@@ -61,10 +61,10 @@ export class GroupCommit {
     return this.#submit(batch => batch.compact(revision), 0, signal)
   }
 
-  /** Refuses what waits and what comes, and resolves when the commit under way has ended or is given up on. */
+  /** Rejects waiting and later transactions. Resolves when the current commit has ended or stalled. */
   async close(): Promise<void> {
     this.#closed = true
-    this.#refuseWaiting('the store has been closed')
+    this.#refuseWaiting('the store is closed')
     if (!this.#stalled) await this.#running
   }
 
@@ -75,7 +75,7 @@ export class GroupCommit {
         reject(refusal)
         return
       }
-      let answer = () => {}
+      let complete = () => {}
       const settle = (settleWith: () => void) => {
         entry.isSettled = true
         signal?.removeEventListener('abort', onAbort)
@@ -87,12 +87,12 @@ export class GroupCommit {
         apply(batch) {
           try {
             const result = apply(batch)
-            answer = () => resolve(result)
+            complete = () => resolve(result)
           } catch (error) {
-            answer = () => reject(error)
+            complete = () => reject(error)
           }
         },
-        answer: () => settle(answer),
+        complete: () => settle(complete),
         reject: error => settle(() => reject(error)),
       }
       const onAbort = () => this.#abandon(entry, signal?.reason)
@@ -104,10 +104,10 @@ export class GroupCommit {
   }
 
   #refusal(bytes: number, signal: AbortSignal | undefined): Error | undefined {
-    if (this.#closed) return new StoreUnavailableError('the store has been closed')
+    if (this.#closed) return new StoreUnavailableError('the store is closed')
     if (signal?.aborted)
-      return new StoreUnavailableError('given up before it was begun', { cause: signal.reason })
-    if (this.#stalled) return new StoreUnavailableError('the disk does not answer: a commit is overdue')
+      return new StoreUnavailableError('the call was aborted before the commit', { cause: signal.reason })
+    if (this.#stalled) return new StoreUnavailableError(stalledMessage)
     const isFull =
       this.#waiting.length >= this.#bounds.queuedTransactions ||
       (this.#waitingBytes + bytes > this.#bounds.queuedBytes && this.#waiting.length > 0)
@@ -117,13 +117,13 @@ export class GroupCommit {
   #abandon(entry: Waiting, cause: unknown): void {
     const index = this.#waiting.indexOf(entry)
     if (index < 0) {
-      entry.reject(new OutcomeUnknownError('given up while it was being committed', { cause }))
+      entry.reject(new OutcomeUnknownError('the call was aborted during the commit', { cause }))
       return
     }
     this.#waiting.splice(index, 1)
     this.#waitingBytes -= entry.bytes
     if (index < this.#alone) this.#alone--
-    entry.reject(new StoreUnavailableError('given up before it was begun', { cause }))
+    entry.reject(new StoreUnavailableError('the call was aborted before the commit', { cause }))
   }
 
   #refuseWaiting(message: string): void {
@@ -143,12 +143,12 @@ export class GroupCommit {
 
   async #run(): Promise<void> {
     do {
-      // Everybody who has just been answered may come with the next transaction before the batch is closed.
+      // Lets callers that have just been resolved add their next transaction to this batch.
       await nextTurn()
     } while (!this.#closed && (await this.#commitNext()))
   }
 
-  /** Commits one batch. Answers whether there may be more to do. */
+  /** Commits one batch. Returns true if there may be more to do. */
   async #commitNext(): Promise<boolean> {
     const entries = this.#take()
     let failure: Error | undefined
@@ -160,10 +160,10 @@ export class GroupCommit {
       if (commit !== undefined) failure = await this.#write(commit, entries)
       isMoreDue = commit !== undefined && failure === undefined
     } catch (error) {
-      this.#log?.error({ err: error }, 'The embedded store has failed.')
-      failure = new OutcomeUnknownError(`the store has failed: ${errorMessage(error)}`, { cause: error })
+      this.#log?.error({ err: error }, 'failed to commit a batch')
+      failure = new OutcomeUnknownError(`the embedded store failed: ${errorMessage(error)}`, { cause: error })
     }
-    if (failure === undefined) for (const entry of entries) entry.answer()
+    if (failure === undefined) for (const entry of entries) entry.complete()
     else this.#fail(entries, failure)
     return isMoreDue || this.#waiting.length > 0
   }
@@ -182,7 +182,7 @@ export class GroupCommit {
     return this.#waiting.splice(0, count)
   }
 
-  /** Answers why the commit has not taken effect, or undefined if it has. */
+  /** Returns the error for the callers, or undefined if the commit is durable. */
   async #write(commit: FileCommit, entries: readonly Waiting[]): Promise<Error | undefined> {
     const overdue = setTimeout(() => this.#stall(entries), this.#bounds.commitTimeoutMs)
     let failure: unknown
@@ -201,14 +201,17 @@ export class GroupCommit {
     failure ??= new Error(`the file is at revision ${now.current} instead of ${commit.state.current}`)
     this.#log?.error(
       { err: failure, revision: commit.state.current },
-      'A commit to the embedded store has failed.',
+      'failed to commit to the embedded store',
     )
     const options = { cause: failure }
     if (isThere)
-      return new OutcomeUnknownError(`a commit has failed, yet is there: ${errorMessage(failure)}`, options)
+      return new OutcomeUnknownError(
+        `the commit reported an error, but is in the file: ${errorMessage(failure)}`,
+        options,
+      )
     if (await isFull(failure, this.#file.folder))
-      return new StoreFullError(`the disk of the store is full: ${errorMessage(failure)}`, options)
-    return new StoreUnavailableError(`the store cannot write: ${errorMessage(failure)}`, options)
+      return new StoreFullError(`the disk is full: ${errorMessage(failure)}`, options)
+    return new StoreUnavailableError(`failed to write to the disk: ${errorMessage(failure)}`, options)
   }
 
   #fail(entries: readonly Waiting[], failure: Error): void {
@@ -216,7 +219,7 @@ export class GroupCommit {
       for (const entry of entries) entry.reject(failure)
       return
     }
-    // One that is too large must not take along those that would fit, least of all deletions.
+    // One large transaction must not fail the others, least of all deletions: commits each alone.
     const again = entries.filter(entry => !entry.isSettled)
     this.#waiting.unshift(...again)
     for (const entry of again) this.#waitingBytes += entry.bytes
@@ -226,31 +229,33 @@ export class GroupCommit {
   #stall(entries: readonly Waiting[]): void {
     this.#stalled = true
     const { commitTimeoutMs } = this.#bounds
-    this.#log?.error({ commitTimeoutMs }, 'The disk of the embedded store does not answer.')
+    this.#log?.error({ commitTimeoutMs }, 'the disk of the embedded store does not respond')
     for (const entry of entries)
-      entry.reject(new OutcomeUnknownError(`the commit has not ended within ${commitTimeoutMs} ms`))
-    this.#refuseWaiting('the disk does not answer: a commit is overdue')
+      entry.reject(new OutcomeUnknownError(`the commit did not finish within ${commitTimeoutMs} ms`))
+    this.#refuseWaiting(stalledMessage)
   }
 }
 
-/** A transaction or compaction from its arrival to its answer. */
+/** A transaction or compaction that has not been resolved. */
 interface Waiting {
   readonly bytes: number
   isSettled: boolean
-  /** Works out the answer, again if the batch before has failed. */
+  /** Applies it to a batch and keeps the result. Called again after a failed batch. */
   apply(batch: Batch): void
-  /** Gives the answer that was worked out. */
-  answer(): void
+  /** Resolves or rejects with the kept result. */
+  complete(): void
   reject(error: unknown): void
 }
 
+const stalledMessage = 'the disk does not respond: a commit is overdue'
+
 const { ENOSPC, EDQUOT, EFBIG, EIO } = constants.errno
-/** As Node names them and as LMDB numbers them, with LMDB's own for a map that is full. */
+/** Error codes of Node and of LMDB; -30792 is MDB_MAP_FULL. */
 const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG', ENOSPC, EDQUOT, EFBIG, -30792])
 
 /**
- * LMDB reports a write that only partly fitted on the disk as EIO, like a broken disk. They are told apart by the
- * room that is left.
+ * Returns true if the disk is full. LMDB reports a partial write as EIO, like a broken disk; the free space tells them
+ * apart.
  */
 async function isFull(error: unknown, folder: string): Promise<boolean> {
   if (typeof error !== 'object' || error === null || !('code' in error)) return false

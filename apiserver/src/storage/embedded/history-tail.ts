@@ -2,13 +2,13 @@ import type { Revision } from '@setpoint/controller-runtime/api'
 import { type RevisionChanges, revisionsOf, type Segment } from './rows.ts'
 
 /**
- * The newest revisions of the history, decoded once for all watches. Bounded by count and bytes; what has fallen out
- * is in the file.
+ * The newest revisions of the history, decoded once for all watches. Bounded by count and bytes; older revisions are in
+ * the file.
  */
 export class HistoryTail {
   readonly #maxRevisions: number
   readonly #maxBytes: number
-  /** Consecutive revisions; those before `#first` have been dropped and wait for the array to be cut. */
+  /** Consecutive revisions. Those before `#first` are evicted, and the array is cut from time to time. */
   #entries: (RevisionChanges | undefined)[] = []
   #first = 0
   #bytes = 0
@@ -27,14 +27,14 @@ export class HistoryTail {
       this.#entries.length - this.#first > this.#maxRevisions ||
       (this.#bytes > this.#maxBytes && this.#first < this.#entries.length)
     )
-      this.#drop()
+      this.#evict()
     if (this.#first > 1_000 && this.#first > this.#entries.length / 2) {
       this.#entries = this.#entries.slice(this.#first)
       this.#first = 0
     }
   }
 
-  /** The revision after this one and those that follow, or undefined where the tail does not reach back that far. */
+  /** Returns the revisions after this one, or undefined if some of them are evicted. */
   after(revision: Revision): Iterable<RevisionChanges> | undefined {
     const oldest = this.#entries[this.#first]
     if (oldest === undefined || revision + 1 < oldest.revision) return undefined
@@ -54,7 +54,7 @@ export class HistoryTail {
     }
   }
 
-  #drop(): void {
+  #evict(): void {
     this.#bytes -= this.#entries[this.#first]?.bytes ?? 0
     this.#entries[this.#first] = undefined
     this.#first++

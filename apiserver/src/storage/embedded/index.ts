@@ -1,13 +1,13 @@
 /**
- * The store for a single server, in a folder of its own: LMDB below, revisions and their history on top.
+ * The store of a single server: revisions and their history in an LMDB database.
  *
- * - Transactions come together into one commit and one sync, each with its own revision; nobody is told about one, by
- *   an answer, a read or a watch, before it is on the disk.
- * - The history is bounded by revisions and bytes (`embeddedDefaults`). What falls out is compacted.
- * - Revisions begin at 1, have no gaps and outlive restarts. `head` answers the same for `current` and `written`.
- * - One process holds the folder; the hold ends with the process, however that ends.
+ * - Concurrent transactions share a commit and its sync; each has its own revision. A transaction becomes visible to its
+ *   caller, to reads and to watches only when it is durable.
+ * - Revisions and bytes of the history are bounded (`embeddedDefaults`). Older history is compacted.
+ * - Revisions start at 1, have no gaps and survive restarts.
+ * - One process at a time uses the folder. The lock ends with the process, even after a crash.
  * - Only the owner can read the folder and its files, whatever the umask.
- * - A full disk or a reached bound refuses what would grow the data, and nothing else.
+ * - When the disk or the store is full, only writes that grow the data fail.
  */
 export { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
 export { type EmbeddedOptions, openEmbeddedStorage } from './embedded-storage.ts'

@@ -1,27 +1,26 @@
 const loneSurrogate = /\p{Surrogate}/u
 
-/** A key as the file has it: its UTF-8 bytes. */
+/** Encodes a key as UTF-8. */
 export function encodeKey(key: string): Buffer {
   return Buffer.from(key, 'utf8')
 }
 
 /**
- * Checks a key that is about to be written.
- * @throws RangeError when it is empty, begins with a slash, is longer than `keyBytes` or is not well-formed text, of
- * which two could become the same bytes.
+ * Checks a key to write.
+ * @throws RangeError if it is empty, starts with a slash, exceeds `keyBytes` or is not well-formed Unicode: two such
+ * keys could have the same bytes.
  */
 export function checkKey(key: string, keyBytes: number): void {
-  if (key === '' || key.startsWith('/')) throw new RangeError(`not a key: ${JSON.stringify(key)}`)
+  if (key === '' || key.startsWith('/'))
+    throw new RangeError(`invalid key ${JSON.stringify(key)}: it is empty or starts with a slash`)
   if (key.length > keyBytes || Buffer.byteLength(key) > keyBytes)
-    throw new RangeError(
-      `the key ${JSON.stringify(`${key.slice(0, 80)}...`)} has more than ${keyBytes} bytes`,
-    )
+    throw new RangeError(`the key ${JSON.stringify(`${key.slice(0, 80)}...`)} exceeds ${keyBytes} bytes`)
   if (loneSurrogate.test(key))
     throw new RangeError(`the key ${JSON.stringify(key)} is not well-formed Unicode`)
 }
 
 /**
- * The bytes right after all keys with this prefix, or undefined where none are.
+ * Returns the end of the range of keys with this prefix, or undefined if it has no end.
  * @example prefixEnd(Buffer.from('a/')) // 'a0'
  */
 export function prefixEnd(prefix: Buffer): Buffer | undefined {
@@ -35,7 +34,7 @@ export function prefixEnd(prefix: Buffer): Buffer | undefined {
   return undefined
 }
 
-/** Orders two keys by their UTF-8 bytes, which for well-formed text is the order of the code points. */
+/** Compares two keys by their UTF-8 bytes, which is the order of code points. */
 export function compareKeys(left: string, right: string): number {
   const length = Math.min(left.length, right.length)
   for (let i = 0; i < length; i++) {
@@ -46,7 +45,7 @@ export function compareKeys(left: string, right: string): number {
   return left.length - right.length
 }
 
-/** Surrogates stand for code points above all other UTF-16 units, though their numbers are below 0xe000. */
+/** Surrogates stand for higher code points than the UTF-16 units from 0xe000. */
 function rank(unit: number): number {
   return unit >= 0xd800 && unit < 0xe000 ? unit + 0x10000 : unit
 }

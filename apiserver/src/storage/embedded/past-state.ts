@@ -5,23 +5,23 @@ import { compareKeys, encodeKey } from './keys.ts'
 import { toKeyValue } from './rows.ts'
 import type { StoreFile } from './store-file.ts'
 
-/** Revisions of history that are looked through before others get their turn. */
+/** Revisions to read before yielding to the event loop. */
 const revisionsPerTurn = 1_000
 
 /**
- * The state at a past revision, as the present with everything undone that came later.
+ * The state at a past revision: the current state with the later changes undone.
  *
- * Of each key changed since, only the first change counts: what it replaced is what the key held then. That is kept
- * as the revision of that change, not as a value, so a past state costs memory by the keys changed since and not by
- * their size. It is brought up to date before each page, so pages may be asked for while others write.
+ * The first later change of a key has the key's pair at the past revision as its previous pair. Only the revision of
+ * that change is kept, so memory grows with the number of changed keys and not with the size of their values. The state
+ * catches up before each page, so writes may happen between pages.
  */
 export class PastState {
   readonly #file: StoreFile
   readonly #revision: Revision
   #upTo: Revision
-  /** The revision whose change has the key's pair of then as the one before; undefined if the key was not there. */
+  /** The revision of the first later change by key; undefined if the key did not exist at the past revision. */
   readonly #undo = new Map<string, Revision | undefined>()
-  /** The keys of `#undo` that were there, ascending; absent when out of date. */
+  /** The keys of `#undo` that existed, in ascending order; undefined when out of date. */
   #keys: string[] | undefined
 
   constructor(file: StoreFile, revision: Revision) {
@@ -31,8 +31,8 @@ export class PastState {
   }
 
   /**
-   * Resolves at a moment when the state is exact, which lasts until the next await.
-   * @throws CompactedError when the history since is not all there any more.
+   * Brings the state up to date until the next await.
+   * @throws CompactedError if the revision has been compacted.
    */
   async catchUp(signal: AbortSignal | undefined): Promise<void> {
     for (;;) {
@@ -55,7 +55,7 @@ export class PastState {
     }
   }
 
-  /** The pairs from `start` up to but without `end`, ascending. To be consumed without awaiting in between. */
+  /** Returns the pairs from `start` up to `end`, exclusive, in ascending order. Do not await while iterating. */
   *range(start: Buffer, end: Buffer | undefined): Generator<KeyValue> {
     const undone = this.#undoneFrom(start.toString('utf8'), end?.toString('utf8'))
     let next = undone.next()
@@ -89,12 +89,12 @@ export class PastState {
     const revision = this.#undo.get(key)
     const change = revision && this.#file.changesOf(revision).find(one => one.key === key)
     if (!change?.before)
-      throw new Error(`the history of ${JSON.stringify(key)} has a hole at revision ${revision}`)
+      throw new Error(`the history of ${JSON.stringify(key)} has a gap at revision ${revision}`)
     return change.before
   }
 }
 
-/** The past states in use, so that the next page of a list need not look through the history again. */
+/** Keeps recently used past states, so that the next page of a list does not read the history again. */
 export class PastStates {
   readonly #file: StoreFile
   readonly #most: number
@@ -105,7 +105,7 @@ export class PastStates {
     this.#most = most
   }
 
-  /** @throws CompactedError when the revision is no longer kept. */
+  /** @throws CompactedError if the revision has been compacted. */
   async at(revision: Revision, signal: AbortSignal | undefined): Promise<PastState> {
     const state = this.#states.get(revision) ?? new PastState(this.#file, revision)
     this.#states.delete(revision)
@@ -124,11 +124,11 @@ export class PastStates {
   }
 }
 
-/** Where the keys with a prefix that come after a key begin; those before `prefix` itself do not matter. */
+/** Returns the start of the range of keys with `prefix` that come after `after`. */
 export function rangeStart(prefix: string, after: string | undefined, keyBytes: number): Buffer {
   const start = encodeKey(prefix)
   if (after === undefined) return start
-  // No key is longer than `keyBytes`, so what is cut off cannot make a difference.
+  // No key is longer than `keyBytes`, so cutting the rest changes nothing.
   const successor = Buffer.concat([encodeKey(after), Buffer.of(0)]).subarray(0, keyBytes + 1)
   return Buffer.compare(successor, start) > 0 ? successor : start
 }

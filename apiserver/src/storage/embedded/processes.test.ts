@@ -11,7 +11,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { StoreLockedError } from '../contract.ts'
 import { openEmbeddedStorage, StoreFolderError } from './index.ts'
 
-/** The built server: Node 20 does not run TypeScript. */
+/** The built server, because Node 20 does not run TypeScript. */
 const built = fileURLToPath(new URL('../../../dist/', import.meta.url))
 
 let folder: string
@@ -27,13 +27,13 @@ afterEach(async () => {
   await rm(folder, { recursive: true })
 })
 
-describe('the folder of a store', () => {
-  test('is made if it does not exist, with the folders above it', async () => {
+describe('a data folder', () => {
+  test('is created with its parents', async () => {
     const storage = await openEmbeddedStorage({ dataDir: join(dataDir, 'a', 'b') })
     await storage.close()
   })
 
-  test('is held by one store of a process at a time', async () => {
+  test('can be open once in a process', async () => {
     const storage = await openEmbeddedStorage({ dataDir })
     const second = openEmbeddedStorage({ dataDir: join(folder, 'other', '..', 'data') })
     await expect(second).rejects.toThrow(`${dataDir} is in use by process ${process.pid} on `)
@@ -43,7 +43,7 @@ describe('the folder of a store', () => {
     await (await openEmbeddedStorage({ dataDir })).close()
   })
 
-  test('is held by one process at a time, and free as soon as that has been killed', async () => {
+  test('can be open in one process at a time, and is free after that process is killed', async () => {
     const holder = start(writer)
     await line(holder)
     const refused = openEmbeddedStorage({ dataDir })
@@ -56,7 +56,7 @@ describe('the folder of a store', () => {
     await storage.close()
   })
 
-  test('goes to exactly one of several processes that come at once', async () => {
+  test('opens in exactly one of several concurrent processes', async () => {
     const contenders = Array.from({ length: 4 }, () => start(writer))
     const results = await Promise.all(
       contenders.map(child =>
@@ -66,22 +66,22 @@ describe('the folder of a store', () => {
     expect(results.sort()).toEqual([3, 3, 3, 'open'])
   })
 
-  test('that cannot be made or written is refused by name', async () => {
+  test('that cannot be created or written is rejected, with its name in the message', async () => {
     await writeFile(dataDir, 'a file')
     await expect(openEmbeddedStorage({ dataDir })).rejects.toBeInstanceOf(StoreFolderError)
     await expect(openEmbeddedStorage({ dataDir: join(dataDir, 'sub') })).rejects.toThrow(
-      /data.sub cannot be made/,
+      /cannot create the data folder .*data.sub/,
     )
     await rm(dataDir)
     await mkdir(dataDir)
     await chmod(dataDir, 0o500)
-    // The permissions of a folder do not hold root back.
+    // Permissions do not apply to root.
     if (process.getuid?.() !== 0)
-      await expect(openEmbeddedStorage({ dataDir })).rejects.toThrow(/cannot be written/)
+      await expect(openEmbeddedStorage({ dataDir })).rejects.toThrow(/cannot write to the data folder/)
     await chmod(dataDir, 0o700)
   })
 
-  test('with something else in place of the store is refused and left as it is', async () => {
+  test('with another file in place of the store is rejected, and the file does not change', async () => {
     await mkdir(dataDir)
     const path = join(dataDir, 'store.mdb')
     for (const content of [Buffer.alloc(100_000, 'not a store'), Buffer.from('short')]) {
@@ -93,10 +93,10 @@ describe('the folder of a store', () => {
     const foreign = open({ path, noSubdir: true })
     await foreign.openDB({ name: 'theirs' }).put('a', 1)
     await foreign.close()
-    await expect(openEmbeddedStorage({ dataDir })).rejects.toThrow(/is a database of something else/)
+    await expect(openEmbeddedStorage({ dataDir })).rejects.toThrow(/is the database of another program/)
   })
 
-  test('whose store has been cut off is refused', async () => {
+  test('with a truncated store is rejected', async () => {
     const storage = await openEmbeddedStorage({ dataDir })
     const onSuccess = [{ type: 'put' as const, key: 'a', value: Buffer.alloc(100_000) }]
     for (let i = 0; i < 3; i++) await storage.transact({ compares: [], onSuccess })
@@ -107,7 +107,7 @@ describe('the folder of a store', () => {
     }
   })
 
-  test('written by a newer version is refused, and opens again with that version', async () => {
+  test('written by a newer version is rejected, and opens with that version', async () => {
     await (await openEmbeddedStorage({ dataDir })).close()
     await setFormat('{"store":"setpoint","version":2}')
     await expect(openEmbeddedStorage({ dataDir })).rejects.toThrow(/has format 2, written by a newer version/)
@@ -119,14 +119,14 @@ describe('the folder of a store', () => {
 })
 
 describe('a store whose process is killed', () => {
-  test('has every acknowledged transaction, no part of another, and a log without a gap', async () => {
+  test('has every acknowledged transaction, no partial one, and a log without gaps', async () => {
     const acknowledged = new Map<number, string>()
     for (let round = 0; round < 3; round++) {
       const child = start(writer, `${round}`)
       let count = 0
       for await (const text of lines(child)) {
         const [revision, key, end] = text.split(' ')
-        // The last line may be cut off.
+        // The last line may be incomplete.
         if (revision === undefined || key === undefined || end !== '.') continue
         expect(acknowledged.has(Number(revision))).toBe(false)
         acknowledged.set(Number(revision), key)
@@ -141,7 +141,7 @@ describe('a store whose process is killed', () => {
         signal: AbortSignal.timeout(120_000),
       })) {
         for (let i = 0; i < batch.changes.length; i += 2) {
-          // Each transaction of the writer puts a key of its own and the shared counter, to the same value.
+          // Each transaction of the writer sets a key of its own and the shared counter to the same value.
           const [a, b] = batch.changes.slice(i, i + 2)
           expect([a?.revision, b?.revision]).toEqual([next, next])
           expect(a?.value?.equals(b?.value ?? Buffer.alloc(0))).toBe(true)
@@ -161,8 +161,8 @@ describe('a store whose process is killed', () => {
 })
 
 describe.skipIf(process.platform === 'win32')('a store whose disk is full', () => {
-  test('refuses what grows, still reads and deletes, and is whole when it is opened again', async () => {
-    // The largest size of a file stands in for the disk; the shell counts it in blocks of 512 or 1024 bytes.
+  test('rejects writes that grow the data, still reads and deletes, and has all revisions when reopened', async () => {
+    // A limit on the file size simulates a full disk. The shell counts it in blocks of 512 or 1024 bytes.
     const child = start(filler, '--limit')
     const report: unknown = JSON.parse(await line(child))
     expect(report).toMatchObject({ error: 'StoreFullError', read: 100_000, deleted: true })
@@ -185,7 +185,7 @@ describe.skipIf(process.platform === 'win32')('a store whose disk is full', () =
 
 // Child processes
 
-/** Writes from 64 lanes until it is killed, and prints the revision and key of each transaction that was answered. */
+/** Writes from 64 lanes until it is killed, and prints the revision and key of each acknowledged transaction. */
 const writer = `
 import { openEmbeddedStorage } from './storage/embedded/index.js'
 const [dataDir, round = '0'] = process.argv.slice(1)
@@ -207,7 +207,7 @@ await Promise.all(Array.from({ length: 64 }, async () => {
 }))
 `
 
-/** Writes until the store is full, and prints what can be done then. */
+/** Writes until the store is full, then reads and deletes a key, and prints the results. */
 const filler = `
 import { openEmbeddedStorage } from './storage/embedded/index.js'
 const storage = await openEmbeddedStorage({ dataDir: process.argv[1] })

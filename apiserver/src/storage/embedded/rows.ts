@@ -2,7 +2,7 @@ import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-ru
 import type { Change, KeyValue } from '../contract.ts'
 
 /**
- * The rows of the file. Revisions are big-endian doubles, exact for all of them, unless said otherwise.
+ * The rows of the file. Revisions are big-endian doubles unless noted.
  *
  *     present   key bytes                    -> modRevision | createRevision | value
  *     history   first revision, as uint64    -> segment: the changes of consecutive revisions
@@ -11,14 +11,14 @@ import type { Change, KeyValue } from '../contract.ts'
  *                                                | previous?  (modRevision | createRevision | length u32 | bytes)
  *     state     "state" in the meta table    -> StoreState, five numbers
  *
- * A change carries the value and the one before it, so that a watch needs nothing else, and the state at a past
- * revision is the present with the later changes undone. The revisions of one commit share segments, because one
- * large row costs LMDB far less than many that each fill a page badly.
+ * A change has the value and the previous pair, so a watch reads only the history, and a past state is the current one
+ * with later changes undone. The revisions of a commit share segments, because one large row costs LMDB far less than
+ * many small ones.
  */
 export interface PresentRow {
   readonly modRevision: Revision
   readonly createRevision: Revision
-  /** The whole row, as it is stored. */
+  /** The row as stored. */
   readonly bytes: Buffer
 }
 
@@ -57,7 +57,7 @@ function valueIn(row: PresentRow): Buffer {
   return row.bytes.subarray(presentHeaderBytes)
 }
 
-/** One key's change, before it has become bytes. */
+/** A change of a key, not yet encoded. */
 export interface DraftChange {
   readonly key: Buffer
   readonly now: PresentRow | undefined
@@ -67,7 +67,7 @@ export interface DraftChange {
 const hasValue = 1
 const hasPrevious = 2
 
-/** The changes of one revision, before they have become bytes. */
+/** The changes of a revision, not yet encoded. */
 export interface DraftRevision {
   readonly revision: Revision
   readonly changes: readonly DraftChange[]
@@ -85,14 +85,14 @@ export function draftRevision(revision: Revision, changes: readonly DraftChange[
   return { revision, changes, bytes }
 }
 
-/** Consecutive revisions in one row. */
+/** A row with consecutive revisions. */
 export interface Segment {
   readonly first: Revision
   readonly last: Revision
   readonly row: Buffer
 }
 
-/** @param segmentBytes size of a segment that is not exceeded but by a single revision. */
+/** @param segmentBytes the largest segment. Only a single revision may be larger. */
 export function encodeSegments(revisions: readonly DraftRevision[], segmentBytes: number): Segment[] {
   const segments: Segment[] = []
   for (let from = 0; from < revisions.length; ) {
@@ -142,14 +142,14 @@ export function decodeSegment(first: Revision, row: Buffer): Segment {
   return { first, last: toRevision(last), row }
 }
 
-/** All changes of one revision, with their size in bytes. Their values share the memory of the segment. */
+/** All changes of a revision, with their size in bytes. Values share the memory of the segment. */
 export interface RevisionChanges {
   readonly revision: Revision
   readonly changes: readonly HistoryChange[]
   readonly bytes: number
 }
 
-/** The revisions of a segment from one on, ascending. */
+/** Returns the revisions of a segment from `from` on, in ascending order. */
 export function* revisionsOf(segment: Segment, from: Revision): Generator<RevisionChanges> {
   let revision = segment.first
   for (let at = 0; at < segment.row.length; revision = toRevision(revision + 1)) {
@@ -164,7 +164,7 @@ export function* revisionsOf(segment: Segment, from: Revision): Generator<Revisi
   }
 }
 
-/** A change together with the pair that it replaced, which undoes it. */
+/** A change with the pair that it replaced. */
 export interface HistoryChange extends Change {
   readonly before: KeyValue | undefined
 }
@@ -210,17 +210,17 @@ export function decodeRevision(bytes: Buffer): Revision {
   return toRevision(Number(bytes.readBigUInt64BE()))
 }
 
-/** Where the store stands, as of one commit. */
+/** The revisions and sizes of the store after a commit. */
 export interface StoreState {
-  /** The last revision given out. */
+  /** The last assigned revision. */
   readonly current: Revision
-  /** What is older than this state can neither be listed nor watched from. */
+  /** The oldest revision that lists and watches can use. */
   readonly compacted: Revision
-  /** The last revision whose history has been removed: at most `compacted`, mostly a little behind it. */
+  /** The last revision whose history has been removed; at most `compacted`. */
   readonly swept: Revision
-  /** Bytes of the history above `swept`. */
+  /** Bytes of the history after `swept`. */
   readonly historyBytes: number
-  /** Bytes of the present's keys and values. */
+  /** Bytes of the current keys and values. */
   readonly dataBytes: number
 }
 

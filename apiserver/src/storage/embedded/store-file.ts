@@ -34,21 +34,21 @@ interface Tables {
   readonly history: Database<Buffer, Buffer>
 }
 
-/** What one commit writes, in one LMDB transaction. */
+/** The rows of a commit, written in one LMDB transaction. */
 export interface FileCommit {
-  /** The rows of keys afterwards; undefined removes the key. */
+  /** New rows by key; undefined removes the key. */
   readonly present: ReadonlyMap<string, PresentRow | undefined>
   readonly history: readonly Segment[]
-  /** The first revisions of the segments that are removed. */
+  /** The first revisions of the segments to remove. */
   readonly sweep: readonly Revision[]
   readonly state: StoreState
 }
 
 /**
- * The LMDB file: three tables, one writer, and a snapshot.
+ * The LMDB file, with three tables and one writer.
  *
- * Every read goes to the snapshot, which moves on only in `refresh`, after a commit is durable. So what is read and
- * `state` are always one and the same revision, and nobody sees what could still be lost.
+ * Reads use a snapshot that only `refresh` replaces, after a commit is durable. So all reads and `state` show the same
+ * revision, and never a change that could still be lost.
  */
 export class StoreFile {
   readonly folder: string
@@ -59,16 +59,16 @@ export class StoreFile {
   readonly #space: FileSpace
   readonly #bounds: EmbeddedBounds
   readonly #pageBytes: number
-  /** Bytes that LMDB uses of the file at most. */
+  /** An upper bound for the bytes of the file that LMDB uses. */
   #end: number
   #snapshot: Transaction
   #state: StoreState
-  /** The segment read last; segments never change, and neighbouring revisions are read together. */
+  /** The last segment read, as a cache: segments never change, and revisions are read in order. */
   #lastSegment: Segment | undefined
 
   /**
-   * @param dataDir an existing folder that this process holds.
-   * @throws StoreFolderError when the file is damaged, something else's, or of a newer format.
+   * @param dataDir an existing folder that this process has locked.
+   * @throws StoreFolderError if the file is damaged, belongs to another program, or has a newer format.
    */
   static async open(dataDir: string, bounds: EmbeddedBounds, durable = true): Promise<StoreFile> {
     const path = join(dataDir, 'store.mdb')
@@ -82,26 +82,26 @@ export class StoreFile {
         keyEncoding: 'binary',
         maxDbs: 4,
         mapSize: bounds.mapBytes,
-        // The answer to a commit must mean that it is on the disk.
+        // A commit must resolve only when it is durable.
         overlappingSync: false,
         noSync: !durable,
-        // Transactions are gathered here, not by event turn.
+        // GroupCommit makes the batches.
         eventTurnBatching: false,
       })
     } catch (error) {
-      throw new StoreFolderError(`${path} cannot be opened as a store: ${errorMessage(error)}`, {
+      throw new StoreFolderError(`cannot open the store ${path}: ${errorMessage(error)}`, {
         cause: error,
       })
     }
     try {
       const tables = new Set(Array.from(root.getKeys(), tableName))
       if (tables.size > 0 && !tables.has('meta'))
-        throw new StoreFolderError(`${path} is a database of something else; choose another folder`)
+        throw new StoreFolderError(`${path} is the database of another program; choose another folder`)
       const meta = openTable(root, 'meta')
       checkFormat(path, meta, tables.size === 0)
       const present = openTable(root, 'present')
       const history = openTable(root, 'history')
-      // Only now, as this counts everything beyond the file's present end as free to be written over.
+      // Opened last, because it overwrites everything after the current end of the file.
       const space = await FileSpace.open(path, bounds)
       const file = new StoreFile(dataDir, { root, meta, present, history }, space, bounds)
       if (tables.size === 0 && durable) syncFolder(dataDir)
@@ -129,7 +129,7 @@ export class StoreFile {
     this.#state = this.#readState()
   }
 
-  /** The state that every read is of. */
+  /** The state of the snapshot, which all reads use. */
   get state(): StoreState {
     return this.#state
   }
@@ -139,14 +139,14 @@ export class StoreFile {
     return bytes && decodePresent(bytes)
   }
 
-  /** The keys from `start` up to but without `end`, ascending. To be consumed without awaiting in between. */
+  /** Returns the keys from `start` up to `end`, exclusive, in ascending order. Do not await while iterating. */
   *range(start: Buffer, end: Buffer | undefined): Generator<{ key: string; row: PresentRow }> {
     const range = { transaction: this.#snapshot, ...(start.length ? { start } : {}), ...(end ? { end } : {}) }
     for (const { key, value } of this.#present.getRange(range))
       yield { key: key.toString('utf8'), row: decodePresent(value) }
   }
 
-  /** The segment that a revision is in, or undefined where it is not kept. */
+  /** Returns the segment with a revision, or undefined if it has been removed. */
   segmentWith(revision: Revision): Segment | undefined {
     const last = this.#lastSegment
     if (last !== undefined && last.first <= revision && revision <= last.last) return last
@@ -159,14 +159,14 @@ export class StoreFile {
     return undefined
   }
 
-  /** The changes of one revision; empty where they are not kept. */
+  /** Returns the changes of a revision; empty if they have been removed. */
   changesOf(revision: Revision): readonly HistoryChange[] {
     const segment = this.segmentWith(revision)
     if (segment !== undefined) for (const { changes } of revisionsOf(segment, revision)) return changes
     return []
   }
 
-  /** The kept changes after a revision, ascending. To be consumed without awaiting in between. */
+  /** Returns the history after a revision, in ascending order. Do not await while iterating. */
   *historyAfter(revision: Revision): Generator<RevisionChanges> {
     const next = toRevision(revision + 1)
     const start = this.segmentWith(next)?.first ?? next
@@ -176,12 +176,12 @@ export class StoreFile {
   }
 
   /**
-   * Writes a commit as one LMDB transaction, off this thread. Resolves once it is on the disk; it becomes readable by
-   * `refresh`. One at a time.
-   * @throws what LMDB or the system says. `refresh` shows whether it took effect nevertheless.
+   * Writes a commit as one LMDB transaction, on another thread. Resolves once it is durable; `refresh` then makes it
+   * readable. Supports one commit at a time.
+   * @throws the error of LMDB or the system. After an error, `refresh` shows whether the commit was written.
    */
   async commit({ present, history, sweep, state }: FileCommit): Promise<void> {
-    await this.#takeSpace({ present, history, sweep, state })
+    await this.#ensureSpace({ present, history, sweep, state })
     try {
       await this.#root.batch(() => {
         for (const [key, row] of present) {
@@ -198,7 +198,7 @@ export class StoreFile {
     }
   }
 
-  /** Moves the snapshot to the newest commit and answers the state that it has. */
+  /** Moves the snapshot to the newest commit and returns its state. */
   refresh(): StoreState {
     const old = this.#snapshot
     this.#root.resetReadTxn()
@@ -209,8 +209,8 @@ export class StoreFile {
   }
 
   /**
-   * Answers whether LMDB has let go of the file. It has not where a commit hangs for longer than `patienceMs`,
-   * milliseconds.
+   * Closes the file. Resolves with false if a commit hangs for longer than `patienceMs` milliseconds; LMDB then still
+   * uses the file.
    */
   async close(patienceMs: number): Promise<boolean> {
     this.#snapshot.done()
@@ -227,15 +227,14 @@ export class StoreFile {
     return isClosed
   }
 
-  async #takeSpace({ present, history, sweep, state }: FileCommit): Promise<void> {
+  async #ensureSpace({ present, history, sweep, state }: FileCommit): Promise<void> {
     let pages = pagesPerCommit + (present.size + history.length + sweep.length) * pagesPerRow
     for (const row of present.values()) pages += Math.ceil((row?.bytes.length ?? 0) / this.#pageBytes)
     for (const { row } of history) pages += Math.ceil(row.length / this.#pageBytes)
     const need = pages * this.#pageBytes
     const isClearing = present.size === 0 || state.dataBytes < this.#state.dataBytes
     const spare = isClearing ? 0 : this.#bounds.spaceReserveBytes
-    // Most of what a commit may need it takes from pages that have become free, so before space is taken on account
-    // of the estimates they are replaced by the truth.
+    // The estimates are too high, because LMDB mostly reuses free pages. Read the real end before allocating space.
     if (this.#space.isLow(this.#end + need + spare)) this.#end = usedBytes(this.#root.getStats())
     await this.#space.ensure(this.#end + need + spare)
     this.#end += need
@@ -251,9 +250,9 @@ function openTable(root: RootDatabase<Buffer, Buffer>, name: string): Database<B
   return root.openDB<Buffer, Buffer>({ name, encoding: 'binary', keyEncoding: 'binary' })
 }
 
-/** Pages of the trees, and of LMDB's list of free pages, that a commit may copy whatever it writes. */
+/** Pages of the trees and of LMDB's free list that any commit may copy. */
 const pagesPerCommit = 64
-/** Pages that writing or removing a row may copy besides those of the row: a leaf, a split, and its share above. */
+/** Additional pages that writing or removing a row may copy: a leaf, a split, and a share of the branches. */
 const pagesPerRow = 4
 
 function usedBytes(stats: object): number {
@@ -262,11 +261,11 @@ function usedBytes(stats: object): number {
 
 function statistic(stats: object, name: string): number {
   const value: unknown = Reflect.get(stats, name)
-  if (typeof value !== 'number') throw new Error(`lmdb does not report its ${name}`)
+  if (typeof value !== 'number') throw new Error(`lmdb does not report ${name}`)
   return value
 }
 
-/** LMDB lists its tables as keys of the root one; lmdb ends their names with a zero byte. */
+/** Returns the table name of a key of the root table, where lmdb appends a zero byte. */
 function tableName(key: Buffer): string {
   return key.toString('utf8').replace(/\0$/, '')
 }
@@ -276,10 +275,10 @@ function checkFormat(path: string, meta: Database<Buffer, Buffer>, fresh: boolea
     meta.putSync(formatKey, Buffer.from(JSON.stringify({ store: 'setpoint', version: formatVersion })))
   const version = readFormat(meta.get(formatKey))
   if (version === undefined)
-    throw new StoreFolderError(`${path} is a database of something else; choose another folder`)
+    throw new StoreFolderError(`${path} is the database of another program; choose another folder`)
   if (version > formatVersion)
     throw new StoreFolderError(
-      `${path} has format ${version}, written by a newer version of Setpoint; this one reads up to ${formatVersion}`,
+      `${path} has format ${version}, written by a newer version of Setpoint; this version reads formats up to ${formatVersion}`,
     )
 }
 
@@ -295,7 +294,7 @@ function readFormat(row: Buffer | undefined): number | undefined {
   }
 }
 
-/** LMDB syncs its file but not the folder that names it. */
+/** Syncs the directory entry, which LMDB does not. */
 function syncFolder(dataDir: string): void {
   if (process.platform === 'win32') return
   const folder = openSync(dataDir, 'r')
@@ -306,7 +305,7 @@ function syncFolder(dataDir: string): void {
   }
 }
 
-/** lmdb rejects with a general error that carries a promise which rejects with the reason. */
+/** Returns the reason of a failed batch. lmdb hides it in `commitError`, a promise that rejects with the reason. */
 async function reasonOf(error: unknown): Promise<unknown> {
   if (typeof error !== 'object' || error === null || !('commitError' in error)) return error
   try {

@@ -7,15 +7,15 @@ import type { RevisionChanges } from './rows.ts'
 import type { StoreFile } from './store-file.ts'
 
 /**
- * Follows the log from any kept revision: a cursor per watch, and no queue.
+ * Follows the log from any revision that is not compacted. A watch is a cursor without a queue.
  *
  *     reading --(nothing after the cursor)--> waiting --(a commit is published)--> reading
  *        |                                       |
  *        +------- aborted, store closed: ends ---+
- *        +------- cursor older than what is kept: CompactedError
+ *        +------- cursor compacted: CompactedError
  *
- * The consumer pulls: a watch that is not read costs its cursor only, however much is written, and falls back from
- * memory to the file and in the end to CompactedError.
+ * The consumer pulls, so a slow watch costs no memory. A watch that falls behind reads from the file instead of memory,
+ * and ends with CompactedError once its revision is compacted.
  */
 export class Watches {
   readonly #file: StoreFile
@@ -30,7 +30,7 @@ export class Watches {
     this.#bounds = bounds
   }
 
-  /** To be called when the file's state has moved on. */
+  /** Wakes the watches. Call it when the state of the file has changed. */
   announce(): void {
     for (const wake of this.#waiting) wake()
   }
@@ -53,7 +53,7 @@ export class Watches {
       for (let delivered = after; !signal.aborted && !this.#closed; ) {
         const { current, compacted } = this.#file.state
         if (delivered < compacted)
-          throw new CompactedError(`the changes after revision ${delivered} are not all kept`, compacted)
+          throw new CompactedError(`changes after revision ${delivered} have been compacted`, compacted)
         if (until !== undefined && delivered >= until) return
         if (delivered >= current) {
           await new Promise<void>(resolve => {
@@ -65,7 +65,7 @@ export class Watches {
         const batch = this.#gather(prefix, delivered, tail ?? this.#file.historyAfter(delivered))
         delivered = batch.revision
         yield batch
-        // A consumer that never waits would otherwise keep everybody else from running while it catches up.
+        // Keeps a consumer that never waits from blocking the event loop while it catches up.
         if (delivered < current) await nextTurn()
       }
     } finally {
@@ -74,7 +74,7 @@ export class Watches {
     }
   }
 
-  /** The next revisions, up to the bounds of a batch. */
+  /** Returns the next revisions, up to the bounds of a batch. */
   #gather(prefix: string, after: Revision, revisions: Iterable<RevisionChanges>): WatchBatch {
     const changes: Change[] = []
     let revision = after
@@ -94,7 +94,7 @@ export class Watches {
         changes.push({ key, revision, value, previous, createRevision })
         bytes += length + (value?.length ?? 0) + (previous?.length ?? 0)
       }
-      // A revision that does not fit any more is read again for the next batch.
+      // A revision that does not fit is read again for the next batch.
       if (bytes > this.#bounds.watchBytes && found > 0) {
         changes.length = found
         break
