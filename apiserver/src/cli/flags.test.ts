@@ -275,12 +275,12 @@ describe('access', () => {
     ['user: u', 'must be a list'],
     ['- u', '[0] must be a mapping'],
     [`${entry}- {user: u, groups: [g], sha256: xyz}`, '[1].sha256 must be 64 hexadecimal digits'],
-    [`- {user: '', groups: [g], sha256: ${hash}}`, '[0].user must be a text'],
-    [`- {user: u, groups: g, sha256: ${hash}}`, '[0].groups must be a list of texts'],
-    [`- {user: u, groups: [], sha256: ${hash}}`, '[0].groups must be a list of texts'],
+    [`- {user: '', groups: [g], sha256: ${hash}}`, '[0].user must be a non-empty string'],
+    [`- {user: u, groups: g, sha256: ${hash}}`, '[0].groups must be a non-empty list of strings'],
+    [`- {user: u, groups: [], sha256: ${hash}}`, '[0].groups must be a non-empty list of strings'],
     [`- {user: u, groups: [g], sha256: ${hash}, token: secret}`, '[0] has an unknown key'],
-    [entry + entry, '[1].sha256 is that of [0]'],
-    ['- {user: u\n  secret', 'is not YAML'],
+    [entry + entry, '[1].sha256 is the same as [0].sha256'],
+    ['- {user: u\n  secret', 'is not valid YAML'],
   ])('refuses a file of tokens that says %j, and names the place but no token', (text, why) => {
     const message = refusal(['--token-file', 't'], {}, { t: text })
     expect(message).toMatch(/^--token-file: "t" /)

@@ -1,28 +1,28 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { UserInfo } from '@setpoint/controller-runtime'
 
-/** Who a caller is, and by what it was recognised. */
+/** An authenticated caller. */
 export interface Identity {
   readonly user: UserInfo
-  /** What may be taken back while a request lasts; undefined where nothing can. Says nothing of the secret. */
+  /** Identifies the token, without its secret, so that it can be revoked. undefined for local callers. */
   readonly credential: string | undefined
 }
 
-/** Finds out who calls. */
+/** Authenticates callers. */
 export interface Access {
-  /** For what everybody may ask who may call at all, such as whether the server is alive. @throws ApiError 403 */
+  /** Checks callers of endpoints that need no identity, such as health checks. @throws ApiError 403 */
   checkCaller(headers: IncomingHttpHeaders): void
   /** @throws ApiError 401, 403 */
   identify(headers: IncomingHttpHeaders): Identity
   /**
-   * Calls back once when the credential has ceased to be valid, at once where it has done so already. Answers a function
-   * that ends the watching.
+   * Calls `revoked` once when the credential becomes invalid, or at once if it already is. Returns a function that
+   * unsubscribes.
    */
   onRevoked(identity: Identity, revoked: () => void): () => void
   close(): void
 }
 
-/** Groups that are built in. */
+/** The built-in groups. */
 export const builtInGroups = Object.freeze({
   /** May do everything. */
   admins: 'setpoint:admins',

@@ -2,14 +2,14 @@ import type { UserInfo } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { builtInGroups } from './access.ts'
 
-/** What a request does, in the words of Kubernetes' RBAC. */
+/** The verbs of Kubernetes' RBAC. */
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
 
 const readingVerbs: ReadonlySet<Verb> = new Set<Verb>(['get', 'list', 'watch'])
 
 /**
- * Checks that a user may do something. What no group of his allows is not allowed.
- * @param what for the message: `probes.uptime.example.com`, or a path.
+ * Checks that a group of the user allows a request.
+ * @param what the resource or path for the message, such as `probes.uptime.example.com`.
  * @throws ApiError 403
  */
 export function authorize({ name, groups }: UserInfo, verb: Verb, what: string): void {
@@ -18,7 +18,7 @@ export function authorize({ name, groups }: UserInfo, verb: Verb, what: string):
   throw new ApiError('Forbidden', `${JSON.stringify(name)} may not ${verb} ${what}`)
 }
 
-/** What a request on objects does. */
+/** Returns the verb of a request that is not a watch. */
 export function verbOf(method: string, on: 'collection' | 'object'): Verb {
   switch (method) {
     case 'POST':

@@ -1,13 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
 
-/** What stands before the token in a sub-protocol: how a browser, which can set no header, shows it (as in Kubernetes). */
+/** Prefix of a WebSocket subprotocol with a token, as in Kubernetes: browsers cannot set headers there. */
 const protocolPrefix = 'base64url.bearer.authorization.k8s.io.'
 
 /**
- * The token of a request: of the header `Authorization`, or of a WebSocket's sub-protocols.
- * @returns undefined where there is none.
- * @throws ApiError 400 for a sub-protocol with a token that stands alone, or that is not base64url.
+ * Returns the token in the `Authorization` header or in the subprotocols of a WebSocket, or undefined.
+ * @throws ApiError 400 if the token in a subprotocol is not base64url, or if no other subprotocol is offered.
  */
 export function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
   const { authorization } = headers
@@ -18,16 +17,16 @@ export function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined 
   if (realProtocols(headers).length === 0) {
     throw new ApiError(
       'BadRequest',
-      'a sub-protocol with a token needs a real one beside it: a browser wants to see that chosen',
+      'the subprotocol with the token is the only one; also offer a real one, which the server can select',
     )
   }
   const encoded = carrier.slice(protocolPrefix.length)
   if (!/^[A-Za-z0-9_-]+$/.test(encoded))
-    throw new ApiError('BadRequest', 'the token in the sub-protocol is not base64url without padding')
+    throw new ApiError('BadRequest', 'the token in the subprotocol is not base64url without padding')
   return Buffer.from(encoded, 'base64url').toString()
 }
 
-/** The sub-protocols that a client offers, without those that carry a token: they are never answered. */
+/** Returns the offered subprotocols without those that carry a token, which the server never selects. */
 export function realProtocols(headers: IncomingHttpHeaders): string[] {
   return offeredProtocols(headers).filter(protocol => !protocol.startsWith(protocolPrefix))
 }

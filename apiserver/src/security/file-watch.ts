@@ -2,17 +2,17 @@ import { readFile } from 'node:fs/promises'
 import { type CancelTimer, type Clock, systemClock } from '@setpoint/controller-runtime/internal'
 
 export const fileWatchDefaults = Object.freeze({
-  /** Milliseconds between two reads of files that may change while the server runs. */
+  /** Milliseconds between two reads of the files. */
   intervalMs: 2_000,
-  /** Milliseconds after which a failure that lasts is reported again. */
+  /** Milliseconds between two reports of a lasting failure. */
   repeatMs: 60_000,
 })
 
 export interface FileWatchOptions {
   readonly paths: readonly string[]
-  /** What is in force, in the order of `paths`. */
+  /** The contents in use, in the order of `paths`. */
   readonly known: readonly string[]
-  /** Takes the new texts, or throws if they cannot be used. */
+  /** Uses the new contents, or throws if they are invalid. */
   readonly changed: (texts: readonly string[]) => void
   /** Called for each new failure to read or use the files, and every `repeatMs` while it lasts. */
   readonly failed: (error: unknown, failingMs: number) => void
@@ -22,14 +22,14 @@ export interface FileWatchOptions {
 }
 
 /**
- * Reads small files from time to time and reports what has changed. Notifications of the file system are less reliable:
- * Kubernetes replaces a mounted Secret by moving a symbolic link two folders up.
+ * Polls small files and reports changes. File system notifications are less reliable: Kubernetes updates a mounted
+ * Secret by replacing a symbolic link two folders up.
  */
 export class FileWatch {
   readonly #options: FileWatchOptions
   readonly #clock: Clock
   #known: readonly string[]
-  /** Why the texts in `#known` cannot be used. */
+  /** Why the contents in `#known` are invalid. */
   #unusable: { readonly error: unknown } | undefined
   #failure: { readonly since: number; text: string; reportedAt: number } | undefined
   #cancel: CancelTimer = () => {}
@@ -42,7 +42,7 @@ export class FileWatch {
     this.#schedule()
   }
 
-  /** Milliseconds since the files could last be used; 0 if they can. */
+  /** Milliseconds since the files became unreadable or invalid; 0 if they are valid. */
   get failingMs(): number {
     return this.#failure === undefined ? 0 : this.#clock.monotonic() - this.#failure.since
   }

@@ -1,6 +1,6 @@
 /**
- * Identifies callers and decides what they may do. Without authentication: callers of this machine, who may do everything.
- * With a token file: callers with one of its tokens, who may do what the groups of its entry allow.
+ * Authenticates and authorizes callers. Without a token file, local callers may do everything. With one, callers need a
+ * token from it, and the groups of its entry decide what they may do.
  */
 export * from './access.ts'
 export * from './authorize.ts'

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { type Access, builtInGroups, type Identity } from './access.ts'
 
-/** Grants everything to every caller on this machine: the rule while no authentication is configured. */
+/** Allows everything to callers on this machine. In force while no authentication is configured. */
 export class LocalAccess implements Access {
   checkCaller(headers: IncomingHttpHeaders): void {
     checkLocalAccess(headers)
@@ -18,9 +18,10 @@ export class LocalAccess implements Access {
 }
 
 /**
- * Accepts programs and pages of this machine only. A browser names a foreign page in `Origin`. A page whose name
- * resolves to this machine shows in `Host`. For images, scripts and links browsers send no Origin, but `Sec-Fetch-Site`.
- * With a local Origin that header may be `cross-site`: 127.0.0.1 and localhost are two sites.
+ * Rejects requests from pages of other sites. `Origin` is the site of the page. For images, scripts and links browsers
+ * omit it and send `Sec-Fetch-Site`. A foreign name that resolves to this machine (DNS rebinding) shows in `Host`.
+ *
+ * With a local `Origin`, `Sec-Fetch-Site` is ignored: 127.0.0.1 and localhost are different sites.
  * @throws ApiError 403
  */
 function checkLocalAccess(headers: IncomingHttpHeaders): void {
@@ -28,19 +29,19 @@ function checkLocalAccess(headers: IncomingHttpHeaders): void {
   if (host !== undefined && !isLocalHost(host)) {
     throw new ApiError(
       'Forbidden',
-      `without authentication only local callers are served, and the Host ${JSON.stringify(host)} is not local`,
+      `the Host ${JSON.stringify(host)} is not local; without authentication only local callers are allowed`,
     )
   }
   if (origin !== undefined && !isLocalOrigin(origin)) {
     throw new ApiError(
       'Forbidden',
-      `without authentication only local pages are served, and the Origin ${JSON.stringify(origin)} is not local`,
+      `the Origin ${JSON.stringify(origin)} is not local; without authentication only local pages are allowed`,
     )
   }
   if (origin === undefined && headers['sec-fetch-site'] === 'cross-site') {
     throw new ApiError(
       'Forbidden',
-      'without authentication only local pages are served, and the request comes from a page of another site (Sec-Fetch-Site)',
+      'Sec-Fetch-Site is cross-site; without authentication only local pages are allowed',
     )
   }
 }

@@ -36,7 +36,7 @@ describe('a token file', () => {
     await rm(folder, { recursive: true })
   })
 
-  /** Lets time pass, one read of the file after another. */
+  /** Advances the clock from one read of the file to the next. */
   async function pass(ms: number): Promise<void> {
     for (let at = 0; at < ms; at += fileWatchDefaults.intervalMs) {
       await clock.advance(fileWatchDefaults.intervalMs)
@@ -46,8 +46,8 @@ describe('a token file', () => {
 
   it.each([
     ['is deleted', () => rm(path)],
-    ['cannot be used', () => writeFile(path, '- user: ann\n')],
-  ])('that %s is reported every minute, and its tokens are refused after 10 minutes', async (_is, spoil) => {
+    ['is invalid', () => writeFile(path, '- user: ann\n')],
+  ])('that %s is logged every minute, and its tokens are rejected after 10 minutes', async (_is, spoil) => {
     let revoked = 0
     access.onRevoked(access.identify(headers), () => revoked++)
     await spoil()
@@ -62,7 +62,7 @@ describe('a token file', () => {
     expect(revoked).toBe(1)
   })
 
-  it('that is back is in force again', async () => {
+  it('that is restored is used again', async () => {
     await rm(path)
     await pass(tokenAccessDefaults.refuseAfterMs + fileWatchDefaults.intervalMs)
     expect(() => access.identify(headers)).toThrow(expect.objectContaining({ code: 503 }))
@@ -72,10 +72,10 @@ describe('a token file', () => {
     expect(access.failingSeconds).toBe(0)
   })
 
-  it.skipIf(process.platform === 'win32')('that every user can read is reported at the start', async () => {
+  it.skipIf(process.platform === 'win32')('that every user can read is logged at the start', async () => {
     expect(errors).toEqual([])
     await chmod(path, 0o644)
     new TokenAccess({ path, text: ann.entry, log, clock }).close()
-    expect(errors).toEqual(['every user can read this file of tokens; change its mode to 0600'])
+    expect(errors).toEqual(['every user can read the token file; change its mode to 0600'])
   })
 })

@@ -10,16 +10,16 @@ import { TokenList } from './token-list.ts'
 
 export const tokenAccessDefaults = Object.freeze({
   /**
-   * Milliseconds after which the tokens of a file that cannot be read or used are refused: long enough to repair a
-   * mistake, and a bound for how long a token outlives an attempt to revoke it.
+   * Milliseconds until tokens are rejected after the file becomes unreadable or invalid: time to fix a mistake, and the
+   * longest that a token stays valid after a failed attempt to revoke it.
    */
   refuseAfterMs: 10 * 60_000,
 })
 
 /**
- * Identifies callers by tokens whose hashes are in a file. The file is read again when it changes. While it cannot be
- * read or used, the tokens read before stay valid for `refuseAfterMs`, and the log reports the failure every minute.
- * Then every token is refused with 503, and open watches end, until the file can be used again.
+ * Authenticates callers by the token hashes of a file, and reloads the file when it changes. If the file becomes
+ * unreadable or invalid, the loaded tokens stay valid for `refuseAfterMs`. After that, requests get 503 and open watches
+ * end until the file is valid again. The failure is logged every minute.
  */
 export class TokenAccess implements Access {
   #tokens: TokenList
@@ -39,40 +39,43 @@ export class TokenAccess implements Access {
         const failingSeconds = Math.round(failingMs / 1000)
         const fields = { path, failingSeconds, err: error }
         if (failingMs < tokenAccessDefaults.refuseAfterMs) {
-          log.error(fields, 'failed to read the token file; the tokens read before stay valid for 10 minutes')
+          log.error(fields, 'failed to load the token file; its tokens are rejected after 10 minutes')
         } else {
-          log.error(fields, 'failed to read the token file for 10 minutes; every token is refused')
+          log.error(fields, 'failed to load the token file for 10 minutes; rejecting all tokens')
           this.#refuse()
         }
       },
       recovered: () => {
         this.#refuses = false
-        log.info({ path }, 'the token file can be used again')
+        log.info({ path }, 'loaded the token file after a failure')
       },
       changed: ([changed = '']) => {
         this.#use(new TokenList(changed))
-        log.info({ path }, 'read the token file again')
+        log.info({ path }, 'reloaded the token file')
       },
     })
   }
 
-  /** Seconds since the token file could last be used; 0 if it can. */
+  /** Seconds since the token file became unreadable or invalid; 0 if it is valid. */
   get failingSeconds(): number {
     return this.#file.failingMs / 1000
   }
 
-  /** Every caller may ask whether the server is alive. */
+  /** Accepts every caller: health checks need no token. */
   checkCaller(): void {}
 
   identify(headers: IncomingHttpHeaders): Identity {
     const token = bearerTokenOf(headers)
     if (token !== undefined && this.#refuses)
-      throw new ApiError('ServiceUnavailable', 'tokens cannot be checked: the token file cannot be read')
+      throw new ApiError(
+        'ServiceUnavailable',
+        'cannot check the token: the token file is unreadable or invalid',
+      )
     const identity = token === undefined ? undefined : this.#tokens.find(token)
     if (identity !== undefined) return identity
     throw new ApiError(
       'Unauthorized',
-      token === undefined ? 'a token is needed: Authorization: Bearer <token>' : 'the token is not valid',
+      token === undefined ? 'a token is required: Authorization: Bearer <token>' : 'the token is invalid',
     )
   }
 

@@ -3,7 +3,7 @@ import type { UserInfo } from '@setpoint/controller-runtime'
 import { load } from 'js-yaml'
 import type { Identity } from './access.ts'
 
-/** The file of tokens is not what it should be. The message names the place, and nothing of a token. */
+/** The token file is invalid. The message names the place and never shows a token. */
 export class TokenListError extends Error {
   override readonly name = 'TokenListError'
 }
@@ -13,7 +13,7 @@ interface Entry {
   readonly identity: Identity
 }
 
-/** Who has which token. Only hashes are known here. */
+/** The users of a token file, by the hashes of their tokens. */
 export class TokenList {
   readonly #entries: readonly Entry[]
   readonly #credentials: ReadonlySet<string>
@@ -24,7 +24,7 @@ export class TokenList {
     this.#credentials = new Set(this.#entries.flatMap(({ identity }) => identity.credential ?? []))
   }
 
-  /** Takes the same time whichever token it is, and whether it is one. */
+  /** Returns the user of a token, or undefined. Takes the same time for any token. */
   find(token: string): Identity | undefined {
     const hash = hashOf(token)
     let found: Identity | undefined
@@ -32,15 +32,15 @@ export class TokenList {
     return found
   }
 
-  /** Whether what a caller was recognised by still means the same user in the same groups. */
+  /** Returns true if the identity still has the same token, user and groups. */
   knows({ credential }: Identity): boolean {
     return credential === undefined || this.#credentials.has(credential)
   }
 }
 
-/** A new token, and the entry for the file that makes it one. */
+/** Creates a token and its entry for the token file. */
 export function makeToken(user: UserInfo): { readonly token: string; readonly entry: string } {
-  // 256 bits: nobody guesses it, so that a plain hash is enough to keep.
+  // 256 random bits cannot be guessed, so a plain hash is safe to store.
   const token = `sp_${randomBytes(32).toString('base64url')}`
   const entry = [
     `- user: ${JSON.stringify(user.name)}`,
@@ -56,22 +56,22 @@ function hashOf(token: string): Buffer {
 }
 
 function readEntries(text: string): Entry[] {
-  // A file that is being written again is empty for a moment: nobody means that nobody may call.
-  if (text.trim() === '') throw new TokenListError('is empty: [] lets nobody in')
+  // A file that is being rewritten may be empty for a moment, so empty does not mean that no token is valid.
+  if (text.trim() === '') throw new TokenListError('is empty; use [] to accept no token')
   let document: unknown
   try {
     document = load(text)
   } catch (error) {
-    // The message of the parser shows the lines around, in which somebody may have put the token itself.
+    // The parser's message quotes lines, which may have a token by mistake.
     const line = error instanceof Error ? /\((\d+):\d+\)/.exec(error.message)?.[1] : undefined
-    throw new TokenListError(`is not YAML${line === undefined ? '' : `: see line ${line}`}`)
+    throw new TokenListError(`is not valid YAML${line === undefined ? '' : `: see line ${line}`}`)
   }
   if (!Array.isArray(document)) throw new TokenListError('must be a list of {user, groups, sha256}')
   const seen = new Map<string, number>()
   return document.map((fields: unknown, at) => {
     const { user, groups, hash } = readEntry(fields, `[${at}]`)
     const twin = seen.get(hash)
-    if (twin !== undefined) throw new TokenListError(`[${at}].sha256 is that of [${twin}]`)
+    if (twin !== undefined) throw new TokenListError(`[${at}].sha256 is the same as [${twin}].sha256`)
     seen.set(hash, at)
     const credential = createHash('sha256')
       .update(JSON.stringify([hash, user, groups]))
@@ -92,10 +92,13 @@ function readEntry(fields: unknown, place: string): { user: string; groups: stri
   const { user, groups, sha256, ...others }: Record<string, unknown> = { ...fields }
   const [unknown] = Object.keys(others)
   if (unknown !== undefined)
-    throw new TokenListError(`${place} has an unknown key; accepted: user, groups, sha256`)
-  if (typeof user !== 'string' || user === '') throw new TokenListError(`${place}.user must be a text`)
+    throw new TokenListError(`${place} has an unknown key; the valid ones are user, groups and sha256`)
+  if (typeof user !== 'string' || user === '')
+    throw new TokenListError(`${place}.user must be a non-empty string`)
   if (!Array.isArray(groups) || groups.length === 0 || !groups.every(group => typeof group === 'string'))
-    throw new TokenListError(`${place}.groups must be a list of texts, such as [setpoint:viewers]`)
+    throw new TokenListError(
+      `${place}.groups must be a non-empty list of strings, such as [setpoint:viewers]`,
+    )
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256))
     throw new TokenListError(`${place}.sha256 must be 64 hexadecimal digits, the hash of the token`)
   return { user, groups: [...groups], hash: sha256.toLowerCase() }
