@@ -162,4 +162,24 @@ describe('two servers on one etcd', () => {
       version = objectOf(winner).metadata.version
     }
   })
+
+  it('none of many patches of one object through both is lost', { timeout: patience }, async () => {
+    const world = await worldOf()
+    const other = await world.another()
+    const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
+    await itemsOf(world.api).create('one', {})
+    const keys: string[] = []
+    for (let round = 0; round < 20; round++) {
+      const patches = Array.from({ length: 8 }, (_, n) => {
+        const key = `k-${round}-${n}`
+        keys.push(key)
+        const side = sides[n % 2]
+        if (side === undefined) throw new Error('no server')
+        return side.api.mergePatch(side.at('one'), { metadata: { annotations: { [key]: '' } } })
+      })
+      for (const answer of await Promise.all(patches)) objectOf(answer)
+    }
+    for (const side of sides)
+      expect(Object.keys((await side.read('one')).metadata.annotations).sort()).toEqual(keys.sort())
+  })
 })

@@ -35,7 +35,11 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   const follower = new LogFollower({ storage, log })
   const gate = new ReadGate(storage, follower)
   const models = new ModelRegistry()
-  const registry = new Registry({ storage, reservedDomain })
+  const registry = new Registry({
+    storage,
+    reservedDomain,
+    cached: (served, name) => follower.entryOf(served, name),
+  })
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const api = new ResourceApi({ models, registry, follower, gate, basePath })
   const transport = new LoopbackTransport({ api, hub, log })

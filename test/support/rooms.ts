@@ -55,8 +55,12 @@ export async function openRooms(model: Model = testModel, given?: Storage): Prom
   const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-test-'))
   const storage = given ?? (await openEmbeddedStorage({ dataDir }))
   const served = new ServedModel(model)
-  const registry = new Registry({ storage, reservedDomain: 'setpoint.dev' })
   const follower = new LogFollower({ storage, log: silentLogger })
+  const registry = new Registry({
+    storage,
+    reservedDomain: 'setpoint.dev',
+    cached: (kind, name) => follower.entryOf(kind, name),
+  })
   follower.start()
   await registry.records.establish(served)
   const cache = await follower.add(served, new AbortController().signal)

@@ -1,6 +1,6 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
-import { type BareObject, objectStart, wireBytes } from '../registry/stored-object.ts'
+import { type BareObject, objectStart, type Reservations, wireBytes } from '../registry/stored-object.ts'
 import { reservationsOf, reservationsWithout } from '../registry/unique-index.ts'
 import type { Entry } from './entry.ts'
 
@@ -31,19 +31,18 @@ export function decodeEntry(
   const start = objectStart(value)
   const object: BareObject = JSON.parse(value.toString('utf8', start))
   // Before the author's functions get the object, which may change it.
+  const isOfVersion = object.apiVersion === served.model.apiVersion && object.kind === served.model.kind
   const labels = served.indexes.labelsOf(object)
   const { values, problems } = served.indexes.tryValuesOf(object)
-  const unheld = unheldIn(served, values, value)
+  const wanted = reservationsOf(served, values)
+  const recorded = recordedIn(value, start, wanted)
+  const unheld = recorded === wanted ? noUnheld : reservationsWithout(wanted, recorded)
   // The name in the object is a text of its own, where one cut out of a key keeps the key alive.
   const own = object.metadata.name === name ? object.metadata.name : name
+  const bytes = wireBytes(served, name, value, revision, start)
+  const entry = { name: own, revision, bytes, labels, values }
   return {
-    entry: {
-      name: own,
-      revision,
-      bytes: wireBytes(served, name, value, revision, start),
-      labels,
-      values,
-    },
+    entry: recorded === wanted && isOfVersion ? entry : { ...entry, storedFormDiffers: true },
     problems:
       problems.length === 0 && unheld.length === 0
         ? noProblems
@@ -53,26 +52,18 @@ export function decodeEntry(
               index,
               message: message.slice(0, entryDefaults.messageLength),
             })),
-            ...unheld,
+            ...unheld.map(({ index, value }) => ({ kind: 'unheld' as const, index, value })),
           ],
   }
 }
 
 const noProblems: readonly IndexProblem[] = Object.freeze([])
 
-function unheldIn(
-  served: ServedModel,
-  values: readonly (readonly string[])[],
-  stored: Buffer,
-): readonly IndexProblem[] {
-  if (served.uniqueIndexes.length === 0) return noProblems
-  const wanted = reservationsOf(served, values)
-  const recorded = stored.toString('utf8', 0, stored.indexOf(0x0a))
-  // Almost every object holds just what it has, written in the same order: that is seen without parsing.
-  if (JSON.stringify(wanted) === recorded) return noProblems
-  return reservationsWithout(wanted, JSON.parse(recorded)).map(({ index, value }) => ({
-    kind: 'unheld',
-    index,
-    value,
-  }))
+const noUnheld: readonly { index: string; value: string }[] = Object.freeze([])
+
+/** Returns the reservations recorded in a stored value: `wanted` itself if they are written as exactly those. */
+function recordedIn(value: Buffer, start: number, wanted: Reservations): Reservations {
+  const line = value.toString('utf8', 0, start - 1)
+  // Almost every object has recorded its values in the same order, which shows without parsing.
+  return line === JSON.stringify(wanted) ? wanted : JSON.parse(line)
 }

@@ -17,4 +17,9 @@ export interface Entry {
    * 'metadata.labels' holds strings `key=value`.
    */
   readonly values: readonly (readonly string[])[]
+  /**
+   * Set if the stored form cannot be told from this entry: the object has recorded other unique values than those in
+   * `values`, or was stored under another API version. A write to it starts from a live read.
+   */
+  readonly storedFormDiffers?: true
 }

@@ -5,6 +5,7 @@ import type { Logger } from '../log.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { type Change, CompactedError, type Storage, type WatchBatch } from '../storage/index.ts'
 import { CacheLoader } from './cache-loader.ts'
+import type { Entry } from './entry.ts'
 import { FollowingTallies, type FollowingTally } from './following-tallies.ts'
 import { Lag } from './lag.ts'
 import type { ModelCache } from './model-cache.ts'
@@ -157,6 +158,17 @@ export class LogFollower {
   cacheOf(served: ServedModel): ModelCache | undefined {
     const followed = this.#followed.get(served.resource)
     return followed?.pending === undefined ? followed?.cache : undefined
+  }
+
+  /**
+   * Returns the cached object for a write to start from. It may be behind the store. Undefined if it does not exist, and
+   * if the cache is incomplete or known to be behind.
+   */
+  entryOf(served: ServedModel, name: string): Entry | undefined {
+    if (this.trouble !== undefined) return undefined
+    const cache = this.cacheOf(served)
+    // After a restart of its plugin, a kind has other index functions.
+    return cache?.served === served ? cache.store.get(name) : undefined
   }
 
   /** The caches that are complete. */

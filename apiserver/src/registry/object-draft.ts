@@ -38,6 +38,8 @@ export interface Draft {
    * write takes those that are free now, and does not fail for the others.
    */
   readonly claims?: Reservations
+  /** True if the reservations were computed by this server's unique indexes. False if it keeps the recorded ones. */
+  readonly isIndexed: boolean
   readonly warnings: readonly string[]
 }
 
@@ -215,7 +217,13 @@ export function draftDeletionMark(stored: StoredObject, finalizers: string[], no
 
 /** Returns a draft that keeps the stored reservations. Checks neither schema nor indexes. */
 function unindexedDraft(object: BareObject, stored: StoredObject): Draft {
-  return { object, json: encodeObject(object), reservations: stored.reservations, warnings: [] }
+  return {
+    object,
+    json: encodeObject(object),
+    reservations: stored.reservations,
+    isIndexed: false,
+    warnings: [],
+  }
 }
 
 /** Merges stored and sent content. With the status subresource each of the two paths changes only its own part. */
@@ -253,7 +261,7 @@ function finishDraft(
   const json = encodeObject(completed)
   const values = violations.length === 0 ? indexDraft(served, json, stored, causes) : undefined
   if (!causes.isEmpty || values === undefined) throw invalid(served, name, causes)
-  return { object: completed, json, ...values, warnings }
+  return { object: completed, json, ...values, isIndexed: true, warnings }
 }
 
 function withDefaults(served: ServedModel, object: BareObject): BareObject {

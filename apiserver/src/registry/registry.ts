@@ -35,12 +35,15 @@ import {
 import { holds } from './reservation-rebuild.ts'
 import {
   decodeStored,
+  decodeWire,
   encodeObject,
   encodeStored,
   noReservations,
+  objectStart,
   type Reservations,
   type StoredObject,
   wireBytes,
+  wireObject,
 } from './stored-object.ts'
 import {
   decodeHolder,
@@ -48,6 +51,7 @@ import {
   filterReservations,
   joinReservations,
   reservationKey,
+  reservationsOf,
   reservationsWithout,
 } from './unique-index.ts'
 import { UniqueIndexRecords } from './unique-index-record.ts'
@@ -66,7 +70,7 @@ const suffixAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
 
 export type PatchType = 'json' | 'merge'
 
-/** A write that is ready to be stored. Without `next` it removes the object. */
+/** A change of one object. Without `next` it removes the object. */
 interface Write {
   readonly served: ServedModel
   readonly name: string
@@ -84,20 +88,54 @@ interface Write {
   readonly indexed: boolean
 }
 
+/** A write that is ready for its first transaction. */
+interface ReadyWrite {
+  readonly write: Write
+  readonly planned: Plan
+  /** Undefined if the write does not compare the record of unique indexes. */
+  readonly recordRevision: Revision | undefined
+}
+
 type Outcome =
   | { readonly stored: true; readonly revision: Revision }
   | { readonly stored: false; readonly current: KeyValue | undefined }
 
-interface Current {
-  readonly stored: StoredObject
+/** An object in the cache, as a write needs it. */
+export interface CachedObject {
   readonly revision: Revision
-  readonly value: Buffer
+  /** Wire JSON. */
+  readonly bytes: Buffer
+  /** Index values by position in the model's IndexSet. */
+  readonly values: readonly (readonly string[])[]
+  /** See `Entry`. */
+  readonly storedFormDiffers?: true
+}
+
+/** The object that a write starts from. */
+interface Current extends StoredObject {
+  readonly revision: Revision
+  /** Wire JSON. */
+  readonly bytes: Buffer
+  /** False if it comes from the cache, which may be behind the store. */
+  readonly isLive: boolean
+}
+
+/** What a write makes of the current object. */
+interface Decision {
+  readonly draft: Draft
+  readonly removes: boolean
 }
 
 /**
  * Executes writes. Every request becomes one transaction on the store. It compares the object's revision, the record of
  * unique indexes, and the absence of each unique value that it takes. A write becomes visible when it comes back through
  * the store's log.
+ *
+ *     cached object ──decide──▶ transaction ──succeeded──▶ done
+ *           │                        │ ▲
+ *           │ refused, unchanged     │ │ lost the comparison: it returns the live object
+ *           ▼                        ▼ │
+ *       live object ─────────────▶ decide ──refused, unchanged──▶ done
  *
  * Every refusal rests on a live read of the store, because the cache may be behind. All methods reject with ApiError.
  */
@@ -106,10 +144,18 @@ export class Registry {
   readonly #storage: Storage
   readonly #now: () => number
   readonly #reservedDomain: string
+  readonly #cached: (served: ServedModel, name: string) => CachedObject | undefined
 
-  constructor(options: { storage: Storage; reservedDomain: string; now?: () => number }) {
+  /** @param options.cached finds an object in the cache. Without it every write starts from a live read. */
+  constructor(options: {
+    storage: Storage
+    reservedDomain: string
+    cached?: (served: ServedModel, name: string) => CachedObject | undefined
+    now?: () => number
+  }) {
     this.#storage = options.storage
     this.#reservedDomain = options.reservedDomain
+    this.#cached = options.cached ?? (() => undefined)
     this.#now = options.now ?? Date.now
     this.records = new UniqueIndexRecords(options.storage)
   }
@@ -158,7 +204,7 @@ export class Registry {
       next: { json, reservations: draft.reservations, claims: noReservations },
       indexed: true,
     }
-    const outcome = await this.#commit(write, options)
+    const outcome = await this.#commit(await this.#prepare(write), options)
     if (!outcome.stored) {
       const holder = outcome.current && decodeStored(outcome.current.value).object
       throw nameTaken(served, name, holder?.metadata.deletionTimestamp !== undefined)
@@ -178,7 +224,12 @@ export class Registry {
   ): Promise<WriteResult> {
     const client = readClientObject(served, body)
     checkBodyName(name, client.meta.name)
-    return this.#update(served, name, () => client, scope, options)
+    return this.#write(
+      served,
+      name,
+      current => this.#draftUpdate(served, current, client, scope, options),
+      options,
+    )
   }
 
   /** Applies a patch to the newest state. Retries after a conflict unless the patch itself carries a version. */
@@ -190,48 +241,33 @@ export class Registry {
     options: WriteOptions,
   ): Promise<WriteResult> {
     const apply = patch.type === 'json' ? applyJsonPatch : applyMergePatch
-    return this.#update(
+    return this.#write(
       served,
       name,
       current => {
-        const patched = apply(parseWire(served, name, current), patch.document)
+        const patched = apply(wireObject(served, current.object, current.revision), patch.document)
         const client = readClientObject(served, patched)
         checkBodyName(name, client.meta.name)
-        return client
+        return this.#draftUpdate(served, current, client, scope, options)
       },
-      scope,
       options,
     )
   }
 
-  async #update(
+  /** An update removes an object that is being deleted and has no finalizer left. */
+  #draftUpdate(
     served: ServedModel,
-    name: string,
-    makeClient: (current: Current) => ClientObject,
+    current: Current,
+    client: ClientObject,
     scope: Scope,
     options: WriteOptions,
-  ): Promise<WriteResult> {
-    let current = await this.#read(served, name, options)
-    for (let attempt = 1; ; attempt++) {
-      if (current === undefined) throw notFound(served, name)
-      const client = makeClient(current)
-      const { metadata } = current.stored.object
-      checkPreconditions(served, name, preconditionsOf(client.meta), metadata.uid, String(current.revision))
-      const draft = draftUpdate(served, current.stored, client, scope, options, this.#reservedDomain)
-      if (draft === undefined) return this.#unchanged(served, name, current)
-      const outcome = await this.#store(served, name, current, draft, options)
-      if (outcome.stored)
-        return this.#updated(
-          served,
-          name,
-          draft,
-          outcome.revision,
-          options.dryRun ? current.revision : undefined,
-        )
-      if (attempt === registryDefaults.attempts)
-        throw conflict(served, name, 'the object keeps changing; try again')
-      current = toCurrent(outcome.current)
-    }
+  ): Decision | undefined {
+    const { name, uid } = current.object.metadata
+    checkPreconditions(served, name, preconditionsOf(client.meta), uid, String(current.revision))
+    const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain)
+    if (draft === undefined) return undefined
+    const { deletionTimestamp, finalizers } = draft.object.metadata
+    return { draft, removes: deletionTimestamp !== undefined && finalizers === undefined }
   }
 
   /**
@@ -243,43 +279,68 @@ export class Registry {
     deletion: Deletion,
     options: WriteOptions,
   ): Promise<WriteResult> {
-    let current = await this.#read(served, name, options)
+    return this.#write(
+      served,
+      name,
+      current => {
+        const { object, reservations } = current
+        const { metadata } = object
+        checkPreconditions(served, name, deletion, metadata.uid, String(current.revision))
+        if (metadata.deletionTimestamp !== undefined) return undefined
+        const finalizers = finalizersForDeletion(metadata.finalizers, deletion.propagation)
+        if (finalizers.length > 0)
+          return { draft: draftDeletionMark(current, finalizers, this.#now()), removes: false }
+        const draft = { object, json: encodeObject(object), reservations, isIndexed: false, warnings: [] }
+        return { draft, removes: true }
+      },
+      options,
+    )
+  }
+
+  /**
+   * Changes an object in one transaction. Starts from the cached object, and decides again on the live one if the cached
+   * one leads to no transaction or the transaction loses the comparison.
+   * The errors of a transaction are final: one with an unknown outcome must not be sent again.
+   * @param decide returns undefined if nothing changes, and throws to refuse
+   */
+  async #write(
+    served: ServedModel,
+    name: string,
+    decide: (current: Current) => Decision | undefined,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    const cached = this.#cached(served, name)
+    let current = cached && fromCache(served, cached)
+    current ??= await this.#read(served, name, options)
     for (let attempt = 1; ; attempt++) {
       if (current === undefined) throw notFound(served, name)
-      const { object, reservations } = current.stored
-      checkPreconditions(served, name, deletion, object.metadata.uid, String(current.revision))
-      if (object.metadata.deletionTimestamp !== undefined) return this.#unchanged(served, name, current)
-      const finalizers = finalizersForDeletion(object.metadata.finalizers, deletion.propagation)
-      if (finalizers.length > 0) {
-        const draft = draftDeletionMark(current.stored, finalizers, this.#now())
-        const outcome = await this.#store(served, name, current, draft, options)
-        if (outcome.stored)
-          return this.#updated(
-            served,
-            name,
-            draft,
-            outcome.revision,
-            options.dryRun ? current.revision : undefined,
-          )
-        current = toCurrent(outcome.current)
-      } else {
-        const previous = { revision: current.revision, reservations }
-        const write = { served, name, uid: object.metadata.uid, previous, next: undefined, indexed: false }
-        const outcome = await this.#commit(write, options)
-        if (outcome.stored) {
-          const draft = { object, json: encodeObject(object), reservations, warnings: [] }
-          return this.#updated(
-            served,
-            name,
-            draft,
-            outcome.revision,
-            options.dryRun ? current.revision : undefined,
-          )
-        }
-        current = toCurrent(outcome.current)
+      let decision: Decision | undefined
+      let ready: ReadyWrite | undefined
+      try {
+        decision = decide(current)
+        ready = decision && (await this.#prepare(toWrite(served, name, current, decision)))
+      } catch (error) {
+        if (current.isLive) throw error
+        const live: Current | undefined = await this.#read(served, name, options)
+        // The cache was current, so the refusal stands and a plugin's functions do not run twice.
+        if (live?.revision === current.revision) throw error
+        current = live
+        continue
+      }
+      if (decision === undefined || ready === undefined) {
+        if (current.isLive) return { name, bytes: current.bytes, warnings: [] }
+        current = await this.#read(served, name, options)
+        continue
+      }
+      const outcome = await this.#commit(ready, options)
+      if (outcome.stored) {
+        const { json, warnings } = decision.draft
+        const revision = options.dryRun ? current.revision : outcome.revision
+        return { name, bytes: wireBytes(served, name, Buffer.from(json), revision), warnings }
       }
       if (attempt === registryDefaults.attempts)
         throw conflict(served, name, 'the object keeps changing; try again')
+      current = toCurrent(served, name, outcome.current)
     }
   }
 
@@ -290,7 +351,7 @@ export class Registry {
   ): Promise<{ bytes: Buffer; stored: StoredObject } | undefined> {
     const current = await this.#read(served, name, {})
     if (current === undefined) return undefined
-    return { bytes: this.#unchanged(served, name, current).bytes, stored: current.stored }
+    return { bytes: current.bytes, stored: current }
   }
 
   /** Returns the name of the object that holds a value of a unique index. */
@@ -305,66 +366,26 @@ export class Registry {
     options: { signal?: AbortSignal },
   ): Promise<Current | undefined> {
     const { pair } = await guarded(this.#storage.get(served.keyOf(name), options))
-    return toCurrent(pair)
+    return toCurrent(served, name, pair)
   }
 
-  /** Replaces the current object by a draft. Removes it if it is being deleted and has no finalizer left. */
-  #store(
-    served: ServedModel,
-    name: string,
-    current: Current,
-    draft: Draft,
-    options: WriteOptions,
-  ): Promise<Outcome> {
-    const { metadata } = draft.object
-    const removed = metadata.deletionTimestamp !== undefined && metadata.finalizers === undefined
-    return this.#commit(
-      {
-        served,
-        name,
-        uid: metadata.uid,
-        previous: { revision: current.revision, reservations: current.stored.reservations },
-        next: removed
-          ? undefined
-          : {
-              json: draft.json,
-              reservations: draft.reservations,
-              claims: draft.claims ?? noReservations,
-            },
-        // Releasing values, or keeping the recorded ones, does not depend on the indexes in force.
-        indexed: !removed && draft.reservations !== current.stored.reservations,
-      },
-      options,
-    )
-  }
-
-  #unchanged(served: ServedModel, name: string, current: Current): WriteResult {
-    const json = current.value.subarray(current.value.indexOf(0x0a) + 1)
-    return { name, bytes: wireBytes(served, name, json, current.revision), warnings: [] }
-  }
-
-  #updated(
-    served: ServedModel,
-    name: string,
-    draft: Draft,
-    revision: Revision,
-    kept: Revision | undefined,
-  ): WriteResult {
-    const json = Buffer.from(draft.json)
-    return { name, bytes: wireBytes(served, name, json, kept ?? revision), warnings: draft.warnings }
+  /** @throws ApiError 413 if the object is too large, 503 if the write needs unique indexes that are not in force */
+  async #prepare(write: Write): Promise<ReadyWrite> {
+    const planned = planReservations(write)
+    const recordRevision = write.indexed ? await guarded(this.records.revision(write.served)) : undefined
+    return { write, planned, recordRevision }
   }
 
   /**
    * Runs one write as one transaction. Retries only after a stale record of unique indexes or an orphaned reservation.
    * @returns the current object if it is not the one that the write started from
    */
-  async #commit(write: Write, options: WriteOptions): Promise<Outcome> {
-    const { served, name, uid, previous, next } = write
+  async #commit(ready: ReadyWrite, options: WriteOptions): Promise<Outcome> {
+    const { write } = ready
+    const { served, name, uid, previous } = write
     const key = served.keyOf(name)
-    const before = previous?.reservations ?? noReservations
-    let planned = planReservations(served, before, next, next?.claims ?? noReservations)
     const recordKey = this.records.keyOf(served)
-    let recordRevision = write.indexed ? await guarded(this.records.revision(served)) : undefined
+    let { planned, recordRevision } = ready
     const staleReservations = new Map<string, Revision>()
     for (let attempt = 1; ; attempt++) {
       const compares: Compare[] = [{ key, modRevision: previous?.revision ?? zeroRevision }]
@@ -412,7 +433,7 @@ export class Registry {
           planned.claims,
           (index, value) => !lost.has(reservationKey(served, index, value)),
         )
-        planned = planReservations(served, before, next, claims)
+        planned = planReservations(write, claims)
       }
     }
   }
@@ -461,21 +482,18 @@ interface PlannedReservation {
   readonly claimed: boolean
 }
 
-/**
- * Returns the stored form of a write, and the reservations that it takes and releases.
- * @throws ApiError 413 if the value is too large for the store
- */
-function planReservations(
-  served: ServedModel,
-  before: Reservations,
-  next: Write['next'],
-  claims: Reservations,
-): {
-  value: Buffer | undefined
-  claims: Reservations
-  taken: readonly PlannedReservation[]
-  released: readonly { index: string; value: string }[]
-} {
+/** The stored form of a write, and the reservations that it takes and releases. */
+interface Plan {
+  readonly value: Buffer | undefined
+  readonly claims: Reservations
+  readonly taken: readonly PlannedReservation[]
+  readonly released: readonly { index: string; value: string }[]
+}
+
+/** @throws ApiError 413 if the value is too large for the store */
+function planReservations(write: Write, claims = write.next?.claims ?? noReservations): Plan {
+  const { served, previous, next } = write
+  const before = previous?.reservations ?? noReservations
   const needed = next?.reservations ?? noReservations
   const after = joinReservations(needed, claims)
   const planned = (pairs: readonly { index: string; value: string }[], claimed: boolean) =>
@@ -483,7 +501,7 @@ function planReservations(
   const value = next && encodeStored(next.json, after)
   if (value !== undefined && value.length > storageLimits.valueBytes) {
     // Optional claims must not make the value too large.
-    if (claims !== noReservations) return planReservations(served, before, next, noReservations)
+    if (claims !== noReservations) return planReservations(write, noReservations)
     throw new ApiError(
       'RequestEntityTooLarge',
       `the object is ${value.length} bytes, at most ${storageLimits.valueBytes} can be stored`,
@@ -509,14 +527,37 @@ async function guarded<T>(call: Promise<T>): Promise<T> {
   }
 }
 
-function toCurrent(pair: KeyValue | undefined): Current | undefined {
-  return pair && { stored: decodeStored(pair.value), revision: pair.modRevision, value: pair.value }
+function toCurrent(served: ServedModel, name: string, pair: KeyValue | undefined): Current | undefined {
+  if (pair === undefined) return undefined
+  const { value, modRevision: revision } = pair
+  const bytes = wireBytes(served, name, value, revision, objectStart(value))
+  return { ...decodeStored(value), revision, bytes, isLive: true }
 }
 
-/** Decodes the object in its wire form, which patches apply to. */
-function parseWire(served: ServedModel, name: string, current: Current): unknown {
-  const json = current.value.subarray(current.value.indexOf(0x0a) + 1)
-  return JSON.parse(wireBytes(served, name, json, current.revision).toString())
+/** Returns undefined if the cache does not tell the stored form. */
+function fromCache(served: ServedModel, cached: CachedObject): Current | undefined {
+  if (cached.storedFormDiffers) return undefined
+  const { bytes, revision, values } = cached
+  const object = decodeWire(bytes)
+  return { object, reservations: reservationsOf(served, values), revision, bytes, isLive: false }
+}
+
+function toWrite(
+  served: ServedModel,
+  name: string,
+  { revision, reservations }: Current,
+  { draft, removes }: Decision,
+): Write {
+  const { json, claims = noReservations } = draft
+  return {
+    served,
+    name,
+    uid: draft.object.metadata.uid,
+    previous: { revision, reservations },
+    next: removes ? undefined : { json, reservations: draft.reservations, claims },
+    // Releasing values, or keeping the recorded ones, does not depend on the indexes in force.
+    indexed: !removes && draft.isIndexed,
+  }
 }
 
 function checkBodyName(name: string, given: string | undefined): void {

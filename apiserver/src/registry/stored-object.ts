@@ -87,14 +87,26 @@ export function wireBytes(
 
 /** Encodes an object that was stored under another API version of its kind. */
 function encodeWire(served: ServedModel, object: BareObject, revision: Revision): string {
+  return JSON.stringify(wireObject(served, object, revision))
+}
+
+/** Returns the wire form of an object, which shares its content. */
+export function wireObject(served: ServedModel, object: BareObject, revision: Revision): object {
   const { name, ...rest } = object.metadata
   const version = String(revision)
-  return JSON.stringify({
+  return {
     ...object,
     apiVersion: served.model.apiVersion,
     kind: served.model.kind,
     metadata: { name, version, resourceVersion: version, ...rest },
-  })
+  }
+}
+
+/** Decodes wire JSON to the object without its version. Keeps the order of fields. */
+export function decodeWire(bytes: Buffer): BareObject {
+  const wire: BareObject & { metadata: ObjectMeta } = JSON.parse(bytes.toString())
+  const { version: _version, resourceVersion: _resourceVersion, ...metadata } = wire.metadata
+  return { ...wire, metadata }
 }
 
 /** Returns the wire object with another version, as DELETED events carry it. */
