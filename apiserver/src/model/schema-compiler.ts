@@ -50,18 +50,34 @@ export function createCompiler(options: { collect: boolean }): Ajv {
     // Accepts unknown formats without a message.
     strict: false,
     logger: false,
+    // `toJsonSchema` has checked the schema.
+    meta: false,
+    validateSchema: false,
     code: { regExp: Object.assign(compilePattern, { code: 'new RegExp' }) },
   })
   formats.default(ajv)
   for (const name of boundedFormats) {
-    // ajv's types hide how a format is defined, so a schema of just the format stands in for it.
-    const check = formatChecker.compile({ format: name })
-    ajv.addFormat(name, { type: 'string', validate: text => text.length <= maxFormatLength && check(text) })
+    const validate = (text: string) => text.length <= maxFormatLength && hasFormat(name, text)
+    ajv.addFormat(name, { type: 'string', validate })
   }
   ajv.removeKeyword('uniqueItems')
   ajv.addKeyword(uniqueItems)
   if (options.collect) ajv.addKeyword(errorBudgetKeyword)
   return ajv
+}
+
+let formatChecker: Ajv | undefined
+const formatChecks = new Map<string, ValidateFunction>()
+
+/** ajv's types hide how a format is defined, so a schema of just the format stands in for it. Compiled at its first use. */
+function hasFormat(name: string, text: string): boolean {
+  let check = formatChecks.get(name)
+  if (check === undefined) {
+    formatChecker ??= formats.default(new Ajv({ logger: false, meta: false, validateSchema: false }))
+    check = formatChecker.compile({ format: name })
+    formatChecks.set(name, check)
+  }
+  return check(text)
 }
 
 /** Errors collected for one object. They are subtracted from those of the stored object before any are reported. */
@@ -102,9 +118,6 @@ export function collectErrors(check: ValidateFunction, value: unknown): Collecte
   if (errors.length <= maxErrors) return { errors, complete }
   return { errors: errors.slice(0, maxErrors), complete: false }
 }
-
-const formatChecker = new Ajv({ logger: false, meta: false, validateSchema: false })
-formats.default(formatChecker)
 
 const validateUniqueItems: SchemaValidateFunction = (wanted: unknown, items: unknown[]) => {
   if (wanted !== true) return true

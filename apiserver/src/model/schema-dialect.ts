@@ -3,28 +3,59 @@
  * refused, since a constraint without effect misleads.
  */
 import { isJsonObject, type JsonObject } from './json-value.ts'
+import { shorten } from './text-position.ts'
 
 /** A schema breaks the dialect; the message names the place in it. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError'
 }
 
-/** Keywords that constrain in the same way in both dialects and hold no schemas. */
-const plain = new Set([
-  'enum',
-  'format',
-  'minLength',
-  'maxLength',
-  'pattern',
-  'minimum',
-  'maximum',
-  'multipleOf',
-  'minItems',
-  'maxItems',
-  'uniqueItems',
-  'required',
-  'minProperties',
-  'maxProperties',
+interface ValueRule {
+  readonly holds: (value: unknown) => boolean
+  /** Follows the place of the keyword. */
+  readonly rule: string
+}
+
+const count: ValueRule = {
+  holds: value => Number.isSafeInteger(value) && Number(value) >= 0,
+  rule: 'must be an integer of at least 0',
+}
+const number: ValueRule = { holds: Number.isFinite, rule: 'must be a number' }
+
+/** Keywords that constrain in the same way in both dialects and hold no schemas, with the values that ajv can compile. */
+const plain: ReadonlyMap<string, ValueRule> = new Map([
+  [
+    'enum',
+    {
+      holds: value => Array.isArray(value) && value.length > 0,
+      rule: 'must be an array of at least one value',
+    },
+  ],
+  ['format', { holds: value => typeof value === 'string', rule: 'must be a string' }],
+  ['minLength', count],
+  ['maxLength', count],
+  ['pattern', { holds: value => typeof value === 'string', rule: 'must be a string' }],
+  ['minimum', number],
+  ['maximum', number],
+  [
+    'multipleOf',
+    { holds: value => Number.isFinite(value) && Number(value) > 0, rule: 'must be a number above 0' },
+  ],
+  ['minItems', count],
+  ['maxItems', count],
+  ['uniqueItems', { holds: value => typeof value === 'boolean', rule: 'must be true or false' }],
+  [
+    'required',
+    {
+      holds: value =>
+        Array.isArray(value) &&
+        value.every(name => typeof name === 'string') &&
+        new Set(value).size === value.length,
+      rule: 'must be an array of distinct strings',
+    },
+  ],
+  ['minProperties', count],
+  ['maxProperties', count],
 ])
 
 /** Keywords for people and other tools, without constraints. */
@@ -50,8 +81,8 @@ const types = new Set(['object', 'array', 'string', 'integer', 'number', 'boolea
 
 /**
  * Returns the JSON Schema for an OpenAPI schema. `nullable` admits null in addition to the type, and to an enum even if
- * that does not list it. `x-*` keywords are ignored.
- * @throws SchemaError for keywords outside the dialect, such as `$ref` and `const`
+ * that does not list it. `x-*` keywords are ignored. ajv compiles every schema that this function returns.
+ * @throws SchemaError for keywords outside the dialect, such as `$ref` and `const`, and for invalid values
  */
 export function toJsonSchema(schema: unknown, place: string): JsonObject {
   if (!isJsonObject(schema)) throw new SchemaError(`${place} must be a schema, which is an object`)
@@ -59,15 +90,19 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
   for (const [keyword, value] of Object.entries(schema)) {
     if (value === undefined || keyword.startsWith('x-') || annotations.has(keyword)) continue
     const at = `${place}.${keyword}`
-    if (keyword === 'pattern') checkPattern(value, at)
-    if (plain.has(keyword)) result[keyword] = value
-    else if (keyword === 'not') result[keyword] = toJsonSchema(value, at)
+    const rule = plain.get(keyword)
+    if (rule !== undefined) {
+      if (!rule.holds(value)) throw new SchemaError(`${at} ${rule.rule}, is ${show(value)}`)
+      if (keyword === 'pattern') checkPattern(String(value), at)
+      result[keyword] = value
+    } else if (keyword === 'not') result[keyword] = toJsonSchema(value, at)
     else if (keyword === 'items') result[keyword] = { [errorBudget]: true, ...toJsonSchema(value, at) }
     else if (keyword === 'additionalProperties') {
       result[keyword] =
         typeof value === 'boolean' ? value : { [errorBudget]: true, ...toJsonSchema(value, at) }
     } else if (keyword === 'allOf' || keyword === 'anyOf' || keyword === 'oneOf') {
-      if (!Array.isArray(value)) throw new SchemaError(`${at} must be a list of schemas`)
+      if (!Array.isArray(value) || value.length === 0)
+        throw new SchemaError(`${at} must be a list of schemas, at least one`)
       result[keyword] = value.map((branch, index) => toJsonSchema(branch, `${at}[${index}]`))
     } else if (keyword === 'properties') {
       if (!isJsonObject(value)) throw new SchemaError(`${at} must be an object of schemas`)
@@ -76,7 +111,7 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
       )
     } else if (keyword === 'type') {
       if (typeof value !== 'string' || !types.has(value)) {
-        throw new SchemaError(`${at} must be one of ${[...types].join(', ')}, is ${JSON.stringify(value)}`)
+        throw new SchemaError(`${at} must be one of ${[...types].join(', ')}, is ${show(value)}`)
       }
     } else if (keyword !== 'nullable' && keyword !== 'exclusiveMinimum' && keyword !== 'exclusiveMaximum') {
       throw new SchemaError(`${at} is not a keyword of OpenAPI 3.0 schemas that this server enforces`)
@@ -102,8 +137,7 @@ export function compilePattern(pattern: string, flags = 'u'): RegExp {
   }
 }
 
-function checkPattern(pattern: unknown, place: string): void {
-  if (typeof pattern !== 'string') throw new SchemaError(`${place} must be a string`)
+function checkPattern(pattern: string, place: string): void {
   try {
     compilePattern(pattern)
   } catch (error) {
@@ -111,6 +145,10 @@ function checkPattern(pattern: unknown, place: string): void {
       `${place} is no regular expression: ${error instanceof Error ? error.message : error}`,
     )
   }
+}
+
+function show(value: unknown): string {
+  return shorten(JSON.stringify(value) ?? String(value), 100)
 }
 
 function addTypes(result: JsonObject, schema: JsonObject): void {
@@ -128,6 +166,8 @@ function addBounds(result: JsonObject, schema: JsonObject, place: string): void 
     const value = schema[exclusive]
     if (value === undefined || value === false) continue
     if (typeof value === 'number') {
+      if (!number.holds(value))
+        throw new SchemaError(`${place}.${exclusive} ${number.rule}, is ${show(value)}`)
       result[exclusive] = value
       continue
     }

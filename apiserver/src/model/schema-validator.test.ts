@@ -207,8 +207,16 @@ describe('the dialect', () => {
     ],
     [{ maxlength: 5 }, 'schema.spec.maxlength is not a keyword'],
     [{ properties: { a: { pattern: '[' } } }, 'schema.spec.properties.a.pattern is no regular expression'],
-    [{ minLength: -1 }, 'schema.spec.minLength must be at least 0, is -1'],
+    [{ minLength: -1 }, 'schema.spec.minLength must be an integer of at least 0, is -1'],
     [{ properties: { a: { required: 'x' } } }, 'schema.spec.properties.a.required must be an array'],
+    [{ required: ['a', 'a'] }, 'schema.spec.required must be an array of distinct strings'],
+    [{ enum: [] }, 'schema.spec.enum must be an array of at least one value, is []'],
+    [{ multipleOf: 0 }, 'schema.spec.multipleOf must be a number above 0, is 0'],
+    [{ maximum: '5' }, 'schema.spec.maximum must be a number, is "5"'],
+    [{ exclusiveMaximum: Number.NaN }, 'schema.spec.exclusiveMaximum must be a number'],
+    [{ uniqueItems: 'yes' }, 'schema.spec.uniqueItems must be true or false, is "yes"'],
+    [{ format: 5 }, 'schema.spec.format must be a string, is 5'],
+    [{ oneOf: [] }, 'schema.spec.oneOf must be a list of schemas, at least one'],
     [{ properties: [] }, 'schema.spec.properties must be an object of schemas'],
     [{ items: 5 }, 'schema.spec.items must be a schema'],
     [{ anyOf: {} }, 'schema.spec.anyOf must be a list'],
@@ -223,6 +231,44 @@ describe('the dialect', () => {
       expect.objectContaining({ name: 'ModelError', message: expect.stringContaining(why) }),
     )
     expect(() => Reflect.apply(compileSchemas, undefined, [{ spec: {}, status: schema }])).toThrow(ModelError)
+  })
+
+  it('compiles every schema that is not refused when the model is loaded', () => {
+    const value = fc.oneof(
+      fc.jsonValue({ maxDepth: 2 }),
+      fc.nat(3),
+      fc.array(fc.constantFrom('a', 'b')),
+      fc.constantFrom('email', 'int32', 'nonesuch', 'object', 'string', 'integer', '^a$', '(', -1, 0.5),
+    )
+    const keywords =
+      'type nullable enum format minLength maxLength pattern minimum exclusiveMinimum multipleOf \
+minItems uniqueItems required maxProperties default'.split(/\s+/)
+    const { schema } = fc.letrec(tie => {
+      const part = fc.oneof({ weight: 3, arbitrary: tie('schema') }, { weight: 1, arbitrary: value })
+      const pair = fc.oneof(
+        fc.tuple(fc.constantFrom(...keywords), value),
+        fc.tuple(fc.constantFrom('items', 'additionalProperties', 'not'), part),
+        fc.tuple(fc.constantFrom('allOf', 'anyOf', 'oneOf'), fc.array(part, { maxLength: 2 })),
+        fc.tuple(fc.constant('properties'), fc.dictionary(fc.constantFrom('a', 'constructor'), part)),
+      )
+      return { schema: fc.array(pair, { maxLength: 3 }).map(pairs => Object.fromEntries(pairs)) }
+    })
+    let accepted = 0
+    fc.assert(
+      fc.property(schema, fc.jsonValue(), (spec, subject) => {
+        let schemas: ReturnType<typeof compileSchemas>
+        try {
+          schemas = Reflect.apply(compileSchemas, undefined, [{ spec }])
+        } catch (error) {
+          expect(error).toBeInstanceOf(ModelError)
+          return
+        }
+        accepted++
+        schemas.validate({ spec: subject })
+      }),
+      { numRuns: 200 },
+    )
+    expect(accepted).toBeGreaterThan(10)
   })
 
   it('does not let a pattern see a string that is too long anyway', () => {

@@ -1,6 +1,5 @@
 import { ModelError, type Schema } from '@setpoint/controller-runtime/api'
 import type { Ajv, ValidateFunction } from 'ajv'
-import { type FieldPath, formatPath } from './field-path.ts'
 import { cloneJson, type JsonObject } from './json-value.ts'
 import { collectErrors, createCompiler } from './schema-compiler.ts'
 import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
@@ -16,7 +15,7 @@ export const schemaDefaults = Object.freeze({
 })
 
 /** Shared by all models: making one takes as long as compiling twenty schemas. */
-const deciding = createCompiler({ collect: false })
+let deciding: Ajv | undefined
 let collecting: Ajv | undefined
 
 /** The part of an object that a schema describes. */
@@ -25,7 +24,7 @@ export interface SchemaSubject {
   status?: unknown
 }
 
-/** A model's schema, compiled. */
+/** Checks objects against a model's schema. */
 export interface SchemaValidator {
   /** Whether `applyDefaults` can change anything. */
   readonly hasDefaults: boolean
@@ -41,11 +40,12 @@ export interface SchemaValidator {
 }
 
 /**
- * Compiles a model's OpenAPI 3.0 schemas. Unknown formats and `x-*` are ignored.
+ * Returns the validator of a model's OpenAPI 3.0 schemas. Unknown formats and `x-*` are ignored. Compiles the schemas at
+ * the first object, because many kinds of a server are never written.
  *
  * Caveat: patterns are the plugin author's code. A pattern that backtracks without end blocks the server.
  *
- * @throws ModelError if the schema does not compile, or if a default breaks it.
+ * @throws ModelError if the schema leaves the dialect, or if a default breaks it.
  */
 export function compileSchemas(schema: { spec: Schema; status?: Schema }): SchemaValidator {
   const { spec, status = { type: 'object' } } = schema
@@ -54,7 +54,7 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
     required: ['spec'],
     properties: { spec: toDraft7(spec, 'schema.spec'), status: toDraft7(status, 'schema.status') },
   }
-  const check = compile(draft7)
+  let check: ValidateFunction | undefined
   // Compiled at the first violation.
   let collect: ValidateFunction | undefined
   const defaulted = [
@@ -66,6 +66,7 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
     hasDefaults: defaulted.length > 0,
     validate(object) {
       const subject = { spec: object.spec, status: object.status }
+      check ??= compile(draft7)
       if (check(subject)) return []
       collecting ??= createCompiler({ collect: true })
       collect ??= collecting.compile(draft7)
@@ -88,24 +89,8 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
 }
 
 function compile(schema: JsonObject): ValidateFunction {
-  if (deciding.validateSchema(schema) !== true) {
-    const problems = violationsOf(deciding.errors ?? [], schema).map(
-      ({ path, message }) => `${placeOf(path)} ${message}`,
-    )
-    throw new ModelError(`the schema is not valid: ${problems.join('; ')}`)
-  }
-  try {
-    return deciding.compile(schema)
-  } catch (error) {
-    throw new ModelError(`the schema does not compile: ${error instanceof Error ? error.message : error}`, {
-      cause: error,
-    })
-  }
-}
-
-/** Returns a place in the compiled schema as the author wrote it, without the root that joins the two parts. */
-function placeOf([, ...path]: FieldPath): string {
-  return `schema.${formatPath(path)}`
+  deciding ??= createCompiler({ collect: false })
+  return deciding.compile(schema)
 }
 
 /** @throws ModelError if the schema leaves the dialect. */
