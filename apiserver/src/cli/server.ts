@@ -9,7 +9,7 @@ import {
 } from '@setpoint/controller-runtime'
 import { EventKeeper, eventModel, orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
-import { App, CustomRoutes, Health, type PluginProgress } from '../http/index.ts'
+import { ApiServer, CustomRoutes, Health, type PluginProgress } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import { describeLog, describeTokenFile, EtcdMetrics, Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/served-model.ts'
@@ -97,7 +97,7 @@ export async function startServer(
   if (tokens !== undefined) describeTokenFile(metrics.registry, tokens)
   const access = tokens ?? new LocalAccess()
   const watchConnections = new WatchConnections(options.watchLimits)
-  const app = new App({
+  const app = new ApiServer({
     models,
     api,
     routes,
@@ -239,7 +239,7 @@ async function openStorage(
   })
 }
 
-function listen(app: App, { listen: address, basePath, tls }: ServerOptions): Promise<string> {
+function listen(app: ApiServer, { listen: address, basePath, tls }: ServerOptions): Promise<string> {
   const { server } = app
   const isSecure = tls !== undefined
   return new Promise((resolve, reject) => {
@@ -256,7 +256,7 @@ function listen(app: App, { listen: address, basePath, tls }: ServerOptions): Pr
 
 /** Shows a renewed certificate from the next connection on; one that cannot be used is reported and the old one stays. */
 function renewCertificates(
-  app: App,
+  app: ApiServer,
   { cert, key }: NonNullable<ServerOptions['tls']>,
   log: Logger,
 ): FileWatch {
@@ -331,7 +331,7 @@ function unusedName(name: string, taken: ReadonlySet<string>): string {
 }
 
 interface Stoppable {
-  readonly app: App
+  readonly app: ApiServer
   readonly health: Health
   readonly hub: WatchHub
   readonly manager: Manager | undefined

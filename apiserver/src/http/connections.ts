@@ -7,7 +7,7 @@ import type { CancelTimer } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log.ts'
 import { retryAfterSeconds } from '../registry/index.ts'
 import { errorResponse } from './error-response.ts'
-import { endWith } from './raw-answer.ts'
+import { endWith } from './raw-response.ts'
 import { refuseBody } from './request-body.ts'
 import { mayEndHttp } from './upgrade-offer.ts'
 

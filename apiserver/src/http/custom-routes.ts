@@ -1,14 +1,17 @@
 import { setMaxListeners } from 'node:events'
+import type { IncomingHttpHeaders } from 'node:http'
 import { Router } from '@koa/router'
 import type { RouteResponse } from '@setpoint/controller-runtime'
 import { ApiError, isReservedDomain } from '@setpoint/controller-runtime/api'
 import type { HostedPlugin, Route, RouteGroup } from '@setpoint/controller-runtime/internal'
-import type Koa from 'koa'
+import type { Next } from 'koa'
 import { decodeDocument } from '../model/decode.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
-import { type Caller, headerOf } from './api-request.ts'
+import { headerOf } from './api-request.ts'
+import { internalError, MethodNotAllowedError } from './error-response.ts'
 import { parseMediaType } from './media-type.ts'
 import { readRequestBody } from './request-body.ts'
+import type { Context, RequestState } from './request-state.ts'
 
 /** A plugin's route that cannot be served beside what is served already. */
 export class RouteConflictError extends Error {
@@ -18,7 +21,9 @@ export class RouteConflictError extends Error {
 interface Mounted {
   readonly plugin: string
   readonly group: RouteGroup
-  readonly router: Router
+  /** `/apis/<group>/<version>/` */
+  readonly prefix: string
+  readonly route: ReturnType<Router<RequestState>['routes']>
 }
 
 /** The routes that plugins have added, below `/apis/<group>/<version>`. */
@@ -40,7 +45,8 @@ export class CustomRoutes {
       this.#checkGroup(plugin, group)
       for (const other of [...this.#mounted, ...mounted]) checkShadowing(plugin, group, other)
       checkRepetition(plugin, group)
-      mounted.push({ plugin, group, router: makeRouter(hosted, group) })
+      const prefix = `/apis/${group.groupVersion}/`
+      mounted.push({ plugin, group, prefix, route: makeRouter(hosted, group).routes() })
     }
     this.#mounted.push(...mounted)
   }
@@ -63,26 +69,24 @@ export class CustomRoutes {
     return undefined
   }
 
-  /**
-   * Answers a request if a plugin has a route for it.
-   * @returns the methods that there are for this path, empty where no pattern matches; undefined when answered.
-   */
-  async handle(ctx: Koa.Context, path: string): Promise<readonly string[] | undefined> {
-    const allowed = new Set<string>()
-    for (const { group, router } of this.#mounted) {
-      const prefix = `/apis/${group.groupVersion}/`
-      if (!path.startsWith(prefix)) continue
-      const below = path.slice(prefix.length - 1)
-      const { path: layers, route } = router.match(below, ctx.method)
-      if (!route) {
-        for (const layer of layers) for (const method of layer.methods) allowed.add(method)
-        continue
+  /** Runs the route that matches a request below /apis, or else `next`. @throws MethodNotAllowedError */
+  handle(ctx: Context, next: Next): Promise<void> {
+    const { path = '' } = ctx.state
+    const mounted = this.#mounted.filter(({ prefix }) => path.startsWith(prefix))
+    if (mounted.length === 0) return next()
+    ctx.matched = []
+    const run = async (at: number): Promise<void> => {
+      const { prefix, route } = mounted[at] ?? {}
+      if (prefix !== undefined && route !== undefined) {
+        ctx.newRouterPath = path.slice(prefix.length - 1)
+        await route(ctx, () => run(at + 1))
+        return
       }
-      ctx.path = below
-      await router.routes()(ctx as never, async () => {})
-      return undefined
+      const allowed = new Set(ctx.matched?.flatMap(({ methods }) => methods))
+      if (allowed.size > 0) throw new MethodNotAllowedError(ctx.method, [...allowed])
+      await next()
     }
-    return [...allowed]
+    return run(0)
   }
 
   #checkGroup(plugin: string, { groupVersion, routes }: RouteGroup): void {
@@ -151,13 +155,13 @@ function overlap(left: string, right: string): boolean {
   return a.length === b.length && a.every((part, at) => part === '*' || b[at] === '*' || part === b[at])
 }
 
-function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
-  const router = new Router({ sensitive: true })
+function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router<RequestState> {
+  const router = new Router<RequestState>({ sensitive: true })
   // As many as there are requests at once.
   setMaxListeners(0, hosted.signal)
   for (const { method, pattern, handler } of group.routes) {
     const route = `${method} /apis/${group.groupVersion}${pattern}`
-    register(router, hosted, group, { method, pattern }, async (ctx: Koa.Context) => {
+    register(router, hosted, group, { method, pattern }, async ctx => {
       const over = new AbortController()
       const stop = () => over.abort(hosted.signal.reason)
       if (hosted.signal.aborted) stop()
@@ -167,7 +171,7 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
         hosted.signal.removeEventListener('abort', stop)
         over.abort()
       })
-      const caller: Caller = ctx.state.caller
+      const { caller } = ctx.state
       const request = {
         method: ctx.method,
         path: new URL(ctx.originalUrl, 'http://local').pathname,
@@ -187,7 +191,7 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
         if (error instanceof ApiError) throw error
         if (over.signal.aborted) hosted.log.debug({ route, err: error }, 'a route was cut off')
         else hosted.log.error({ route, err: error ?? String(error) }, 'a route has failed')
-        throw new ApiError('InternalError', 'the server failed to answer this request; its log says more')
+        throw internalError()
       }
     })
   }
@@ -196,11 +200,11 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router {
 
 /** @throws RouteConflictError naming the route whose pattern cannot be read. */
 function register(
-  router: Router,
+  router: Router<RequestState>,
   hosted: HostedPlugin,
   { groupVersion }: RouteGroup,
   { method, pattern }: Pick<Route, 'method' | 'pattern'>,
-  handle: (ctx: Koa.Context) => Promise<void>,
+  handle: (ctx: Context) => Promise<void>,
 ): void {
   try {
     router.register(pattern, [method], handle)
@@ -214,7 +218,7 @@ function register(
 }
 
 /** A JSON or YAML body decoded, any other text as it is, undefined where there is none. */
-async function readBody(ctx: Koa.Context): Promise<unknown> {
+async function readBody(ctx: Context): Promise<unknown> {
   const bytes = await readRequestBody(ctx.req)
   if (bytes.length === 0) return undefined
   const type = parseMediaType(headerOf(ctx.headers, 'content-type') ?? 'application/json')?.type ?? ''
@@ -231,7 +235,7 @@ const credentialHeaders: ReadonlySet<string> = new Set([
   'sec-websocket-protocol',
 ])
 
-function headersForHandler(headers: Koa.Context['headers']): Record<string, string | undefined> {
+function headersForHandler(headers: IncomingHttpHeaders): Record<string, string | undefined> {
   const names = Object.keys(headers).filter(name => !credentialHeaders.has(name))
   return Object.fromEntries(names.map(name => [name, headerOf(headers, name)]))
 }
@@ -258,7 +262,7 @@ function checkResponse(response: unknown): asserts response is RouteResponse | u
     throw new TypeError(`the status must be an integer from 200 to 599, is ${JSON.stringify(status)}`)
 }
 
-function respond(ctx: Koa.Context, response: unknown): void {
+function respond(ctx: Context, response: unknown): void {
   checkResponse(response)
   const { status, headers = {}, body } = response ?? {}
   ctx.status = status ?? (body === undefined ? 204 : 200)

@@ -5,19 +5,34 @@ import type { ApiResponse } from './api-request.ts'
 
 const jsonHeaders = Object.freeze({ 'content-type': 'application/json' })
 
+/** 405 with the methods that the path takes (RFC 9110, 15.5.6). */
+export class MethodNotAllowedError extends ApiError {
+  readonly allowed: readonly string[]
+
+  constructor(method: string, allowed: readonly string[]) {
+    super('MethodNotAllowed', `${method} is not allowed here, only ${allowed.join(', ')}`)
+    this.allowed = allowed
+  }
+}
+
 /**
- * What anything thrown becomes to a client. What is no ApiError is a fault of ours or of a plugin: the log gets it
- * whole, the client a 500 that says nothing of the inside.
+ * Converts a thrown value to the error that the client receives. An unexpected value is a bug of the server or of a
+ * plugin: it is logged in full, and the client receives a 500 without details.
  */
-export function toApiError(thrown: unknown, log: Logger, what: object): ApiError {
+export function toApiError(thrown: unknown, log: Logger, fields: object): ApiError {
   const error = fromStorageError(thrown)
   if (error instanceof ApiError) return error
   if (error instanceof URIError) return new ApiError('BadRequest', 'the path is not properly percent-encoded')
-  log.error({ ...what, err: error }, 'a request failed')
-  return new ApiError('InternalError', 'the server failed to answer this request; its log says more')
+  log.error({ ...fields, err: error }, 'failed to handle request')
+  return internalError()
 }
 
-/** A Status answer, with the headers that go with its reason. */
+/** A 500 that tells the client nothing about the cause. */
+export function internalError(): ApiError {
+  return new ApiError('InternalError', 'the server failed to handle this request; see its log')
+}
+
+/** A response with a Status body and the headers that its reason requires. */
 export function errorResponse(error: ApiError, headers: Record<string, string> = {}): ApiResponse {
   const { retryAfterSeconds } = error.details ?? {}
   return {
@@ -26,14 +41,9 @@ export function errorResponse(error: ApiError, headers: Record<string, string> =
       ...jsonHeaders,
       ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
       ...(error.code === 401 && { 'www-authenticate': 'Bearer realm="setpoint"' }),
+      ...(error instanceof MethodNotAllowedError && { allow: error.allowed.join(', ') }),
       ...headers,
     },
     body: Buffer.from(JSON.stringify(error.toStatus())),
   }
-}
-
-/** A 405 that says what is allowed. */
-export function methodNotAllowed(method: string, allowed: readonly string[]): ApiResponse {
-  const error = new ApiError('MethodNotAllowed', `${method} is not allowed here, only ${allowed.join(', ')}`)
-  return errorResponse(error, { allow: allowed.join(', ') })
 }

@@ -3,8 +3,8 @@
  * itself; the registry says what a write means, the query what a list answers, the hub what a watch sends.
  */
 export * from './api-request.ts'
-export * from './app.ts'
 export * from './custom-routes.ts'
 export * from './health.ts'
 export * from './health-endpoint.ts'
 export * from './resource-api.ts'
+export * from './server.ts'

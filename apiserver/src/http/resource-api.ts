@@ -14,7 +14,7 @@ import { encodeContinue, type ListQuery, pageFields, parseListQuery, runQuery } 
 import { notFound, notReady, type Registry, type WriteOptions, type WriteResult } from '../registry/index.ts'
 import type { Scope } from '../registry/object-draft.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
-import { methodNotAllowed } from './error-response.ts'
+import { MethodNotAllowedError } from './error-response.ts'
 import { listBody } from './list-response.ts'
 import { readDeleteParameters, readObject, readPatch, readWriteOptions } from './write-parameters.ts'
 
@@ -104,7 +104,7 @@ export class ResourceApi {
       if (verb === 'POST') return this.#create(served, request)
       if (verb === 'DELETE')
         return this.#held(cache.store.size, request, () => this.#deleteCollection(cache, request))
-      return methodNotAllowed(method, collectionMethods)
+      throw new MethodNotAllowedError(method, collectionMethods)
     }
     const scope = path.subresource === 'status' ? 'status' : 'object'
     if (verb === 'GET') return this.#get(cache, path.name, request)
@@ -135,7 +135,7 @@ export class ResourceApi {
       const { deletion, options } = await readDeleteParameters(request)
       return written(200, await this.#registry.delete(served, name, deletion, options))
     }
-    return methodNotAllowed(method, scope === 'status' ? statusMethods : nameMethods)
+    throw new MethodNotAllowedError(method, scope === 'status' ? statusMethods : nameMethods)
   }
 
   /** @throws ApiError 503 while the kind is not ready. */

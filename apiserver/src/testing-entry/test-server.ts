@@ -131,7 +131,7 @@ interface Front {
 }
 
 async function openFront(rooms: ServerRooms, { plugins, log }: OpenTestServerOptions): Promise<Front> {
-  const [{ App, CustomRoutes, Health }, { Metrics }] = await Promise.all([
+  const [{ ApiServer, CustomRoutes, Health }, { Metrics }] = await Promise.all([
     import('../http/index.ts'),
     import('../metrics/index.ts'),
   ])
@@ -146,7 +146,7 @@ async function openFront(rooms: ServerRooms, { plugins, log }: OpenTestServerOpt
   const health = new Health({ storage, follower, plugins: () => [] })
   health.started()
   const metrics = new Metrics({ models, follower, hub })
-  const app = new App({
+  const app = new ApiServer({
     models,
     api,
     routes,

@@ -11,10 +11,10 @@ import { LocalAccess } from '../security/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
-import { App } from './app.ts'
 import { CustomRoutes } from './custom-routes.ts'
 import { Health } from './health.ts'
 import { ResourceApi, warningDefaults } from './resource-api.ts'
+import { ApiServer } from './server.ts'
 import { watchApiDefaults } from './watch-api.ts'
 import { socketDefaults } from './watch-connection.ts'
 import { streamDefaults } from './watch-stream.ts'
@@ -24,7 +24,7 @@ const path = `/apis/${testModel.apiVersion}/${testModel.plural}`
 interface Served extends AsyncDisposable {
   readonly rooms: Rooms
   readonly hub: WatchHub
-  readonly app: App
+  readonly app: ApiServer
   readonly port: number
   /** From now on reads wait; what is returned lets them through. */
   holdReads(): () => void
@@ -55,7 +55,7 @@ async function serve(): Promise<Served> {
   models.add(served)
   const log = silentLogger
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
-  const app = new App({
+  const app = new ApiServer({
     models,
     api: new ResourceApi({ models, registry, follower, gate, basePath: '' }),
     routes: new CustomRoutes(models, 'setpoint.dev'),

@@ -1,0 +1,65 @@
+import Koa from 'koa'
+import type { Logger } from '../log.ts'
+import type { Metrics } from '../metrics/index.ts'
+import type { ModelRegistry } from '../model/model-registry.ts'
+import type { Access } from '../security/index.ts'
+import type { Connections } from './connections.ts'
+import type { CustomRoutes } from './custom-routes.ts'
+import type { Health } from './health.ts'
+import { authorization } from './middleware/authorization.ts'
+import { counting } from './middleware/counting.ts'
+import { draining } from './middleware/draining.ts'
+import { errors } from './middleware/errors.ts'
+import { identity } from './middleware/identity.ts'
+import { negotiation } from './middleware/negotiation.ts'
+import { objects } from './middleware/objects.ts'
+import { openPaths } from './middleware/open-paths.ts'
+import { pluginRoutes } from './middleware/plugin-routes.ts'
+import { resource } from './middleware/resource.ts'
+import { sending } from './middleware/sending.ts'
+import { systemRoutes } from './middleware/system-routes.ts'
+import { target } from './middleware/target.ts'
+import { watches } from './middleware/watches.ts'
+import type { Paths } from './paths.ts'
+import type { Middleware } from './request-state.ts'
+import type { ResourceApi } from './resource-api.ts'
+import type { WatchApi } from './watch-api.ts'
+
+export interface ChainParts {
+  readonly connections: Connections
+  readonly paths: Paths
+  readonly models: ModelRegistry
+  readonly api: ResourceApi
+  readonly watches: WatchApi
+  readonly routes: CustomRoutes
+  readonly access: Access
+  readonly health: Health
+  readonly metrics: Metrics
+  readonly log: Logger
+}
+
+/** The Koa application that every request goes through, except for WebSocket handshakes. */
+export function createChain(parts: ChainParts): Koa {
+  const { connections, paths, api, access, metrics, log } = parts
+  const system = systemRoutes(parts)
+  const chain: readonly Middleware[] = [
+    draining(connections),
+    sending(),
+    counting(metrics.requests),
+    errors(log),
+    target(access, paths),
+    openPaths(access, system),
+    identity(access),
+    resource(paths),
+    authorization(),
+    negotiation(),
+    objects(api),
+    watches(parts.watches, connections),
+    pluginRoutes(parts.routes),
+    system,
+  ]
+  const koa = new Koa()
+  for (const middleware of chain) koa.use(middleware)
+  koa.on('error', error => log.debug({ err: error }, 'failed to send response'))
+  return koa
+}

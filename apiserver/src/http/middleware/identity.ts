@@ -1,0 +1,17 @@
+import type { Access } from '../../security/index.ts'
+import { headerOf } from '../api-request.ts'
+import type { Middleware } from '../request-state.ts'
+
+/** The header in which a plugin's client names the plugin. */
+const pluginHeader = 'x-setpoint-plugin'
+
+/** Identifies the caller. */
+export function identity(access: Access): Middleware {
+  return (ctx, next) => {
+    const { headers } = ctx.req
+    const found = access.identify(headers)
+    ctx.state.identity = found
+    ctx.state.caller = { user: found.user, plugin: headerOf(headers, pluginHeader) || undefined }
+    return next()
+  }
+}

@@ -1,0 +1,28 @@
+import { abortedByClose } from '../aborted-by-close.ts'
+import { readRequestBody } from '../request-body.ts'
+import type { Middleware } from '../request-state.ts'
+import type { ResourceApi } from '../resource-api.ts'
+
+/** Reads and writes objects. */
+export function objects(api: ResourceApi): Middleware {
+  return async (ctx, next) => {
+    const { resource, caller } = ctx.state
+    if (resource === undefined || resource.verb === 'watch') return next()
+    const { served, path, query } = resource
+    const { req, method } = ctx
+    // A request for one object is short and needs no signal.
+    const isLong = path.name === undefined && method !== 'POST'
+    const gone = isLong ? abortedByClose(req, ctx.res) : undefined
+    ctx.state.response = await api.handle(served, {
+      method,
+      path,
+      query,
+      headers: req.headers,
+      caller,
+      readBody: () => readRequestBody(req),
+      get signal() {
+        return gone?.signal
+      },
+    })
+  }
+}

@@ -1,0 +1,15 @@
+import type { Access } from '../../security/index.ts'
+import type { Middleware } from '../request-state.ts'
+
+/** Paths that probes read without credentials. */
+const open: ReadonlySet<string> = new Set(['/livez', '/readyz', '/healthz', '/version'])
+
+/** Serves the paths that need no credentials. */
+export function openPaths(access: Access, system: Middleware): Middleware {
+  return (ctx, next) => {
+    const { path } = ctx.state
+    if (path === undefined || !open.has(path)) return next()
+    access.checkCaller(ctx.req.headers)
+    return system(ctx, next)
+  }
+}

@@ -1,0 +1,59 @@
+import { Router } from '@koa/router'
+import type { Metrics } from '../../metrics/index.ts'
+import type { ModelRegistry } from '../../model/model-registry.ts'
+import { group, groupList, resourceList } from '../discovery.ts'
+import { MethodNotAllowedError } from '../error-response.ts'
+import type { Health, HealthAnswer } from '../health.ts'
+import type { Paths } from '../paths.ts'
+import type { Context, Middleware, RequestState } from '../request-state.ts'
+import { versionInfo } from '../version-info.ts'
+
+export interface SystemRoutesParts {
+  readonly health: Health
+  readonly metrics: Metrics
+  readonly models: ModelRegistry
+  readonly paths: Paths
+}
+
+/** Serves discovery, health and metrics, and rejects all other paths. */
+export function systemRoutes({ health, metrics, models, paths }: SystemRoutesParts): Middleware {
+  const router = new Router<RequestState>({ sensitive: true })
+  const probe = (check: (verbose: boolean) => Promise<HealthAnswer>) => async (ctx: Context) => {
+    const { status, text } = await check(ctx.query.verbose !== undefined)
+    ctx.status = status
+    ctx.type = 'text/plain'
+    ctx.body = text
+  }
+  const json = (make: (params: Readonly<Record<string, string>>) => object | undefined) => (ctx: Context) => {
+    const body = make(ctx.params)
+    if (body === undefined) throw paths.notServed(ctx.state.target.path)
+    ctx.set('content-type', 'application/json')
+    ctx.body = JSON.stringify(body)
+  }
+  const live = probe(verbose => health.live(verbose))
+  const ready = probe(verbose => health.ready(verbose))
+  router.get('/livez', live)
+  router.get('/healthz', live)
+  router.get('/readyz', ready)
+  router.get('/metrics', async (ctx: Context) => {
+    ctx.set('content-type', metrics.contentType)
+    ctx.body = await metrics.text()
+  })
+  const version = json(() => versionInfo())
+  const groups = json(() => groupList(models))
+  const oneGroup = json(({ group: name = '' }) => group(models, name))
+  const resources = json(({ group, version }) => resourceList(models, `${group}/${version}`))
+  router.get('/version', version)
+  router.get('/apis', groups)
+  router.get('/apis/:group', oneGroup)
+  router.get('/apis/:group/:version', resources)
+  const route = router.routes()
+  return async ctx => {
+    ctx.newRouterPath = ctx.state.path || '/'
+    ctx.matched = []
+    await route(ctx, async () => {
+      if (ctx.matched?.length) throw new MethodNotAllowedError(ctx.method, ['GET', 'HEAD'])
+      throw paths.notServed(ctx.state.target.path)
+    })
+  }
+}

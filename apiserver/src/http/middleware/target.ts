@@ -1,0 +1,25 @@
+import type { Access } from '../../security/index.ts'
+import { MethodNotAllowedError } from '../error-response.ts'
+import type { Paths } from '../paths.ts'
+import type { Middleware } from '../request-state.ts'
+import { readTarget } from '../request-target.ts'
+
+const tunnelAlternatives = Object.freeze(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])
+
+/** Parses the target of the request, and rejects CONNECT, whose target is not a path. */
+export function target(access: Access, paths: Paths): Middleware {
+  return (ctx, next) => {
+    const { req, state } = ctx
+    if (req.method === 'CONNECT') {
+      access.identify(req.headers)
+      throw new MethodNotAllowedError(req.method, tunnelAlternatives)
+    }
+    const found = readTarget(req)
+    const { path, query } = found
+    state.target = found
+    // Koa reads the path and the query from `ctx.url`, which must not have a host.
+    if (!req.url?.startsWith('/')) ctx.url = query === '' ? path : `${path}?${query}`
+    state.path = paths.belowBase(path)
+    return next()
+  }
+}

@@ -1,0 +1,16 @@
+import { headerOf } from '../api-request.ts'
+import type { Connections } from '../connections.ts'
+import type { Middleware } from '../request-state.ts'
+import type { WatchApi } from '../watch-api.ts'
+
+/** Serves watches over plain HTTP. Errors before the first event are ordinary responses. */
+export function watches(api: WatchApi, connections: Connections): Middleware {
+  return async (ctx, next) => {
+    const { resource, identity, streamForm } = ctx.state
+    if (resource === undefined) return next()
+    connections.streams(ctx.res)
+    const lastEventId = headerOf(ctx.req.headers, 'last-event-id')
+    await api.stream(resource, ctx.res, streamForm, identity, lastEventId)
+    ctx.respond = false
+  }
+}

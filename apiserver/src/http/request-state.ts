@@ -1,0 +1,48 @@
+import type { RouterContext } from '@koa/router'
+import type { Next } from 'koa'
+import type { RequestRecord } from '../metrics/index.ts'
+import type { ServedModel } from '../model/served-model.ts'
+import type { Identity, Verb } from '../security/index.ts'
+import type { ApiResponse, Caller, ResourcePath } from './api-request.ts'
+import type { RequestTarget } from './request-target.ts'
+import type { StreamForm } from './watch-stream.ts'
+
+/** The object or collection that a path names. */
+export interface Resource {
+  readonly served: ServedModel
+  readonly path: ResourcePath
+}
+
+/** A resource with the query of its request. */
+export interface ResourceRequest extends Resource {
+  readonly query: URLSearchParams
+  readonly verb: Verb
+}
+
+/**
+ * What the middleware of the chain know of a request. Each field is set by the middleware that its comment names, and
+ * exists in all that follow it.
+ */
+export interface RequestState {
+  /** `counting` */
+  record: RequestRecord
+  /** `target` */
+  target: RequestTarget
+  /** The path below the base path, undefined outside of it: `target` */
+  path: string | undefined
+  /** `identity` */
+  identity: Identity
+  /** `identity` */
+  caller: Caller
+  /** Undefined for a path that is not about objects: `resource` */
+  resource: ResourceRequest | undefined
+  /** The form of a watch: `negotiation` */
+  streamForm: StreamForm
+  /** What `sending` sends. Koa sends `ctx.body` where it is undefined. */
+  response: ApiResponse | undefined
+}
+
+export type Context = RouterContext<RequestState>
+
+/** One step of the chain. A step that only passes a request on returns the promise of `next`: that costs least. */
+export type Middleware = (ctx: Context, next: Next) => Promise<void>

@@ -1,0 +1,80 @@
+import { type ApiResponse, headerOf } from './api-request.ts'
+import { bodyDefaults, sendBody } from './body-sender.ts'
+import { discardRequestBody } from './request-body.ts'
+import type { Context } from './request-state.ts'
+
+/**
+ * Sends a response past Koa's own sending: a small body in one write, a large one at the client's pace, compressed for a
+ * client that prefers gzip.
+ */
+export async function send(ctx: Context, response: ApiResponse): Promise<void> {
+  ctx.respond = false
+  try {
+    if (ctx.res.destroyed) return
+    // The stream of a watch has failed after its beginning.
+    if (ctx.res.headersSent) ctx.res.destroy()
+    else if (response.status >= 400 && !ctx.req.complete) await refuseUnread(ctx, response)
+    else if (!sendWhole(ctx, response)) await sendLarge(ctx, response)
+  } finally {
+    response.release?.()
+  }
+}
+
+/** Sends a small body uncompressed. Returns false if the response is large, or the client may want it compressed. */
+function sendWhole({ req, res }: Context, { status, headers, body }: ApiResponse): boolean {
+  const length = lengthOf(body)
+  const isRead = req.method === 'GET'
+  // Small bodies are compressed only for clients that refuse identity, which have to name it or `*`.
+  const isPlain = !isRead || !/identity|\*/.test(headerOf(req.headers, 'accept-encoding') ?? '')
+  if (length > bodyDefaults.wholeBytes || !isPlain || req.method === 'HEAD') return false
+  const fields: Record<string, string | string[] | number> = { 'content-length': length }
+  if (isRead) fields.vary = 'Accept-Encoding'
+  for (const [name, value] of Object.entries(headers)) fields[name] = headerBytes(value)
+  res.writeHead(status, fields)
+  res.end(wholeOf(body, length))
+  return true
+}
+
+async function sendLarge(ctx: Context, { status, headers, body }: ApiResponse): Promise<void> {
+  const { method, res } = ctx
+  const length = lengthOf(body)
+  const isRead = method === 'GET' || method === 'HEAD'
+  ctx.status = status
+  for (const [name, value] of Object.entries(headers)) ctx.set(name, headerBytes(value))
+  if (isRead) ctx.vary('Accept-Encoding')
+  const gzip = isRead && takesGzip(ctx, length)
+  if (gzip) ctx.set('content-encoding', 'gzip')
+  else ctx.length = length
+  if (method === 'HEAD') res.end()
+  else await sendBody(res, Buffer.isBuffer(body) ? [body] : body, { gzip })
+}
+
+/** Responds to a request whose body has not arrived in full. Its rest must not be taken for the next request. */
+async function refuseUnread({ req, res }: Context, { status, headers, body }: ApiResponse): Promise<void> {
+  const length = lengthOf(body)
+  res.writeHead(status, { ...headers, connection: 'close', 'content-length': length })
+  res.write(wholeOf(body, length))
+  await discardRequestBody(req)
+  res.end()
+}
+
+function lengthOf(body: ApiResponse['body']): number {
+  return Buffer.isBuffer(body) ? body.length : body.reduce((sum, part) => sum + part.length, 0)
+}
+
+function wholeOf(body: ApiResponse['body'], length: number): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.concat([...body], length)
+}
+
+/** Large bodies are compressed if the client likes gzip as much as identity, small ones if it refuses identity. */
+function takesGzip(ctx: Context, length: number): boolean {
+  if (ctx.acceptsEncodings('gzip', 'identity') !== 'gzip') return false
+  return length > bodyDefaults.gzipBytes || ctx.acceptsEncodings('identity') === false
+}
+
+/** Encodes header text as UTF-8. Node sends one byte for each character and rejects characters above U+00FF. */
+function headerBytes<T extends string | string[]>(value: T): T
+function headerBytes(value: string | string[]): string | string[] {
+  if (typeof value !== 'string') return value.map(text => headerBytes(text))
+  return /^[\x20-\x7e]*$/.test(value) ? value : Buffer.from(value).toString('latin1')
+}

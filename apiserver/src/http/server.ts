@@ -1,0 +1,166 @@
+import { createServer, type Server, type ServerOptions } from 'node:http'
+import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
+import { Socket } from 'node:net'
+import { ApiError } from '@setpoint/controller-runtime/api'
+import type { Logger } from '../log.ts'
+import type { Metrics } from '../metrics/index.ts'
+import type { ModelRegistry } from '../model/model-registry.ts'
+import type { Access } from '../security/index.ts'
+import type { WatchConnections, WatchHub } from '../watch/index.ts'
+import { requestLimits } from './api-request.ts'
+import { createChain } from './chain.ts'
+import { Connections, connectionDefaults } from './connections.ts'
+import type { CustomRoutes } from './custom-routes.ts'
+import { errorResponse, toApiError } from './error-response.ts'
+import type { Health } from './health.ts'
+import { Paths } from './paths.ts'
+import { endWith } from './raw-response.ts'
+import type { ResourceApi } from './resource-api.ts'
+import { offersWebSocket, requestsThatUpgrade } from './upgrade-offer.ts'
+import { Upgrades } from './upgrades.ts'
+import { WatchApi } from './watch-api.ts'
+
+const secureDefaults = Object.freeze({ minVersion: 'TLSv1.2' } as const)
+
+export interface ApiServerParts {
+  readonly models: ModelRegistry
+  readonly api: ResourceApi
+  readonly routes: CustomRoutes
+  readonly hub: WatchHub
+  readonly watchConnections: WatchConnections
+  readonly access: Access
+  readonly health: Health
+  readonly metrics: Metrics
+  readonly log: Logger
+  /** True while plugins may still add kinds and routes: unknown paths below /apis are 503 then, not 404. */
+  readonly isStarting: () => boolean
+  /** Precedes every path: '' or '/x'. */
+  readonly basePath: string
+  /** Plain HTTP without. */
+  readonly tls?: TlsFiles | undefined
+}
+
+/** The server's certificate chain and key, as PEM text. */
+export interface TlsFiles {
+  readonly cert: string
+  readonly key: string
+}
+
+/** The HTTP server of the API: its sockets, TLS, and the shutdown. `createChain` makes the way of a request. */
+export class ApiServer {
+  readonly server: Server | SecureServer
+  readonly #watches: WatchApi
+  readonly #connections: Connections
+
+  constructor(parts: ApiServerParts) {
+    const { api, access, hub, log, tls } = parts
+    const paths = new Paths(parts)
+    const options: ServerOptions = {
+      ...serverOptions,
+      IncomingMessage: requestsThatUpgrade(
+        message => offersWebSocket(message) && this.#connections.mayRelease(message.socket),
+      ),
+    }
+    this.server =
+      tls === undefined
+        ? createServer(options)
+        : createSecureServer({
+            ...options,
+            ...secureDefaults,
+            ...tls,
+            handshakeTimeout: connectionDefaults.handshakeMs,
+          })
+    // Node would drop headers above this number silently. `maxHeaderSize` bounds their bytes.
+    this.server.maxHeadersCount = 0
+    this.#connections = new Connections(this.server, { log })
+    this.#watches = new WatchApi({
+      api,
+      hub,
+      connections: parts.watchConnections,
+      access,
+      // Subscriptions may omit the base path.
+      resolve: path => paths.watched(path, paths.belowBase(path) ?? path),
+      toApiError: thrown => toApiError(thrown, log, { method: 'watch' }),
+      refuseHandshake: (socket, why) =>
+        endWith(
+          socket,
+          errorResponse(new ApiError('BadRequest', `malformed WebSocket handshake: ${why}`), {
+            'sec-websocket-version': '13',
+          }),
+        ),
+    })
+    this.#handleRequests(parts, paths)
+  }
+
+  #handleRequests(parts: ApiServerParts, paths: Paths): void {
+    const { access, metrics, log } = parts
+    const connections = this.#connections
+    const watches = this.#watches
+    const respond = createChain({ ...parts, connections, paths, watches }).callback()
+    const upgrades = new Upgrades({ access, metrics, log, paths, watches })
+    const { server } = this
+    server.on('request', respond)
+    // Ignores unsupported Expect headers (RFC 9110, 10.1.1).
+    server.on('checkExpectation', respond)
+    server.on('upgrade', (message, socket, head) => {
+      connections.release(message.socket)
+      void upgrades.handle(message, socket, head)
+    })
+    server.on('error', error => log.error({ err: error }, 'failed to accept connection'))
+    server.on('clientError', (error: Error & { code?: string }, socket) => {
+      if (error.code === 'ECONNRESET' || !(socket instanceof Socket)) socket.destroy()
+      else connections.refuse(socket, malformedRequest(error))
+    })
+  }
+
+  /** Uses another certificate for new connections. @throws Error if certificate and key do not match */
+  renewTls(tls: TlsFiles): void {
+    if ('setSecureContext' in this.server) this.server.setSecureContext({ ...secureDefaults, ...tls })
+  }
+
+  /** Rejects new watches, and ends the open ones within the time. */
+  drainWatches(graceMs: number): Promise<void> {
+    return this.#watches.drain(graceMs)
+  }
+
+  /**
+   * Stops accepting connections, responds to the requests on open ones, and closes them. Resolves when all connections
+   * are closed, including those of watches.
+   */
+  drainConnections(): Promise<void> {
+    return this.#connections.drain()
+  }
+
+  /** Destroys all sockets that are still open. */
+  close(): void {
+    this.#watches.close()
+    this.#connections.close()
+  }
+}
+
+const serverOptions: ServerOptions = Object.freeze({
+  maxHeaderSize: requestLimits.headerBytes,
+  headersTimeout: connectionDefaults.headersMs,
+  requestTimeout: connectionDefaults.requestMs,
+  keepAliveTimeout: connectionDefaults.keepAliveMs,
+  connectionsCheckingInterval: connectionDefaults.lookMs,
+  // Node would reject a missing Host header without a Status.
+  requireHostHeader: false,
+  // TCP keep-alive finds clients that vanished while nothing was sent to them.
+  keepAlive: true,
+  keepAliveInitialDelay: connectionDefaults.probeAfterMs,
+})
+
+/** The error for bytes that are not HTTP, for headers that are too large, and for a request that arrives too slowly. */
+function malformedRequest({ code }: Error & { code?: string }): ApiError {
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return new ApiError(
+      'BadRequest',
+      `the request line and headers are larger than ${requestLimits.headerBytes} bytes`,
+    )
+  const isLate = code === 'ERR_HTTP_REQUEST_TIMEOUT'
+  return new ApiError(
+    'BadRequest',
+    isLate ? 'the request did not arrive in time' : 'the request is not well-formed HTTP',
+  )
+}

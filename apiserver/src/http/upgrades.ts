@@ -1,0 +1,62 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { ApiError } from '@setpoint/controller-runtime/api'
+import type { Logger } from '../log.ts'
+import type { Metrics } from '../metrics/index.ts'
+import { type Access, authorize } from '../security/index.ts'
+import { errorResponse, MethodNotAllowedError, toApiError } from './error-response.ts'
+import type { Paths } from './paths.ts'
+import { endWith } from './raw-response.ts'
+import { readTarget } from './request-target.ts'
+import { nameOf, type WatchApi } from './watch-api.ts'
+import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
+
+export interface UpgradesParts {
+  readonly access: Access
+  readonly metrics: Pick<Metrics, 'requests'>
+  readonly log: Logger
+  readonly paths: Paths
+  readonly watches: WatchApi
+}
+
+/** WebSocket handshakes, for one watch or for many. They have no response object, so they do not pass the chain. */
+export class Upgrades {
+  readonly #parts: UpgradesParts
+
+  constructor(parts: UpgradesParts) {
+    this.#parts = parts
+  }
+
+  /** Completes a handshake, or responds with the Status of an error. Never rejects. */
+  async handle(message: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const { access, metrics, log, paths, watches } = this.#parts
+    // Until ws listens, an error of the socket would end the process.
+    const ignore = () => {}
+    socket.on('error', ignore)
+    const method = message.method ?? ''
+    const record = metrics.requests.begin(method)
+    try {
+      const identity = access.identify(message.headers)
+      const { path, query } = readTarget(message)
+      const isMultiplexed = paths.belowBase(path) === '/apis'
+      const target = isMultiplexed ? undefined : { ...paths.watched(path), query: new URLSearchParams(query) }
+      if (target !== undefined) {
+        record.concerns(target.served, 'watch')
+        authorize(identity.user, 'watch', nameOf(target.served))
+      }
+      if (isMultiplexed && !offersMultiplexing(message))
+        throw new ApiError('BadRequest', `a WebSocket at /apis needs the sub-protocol ${multiplexProtocol}`)
+      if (method !== 'GET') throw new MethodNotAllowedError(method, ['GET'])
+      const isUpgraded =
+        target === undefined
+          ? watches.multiplex(message, socket, head, identity)
+          : await watches.upgrade(target, message, socket, head, identity)
+      record.answered(isUpgraded ? 101 : 400)
+      socket.off('error', ignore)
+    } catch (thrown) {
+      const response = errorResponse(toApiError(thrown, log, { method: 'upgrade', path: message.url }))
+      record.answered(response.status)
+      endWith(socket, response)
+    }
+  }
+}
