@@ -374,13 +374,13 @@ describe('what a handler answers', () => {
 
   it.each([
     ['a-number', /not a number/],
-    ['no-body', /not total: what is to be sent goes into body/],
+    ['no-body', /not total; put the content into body/],
     ['a-list', /not a Array/],
     ['a-fetch-response', /not a Response/],
     ['odd-status', /an integer from 200 to 599, is 999/],
     ['text-status', /an integer from 200 to 599, is \\"200\\"/],
-    ['a-stream', /the body must be text, bytes, or what JSON can express/],
-    ['a-function', /the body must be text, bytes, or what JSON can express/],
+    ['a-stream', /the body must be a string, bytes, or a value that JSON can express/],
+    ['a-function', /the body must be a string, bytes, or a value that JSON can express/],
     ['a-circle', /circular/],
     ['a-uri-error', /URI malformed/],
   ])(

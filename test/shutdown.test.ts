@@ -143,6 +143,6 @@ describe('SIGTERM', () => {
     }
     expect(silent.received()).toBe('')
     // By the rule, and not by the end of the time that a server has to stop.
-    expect(exit.stderr).toContain('a client that did not take its answer was cut off')
+    expect(exit.stderr).toContain('disconnected a client that did not read its response')
   })
 })

@@ -10,7 +10,7 @@ interface Exchange {
   readonly signal: AbortSignal
 }
 
-/** Sends requests over one connection, and waits until the server has them all. */
+/** Sends requests over one connection, and waits until the server has received all of them. */
 async function exchange(
   requests: readonly string[],
   test: (exchanges: readonly Exchange[], leave: () => void) => Promise<void>,
@@ -45,7 +45,7 @@ it('aborts for every request of a connection that closes, pipelined ones include
   })
 })
 
-it('does not abort for a request that is answered, nor while its body is read', async () => {
+it('aborts neither after the response nor while the body is read', async () => {
   await exchange([deletion, get], async (exchanges, leave) => {
     for (const { message, response, signal } of exchanges) {
       for await (const _ of message);

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
 
 /**
- * A controller that aborts when the connection of a request closes before the response has been sent. Not its signal,
- * which most short requests never ask for: making one takes some 3 µs.
+ * Returns a controller that aborts when the connection of a request closes before the response has been sent. Read its
+ * signal only when needed: creating one takes about 3 µs.
  */
 export function abortedByClose(message: IncomingMessage, response: ServerResponse): AbortController {
   const gone = new AbortController()

@@ -1,9 +1,9 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 
-/** Who makes a request, as the security room has found. */
+/** The identified caller of a request. */
 export interface Caller {
   readonly user: UserInfo
-  /** Name of the plugin whose client it is. */
+  /** Name of the plugin that sends the request through its client. */
   readonly plugin: string | undefined
 }
 
@@ -16,7 +16,7 @@ export interface ResourcePath {
   readonly subresource: string | undefined
 }
 
-/** A request for objects, whichever way it came in: over HTTP, or from a client in this process. */
+/** A request for objects, over HTTP or from a client in this process. */
 export interface ApiRequest {
   readonly method: string
   readonly path: ResourcePath
@@ -24,36 +24,36 @@ export interface ApiRequest {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly caller: Caller
-  /** Reads the whole body. @throws ApiError 413 above the limit. */
+  /** Reads the whole body. @throws ApiError 413 */
   readBody(): Promise<Buffer>
-  /** Aborted when the client no longer wants the answer. */
+  /** Aborts when the client no longer waits for the response. */
   readonly signal?: AbortSignal | undefined
 }
 
 export interface ApiResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[]>>
-  /** The body, whole or in parts to be sent one after another. */
+  /** The body, as one buffer or as parts in order. */
   readonly body: Buffer | readonly Buffer[]
-  /** To be called once the body has been sent or is no longer wanted. */
+  /** Must be called once the body has been sent or dropped. */
   readonly release?: () => void
 }
 
 export const requestLimits = Object.freeze({
   /** Bytes of a request's body (Kubernetes' limit). */
   bodyBytes: 3 * 1024 * 1024,
-  /** Bytes of a request's line and headers together: room for a long selector, which is then refused by name. */
+  /** Bytes of a request's line and headers together: room for a selector that is too long, so its error can say so. */
   headerBytes: 256 * 1024,
-  /** Bytes taken off a connection after a refusal, so that the client gets to read it. */
+  /** Bytes read and dropped after an error response, so that a reset does not destroy it. */
   discardedBytes: 16 * 1024 * 1024,
-  /** Milliseconds that this may take. */
+  /** Milliseconds for that. */
   discardMs: 1000,
 })
 
 /**
- * Takes a path apart. Segments are decoded one by one, so that an encoded slash stays part of its segment.
- * @returns undefined when it does not begin with /apis/<group>/<version>/<plural>, or goes deeper than a subresource.
- * @throws URIError when a segment is not decodable.
+ * Parses a path. Decodes each segment on its own, so that an encoded slash stays part of its segment.
+ * Returns undefined for a path that does not begin with /apis/<group>/<version>/<plural> or is deeper than a subresource.
+ * @throws URIError for a segment that cannot be decoded
  */
 export function parseResourcePath(path: string): ResourcePath | undefined {
   const [root, apis, group, version, plural, name, subresource, ...deeper] = path.split('/')
@@ -62,7 +62,7 @@ export function parseResourcePath(path: string): ResourcePath | undefined {
     group: decode(group),
     version: decode(version),
     plural: decode(plural),
-    // A slash at the end is forgiven, as Kubernetes does.
+    // Ignores a trailing slash, as Kubernetes does.
     name: name ? decode(name) : undefined,
     subresource: subresource ? decode(subresource) : undefined,
   }
@@ -72,7 +72,7 @@ function decode(segment: string): string {
   return segment.includes('%') ? decodeURIComponent(segment) : segment
 }
 
-/** The value of a header that may not be repeated. */
+/** Returns the first value of a header. */
 export function headerOf(headers: ApiRequest['headers'], name: string): string | undefined {
   const value = headers[name]
   return typeof value === 'string' ? value : value?.[0]

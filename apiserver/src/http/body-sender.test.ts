@@ -11,7 +11,7 @@ import { bodyDefaults, type SendOutcome, sendBody } from './body-sender.ts'
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
-/** A server that answers every request with the same parts, and the last answer that it is sending. */
+/** A server that responds to every request with the same parts, and its last response. */
 class Sender {
   readonly outcomes: SendOutcome[] = []
   response: ServerResponse | undefined
@@ -43,7 +43,7 @@ class Sender {
     this.port = address.port
   }
 
-  /** A client that has asked and takes nothing yet. */
+  /** A client that has sent a request and reads nothing yet. */
   async ask(path = '/'): Promise<Socket> {
     const socket = connect(this.port, '127.0.0.1')
     socket.pause()
@@ -80,7 +80,7 @@ function digest(...parts: readonly Uint8Array[]): string {
   return hash.digest('hex')
 }
 
-/** Parts of all sizes: some smaller than a block, some that end with one, some larger. */
+/** Parts of all sizes: smaller than a block, ending with a block, larger than a block. */
 function mixedParts(): Buffer[] {
   const { blockBytes } = bodyDefaults
   const sizes = [1, 0, 700, blockBytes - 701, blockBytes, 3, 5 * blockBytes + 11, blockBytes - 1, 2, 0, 9]
@@ -88,7 +88,7 @@ function mixedParts(): Buffer[] {
 }
 
 describe('a large body', () => {
-  it('arrives whole, whatever the sizes of its parts, and the connection can be used again', async () => {
+  it('arrives whole with parts of any size, and the connection can be reused', async () => {
     const parts = mixedParts()
     const { url, outcomes } = await serve(parts)
     for (let i = 1; i <= 3; i++) {
@@ -99,10 +99,10 @@ describe('a large body', () => {
     expect(outcomes).toEqual(['sent', 'sent', 'sent'])
   })
 
-  it('is the same after gzip, in chunks', async () => {
+  it('is the same with gzip, in chunks', async () => {
     const parts = mixedParts()
     const { url, port } = await serve(parts)
-    // Asked for over a plain socket, so that nothing unpacks it on the way.
+    // Over a plain socket, because fetch would decompress it.
     const socket = connect(port, '127.0.0.1', () =>
       socket.write('GET /gzip HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n'),
     )
@@ -118,8 +118,8 @@ describe('a large body', () => {
   })
 
   for (const path of ['/', '/gzip']) {
-    it(`is held back for a slow reader, a block or two at a time (${path})`, async () => {
-      // 100 MB of answer out of 1 MB of entries, as lists share them.
+    it(`waits for a slow reader with at most two blocks in memory (${path})`, async () => {
+      // A response of 100 MB from 1 MB of entries, because lists share them.
       const entry = noise(1024 * 1024)
       const parts = Array.from({ length: 100 }, () => entry).flatMap(each => [
         each.subarray(0, 1000),
@@ -137,7 +137,7 @@ describe('a large body', () => {
   }
 
   for (const path of ['/', '/gzip']) {
-    it(`ends with a client that goes away in the middle, and the next one is served (${path})`, async () => {
+    it(`stops when its client disconnects, and the next client is served (${path})`, async () => {
       const entry = noise(65_000)
       const server = await serve(Array.from({ length: 500 }, () => entry))
       const socket = await server.ask(path)
@@ -150,20 +150,20 @@ describe('a large body', () => {
   }
 })
 
-/** Bytes of buffers that are in use: what is not is collected first. */
+/** Bytes of buffers in use, after a garbage collection. */
 function bufferBytes(): number {
   collectGarbage()
   return process.memoryUsage().arrayBuffers
 }
 
-/** What gzip cannot make smaller. */
+/** Bytes that gzip cannot compress. */
 function noise(bytes: number): Buffer {
   const made = Buffer.alloc(bytes)
   for (let at = 0; at < bytes; at += 32) createHash('sha256').update(String(at)).digest().copy(made, at)
   return made
 }
 
-/** Waits until a number has not moved over many turns of the event loop: the kernel's buffers are full. */
+/** Waits until a number has not changed for many turns of the event loop: the kernel's buffers are full. */
 async function standstill(read: () => number | undefined): Promise<void> {
   let last = read()
   for (let turns = 0; turns < 200; turns++) {

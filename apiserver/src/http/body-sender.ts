@@ -3,34 +3,33 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 
 export const bodyDefaults = Object.freeze({
-  /** Bytes of a body that is sent in one write: pages and single objects. */
+  /** Bytes of the largest body that is sent in one write: pages and single objects. */
   wholeBytes: 128 * 1024,
-  /** Bytes from which a body is compressed for a client that takes gzip (Kubernetes' threshold). */
+  /** Bytes of the smallest body that is compressed for a client that accepts gzip (Kubernetes' threshold). */
   gzipBytes: 128 * 1024,
-  /** zlib's fastest: JSON shrinks to a fifth already, and more would cost more time than it saves. */
+  /** zlib's fastest. It shrinks JSON to a fifth; higher levels cost more time than they save. */
   gzipLevel: 1,
-  /** Bytes that are put together for one write of a large body, and all that is copied of it at a time. */
+  /** Bytes that are copied together for one write of a large body. */
   blockBytes: 64 * 1024,
 })
 
-/** How the sending of a body ended. */
+/** Whether a body was sent in full. */
 export type SendOutcome = 'sent' | 'client gone'
 
 export interface SendOptions {
   readonly gzip: boolean
 }
 
-/** The client has gone, or was cut off because it took nothing. */
+/** The client closed the connection, or was disconnected because it read nothing. */
 class ClientGoneError extends Error {
   override readonly name = 'ClientGoneError'
 }
 
 /**
- * Sends a large body at its client's pace, after its headers have been set, and ends the answer.
+ * Sends a large body at its client's pace and ends the response. The headers must have been set.
  *
- * Guarantees: of the body no more than a block or two are copied at a time (with gzip also what zlib holds, some
- * 300 KiB); the parts themselves are only read. A client that goes away ends the work. After 'sent' the connection can be
- * used again; after anything else it is gone. Never rejects.
+ * Guarantees: copies at most two blocks at a time (gzip holds another 300 KiB) and never changes the parts. Stops when the
+ * client closes the connection. The connection can be reused after 'sent' and is destroyed otherwise. Never rejects.
  */
 export async function sendBody(
   response: ServerResponse,
@@ -60,7 +59,7 @@ class PacedResponse {
 
   constructor(response: ServerResponse) {
     this.#response = response
-    // What a broken connection says is heard as its close; unheard it would end the process.
+    // 'close' follows. Without a listener, an error of the connection would end the process.
     response.on('error', () => {})
   }
 
@@ -99,7 +98,7 @@ class PacedResponse {
   }
 }
 
-/** The parts put together into blocks of about `blockBytes`: few writes of many small parts, small ones of large parts. */
+/** Joins small parts into blocks of at most `blockBytes`, and cuts large parts into such blocks. */
 function* blocksOf(parts: readonly Buffer[], blockBytes: number): Generator<Buffer> {
   let block: Buffer | undefined
   let filled = 0

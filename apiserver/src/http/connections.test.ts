@@ -14,17 +14,17 @@ import { readRequestBody } from './request-body.ts'
 
 type Handler = (message: IncomingMessage, response: ServerResponse) => Promise<void> | void
 
-/** An HTTP server whose connections are looked after, with a clock that stands still. */
+/** An HTTP server with `Connections` and a fake clock. */
 class Served {
   readonly clock = new FakeClock()
   readonly connections: Connections
-  /** Of the requests that were carried out, in order. */
-  readonly carriedOut: string[] = []
-  /** The server's ends, in the order in which they were accepted. */
+  /** The paths of the handled requests, in order. */
+  readonly handled: string[] = []
+  /** The server's sockets, in the order of their acceptance. */
   readonly accepted: Socket[] = []
   readonly #server = createServer({ connectionsCheckingInterval: 2 ** 30 }, (message, response) => {
     if (!this.connections.begin(message, response)) return
-    this.carriedOut.push(message.url ?? '')
+    this.handled.push(message.url ?? '')
     void this.#handle(message, response)
   })
   readonly #handler: Handler
@@ -61,7 +61,7 @@ class Served {
     return new Client(this.#port)
   }
 
-  /** What Node does when a connection has been idle for the time that it is kept. */
+  /** Emits what Node emits for a connection that has been idle for the keep-alive time. */
   timesOut(socket: Socket): void {
     this.#server.emit('timeout', socket)
   }
@@ -71,7 +71,7 @@ class Served {
   }
 }
 
-/** A connection that keeps its half open whatever happens. */
+/** A client that never closes its half of the connection. */
 class Client {
   readonly socket: Socket
   text = ''
@@ -133,13 +133,13 @@ function eventually(assertion: () => void): Promise<void> {
 }
 
 const { lingerMs } = drainDefaults
-const quietMs = drainDefaults.quietLooks * drainDefaults.lookMs
+const quietMs = drainDefaults.idleChecks * drainDefaults.checkMs
 const readsBody: Handler = async (message, response) => {
   response.end(await readRequestBody(message))
 }
 
-describe('a server that shuts down', () => {
-  it('answers what is asked on a kept connection, says that it ends, and ends it', async () => {
+describe('a draining server', () => {
+  it('responds to a request on an idle connection, announces the close, and closes it', async () => {
     const server = await serve()
     const client = server.connect()
     client.get('/one')
@@ -153,7 +153,7 @@ describe('a server that shuts down', () => {
     await client.ends()
   })
 
-  it('answers what it has been asked before, and says that the connection ends', async () => {
+  it('responds to an earlier request and announces the close', async () => {
     const { held, release } = hold()
     const server = await serve(async (_message, response) => {
       await held
@@ -161,9 +161,9 @@ describe('a server that shuts down', () => {
     })
     const client = server.connect()
     client.get('/one')
-    await eventually(() => expect(server.carriedOut).toEqual(['/one']))
+    await eventually(() => expect(server.handled).toEqual(['/one']))
     const drained = server.connections.drain()
-    // However long it takes.
+    // Longer than every time limit of the drain.
     await server.clock.advance(60_000)
     release()
     await client.receives('done')
@@ -173,7 +173,7 @@ describe('a server that shuts down', () => {
     await drained
   })
 
-  it('answers all of several requests that came at once, and only with the last says that the connection ends', async () => {
+  it('responds to all pipelined requests, and announces the close only with the last response', async () => {
     const server = await serve()
     const client = server.connect()
     await eventually(() => expect(server.accepted).toHaveLength(1))
@@ -188,7 +188,7 @@ describe('a server that shuts down', () => {
     ])
   })
 
-  it('does not carry out what comes behind the announced end', async () => {
+  it('does not handle requests behind the announced close', async () => {
     const { held, release } = hold()
     const server = await serve(async (_message, response) => {
       response.write('begun')
@@ -204,30 +204,30 @@ describe('a server that shuts down', () => {
     await eventually(() => expect(server.accepted[0]?.bytesRead).toBeGreaterThan(50))
     release()
     await client.ends()
-    expect(server.carriedOut).toEqual(['/one'])
+    expect(server.handled).toEqual(['/one'])
     expect(client.text).toContain('done')
   })
 
-  it('keeps an idle connection for its next request, then closes its half, and carries out nothing more', async () => {
+  it('waits for one more request on an idle connection, then closes its half and handles nothing more', async () => {
     const server = await serve()
     const client = server.connect()
     client.get('/one')
     await client.receives('done')
     void server.connections.drain()
-    await server.clock.advance(quietMs - drainDefaults.lookMs)
+    await server.clock.advance(quietMs - drainDefaults.checkMs)
     expect(server.accepted[0]?.writableEnded).toBe(false)
-    await server.clock.advance(drainDefaults.lookMs)
+    await server.clock.advance(drainDefaults.checkMs)
     await client.ends()
     client.get('/two')
     await eventually(() => expect(server.accepted[0]?.bytesRead).toBeGreaterThan(50))
     expect(server.accepted[0]?.destroyed).toBe(false)
     await server.clock.advance(lingerMs)
     expect(server.accepted[0]?.destroyed).toBe(true)
-    expect(server.carriedOut).toEqual(['/one'])
+    expect(server.handled).toEqual(['/one'])
     expect(client.hasFailed).toBe(false)
   })
 
-  it('accepts nobody any more, and waits for nobody who says nothing', async () => {
+  it('rejects new connections, and closes silent ones', async () => {
     const server = await serve()
     const silent = server.connect()
     await eventually(() => expect(server.accepted).toHaveLength(1))
@@ -242,7 +242,7 @@ describe('a server that shuts down', () => {
     await drained
   })
 
-  it('refuses a request whose headers do not come to their end, with a 503 that says that nothing was done', async () => {
+  it('rejects a request with incomplete headers with 503 and does not handle it', async () => {
     const server = await serve()
     const client = server.connect()
     client.socket.write('POST /one HTTP/1.1\r\nhost: x\r\n')
@@ -252,16 +252,16 @@ describe('a server that shuts down', () => {
     await client.ends()
     expect(client.text).toMatch(/^HTTP\/1.1 503 /)
     expect(client.text).toContain('"reason":"ServiceUnavailable"')
-    expect(server.carriedOut).toEqual([])
+    expect(server.handled).toEqual([])
   })
 
-  it('refuses a request whose body stands still, and waits for one whose body goes on', async () => {
+  it('rejects a request with a stalled body, and waits for a slow body', async () => {
     const server = await serve(readsBody)
     const still = server.connect()
     const going = server.connect()
     still.post('/still', 10, 'abc')
     going.post('/going', 10, 'a')
-    await eventually(() => expect(server.carriedOut).toHaveLength(2))
+    await eventually(() => expect(server.handled).toHaveLength(2))
     void server.connections.drain()
     for (const letter of 'bcdefghi') {
       const before = server.accepted.map(({ bytesRead }) => bytesRead).reduce((a, b) => a + b)
@@ -269,7 +269,7 @@ describe('a server that shuts down', () => {
       await eventually(() =>
         expect(server.accepted.map(({ bytesRead }) => bytesRead).reduce((a, b) => a + b)).toBe(before + 1),
       )
-      await server.clock.advance(drainDefaults.bodyStallMs - drainDefaults.lookMs)
+      await server.clock.advance(drainDefaults.bodyStallMs - drainDefaults.checkMs)
     }
     await still.ends()
     expect(still.text).toMatch(/^HTTP\/1.1 503 /)
@@ -279,35 +279,35 @@ describe('a server that shuts down', () => {
     expect(going.text).toMatch(/^HTTP\/1.1 200 [\s\S]*abcdefghij$/)
   })
 
-  it('cuts off who takes nothing of a large answer, not who takes it', async () => {
+  it('disconnects a client that does not read a large response', async () => {
     const server = await serve((_message, response) => void response.end(Buffer.alloc(64_000_000)))
     const still = server.connect()
     still.socket.pause()
     still.get('/still')
-    await eventually(() => expect(server.carriedOut).toHaveLength(1))
+    await eventually(() => expect(server.handled).toHaveLength(1))
     const drained = server.connections.drain()
-    await server.clock.advance(drainDefaults.answerStallMs - drainDefaults.lookMs)
+    await server.clock.advance(drainDefaults.responseStallMs - drainDefaults.checkMs)
     expect(server.accepted[0]?.destroyed).toBe(false)
-    await server.clock.advance(drainDefaults.lookMs)
+    await server.clock.advance(drainDefaults.checkMs)
     expect(server.accepted[0]?.destroyed).toBe(true)
     await drained
   })
 })
 
 describe('a client', () => {
-  it('that stops in the middle of a body gets a 400', async () => {
+  it('that stalls within a body gets a 400', async () => {
     const server = await serve(readsBody)
     const client = server.connect()
     client.post('/one', 10, 'abc')
-    await eventually(() => expect(server.carriedOut).toHaveLength(1))
-    await server.clock.advance(connectionDefaults.bodyStallMs - connectionDefaults.lookMs)
+    await eventually(() => expect(server.handled).toHaveLength(1))
+    await server.clock.advance(connectionDefaults.bodyStallMs - connectionDefaults.checkMs)
     expect(client.text).toBe('')
-    await server.clock.advance(2 * connectionDefaults.lookMs)
+    await server.clock.advance(2 * connectionDefaults.checkMs)
     await client.ends()
     expect(client.text).toMatch(/^HTTP\/1.1 400 /)
   })
 
-  it('is never cut off as long as it takes some of its answer in time, and is when it does not', async () => {
+  it('is disconnected when it stops reading its response, not while it reads slowly', async () => {
     const blocks = Array.from({ length: 1000 }, () => Buffer.alloc(64 * 1024))
     const server = await serve((_message, response) =>
       pipeline(Readable.from(blocks), response).catch(() => {}),
@@ -322,14 +322,14 @@ describe('a client', () => {
       client.socket.resume()
       await eventually(() => expect(accepted?.bytesWritten).toBeGreaterThan(before))
       client.socket.pause()
-      await server.clock.advance(connectionDefaults.answerStallMs - connectionDefaults.lookMs)
+      await server.clock.advance(connectionDefaults.responseStallMs - connectionDefaults.checkMs)
       expect(accepted?.destroyed).toBe(false)
     }
-    await server.clock.advance(2 * connectionDefaults.answerStallMs)
+    await server.clock.advance(2 * connectionDefaults.responseStallMs)
     expect(accepted?.destroyed).toBe(true)
   })
 
-  it('is left alone by an answer that has no end, until that is ended', async () => {
+  it('may pause an endless response, until that is ended', async () => {
     const answers: ServerResponse[] = []
     const server = await serve((_message, response) => {
       answers.push(response)
@@ -340,14 +340,14 @@ describe('a client', () => {
     client.socket.pause()
     client.get('/watch')
     await eventually(() => expect(answers).toHaveLength(1))
-    await server.clock.advance(2 * connectionDefaults.answerStallMs)
+    await server.clock.advance(2 * connectionDefaults.responseStallMs)
     expect(server.accepted[0]?.destroyed).toBe(false)
     answers[0]?.end()
-    await server.clock.advance(connectionDefaults.lookMs)
+    await server.clock.advance(connectionDefaults.checkMs)
     expect(server.accepted[0]?.destroyed).toBe(true)
   })
 
-  it('that closes its half of a stream and takes nothing of it is cut off', async () => {
+  it('that closes its half of a stream and does not read it is disconnected', async () => {
     const server = await serve((_message, response) => {
       server.connections.streams(response)
       response.write(Buffer.alloc(64_000_000))
@@ -355,43 +355,43 @@ describe('a client', () => {
     const client = server.connect()
     client.socket.pause()
     client.get('/watch')
-    await eventually(() => expect(server.carriedOut).toEqual(['/watch']))
+    await eventually(() => expect(server.handled).toEqual(['/watch']))
     client.socket.end()
     const [accepted] = server.accepted
     await eventually(() => expect(accepted?.readableEnded).toBe(true))
-    await server.clock.advance(connectionDefaults.answerStallMs - connectionDefaults.lookMs)
+    await server.clock.advance(connectionDefaults.responseStallMs - connectionDefaults.checkMs)
     expect(accepted?.destroyed).toBe(false)
-    await server.clock.advance(2 * connectionDefaults.lookMs)
+    await server.clock.advance(2 * connectionDefaults.checkMs)
     expect(accepted?.destroyed).toBe(true)
   })
 
-  it('whose connection is closed because it was idle is not reset, though it asks in that moment', async () => {
+  it('that sends a request while its idle connection is closed is not reset', async () => {
     const server = await serve()
     const client = server.connect()
     client.get('/one')
     await client.receives('done')
     const [accepted] = server.accepted
-    if (accepted === undefined) throw new Error('nobody was accepted')
+    if (accepted === undefined) throw new Error('no connection was accepted')
     const before = accepted.bytesRead
     server.timesOut(accepted)
     client.get('/two')
     await client.ends()
     await eventually(() => expect(accepted.bytesRead).toBeGreaterThan(before))
     expect(accepted.destroyed).toBe(false)
-    await server.clock.advance(connectionDefaults.lookMs + drainDefaults.lingerMs)
+    await server.clock.advance(connectionDefaults.checkMs + drainDefaults.lingerMs)
     expect(accepted.destroyed).toBe(true)
-    expect([server.carriedOut, client.hasFailed]).toEqual([['/one'], false])
+    expect([server.handled, client.hasFailed]).toEqual([['/one'], false])
   })
 
-  it('that sends rubbish behind a request gets the answer to the request first, and then the end', async () => {
+  it('that sends garbage behind a request gets the response first, and then the close', async () => {
     const { held, release } = hold()
     const server = await serve(async (_message, response) => {
       await held
       response.end('done')
     })
     const client = server.connect()
-    client.socket.write('GET /one HTTP/1.1\r\nhost: x\r\n\r\nrubbish\r\n\r\n')
-    await eventually(() => expect(server.carriedOut).toEqual(['/one']))
+    client.socket.write('GET /one HTTP/1.1\r\nhost: x\r\n\r\ngarbage\r\n\r\n')
+    await eventually(() => expect(server.handled).toEqual(['/one']))
     release()
     await client.ends()
     expect(client.text).toMatch(/^HTTP\/1.1 200 [\s\S]*done$/)

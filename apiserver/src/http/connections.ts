@@ -12,89 +12,85 @@ import { refuseBody } from './request-body.ts'
 import { mayEndHttp } from './upgrade-offer.ts'
 
 export const connectionDefaults = Object.freeze({
-  /** Milliseconds that an idle connection is kept: above those of ordinary load balancers, which must not meet a closed one. */
+  /** Milliseconds before an idle connection is closed: more than load balancers keep theirs, which must close first. */
   keepAliveMs: 75_000,
-  /** Milliseconds for a request's line and headers to arrive, and for the first of them on a new connection. */
+  /** Milliseconds for a request's line and headers, and for the first request of a new connection. */
   headersMs: 60_000,
-  /** Milliseconds for a whole request to arrive: its largest body at some 10 KiB a second. */
+  /** Milliseconds for a whole request: its largest body at 10 KiB per second. */
   requestMs: 300_000,
   /** Milliseconds for a TLS handshake. */
   handshakeMs: 20_000,
-  /** Milliseconds without a byte of a body after which it is given up. */
+  /** Milliseconds without a byte of a body before its request is rejected. */
   bodyStallMs: 30_000,
-  /**
-   * Milliseconds in which a client takes nothing of its answer, after which it is cut off. The system tells of what is
-   * taken in steps of some 100 KiB.
-   */
-  answerStallMs: 60_000,
-  /** Milliseconds between two looks at all connections. */
-  lookMs: 1_000,
-  /** Milliseconds of silence after which the system asks whether the other end of a connection is still there. */
+  /** Milliseconds without progress of a response before its client is disconnected. Progress shows in steps of 100 KiB. */
+  responseStallMs: 60_000,
+  /** Milliseconds between two checks of all connections. */
+  checkMs: 1_000,
+  /** Milliseconds of silence before the kernel's first TCP keep-alive probe. */
   probeAfterMs: 30_000,
 })
 
-/** The same while the server shuts down. */
+/** The same while the server drains. */
 export const drainDefaults = Object.freeze({
   /**
-   * Looks at an idle connection before it is closed, so half a second for its next request: whoever asks in this time is
-   * answered, and told that the connection ends. To a client that asks while its connection is being closed, its request
-   * looks lost. Not by the clock: between two looks everything that has arrived is read, however busy the machine is.
+   * Checks of an idle connection before it is closed: half a second for one more request, whose response announces the
+   * close. To a client that sends a request during the close, it looks lost. Checks are counted, not time: between two
+   * of them everything that has arrived is read, also on a busy machine.
    */
-  quietLooks: 10,
+  idleChecks: 10,
   bodyStallMs: 3_000,
-  answerStallMs: 8_000,
-  lookMs: 50,
-  /** Milliseconds that the client of a connection that we have closed has to close its half. */
+  responseStallMs: 8_000,
+  checkMs: 50,
+  /** Milliseconds for the client to close its half of a connection after the server has closed its own. */
   lingerMs: 1_000,
 })
 
-/** A request with its answer. */
+/** A request with its response. */
 interface Exchange {
   readonly message: IncomingMessage
   readonly response: ServerResponse
 }
 
-/** Bytes that have gone one way, and when that number last changed. */
+/** The bytes transferred in one direction, and the time of the last change. */
 interface Progress {
   bytes: number
   at: number
 }
 
 /**
- * A connection of which requests are read:
+ * A connection with HTTP requests:
  *
- *     quiet ⇄ open      requests on it are being read or answered, or none is
- *     quiet → ending    our half is closed; what comes is read and not carried out, so that nothing is reset
- *     any   → closed
+ *     idle ⇄ busy       `open` has requests while busy
+ *     idle → ending     the server's half is closed; later requests are read but not handled, to avoid a reset
+ *     any  → closed
  */
 interface Connection {
   readonly socket: Socket
-  /** In the order in which they came and are answered. */
+  /** Requests without a complete response, oldest first. */
   readonly open: Exchange[]
-  /** Looks at which nothing was asked, since the server shuts down. */
-  quietLooks: number
-  readonly heard: Progress
-  readonly taken: Progress
+  /** Checks without a request since the server drains. */
+  idleChecks: number
+  readonly received: Progress
+  readonly sent: Progress
   latest: IncomingMessage | undefined
-  /** Bytes that had been read when the last request was answered: more than that is the beginning of another. */
-  answeredBytes: number
-  /** The answer that says, or will say, that the connection ends with it. */
+  /** Bytes read at the end of the last response: more bytes belong to another request. */
+  respondedBytes: number
+  /** The response that announces the end of the connection. */
   last: ServerResponse | undefined
-  /** No request behind `last` is carried out: the parser has dropped bytes of the connection. */
+  /** Later requests are not handled, because Node's parser has dropped bytes of the connection. */
   isSealed: boolean
   endingSince: number | undefined
 }
 
 /**
- * The connections of an HTTP server, and how long each may take.
+ * The connections of an HTTP server: a graceful drain, and the time limits that Node's server does not have.
  *
- * Guarantees: a client that is silent in the middle of a request, or that does not take its answer, is cut off in
- * bounded time. While the server shuts down, a request that has arrived is answered whole, or it was not carried out:
- * no connection is closed under one. Requests behind an answer that announces the connection's end are not carried out
- * (RFC 9112, 9.6).
+ * Guarantees: disconnects a client that stalls within a request or does not read its response. While the server drains,
+ * a request that has arrived gets its whole response or is not handled at all. Requests behind a response that announces
+ * the end of the connection are not handled (RFC 9112, 9.6).
  *
- * Node's own `close()` closes what it takes for idle at once, also where a request is in the system's buffer, and
- * stops looking for those that make no progress.
+ * Node limits headers, whole requests, idle connections and TLS handshakes. Its `close()` would destroy idle connections
+ * at once, even with a request in the kernel's buffer, and stop the checks for stalled ones.
  */
 export class Connections {
   readonly #server: Server
@@ -103,11 +99,11 @@ export class Connections {
   readonly #all = new Map<Socket, Connection>()
   /** Connections in their TLS handshake, by the client's address. */
   readonly #handshakes = new Map<string, Socket>()
-  /** Answers that have no end of their own: who does not take them is found elsewhere. */
+  /** Responses without an end. Watches have their own limit for slow clients. */
   readonly #streams = new WeakSet<ServerResponse>()
   readonly #closed: Promise<void>
   #drainedAt: number | undefined
-  #cancelLook: CancelTimer = () => {}
+  #cancelCheck: CancelTimer = () => {}
 
   constructor(server: Server, { log, clock = systemClock }: { log: Logger; clock?: Clock }) {
     this.#server = server
@@ -115,7 +111,7 @@ export class Connections {
     this.#log = log
     this.#closed = new Promise(resolve => server.once('close', resolve))
     if (server instanceof SecureServer) {
-      server.on('connection', socket => this.#shakesHands(socket))
+      server.on('connection', socket => this.#handshaking(socket))
       server.on('secureConnection', socket => {
         this.#handshakes.delete(addressOf(socket))
         this.#opened(socket)
@@ -126,10 +122,10 @@ export class Connections {
       if (connection === undefined) socket.destroy()
       else if (connection.open.length === 0) this.#end(connection)
     })
-    this.#lookLater()
+    this.#scheduleCheck()
   }
 
-  /** A request has come. @returns whether it is to be carried out. */
+  /** Registers a request. Returns false if it must not be handled. */
   begin(message: IncomingMessage, response: ServerResponse): boolean {
     const connection = this.#all.get(message.socket)
     if (connection === undefined) return true
@@ -138,7 +134,7 @@ export class Connections {
       message.resume()
       return false
     }
-    // More than one may have been on its way before the client could know.
+    // Another request was sent before the client could read the announcement.
     if (last !== undefined) last.shouldKeepAlive = true
     const exchange: Exchange = { message, response }
     open.push(exchange)
@@ -147,38 +143,38 @@ export class Connections {
     if (this.#drainedAt !== undefined || last !== undefined || connection.isSealed)
       this.#announceEnd(connection, response)
     const now = this.#clock.monotonic()
-    connection.heard.at = now
-    if (open.length === 1) connection.taken.at = now
+    connection.received.at = now
+    if (open.length === 1) connection.sent.at = now
     response.once('close', () => {
       open.splice(open.indexOf(exchange), 1)
       if (open.length > 0) return
-      connection.quietLooks = 0
-      connection.answeredBytes = socket.bytesRead
+      connection.idleChecks = 0
+      connection.respondedBytes = socket.bytesRead
       if (connection.last !== undefined && !socket.destroyed) this.#end(connection)
     })
     return true
   }
 
-  /** An answer is one that has no end of its own. */
+  /** Marks a response that has no end. */
   streams(response: ServerResponse): void {
     this.#streams.add(response)
   }
 
-  /** Returns true if a request on the connection can turn it into another protocol: all before it are answered. */
+  /** Returns true if a request can upgrade the connection: it has no open requests before it. */
   mayRelease(socket: Socket): boolean {
     const connection = this.#all.get(socket)
     return connection?.open.length === 0 && connection.endingSince === undefined
   }
 
-  /** Stops looking after a connection: it no longer speaks HTTP. */
+  /** Removes a connection that no longer carries HTTP. */
   release(socket: Socket): void {
     this.#all.delete(socket)
   }
 
-  /** What came is no request, or has not come in time. Requests before it are answered first. */
+  /** Rejects malformed or late input. Responses to earlier requests are sent first. */
   refuse(socket: Socket, error: ApiError): void {
     const connection = this.#all.get(socket)
-    // Such as one whose TLS handshake has failed: nothing can be said on it.
+    // For example after a failed TLS handshake.
     if (connection === undefined || !socket.writable) {
       socket.destroy()
       return
@@ -187,13 +183,13 @@ export class Connections {
     if (newest === undefined) {
       if (connection.endingSince === undefined) this.#end(connection, error)
     } else if (newest.message.complete || !refuseBody(newest.message, error)) {
-      this.#endAfterAnswers(connection)
+      this.#endAfterResponses(connection)
     }
   }
 
   /**
-   * Takes no new connections: whoever comes knows that nothing of his was done. Every answer from now on says that its
-   * connection ends, and those that are idle are closed after a while. Resolves when all are closed.
+   * Stops accepting connections. Every response from now on announces the end of its connection, and idle connections
+   * are closed after a while. Resolves when all are closed.
    */
   drain(): Promise<void> {
     this.#drainedAt = this.#clock.monotonic()
@@ -201,17 +197,17 @@ export class Connections {
       const newest = connection.open.at(-1)
       if (newest !== undefined && !newest.response.headersSent) this.#announceEnd(connection, newest.response)
     }
-    // After those that are waiting to be accepted: what they have asked would be lost.
-    // The method of HTTP servers would close connections by its own rules.
+    // Later, because requests on connections that wait to be accepted would be lost. Not the method of HTTP servers,
+    // which closes connections by its own rules.
     setImmediate(() => Server.prototype.close.call(this.#server))
-    this.#lookLater()
+    this.#scheduleCheck()
     return this.#closed
   }
 
-  /** Drops everything that is still there. */
+  /** Destroys all connections. */
   close(): void {
-    this.#cancelLook()
-    // Also ends Node's own look at what makes no progress.
+    this.#cancelCheck()
+    // Also stops Node's own checks.
     this.#server.close()
     for (const socket of [...this.#all.keys(), ...this.#handshakes.values()]) socket.destroy()
   }
@@ -221,11 +217,11 @@ export class Connections {
     const connection: Connection = {
       socket,
       open: [],
-      quietLooks: 0,
-      heard: { bytes: 0, at },
-      taken: { bytes: 0, at },
+      idleChecks: 0,
+      received: { bytes: 0, at },
+      sent: { bytes: 0, at },
       latest: undefined,
-      answeredBytes: 0,
+      respondedBytes: 0,
       last: undefined,
       isSealed: false,
       endingSince: undefined,
@@ -233,7 +229,7 @@ export class Connections {
     this.#all.set(socket, connection)
     socket.once('close', () => {
       this.#all.delete(socket)
-      // Node tells only the answer whose turn it is; a watch that waits behind it would last to the end of its time.
+      // Node closes only the current response. A watch behind it would stay open until its own time limit.
       for (const { response } of [...connection.open]) {
         if (response.socket !== null) continue
         response.destroy()
@@ -242,7 +238,7 @@ export class Connections {
     })
   }
 
-  #shakesHands(socket: Socket): void {
+  #handshaking(socket: Socket): void {
     const address = addressOf(socket)
     this.#handshakes.set(address, socket)
     socket.once('close', () => {
@@ -255,39 +251,39 @@ export class Connections {
     response.shouldKeepAlive = false
   }
 
-  /** Nothing more is read from it: it ends with the answers that are still to come. */
-  #endAfterAnswers(connection: Connection): void {
+  /** Ends the connection after the responses to all open requests. */
+  #endAfterResponses(connection: Connection): void {
     const newest = connection.open.at(-1)
     if (newest === undefined || connection.last !== undefined) return
     if (newest.response.headersSent) connection.last = newest.response
     else this.#announceEnd(connection, newest.response)
   }
 
-  /** Closes our half, with an answer where a request had begun that is refused. */
+  /** Closes the server's half, after an error response if a request has begun. */
   #end(connection: Connection, error?: ApiError): void {
     const { socket } = connection
     connection.endingSince = this.#clock.monotonic()
-    const hasBegun = socket.bytesRead > connection.answeredBytes && connection.latest?.complete !== false
+    const hasBegun = socket.bytesRead > connection.respondedBytes && connection.latest?.complete !== false
     if (error !== undefined && hasBegun) endWith(socket, errorResponse(error))
     else socket.end()
   }
 
-  #lookLater(): void {
-    const { lookMs } = this.#drainedAt === undefined ? connectionDefaults : drainDefaults
-    this.#cancelLook()
-    this.#cancelLook = this.#clock.setTimeout(() => this.#look(), lookMs, { unref: true })
+  #scheduleCheck(): void {
+    const { checkMs } = this.#drainedAt === undefined ? connectionDefaults : drainDefaults
+    this.#cancelCheck()
+    this.#cancelCheck = this.#clock.setTimeout(() => this.#checkAll(), checkMs, { unref: true })
   }
 
-  #look(): void {
+  #checkAll(): void {
     const now = this.#clock.monotonic()
-    for (const connection of this.#all.values()) this.#lookAt(connection, now)
+    for (const connection of this.#all.values()) this.#check(connection, now)
     if (this.#drainedAt !== undefined && now - this.#drainedAt >= drainDefaults.lingerMs)
       for (const socket of this.#handshakes.values()) socket.destroy()
-    this.#lookLater()
+    this.#scheduleCheck()
   }
 
-  #lookAt(connection: Connection, now: number): void {
-    const { socket, open, heard, taken, endingSince } = connection
+  #check(connection: Connection, now: number): void {
+    const { socket, open, received, sent, endingSince } = connection
     const drainedAt = this.#drainedAt
     if (endingSince !== undefined) {
       if (now - endingSince >= drainDefaults.lingerMs) socket.destroy()
@@ -296,33 +292,33 @@ export class Connections {
     const newest = open.at(-1)
     if (newest === undefined) {
       if (drainedAt === undefined) return
-      connection.quietLooks++
-      if (connection.quietLooks >= drainDefaults.quietLooks)
+      connection.idleChecks++
+      if (connection.idleChecks >= drainDefaults.idleChecks)
         this.#end(connection, shuttingDown('it did not arrive in time'))
       return
     }
-    const { bodyStallMs, answerStallMs } = drainedAt === undefined ? connectionDefaults : drainDefaults
-    note(heard, socket.bytesRead, now)
-    note(taken, socket.bytesWritten - socket.writableLength, now)
-    if (socket.writableLength === 0) taken.at = now
+    const { bodyStallMs, responseStallMs } = drainedAt === undefined ? connectionDefaults : drainDefaults
+    note(received, socket.bytesRead, now)
+    note(sent, socket.bytesWritten - socket.writableLength, now)
+    if (socket.writableLength === 0) sent.at = now
     const since = (at: number) => now - Math.max(at, drainedAt ?? at)
-    if (!newest.message.complete && since(heard.at) >= bodyStallMs) {
-      const error =
-        drainedAt === undefined
-          ? new ApiError('BadRequest', `nothing of the body has come for ${bodyStallMs / 1000} s`)
-          : shuttingDown(`nothing of the body has come for ${bodyStallMs / 1000} s`)
-      refuseBody(newest.message, error)
+    if (!newest.message.complete && since(received.at) >= bodyStallMs) {
+      const why = `no data of the body arrived for ${bodyStallMs / 1000} s`
+      refuseBody(
+        newest.message,
+        drainedAt === undefined ? new ApiError('BadRequest', why) : shuttingDown(why),
+      )
     }
     const [current] = open
-    // A stream ends with its response, or when the client has closed its half: Node closes ours then.
+    // A stream ends with its response, or when the client closes its half: Node then closes the server's.
     const isEndless =
       current !== undefined &&
       this.#streams.has(current.response) &&
       !current.response.writableEnded &&
       socket.writable
-    if (since(taken.at) >= answerStallMs && !isEndless) {
+    if (since(sent.at) >= responseStallMs && !isEndless) {
       const { url } = current?.message ?? {}
-      this.#log.warn({ path: url }, 'a client that did not take its answer was cut off')
+      this.#log.warn({ path: url }, 'disconnected a client that did not read its response')
       socket.destroy()
     }
   }
@@ -335,13 +331,9 @@ function note(progress: Progress, bytes: number, now: number): void {
 }
 
 function shuttingDown(why: string): ApiError {
-  return new ApiError(
-    'ServiceUnavailable',
-    `the server is shutting down, and the request was given up: ${why}`,
-    {
-      retryAfterSeconds,
-    },
-  )
+  return new ApiError('ServiceUnavailable', `the server is shutting down and dropped the request: ${why}`, {
+    retryAfterSeconds,
+  })
 }
 
 function addressOf({ remoteAddress, remotePort }: Socket): string {

@@ -13,7 +13,7 @@ import { parseMediaType } from './media-type.ts'
 import { readRequestBody } from './request-body.ts'
 import type { Context, RequestState } from './request-state.ts'
 
-/** A plugin's route that cannot be served beside what is served already. */
+/** A plugin's route that clashes with another route or with the path of a kind. */
 export class RouteConflictError extends Error {
   override readonly name = 'RouteConflictError'
 }
@@ -26,7 +26,7 @@ interface Mounted {
   readonly route: ReturnType<Router<RequestState>['routes']>
 }
 
-/** The routes that plugins have added, below `/apis/<group>/<version>`. */
+/** The routes of plugins, below `/apis/<group>/<version>`. */
 export class CustomRoutes {
   readonly #mounted: Mounted[] = []
   readonly #models: ModelRegistry
@@ -37,7 +37,7 @@ export class CustomRoutes {
     this.#reservedDomain = reservedDomain
   }
 
-  /** @throws RouteConflictError naming both sides when a route would shadow another; nothing is mounted then. */
+  /** Mounts all routes of a plugin or none. @throws RouteConflictError naming both routes that clash */
   add(hosted: HostedPlugin): void {
     const plugin = hosted.plugin.name
     const mounted: Mounted[] = []
@@ -57,7 +57,7 @@ export class CustomRoutes {
     }
   }
 
-  /** Whether a generated path of this model would be shadowed. @returns a sentence that names both. */
+  /** Returns a message that names the route which clashes with a path of this model, or undefined. */
   clashWith(groupVersion: string, plural: string, kind: string): string | undefined {
     for (const { plugin, group } of this.#mounted) {
       if (group.groupVersion !== groupVersion) continue
@@ -108,7 +108,7 @@ export class CustomRoutes {
   }
 }
 
-/** A pattern reduced to what decides which paths it matches: parameters are all alike. */
+/** The segments of a pattern, with `*` for every parameter. */
 function shapeOf(pattern: string): string[] {
   return pattern
     .split('/')
@@ -116,7 +116,7 @@ function shapeOf(pattern: string): string[] {
     .map(part => (/[:*{(]/.test(part) ? '*' : part))
 }
 
-/** Whether a pattern can match `/<plural>`, `/<plural>/<name>` or `/<plural>/<name>/status`. */
+/** Returns true if a pattern can match `/<plural>`, `/<plural>/<name>` or `/<plural>/<name>/status`. */
 function matchesGenerated(pattern: string, plural: string): boolean {
   const [first, , third, ...deeper] = shapeOf(pattern)
   if (first === undefined) return false
@@ -157,7 +157,7 @@ function overlap(left: string, right: string): boolean {
 
 function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router<RequestState> {
   const router = new Router<RequestState>({ sensitive: true })
-  // As many as there are requests at once.
+  // One listener for each request in flight.
   setMaxListeners(0, hosted.signal)
   for (const { method, pattern, handler } of group.routes) {
     const route = `${method} /apis/${group.groupVersion}${pattern}`
@@ -165,7 +165,7 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router<RequestStat
       const over = new AbortController()
       const stop = () => over.abort(hosted.signal.reason)
       if (hosted.signal.aborted) stop()
-      // Not AbortSignal.any: with every request it leaves something behind in the signal that lives longer.
+      // AbortSignal.any would leak memory in the plugin's signal with every request.
       hosted.signal.addEventListener('abort', stop, { once: true })
       ctx.res.on('close', () => {
         hosted.signal.removeEventListener('abort', stop)
@@ -187,10 +187,10 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router<RequestStat
       try {
         respond(ctx, await handler(request))
       } catch (error) {
-        // What it says itself: not found, say, or what its client was told.
+        // Thrown on purpose by the handler or by its client.
         if (error instanceof ApiError) throw error
-        if (over.signal.aborted) hosted.log.debug({ route, err: error }, 'a route was cut off')
-        else hosted.log.error({ route, err: error ?? String(error) }, 'a route has failed')
+        if (over.signal.aborted) hosted.log.debug({ route, err: error }, 'route aborted')
+        else hosted.log.error({ route, err: error ?? String(error) }, 'route failed')
         throw internalError()
       }
     })
@@ -198,7 +198,7 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router<RequestStat
   return router
 }
 
-/** @throws RouteConflictError naming the route whose pattern cannot be read. */
+/** @throws RouteConflictError for a malformed pattern */
 function register(
   router: Router<RequestState>,
   hosted: HostedPlugin,
@@ -211,13 +211,13 @@ function register(
   } catch (error) {
     const problem = error instanceof Error ? error.message.replace(/; visit .*/, '') : String(error)
     throw new RouteConflictError(
-      `plugin ${JSON.stringify(hosted.plugin.name)}: its route ${method} ${pattern} in ${groupVersion} has no valid pattern: ${problem}; a parameter is :name, whatever follows is *name`,
+      `plugin ${JSON.stringify(hosted.plugin.name)}: its route ${method} ${pattern} in ${groupVersion} has no valid pattern: ${problem}; write a parameter as :name, and the rest of the path as *name`,
       { cause: error },
     )
   }
 }
 
-/** A JSON or YAML body decoded, any other text as it is, undefined where there is none. */
+/** Decodes a JSON or YAML body, and returns other text and bytes unchanged. Returns undefined for an empty body. */
 async function readBody(ctx: Context): Promise<unknown> {
   const bytes = await readRequestBody(ctx.req)
   if (bytes.length === 0) return undefined
@@ -227,7 +227,7 @@ async function readBody(ctx: Context): Promise<unknown> {
   return type.startsWith('text/') ? bytes.toString() : bytes
 }
 
-/** Headers that can carry a caller's credentials. With them a plugin could act as its callers. */
+/** Headers with a caller's credentials. They would let a plugin impersonate its callers. */
 const credentialHeaders: ReadonlySet<string> = new Set([
   'authorization',
   'proxy-authorization',
@@ -242,18 +242,18 @@ function headersForHandler(headers: IncomingHttpHeaders): Record<string, string 
 
 const responseFields: ReadonlySet<string> = new Set(['status', 'headers', 'body'])
 
-/** @throws TypeError saying what a handler has answered instead of a response. */
+/** @throws TypeError naming the mistake in what a handler returned */
 function checkResponse(response: unknown): asserts response is RouteResponse | undefined | null {
   if (response === undefined || response === null) return
   const prototype: unknown = typeof response === 'object' ? Object.getPrototypeOf(response) : undefined
   if (typeof response !== 'object' || (prototype !== Object.prototype && prototype !== null)) {
     const what = typeof response === 'object' ? (response.constructor?.name ?? 'object') : typeof response
-    throw new TypeError(`the handler must answer { status?, headers?, body? } or nothing, not a ${what}`)
+    throw new TypeError(`the handler must return { status?, headers?, body? } or nothing, not a ${what}`)
   }
   const unknown = Object.keys(response).filter(field => !responseFields.has(field))
   if (unknown.length > 0) {
     throw new TypeError(
-      `the handler must answer { status?, headers?, body? }, not ${unknown.join(', ')}: what is to be sent goes into body`,
+      `the handler must return { status?, headers?, body? }, not ${unknown.join(', ')}; put the content into body`,
     )
   }
   const { status } = response as { status?: unknown }
@@ -272,7 +272,8 @@ function respond(ctx: Context, response: unknown): void {
     } else {
       const isStream = typeof body === 'object' && body !== null && Symbol.asyncIterator in body
       const json = isStream ? undefined : JSON.stringify(body)
-      if (json === undefined) throw new TypeError('the body must be text, bytes, or what JSON can express')
+      if (json === undefined)
+        throw new TypeError('the body must be a string, bytes, or a value that JSON can express')
       ctx.type = 'application/json'
       ctx.body = json
     }

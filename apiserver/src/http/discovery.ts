@@ -10,13 +10,13 @@ export function groupList(models: ModelRegistry): object {
   return { kind: 'APIGroupList', apiVersion: 'v1', groups }
 }
 
-/** `GET /apis/<group>`: Kubernetes' APIGroup, or undefined where nothing is served. */
+/** `GET /apis/<group>`: Kubernetes' APIGroup, or undefined if nothing is served there. */
 export function group(models: ModelRegistry, name: string): object | undefined {
   const versions = models.groups().get(name)
   return versions && { kind: 'APIGroup', apiVersion: 'v1', ...describeGroup(name, versions) }
 }
 
-/** `GET /apis/<group>/<version>`: Kubernetes' APIResourceList, or undefined where nothing is served. */
+/** `GET /apis/<group>/<version>`: Kubernetes' APIResourceList, or undefined if nothing is served there. */
 export function resourceList(models: ModelRegistry, groupVersion: string): object | undefined {
   const resources = [...models.all()]
     .filter(({ model }) => model.apiVersion === groupVersion)

@@ -5,14 +5,14 @@ import { connectionDefaults } from './connections.ts'
 import { type HealthAnswer, healthAnswer, leadershipNotes, type ManagerState } from './health.ts'
 
 export interface HealthEndpointParts {
-  /** Asked anew by every request. Undefined as long as there is none: the process lives and is not ready. */
+  /** Called for every request. Returns undefined while plugins load: the process is alive but not ready. */
   readonly manager: () => ManagerState | undefined
   readonly registry: Registry
 }
 
 /**
- * `/livez`, `/healthz`, `/readyz` and `/metrics` of a process that serves no API, for probes and scrapers. Whoever
- * reaches it may ask: it tells names of kinds and controllers and numbers of them, and no object.
+ * `/livez`, `/healthz`, `/readyz` and `/metrics` of a process without an API. Callers need no credentials: responses
+ * contain names of kinds and controllers and counts, but no objects.
  */
 export class HealthEndpoint {
   readonly #parts: HealthEndpointParts
@@ -26,27 +26,27 @@ export class HealthEndpoint {
         response.writeHead(status, { 'content-type': type })
         response.end(text)
       }
-      // Not by URL, which throws for what some scanner may send, such as `//`.
+      // `new URL` throws for targets that scanners send, such as `//`.
       const [pathname, query] = (request.url ?? '/').split('?', 2)
       const probe = ({ status, text }: HealthAnswer) => send(status, 'text/plain; charset=utf-8', text)
       const verbose = new URLSearchParams(query).has('verbose')
       if (request.method !== 'GET' && request.method !== 'HEAD') {
         response.setHeader('allow', 'GET, HEAD')
-        send(405, 'text/plain; charset=utf-8', 'only GET and HEAD are answered here\n')
+        send(405, 'text/plain; charset=utf-8', 'only GET and HEAD are allowed here\n')
       } else if (pathname === '/livez' || pathname === '/healthz') probe(this.#live(verbose))
       else if (pathname === '/readyz') probe(this.#ready(verbose))
       else if (pathname === '/metrics') {
         this.#parts.registry.metrics().then(
           text => send(200, this.#parts.registry.contentType, text),
-          () => send(500, 'text/plain; charset=utf-8', 'the metrics cannot be told\n'),
+          () => send(500, 'text/plain; charset=utf-8', 'failed to collect metrics\n'),
         )
-      } else send(404, 'text/plain; charset=utf-8', 'here are /livez, /readyz, /healthz and /metrics\n')
+      } else send(404, 'text/plain; charset=utf-8', 'not found; try /livez, /readyz, /healthz or /metrics\n')
     })
-    // Node's default is to wait for ever for a client that does not read.
-    this.#server.timeout = connectionDefaults.answerStallMs
+    // By default, Node waits forever for a client that does not read.
+    this.#server.timeout = connectionDefaults.responseStallMs
   }
 
-  /** Resolves with `http://host:port`, with the real port. @throws the error of `listen` */
+  /** Resolves with `http://host:port` with the actual port. @throws the error of `listen` */
   listen({ host, port }: { readonly host: string; readonly port: number }): Promise<string> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject)
@@ -58,7 +58,7 @@ export class HealthEndpoint {
     })
   }
 
-  /** Not ready from now on. */
+  /** Makes the process unready. */
   drain(): void {
     this.#draining = true
   }
@@ -80,7 +80,7 @@ export class HealthEndpoint {
     const checks = [
       { name: 'ping' },
       { name: 'shutdown', ...(this.#draining && { problem: 'the process is shutting down' }) },
-      { name: 'startup', ...(manager === undefined && { problem: 'the plugins are being loaded' }) },
+      { name: 'startup', ...(manager === undefined && { problem: 'plugins are still loading' }) },
       ...(manager?.health().readiness ?? []),
     ]
     return healthAnswer('readyz', checks, verbose, leadershipNotes(manager))

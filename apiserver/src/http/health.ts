@@ -4,15 +4,15 @@ import type { LogFollower } from '../cache/index.ts'
 import type { Storage } from '../storage/index.ts'
 
 export const healthDefaults = Object.freeze({
-  /** Milliseconds that the store has to answer a readiness check (Kubernetes' etcd readiness: 2 s). */
+  /** Milliseconds for the store's part of a readiness check (Kubernetes allows etcd 2 s). */
   storeMs: 2000,
-  /** Milliseconds for which one answer of the store serves all checks, so that probes cannot burden it. */
+  /** Milliseconds that checks reuse a response of the store, so that probes cannot overload it. */
   storeCachedMs: 1000,
 })
 
 interface Check {
   readonly name: string
-  /** Why it fails; undefined where it does not. */
+  /** Returns the reason for a failure, or undefined. */
   run(): Promise<string | undefined>
 }
 
@@ -43,7 +43,7 @@ export class Health {
     storage: Storage
     follower: LogFollower
     plugins: () => readonly PluginProgress[]
-    /** Of the controllers, where they run in this process. */
+    /** The controllers, if they run in this process. */
     manager?: ManagerState
   }) {
     this.#storage = parts.storage
@@ -52,7 +52,7 @@ export class Health {
     this.#manager = parts.manager
   }
 
-  /** The server's own kinds are served, and those of plugins are known. */
+  /** Call once the server's own kinds are served and those of plugins are registered. */
   started(): void {
     this.#starting = false
   }
@@ -78,7 +78,7 @@ export class Health {
       { name: 'caches', run: async () => this.#follower.trouble },
       {
         name: 'startup',
-        run: async () => (this.#starting ? 'which kinds are served is being found out' : undefined),
+        run: async () => (this.#starting ? 'kinds are still being registered' : undefined),
       },
     ]
     return answer('readyz', checks, verbose, this.#notes())
@@ -95,7 +95,7 @@ export class Health {
     if (this.#storeChecked === undefined || now - this.#storeChecked.at > healthDefaults.storeCachedMs) {
       const result = this.#storage.head({ signal: AbortSignal.timeout(healthDefaults.storeMs) }).then(
         ({ written }) => {
-          // A server that nobody reads from notices by this that its caches do not follow.
+          // Without readers, this is how a server notices that its caches lag behind.
           this.#follower.expect(written)
           return undefined
         },
@@ -112,12 +112,16 @@ export interface HealthAnswer {
   readonly text: string
 }
 
-/** Where the controllers of this process stand in the election, if there is one. */
+/** Describes the state of this process in the leader election, if there is one. */
 export function leadershipNotes(manager: ManagerState | undefined): readonly string[] {
   const leadership = manager?.leadership
   if (leadership === undefined) return []
   const { lease, isLeader, leader } = leadership
-  const standing = isLeader ? 'leading' : `standing by, ${leader ?? 'nobody'} leads`
+  const standing = isLeader
+    ? 'leading'
+    : leader === undefined
+      ? 'standing by, no leader'
+      : `standing by, ${leader} leads`
   return [`controllers ${standing} (lease ${lease})`]
 }
 
@@ -136,7 +140,7 @@ async function answer(
   return healthAnswer(name, results, verbose, notes)
 }
 
-/** Kubernetes' form: `ok`, or a line for each check when one fails or when asked. */
+/** Kubernetes' format: `ok`, or one line for each check if one fails or the client asks for it. */
 export function healthAnswer(
   name: string,
   results: readonly HealthCheck[],

@@ -1,6 +1,7 @@
 /**
- * How requests come in: paths, negotiation, bodies, limits, and the one form of every refusal. It means nothing by
- * itself; the registry says what a write means, the query what a list answers, the hub what a watch sends.
+ * Serves the API over HTTP and WebSocket: `ApiServer` owns the sockets, `createChain` composes the middleware that every
+ * request passes, `ResourceApi` and `WatchApi` serve objects. Every error becomes a Status. Writes are decided in
+ * `registry/`, lists in `query/`, events in `watch/`.
  */
 export * from './api-request.ts'
 export * from './custom-routes.ts'

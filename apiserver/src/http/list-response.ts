@@ -5,8 +5,8 @@ const comma = Buffer.from(',')
 const end = Buffer.from(']}')
 
 /**
- * A list's body in parts to be sent one after another: ready bytes, nothing decoded, encoded or copied.
- * `chunk` goes into the metadata, `fields` stand before the items.
+ * Returns a list's body in parts. The objects' bytes are neither decoded nor copied.
+ * `chunk` goes into the metadata, `fields` precede the items.
  */
 export function listBody(
   served: ServedModel,

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type ApiResponse, requestLimits } from './api-request.ts'
 
-/** Answers on a connection that Node's HTTP server has let go of, or has nothing to answer on, and ends it. */
+/** Writes a response to a socket without a ServerResponse, and ends it. */
 export function endWith(socket: Duplex, { status, headers, body }: ApiResponse): void {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.concat([...body])
   const lines = [
@@ -12,8 +12,8 @@ export function endWith(socket: Duplex, { status, headers, body }: ApiResponse):
     'connection: close',
   ]
   socket.end(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), bytes]))
-  // The HTTP server does not watch over this socket any more: a client that never closes its half would keep it open
-  // for ever. What it still sends is taken off, so that the answer is not lost to a reset.
+  // The HTTP server no longer limits this socket, and the client may never close its half. Its bytes are read and
+  // dropped, because a reset would destroy the response.
   const timer = setTimeout(() => socket.destroy(), requestLimits.discardMs)
   socket.once('close', () => clearTimeout(timer))
   socket.resume()

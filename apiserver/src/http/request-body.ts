@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { requestLimits } from './api-request.ts'
 
-/** How to end the readings that are under way. */
+/** Ends the reading of each body that is being read. */
 const readings = new WeakMap<IncomingMessage, (why: ApiError) => void>()
 
-/** Ends the reading of a body of which nothing more is expected. @returns false where nobody is reading it. */
+/** Ends the reading of a stalled body with an error. Returns false if the body is not being read. */
 export function refuseBody(message: IncomingMessage, why: ApiError): boolean {
   const refuse = readings.get(message)
   refuse?.(why)
@@ -14,8 +14,7 @@ export function refuseBody(message: IncomingMessage, why: ApiError): boolean {
 
 /**
  * Reads the whole body of a request.
- * @throws ApiError 413 as soon as it is known to be too large, 400 when the client goes away in the middle, and what
- * `refuseBody` is told.
+ * @throws ApiError 413 as soon as it exceeds the limit, 400 if the client disconnects, and the error of `refuseBody`
  */
 export function readRequestBody(message: IncomingMessage): Promise<Buffer> {
   const limit = requestLimits.bodyBytes
@@ -50,8 +49,8 @@ export function readRequestBody(message: IncomingMessage): Promise<Buffer> {
 }
 
 /**
- * Takes the rest of a body that nobody wants off the connection. Closing it with bytes unread would reset it, and the
- * client would lose the answer that is on its way. Resolves at the end of the body, or when its limits are reached.
+ * Reads and drops the rest of a body. Closing a connection with unread bytes would reset it, and the client would lose the
+ * response. Resolves at the end of the body or at the limits.
  */
 export function discardRequestBody(message: IncomingMessage): Promise<void> {
   return new Promise(resolve => {

@@ -1,29 +1,29 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
 
-/** What a request is about, as it was sent: nothing is decoded or resolved. */
+/** The target of a request, not decoded. */
 export interface RequestTarget {
-  /** Begins with a slash. */
+  /** Starts with a slash. */
   readonly path: string
   /** Without its question mark. */
   readonly query: string
 }
 
 /**
- * Reads a request's target, `/path?query` or with `http://host` before it, and checks that it is for one host only:
- * what guards the server by its name must not be shown another than a proxy before it has seen.
+ * Parses a request's target, with or without `http://host` before the path, and checks that it names one host only. A
+ * proxy that filters by host must see the same host as this server.
  * @throws ApiError 400
  */
 export function readTarget({ url = '', headers, rawHeaders, httpVersion }: IncomingMessage): RequestTarget {
-  // The parser also takes 0.9, which has no headers, and 2.0, which is another protocol.
+  // Node's parser also accepts 0.9, which has no headers, and 2.0, which is another protocol.
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
-    throw new ApiError('BadRequest', `HTTP/${httpVersion} is not served on this connection, only HTTP/1.1 is`)
+    throw new ApiError('BadRequest', `HTTP/${httpVersion} is not supported here, only HTTP/1.1`)
   let hosts = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]
     if (name?.length === 4 && name.toLowerCase() === 'host') hosts++
   }
-  if (hosts > 1) throw new ApiError('BadRequest', 'the request has several Host headers')
+  if (hosts > 1) throw new ApiError('BadRequest', 'the request has more than one Host header')
   if (hosts === 0 && httpVersion === '1.1') throw new ApiError('BadRequest', 'the request has no Host header')
   return splitTarget(url.startsWith('/') ? url : pathOfUrl(url, headers.host))
 }
@@ -38,7 +38,7 @@ export function splitTarget(target: string): RequestTarget {
   return { path: target.slice(0, at), query }
 }
 
-/** What is read of a query puts another character for bytes that are none, and lets a `%` stand that encodes nothing. */
+/** Rejects malformed encodings, which URLSearchParams would replace or keep silently. */
 function checkQuery(query: string): void {
   if (!query.includes('%')) return
   try {
@@ -54,6 +54,6 @@ function pathOfUrl(url: string, host: string | undefined): string {
   if (match === null || !URL.canParse(url))
     throw new ApiError('BadRequest', 'the target of the request is neither a path nor a well-formed URL')
   if (host !== undefined && authority.toLowerCase() !== host.toLowerCase())
-    throw new ApiError('BadRequest', 'the target of the request names another host than the Host header')
+    throw new ApiError('BadRequest', 'the target and the Host header of the request name different hosts')
   return rest.startsWith('/') ? rest : `/${rest}`
 }

@@ -3,7 +3,7 @@ import { bound, hold, openRooms, testModel } from '../../../test/support/rooms.t
 import { ModelRegistry } from '../model/model-registry.ts'
 import { ResourceApi } from './resource-api.ts'
 
-it('answers nothing from a cache that was found to be wrong while the request waited for the store', async () => {
+it('rejects a request with 503 if its cache turns out to be wrong while it waits for the store', async () => {
   await using rooms = await openRooms()
   const { cache, follower, gate, registry, served, storage } = rooms
   const api = new ResourceApi({ models: new ModelRegistry(), registry, follower, gate, basePath: '' })

@@ -25,18 +25,18 @@ const statusMethods = ['GET', 'HEAD', 'PUT', 'PATCH'] as const
 export const warningDefaults = Object.freeze({
   /** Characters of one warning. */
   maxLength: 256,
-  /** Characters of all warnings of an answer (Kubernetes' limit): clients refuse headers that are too large. */
+  /** Characters of all warnings of a response (Kubernetes' limit): clients reject headers that are too large. */
   maxTotal: 4096,
 })
 
 export const answerDefaults = Object.freeze({
-  /** Objects up to which a list is short: it is counted by nothing but its connection. */
+  /** Objects of the longest list that is short. Short lists are not limited. */
   short: 1_000,
-  /** Objects of all long lists that are under way, from the request to the last byte sent: some 24 bytes each. */
+  /** Objects of all long lists in flight, until their last byte is sent: about 24 bytes each. */
   objects: 8_000_000,
-  /** The same for one caller. */
+  /** The same for each caller. */
   objectsPerCaller: 2_000_000,
-  /** Long lists that wait for others to be sent, in all and of one caller. One more is refused with 429. */
+  /** Long lists that wait for others, in total and for each caller. One more is 429. */
   waiting: 1_000,
   waitingPerCaller: 500,
 })
@@ -46,10 +46,7 @@ const objectHeaders = Object.freeze({
   'cache-control': 'no-cache, private',
 })
 
-/**
- * The generated operations on objects: the contract's sections 4 and 5. The same for requests over HTTP and for
- * clients in this process.
- */
+/** The operations on objects, for requests over HTTP and for clients in this process. */
 export class ResourceApi {
   readonly #models: ModelRegistry
   readonly #registry: Registry
@@ -80,19 +77,19 @@ export class ResourceApi {
     this.#basePath = parts.basePath
   }
 
-  /** The model that a path is about, if it is one of the generated paths. */
+  /** Returns the model that a path names, or undefined if no model or subresource is served there. */
   modelOf(path: ApiRequest['path']): ServedModel | undefined {
     const served = this.#models.find(path.group, path.version, path.plural)
     if (served === undefined || path.subresource === undefined) return served
     return path.subresource === 'status' && served.model.subresources.status ? served : undefined
   }
 
-  /** @throws ApiError for every refusal. */
+  /** @throws ApiError */
   async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
     const { method, path } = request
     const verb = method === 'HEAD' ? 'GET' : method
     const failure = failureOf(served)
-    // The fault of a plugin must not keep its objects from being deleted, for which they are read from the store.
+    // Objects of a failed plugin must stay deletable. The registry reads them from the store.
     if (failure !== undefined && path.name !== undefined && path.subresource === undefined && verb !== 'GET')
       return this.#write(served, path.name, 'object', request, { onlyLettingGo: failure })
     const cache = this.cacheOf(served)
@@ -148,7 +145,7 @@ export class ResourceApi {
     return cache
   }
 
-  /** Waits until a cache is as new as the store. @throws ApiError 503 if that takes too long or the cache is dropped meanwhile */
+  /** Waits until a cache is as new as the store. @throws ApiError 503 on a time-out, or if the cache is dropped meanwhile */
   async #catchUp({ served }: ModelCache, signal?: AbortSignal): Promise<void> {
     await this.#gate.pass(signal)
     this.cacheOf(served)
@@ -170,7 +167,7 @@ export class ResourceApi {
     return { status: 200, headers: objectHeaders, body: entry.bytes }
   }
 
-  /** Waits until there is room for an answer of so many objects, and holds it until the answer has been sent. */
+  /** Waits for room for a response of so many objects. The response releases it once it is sent. */
   async #held(
     objects: number,
     request: ApiRequest,
@@ -207,7 +204,7 @@ export class ResourceApi {
     return { status: 200, headers: objectHeaders, body: listBody(served, version, chunk, {}, result.items) }
   }
 
-  /** The state that a list is answered from, and its version. @throws ApiError 410, 503, 504 */
+  /** Returns the state that a list reads, and its version. @throws ApiError 410, 503, 504 */
   async #stateFor(
     cache: ModelCache,
     { at }: ListQuery,
@@ -218,7 +215,7 @@ export class ResourceApi {
       if (at.revision > known)
         throw new ApiError(
           'Expired',
-          `version ${at.revision} has not been reached: the present one is ${known}`,
+          `version ${at.revision} does not exist yet: the current version is ${known}`,
         )
       return { snapshot: cache.shelf.at(at.revision), version: at.revision }
     }
@@ -231,7 +228,7 @@ export class ResourceApi {
     return { snapshot: cache.shelf.present(), version: laterRevision(known, cache.revision) }
   }
 
-  /** Deletes the objects that a list would return, one by one, until the client goes. Skips those that are gone. */
+  /** Deletes the objects that a list would return, one by one, until the client disconnects. */
   async #deleteCollection(cache: ModelCache, request: ApiRequest): Promise<ApiResponse> {
     const { deletion, options } = await readDeleteParameters(request)
     const query = parseListQuery(request.query, cache.served.indexes)
@@ -270,12 +267,12 @@ function ownerOf(request: ApiRequest): WorkOwner {
   }
 }
 
-/** An upper bound of the objects of a list. */
+/** Returns an upper bound for the number of objects in a list. */
 function expectedObjects({ paging }: ListQuery, { store }: ModelCache): number {
   return Math.min((paging.kind === 'page' ? paging.size : paging.limit) ?? Infinity, store.size)
 }
 
-/** What is said of a kind whose plugin has failed. */
+/** Returns the error for a kind whose plugin has failed. */
 function failureOf(served: ServedModel): ApiError | undefined {
   return served.phase.name === 'Failed' ? notReady(served, served.phase.message) : undefined
 }
@@ -291,7 +288,7 @@ function written(status: number, result: WriteResult, headers: Record<string, st
   return { status, headers: { ...objectHeaders, ...headers, warning }, body: bytes }
 }
 
-/** What is left out for want of room is counted in the last one. */
+/** Returns Warning headers. The last one counts the warnings that exceed the limit. */
 function warningHeaders(warnings: readonly string[]): string[] {
   const { maxLength, maxTotal } = warningDefaults
   const shown: string[] = []

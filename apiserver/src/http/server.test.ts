@@ -26,7 +26,7 @@ interface Served extends AsyncDisposable {
   readonly hub: WatchHub
   readonly app: ApiServer
   readonly port: number
-  /** From now on reads wait; what is returned lets them through. */
+  /** Holds all reads until the returned function is called. */
   holdReads(): () => void
 }
 
@@ -98,7 +98,7 @@ afterEach(() => {
   for (const socket of sockets.splice(0)) socket.destroy()
 })
 
-/** A connection that has sent this, keeps its half open whatever happens, and collects what comes. */
+/** Sends a request on a connection that never closes its half, and collects what it receives. */
 function send(port: number, lines: readonly string[]): { socket: Socket; received(): string } {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
   sockets.push(socket)
@@ -128,7 +128,7 @@ describe('warnings', () => {
       body: JSON.stringify(thing('a', spec)),
     })
 
-  it('name unknown fields in any script, as UTF-8, and the write is acknowledged', async () => {
+  it('name unknown fields in any script as UTF-8, and the write succeeds', async () => {
     await using server = await serve()
     const response = await create(server.port, { имя: 1, 'a\u007f\n': 2 })
     expect(response.status).toBe(201)
@@ -136,7 +136,7 @@ describe('warnings', () => {
     expect(warning).toContain('имя')
   })
 
-  it('stay small enough for every client, however many unknown fields there are and however long', async () => {
+  it('stay within the limit for any number and length of unknown fields', async () => {
     await using server = await serve()
     const fields = Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`${'long'.repeat(500)}${n}`, n]))
     const response = await create(server.port, fields)
@@ -147,8 +147,8 @@ describe('warnings', () => {
   })
 })
 
-describe('what is refused', () => {
-  it('gets a Status when the target is no URL', async () => {
+describe('a request', () => {
+  it('gets a Status for a malformed target', async () => {
     await using server = await serve()
     const { socket, received } = send(server.port, [
       'GET http://[::1 HTTP/1.1',
@@ -160,7 +160,7 @@ describe('what is refused', () => {
     expect(received()).toContain('"reason":"BadRequest"')
   })
 
-  it('gets a Status when a WebSocket handshake is malformed', async () => {
+  it('gets a Status for a malformed WebSocket handshake', async () => {
     await using server = await serve()
     for (const [lines, status, reason] of [
       [upgrade(path), 400, 'BadRequest'],
@@ -177,7 +177,7 @@ describe('what is refused', () => {
     }
   })
 
-  it('is answered as if it offered nothing, when what it offers is not WebSocket', async () => {
+  it('with an offer of h2c is served as if it had none', async () => {
     await using server = await serve()
     await server.rooms.registry.create(server.rooms.served, thing('a'), defaultWriteOptions)
     const offer = [
@@ -192,7 +192,7 @@ describe('what is refused', () => {
     expect(received()).toContain('"name":"a"')
   })
 
-  it('is served behind another request, when it offers h2c, and ends the connection', async () => {
+  it('with an offer of h2c is served behind another request and ends the connection', async () => {
     await using server = await serve()
     const version = ['GET /version HTTP/1.1', 'Host: localhost', '']
     const offer = ['Host: localhost', 'Connection: Upgrade', 'Upgrade: h2c', '']
@@ -207,7 +207,7 @@ describe('what is refused', () => {
     expect(received().match(/^connection: .*/gim)).toEqual(['Connection: keep-alive', 'Connection: close'])
   })
 
-  it('is served with its body, when it offers h2c', async () => {
+  it('with an offer of h2c is served with its body', async () => {
     await using server = await serve()
     const body = JSON.stringify(thing('a'))
     const { socket, received } = send(server.port, [
@@ -224,7 +224,7 @@ describe('what is refused', () => {
     expect(received()).toMatch(/^HTTP\/1.1 201 /)
   })
 
-  it('is served as a plain request, when it is a handshake behind a request that is open', async () => {
+  it('for a handshake behind an open request is served as a plain request', async () => {
     await using server = await serve()
     const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
     const version = ['GET /version HTTP/1.1', 'Host: localhost', '']
@@ -233,7 +233,7 @@ describe('what is refused', () => {
     expect(received().match(/HTTP\/1.1 .*/g)).toEqual(['HTTP/1.1 200 OK', 'HTTP/1.1 200 OK'])
   })
 
-  it('is answered whole, and given up with its client, when what it offers is not WebSocket', async () => {
+  it('with an offer of h2c gets its whole response, and ends with its client', async () => {
     await using server = await serve()
     const { registry, served, gate } = server.rooms
     for (let n = 0; n < 4; n++)
@@ -251,7 +251,7 @@ describe('what is refused', () => {
     await expect.poll(() => server.hub.size).toBe(0)
   })
 
-  it('keeps no connection of a client that does not close its half', async () => {
+  it('that is rejected does not keep its connection open, even if the client never closes its half', async () => {
     await using server = await serve()
     const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
     const refused = [send(server.port, upgrade('/apis/x/v1/y', key)), send(server.port, ['garbage'])]
@@ -269,7 +269,7 @@ describe('what is refused', () => {
 })
 
 describe('a watch over plain HTTP', () => {
-  it('is not opened for a client that has gone while it waited', async () => {
+  it('is not opened for a client that disconnected while it waited', async () => {
     await using server = await serve()
     const release = server.holdReads()
     const { socket } = send(server.port, [`GET ${path}?watch=true HTTP/1.1`, 'Host: localhost'])
@@ -283,7 +283,7 @@ describe('a watch over plain HTTP', () => {
     expect(server.hub.size).toBe(0)
   })
 
-  it('ends with its connection, also where it waits behind another on it', async () => {
+  it('ends with its connection, also behind another watch on it', async () => {
     await using server = await serve()
     const request = [`GET ${path}?watch=true HTTP/1.1`, 'Host: localhost', '', '']
     const { socket } = send(server.port, [
@@ -296,7 +296,7 @@ describe('a watch over plain HTTP', () => {
     await expect.poll(() => server.hub.size).toBe(0)
   })
 
-  it('is not opened by a server that has begun to shut down while it waited for its turn', async () => {
+  it('is not opened if the server starts to drain while it waits', async () => {
     await using server = await serve()
     const release = server.holdReads()
     const { received, socket } = send(server.port, [`GET ${path}?watch=true HTTP/1.1`, 'Host: localhost'])
@@ -308,7 +308,7 @@ describe('a watch over plain HTTP', () => {
     expect(server.hub.size).toBe(0)
   })
 
-  it('gives up the connection of a client that takes nothing after the end', async () => {
+  it('disconnects a client that does not read the rest after the end', async () => {
     await using server = await serve()
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
@@ -318,7 +318,7 @@ describe('a watch over plain HTTP', () => {
       socket.pause()
       const { registry, served } = server.rooms
       const big = 'x'.repeat(1_000_000)
-      // More than the kernel takes for the client, and then more than the server does.
+      // More than the kernel's buffers and then the server's hold.
       for (let n = 0; server.hub.size > 0; n++)
         await registry.create(served, thing(`t${n}`, { big }), defaultWriteOptions)
       expect(accepted.destroyed).toBe(false)
@@ -330,8 +330,8 @@ describe('a watch over plain HTTP', () => {
   })
 })
 
-describe('a server that shuts down', () => {
-  it('does not wait for the clients of WebSockets that do not answer its close', async () => {
+describe('a draining server', () => {
+  it('does not wait for clients that do not complete the close of a WebSocket', async () => {
     await using server = await serve()
     const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
     const { socket } = send(server.port, upgrade(path, key))
@@ -352,7 +352,7 @@ describe('a server that shuts down', () => {
 })
 
 describe('a WebSocket', () => {
-  it('is not heard while its client takes no answers, and is when it has taken them', async () => {
+  it('is paused while its client reads no replies, and resumed afterwards', async () => {
     await using server = await serve()
     const { socket } = send(server.port, [
       ...upgrade('/apis', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='),
@@ -361,9 +361,9 @@ describe('a WebSocket', () => {
     const [accepted] = await once(server.app.server, 'connection')
     await once(socket, 'data')
     socket.pause()
-    // Text frames of `{`, masked with nothing, each of which is answered.
+    // Text frames of `{`, masked with zeros. Each gets a reply.
     const messages = Buffer.concat(Array(20_000).fill(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x7b])))
-    // More than the kernel keeps for a server that does not read.
+    // More than the kernel's buffers hold.
     for (let n = 0; n < 200; n++) socket.write(messages)
     await expect.poll(() => accepted.isPaused()).toBe(true)
     expect(accepted.writableLength).toBeLessThan(16_000_000)
@@ -374,7 +374,7 @@ describe('a WebSocket', () => {
     socket.destroy()
   })
 
-  it("says nothing after the answer to its client's close, though that is still on its way when something changes", async () => {
+  it("sends no events after the reply to its client's close, even if that is still unsent", async () => {
     await using server = await serve()
     const { registry, served, gate } = server.rooms
     const create = async (n: number, big: string) => {
@@ -387,7 +387,7 @@ describe('a WebSocket', () => {
     await once(socket, 'data')
     socket.pause()
     let made = 0
-    // Until the buffers of the kernel are full.
+    // Until the kernel's buffers are full.
     while (accepted.writableLength < 500_000) await create(made++, 'x'.repeat(1_000_000))
     const heard = accepted.bytesRead
     socket.write(Buffer.from([0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]))
@@ -400,7 +400,7 @@ describe('a WebSocket', () => {
     expect(received()).not.toContain('after the close')
   })
 
-  it('is not taken for dead while its client takes what it is sent, however slowly, and is when it does not', async () => {
+  it('is terminated when its client stops reading, not while it reads slowly', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     try {
       await using server = await serve()
@@ -414,7 +414,7 @@ describe('a WebSocket', () => {
       socket.on('data', part => {
         taken += part.length
       })
-      // What the client took has made room, which is filled before the next ping.
+      // Fills the room that the client has made, before the next ping.
       const filled = () => standstill(() => accepted.bytesWritten - accepted.writableLength)
       for (let round = 1; round <= 3; round++) {
         socket.resume()
@@ -433,7 +433,7 @@ describe('a WebSocket', () => {
   })
 })
 
-/** Waits until a number has not moved over many turns of the event loop: the kernel's buffers are full. */
+/** Waits until a number has not changed for many turns of the event loop: the kernel's buffers are full. */
 async function standstill(read: () => number): Promise<void> {
   for (let last = read(), turns = 0; turns < 200; turns++) {
     await new Promise(resolve => setTimeout(resolve, 1))
@@ -443,8 +443,8 @@ async function standstill(read: () => number): Promise<void> {
   }
 }
 
-describe('the deletion of a collection whose client has gone', () => {
-  it('is aborted', async () => {
+describe('the deletion of a collection', () => {
+  it('is aborted when its client disconnects', async () => {
     await using server = await serve()
     const handle = vi.spyOn(ResourceApi.prototype, 'handle')
     const run = vi.spyOn(ModelSnapshot.prototype, 'view')

@@ -143,7 +143,7 @@ const serverOptions: ServerOptions = Object.freeze({
   headersTimeout: connectionDefaults.headersMs,
   requestTimeout: connectionDefaults.requestMs,
   keepAliveTimeout: connectionDefaults.keepAliveMs,
-  connectionsCheckingInterval: connectionDefaults.lookMs,
+  connectionsCheckingInterval: connectionDefaults.checkMs,
   // Node would reject a missing Host header without a Status.
   requireHostHeader: false,
   // TCP keep-alive finds clients that vanished while nothing was sent to them.

@@ -1,6 +1,6 @@
 import { programVersion } from '../program-version.ts'
 
-/** `GET /version`, in Kubernetes' shape. */
+/** `GET /version`: Kubernetes' version.Info. */
 export function versionInfo(): object {
   const version = programVersion()
   const [major = '0', minor = '0'] = version.split('.')

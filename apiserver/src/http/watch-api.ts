@@ -25,13 +25,13 @@ import { WatchSockets } from './watch-sockets.ts'
 import { type StreamForm, StreamSink } from './watch-stream.ts'
 
 export const watchApiDefaults = Object.freeze({
-  /** Milliseconds that the clients of a draining server have to answer the close of a WebSocket: dead ones never do. */
+  /** Milliseconds for clients to complete the close of a WebSocket while the server drains. Dead clients never do. */
   closeMs: 5_000,
 })
 
 const overWebSocket: WatchTransport = Object.freeze({ bookmarksByDefault: true })
 
-/** What a client wants to watch: a collection or one object of a kind, and the query of its request. */
+/** The collection or object that a client watches, and the query of its request. */
 export interface WatchTarget {
   readonly served: ServedModel
   readonly path: ResourcePath
@@ -43,14 +43,14 @@ export interface WatchApiParts {
   readonly hub: WatchHub
   readonly connections: WatchConnections
   readonly access: Pick<Access, 'onRevoked'>
-  /** Answers a WebSocket handshake that is malformed. */
+  /** Responds to a malformed WebSocket handshake. */
   readonly refuseHandshake: (socket: Duplex, why: string) => void
   readonly toApiError: (thrown: unknown) => ApiError
-  /** Finds what a path names. @throws ApiError 404, 503 while plugins are being started */
+  /** Returns the resource that a path names. @throws ApiError 404, 503 while plugins are starting */
   readonly resolve: (fullPath: string) => Omit<WatchTarget, 'query'>
 }
 
-/** The watches of clients: the contract's section 6, over its transports. */
+/** The watches of clients, over WebSocket, chunked HTTP and Server-Sent Events. */
 export class WatchApi {
   readonly #parts: WatchApiParts
   readonly #sockets: WatchSockets
@@ -61,7 +61,7 @@ export class WatchApi {
     this.#sockets = new WatchSockets(parts.refuseHandshake)
   }
 
-  /** Serves a watch over plain HTTP. Whatever is refused before the first event is thrown. @throws ApiError */
+  /** Serves a watch over plain HTTP. @throws ApiError before the first event */
   async stream(
     target: WatchTarget,
     response: ServerResponse,
@@ -76,7 +76,7 @@ export class WatchApi {
       const events = form === 'events'
       const transport = { bookmarksByDefault: events, ...(events && { lastEventId }) }
       const { cache, request, present } = await this.#admit(stay, target, transport)
-      // A client that has gone meanwhile is not heard to go any more: its watch would last to the end of its time.
+      // 'close' has been emitted already: the watch would never end.
       if (response.destroyed) return
       stay.check()
       const watch = hub.open(cache, request, new StreamSink(response, form), present, {
@@ -92,9 +92,8 @@ export class WatchApi {
   }
 
   /**
-   * Upgrades a request for one watch. Whatever is refused before the upgrade is thrown.
-   * @returns false where the handshake was malformed and has been answered.
-   * @throws ApiError
+   * Upgrades a request for one watch. Returns false if the handshake was malformed and has been rejected.
+   * @throws ApiError before the upgrade
    */
   async upgrade(
     target: WatchTarget,
@@ -138,14 +137,14 @@ export class WatchApi {
     return true
   }
 
-  /** Takes no new watches, and ends those that are open within the time. Sockets that stay nevertheless are dropped. */
+  /** Rejects new watches, and ends the open ones within the time. Destroys the sockets that are open after that. */
   async drain(graceMs: number): Promise<void> {
     await this.#parts.hub.drain(graceMs)
     for (const connection of this.#multiplexed) connection.close(goingAway)
     setTimeout(() => this.close(), watchApiDefaults.closeMs).unref()
   }
 
-  /** Drops the sockets that have not closed by themselves. */
+  /** Destroys all sockets that are still open. */
   close(): void {
     this.#sockets.close()
   }
@@ -178,7 +177,7 @@ export class WatchApi {
     return new Stay(connections.admit(identity.user.name), revoked => access.onRevoked(identity, revoked))
   }
 
-  /** Counts one more watch of a connection, until `release` is called or the connection closes. */
+  /** Counts a watch of a connection, until `release` is called or the connection closes. */
   async #admit(
     stay: Stay,
     { served, path, query }: WatchTarget,
@@ -191,7 +190,7 @@ export class WatchApi {
     const { hub } = this.#parts
     try {
       const present = await hub.admit(cache, request, signal)
-      // A server that began to shut down meanwhile no longer ends new watches.
+      // A server that has started to drain meanwhile does not end new watches.
       hub.checkOpen()
       signal?.throwIfAborted()
       return { cache, request, present, release }
@@ -202,9 +201,9 @@ export class WatchApi {
   }
 }
 
-/** A connection that watches, from its admission to its end. */
+/** A connection with watches, from its admission to its end. */
 class Stay {
-  /** Called when its credentials have ceased to be valid. */
+  /** Called when its credentials become invalid. */
   onRevoked: () => void = () => {}
   #isRevoked = false
   readonly place: WatchPlace
@@ -218,7 +217,7 @@ class Stay {
     })
   }
 
-  /** To be called before it begins to be told anything. @throws ApiError 401 */
+  /** Must be called before the first event is sent. @throws ApiError 401 */
   check(): void {
     if (this.#isRevoked) throw new ApiError('Unauthorized', revoked.reason)
   }
@@ -230,7 +229,7 @@ class Stay {
   }
 }
 
-/** A kind as messages name it. */
+/** Returns the name of a kind for messages: `<plural>.<group>`. */
 export function nameOf({ model: { group, plural } }: ServedModel): string {
   return `${plural}.${group}`
 }

@@ -3,13 +3,13 @@ import type { WatchEnd } from '@setpoint/controller-runtime/internal'
 import type { WebSocket } from 'ws'
 
 export const socketDefaults = Object.freeze({
-  /** Milliseconds between pings: below the idle time-outs of ordinary load balancers (50 to 60 s). */
+  /** Milliseconds between pings: below the usual idle time-outs of load balancers (50 to 60 s). */
   pingMs: 25_000,
-  /** Bytes of one message from a client: room for a subscription with long selectors. */
+  /** Bytes of the largest message from a client: room for a subscription with long selectors. */
   maxMessageBytes: 128 * 1024,
   /**
-   * Bytes on their way to a client above which nothing more is heard from it until it has taken them: whatever it says is
-   * answered, and one that only talks would fill the memory. Above what a socket takes at once, so that 'drain' follows.
+   * The server stops reading from a client with more unsent bytes, because every message causes a reply. Above the
+   * socket's high-water mark, so that 'drain' follows.
    */
   answersBytes: 128 * 1024,
   /** Bytes of the reason in a close frame (RFC 6455: 123). */
@@ -17,18 +17,17 @@ export const socketDefaults = Object.freeze({
 })
 
 /**
- * One WebSocket as watches use it. Events come as whole frames, made once for all subscribers, and go past `ws` straight
- * to the socket: with compression off it adds nothing to them, and keeps no order of its own. Control frames and the
- * close are its business.
+ * The WebSocket of one or more watches. Events are complete frames, encoded once for all subscribers, and are written
+ * straight to the socket: without compression, `ws` has no queue of its own. `ws` handles control frames and the close.
  */
 export class WatchConnection {
   readonly #client: WebSocket
   readonly #socket: Duplex
   readonly #drained = new Set<() => void>()
   #isCorked = false
-  /** Whether it has shown itself since the last ping. */
+  /** True if the client has shown a sign of life since the last ping. */
   #isAlive = true
-  /** Whether more was on its way at the last ping than the kernel took: what it takes now, it acknowledges. */
+  /** True if bytes were unsent at the last ping. If the kernel takes them now, the client has acknowledged earlier ones. */
   #wasBackedUp = false
 
   constructor(client: WebSocket, socket: Duplex) {
@@ -42,18 +41,18 @@ export class WatchConnection {
       if (client.isPaused) client.resume()
       for (const drained of this.#drained) drained()
     })
-    // A broken frame or connection: ws closes the socket itself and 'close' follows.
+    // ws closes the socket after an error, and 'close' follows.
     client.on('error', () => {})
   }
 
-  /** Bytes that were written and that the client has not taken yet. */
+  /** Bytes that were written and not yet sent. */
   get backlog(): number {
     return this.#socket.writableLength
   }
 
-  /** Whole frames. What several subscriptions write in one turn of the event loop leaves in one piece. */
+  /** Writes complete frames. Joins the writes of one turn of the event loop. */
   write(frames: Buffer): void {
-    // Nothing may follow a close frame, also not that which answers the client's and may be long on its way.
+    // Nothing may follow a close frame, and the one that ws sent in reply may still be unsent.
     if (this.#client.readyState !== this.#client.OPEN || !this.#socket.writable) return
     if (!this.#isCorked) {
       this.#isCorked = true
@@ -66,7 +65,7 @@ export class WatchConnection {
     this.#socket.write(frames)
   }
 
-  /** Calls back whenever everything that was written has been taken. */
+  /** Calls back whenever all written bytes have been sent. */
   onDrained(drained: () => void): () => void {
     this.#drained.add(drained)
     return () => this.#drained.delete(drained)
@@ -87,7 +86,7 @@ export class WatchConnection {
     this.#client.close(code, reason.slice(0, socketDefaults.maxReason))
   }
 
-  /** Drops a connection that has not answered the last ping, unless it has taken some of what the ping waits behind. */
+  /** Pings the client. Terminates the connection if the last ping got neither a pong nor progress in sending. */
   ping(): void {
     if (!this.#isAlive) {
       this.#client.terminate()

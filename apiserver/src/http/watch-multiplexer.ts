@@ -20,22 +20,22 @@ export const multiplexerDefaults = Object.freeze({
   idLength: 128,
 })
 
-/** What a client may say. */
+/** A request of a client. */
 type Request =
   | { readonly op: 'subscribe'; readonly id: string; readonly path: unknown }
   | { readonly op: 'unsubscribe'; readonly id: string }
 
-/** Opens the watch that `path` asks for, on a sink. @throws ApiError for every refusal; the signal's reason when aborted. */
+/** Opens the watch that `path` names. @throws ApiError, or the signal's reason when aborted */
 export type OpenWatch = (path: string, sink: WatchSink, signal: AbortSignal) => Promise<Watch>
 
 /**
- * Many watches on one WebSocket (contract, section 6). Each has an id that the client chose, and a life of its own:
+ * Many watches on one WebSocket. Each has an id that the client chooses, and its own life cycle:
  *
  *     subscribe ──> opening ──> open ──> END
- *                      └───── refused: ERROR, END
+ *                      └───── error: ERROR, END
  *
- * Its last message is always `{"id":...,"type":"END","code":...}`, after which the id is free again. What is no request
- * is answered with an ERROR without an id. A client that is too slow for one is too slow for the socket: it is closed.
+ * Its last message is always `{"id":...,"type":"END","code":...}`; then the id is free again. A malformed request gets an
+ * ERROR without an id. A client that is too slow for one watch loses the socket.
  */
 export class WatchMultiplexer {
   readonly #connection: WatchConnection
@@ -74,7 +74,7 @@ export class WatchMultiplexer {
     const subscriptions = this.#subscriptions
     const sink = new MultiplexedSink(id, this.#connection, end => {
       subscriptions.delete(id)
-      // A draining server ends one subscription after another, and the socket with the last.
+      // While the server drains, the last subscription closes the socket.
       if (end?.code === closeCodes.goingAway && subscriptions.size === 0) this.#connection.close(end)
     })
     subscriptions.set(id, sink)
@@ -93,7 +93,7 @@ export class WatchMultiplexer {
     }
   }
 
-  /** The first one gets the room that there is; the next time another is the first. */
+  /** Moves the first subscription to the end, so that each is first in turn to use free room. */
   #rotate(): void {
     for (const [id, subscription] of this.#subscriptions) {
       this.#subscriptions.delete(id)
@@ -124,7 +124,7 @@ class MultiplexedSink implements WatchSink {
     this.#onEnd = onEnd
   }
 
-  /** Aborted when the client does not want it any more. */
+  /** Aborts when the client unsubscribes or disconnects. */
   get signal(): AbortSignal {
     return this.#closing.signal
   }
@@ -142,11 +142,11 @@ class MultiplexedSink implements WatchSink {
     else this.watch = watch
   }
 
-  /** The client does not want it any more, or has gone. */
+  /** The client has unsubscribed or disconnected. */
   close(): void {
     this.#closing.abort()
     this.watch?.close()
-    // One that was still being opened.
+    // For a watch that is still being opened.
     this.finish(200)
   }
 
@@ -163,7 +163,7 @@ class MultiplexedSink implements WatchSink {
   }
 }
 
-/** How a subscription ended, as an HTTP status. */
+/** Returns the HTTP status for the end of a subscription. */
 function statusOf({ code }: WatchEnd): number {
   if (code === closeCodes.normal) return 200
   if (code === closeCodes.expired) return 410
@@ -173,7 +173,7 @@ function statusOf({ code }: WatchEnd): number {
 
 /** @throws ApiError 400 */
 function readRequest(text: string | undefined): Request {
-  if (text === undefined) throw badRequest('a request is a text message')
+  if (text === undefined) throw badRequest('a request must be a text message')
   let fields: unknown
   try {
     fields = JSON.parse(text)
@@ -184,7 +184,7 @@ function readRequest(text: string | undefined): Request {
   if (op !== 'subscribe' && op !== 'unsubscribe')
     throw badRequest(`op ${JSON.stringify(op) ?? 'is missing and'} must be subscribe or unsubscribe`)
   if (typeof id !== 'string' || id === '' || id.length > multiplexerDefaults.idLength)
-    throw badRequest(`id must be a text of 1 to ${multiplexerDefaults.idLength} characters`)
+    throw badRequest(`id must be a string of 1 to ${multiplexerDefaults.idLength} characters`)
   if (op === 'unsubscribe') return { op, id }
   return { op, id, path }
 }

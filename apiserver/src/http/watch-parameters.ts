@@ -4,17 +4,14 @@ import { parseSelector } from '../query/index.ts'
 import { badRequest } from '../registry/index.ts'
 import { type WatchRequest, watchDefaults } from '../watch/index.ts'
 
-/** The transports differ in whether bookmarks come without being asked for. */
+/** How the transports of a watch differ. */
 export interface WatchTransport {
   readonly bookmarksByDefault: boolean
-  /** Beats a version in the URL: what an EventSource sends when it comes back. */
+  /** The Last-Event-ID header of an EventSource. It takes precedence over a version in the URL. */
   readonly lastEventId?: string | undefined
 }
 
-/**
- * Reads what a watch asks for: the contract's section 6, Kubernetes' rules where it is silent.
- * @throws ApiError 400
- */
+/** Parses the parameters of a watch, with Kubernetes' rules. @throws ApiError 400 */
 export function readWatchRequest(
   cache: ModelCache,
   name: string | undefined,
@@ -22,20 +19,20 @@ export function readWatchRequest(
   transport: WatchTransport,
 ): WatchRequest {
   for (const parameter of ['page', 'size', 'sort', 'continue']) {
-    if (query.has(parameter)) throw badRequest(`${parameter} is for lists, a watch does not take it`)
+    if (query.has(parameter)) throw badRequest(`${parameter} is for lists, not for watches`)
   }
   const after = readVersion(query, transport.lastEventId)
   const sendInitialEvents = readBoolean(query, 'sendInitialEvents')
   const match = query.get('resourceVersionMatch')
   if (match !== null && match !== '' && match !== 'NotOlderThan')
-    throw badRequest(`resourceVersionMatch ${JSON.stringify(match)}: a watch only takes NotOlderThan`)
+    throw badRequest(`resourceVersionMatch ${JSON.stringify(match)}: a watch supports only NotOlderThan`)
   const allowBookmarks = readBoolean(query, 'allowWatchBookmarks')
   const initialEvents = sendInitialEvents ?? after === undefined
   return {
     name,
     selector: parseSelector(query, cache.served.indexes),
     after: initialEvents ? undefined : after,
-    // With both, the version only says how new the initial state must be.
+    // With initial events, the version is the minimum for the initial state.
     notBefore: initialEvents ? after : undefined,
     initialEvents,
     bookmarks: allowBookmarks ?? transport.bookmarksByDefault,
@@ -43,7 +40,7 @@ export function readWatchRequest(
   }
 }
 
-/** Undefined for no version and for 0, which both mean: whatever there is. */
+/** Returns undefined for a missing version and for 0: both allow any state. */
 function readVersion(query: URLSearchParams, lastEventId: string | undefined): Revision | undefined {
   const given = new Set<string>()
   if (lastEventId !== undefined && lastEventId !== '') given.add(lastEventId)
@@ -62,13 +59,13 @@ function readVersion(query: URLSearchParams, lastEventId: string | undefined): R
   try {
     return parseRevision(text.replace(/^0+/, ''))
   } catch {
-    // Beyond every revision that a store can reach: later than the present, which is answered with 410.
+    // Larger than any revision: 410 follows, as for every version in the future.
     return toRevision(Number.MAX_SAFE_INTEGER)
   }
 }
 
 /**
- * Whether a parameter is true; undefined where it is not there. As in Kubernetes, whose clients write `True` as well, one
+ * Parses a boolean parameter. Returns undefined if it is missing. As in Kubernetes, case does not matter, and a parameter
  * without a value (`?watch`) is true. @throws ApiError 400
  */
 export function readBoolean(query: URLSearchParams, parameter: string): boolean | undefined {
@@ -88,7 +85,7 @@ export function readBoolean(query: URLSearchParams, parameter: string): boolean 
   }
 }
 
-/** What a timer takes at most, in milliseconds: 24 days. */
+/** The longest delay of a timer in milliseconds: 24 days. */
 const longestTimerMs = 2 ** 31 - 1
 
 function readLifetime(query: URLSearchParams): number {

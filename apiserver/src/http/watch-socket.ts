@@ -2,7 +2,7 @@ import type { WatchEnd } from '@setpoint/controller-runtime/internal'
 import { type FrameCodec, type WatchSink, webSocketFrames } from '../watch/index.ts'
 import type { WatchConnection } from './watch-connection.ts'
 
-/** The end of the one watch of a WebSocket: it is closed with the watch. */
+/** Writes the events of one watch to a WebSocket, which closes with the watch. */
 export class SocketSink implements WatchSink {
   readonly codec: FrameCodec = webSocketFrames
   readonly #connection: WatchConnection

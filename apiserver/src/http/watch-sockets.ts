@@ -4,17 +4,17 @@ import { WebSocketServer } from 'ws'
 import { realProtocols } from '../security/index.ts'
 import { socketDefaults, WatchConnection } from './watch-connection.ts'
 
-/** The sub-protocol of many watches on one WebSocket (contract, section 6). */
+/** The sub-protocol for many watches on one WebSocket. */
 export const multiplexProtocol = 'v1.watch.setpoint.dev'
 
-/** Every WebSocket of this server: opens them and finds those whose client is gone without a word. */
+/** All WebSockets of this server. Accepts them, and pings them to find dead clients. */
 export class WatchSockets {
   readonly #single = webSocketServer(firstReal)
   readonly #multiplexed = webSocketServer(protocols => protocols.has(multiplexProtocol) && multiplexProtocol)
   readonly #connections = new Set<WatchConnection>()
   readonly #pings: NodeJS.Timeout
 
-  /** `refuse` answers a handshake that is malformed. */
+  /** `refuse` responds to a malformed handshake. */
   constructor(refuse: (socket: Duplex, why: string) => void) {
     for (const server of [this.#single, this.#multiplexed])
       server.on('wsClientError', (error, socket) => refuse(socket, error.message))
@@ -24,7 +24,7 @@ export class WatchSockets {
     this.#pings.unref()
   }
 
-  /** Completes the upgrade. @returns undefined where the handshake was malformed and has been refused. */
+  /** Completes the upgrade. Returns undefined if the handshake was malformed and has been rejected. */
   accept(
     kind: 'single' | 'multiplexed',
     message: IncomingMessage,
@@ -33,7 +33,7 @@ export class WatchSockets {
   ): WatchConnection | undefined {
     const server = kind === 'single' ? this.#single : this.#multiplexed
     let connection: WatchConnection | undefined
-    // Called back before it returns, or not at all.
+    // Calls back before it returns, or never.
     server.handleUpgrade(message, socket, head, client => {
       const opened = new WatchConnection(client, socket)
       this.#connections.add(opened)
@@ -43,14 +43,14 @@ export class WatchSockets {
     return connection
   }
 
-  /** Drops what has not closed by itself. */
+  /** Terminates all connections that are still open. */
   close(): void {
     clearInterval(this.#pings)
     for (const connection of this.#connections) connection.terminate()
   }
 }
 
-/** One watch speaks no protocol of its own, but a browser that offered some wants to see one of them chosen. */
+/** A single watch needs no sub-protocol, but a browser that offers some requires one of them in the response. */
 function firstReal(_protocols: Set<string>, { headers }: IncomingMessage): string | false {
   return realProtocols(headers)[0] ?? false
 }
@@ -60,7 +60,7 @@ function webSocketServer(
 ): WebSocketServer {
   return new WebSocketServer({
     noServer: true,
-    // Events are framed once for all subscribers, and compression would need them one by one.
+    // Events are framed once for all subscribers; compression would frame them for each.
     perMessageDeflate: false,
     maxPayload: socketDefaults.maxMessageBytes,
     clientTracking: false,
@@ -68,7 +68,7 @@ function webSocketServer(
   })
 }
 
-/** Whether a client offers the multiplexed sub-protocol. */
+/** Returns true if a client offers the multiplexed sub-protocol. */
 export function offersMultiplexing({ headers }: IncomingMessage): boolean {
   return realProtocols(headers).includes(multiplexProtocol)
 }

@@ -2,19 +2,19 @@ import type { ServerResponse } from 'node:http'
 import type { WatchEnd } from '@setpoint/controller-runtime/internal'
 import { type FrameCodec, lines, serverSentEvents, type WatchSink } from '../watch/index.ts'
 
-/** The two forms of a watch over plain HTTP: one JSON document a line, or Server-Sent Events. */
+/** The two forms of a watch over plain HTTP: one JSON document per line, or Server-Sent Events. */
 export type StreamForm = 'lines' | 'events'
 
 export const streamDefaults = Object.freeze({
-  /** Milliseconds between comments on an event stream: below the idle time-outs of ordinary proxies. */
+  /** Milliseconds between comments on an event stream: below the usual idle time-outs of proxies. */
   commentMs: 25_000,
-  /** Milliseconds that a client has to take what was sent before the end; WebSocket gives it as long. */
+  /** Milliseconds for a client to read the rest of an ended stream: as long as `ws` waits for a close. */
   closeMs: 30_000,
 })
 
 const comment = ': still here\n\n'
 
-/** The HTTP end of a watch. A client that goes away is noticed by the connection's close. */
+/** Writes the events of a watch to an HTTP response. */
 export class StreamSink implements WatchSink {
   readonly codec: FrameCodec
   readonly #response: ServerResponse
@@ -26,7 +26,7 @@ export class StreamSink implements WatchSink {
     response.writeHead(200, {
       'content-type': form === 'events' ? 'text/event-stream' : 'application/json',
       'cache-control': 'no-cache, private',
-      // Proxies that collect answers would hold events back.
+      // nginx would buffer events.
       'x-accel-buffering': 'no',
     })
     response.flushHeaders()
@@ -45,12 +45,12 @@ export class StreamSink implements WatchSink {
     this.#response.write(bytes)
   }
 
-  /** HTTP has no close codes: why it ended is in the last event, or the client resumes and is told. */
+  /** HTTP has no close codes. The last event has the reason, or the client learns it when it resumes. */
   end(_end: WatchEnd): void {
     clearInterval(this.#comments)
     const response = this.#response
     response.end()
-    // One that takes nothing would keep its whole backlog, and its connection, for ever.
+    // A client that reads nothing would keep the backlog and the connection open forever.
     const timer = setTimeout(() => response.destroy(), streamDefaults.closeMs)
     timer.unref()
     response.once('close', () => clearTimeout(timer))

@@ -20,7 +20,7 @@ const patchTypes: Readonly<Record<string, PatchType>> = Object.freeze({
   'application/merge-patch+json': 'merge',
 })
 
-/** Reads the options that every write takes. @throws ApiError 400 for a value that there is not. */
+/** Reads the options of every write. @throws ApiError 400 for an unknown value */
 export function readWriteOptions(request: ApiRequest): WriteOptions {
   const { query, caller, signal } = request
   const fieldValidation = query.get('fieldValidation') ?? 'Warn'
@@ -88,7 +88,7 @@ function checkDuplicates(body: DecodedBody, validation: FieldValidation): ReadBo
   })
 }
 
-/** What the content type means; a request without one is taken for JSON, as Kubernetes does. */
+/** Returns the meaning of the content type. Without one the body is JSON, as in Kubernetes. */
 function documentType<T>(request: ApiRequest, types: Readonly<Record<string, T>>): T {
   const header = headerOf(request.headers, 'content-type')
   const media = parseMediaType(header ?? 'application/json')
@@ -105,7 +105,7 @@ function documentType<T>(request: ApiRequest, types: Readonly<Record<string, T>>
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new ApiError(
       'UnsupportedMediaType',
-      `the content encoding ${JSON.stringify(encoding)} is not supported, send the body as it is`,
+      `the content encoding ${JSON.stringify(encoding)} is not supported; send the body without an encoding`,
     )
   }
   return meaning
@@ -118,13 +118,13 @@ function unsupported(given: string, types: object): ApiError {
   )
 }
 
-/** What a DELETE carries, in its body (Kubernetes' DeleteOptions) or its query. */
+/** The options of a DELETE, from its body (Kubernetes' DeleteOptions) and its query. */
 export interface DeleteParameters {
   readonly deletion: Deletion
   readonly options: WriteOptions
 }
 
-/** @throws ApiError 400, 413, 415, and 422 for a propagation policy that there is not. */
+/** @throws ApiError 400, 413, 415, and 422 for an unknown propagation policy */
 export async function readDeleteParameters(request: ApiRequest): Promise<DeleteParameters> {
   const { query } = request
   const options = readWriteOptions(request)
@@ -143,7 +143,7 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
         return value
       })
   const uids = new Set(texts(query.get('uid'), given.uid))
-  if (uids.size > 1) throw badRequest('query and body name different uids')
+  if (uids.size > 1) throw badRequest('query and body have different uids')
   const versions = texts(
     query.get('version'),
     query.get('resourceVersion'),
@@ -163,7 +163,7 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
   }
 }
 
-/** `orphanDependents` is how older clients of Kubernetes ask for the same. */
+/** Older Kubernetes clients send `orphanDependents` instead of a policy. */
 function readPropagation(
   policy: unknown,
   { orphanDependents }: Readonly<Record<string, unknown>>,

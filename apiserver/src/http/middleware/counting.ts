@@ -1,7 +1,7 @@
 import type { RequestMetrics } from '../../metrics/index.ts'
 import type { Middleware } from '../request-state.ts'
 
-/** Measures requests up to the moment at which their response is ready to be sent. */
+/** Counts requests, and measures the time until the response is ready to be sent. */
 export function counting(metrics: Pick<RequestMetrics, 'begin'>): Middleware {
   return async (ctx, next) => {
     const record = metrics.begin(ctx.method)

@@ -2,7 +2,7 @@ import type { Access } from '../../security/index.ts'
 import { headerOf } from '../api-request.ts'
 import type { Middleware } from '../request-state.ts'
 
-/** The header in which a plugin's client names the plugin. */
+/** A plugin's client sends the name of the plugin in this header. */
 const pluginHeader = 'x-setpoint-plugin'
 
 /** Identifies the caller. */

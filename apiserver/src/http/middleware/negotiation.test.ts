@@ -9,7 +9,7 @@ import { negotiation } from './negotiation.ts'
 
 const { group, version, plural } = testModel
 
-/** Returns the form in which a request with this Accept header is served, or the code of its error. */
+/** Returns the form of the response to a request with this Accept header, or the code of its error. */
 async function negotiate(accept: string | undefined, verb: 'get' | 'watch'): Promise<string | number> {
   await using rooms = await openRooms()
   const koa = new Koa()
