@@ -251,6 +251,19 @@ describe('a request', () => {
     await expect.poll(() => server.hub.size).toBe(0)
   })
 
+  it('with a method that the path does not take gets a 405, and no bytes of its body become a request', async () => {
+    await using server = await serve()
+    const body = 'GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n'
+    const lines = ['POST /version HTTP/1.1', 'Host: localhost', `Content-Length: ${body.length + 1}`]
+    const { socket, received } = send(server.port, lines)
+    while (!received().includes('\r\n\r\n')) await once(socket, 'data')
+    socket.write(body)
+    await once(socket, 'end')
+    expect(received().match(/HTTP\/1.1 .*/g)).toEqual(['HTTP/1.1 405 Method Not Allowed'])
+    expect(received()).toMatch(/^allow: GET, HEAD\r$/im)
+    expect(received()).toMatch(/^connection: close\r$/im)
+  })
+
   it('that is rejected does not keep its connection open, even if the client never closes its half', async () => {
     await using server = await serve()
     const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='

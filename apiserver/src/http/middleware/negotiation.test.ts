@@ -2,16 +2,18 @@ import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { isApiError } from '@setpoint/controller-runtime/api'
 import Koa from 'koa'
-import { describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { openRooms, testModel } from '../../testing.ts'
 import type { Middleware } from '../request-state.ts'
 import { negotiation } from './negotiation.ts'
 
 const { group, version, plural } = testModel
 
+const rooms = await openRooms()
+afterAll(() => rooms[Symbol.asyncDispose]())
+
 /** Returns the form of the response to a request with this Accept header, or the code of its error. */
 async function negotiate(accept: string | undefined, verb: 'get' | 'watch'): Promise<string | number> {
-  await using rooms = await openRooms()
   const koa = new Koa()
   const outcome: (string | number)[] = []
   const given: Middleware = (ctx, next) => {
