@@ -5,7 +5,7 @@ import type { LogLosses } from '../log/index.ts'
 export function describeLog(registry: Registry, losses: () => LogLosses): void {
   new Counter({
     name: 'setpoint_log_lines_dropped_total',
-    help: 'Log lines that were not written: nothing read standard error fast enough, or the same message came too often.',
+    help: 'Log lines that were not written: standard error was not read fast enough, or the same message came too often.',
     labelNames: ['reason'],
     registers: [registry],
     collect() {

@@ -3,7 +3,7 @@ import { Socket } from 'node:net'
 import { isApiError } from '@setpoint/controller-runtime/api'
 import Koa from 'koa'
 import { afterAll, describe, expect, it } from 'vitest'
-import { openRooms, testModel } from '../../testing.ts'
+import { openRooms, testModel } from '../../../../test/support/rooms.ts'
 import type { Middleware } from '../request-state.ts'
 import { negotiation } from './negotiation.ts'
 
