@@ -1,4 +1,4 @@
-// What `helm test` asks a release: whether it is ready, lets nobody in without a token, and somebody with one.
+// `helm test` runs this: the release is ready, refuses requests without a token, and accepts requests with one.
 const { SERVER, TOKEN } = process.env
 const expected = [
   ['/readyz', {}, 200],
