@@ -1,7 +1,7 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
+import { type Reservations, reservationsOf, reservationsWithout } from '../model/reservations.ts'
 import type { ServedModel } from '../model/served-model.ts'
-import { type BareObject, objectStart, type Reservations, wireBytes } from '../registry/stored-object.ts'
-import { reservationsOf, reservationsWithout } from '../registry/unique-index.ts'
+import { type BareObject, objectStart, wireBytes } from '../model/stored-object.ts'
 import type { Entry } from './entry.ts'
 
 export const entryDefaults = Object.freeze({

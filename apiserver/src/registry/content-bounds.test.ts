@@ -2,10 +2,10 @@ import { ApiError, type ApiObject } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
 import { countReads, openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
 import { objectLimits } from '../model/object-limits.ts'
+import { noReservations, reservationsWithout } from '../model/reservations.ts'
 import { ServedModel } from '../model/served-model.ts'
+import { type BareObject, encodeObject, encodeStored } from '../model/stored-object.ts'
 import { draftUpdate, readClientObject } from './object-draft.ts'
-import { type BareObject, encodeObject, encodeStored, noReservations } from './stored-object.ts'
-import { reservationsWithout } from './unique-index.ts'
 import { defaultWriteOptions, type WriteResult } from './write-options.ts'
 
 const options = defaultWriteOptions

@@ -6,6 +6,5 @@
 export * from './refusals.ts'
 export * from './registry.ts'
 export * from './reservation-rebuild.ts'
-export * from './stored-object.ts'
 export * from './unique-index-record.ts'
 export * from './write-options.ts'

@@ -3,27 +3,22 @@ import { ApiError, compareVersions, isVersion } from '@setpoint/controller-runti
 import { deepEqual } from '../model/deep-equal.ts'
 import { formatPath } from '../model/field-path.ts'
 import { objectLimits } from '../model/object-limits.ts'
+import {
+  countReservations,
+  filterReservations,
+  noReservations,
+  type Reservations,
+  reservationsOf,
+  reservationsWithout,
+} from '../model/reservations.ts'
 import { remainingViolations } from '../model/schema-validator.ts'
 import type { ServedModel } from '../model/served-model.ts'
+import { type BareMeta, type BareObject, encodeObject, type StoredObject } from '../model/stored-object.ts'
 import { shorten } from '../model/text-position.ts'
 import { Causes, echo } from './causes.ts'
 import { type ClientMeta, checkMetadata, checkObjectName, keepNotes, readMetadata } from './metadata.ts'
 import { badRequest, conflict, invalid } from './refusals.ts'
-import {
-  type BareMeta,
-  type BareObject,
-  encodeObject,
-  noReservations,
-  type Reservations,
-  type StoredObject,
-} from './stored-object.ts'
-import {
-  countReservations,
-  filterReservations,
-  reservationsOf,
-  reservationsWithout,
-  uniqueLimits,
-} from './unique-index.ts'
+import { uniqueLimits } from './unique-index.ts'
 import type { Preconditions, WriteOptions } from './write-options.ts'
 
 /** An object that has passed every check and is ready to be stored. */

@@ -8,7 +8,7 @@ import {
 import { describe, expect, it } from 'vitest'
 import { openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
 import { ServedModel } from '../model/served-model.ts'
-import { decodeStored } from './stored-object.ts'
+import { decodeStored } from '../model/stored-object.ts'
 import { reservationKey } from './unique-index.ts'
 import { defaultWriteOptions, type WriteResult } from './write-options.ts'
 

@@ -8,7 +8,25 @@ import {
   type StatusCause,
   zeroRevision,
 } from '@setpoint/controller-runtime/api'
+import {
+  filterReservations,
+  joinReservations,
+  noReservations,
+  type Reservations,
+  reservationsOf,
+  reservationsWithout,
+} from '../model/reservations.ts'
 import type { ServedModel } from '../model/served-model.ts'
+import {
+  decodeStored,
+  decodeWire,
+  encodeObject,
+  encodeStored,
+  objectStart,
+  type StoredObject,
+  wireBytes,
+  wireObject,
+} from '../model/stored-object.ts'
 import { type Compare, type KeyValue, type Operation, type Storage, storageLimits } from '../storage/index.ts'
 import { echo } from './causes.ts'
 import {
@@ -33,27 +51,7 @@ import {
   valuesTaken,
 } from './refusals.ts'
 import { holds } from './reservation-rebuild.ts'
-import {
-  decodeStored,
-  decodeWire,
-  encodeObject,
-  encodeStored,
-  noReservations,
-  objectStart,
-  type Reservations,
-  type StoredObject,
-  wireBytes,
-  wireObject,
-} from './stored-object.ts'
-import {
-  decodeHolder,
-  encodeHolder,
-  filterReservations,
-  joinReservations,
-  reservationKey,
-  reservationsOf,
-  reservationsWithout,
-} from './unique-index.ts'
+import { decodeHolder, encodeHolder, reservationKey } from './unique-index.ts'
 import { UniqueIndexRecords } from './unique-index-record.ts'
 import type { Deletion, Preconditions, WriteOptions, WriteResult } from './write-options.ts'
 

@@ -6,7 +6,7 @@ import {
 } from '@setpoint/controller-runtime/api'
 import type { CacheEvent } from '../cache/index.ts'
 import type { ServedModel } from '../model/served-model.ts'
-import { withVersion } from '../registry/index.ts'
+import { withVersion } from '../model/stored-object.ts'
 
 /** One event of a watch, before a codec gives it the form of a transport. */
 export interface WireEvent {

@@ -1,5 +1,6 @@
 import type { ObjectMeta, OwnerReference, Revision } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/served-model.ts'
+import type { Reservations } from './reservations.ts'
+import type { ServedModel } from './served-model.ts'
 
 /** Metadata as stored, without the version: that is the revision of the write. */
 export interface BareMeta extends Omit<ObjectMeta, 'version' | 'resourceVersion'> {
@@ -15,11 +16,6 @@ export interface BareObject {
   status?: unknown
   [unknownField: string]: unknown
 }
-
-/** The unique values that an object holds, by index name. Stored with the object. */
-export type Reservations = Readonly<Record<string, readonly string[]>>
-
-export const noReservations: Reservations = Object.freeze({})
 
 /**
  * The stored form of an object: a line with its reservations, then its JSON without the version.
