@@ -5,7 +5,7 @@ import {
   singleValueIndex,
 } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
-import { IndexSet } from '../../apiserver/src/cache/index-set.ts'
+import { IndexSet } from '../../apiserver/src/model/index-set.ts'
 
 /**
  * The oracle of list queries: random objects, writes and queries, and the answer got the plain way, by filtering and

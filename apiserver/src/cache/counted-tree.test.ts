@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { compareCodePoints } from './code-point-order.ts'
+import { compareCodePoints } from '../model/code-point-order.ts'
 import { CountedTree, type CountedTreeView } from './counted-tree.ts'
 import { createNameTree } from './index-tree.ts'
 import { finish } from './work.ts'

@@ -1,6 +1,6 @@
+import type { IndexSet } from '../model/index-set.ts'
 import type { CountedTreeView } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
-import type { IndexSet } from './index-set.ts'
 import type { IndexTree, Slot } from './index-tree.ts'
 import type { PartialIndexes } from './partial-indexes.ts'
 

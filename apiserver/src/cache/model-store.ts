@@ -1,8 +1,8 @@
 import type { Breather } from '@setpoint/controller-runtime/internal'
-import { compareCodePoints } from './code-point-order.ts'
+import { compareCodePoints } from '../model/code-point-order.ts'
+import { IndexSet, noValues } from '../model/index-set.ts'
 import type { CountedTree } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
-import { IndexSet, noValues } from './index-set.ts'
 import {
   createIndexTree,
   createNameTree,

@@ -1,5 +1,5 @@
 import type { Breather } from '@setpoint/controller-runtime/internal'
-import { compareCodePoints, compareUnits, ordersByUnit } from './code-point-order.ts'
+import { compareCodePoints, compareUnits, ordersByUnit } from '../model/code-point-order.ts'
 
 const steps = Object.freeze({
   /** Texts sorted at once, without others running in between: some tens of milliseconds. */

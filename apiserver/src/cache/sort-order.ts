@@ -1,7 +1,7 @@
-import { compareCodePoints, compareUnits, ordersByUnit } from './code-point-order.ts'
+import { compareCodePoints, compareUnits, ordersByUnit } from '../model/code-point-order.ts'
+import { IndexSet, noValues } from '../model/index-set.ts'
 import { CountedTree, type CountedTreeView, type PairComparator, type PairOrder } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
-import { IndexSet, noValues } from './index-set.ts'
 import { largestOf, type Named, type Slot, smallestOf } from './index-tree.ts'
 
 /** One key of a sort: an index by position, and its direction. */

@@ -1,5 +1,5 @@
 import type { Model } from '@setpoint/controller-runtime/api'
-import { IndexSet } from '../cache/index-set.ts'
+import { IndexSet } from './index-set.ts'
 import { compileSchemas, type SchemaValidator } from './schema-validator.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { defineModel, isApiError, selectorLimits, singleValueIndex } from '@setpoint/controller-runtime/api'
 import { describe, expect, test } from 'vitest'
-import { IndexSet } from '../cache/index-set.ts'
+import { IndexSet } from '../model/index-set.ts'
 import { decodeContinue, encodeContinue } from './continue-token.ts'
 import { type ListQuery, listQueryLimits, parseListQuery } from './list-query.ts'
 

@@ -8,7 +8,7 @@ import { ServedModel } from '../model/served-model.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { OutcomeUnknownError, StoreUnavailableError } from '../storage/index.ts'
 import { type PatchType, Registry } from './registry.ts'
-import { decodeStored, encodeObject, encodeStored, noReservations } from './stored-object.ts'
+import { decodeStored, encodeObject, encodeStored, noReservations } from '../model/stored-object.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import { defaultWriteOptions, type WriteResult } from './write-options.ts'
 
