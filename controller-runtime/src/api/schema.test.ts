@@ -1,6 +1,5 @@
 import { describe, expectTypeOf, test } from 'vitest'
-import type { MergePatch, NewObjectOf } from '../client/client.ts'
-import type { DesiredObject } from '../client/create-or-update.ts'
+import type { DesiredObject, MergePatch, NewObjectOf } from '../client/bodies.ts'
 import type { Draft } from '../client/draft.ts'
 import { type Condition, conditionsSchema } from '../conditions.ts'
 import { defineModel, type ObjectOf } from './model.ts'

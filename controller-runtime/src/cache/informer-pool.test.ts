@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
 import { SelectorError } from '../api/selector.ts'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { eventually } from '../testing/eventually.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
 import { Gadget, PlainGadget } from '../testing/sample-models.ts'

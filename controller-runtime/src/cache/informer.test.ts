@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
-import { type Client, createClient } from '../client/client.ts'
+import type { Client } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { eventually } from '../testing/eventually.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
 import { Gadget } from '../testing/sample-models.ts'

@@ -4,7 +4,8 @@ import { multiValueIndex, singleValueIndex } from '../api/index-spec.ts'
 import { defineModel } from '../api/model.ts'
 import { PlainGadget } from '../testing/sample-models.ts'
 import { startTestServer, type TestServer } from '../testing/test-server.ts'
-import { type Client, createClient } from './client.ts'
+import type { Client } from './client.ts'
+import { createClient } from './create-client.ts'
 import type { HttpTransport } from './http-transport.ts'
 
 /** Runs against the real server, in its process and over sockets: plugins must behave the same over both. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { ApiError } from '../api/errors.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
 import { Gadget, gadget, PlainGadget } from '../testing/sample-models.ts'
-import { createClient } from './client.ts'
+import { createClient } from './create-client.ts'
 import { type Transport, TransportError, type TransportRequest } from './transport.ts'
 
 /** A transport with scripted responses that records its requests. */

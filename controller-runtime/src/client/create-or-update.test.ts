@@ -4,7 +4,7 @@ import type { ObjectOf } from '../api/model.ts'
 import { isOwnedBy, setControllerReference } from '../api/owners.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
 import { Gadget } from '../testing/sample-models.ts'
-import { createClient } from './client.ts'
+import { createClient } from './create-client.ts'
 import type { Draft } from './draft.ts'
 
 function setUp() {

@@ -2,38 +2,11 @@ import { isDeepStrictEqual } from 'node:util'
 import { type ApiError, isApiError } from '../api/errors.ts'
 import { isRecord } from '../api/is-record.ts'
 import type { Model } from '../api/model.ts'
-import type { ApiObject, ObjectMeta, OwnerReference } from '../api/object.ts'
-import type { Client, ReplacementOf, WriteOptions } from './client.ts'
-import { type ConflictRetryOptions, retryWhile } from './conflict-retry.ts'
+import type { ApiObject, OwnerReference } from '../api/object.ts'
+import type { DesiredObject, ReplacementOf } from './bodies.ts'
+import type { Client, CreateOrUpdateOptions, WriteOptions, WriteOutcome } from './client.ts'
+import { retryWhile } from './conflict-retry.ts'
 import { type Draft, draftOf, finishDraft, type Mutate } from './draft.ts'
-
-/** How `createOrUpdate` writes. */
-export interface CreateOrUpdateOptions extends WriteOptions, ConflictRetryOptions {}
-
-/** The result of a write, and the object as stored. */
-export interface WriteOutcome<T extends ApiObject = ApiObject> {
-  readonly object: T
-  /** `unchanged`: no write was needed. */
-  readonly result: 'created' | 'updated' | 'unchanged'
-}
-
-/** The fields that `Client.apply` sets. Write the status with `patchStatus`. */
-export interface DesiredObject<T extends ApiObject = ApiObject> {
-  readonly metadata: { readonly name: string } & Pick<
-    ObjectMeta,
-    'labels' | 'annotations' | 'finalizers' | 'ownerReferences'
-  >
-  readonly spec?: DesiredFields<T['spec']>
-}
-
-/** A part of a value, at any depth; arrays are replaced as a whole. */
-export type DesiredFields<S> = unknown extends S
-  ? unknown
-  : S extends readonly unknown[]
-    ? S
-    : S extends object
-      ? { readonly [K in keyof S]?: DesiredFields<S[K]> }
-      : S
 
 /** The write was refused because another writer interfered; `cause` is the refusal. */
 class WriteConflict extends Error {

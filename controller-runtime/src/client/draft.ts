@@ -1,7 +1,7 @@
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectMeta } from '../api/object.ts'
 import { deepFreeze } from '../freeze.ts'
-import type { ReplacementOf } from './client.ts'
+import type { ReplacementOf } from './bodies.ts'
 
 /** The metadata fields that clients may change. */
 type WritableMeta = Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { ApiError } from '../api/errors.ts'
 import { MemoryServer } from '../testing/memory-server.ts'
 import { Gadget } from '../testing/sample-models.ts'
-import { createClient } from './client.ts'
+import { createClient } from './create-client.ts'
 import { ObservedClient } from './observed-client.ts'
 import { TransportError, type TransportRequest } from './transport.ts'
 

@@ -1,28 +1,21 @@
 import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList } from '../api/object.ts'
+import type { DesiredObject, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
 import type {
   Client,
+  CreateOrUpdateOptions,
   DeleteOptions,
   ItemsOptions,
   ListOptions,
-  MergePatch,
-  NewObjectOf,
-  Patch,
   PatchOptions,
   ReadOptions,
-  ReplacementOf,
   WatchOptions,
   WatchStream,
   WriteOptions,
+  WriteOutcome,
 } from './client.ts'
-import {
-  apply,
-  type CreateOrUpdateOptions,
-  createOrUpdate,
-  type DesiredObject,
-  type WriteOutcome,
-} from './create-or-update.ts'
+import { apply, createOrUpdate } from './create-or-update.ts'
 import type { Mutate } from './draft.ts'
 import { TransportError } from './transport.ts'
 

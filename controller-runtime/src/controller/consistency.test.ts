@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { type Transport, TransportError, type WatchConnection } from '../client/transport.ts'
 import { createManager, type Manager } from '../manager/manager.ts'
 import { ownedBy, settle } from '../testing/controller-harness.ts'

@@ -1,7 +1,8 @@
 import { ApiError, isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
-import type { Client, JsonPatchOperation } from '../client/client.ts'
+import type { JsonPatchOperation } from '../client/bodies.ts'
+import type { Client } from '../client/client.ts'
 
 /**
  * The next step for an object, by whether it has the controller's finalizer and is being deleted:

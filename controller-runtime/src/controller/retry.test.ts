@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { ApiError } from '../api/errors.ts'
 import type { ObjectOf } from '../api/model.ts'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { TransportError } from '../client/transport.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { createManager } from '../manager/manager.ts'

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import type { Client } from '../client/client.ts'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { silentLogger } from '../logger.ts'
 import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'

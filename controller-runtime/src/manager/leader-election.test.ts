@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { TransportError } from '../client/transport.ts'
 import { silentLogger } from '../logger.ts'
 import { FakeClock } from '../testing/fake-clock.ts'

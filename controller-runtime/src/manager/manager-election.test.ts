@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { definePlugin } from '../plugin/plugin.ts'
 import { FakeClock } from '../testing/fake-clock.ts'

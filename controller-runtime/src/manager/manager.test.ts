@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { HttpTransport } from '../client/http-transport.ts'
 import { type Transport, TransportError } from '../client/transport.ts'
 import { eventually } from '../testing/eventually.ts'

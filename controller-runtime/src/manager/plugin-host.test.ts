@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, expectTypeOf, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import type { TransportRequest } from '../client/transport.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { definePlugin, isPlugin, type PluginContext } from '../plugin/plugin.ts'

@@ -1,6 +1,7 @@
 import type { Model } from '../api/model.ts'
 import type { ApiObject, OwnerReference } from '../api/object.ts'
-import { type Client, createClient } from '../client/client.ts'
+import type { Client } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { systemClock } from '../clock.ts'
 import type { ControllerBuilder } from '../controller/builder.ts'
 import type { Controller } from '../controller/controller.ts'

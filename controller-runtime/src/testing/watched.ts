@@ -1,6 +1,6 @@
 import { ApiError } from '../api/errors.ts'
 import type { ObjectOf } from '../api/model.ts'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { HttpTransport, type HttpTransportOptions } from '../client/http-transport.ts'
 import { Watcher, type WatcherEvent, type WatcherOptions } from '../watch/watcher.ts'
 import { bookmark, Gadget, gadget } from './sample-models.ts'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, expectTypeOf, test } from 'vitest'
 import type { ObjectOf } from '../api/model.ts'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { HttpTransport } from '../client/http-transport.ts'
 import { setCondition } from '../conditions.ts'
 import { eventually } from '../testing/eventually.ts'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { ApiError } from '../api/errors.ts'
-import { createClient } from '../client/client.ts'
+import { createClient } from '../client/create-client.ts'
 import { HttpTransport, httpTransportDefaults } from '../client/http-transport.ts'
 import { TransportError } from '../client/transport.ts'
 import { type Logger, silentLogger } from '../logger.ts'

@@ -1,6 +1,6 @@
 import { isApiError } from '../../api/errors.ts'
 import type { ApiObject } from '../../api/object.ts'
-import type { JsonPatchOperation } from '../../client/client.ts'
+import type { JsonPatchOperation } from '../../client/bodies.ts'
 import type { Scenario } from './scenario.ts'
 
 /** A change of the object by another writer. */

@@ -1,6 +1,7 @@
 import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
-import type { Client, NewObjectOf, Patch } from '../../client/client.ts'
+import type { NewObjectOf, Patch } from '../../client/bodies.ts'
+import type { Client } from '../../client/client.ts'
 import type { Clock } from '../../clock.ts'
 import type { ControllerBuilder } from '../../controller/builder.ts'
 import { definePlugin, type Plugin } from '../../plugin/plugin.ts'

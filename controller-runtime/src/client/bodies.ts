@@ -1,0 +1,46 @@
+import type { ApiObject, NewObject, ObjectMeta } from '../api/object.ts'
+
+/** An object of type T as a client sends it for creation. */
+export type NewObjectOf<T extends ApiObject> = NewObject<T['spec'], T['status']>
+
+/**
+ * An object of type T as a client sends it to replace the stored one. With `metadata.version` the write fails with
+ * Conflict unless that is the current version; without it, the write is unconditional.
+ */
+export type ReplacementOf<T extends ApiObject> = NewObjectOf<T> & { metadata: { name: string } }
+
+/** RFC 7396: sets the given fields, removes those that are `null`, replaces arrays as a whole. */
+export type MergePatch<T> = unknown extends T
+  ? unknown
+  : T extends readonly unknown[]
+    ? T
+    : T extends object
+      ? { [K in keyof T]?: MergePatch<T[K]> | null }
+      : T
+
+/** One step of RFC 6902. `path` and `from` are JSON Pointers. */
+export type JsonPatchOperation =
+  | { readonly op: 'add' | 'replace' | 'test'; readonly path: string; readonly value: unknown }
+  | { readonly op: 'remove'; readonly path: string }
+  | { readonly op: 'move' | 'copy'; readonly from: string; readonly path: string }
+
+/** An array is a JSON Patch (RFC 6902), an object a merge patch (RFC 7396). */
+export type Patch<T> = readonly JsonPatchOperation[] | MergePatch<T>
+
+/** The fields that `Client.apply` sets. Write the status with `patchStatus`. */
+export interface DesiredObject<T extends ApiObject = ApiObject> {
+  readonly metadata: { readonly name: string } & Pick<
+    ObjectMeta,
+    'labels' | 'annotations' | 'finalizers' | 'ownerReferences'
+  >
+  readonly spec?: DesiredFields<T['spec']>
+}
+
+/** A part of a value, at any depth; arrays are replaced as a whole. */
+export type DesiredFields<S> = unknown extends S
+  ? unknown
+  : S extends readonly unknown[]
+    ? S
+    : S extends object
+      ? { readonly [K in keyof S]?: DesiredFields<S[K]> }
+      : S

@@ -1,0 +1,303 @@
+import { ApiError } from '../api/errors.ts'
+import type { Model } from '../api/model.ts'
+import type { ApiObject, ObjectList } from '../api/object.ts'
+import type { DesiredObject, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
+import type {
+  Client,
+  CreateOrUpdateOptions,
+  DeleteOptions,
+  ItemsOptions,
+  ListOptions,
+  PatchOptions,
+  ReadOptions,
+  WatchOptions,
+  WatchStream,
+  WriteOptions,
+  WriteOutcome,
+} from './client.ts'
+import { apply, createOrUpdate } from './create-or-update.ts'
+import { decodeError, decodeEvent, decodeList, decodeObject } from './decode.ts'
+import type { Mutate } from './draft.ts'
+import { collectionPath, objectPath, statusPath, withQuery } from './paths.ts'
+import type { Transport, TransportRequest } from './transport.ts'
+
+/** Headers that a client sends with every request. */
+export interface ClientOptions {
+  /** The plugin on whose behalf the client acts. The server enforces what plugins may not do. */
+  readonly plugin?: string
+  /** Lower-case names. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Defaults of a client. */
+export const clientDefaults = Object.freeze({
+  /** Items per request of `items`; client-go's pager uses 500, about a megabyte. */
+  pageSize: 500,
+  /** The request header that names the plugin. */
+  pluginHeader: 'x-setpoint-plugin',
+})
+
+/** Returns a client over the given transport. */
+export function createClient(transport: Transport, options: ClientOptions = {}): Client {
+  return new TransportClient(transport, options)
+}
+
+class TransportClient implements Client {
+  readonly #transport: Transport
+  readonly #headers: Readonly<Record<string, string>>
+
+  constructor(transport: Transport, { plugin, headers }: ClientOptions) {
+    this.#transport = transport
+    this.#headers = Object.freeze({
+      ...headers,
+      ...(plugin !== undefined && { [clientDefaults.pluginHeader]: plugin }),
+    })
+  }
+
+  async get<T extends ApiObject>(model: Model<T>, name: string, options: ReadOptions = {}): Promise<T> {
+    const { resourceVersion, signal } = options
+    const path = withQuery(objectPath(model, name), { resourceVersion })
+    return decodeObject(model, await this.#send({ method: 'GET', path, signal }))
+  }
+
+  async getIfExists<T extends ApiObject>(
+    model: Model<T>,
+    name: string,
+    options: ReadOptions = {},
+  ): Promise<T | undefined> {
+    try {
+      return await this.get(model, name, options)
+    } catch (error) {
+      // A missing object is named in the details; for an unknown kind the details have no name.
+      if (error instanceof ApiError && error.reason === 'NotFound' && error.details?.name === name) {
+        return undefined
+      }
+      throw error
+    }
+  }
+
+  async list<T extends ApiObject>(model: Model<T>, options: ListOptions = {}): Promise<ObjectList<T>> {
+    const { signal, ...query } = options
+    const path = withQuery(collectionPath(model), query)
+    return decodeList(model, await this.#send({ method: 'GET', path, signal }))
+  }
+
+  async *items<T extends ApiObject>(model: Model<T>, options: ItemsOptions = {}): AsyncGenerator<T, void> {
+    const { pageSize = clientDefaults.pageSize, ...rest } = options
+    if (rest.sort !== undefined) {
+      yield* this.#pages(model, pageSize, rest)
+      return
+    }
+    let list = await this.list(model, { ...rest, limit: pageSize })
+    for (;;) {
+      yield* list.items
+      const { continue: token } = list.metadata
+      if (token === undefined || token === '') return
+      list = await this.list(model, { ...rest, limit: pageSize, continue: token })
+    }
+  }
+
+  async *#pages<T extends ApiObject>(
+    model: Model<T>,
+    size: number,
+    options: ListOptions,
+  ): AsyncGenerator<T, void> {
+    let list = await this.list(model, { ...options, page: 1, size })
+    const resourceVersion = list.metadata.version
+    for (let page = 2; ; page++) {
+      yield* list.items
+      if (list.hasNext !== true) return
+      list = await this.list(model, {
+        ...options,
+        page,
+        size,
+        resourceVersion,
+        resourceVersionMatch: 'Exact',
+      })
+    }
+  }
+
+  async create<T extends ApiObject>(
+    model: Model<T>,
+    object: NewObjectOf<T>,
+    options: WriteOptions = {},
+  ): Promise<T> {
+    return decodeObject(
+      model,
+      await this.#send({
+        method: 'POST',
+        path: withQuery(collectionPath(model), writeQuery(options)),
+        body: { apiVersion: model.apiVersion, kind: model.kind, ...object },
+        signal: options.signal,
+      }),
+    )
+  }
+
+  async update<T extends ApiObject>(
+    model: Model<T>,
+    object: ReplacementOf<T>,
+    options: WriteOptions = {},
+  ): Promise<T> {
+    return this.#put(model, objectPath(model, object.metadata.name), object, options)
+  }
+
+  async updateStatus<T extends ApiObject>(
+    model: Model<T>,
+    object: T,
+    options: WriteOptions = {},
+  ): Promise<T> {
+    return this.#put(model, statusPath(model, object.metadata.name), object, options)
+  }
+
+  async #put<T extends ApiObject>(
+    model: Model<T>,
+    path: string,
+    object: object,
+    options: WriteOptions,
+  ): Promise<T> {
+    return decodeObject(
+      model,
+      await this.#send({
+        method: 'PUT',
+        path: withQuery(path, writeQuery(options)),
+        body: { apiVersion: model.apiVersion, kind: model.kind, ...object },
+        signal: options.signal,
+      }),
+    )
+  }
+
+  async patch<T extends ApiObject>(
+    model: Model<T>,
+    target: string | T,
+    patch: Patch<T>,
+    options: PatchOptions = {},
+  ): Promise<T> {
+    return this.#patch(model, objectPath(model, nameOf(target)), target, patch, options)
+  }
+
+  async patchStatus<T extends ApiObject>(
+    model: Model<T>,
+    target: string | T,
+    status: MergePatch<NonNullable<T['status']>>,
+    options: PatchOptions = {},
+  ): Promise<T> {
+    return this.#patch(model, statusPath(model, nameOf(target)), target, { status }, options)
+  }
+
+  async #patch<T extends ApiObject>(
+    model: Model<T>,
+    path: string,
+    target: string | ApiObject,
+    patch: unknown,
+    options: PatchOptions,
+  ): Promise<T> {
+    const json = Array.isArray(patch)
+    return decodeObject(
+      model,
+      await this.#send({
+        method: 'PATCH',
+        path: withQuery(path, writeQuery(options)),
+        contentType: json ? 'application/json-patch+json' : 'application/merge-patch+json',
+        body: json ? patch : withPreconditions(patch, target, options.version),
+        signal: options.signal,
+      }),
+    )
+  }
+
+  createOrUpdate<T extends ApiObject>(
+    model: Model<T>,
+    name: string,
+    mutate: Mutate<T>,
+    options?: CreateOrUpdateOptions,
+  ): Promise<WriteOutcome<T>> {
+    return createOrUpdate(this, model, name, mutate, options)
+  }
+
+  apply<T extends ApiObject>(
+    model: Model<T>,
+    desired: DesiredObject<T>,
+    options?: CreateOrUpdateOptions,
+  ): Promise<WriteOutcome<T>> {
+    return apply(this, model, desired, options)
+  }
+
+  async delete<T extends ApiObject>(model: Model<T>, name: string, options: DeleteOptions = {}): Promise<T> {
+    const { preconditions, propagationPolicy, dryRun, signal } = options
+    const body = {
+      kind: 'DeleteOptions',
+      apiVersion: 'v1',
+      ...(preconditions && { preconditions }),
+      ...(propagationPolicy && { propagationPolicy }),
+    }
+    return decodeObject(
+      model,
+      await this.#send({
+        method: 'DELETE',
+        path: withQuery(objectPath(model, name), writeQuery({ dryRun })),
+        ...((preconditions ?? propagationPolicy) && { body }),
+        signal,
+      }),
+    )
+  }
+
+  async watch<T extends ApiObject>(model: Model<T>, options: WatchOptions = {}): Promise<WatchStream<T>> {
+    const { name, signal = new AbortController().signal, ...query } = options
+    const path = name === undefined ? collectionPath(model) : objectPath(model, name)
+    const connection = await this.#transport.watch(withQuery(path, query), { signal, headers: this.#headers })
+    return {
+      end: connection.end,
+      close: () => connection.close(),
+      async *[Symbol.asyncIterator]() {
+        for await (const text of connection) yield decodeEvent(model, text)
+      },
+    }
+  }
+
+  /** Returns the body of a 2xx response. */
+  async #send(request: {
+    method: TransportRequest['method']
+    path: string
+    signal: AbortSignal | undefined
+    contentType?: string
+    body?: unknown
+  }): Promise<string> {
+    const { method, path, signal, body, contentType = 'application/json' } = request
+    const response = await this.#transport.request({
+      method,
+      path,
+      headers: {
+        ...this.#headers,
+        accept: 'application/json',
+        ...(body !== undefined && { 'content-type': contentType }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+    })
+    if (response.status < 200 || response.status > 299) throw decodeError(response)
+    return response.body
+  }
+}
+
+function nameOf(target: string | ApiObject): string {
+  return typeof target === 'string' ? target : target.metadata.name
+}
+
+function writeQuery({ dryRun, fieldValidation }: WriteOptions): Record<string, string | undefined> {
+  return { dryRun: dryRun === true ? 'All' : undefined, fieldValidation }
+}
+
+/** Adds uid and version to a merge patch; the server treats them as preconditions. */
+function withPreconditions(patch: unknown, target: string | ApiObject, version: string | undefined): unknown {
+  const uid = typeof target === 'string' ? undefined : target.metadata.uid
+  if ((uid === undefined && version === undefined) || typeof patch !== 'object' || patch === null)
+    return patch
+  const metadata: unknown = 'metadata' in patch ? patch.metadata : undefined
+  return {
+    ...patch,
+    metadata: {
+      ...(typeof metadata === 'object' && metadata),
+      ...(uid !== undefined && { uid }),
+      ...(version !== undefined && { version }),
+    },
+  }
+}
