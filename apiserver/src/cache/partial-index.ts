@@ -1,7 +1,6 @@
 import type { CountedTree } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
 import type { Named, Slot } from './index-tree.ts'
-import type { ModelSnapshot } from './model-snapshot.ts'
 import { type Candidate, type OrderKey, type OrderView, type SortOrder, sameKey } from './sort-order.ts'
 import { type Work, workDefaults } from './work.ts'
 
@@ -13,6 +12,14 @@ export interface PartialSpec {
   selects(entry: Entry): boolean
 }
 
+/** What an index needs to know of a snapshot of the store. */
+export interface SnapshotState {
+  /** Number of its objects. */
+  readonly size: number
+  /** The number of the last write in it. */
+  readonly written: number
+}
+
 /**
  * An index over some of the objects of a store, for one selector and one sort. Any page of that list is read from it
  * by position. It is filled from a snapshot and can then follow the writes after it.
@@ -21,7 +28,7 @@ export class PartialIndex {
   readonly #spec: PartialSpec
   readonly #tree: CountedTree<OrderKey, Slot, Named>
   /** Weak, so that dropping the index frees its views of all snapshots. */
-  readonly #views = new WeakMap<ModelSnapshot, OrderView>()
+  readonly #views = new WeakMap<SnapshotState, OrderView>()
 
   constructor(spec: PartialSpec) {
     this.#spec = spec
@@ -55,12 +62,12 @@ export class PartialIndex {
   }
 
   /** Keeps the present content as that of a snapshot. */
-  capture(snapshot: ModelSnapshot): void {
+  capture(snapshot: SnapshotState): void {
     this.#views.set(snapshot, this.#tree.snapshot())
   }
 
   /** Returns the content as of a snapshot, or undefined if it was not captured. */
-  viewOf(snapshot: ModelSnapshot): OrderView | undefined {
+  viewOf(snapshot: SnapshotState): OrderView | undefined {
     return this.#views.get(snapshot)
   }
 }

@@ -1,8 +1,7 @@
 import { isApiError } from '@setpoint/controller-runtime/api'
 import type { Entry } from './entry.ts'
 import type { Slot } from './index-tree.ts'
-import { ModelSnapshot } from './model-snapshot.ts'
-import { PartialIndex, type PartialSpec } from './partial-index.ts'
+import { PartialIndex, type PartialSpec, type SnapshotState } from './partial-index.ts'
 import type { Candidate, OrderView } from './sort-order.ts'
 import type { Turns } from './turns.ts'
 import type { Work, WorkOwner } from './work.ts'
@@ -37,9 +36,9 @@ interface Building {
   readonly index: PartialIndex
   readonly abort: AbortController
   /** Snapshots that it will cover when it is complete. */
-  readonly covered: WeakSet<ModelSnapshot>
+  readonly covered: WeakSet<SnapshotState>
   /** Writes and snapshots since its own snapshot, in order; undefined if it serves old snapshots only. */
-  pending: (Change | ModelSnapshot)[] | undefined
+  pending: (Change | SnapshotState)[] | undefined
   done: Promise<void>
   waiting: number
 }
@@ -86,7 +85,7 @@ export class PartialIndexes {
   /** The credit of the last evicted index. */
   #credit = 0
   /** The snapshot of the present state, if there is one. */
-  #present: ModelSnapshot | undefined
+  #present: SnapshotState | undefined
   #trims = 0
   readonly #objects: () => number
 
@@ -113,7 +112,7 @@ export class PartialIndexes {
   }
 
   /** Returns the index as of a snapshot, or undefined. */
-  find(spec: PartialSpec, snapshot: ModelSnapshot): OrderView | undefined {
+  find(spec: PartialSpec, snapshot: SnapshotState): OrderView | undefined {
     return this.#use(spec.id, snapshot) ?? this.#use(idOfOld(spec, snapshot), snapshot)
   }
 
@@ -139,7 +138,7 @@ export class PartialIndexes {
    */
   async obtain(
     spec: PartialSpec,
-    snapshot: ModelSnapshot,
+    snapshot: SnapshotState,
     cost: number,
     fill: () => Work<readonly Candidate[]>,
     turns: Turns,
@@ -178,7 +177,7 @@ export class PartialIndexes {
   }
 
   /** Notes a new snapshot of the present state. */
-  captured(snapshot: ModelSnapshot): void {
+  captured(snapshot: SnapshotState): void {
     this.#present = snapshot
     for (const { index, live } of this.#kept.values()) if (live) index.capture(snapshot)
     this.#note(snapshot)
@@ -193,7 +192,7 @@ export class PartialIndexes {
     this.#evict()
   }
 
-  #use(id: string, snapshot: ModelSnapshot): OrderView | undefined {
+  #use(id: string, snapshot: SnapshotState): OrderView | undefined {
     const kept = this.#kept.get(id)
     const view = kept?.index.viewOf(snapshot)
     if (kept === undefined || view === undefined) return undefined
@@ -205,7 +204,7 @@ export class PartialIndexes {
   #build(
     id: string,
     spec: PartialSpec,
-    base: ModelSnapshot,
+    base: SnapshotState,
     cost: number,
     fill: () => Work<readonly Candidate[]>,
     turns: Turns,
@@ -237,7 +236,7 @@ export class PartialIndexes {
   *#make(
     id: string,
     building: Building,
-    base: ModelSnapshot,
+    base: SnapshotState,
     fill: () => Work<readonly Candidate[]>,
   ): Work<void> {
     const { index } = building
@@ -247,8 +246,8 @@ export class PartialIndexes {
       const batch = building.pending
       building.pending = []
       for (const one of batch) {
-        if (one instanceof ModelSnapshot) index.capture(one)
-        else index.change(one.slot, one.next, one.previous)
+        if ('slot' in one) index.change(one.slot, one.next, one.previous)
+        else index.capture(one)
         yield changeWork
       }
     }
@@ -261,7 +260,7 @@ export class PartialIndexes {
     this.#evict(id)
   }
 
-  #note(one: Change | ModelSnapshot): void {
+  #note(one: Change | SnapshotState): void {
     for (const building of this.#building.values()) {
       if (building.pending === undefined) continue
       if (building.pending.length >= partialDefaults.pending) {
@@ -269,7 +268,7 @@ export class PartialIndexes {
         continue
       }
       building.pending.push(one)
-      if (one instanceof ModelSnapshot) building.covered.add(one)
+      if (!('slot' in one)) building.covered.add(one)
     }
   }
 
@@ -315,7 +314,7 @@ export class PartialIndexes {
 /** The cost of a queued write in entries handled: two searches of a tree, and copies of some nodes. */
 const changeWork = 16
 
-function idOfOld({ id }: PartialSpec, { written }: ModelSnapshot): string {
+function idOfOld({ id }: PartialSpec, { written }: SnapshotState): string {
   return `${id}@${written}`
 }
 

@@ -1,6 +1,7 @@
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
-import type { ModelCache } from './model-cache.ts'
+import type { History } from './history.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
+import type { ModelStore } from './model-store.ts'
 
 export const shelfDefaults = Object.freeze({
   /** States kept for each model: as many lists can be paged through at once, each from its own state. */
@@ -8,6 +9,13 @@ export const shelfDefaults = Object.freeze({
   /** Milliseconds that a state is kept after it was last asked for: as long as the store keeps its history. */
   maxAgeMs: 5 * 60_000,
 })
+
+/** The present state of a model. */
+interface Present {
+  readonly revision: Revision
+  readonly store: ModelStore
+  readonly history: History
+}
 
 interface Kept {
   readonly revision: Revision
@@ -20,13 +28,13 @@ interface Kept {
  * Snapshots share almost all of their memory with each other and with the present.
  */
 export class SnapshotShelf {
-  readonly #cache: ModelCache
+  readonly #cache: Present
   readonly #now: () => number
   /** Ascending by revision. */
   #kept: Kept[] = []
 
   /** @param now milliseconds on a clock that never goes back */
-  constructor(cache: ModelCache, now: () => number) {
+  constructor(cache: Present, now: () => number) {
     this.#cache = cache
     this.#now = now
   }
