@@ -3,7 +3,6 @@ import type { ChangeType, Selector } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { matchesEntry, testWork } from '../query/index.ts'
-import type { Subscription } from './subscription.ts'
 import { bookmarkEvent, type ChangeEvents, type WireEvent } from './wire-event.ts'
 
 export const audienceDefaults = Object.freeze({
@@ -20,6 +19,14 @@ export interface Interest {
 
 /** The bytes of one tick by codec, encoded once for all subscriptions with that codec. */
 export type SharedBytes = Map<string, Buffer>
+
+/** What an audience needs to know of a subscription. */
+export interface AudienceMember {
+  /** Pending events that it has already sent. */
+  skip: number
+  deliver(events: readonly WireEvent[], shared: SharedBytes): void
+  deliverBookmark(events: readonly WireEvent[], shared: SharedBytes): void
+}
 
 /**
  * The subscriptions of one model with equal interests. Each change is tested once for all of them, and the events of
@@ -38,7 +45,7 @@ export class Audience {
   /** Entries that testing a change counts as. */
   readonly testWork: number
   readonly #served: ServedModel
-  readonly #live = new Set<Subscription>()
+  readonly #live = new Set<AudienceMember>()
   #pending: WireEvent[] = []
   #pendingBytes = 0
 
@@ -53,12 +60,12 @@ export class Audience {
   }
 
   /** Adds a subscription from the next change on. It has read the pending events from the history. */
-  join(subscription: Subscription): void {
+  join(subscription: AudienceMember): void {
     subscription.skip = this.#pending.length
     this.#live.add(subscription)
   }
 
-  leave(subscription: Subscription): void {
+  leave(subscription: AudienceMember): void {
     this.#live.delete(subscription)
   }
 

@@ -1,7 +1,7 @@
 import { ApiError, type Revision } from '@setpoint/controller-runtime'
 import { closeCodes, laterRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import type { Entry, ModelCache } from '../cache/index.ts'
-import type { Audience, Interest, SharedBytes } from './audience.ts'
+import type { Audience, AudienceMember, Interest, SharedBytes } from './audience.ts'
 import { encodeAll, type FrameCodec } from './codec.ts'
 import { initialEntries } from './initial-entries.ts'
 import type { WatchPace } from './watch-pace.ts'
@@ -95,7 +95,7 @@ export interface SubscriptionParts {
  * One watch of one client, over any transport. Sends every change after its position that concerns its audience, in
  * order, each once.
  */
-export class Subscription {
+export class Subscription implements AudienceMember {
   /** Pending events of the audience that this subscription has already sent. Set by the audience. */
   skip = 0
   readonly #cache: ModelCache
