@@ -153,8 +153,8 @@ export {
   leaseModel,
   type Manager,
   type ManagerOptions,
-  type Runnable,
 } from './manager/index.ts'
+export type { Runnable } from './runnable.ts'
 
 // Logs and time
 

@@ -7,11 +7,12 @@
  *     watch/       Watcher: one endless stream of changes without gaps, over many connections
  *     cache/       Informer: a frozen local copy of a model's objects, and handlers for their changes
  *     workqueue/   WorkQueue: the keys that need work, each once, with priorities and delays
- *     controller/  Controller: runs reconcile and finalize, each object in one run at a time
  *     metrics/     ControllerMetrics: Prometheus metrics of controllers and queues
+ *     controller/  Controller: runs reconcile and finalize, each object in one run at a time
+ *     events/      EventRecorder: what happened to an object, for people
+ *     plugin/      the shape of a plugin, and decorators for its routes
  *     manager/     Manager: starts and drains controllers over shared informers; setupPlugin hosts a plugin
  *     collector/   Collector: deletes the dependents of deleted owners; runs in a manager
- *     events/      EventRecorder: what happened to an object, for people
  *     wait/        waitFor: waits until one object meets a condition
  *     testing/     (its own entry) a real server, a conformance suite and faults, for tests
  */
@@ -80,6 +81,7 @@ export { type Logger, silentLogger } from './logger.ts'
 export * from './manager/index.ts'
 export * from './metrics/index.ts'
 export * from './plugin/index.ts'
+export type { Runnable, RunnableContext } from './runnable.ts'
 export * from './wait/index.ts'
 export * from './watch/index.ts'
 export * from './workqueue/index.ts'

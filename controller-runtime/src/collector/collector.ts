@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../clock.ts'
-import type { Runnable, RunnableContext } from '../manager/runnable.ts'
 import { type ControllerMetrics, QueueRecorder } from '../metrics/index.ts'
+import type { Runnable, RunnableContext } from '../runnable.ts'
 import { describeCollector } from './collector-metrics.ts'
 import { CollectorRun } from './collector-run.ts'
 import { type CollectorCounts, collectorDefaults } from './defaults.ts'

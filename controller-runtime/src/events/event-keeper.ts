@@ -2,7 +2,7 @@ import { isConflict, isNotFound } from '../api/errors.ts'
 import { Informer } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
-import type { Runnable, RunnableContext } from '../manager/runnable.ts'
+import type { Runnable, RunnableContext } from '../runnable.ts'
 import { type Event, type EventModel, eventModel } from './event.ts'
 
 /** Limits of the stored events. */

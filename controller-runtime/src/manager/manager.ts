@@ -11,6 +11,7 @@ import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller } from '../controller/controller.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { ControllerMetrics } from '../metrics/index.ts'
+import type { Runnable } from '../runnable.ts'
 import { unlessAborted } from '../unless-aborted.ts'
 import { type EventLoopDelayMeter, EventLoopWatch, measureEventLoopDelay } from './event-loop-watch.ts'
 import { FencedTransport } from './fenced-transport.ts'
@@ -18,7 +19,7 @@ import { type HealthCheck, healthOf, type ManagerHealth } from './health.ts'
 import { LeaderElector } from './leader-election.ts'
 import { describeElection } from './leader-election-metrics.ts'
 import { type LeaderElectionOptions, readLeaderElectionOptions } from './leader-election-options.ts'
-import { type Runnable, RunnableHost } from './runnable.ts'
+import { RunnableHost } from './runnable-host.ts'
 
 /** Times of a manager, in ms. */
 export const managerDefaults = Object.freeze({

@@ -2,6 +2,7 @@ import { Backoff } from '../backoff.ts'
 import type { Client } from '../client/client.ts'
 import { type Clock, sleep } from '../clock.ts'
 import type { Logger } from '../logger.ts'
+import type { Runnable } from '../runnable.ts'
 
 /** Back-off of failed runnables. */
 export const runnableDefaults = Object.freeze({
@@ -10,28 +11,6 @@ export const runnableDefaults = Object.freeze({
   /** Upper bound of every pause, in ms. */
   backoffMaxMs: 60_000,
 })
-
-/** Something that runs besides the controllers: a timer, a server, a collector. */
-export interface Runnable {
-  /** Unique among the runnables and controllers of a manager. */
-  readonly name: string
-  /** Default true: it runs only while this process is the leader, like a controller. */
-  readonly needsLeader?: boolean
-  /**
-   * Runs until the signal is aborted or the work is done. If it fails, it is restarted with back-off; once it has
-   * returned, it runs again only when this process becomes the leader again.
-   */
-  run(context: RunnableContext): Promise<void> | void
-}
-
-/** Passed to a runnable. */
-export interface RunnableContext {
-  /** If the runnable needs the leader, its writes are fenced. */
-  readonly client: Client
-  /** Aborted when the manager stops or, if the runnable needs the leader, when leadership is lost. */
-  readonly signal: AbortSignal
-  readonly log: Logger
-}
 
 /** Runs one runnable, never twice at once. */
 export class RunnableHost {

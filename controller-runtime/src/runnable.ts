@@ -1,0 +1,24 @@
+import type { Client } from './client/client.ts'
+import type { Logger } from './logger.ts'
+
+/** Something that runs besides the controllers: a timer, a server, a collector. */
+export interface Runnable {
+  /** Unique among the runnables and controllers of a manager. */
+  readonly name: string
+  /** Default true: it runs only while this process is the leader, like a controller. */
+  readonly needsLeader?: boolean
+  /**
+   * Runs until the signal is aborted or the work is done. If it fails, it is restarted with back-off; once it has
+   * returned, it runs again only when this process becomes the leader again.
+   */
+  run(context: RunnableContext): Promise<void> | void
+}
+
+/** Passed to a runnable. */
+export interface RunnableContext {
+  /** If the runnable needs the leader, its writes are fenced. */
+  readonly client: Client
+  /** Aborted when the manager stops or, if the runnable needs the leader, when leadership is lost. */
+  readonly signal: AbortSignal
+  readonly log: Logger
+}
