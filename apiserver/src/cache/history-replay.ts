@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
-import { Breather } from '@setpoint/controller-runtime/internal'
+import { Breather, unlessAborted } from '@setpoint/controller-runtime/internal'
 import { CompactedError, type Storage, StoreUnavailableError } from '../storage/index.ts'
 import type { Entry } from './entry.ts'
 import { bytesOf, type CacheEvent, historyDefaults } from './history.ts'
@@ -225,15 +225,4 @@ export class HistoryReplay {
     }
     return { events: events.slice(first), floor }
   }
-}
-
-/** Waits for work that others share. @throws the signal's reason when it is aborted */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work
-  return new Promise((resolve, reject) => {
-    const abandon = () => reject(signal.reason)
-    if (signal.aborted) return abandon()
-    signal.addEventListener('abort', abandon, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abandon))
-  })
 }

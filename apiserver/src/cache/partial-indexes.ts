@@ -1,4 +1,5 @@
 import { isApiError } from '@setpoint/controller-runtime/api'
+import { unlessAborted } from '@setpoint/controller-runtime/internal'
 import type { Entry } from './entry.ts'
 import type { Slot } from './index-tree.ts'
 import { PartialIndex, type PartialSpec, type SnapshotState } from './partial-index.ts'
@@ -316,20 +317,4 @@ const changeWork = 16
 
 function idOfOld({ id }: PartialSpec, { written }: SnapshotState): string {
   return `${id}@${written}`
-}
-
-/** @throws the signal's reason once aborted. */
-async function unlessAborted(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined) return promise
-  let stop = () => {}
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason)
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop, { once: true })
-  })
-  try {
-    await Promise.race([promise, aborted])
-  } finally {
-    signal.removeEventListener('abort', stop)
-  }
 }

@@ -1,3 +1,4 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
 import {
   constructFromEvents,
   EVENT_ID,
@@ -70,7 +71,7 @@ function parse(path: string, text: string): { document: object; lines: ReadonlyM
     const document: unknown = documents[0]
     // An empty file sets nothing.
     if (document === undefined || document === '') return { document: {}, lines }
-    if (typeof document !== 'object' || document === null || Array.isArray(document)) {
+    if (!isRecord(document)) {
       throw new UsageError(`${path}: a mapping from names to values is accepted, not ${describe(document)}`)
     }
     // Depth 1 is the document and depth 2 its mapping, where keys and values alternate.

@@ -1,6 +1,7 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
 import { visit } from 'jsonc-parser'
 import { type FieldPath, formatPath } from './field-path.ts'
-import { isJsonObject } from './json-value.ts'
+
 import { isExactDecimal } from './number-literal.ts'
 
 /** Properties of a JSON text that JSON.parse does not report. Places are offsets into the text. */
@@ -177,7 +178,7 @@ export function countFields(value: unknown): number {
     for (const item of value) if (typeof item === 'object') count += countFields(item)
     return count
   }
-  if (!isJsonObject(value)) return 0
+  if (!isRecord(value)) return 0
   let count = 0
   // Allocates nothing, unlike Object.values. A decoded object inherits no enumerable field.
   for (const key in value) {

@@ -1,9 +1,6 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
 /** An object of a JSON value: own enumerable string keys, any names. */
 export type JsonObject = Record<string, unknown>
-
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 /** Sets an own property, whatever its name: assignment would take `__proto__` for the prototype. */
 export function setOwn(object: JsonObject, key: string, value: unknown): void {
@@ -14,7 +11,7 @@ export function setOwn(object: JsonObject, key: string, value: unknown): void {
 /** A copy of a JSON value that shares nothing with it. Recurses: the nesting must be bounded. */
 export function cloneJson(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(cloneJson)
-  if (!isJsonObject(value)) return value
+  if (!isRecord(value)) return value
   const copy: JsonObject = {}
   for (const key of Object.keys(value)) setOwn(copy, key, cloneJson(value[key]))
   return copy

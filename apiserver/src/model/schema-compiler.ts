@@ -1,3 +1,4 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
 import {
   _,
   Ajv,
@@ -9,7 +10,7 @@ import {
   type ValidateFunction,
 } from 'ajv'
 import formats from 'ajv-formats'
-import { isJsonObject, type JsonObject } from './json-value.ts'
+import type { JsonObject } from './json-value.ts'
 import { compilePattern, errorBudget } from './schema-dialect.ts'
 
 /** Longest string checked for a format: the patterns of some formats take quadratic time. */
@@ -144,7 +145,7 @@ const uniqueItems: FuncKeywordDefinition = {
 
 /** Returns a text that is the same for two JSON values exactly if they are equal. */
 export function canonical(value: unknown): string {
-  return JSON.stringify(value, (_key, part: unknown) => (isJsonObject(part) ? sorted(part) : part))
+  return JSON.stringify(value, (_key, part: unknown) => (isRecord(part) ? sorted(part) : part))
 }
 
 function sorted(object: JsonObject): JsonObject {

@@ -1,4 +1,5 @@
-import { cloneJson, isJsonObject, setOwn } from './json-value.ts'
+import { isRecord } from '@setpoint/controller-runtime/api'
+import { cloneJson, setOwn } from './json-value.ts'
 
 /**
  * Fills in, in place, the defaults that a schema gives for fields that are absent, and then those inside of them.
@@ -7,19 +8,19 @@ import { cloneJson, isJsonObject, setOwn } from './json-value.ts'
  * it is open which branch holds.
  */
 export function fillDefaults(schema: unknown, value: unknown): void {
-  if (!isJsonObject(schema)) return
+  if (!isRecord(schema)) return
   const { properties, items, additionalProperties, allOf } = schema
   if (Array.isArray(value)) {
     if (items !== undefined) for (const item of value) fillDefaults(items, item)
-  } else if (isJsonObject(value)) {
-    const declared = isJsonObject(properties) ? properties : {}
+  } else if (isRecord(value)) {
+    const declared = isRecord(properties) ? properties : {}
     for (const [name, property] of Object.entries(declared)) {
-      if (isJsonObject(property) && property.default !== undefined && isAbsent(value, name, property)) {
+      if (isRecord(property) && property.default !== undefined && isAbsent(value, name, property)) {
         setOwn(value, name, cloneJson(property.default))
       }
       if (Object.hasOwn(value, name)) fillDefaults(property, value[name])
     }
-    if (isJsonObject(additionalProperties)) {
+    if (isRecord(additionalProperties)) {
       for (const [name, item] of Object.entries(value)) {
         if (!Object.hasOwn(declared, name)) fillDefaults(additionalProperties, item)
       }
@@ -38,10 +39,10 @@ export function* schemasWithDefault(
   schema: unknown,
   place: string,
 ): Generator<[place: string, schema: Record<string, unknown>]> {
-  if (!isJsonObject(schema)) return
+  if (!isRecord(schema)) return
   if (schema.default !== undefined) yield [place, schema]
   const { properties, items, additionalProperties, allOf } = schema
-  if (isJsonObject(properties)) {
+  if (isRecord(properties)) {
     for (const [name, property] of Object.entries(properties))
       yield* schemasWithDefault(property, `${place}.${name}`)
   }

@@ -1,8 +1,9 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
 /**
  * Translates a model's OpenAPI 3.0 schemas to JSON Schema draft 7, which ajv reads. Keywords that cannot be enforced are
  * refused, since a constraint without effect misleads.
  */
-import { isJsonObject, type JsonObject } from './json-value.ts'
+import type { JsonObject } from './json-value.ts'
 import { shorten } from './text-position.ts'
 
 /** A schema breaks the dialect; the message names the place in it. */
@@ -85,7 +86,7 @@ const types = new Set(['object', 'array', 'string', 'integer', 'number', 'boolea
  * @throws SchemaError for keywords outside the dialect, such as `$ref` and `const`, and for invalid values
  */
 export function toJsonSchema(schema: unknown, place: string): JsonObject {
-  if (!isJsonObject(schema)) throw new SchemaError(`${place} must be a schema, which is an object`)
+  if (!isRecord(schema)) throw new SchemaError(`${place} must be a schema, which is an object`)
   const result: JsonObject = {}
   for (const [keyword, value] of Object.entries(schema)) {
     if (value === undefined || keyword.startsWith('x-') || annotations.has(keyword)) continue
@@ -105,7 +106,7 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
         throw new SchemaError(`${at} must be a list of schemas, at least one`)
       result[keyword] = value.map((branch, index) => toJsonSchema(branch, `${at}[${index}]`))
     } else if (keyword === 'properties') {
-      if (!isJsonObject(value)) throw new SchemaError(`${at} must be an object of schemas`)
+      if (!isRecord(value)) throw new SchemaError(`${at} must be an object of schemas`)
       result[keyword] = Object.fromEntries(
         Object.entries(value).map(([name, property]) => [name, toJsonSchema(property, `${at}.${name}`)]),
       )

@@ -1,5 +1,6 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
 import { type FieldPath, formatPath } from './field-path.ts'
-import { isJsonObject, type JsonObject } from './json-value.ts'
+import type { JsonObject } from './json-value.ts'
 
 /**
  * Paths of the fields in `value` that its schema says nothing about, at most `limit`. Only objects whose schema
@@ -29,13 +30,13 @@ function visit(
         if (isNested(item)) visit(items, item, [...path, index], report)
     return
   }
-  if (!isJsonObject(value)) return
-  const closed = schemas.some(schema => isJsonObject(schema.properties)) && !schemas.some(takesAnything)
+  if (!isRecord(value)) return
+  const closed = schemas.some(schema => isRecord(schema.properties)) && !schemas.some(takesAnything)
   for (const [name, item] of Object.entries(value)) {
     const applying: unknown[] = []
     for (const { properties, additionalProperties } of schemas) {
-      if (isJsonObject(properties) && Object.hasOwn(properties, name)) applying.push(properties[name])
-      else if (isJsonObject(additionalProperties)) applying.push(additionalProperties)
+      if (isRecord(properties) && Object.hasOwn(properties, name)) applying.push(properties[name])
+      else if (isRecord(additionalProperties)) applying.push(additionalProperties)
     }
     if (applying.length > 0) {
       if (isNested(item)) visit(withBranches(applying), item, [...path, name], report)
@@ -56,7 +57,7 @@ function takesAnything(schema: JsonObject): boolean {
 function withBranches(schemas: readonly unknown[]): JsonObject[] {
   const all: JsonObject[] = []
   for (const schema of schemas) {
-    if (!isJsonObject(schema)) continue
+    if (!isRecord(schema)) continue
     all.push(schema)
     for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
       const branches = schema[keyword]

@@ -1,7 +1,8 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
 import type { ErrorObject } from 'ajv'
 import { deepEqual } from './deep-equal.ts'
 import { type FieldPath, formatPath } from './field-path.ts'
-import { isJsonObject } from './json-value.ts'
+
 import { objectLimits } from './object-limits.ts'
 import { canonical } from './schema-compiler.ts'
 import { shorten } from './text-position.ts'
@@ -40,7 +41,7 @@ export function valueAt(root: unknown, path: FieldPath): unknown {
   let value = root
   for (const step of path) {
     if (Array.isArray(value)) value = typeof step === 'number' ? value[step] : undefined
-    else if (isJsonObject(value) && Object.hasOwn(value, step)) value = value[step]
+    else if (isRecord(value) && Object.hasOwn(value, step)) value = value[step]
     else return undefined
   }
   return value
@@ -287,7 +288,7 @@ function count(limit: string, noun: string): string {
 function isLong(value: unknown): string {
   if (typeof value === 'string') return `, has ${codePoints(value)}: ${show(value)}`
   if (Array.isArray(value)) return `, has ${value.length}`
-  return isJsonObject(value) ? `, has ${Object.keys(value).length}` : ''
+  return isRecord(value) ? `, has ${Object.keys(value).length}` : ''
 }
 
 /** Returns the length as maxLength counts it. */
@@ -310,6 +311,6 @@ function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(shorten(value, objectLimits.echoedCharacters))
   if (Array.isArray(value))
     return value.length === 0 ? 'an empty array' : `an array of ${count(String(value.length), 'item')}`
-  if (isJsonObject(value)) return 'an object'
+  if (isRecord(value)) return 'an object'
   return JSON.stringify(value)
 }

@@ -1,3 +1,4 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
 import { deepEqual } from '../model/deep-equal.ts'
 
 /**
@@ -28,10 +29,6 @@ export function mergeShipped(last: unknown, shipped: unknown, live: unknown): un
     else merged.set(key, value)
   }
   return removed && merged.size === 0 ? undefined : Object.fromEntries(merged)
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function own(record: Record<string, unknown>, key: string): unknown {

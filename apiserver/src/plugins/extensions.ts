@@ -2,6 +2,7 @@ import {
   type ApiError,
   type ApiObject,
   isApiError,
+  isRecord,
   isReservedDomain,
   labelPrefix,
   nameLimits,
@@ -10,7 +11,7 @@ import semver from 'semver'
 import { deepEqual } from '../model/deep-equal.ts'
 import { createMergePatch } from '../registry/patch.ts'
 import { type ExtensionDocument, type ExtensionProblem, readExtensions } from './extensions-files.ts'
-import { isRecord, mergeShipped } from './extensions-merge.ts'
+import { mergeShipped } from './extensions-merge.ts'
 
 export type { ExtensionProblem } from './extensions-files.ts'
 

@@ -2,6 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isPlugin, type Plugin } from '@setpoint/controller-runtime'
+import { isRecord } from '@setpoint/controller-runtime/api'
 import semver from 'semver'
 import { findSyntaxError, placeOf } from './error-place.ts'
 import { rememberPlugin } from './fault-owner.ts'
@@ -275,10 +276,6 @@ function absent(error: unknown): undefined {
 
 function isInside(dir: string, path: string): boolean {
   return path.startsWith(dir.endsWith(sep) ? dir : dir + sep)
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Returns the name and message of an error. */

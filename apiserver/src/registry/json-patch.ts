@@ -1,7 +1,7 @@
-import { ApiError } from '@setpoint/controller-runtime/api'
+import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
 import { deepEqual } from '../model/deep-equal.ts'
 import { formatPath } from '../model/field-path.ts'
-import { cloneJson, extentOf, isJsonObject, setOwn } from '../model/json-value.ts'
+import { cloneJson, extentOf, setOwn } from '../model/json-value.ts'
 import { shorten } from '../model/text-position.ts'
 import { isPresent, type JsonPointer, locate, PointerError, parsePointer, resolve } from './json-pointer.ts'
 
@@ -173,7 +173,7 @@ function readOperations(patch: unknown): Operation[] {
 function readOperation(operation: unknown, index: number): Operation {
   const fail = (problem: string): ApiError =>
     new ApiError('BadRequest', `operation ${index + 1} of the patch ${problem}`)
-  if (!isJsonObject(operation)) throw fail('must be an object')
+  if (!isRecord(operation)) throw fail('must be an object')
   const pointer = (member: 'path' | 'from'): JsonPointer => {
     const text = Object.hasOwn(operation, member) ? operation[member] : undefined
     if (typeof text !== 'string') throw fail(`must have a ${JSON.stringify(member)} that is a string`)

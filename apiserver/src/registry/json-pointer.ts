@@ -1,4 +1,5 @@
-import { isJsonObject, type JsonObject } from '../model/json-value.ts'
+import { isRecord } from '@setpoint/controller-runtime/api'
+import type { JsonObject } from '../model/json-value.ts'
 
 /** A parsed RFC 6901 pointer. The empty pointer means the whole document. */
 export interface JsonPointer {
@@ -68,7 +69,7 @@ function placeIn(parent: unknown, pointer: JsonPointer, depth: number): Place {
     if (index > parent.length) throw new PointerError(`goes past the end of a list of ${parent.length}`)
     return { kind: 'item', list: parent, index }
   }
-  if (!isJsonObject(parent))
+  if (!isRecord(parent))
     throw new PointerError(`leads into a value that has no fields, at ${upTo(pointer, depth)}`)
   return { kind: 'field', object: parent, key: token }
 }

@@ -2,6 +2,7 @@ import {
   checkLabelKey,
   checkLabelValue,
   checkName,
+  isRecord,
   isReservedDomain,
   labelPrefix,
   nameLimits,
@@ -85,11 +86,11 @@ function readOwners(value: unknown, causes: Causes): OwnerReference[] | undefine
   for (const [at, owner] of value.entries()) {
     if (causes.overflows) break
     const field = `ownerReferences[${at}]`
-    if (typeof owner !== 'object' || owner === null || Array.isArray(owner)) {
+    if (!isRecord(owner)) {
       causes.add(wrongType(field, 'an object'))
       continue
     }
-    const { apiVersion, kind, name, uid, controller, blockOwnerDeletion } = owner as Record<string, unknown>
+    const { apiVersion, kind, name, uid, controller, blockOwnerDeletion } = owner
     for (const [part, text] of Object.entries({ apiVersion, kind, name, uid })) {
       if (typeof text !== 'string' || text === '') {
         causes.add({

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { ApiError, compareVersions, isVersion } from '@setpoint/controller-runtime/api'
+import { ApiError, compareVersions, isRecord, isVersion } from '@setpoint/controller-runtime/api'
 import { deepEqual } from '../model/deep-equal.ts'
 import { formatPath } from '../model/field-path.ts'
 import { objectLimits } from '../model/object-limits.ts'
@@ -426,10 +426,6 @@ function orderMetadata(metadata: { [K in keyof BareMeta]: BareMeta[K] | undefine
     if (value !== undefined) ordered[field] = value
   }
   return ordered as unknown as BareMeta
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function show(value: unknown): string {

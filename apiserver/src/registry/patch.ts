@@ -1,6 +1,7 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
 /** Applies and creates merge patches (RFC 7386). JSON patches are in `json-patch.ts`. */
 import { deepEqual } from '../model/deep-equal.ts'
-import { cloneJson, isJsonObject, type JsonObject, setOwn } from '../model/json-value.ts'
+import { cloneJson, type JsonObject, setOwn } from '../model/json-value.ts'
 
 export { applyJsonPatch, jsonPatchDefaults } from './json-patch.ts'
 
@@ -9,9 +10,9 @@ export { applyJsonPatch, jsonPatchDefaults } from './json-patch.ts'
  * decoded JSON values, since the decoder bounds their nesting.
  */
 export function applyMergePatch(target: unknown, patch: unknown): unknown {
-  if (!isJsonObject(patch)) return cloneJson(patch)
+  if (!isRecord(patch)) return cloneJson(patch)
   const result: JsonObject = {}
-  if (isJsonObject(target)) {
+  if (isRecord(target)) {
     for (const [key, value] of Object.entries(target)) {
       if (!Object.hasOwn(patch, key)) setOwn(result, key, cloneJson(value))
       else if (patch[key] !== null) setOwn(result, key, applyMergePatch(value, patch[key]))
@@ -31,7 +32,7 @@ export function applyMergePatch(target: unknown, patch: unknown): unknown {
  */
 export function createMergePatch(from: unknown, to: unknown): unknown | undefined {
   if (deepEqual(from, to)) return undefined
-  if (!isJsonObject(from) || !isJsonObject(to)) return to
+  if (!isRecord(from) || !isRecord(to)) return to
   const patch: JsonObject = {}
   for (const [key, value] of Object.entries(from)) {
     if (value !== undefined && !has(to, key)) setOwn(patch, key, null)

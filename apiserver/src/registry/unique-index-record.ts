@@ -1,4 +1,4 @@
-import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { isRecord, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/served-model.ts'
 import type { Storage } from '../storage/index.ts'
 import { notReady } from './refusals.ts'
@@ -231,7 +231,7 @@ function decodeRecord(value: Buffer): UniqueIndexRecord | undefined {
   } catch {
     return undefined
   }
-  if (!isFields(record) || !isVersions(record.unique)) return undefined
+  if (!isRecord(record) || !isVersions(record.unique)) return undefined
   return {
     unique: record.unique,
     highest: isVersions(record.highest) ? record.highest : record.unique,
@@ -239,10 +239,6 @@ function decodeRecord(value: Buffer): UniqueIndexRecord | undefined {
   }
 }
 
-function isFields(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function isVersions(value: unknown): value is Versions {
-  return isFields(value) && Object.values(value).every(Number.isSafeInteger)
+  return isRecord(value) && Object.values(value).every(Number.isSafeInteger)
 }

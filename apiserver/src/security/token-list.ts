@@ -1,5 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { UserInfo } from '@setpoint/controller-runtime'
+import { isRecord } from '@setpoint/controller-runtime/api'
 import { load } from 'js-yaml'
 import type { Identity } from './access.ts'
 
@@ -87,9 +88,8 @@ function readEntries(text: string): Entry[] {
 }
 
 function readEntry(fields: unknown, place: string): { user: string; groups: string[]; hash: string } {
-  if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
-    throw new TokenListError(`${place} must be a mapping of user, groups and sha256`)
-  const { user, groups, sha256, ...others }: Record<string, unknown> = { ...fields }
+  if (!isRecord(fields)) throw new TokenListError(`${place} must be a mapping of user, groups and sha256`)
+  const { user, groups, sha256, ...others } = fields
   const [unknown] = Object.keys(others)
   if (unknown !== undefined)
     throw new TokenListError(`${place} has an unknown key; the valid ones are user, groups and sha256`)
