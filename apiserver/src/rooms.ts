@@ -22,7 +22,7 @@ export interface ServerRooms {
   readonly transport: LoopbackTransport
 }
 
-export interface RoomsOptions {
+interface RoomsOptions {
   readonly storage: Storage
   readonly reservedDomain: string
   /** Before every path: '' or '/x'. */

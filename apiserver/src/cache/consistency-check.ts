@@ -20,7 +20,7 @@ export const checkDefaults = Object.freeze({
 })
 
 /** `failure`: the cache differs. `error`: the store could not be read, or compacted the revision during the check. */
-export type CheckStatus = 'success' | 'failure' | 'error'
+type CheckStatus = 'success' | 'failure' | 'error'
 
 /**
  * Compares the caches with the store, model by model, every few minutes. A change that a proxy, a client library or a

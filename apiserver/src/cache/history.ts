@@ -12,7 +12,7 @@ export interface CacheEvent {
 }
 
 /** The bounds of one model's history. */
-export interface HistoryLimits {
+interface HistoryLimits {
   readonly minEvents: number
   readonly maxEvents: number
   readonly maxAgeMs: number

@@ -10,7 +10,7 @@ import { ModelStore } from './model-store.ts'
 import { SnapshotShelf } from './snapshot-shelf.ts'
 
 /** Is notified after each change of a cache. */
-export interface CacheObserver {
+interface CacheObserver {
   changed(event: CacheEvent): void
   /** The cache was replaced and its history lost: watches of it must end. */
   reset(): void

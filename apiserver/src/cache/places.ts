@@ -2,7 +2,7 @@ import { ApiError } from '@setpoint/controller-runtime/api'
 import { FairQueue } from './fair-queue.ts'
 import type { WorkOwner } from './work.ts'
 
-export interface PlaceLimits {
+interface PlaceLimits {
   /** Holders at once, and the weight that they hold together. */
   readonly holders: number
   readonly weight: number

@@ -3,7 +3,7 @@ import { compareCodePoints } from '../model/code-point-order.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 
 /** A name in the store with the revision of its last write. */
-export interface StoredRevision {
+interface StoredRevision {
   readonly name: string
   readonly revision: Revision
 }

@@ -4,7 +4,7 @@ import { LogOutput, type LogStream } from './log-output.ts'
 import { RepeatLimit } from './repeat-limit.ts'
 import { formatText } from './text-format.ts'
 
-export interface ProgramLogOptions {
+interface ProgramLogOptions {
   readonly level: string
   readonly format: 'json' | 'text'
   /** Of text. */

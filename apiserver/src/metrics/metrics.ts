@@ -5,7 +5,7 @@ import type { WatchHub } from '../watch/index.ts'
 import { RequestMetrics } from './request-metrics.ts'
 
 /** The rooms that are read at each scrape. */
-export interface MetricSources {
+interface MetricSources {
   readonly models: ModelRegistry
   readonly follower: LogFollower
   readonly hub: WatchHub
@@ -13,8 +13,8 @@ export interface MetricSources {
   readonly consistency?: Pick<ConsistencyCheck, 'counts'>
 }
 
-export const pluginPhases = ['Starting', 'Started', 'Failed'] as const
-export type PluginPhase = (typeof pluginPhases)[number]
+const pluginPhases = ['Starting', 'Started', 'Failed'] as const
+type PluginPhase = (typeof pluginPhases)[number]
 
 /** The metrics of one server. */
 export class Metrics {

@@ -22,7 +22,7 @@ export type Verb =
   | 'other'
 
 /** The scope of a request in the metrics. */
-export type RequestScope = 'object' | 'collection' | 'watch'
+type RequestScope = 'object' | 'collection' | 'watch'
 
 export function verbOf(method: string, scope: RequestScope): Verb {
   if (scope === 'watch') return 'WATCH'

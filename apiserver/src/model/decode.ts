@@ -50,7 +50,7 @@ export function decodeBody(bytes: Uint8Array, mediaType: 'json' | 'yaml'): Decod
 }
 
 /** One document of a YAML text: its value or its error. */
-export interface DecodedDocument {
+interface DecodedDocument {
   /** The document's first line, from 1: its `---`, or else its first line with content. */
   line: number
   value?: unknown

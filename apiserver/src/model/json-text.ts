@@ -5,7 +5,7 @@ import { type FieldPath, formatPath } from './field-path.ts'
 import { isExactDecimal } from './number-literal.ts'
 
 /** Properties of a JSON text that JSON.parse does not report. Places are offsets into the text. */
-export interface JsonFindings {
+interface JsonFindings {
   /** The first bracket past the maximum depth. */
   readonly tooDeep?: number
   /** The range of the first number that a double cannot represent. */
@@ -93,7 +93,7 @@ function endOfString(text: string, start: number): number {
 }
 
 /** The first error in a text that JSON.parse refuses. */
-export interface JsonSyntaxError {
+interface JsonSyntaxError {
   /** UTF-16 units from the start. */
   readonly offset: number
   readonly length: number

@@ -18,7 +18,7 @@ export function cloneJson(value: unknown): unknown {
 }
 
 /** A rough size in bytes of JSON, and whether the value nests deeper than `maxDepth` levels. */
-export interface JsonExtent {
+interface JsonExtent {
   readonly size: number
   readonly tooDeep: boolean
 }

@@ -99,7 +99,7 @@ const errorBudgetKeyword: CodeKeywordDefinition = {
 }
 
 /** Errors of one value, in ajv's order. */
-export interface CollectedErrors {
+interface CollectedErrors {
   readonly errors: readonly ErrorObject[]
   /** False if the value has more errors than were collected. */
   readonly complete: boolean

@@ -8,7 +8,7 @@ import { compileSchemas, type SchemaValidator } from './schema-validator.ts'
  *     Starting ──indexes built──▶ Started
  *        └─────fault of the plugin──▶ Failed
  */
-export type ModelPhase = { name: 'Starting' } | { name: 'Started' } | { name: 'Failed'; message: string }
+type ModelPhase = { name: 'Starting' } | { name: 'Started' } | { name: 'Failed'; message: string }
 
 /** A model with everything that its requests need, compiled once. */
 export class ServedModel {

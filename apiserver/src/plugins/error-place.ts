@@ -34,7 +34,7 @@ export function placesOf(error: unknown, dir: string): string[] {
 }
 
 /** The line of a syntax error. */
-export interface SyntaxPlace {
+interface SyntaxPlace {
   /** `<file below the plugin's folder>:<line>` */
   readonly place: string
   readonly text: string

@@ -43,7 +43,7 @@ export interface NewExtension {
   readonly [field: string]: unknown
 }
 
-export interface ExtensionOptions {
+interface ExtensionOptions {
   /** Name of the plugin that owns the objects. */
   readonly plugin: string
   /** Semantic version of the plugin's package. */

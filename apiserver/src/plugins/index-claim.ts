@@ -14,7 +14,7 @@ export const claimDefaults = Object.freeze({
   retryMs: 500,
 })
 
-export interface IndexClaim {
+interface IndexClaim {
   readonly storage: Storage
   readonly records: UniqueIndexRecords
   readonly served: ServedModel

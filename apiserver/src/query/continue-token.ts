@@ -1,7 +1,7 @@
 import { ApiError, parseRevision, type Revision } from '@setpoint/controller-runtime/api'
 
 /** Where a list with `limit` continues: after an object's name, in the state of the first page. */
-export interface ContinueToken {
+interface ContinueToken {
   readonly version: Revision
   readonly after: string
 }

@@ -19,14 +19,14 @@ export const queryDefaults = Object.freeze({
 })
 
 /** The objects of one numbered page, and the number of objects on all pages. */
-export interface PageResult {
+interface PageResult {
   readonly kind: 'page'
   readonly items: readonly Entry[]
   readonly total: number
 }
 
 /** The objects of one chunk. */
-export interface ChunkResult {
+interface ChunkResult {
   readonly kind: 'chunk'
   readonly items: readonly Entry[]
   /** The last name of this chunk, where the next one begins; undefined for the last chunk. */

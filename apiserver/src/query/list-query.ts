@@ -33,7 +33,7 @@ export interface ChunkPaging {
  * `latest` sees every write acknowledged before the request; `any` is the cache's present state; `notOlderThan` needs
  * at least a revision; `exact` is the state at a revision, or 410. The revision may be in the future.
  */
-export type ReadAt =
+type ReadAt =
   | { readonly kind: 'latest' }
   | { readonly kind: 'any' }
   | { readonly kind: 'notOlderThan'; readonly revision: Revision }

@@ -1,7 +1,7 @@
 import type { PagePaging } from './list-query.ts'
 
 /** The fields that describe a page in a list. */
-export interface PageFields {
+interface PageFields {
   readonly page: number
   readonly size: number
   readonly total: number

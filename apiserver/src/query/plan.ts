@@ -19,7 +19,7 @@ export interface Found {
 }
 
 /** The wanted items, as positions in the whole result, once its size is known. */
-export type WindowOf = (total: number) => { readonly offset: number; readonly count: number }
+type WindowOf = (total: number) => { readonly offset: number; readonly count: number }
 
 /** One way to run a query. All ways give the same result. */
 export interface Plan {

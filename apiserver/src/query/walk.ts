@@ -6,7 +6,7 @@ import { type Work, workDefaults } from '../cache/work.ts'
 import type { OrderedCursor, Ordering } from './ordering.ts'
 
 /** A walk along all objects of a snapshot in the order of one sort, from either end, that takes those that match. */
-export interface Walk {
+interface Walk {
   readonly snapshot: ModelSnapshot
   /** The order of the first sort key over all objects. */
   readonly ordering: Ordering

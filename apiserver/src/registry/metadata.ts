@@ -156,7 +156,7 @@ export function keepNotes(
 }
 
 /** The writer. A plugin may not add or change labels that belong to people or to the server. */
-export interface LabelRules {
+interface LabelRules {
   readonly plugin: string | undefined
   readonly reservedDomain: string
 }
@@ -242,7 +242,7 @@ function propagatesTwoWays({ finalizers = [] }: BareMeta): boolean {
 }
 
 /** Returns the reason why a plugin may not set this label key, or undefined. */
-export function checkPluginLabel(key: string, reservedDomain: string): string | undefined {
+function checkPluginLabel(key: string, reservedDomain: string): string | undefined {
   const prefix = labelPrefix(key)
   if (prefix === undefined)
     return 'label keys without a prefix are for people: a plugin uses <its domain>/<name>'

@@ -20,7 +20,7 @@ export class RebuildSupersededError extends Error {
 }
 
 /** The input of a rebuild. */
-export interface Rebuild {
+interface Rebuild {
   readonly storage: Storage
   readonly served: ServedModel
   /** The model's record, and its revision since this server's set is being computed. */

@@ -8,7 +8,7 @@ export const fileWatchDefaults = Object.freeze({
   repeatMs: 60_000,
 })
 
-export interface FileWatchOptions {
+interface FileWatchOptions {
   readonly paths: readonly string[]
   /** The contents in use, in the order of `paths`. */
   readonly known: readonly string[]
