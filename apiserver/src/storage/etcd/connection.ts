@@ -2,19 +2,12 @@ import type { IWatchCreateRequest, IWatchResponse } from 'etcd3'
 import { CallError, grpcStatus } from './call-error.ts'
 import { type EtcdChannel, EtcdClient, type Metadata, type Method, type TlsOptions } from './client.ts'
 import { etcdDefaults } from './defaults.ts'
-import { UnaryCall } from './unary-call.ts'
+import { type CallLimits, UnaryCall } from './unary-call.ts'
 
 export interface ConnectionOptions {
   /** Read for each new connection, so renewed certificates apply from then on. */
   readonly tls?: TlsOptions
   readonly auth?: { readonly user: string; readonly password: string }
-}
-
-/** When a call ends at the latest. */
-export interface CallLimits {
-  /** The deadline of the call and all its steps, in the milliseconds of `performance.now()`. */
-  readonly until: number
-  readonly signal?: AbortSignal | undefined
 }
 
 export interface WatchStream extends AsyncIterable<IWatchResponse> {

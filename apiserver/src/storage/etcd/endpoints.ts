@@ -2,8 +2,9 @@ import type { Logger } from '@setpoint/controller-runtime'
 import { resendPauseMs } from './backoff.ts'
 import { CallError, grpcStatus } from './call-error.ts'
 import type { EtcdChannel, Method } from './client.ts'
-import { type CallLimits, Connection, type ConnectionOptions } from './connection.ts'
+import { Connection, type ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
+import type { CallLimits } from './unary-call.ts'
 
 /** Picks a method from `methods`. */
 type Pick<Request, Response> = (channel: EtcdChannel) => Method<Request, Response>

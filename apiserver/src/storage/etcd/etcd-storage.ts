@@ -17,13 +17,14 @@ import {
 import { resendPauseMs } from './backoff.ts'
 import { CallError, grpcStatus, toStorageError } from './call-error.ts'
 import { methods } from './client.ts'
-import type { CallLimits, ConnectionOptions } from './connection.ts'
+import type { ConnectionOptions } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
 import { checkedHeader, toKeyValue } from './messages.ts'
 import { type LostTransaction, Outcomes, unknown } from './outcome.ts'
 import { decodeTransaction, encodeTransaction, TransactionIds } from './transaction.ts'
+import type { CallLimits } from './unary-call.ts'
 import { type Lineage, Watcher } from './watcher.ts'
 
 /** The operations that are measured: Kubernetes' names, and `head`. */

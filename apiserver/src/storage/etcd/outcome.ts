@@ -6,6 +6,7 @@ import {
   toRevision,
   zeroRevision,
 } from '@setpoint/controller-runtime/api'
+import { unlessAborted } from '@setpoint/controller-runtime/internal'
 import { OutcomeUnknownError } from '../contract.ts'
 import { resendPauseMs } from './backoff.ts'
 import { CallError, grpcStatus } from './call-error.ts'
@@ -99,7 +100,7 @@ export class Outcomes {
    */
   async of(lost: LostTransaction, signal: AbortSignal): Promise<Revision | undefined> {
     for (;;) {
-      const { until, happened } = await withSignal(this.#join(lost), signal)
+      const { until, happened } = await unlessAborted(this.#join(lost), signal)
       const revision = happened.get(lost.id.toString('hex'))
       if (revision !== undefined) return revision
       if (until <= lost.sentAfter)
@@ -215,14 +216,4 @@ export function unknown(failure: CallError): OutcomeUnknownError {
     `no response from etcd at ${failure.endpoint} to a transaction, which may have happened: ${failure.message}`,
     { cause: failure },
   )
-}
-
-/** Waits for shared work. The signal ends the wait, not the work. */
-function withSignal<T>(shared: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason)
-    if (signal.aborted) onAbort()
-    signal.addEventListener('abort', onAbort, { once: true })
-    shared.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }

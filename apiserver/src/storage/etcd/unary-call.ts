@@ -1,9 +1,15 @@
 import { CallError, grpcStatus } from './call-error.ts'
 import type { GrpcClient, Metadata, Method } from './client.ts'
-import type { CallLimits } from './connection.ts'
 
 /** grpc-js's connectivity states that matter here. */
 const states = Object.freeze({ idle: 0, connecting: 1, shutdown: 4 })
+
+/** When a call ends at the latest. */
+export interface CallLimits {
+  /** The deadline of the call and all its steps, in the milliseconds of `performance.now()`. */
+  readonly until: number
+  readonly signal?: AbortSignal | undefined
+}
 
 /**
  * One unary call: waits for the connection, then for the response, both within one deadline.

@@ -6,11 +6,12 @@ import { type Change, CompactedError, type WatchBatch } from '../contract.ts'
 import { backoffMs } from './backoff.ts'
 import { CallError, grpcStatus } from './call-error.ts'
 import { methods } from './client.ts'
-import type { CallLimits, Connection, WatchStream } from './connection.ts'
+import type { Connection, WatchStream } from './connection.ts'
 import { etcdDefaults } from './defaults.ts'
 import type { Endpoints } from './endpoints.ts'
 import { Keyspace } from './keyspace.ts'
 import { checkedHeader, toKeyValue } from './messages.ts'
+import type { CallLimits } from './unary-call.ts'
 
 export interface WatcherOptions {
   readonly endpoints: Endpoints
