@@ -33,7 +33,7 @@ const text = fc.oneof(
 )
 
 describe('the order of strings', () => {
-  test('is by code point, where that differs from UTF-16 units too', () => {
+  test('is by code point, also where UTF-16 units differ', () => {
     expect(compareCodePoints('\u{ffff}', '\u{1f600}')).toBeLessThan(0)
     expect('\u{ffff}' < '\u{1f600}').toBe(false)
     fc.assert(
@@ -44,7 +44,7 @@ describe('the order of strings', () => {
     )
   })
 
-  test('is that of the UTF-8 bytes', () => {
+  test('is the order of the UTF-8 bytes', () => {
     fc.assert(
       fc.property(text, text, (left, right) => {
         expect(Math.sign(compareCodePoints(left, right))).toBe(
@@ -55,7 +55,7 @@ describe('the order of strings', () => {
     )
   })
 
-  test('is that of units wherever one of the two says so', () => {
+  test('is the order of units if either text orders by unit', () => {
     fc.assert(
       fc.property(text, text, (left, right) => {
         fc.pre(ordersByUnit(left) || ordersByUnit(right))

@@ -1,23 +1,23 @@
 /**
- * Index values and names compare by Unicode code point, which is also the order of their UTF-8 bytes. JavaScript's
- * `<` compares UTF-16 units, and differs only where a surrogate (U+D800 to U+DFFF, half of a character above
- * U+FFFF) meets a unit from U+E000: there the surrogate is the smaller unit but belongs to the larger character.
+ * Index values and names compare by Unicode code point, which is also the order of their UTF-8 bytes. JavaScript's `<`
+ * compares UTF-16 units. It differs only between a surrogate (U+D800 to U+DFFF) and a unit from U+E000 up: the surrogate
+ * is the smaller unit, but part of the larger character.
  */
 
-/** Negative, zero or positive as `left` comes before, is, or comes after `right` in the order of code points. */
+/** Compares by code point. Returns a negative number, zero or a positive number. */
 export function compareCodePoints(left: string, right: string): number {
   return ordersByUnit(left) ? compareUnits(left, right) : compareUnitwise(left, right)
 }
 
 /**
- * Whether `<` orders this text right against any other: it has no unit from U+D800 up. A search asks once about the
- * key that it looks for and then uses `compareUnits`, instead of looking at both texts of every comparison.
+ * Returns true if `compareUnits` is correct for this text and any other: it has no unit from U+D800 up. A search checks
+ * its key once instead of both texts of every comparison.
  */
 export function ordersByUnit(text: string): boolean {
   return !fromSurrogatesUp.test(text)
 }
 
-/** The order of UTF-16 units: right where either text `ordersByUnit`. */
+/** Compares by UTF-16 unit. Correct if `ordersByUnit` is true for either text. */
 export function compareUnits(left: string, right: string): number {
   return left === right ? 0 : left < right ? -1 : 1
 }
@@ -34,7 +34,7 @@ function compareUnitwise(left: string, right: string): number {
   return left.length - right.length
 }
 
-/** Moves surrogates above all other units, and keeps the order among each. */
+/** Moves surrogates above all other units. */
 function rankOfUnit(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit
 }

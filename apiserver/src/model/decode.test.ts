@@ -24,7 +24,7 @@ function refusal(run: () => unknown, reason: StatusReason = 'BadRequest'): ApiEr
 const values = fc.jsonValue({ maxDepth: 6 }).filter(value => !JSON.stringify(value).includes('"__proto__":'))
 
 describe('a JSON body', () => {
-  it('comes out as the value that was written', () => {
+  it('decodes to the value that was encoded', () => {
     fc.assert(
       fc.property(values, value => {
         const decoded = json(JSON.stringify(value))
@@ -105,13 +105,13 @@ describe('a JSON body', () => {
     expect(JSON.stringify(json(text))).toBe(text)
   })
 
-  it('has one zero', () => {
+  it('decodes -0 as 0', () => {
     expect(json('[-0, -0.0, -0e5, {"a": -0}]')).toEqual([0, 0, 0, { a: 0 }])
     expect(json('-0')).toBe(0)
     expect(json('[-0.5]')).toEqual([-0.5])
   })
 
-  it('may nest up to the bound and no deeper, however deep it goes', () => {
+  it('nested deeper than the bound is rejected, however deep', () => {
     const { maxDepth } = decodeDefaults
     const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
     expect(json(nested(maxDepth))).toBeDefined()
@@ -134,7 +134,7 @@ describe('a JSON body', () => {
     expect(refusal(() => json(text)).message).toContain('__proto__')
   })
 
-  it('may use the names of what objects inherit as ordinary fields', () => {
+  it('may name fields like inherited properties', () => {
     const text = '{"constructor":{"prototype":{"x":1}},"toString":1,"hasOwnProperty":2,"a":"__proto__"}'
     expect(JSON.stringify(json(text))).toBe(text)
     expect(JSON.stringify(yaml(text))).toBe(text)
@@ -151,7 +151,7 @@ describe('a JSON body', () => {
     expect(duplicateFields(`{${'"a":1,'.repeat(3)}"b":[${'{"c":1,"c":2},'.repeat(500)}0]}`)).toHaveLength(100)
   })
 
-  it('with a number, a name or a text of a megabyte is decoded, or refused in a few words', () => {
+  it('with a number, a name or a string of a megabyte is decoded, or rejected with a short message', () => {
     const long = '1'.repeat(1_000_000)
     for (const text of [`[${long}]`, `[0.${long}]`, `[1e${long}]`, `{"__proto__":{"${long}":1}}`])
       expect(refusal(() => json(text)).message.length).toBeLessThan(400)
@@ -161,7 +161,7 @@ describe('a JSON body', () => {
 })
 
 describe('a YAML body', () => {
-  it('gives the same value as the JSON of it', () => {
+  it('decodes to the same value as its JSON', () => {
     fc.assert(
       fc.property(values, value => {
         expect(deepEqual(yaml(JSON.stringify(value)), json(JSON.stringify(value)))).toBe(true)
@@ -169,7 +169,7 @@ describe('a YAML body', () => {
     )
   })
 
-  it('gives back what was dumped, strings that look like something else included', () => {
+  it('decodes every dumped value, including strings that look like other types', () => {
     fc.assert(
       fc.property(values, value => {
         expect(deepEqual(yaml(dump(value)), json(JSON.stringify(value)))).toBe(true)
@@ -235,7 +235,7 @@ describe('a YAML body', () => {
     expect(message).toContain(why)
   })
 
-  it('is refused past its bound, which JSON does not have', () => {
+  it('past its size limit is rejected, while JSON of that size is not', () => {
     const { maxYamlBytes } = decodeDefaults
     const text = `"${'x'.repeat(maxYamlBytes - 2)}"`
     expect(decodeDocument(bytes(text), 'yaml')).toHaveLength(maxYamlBytes - 2)
@@ -247,7 +247,7 @@ describe('a YAML body', () => {
 })
 
 describe('a text of several YAML documents', () => {
-  it('gives each with the line where it starts, and a broken one does not hide the others', () => {
+  it('decodes each with its first line, and a malformed one does not hide the others', () => {
     const text = [
       '# a file', // 1
       '', // 2
@@ -294,7 +294,7 @@ describe('a text of several YAML documents', () => {
     expect(decodeDocuments('null')).toEqual([{ line: 1, value: null }])
   })
 
-  it('gives every document that was dumped', () => {
+  it('decodes every dumped document', () => {
     fc.assert(
       fc.property(fc.array(values, { maxLength: 5 }), list => {
         const documents = decodeDocuments(list.map(value => `---\n${dump(value)}`).join(''))
@@ -319,11 +319,11 @@ describe('any input at all', () => {
       expect(error === undefined || value === undefined).toBe(true)
   }
 
-  it('of random bytes is decoded or refused', () => {
+  it('of random bytes is decoded or rejected', () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), run), { numRuns: 1000 })
   })
 
-  it('of the characters that mean something is decoded or refused', () => {
+  it('of special characters is decoded or rejected', () => {
     const marks = fc.string({
       unit: fc.constantFrom(...'{}[]:,"\'\\ \n\t-?&*!|>%@`#~.0123eE+<_ax\u00a0\uFEFF\u2028'),
       maxLength: 40,
@@ -334,7 +334,7 @@ describe('any input at all', () => {
     )
   })
 
-  it('of a document with some damage is decoded or refused', () => {
+  it('of a damaged document is decoded or rejected', () => {
     const damaged = fc
       .tuple(values, fc.nat(), fc.nat(20), fc.string({ maxLength: 5 }))
       .map(([value, at, cut, insert]) => {
@@ -359,7 +359,7 @@ describe('any input at all', () => {
     )
   })
 
-  it('that JSON.parse refuses is refused with a position', () => {
+  it('that JSON.parse rejects is rejected with a position', () => {
     const marks = fc.string({
       unit: fc.constantFrom(...'{}[]:,"\\ \n-.01eEtrufalsn/*\u00a0\u0000é'),
       minLength: 1,

@@ -14,9 +14,8 @@ export const decodeDefaults = Object.freeze({
 })
 
 /**
- * Decodes a request body into a new JSON value. Numbers keep their value exactly or are refused. A field named
- * `__proto__` is refused; any other name is an ordinary own property. Of a field that an object has twice the last one
- * counts in JSON; YAML refuses it.
+ * Decodes a request body into a new JSON value. Rejects numbers that a double cannot keep exactly, and fields named
+ * `__proto__`; any other name is an ordinary own property. Of duplicate fields JSON keeps the last; YAML rejects them.
  * @throws ApiError BadRequest with the problem and its place: line and column from 1, in JSON the offset too;
  *   RequestEntityTooLarge for YAML of more than `maxYamlBytes`
  */
@@ -24,7 +23,7 @@ export function decodeDocument(bytes: Uint8Array, mediaType: 'json' | 'yaml'): u
   return decodeBody(bytes, mediaType).value
 }
 
-/** A decoded body, and how to find what `JSON.parse` drops. */
+/** A decoded body, and its duplicate fields, which `JSON.parse` drops. */
 export interface DecodedBody {
   readonly value: unknown
   /** Returns the paths of fields that an object of the body has more than once. */
@@ -161,7 +160,7 @@ function withoutMinusZero(value: unknown): unknown {
 }
 
 /**
- * Refuses a field named `__proto__`. It is harmless here, but Object.assign in a plugin would turn it into the prototype
+ * Rejects a field named `__proto__`. It is harmless here, but Object.assign in a plugin would turn it into the prototype
  * of the copy.
  */
 function refuseProto(value: unknown, path: (string | number)[]): void {

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { deepEqual } from './deep-equal.ts'
 import { cloneJson } from './json-value.ts'
 
-describe('whether JSON values are equal', () => {
+describe('equality of JSON values', () => {
   it.each([
     [
       { a: 1, b: 2 },

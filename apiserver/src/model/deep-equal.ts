@@ -1,8 +1,6 @@
 /**
- * Whether two JSON values are the same. The order of keys does not matter, -0 equals 0 (JSON writes both as 0), and
- * a property that is undefined counts as absent, as it does when the value is written.
- *
- * Assumption: the decoder bounds the nesting, since this function recurses.
+ * Returns true if two JSON values are equal. The order of keys does not matter. As in JSON, -0 equals 0, and an undefined
+ * property is absent. Recurses, so the nesting must be bounded.
  */
 export function deepEqual(a: unknown, b: unknown): boolean {
   if (a === b) return true

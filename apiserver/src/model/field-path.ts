@@ -1,7 +1,7 @@
 import { objectLimits } from './object-limits.ts'
 import { shorten } from './text-position.ts'
 
-/** Field names and list positions that lead from an object's root to one of its values. */
+/** Field names and list positions, from an object's root to one of its values. */
 export type FieldPath = readonly (string | number)[]
 
 const identifier = /^[A-Za-z_$][\w$-]*$/
@@ -10,8 +10,7 @@ const identifier = /^[A-Za-z_$][\w$-]*$/
 const maxLength = 1000
 
 /**
- * Formats a path as Kubernetes does in causes: `spec.tags[2]`, and `spec.map[some.key]` for keys that would be
- * misread after a dot. Long steps and paths are cut.
+ * Formats a path as Kubernetes does in causes: `spec.tags[2]`, or `spec.map[some.key]` if the key is not an identifier. Long steps and paths are cut.
  */
 export function formatPath(path: FieldPath): string {
   let text = ''

@@ -30,7 +30,7 @@ function object(
   }
 }
 
-test('every model has the default indexes first, and then its own by name', () => {
+test('every model has the default indexes, then its own', () => {
   const model = defineModel({
     group: 'demo.example.com',
     version: 'v1',
@@ -58,7 +58,7 @@ test('every model has the default indexes first, and then its own by name', () =
   expect(indexes.indexOf('constructor')).toBeUndefined()
 })
 
-test('values come by position, labels as key=value, and none is an empty list', () => {
+test('values are ordered by position, labels are key=value, and a missing value is an empty list', () => {
   const indexes = indexSet(
     singleValueIndex({ name: 'spec.n', indexFunc: () => undefined }),
     multiValueIndex({ name: 'spec.tags', indexFunc: () => ['b', 'a', 'b', ''] }),
@@ -73,7 +73,7 @@ test('values come by position, labels as key=value, and none is an empty list', 
   ])
 })
 
-test('objects of equal content share their values and labels', () => {
+test('objects with equal content share their values and labels', () => {
   const indexes = indexSet(multiValueIndex({ name: 'spec.tags', indexFunc: () => ['x', 'y'] }))
   const [left, right] = ['g1', 'g2'].map(name => object(name, {}, { app: 'web', tier: 'db' }))
   if (left === undefined || right === undefined) throw new Error('unexpected')
@@ -83,7 +83,7 @@ test('objects of equal content share their values and labels', () => {
   expect(indexes.labelsOf(object('g3'))).toBe(indexes.labelsOf(object('g4', {}, {})))
 })
 
-test('what is shared is never taken for something else, and stays bounded', () => {
+test('different values are never mixed up by sharing, and sharing is bounded', () => {
   let tags: string[] = []
   const indexes = indexSet(multiValueIndex({ name: 'spec.tags', indexFunc: () => tags }))
   const lists = [
@@ -107,7 +107,7 @@ test('what is shared is never taken for something else, and stays bounded', () =
   }
 })
 
-test('an object that changes afterwards does not change its labels and values', () => {
+test('changing an object later does not change its labels and values', () => {
   const tags = ['a']
   const labels = { app: 'web' }
   const indexes = indexSet(multiValueIndex({ name: 'spec.tags', indexFunc: () => tags }))
@@ -118,7 +118,7 @@ test('an object that changes afterwards does not change its labels and values', 
   expect([values[3], values[4], kept]).toEqual([['app=web'], ['a'], { app: 'web' }])
 })
 
-test('an index function that fails is named, with what it said', () => {
+test('a failing index function is reported with its index and message', () => {
   const fails = (thrown: unknown) => () => {
     throw thrown
   }
@@ -144,7 +144,7 @@ test('an index function that fails is named, with what it said', () => {
   ])
 })
 
-test('lists that hardly ever repeat are not kept, and are shared again once they do', () => {
+test('sharing pauses while lists hardly repeat, and resumes later', () => {
   let tag = ''
   const indexes = indexSet(multiValueIndex({ name: 'spec.tags', indexFunc: () => [tag] }))
   const valuesOf = (text: string) => {

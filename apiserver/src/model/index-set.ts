@@ -9,25 +9,25 @@ import { multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime/
 
 export const indexSetDefaults = Object.freeze({
   /**
-   * Distinct lists of values (for labels: label sets) per index that objects share. Enough for phases, owners and sets of
-   * tags, which repeat. A field of unique values gains nothing and costs this many map entries.
+   * Distinct lists of values (for labels: label sets) that objects share, for each index. Enough for phases, owners and
+   * sets of tags, which repeat. A field of unique values gains nothing and costs this many map entries.
    */
   sharedValues: 4096,
-  /** Characters of the values of one list that is shared: longer ones are hardly the same, and would be kept alive. */
+  /** Characters of a shared list. Longer ones rarely repeat, and would be kept in memory. */
   sharedLength: 256,
   /**
-   * Lists made without a look at those kept, after as many as are kept were hardly ever asked for again: looking and
-   * keeping took a tenth of the time to build a cache. Then another try is due, since what is written changes.
+   * Lists created without sharing after sharing has hardly paid off. Then sharing is tried again, since the objects may
+   * have changed. Without this, sharing took a tenth of the time to build a cache.
    */
   unsharedRun: 65_536,
 })
 
-/** No values: one array for every object and index without values. */
+/** The array of every object and index without values. */
 export const noValues: readonly string[] = Object.freeze([])
 
 const noLabels: Readonly<Record<string, string>> = Object.freeze({})
 
-/** What index functions read. The version is not among it: values must be the same before the write as after. */
+/** The object passed to index functions. It has no version, since values must be the same before and after a write. */
 export type IndexedObject = Omit<ApiObject, 'metadata'> & {
   readonly metadata: Omit<ObjectMeta, 'version' | 'resourceVersion'>
 }
@@ -45,8 +45,8 @@ export class IndexFunctionError extends Error {
 }
 
 /**
- * All indexes of a model by position: the default ones first, then the declared ones in their order.
- * Objects of equal content share their value arrays and labels, so that entries stay small.
+ * All indexes of a model by position: the default ones, then the declared ones in their order. Objects with equal
+ * content share their value arrays and labels, so that entries stay small.
  */
 export class IndexSet {
   /** Positions of the indexes that every model has. */
@@ -56,7 +56,7 @@ export class IndexSet {
   static readonly labels = 3
 
   readonly specs: readonly IndexSpec<IndexedObject>[]
-  /** Names by position: what a selector or a sort may refer to. */
+  /** Names by position, for selectors and sorts. */
   readonly names: readonly string[]
   readonly #positions: ReadonlyMap<string, number>
   readonly #shared: readonly SharedValues[]
@@ -69,14 +69,14 @@ export class IndexSet {
     this.#shared = this.specs.map(() => new Shared<readonly string[]>())
   }
 
-  /** The position of the index of that name, or undefined if the model does not have it. */
+  /** Returns the position of an index, or undefined if the model does not have it. */
   indexOf(fieldName: string): number | undefined {
     return this.#positions.get(fieldName)
   }
 
   /**
-   * The position of an index that is known to exist.
-   * @throws RangeError if the model does not have it.
+   * Returns the position of an index that is known to exist.
+   * @throws RangeError if the model does not have it
    */
   positionOf(name: string): number {
     const position = this.#positions.get(name)
@@ -85,16 +85,16 @@ export class IndexSet {
   }
 
   /**
-   * The index values of an object by position. The arrays may be shared and must not be changed.
-   * @throws IndexFunctionError naming the first index that cannot handle the object.
+   * Returns the index values of an object by position. The arrays may be shared and must not be changed.
+   * @throws IndexFunctionError for the first index function that fails
    */
   valuesOf(object: IndexedObject): (readonly string[])[] {
     return this.specs.map((_, position) => this.#valuesAt(position, object))
   }
 
   /**
-   * As `valuesOf`; an index that cannot handle the object gives it no values and is named among the problems. Values
-   * that are not kept are not shared: each would be asked for twice, and hide that hardly any repeat.
+   * Same as `valuesOf`, but an index function that fails is reported as a problem, and the object has no values in that
+   * index. Values that are not kept are not shared: computing them twice would count as repetition.
    */
   tryValuesOf(
     object: IndexedObject,
@@ -130,7 +130,7 @@ export class IndexSet {
     }
   }
 
-  /** The labels of an object, in a record that objects with the same labels share. */
+  /** Returns the labels of an object. Objects with the same labels share the record. */
   labelsOf(object: IndexedObject): Readonly<Record<string, string>> {
     const labels = object.metadata.labels
     if (labels === undefined) return noLabels
@@ -144,7 +144,7 @@ export class IndexSet {
     if (values.length === 0 || shared === undefined) return noValues
     const [first = ''] = values
     const id = values.length === 1 ? first : separator + values.join(separator)
-    // An id stands for one list only if no value holds the separator.
+    // The id is unambiguous only if no value contains the separator.
     const repeats =
       id.length <= indexSetDefaults.sharedLength && values.every(value => !value.includes(separator))
     const make = () => (values.length === 1 ? [first] : values)
@@ -167,12 +167,12 @@ const separator = '\u0000'
 
 type SharedValues = Shared<readonly string[]>
 
-/** Keeps the last things made, up to a bound, so that equal ones are one; where hardly any are equal, not even those. */
+/** Shares equal items, up to a bound. Pauses sharing while items hardly repeat. */
 class Shared<T> {
   #items = new Map<string, T>()
-  /** How often one of the items was asked for again. */
+  /** Requests for items that exist already. */
   #repeats = 0
-  /** Things still to be made without being kept. */
+  /** Items still to be created without sharing. */
   #unshared = 0
 
   get(id: string, make: () => T): T {
@@ -187,7 +187,7 @@ class Shared<T> {
     }
     if (this.#items.size === indexSetDefaults.sharedValues) {
       if (this.#repeats < indexSetDefaults.sharedValues / 4) this.#unshared = indexSetDefaults.unsharedRun
-      // Starting over costs each common value one more array; ordering them by use would cost every object.
+      // Starting over costs one array for each common value. Tracking their use would cost time for every object.
       this.#items = new Map()
       this.#repeats = 0
     }

@@ -1,10 +1,9 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { visit } from 'jsonc-parser'
 import { type FieldPath, formatPath } from './field-path.ts'
-
 import { isExactDecimal } from './number-literal.ts'
 
-/** Properties of a JSON text that JSON.parse does not report. Places are offsets into the text. */
+/** Properties of a JSON text that `JSON.parse` does not report. Places are offsets into the text. */
 interface JsonFindings {
   /** The first bracket past the maximum depth. */
   readonly tooDeep?: number
@@ -35,8 +34,8 @@ const closeBrace = 0x7d
 const safeLength = 15
 
 /**
- * Scans a JSON text once, without recursion, and skips strings. For a text that is not JSON only the depth has a meaning:
- * a reader may then recurse into brackets.
+ * Scans a JSON text once, without recursion, and skips strings. For a text that is not JSON only the depth is meaningful:
+ * it bounds the recursion of a parser.
  */
 export function inspectJson(text: string, maxDepth: number): JsonFindings {
   let depth = 0
@@ -92,7 +91,7 @@ function endOfString(text: string, start: number): number {
   return -1
 }
 
-/** The first error in a text that JSON.parse refuses. */
+/** The first error in a text that is not JSON. */
 interface JsonSyntaxError {
   /** UTF-16 units from the start. */
   readonly offset: number

@@ -1,14 +1,14 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-/** An object of a JSON value: own enumerable string keys, any names. */
+/** A JSON object. Its own enumerable keys are its fields, of any name. */
 export type JsonObject = Record<string, unknown>
 
-/** Sets an own property, whatever its name: assignment would take `__proto__` for the prototype. */
+/** Sets an own property of any name. Assigning to `__proto__` would set the prototype. */
 export function setOwn(object: JsonObject, key: string, value: unknown): void {
   if (key !== '__proto__') object[key] = value
   else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })
 }
 
-/** A copy of a JSON value that shares nothing with it. Recurses: the nesting must be bounded. */
+/** Returns a deep copy of a JSON value. Recurses, so the nesting must be bounded. */
 export function cloneJson(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(cloneJson)
   if (!isRecord(value)) return value
@@ -17,13 +17,14 @@ export function cloneJson(value: unknown): unknown {
   return copy
 }
 
-/** A rough size in bytes of JSON, and whether the value nests deeper than `maxDepth` levels. */
+/** The extent of a JSON value. */
 interface JsonExtent {
+  /** Approximate bytes of its JSON. */
   readonly size: number
   readonly tooDeep: boolean
 }
 
-/** Measures a value without writing it; recursion ends at `maxDepth` levels, whatever the value. */
+/** Measures a value without encoding it. Recurses up to `maxDepth` levels. */
 export function extentOf(value: unknown, maxDepth: number): JsonExtent {
   if (typeof value === 'string') return { size: value.length + 2, tooDeep: false }
   if (typeof value !== 'object' || value === null) return { size: 5, tooDeep: false }

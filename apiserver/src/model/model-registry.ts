@@ -1,16 +1,16 @@
 import type { ServedModel } from './served-model.ts'
 
-/** A model that cannot be served beside those that already are. */
+/** A model clashes with one that is already served. */
 export class ModelConflictError extends Error {
   override readonly name = 'ModelConflictError'
 }
 
-/** The kinds that this server serves, looked up by the parts of a request's path. */
+/** The models that this server serves. */
 export class ModelRegistry {
   readonly #byPath = new Map<string, ServedModel>()
   readonly #byResource = new Map<string, ServedModel>()
 
-  /** @throws ModelConflictError naming both holders of the clashing name. */
+  /** @throws ModelConflictError if the resource or the kind is taken; the message names both owners */
   add(served: ServedModel): void {
     const { group, version, kind, plural } = served.model
     const holder = this.#byResource.get(served.resource)
@@ -52,7 +52,7 @@ export class ModelRegistry {
     return this.#byResource.values()
   }
 
-  /** The versions of each group, both in the order of registration. */
+  /** Returns the versions of each group, both in the order of registration. */
   groups(): Map<string, Set<string>> {
     const groups = new Map<string, Set<string>>()
     for (const { model } of this.all()) {

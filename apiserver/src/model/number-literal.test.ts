@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isExactDecimal } from './number-literal.ts'
 
-/** Both as integers over a common power of ten: exact arithmetic, written differently from what it checks. */
+/** Compares both as integers over a common power of ten. */
 function sameDecimal(a: string, b: string): boolean {
   const [left, leftScale] = scaled(a)
   const [right, rightScale] = scaled(b)
@@ -32,7 +32,7 @@ const literals = fc
     return `${sign}${whole}${fraction === null ? '' : `.${fraction}`}${exponent === null ? '' : `e${exponent}`}`
   })
 
-describe('whether a decimal is kept exactly', () => {
+describe('a decimal that a double keeps exactly', () => {
   it.each([
     '0',
     '-0',
@@ -91,7 +91,7 @@ describe('whether a decimal is kept exactly', () => {
     )
   })
 
-  it('takes every number as JavaScript prints it', () => {
+  it('accepts every number as JavaScript prints it', () => {
     fc.assert(
       fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), value =>
         isExactDecimal(String(value)),

@@ -1,15 +1,10 @@
-/**
- * Decides whether a decimal literal survives as a JavaScript number. A double prints as the shortest decimal that
- * reads back as itself, so a literal is kept when that print names the same decimal: 0.1 and 1e2 are, while
- * 9007199254740993 and 0.10000000000000001 would silently become another number in the next answer.
- */
-
-/** Decimal digits that a double keeps whatever they are (DBL_DIG), as long as the exponent is in range. */
+/** A double keeps any number of up to this many decimal digits, as long as the exponent is in range (DBL_DIG). */
 const safeDigits = 15
 
 /**
- * Whether `literal` (a number as JSON or YAML write it, signs and leading zeros included) is kept exactly by
- * `Number(literal)`. False for what overflows or underflows, and for anything that is no decimal literal.
+ * Returns true if `Number(literal)` keeps a number of JSON or YAML exactly. A double prints as the shortest decimal that
+ * reads back as itself, so the literal is kept if that is the same decimal: 0.1 and 1e2 are kept, but 9007199254740993
+ * and 0.10000000000000001 are not. Returns false on overflow, underflow, or an invalid literal.
  */
 export function isExactDecimal(literal: string): boolean {
   const plain = /^[-+]?\d+$/.test(literal)
@@ -23,8 +18,8 @@ export function isExactDecimal(literal: string): boolean {
 }
 
 /**
- * A decimal as digits without leading or trailing zeros ('' for zero), to be read as 0.digits × 10^exponent. The
- * sign is left out: the conversion never changes it.
+ * The decimal 0.digits × 10^exponent. The digits have no leading or trailing zeros, and are '' for zero. The sign is left
+ * out because the conversion never changes it.
  */
 interface Decimal {
   readonly digits: string

@@ -16,7 +16,7 @@ import { compilePattern, errorBudget } from './schema-dialect.ts'
 /** Longest string checked for a format: the patterns of some formats take quadratic time. */
 const maxFormatLength = 2048
 
-/** Formats with a bounded length. The others describe content, such as `byte`, which may be long. */
+/** Formats with a bounded length. Others, such as `byte`, describe content that may be long. */
 const boundedFormats = [
   'date',
   'date-time',
@@ -88,8 +88,8 @@ const maxErrors = 1000
 const generated = { count: new Name('errors'), errors: new Name('vErrors') }
 
 /**
- * Ends the validation of a value that already has `maxErrors` errors, since ajv has no such bound. `toJsonSchema` puts
- * it into the schemas of list items and of additional fields: only these are applied as often as a client likes.
+ * Ends the validation of a value that already has `maxErrors` errors, since ajv has no such bound. `toJsonSchema` adds
+ * it to the schemas of list items and additional fields, because a client determines how often these are applied.
  */
 const errorBudgetKeyword: CodeKeywordDefinition = {
   keyword: errorBudget,
@@ -115,7 +115,7 @@ export function collectErrors(check: ValidateFunction, value: unknown): Collecte
     errors = thrown
     complete = false
   }
-  // A closed object adds an error for each of its unknown fields, between two looks at the budget.
+  // A closed object adds an error for each of its unknown fields, without a check of the budget in between.
   if (errors.length <= maxErrors) return { errors, complete }
   return { errors: errors.slice(0, maxErrors), complete: false }
 }

@@ -2,10 +2,9 @@ import { isRecord } from '@setpoint/controller-runtime/api'
 import { cloneJson, setOwn } from './json-value.ts'
 
 /**
- * Fills in, in place, the defaults that a schema gives for fields that are absent, and then those inside of them.
- * As in Kubernetes, null counts as absent where the field is not nullable, and no object is made up that has no
- * default itself. Defaults count in properties, items, additionalProperties and allOf; not in anyOf and oneOf, where
- * it is open which branch holds.
+ * Fills in the defaults of absent fields, and then the defaults inside them. Changes `value` in place. As in Kubernetes,
+ * null counts as absent if the field is not nullable, and an absent object without a default of its own stays absent.
+ * Applies defaults in properties, items, additionalProperties and allOf, but not in anyOf and oneOf.
  */
 export function fillDefaults(schema: unknown, value: unknown): void {
   if (!isRecord(schema)) return
@@ -34,7 +33,7 @@ function isAbsent(object: Record<string, unknown>, name: string, schema: Record<
   return object[name] === null && schema.nullable !== true
 }
 
-/** Every schema inside `schema` that has a default, with where it stands. */
+/** Yields every schema inside `schema` that has a default, with its place. */
 export function* schemasWithDefault(
   schema: unknown,
   place: string,

@@ -1,7 +1,7 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 /**
- * Translates a model's OpenAPI 3.0 schemas to JSON Schema draft 7, which ajv reads. Keywords that cannot be enforced are
- * refused, since a constraint without effect misleads.
+ * Translates a model's OpenAPI 3.0 schemas to JSON Schema draft 7 for ajv. Rejects keywords that cannot be enforced,
+ * since a constraint without effect is misleading.
  */
 import type { JsonObject } from './json-value.ts'
 import { shorten } from './text-position.ts'
@@ -121,7 +121,7 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
   addTypes(result, schema)
   addBounds(result, schema, place)
   if (result.pattern !== undefined && typeof result.maxLength === 'number') {
-    // Keeps a pattern away from strings past maxLength: matching megabytes can take minutes, and ajv checks all rules.
+    // Does not match strings past maxLength: megabytes can take minutes, and ajv checks all rules.
     result.if = { minLength: result.maxLength + 1 }
     result.else = { pattern: result.pattern }
     delete result.pattern
@@ -173,7 +173,7 @@ function addBounds(result: JsonObject, schema: JsonObject, place: string): void 
       continue
     }
     if (value !== true) throw new SchemaError(`${place}.${exclusive} must be true or false`)
-    if (schema[bound] === undefined) throw new SchemaError(`${place}.${exclusive} needs a ${bound} beside it`)
+    if (schema[bound] === undefined) throw new SchemaError(`${place}.${exclusive} needs a ${bound}`)
     result[exclusive] = schema[bound]
     delete result[bound]
   }

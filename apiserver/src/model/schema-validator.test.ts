@@ -74,7 +74,7 @@ describe('a violation', () => {
     expect(told(schema, value)).toEqual([sentence])
   })
 
-  it('shows the beginning of a long value on one line', () => {
+  it('quotes the beginning of a long value on one line', () => {
     const [violation] = violations({ maxLength: 3 }, `a\n${'x'.repeat(1_000_000)}`)
     expect(violation?.message.length).toBeLessThan(200)
     expect(violation?.message).toContain('has 1000002: "a xxx')
@@ -86,7 +86,7 @@ describe('a violation', () => {
     expect(violations(schema, { l: [{}, { '1': 5 }] })[0]?.path).toEqual(['spec', 'l', 1, '1'])
   })
 
-  it('comes with all others of the same object, of spec and status', () => {
+  it('is reported together with all others of spec and status', () => {
     const schemas = compileSchemas({
       spec: {
         type: 'object',
@@ -101,7 +101,7 @@ describe('a violation', () => {
     expect(fields.sort()).toEqual(['spec.a', 'spec.b', 'spec.c', 'spec.d', 'status.phase'])
   })
 
-  it('is what a missing spec is, and a missing status is none', () => {
+  it('is reported for a missing spec, but not for a missing status', () => {
     const schemas = compileSchemas({ spec: {}, status: { type: 'object', required: ['a'] } })
     expect(schemas.validate({ spec: undefined })).toMatchObject([
       { field: 'spec', reason: 'FieldValueRequired' },
@@ -128,7 +128,7 @@ describe('alternatives', () => {
     ],
   }
 
-  it('that all fail are one violation, told by the closest', () => {
+  it('that all fail are one violation with the errors of the closest', () => {
     expect(told(shapes, { port: 'x' })).toEqual([
       'spec FieldValueInvalid: must match exactly one of its alternatives; the closest one fails because spec.port must be an integer, is "x"',
     ])
@@ -137,13 +137,13 @@ describe('alternatives', () => {
     ])
   })
 
-  it('of which two hold where one may are one violation', () => {
+  it('of oneOf are one violation if two match', () => {
     expect(told({ oneOf: [{ minimum: 1 }, { maximum: 5 }] }, 3)).toEqual([
       'spec FieldValueInvalid: must match exactly one of its alternatives, matches numbers 1 and 2',
     ])
   })
 
-  it('do not hide what else is wrong, inside of each other and in lists', () => {
+  it('do not hide other violations, also nested and in lists', () => {
     const schema: Schema = {
       properties: {
         l: {
@@ -285,14 +285,14 @@ minItems uniqueItems required maxProperties default'.split(/\s+/)
 describe('an object with very many violations', () => {
   const wrong = Array.from({ length: 500_000 }, () => 1)
 
-  it('is refused with a thousand or so and a word that there are more', () => {
+  it('is rejected with about a thousand and a note that there are more', () => {
     const found = violations({ items: { type: 'string' } }, wrong)
     expect(found.length).toBeGreaterThan(900)
     expect(found.length).toBeLessThan(1100)
     expect(found.at(-1)).toMatchObject({ field: '', reason: 'FieldValueTooMany' })
   })
 
-  it('is not refused for those of an alternative where another one holds', () => {
+  it('is accepted if they are in one alternative and another matches', () => {
     expect(
       violations({ anyOf: [{ items: { type: 'string' } }, { items: { type: 'integer' } }] }, wrong),
     ).toEqual([])
@@ -301,14 +301,14 @@ describe('an object with very many violations', () => {
     ).not.toEqual([])
   })
 
-  it('is refused with as few for the unknown fields of a closed object', () => {
+  it('is rejected with as few for the unknown fields of a closed object', () => {
     const fields = Object.fromEntries(wrong.slice(0, 300_000).map((_, at) => [`f${at}`, 1]))
     const found = violations({ properties: {}, additionalProperties: false }, fields)
     expect(found.length).toBeLessThan(1100)
     expect(found.at(-1)).toMatchObject({ field: '', reason: 'FieldValueTooMany' })
   })
 
-  it('that were stored in other places are compared in time that grows with their number', () => {
+  it('stored in other places is compared in linear time', () => {
     const size = 900
     let compared = 0
     const items = (offset: number) =>
@@ -334,7 +334,7 @@ describe('an object with very many violations', () => {
     expect(compared).toBeLessThan(20 * size)
   })
 
-  it('is never excused once something changes', () => {
+  it('is not excused once something changes', () => {
     const { validate } = compileSchemas({
       spec: { properties: { l: { items: { type: 'string' } }, n: { type: 'integer' } } },
     })
@@ -343,7 +343,7 @@ describe('an object with very many violations', () => {
     expect(remainingViolations(validate(next), validate(previous), next, previous)).not.toEqual([])
   })
 
-  it('such as a list of 200,000 objects that must differ, is decided in time', () => {
+  it('such as a list of 200,000 unique objects is validated in time', () => {
     const list = Array.from({ length: 200_000 }, (_, id) => ({ id }))
     const started = performance.now()
     expect(violations({ uniqueItems: true }, list)).toEqual([])
@@ -378,7 +378,7 @@ describe('defaults', () => {
     expect(filled(schema, value)).toEqual(result)
   })
 
-  it('are copies: one object does not see what is done to another', () => {
+  it('are copies that objects do not share', () => {
     const schemas = compileSchemas({ spec: { properties: { a: { type: 'array', default: [{}] } } } })
     const objects: SchemaSubject[] = [{ spec: {} }, { spec: {} }]
     for (const object of objects) schemas.applyDefaults(object)
@@ -389,7 +389,7 @@ describe('defaults', () => {
     expect(second).toEqual({ a: [{}] })
   })
 
-  it('fill in a status only where there is one', () => {
+  it('do not create a status', () => {
     const schemas = compileSchemas({
       spec: {},
       status: { type: 'object', properties: { phase: { default: 'New' } } },
@@ -451,7 +451,7 @@ describe('unknown fields', () => {
     expect(compileSchemas({ spec }).unknownFields({ spec: value })).toEqual(fields)
   })
 
-  it('are looked for in the status too, and are named up to a bound', () => {
+  it('are found in the status too, and are bounded', () => {
     const schemas = compileSchemas({ spec: { properties: {} }, status: { type: 'object', properties: {} } })
     expect(schemas.unknownFields({ spec: { a: 1 }, status: { b: 1 } })).toEqual(['spec.a', 'status.b'])
     const spec = Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`f${index}`, 1]))
@@ -524,7 +524,7 @@ describe('a violation that was stored before', () => {
     expect(remaining(previous, next)).toEqual(fields)
   })
 
-  it('never blocks what changes nothing', () => {
+  it('does not block a write that changes nothing', () => {
     fc.assert(
       fc.property(fc.jsonValue(), spec => {
         expect(remaining(spec, JSON.parse(JSON.stringify(spec)))).toEqual([])
@@ -538,7 +538,7 @@ describe('any value', () => {
     vi.restoreAllMocks()
   })
 
-  it('is judged without an exception, without output and without being changed', () => {
+  it('is validated without an exception, output or change', () => {
     const output = vi.spyOn(process.stderr, 'write')
     const limited: Schema = { type: 'string', maxLength: 2, pattern: '^a' }
     const schemas = compileSchemas({

@@ -10,7 +10,7 @@ import { tooManyViolations, type Violation, violationsOf } from './violation.ts'
 export { remainingViolations, type Violation, type ViolationReason } from './violation.ts'
 
 export const schemaDefaults = Object.freeze({
-  /** Unknown fields reported for one object: they go into headers and messages. */
+  /** Unknown fields reported for one object, in headers and messages. */
   maxUnknownFields: 100,
 })
 
@@ -26,16 +26,16 @@ export interface SchemaSubject {
 
 /** Checks objects against a model's schema. */
 export interface SchemaValidator {
-  /** Whether `applyDefaults` can change anything. */
+  /** False if `applyDefaults` changes nothing. */
   readonly hasDefaults: boolean
   /**
-   * Returns the violations of the schema. If there are more than a thousand, the last one says so, and stands at the
-   * whole object. A spec is required, a status is not.
+   * Returns the violations of the schema. Past a thousand, the last one is `tooManyViolations`. A spec is required, a
+   * status is not.
    */
   validate(object: Readonly<SchemaSubject>): Violation[]
   /** Fills in the schema's defaults, in place. */
   applyDefaults(object: SchemaSubject): void
-  /** Paths of fields that the schema does not know, as `findUnknownFields` has it; at most `maxUnknownFields`. */
+  /** Returns the paths of unknown fields, at most `maxUnknownFields`. See `findUnknownFields`. */
   unknownFields(object: Readonly<SchemaSubject>): string[]
 }
 
@@ -43,7 +43,7 @@ export interface SchemaValidator {
  * Returns the validator of a model's OpenAPI 3.0 schemas. Unknown formats and `x-*` are ignored. Compiles the schemas at
  * the first object, because many kinds of a server are never written.
  *
- * Caveat: patterns are the plugin author's code. A pattern that backtracks without end blocks the server.
+ * Caveat: patterns are the plugin author's code. A pattern that backtracks for long blocks the server.
  *
  * @throws ModelError if the schema leaves the dialect, or if a default breaks it.
  */
@@ -93,7 +93,7 @@ function compile(schema: JsonObject): ValidateFunction {
   return deciding.compile(schema)
 }
 
-/** @throws ModelError if the schema leaves the dialect. */
+/** @throws ModelError if the schema is outside the dialect */
 function toDraft7(schema: unknown, place: string): JsonObject {
   try {
     return toJsonSchema(schema, place)
@@ -103,7 +103,7 @@ function toDraft7(schema: unknown, place: string): JsonObject {
   }
 }
 
-/** Refuses a default that breaks its own schema: every object without the field would be invalid. */
+/** Rejects a default that breaks its own schema: every object without the field would be invalid. */
 function checkDefault(place: string, schema: JsonObject): void {
   const value = cloneJson(schema.default)
   fillDefaults(schema, value)

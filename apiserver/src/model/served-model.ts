@@ -3,19 +3,19 @@ import { IndexSet } from './index-set.ts'
 import { compileSchemas, type SchemaValidator } from './schema-validator.ts'
 
 /**
- * Where a model stands on the way to being served.
+ * The phase of a model.
  *
  *     Starting ──indexes built──▶ Started
  *        └─────fault of the plugin──▶ Failed
  */
 type ModelPhase = { name: 'Starting' } | { name: 'Started' } | { name: 'Failed'; message: string }
 
-/** A model with everything that its requests need, compiled once. */
+/** A model with its compiled schemas and indexes. */
 export class ServedModel {
   readonly model: Model
-  /** Name of the plugin that declared it; undefined for the server's own. */
+  /** The plugin that declared it; undefined for the server's own models. */
   readonly plugin: string | undefined
-  /** `<group>/<plural>`: names the stored objects, which do not depend on the version. */
+  /** `<group>/<plural>`. Identifies the stored objects, which do not depend on the API version. */
   readonly resource: string
   /** Prefix of the keys of its objects. */
   readonly keyPrefix: string
@@ -27,7 +27,7 @@ export class ServedModel {
     readonly version: number
     readonly position: number
   }[]
-  /** Every object's wire JSON begins with this, then the name's characters. */
+  /** The wire JSON of every object begins with this, followed by the name. */
   readonly wirePrefix: string
   phase: ModelPhase = { name: 'Starting' }
 

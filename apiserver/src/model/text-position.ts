@@ -1,10 +1,10 @@
-/** A place in a text, as people count: line and column from 1, the column in UTF-16 units as editors show it. */
+/** A place in a text. Line and column count from 1; columns are UTF-16 units, as in editors. */
 export interface TextPosition {
   readonly line: number
   readonly column: number
 }
 
-/** The position of `offset` (UTF-16 units from the start of `text`; past the end means the end). */
+/** Returns the position of `offset`, in UTF-16 units. An offset past the end means the end. */
 export function positionAt(text: string, offset: number): TextPosition {
   const end = Math.min(offset, text.length)
   let line = 1
@@ -16,9 +16,9 @@ export function positionAt(text: string, offset: number): TextPosition {
   return { line, column: end - lineStart + 1 }
 }
 
-/** `text` on one line and at most `length` characters, for quoting it in a message. */
+/** Returns `text` on one line with at most `length` characters, to quote it in a message. */
 export function shorten(text: string, length: number): string {
-  // The cut comes first so that a megabyte is not rewritten to show a few words of it.
+  // Cuts first: the text may have megabytes.
   const line = text.slice(0, length + 1).replace(/\s+/g, ' ')
   return text.length <= length ? line : `${line.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
 }

@@ -3,10 +3,9 @@ import { type FieldPath, formatPath } from './field-path.ts'
 import type { JsonObject } from './json-value.ts'
 
 /**
- * Paths of the fields in `value` that its schema says nothing about, at most `limit`. Only objects whose schema
- * declares `properties` are looked at; there a field is known if any of the schemas that apply (branches of allOf,
- * anyOf and oneOf count, whichever holds) declares it, or takes additional properties. Where additional properties
- * are forbidden the field is a violation, not merely unknown, and is left out here.
+ * Returns the paths of unknown fields in `value`, at most `limit`. Only an object whose schema has `properties` can have
+ * unknown fields. A field is known if the schema, or any branch of its allOf, anyOf and oneOf, declares it or allows
+ * additional properties. If they are forbidden, the field is a violation and is left out here.
  */
 export function findUnknownFields(schema: unknown, value: unknown, path: FieldPath, limit: number): string[] {
   const found: string[] = []
@@ -31,7 +30,7 @@ function visit(
     return
   }
   if (!isRecord(value)) return
-  const closed = schemas.some(schema => isRecord(schema.properties)) && !schemas.some(takesAnything)
+  const closed = schemas.some(schema => isRecord(schema.properties)) && !schemas.some(allowsAnything)
   for (const [name, item] of Object.entries(value)) {
     const applying: unknown[] = []
     for (const { properties, additionalProperties } of schemas) {
@@ -44,16 +43,16 @@ function visit(
   }
 }
 
-/** Whether there can be fields in it. */
+/** Returns true if the value can contain fields. */
 function isNested(value: unknown): boolean {
   return typeof value === 'object' && value !== null
 }
 
-function takesAnything(schema: JsonObject): boolean {
+function allowsAnything(schema: JsonObject): boolean {
   return schema.additionalProperties !== undefined || schema['x-kubernetes-preserve-unknown-fields'] === true
 }
 
-/** The schemas themselves and all branches that apply to the same value. */
+/** Returns the schemas and all their branches. */
 function withBranches(schemas: readonly unknown[]): JsonObject[] {
   const all: JsonObject[] = []
   for (const schema of schemas) {

@@ -2,14 +2,13 @@ import { isRecord } from '@setpoint/controller-runtime/api'
 import type { ErrorObject } from 'ajv'
 import { deepEqual } from './deep-equal.ts'
 import { type FieldPath, formatPath } from './field-path.ts'
-
 import { objectLimits } from './object-limits.ts'
 import { canonical } from './schema-compiler.ts'
 import { shorten } from './text-position.ts'
 
 /** One rule of a model's schema that an object breaks. */
 export interface Violation {
-  /** The place as in causes: `spec.tags[2]`, `spec.map[some.key]`. */
+  /** The place, as in causes: `spec.tags[2]`, `spec.map[some.key]`. */
   readonly field: string
   /** The same place as steps from the object's root. */
   readonly path: FieldPath
@@ -18,7 +17,7 @@ export interface Violation {
   readonly message: string
 }
 
-/** The names that Kubernetes gives to causes of an Invalid answer. */
+/** Kubernetes' reasons for the causes of an Invalid response. */
 export type ViolationReason =
   | 'FieldValueRequired'
   | 'FieldValueTypeInvalid'
@@ -28,7 +27,7 @@ export type ViolationReason =
   | 'FieldValueTooMany'
   | 'FieldValueForbidden'
 
-/** Marks a list of violations as incomplete. It stands at the whole object, so a stored one excuses it only if nothing changes. */
+/** Marks a list of violations as incomplete. Its place is the whole object, so it is excused only if nothing changes. */
 export const tooManyViolations: Violation = Object.freeze({
   field: '',
   path: [],
@@ -64,9 +63,9 @@ export function violationsOf(errors: readonly ErrorObject[], object: unknown): V
 }
 
 /**
- * Returns the violations of `next` that a write is to blame for. It leaves out those that the stored object has too,
- * with the same value, so that a stricter schema does not block other changes. Items of a list may have moved; each
- * stored violation excuses one. Both objects must have their defaults filled in.
+ * Returns the violations of `next` that a write introduces. Leaves out those that the stored object has too, with the
+ * same value, so that a stricter schema does not block other changes. Items of a list may have moved. Each stored
+ * violation excuses one. Both objects must have their defaults filled in.
  */
 export function remainingViolations(
   next: readonly Violation[],

@@ -1,16 +1,16 @@
 /** One document of a YAML text, not yet read. */
 export interface DocumentText {
-  /** From the first line of the part, blank ones and comments included. */
+  /** Includes blank lines and comments. */
   readonly text: string
-  /** Line of the whole text on which the part starts, from 1. */
+  /** The part's first line in the whole text, from 1. */
   readonly firstLine: number
-  /** Line on which the document starts: its `---`, or its first line with content where it has none. */
+  /** The document's first line, from 1: its `---`, or else its first line with content. */
   readonly line: number
 }
 
 /**
- * Cuts a YAML text at the document markers; documents without content are left out. YAML forbids `---` and `...` at the start of a line inside any scalar, so no parser
- * is needed to find them, and a broken document cannot swallow the next.
+ * Splits a YAML text at its document markers and skips empty documents. YAML forbids `---` and `...` at the start of a
+ * line inside a scalar, so this needs no parser, and a malformed document cannot hide the next.
  */
 export function splitDocuments(text: string): DocumentText[] {
   const parts: DocumentText[] = []
@@ -28,7 +28,7 @@ export function splitDocuments(text: string): DocumentText[] {
   for (const [index, content] of lines.entries()) {
     const number = index + 1
     if (/^---(?:\s|$)/.test(content)) {
-      // Directives stand before the marker and belong to the document after it.
+      // Directives before the marker belong to the document after it.
       if (hasContent || line !== undefined) close(index)
       line = number
       hasContent = !isBlank(content.slice(3))

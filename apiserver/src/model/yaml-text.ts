@@ -12,7 +12,7 @@ import {
 import { isExactDecimal } from './number-literal.ts'
 import { positionAt, shorten, type TextPosition } from './text-position.ts'
 
-/** A YAML text cannot be read; `position` is where, the message a clause that says why. */
+/** A YAML text cannot be read. The message is a clause with the problem. */
 export class YamlError extends Error {
   override readonly name = 'YamlError'
   readonly position: TextPosition | undefined
@@ -26,15 +26,15 @@ export class YamlError extends Error {
 /**
  * Reads a YAML 1.2 text of one document into a JSON value. Dates stay strings, `<<` is an ordinary key, and keys are
  * taken as written (`1.10: x` has the key "1.10").
- * @throws YamlError for broken YAML, keys that are not scalars or come twice, `__proto__` as a key, numbers that a double
- *   does not keep exactly (.nan and .inf too), unknown tags, aliases, and nesting deeper than `maxDepth` levels.
+ * @throws YamlError for malformed YAML, keys that are duplicate, `__proto__` or not scalars, numbers that a double cannot
+ *   keep exactly (including .nan and .inf), unknown tags, aliases, and nesting deeper than `maxDepth` levels
  */
 export function readYaml(text: string, maxDepth: number): unknown {
   try {
     // The library counts the document as a level.
     const documents = loadAll(text, { schema, maxDepth: maxDepth + 1, maxAliases: 0 })
     if (documents.length !== 1) throw new YamlError(`expected one document, found ${documents.length}`)
-    // A document that is one number has no collection around it that would have looked at the number.
+    // Collections check the numbers in them. A document that is a number has no collection.
     const [kept, problem] = take(documents[0])
     if (problem !== '') throw new YamlError(problem, positionAt(text, text.indexOf(literalOf(documents[0]))))
     return kept
@@ -45,12 +45,12 @@ export function readYaml(text: string, maxDepth: number): unknown {
       const position = mark && { line: mark.line + 1, column: mark.column + 1 }
       throw new YamlError(clearer(reason, maxDepth), position, { cause: error })
     }
-    // The library says that other exceptions can come out of broken input.
+    // According to the library, malformed input can cause other exceptions.
     throw new YamlError('the text cannot be read as YAML', undefined, { cause: error })
   }
 }
 
-/** Returns a message that helps more than the library's reason. */
+/** Returns a message that is clearer than the library's reason. */
 function clearer(reason: string, maxDepth: number): string {
   if (reason === 'deficient indentation')
     return 'the indentation is too small, or a bracket before it is not closed'
@@ -59,10 +59,7 @@ function clearer(reason: string, maxDepth: number): string {
   return reason.startsWith('nesting exceeded') ? `nested deeper than ${maxDepth} levels` : reason
 }
 
-/**
- * A number together with its spelling, until it is known whether it is a key (the spelling counts) or a value (the
- * number does, if it is exact).
- */
+/** A number and its spelling. As a key the spelling counts; as a value the number counts, if it is exact. */
 class NumberScalar {
   readonly literal: string
   readonly value: number | undefined
@@ -91,7 +88,7 @@ function readNumber(literal: string): NumberScalar | undefined {
   return new NumberScalar(literal, isExactDecimal(literal) ? signed(false, Number(literal)) : undefined)
 }
 
-/** JSON has one zero: -0 would be written back as 0. */
+/** Applies the sign. -0 becomes 0, as in JSON. */
 function signed(negative: boolean, value: number): number {
   if (value === 0) return 0
   return negative ? -value : value
@@ -102,7 +99,7 @@ const intTag = defineScalarTag<NumberScalar>(intCoreTag.tagName, {
   implicitFirstChars: intCoreTag.implicitFirstChars,
   identify: () => false,
   resolve(source, isExplicit) {
-    // Long runs of digits are no integers to the library, and would go on to be strings.
+    // The library would read a long run of digits as a string.
     const isInteger =
       /^[-+]?\d+$/.test(source) || intCoreTag.resolve(source, isExplicit, intCoreTag.tagName) !== NOT_RESOLVED
     return (isInteger ? readNumber(source) : undefined) ?? NOT_RESOLVED
@@ -156,7 +153,7 @@ function literalOf(value: unknown): string {
   return value instanceof NumberScalar ? value.literal : ''
 }
 
-/** A value as JSON has it, and what is wrong with it ('' for nothing). */
+/** Returns the JSON value and its problem; '' means no problem. */
 function take(value: unknown): [kept: unknown, problem: string] {
   if (!(value instanceof NumberScalar)) return [value, '']
   if (value.value !== undefined) return [value.value, '']
@@ -165,7 +162,7 @@ function take(value: unknown): [kept: unknown, problem: string] {
   return [null, inexactNumber(literal)]
 }
 
-/** Why a number is refused, as a clause. */
+/** Returns the reason for rejecting a number, as a clause. */
 export function inexactNumber(literal: string): string {
   const value = Number(literal)
   const becomes = Number.isFinite(value) ? `it would become ${value}` : 'it is out of range'
