@@ -3,7 +3,7 @@ import { type Work, workDefaults } from './work.ts'
 
 const { stride } = workDefaults
 
-/** Whether all are `keyedByUnit`. */
+/** Returns true if all candidates are `keyedByUnit`. */
 export function* allByUnit(candidates: readonly Candidate[]): Work<boolean> {
   for (let at = 0; at < candidates.length; at += stride) {
     const some = candidates.slice(at, at + stride)
@@ -13,7 +13,7 @@ export function* allByUnit(candidates: readonly Candidate[]): Work<boolean> {
   return true
 }
 
-/** The candidates in order: sorted in runs that are then merged, so that no step takes long. May reorder what it is given. */
+/** Sorts candidates in runs and merges them, so that no step takes long. May reorder the given array. */
 export function* sorted(candidates: Candidate[], order: SortOrder): Work<readonly Candidate[]> {
   let byUnit = true
   let runs: (readonly Candidate[])[] = []

@@ -61,7 +61,7 @@ describe('the comparison of cache and store', () => {
       (rooms: Rooms) => rooms.registry.delete(rooms.served, 'x', {}, options),
     ],
   ] as const) {
-    it(`finds a cache that ${what}, refuses its reads at once, ends its watches and repairs it`, async () => {
+    it(`finds a cache that ${what}, refuses its reads at once, ends its watches and rebuilds it`, async () => {
       await using rooms = await openRooms()
       const { registry, served } = rooms
       for (const name of ['a', 'b', 'x']) await registry.create(served, thing(name), options)
@@ -101,7 +101,7 @@ describe('the comparison of cache and store', () => {
     })
   }
 
-  it('raises no false alarm, whatever is written while it reads', async () => {
+  it('reports no difference for concurrent writes', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage, follower, cache } = rooms
     await storage.transact({
@@ -131,7 +131,7 @@ describe('the comparison of cache and store', () => {
     expect([...statuses]).toEqual(['success'])
   })
 
-  it('calls it an error, not a difference, when the store cannot tell', async () => {
+  it('reports an error, not a difference, if the store fails', async () => {
     await using rooms = await openRooms()
     await rooms.registry.create(rooms.served, thing('a'), options)
     let failing = false
@@ -146,7 +146,7 @@ describe('the comparison of cache and store', () => {
     expect(lossy.follower.cacheOf(rooms.served)).toBe(lossy.cache)
   })
 
-  it('says nothing of a model that has been removed, or built again, while it read', async () => {
+  it('ignores a model that is removed or rebuilt while it reads', async () => {
     await using rooms = await openRooms()
     await rooms.registry.create(rooms.served, thing('a'), options)
     const page = hold()
@@ -171,7 +171,7 @@ describe('the comparison of cache and store', () => {
     expect(lossy.counts()).toBeUndefined()
   })
 
-  it('is made of every model in turn, every five minutes, not by all servers together', async () => {
+  it('checks one model after another every five minutes, at a random time for each server', async () => {
     await using rooms = await openRooms()
     const { storage, follower, served } = rooms
     const clock = new FakeClock()

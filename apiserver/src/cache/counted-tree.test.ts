@@ -74,7 +74,7 @@ const operation = fc.oneof(
 )
 
 describe('a counted tree', () => {
-  test('agrees with a sorted array, and so does every snapshot, whatever is written after it', () => {
+  test('agrees with a sorted array, also in every earlier snapshot', () => {
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 900, size: 'max' }), operations => {
         const tree = createPairTree()
@@ -102,7 +102,7 @@ describe('a counted tree', () => {
     )
   })
 
-  test('filled at once is the tree that insertions make, before and after further writes', () => {
+  test('filled at once equals a tree built by insertions, also after further writes', () => {
     const size = fc.oneof(fc.nat(200), fc.nat(6000))
     const writes = fc.array(fc.record({ add: fc.boolean(), at: fc.nat() }), { maxLength: 300 })
     fc.assert(
@@ -141,7 +141,7 @@ describe('a counted tree', () => {
     )
   })
 
-  test('is filled only while it is empty', () => {
+  test('cannot be filled unless it is empty', () => {
     const tree = createNameTree<number>()
     finish(tree.fill([], []))
     finish(tree.fill(['a'], [1]))
@@ -180,7 +180,7 @@ describe('a counted tree', () => {
     expect(contentOf(full)).toEqual(sorted)
   })
 
-  test('finds the bounds of a value, and those without a value after all others', () => {
+  test('finds the range of a value, and pairs without a value at the end', () => {
     const tree = createPairTree()
     for (const [key, name] of [
       ['a', '1'],
@@ -196,7 +196,7 @@ describe('a counted tree', () => {
     expect([tree.rank(undefined, ''), tree.rank(undefined, undefined)]).toEqual([4, 5])
   })
 
-  test('has nothing at positions outside of it', () => {
+  test('has no pairs at positions outside', () => {
     const tree = createPairTree()
     tree.set('a', '1')
     expect([tree.valueAt(-1), tree.valueAt(0), tree.valueAt(1)]).toEqual([undefined, '1', undefined])
@@ -207,7 +207,7 @@ describe('a counted tree', () => {
     expect(cursor.value).toBe('1')
   })
 
-  test('is answered by the same snapshot until something is written', () => {
+  test('returns the same snapshot until the next write', () => {
     const tree = createNameTree<number>()
     tree.set('a', 1)
     const first = tree.snapshot()
@@ -217,7 +217,7 @@ describe('a counted tree', () => {
     expect([first.get('a'), tree.get('a')]).toEqual([1, 2])
   })
 
-  test('with one thing a name, keeps the last one set', () => {
+  test('ordered by key alone keeps the last value of a key', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.nat(300), fc.option(fc.nat(), { nil: undefined })), {

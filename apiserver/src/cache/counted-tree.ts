@@ -1,26 +1,27 @@
 import { type Work, workDefaults } from './work.ts'
 
 /**
- * An ordered collection of pairs with positions, and snapshots that cost nothing: a B+ tree whose branches know how
- * many pairs each child holds.
+ * A B+ tree of pairs, ordered and with positions: each branch counts the pairs of its children. Snapshots take O(1).
  *
  *                       ┌ least pair and count of each child ┐
  *     branch            │ (a,1) 3   (d,4) 2   (f,6) 3         │
  *                       └───┬─────────┬─────────┬─────────────┘
  *     leaves      (a,1)(b,2)(c,3)  (d,4)(e,5)  (f,6)(g,7)(h,8)
  *
- * Every node belongs to the generation of the tree that made it. `snapshot` hands out the root and begins a new
- * generation; a writer changes a node of its own generation in place and copies any other before it does. So a
- * snapshot never changes, and the writer pays for each node once after a snapshot, not once a write.
+ * Every node belongs to a generation of its tree. `snapshot` shares the root and begins a new generation. The writer
+ * changes nodes of its own generation in place, and copies others before it changes them. So a snapshot never changes,
+ * and each node is copied at most once per snapshot.
  *
- * Invariants (counted-tree.test.ts compares with a sorted array): pairs ascend strictly; a branch's count of a child
- * is the child's number of pairs; every pair of child i is at or above separator i (i > 0) and below separator
- * i + 1; a branch that is not the first child begins with the separator that its parent has for it, so that two
- * neighbours can be joined as they are. The first separator of a branch is never compared. A separator may be lower
- * than the least pair left in its child.
+ * Invariants (counted-tree.test.ts compares with a sorted array):
+ * - Pairs ascend strictly.
+ * - A branch's count of a child is the child's number of pairs.
+ * - Every pair of child i is at or above separator i (if i > 0) and below separator i + 1. After deletions, separator i
+ *   may be below the least pair of child i.
+ * - The first separator of a branch is never compared. Except in a first child, it equals the parent's separator for the
+ *   branch, so neighbours can be joined as they are.
  */
 
-/** Negative, zero or positive as the left pair comes before, is, or comes after the right one. */
+/** Compares two pairs. Returns a negative number, zero or a positive number. */
 export type PairComparator<K, S> = (
   leftKey: K | undefined,
   leftValue: S | undefined,
@@ -28,30 +29,30 @@ export type PairComparator<K, S> = (
   rightValue: S | undefined,
 ) => number
 
-/** How pairs are ordered. `S` is the part of a value that the order looks at, which is all that a search needs. */
+/** The order of pairs. `S` is the part of a value that takes part in the order, and all that a search needs. */
 export interface PairOrder<K, S> {
-  /** A comparator that is right wherever its left pair is this one. */
+  /** Returns a comparator that is correct if its left pair is this one. */
   comparing(key: K | undefined, value: S | undefined): PairComparator<K, S>
-  /** Whether values take part in the order. If not, one key stands for one pair, and branches keep no values alive. */
+  /** Whether values take part in the order. If not, keys are unique, and branches keep no references to values. */
   readonly byValue: boolean
 }
 
 export const treeDefaults = Object.freeze({
-  /** Pairs of a leaf and children of a branch, at most: measured, wider copies more, narrower searches deeper. */
+  /** Most pairs of a leaf and children of a branch. Measured: wider nodes copy more, narrower ones search deeper. */
   width: 64,
 })
 
 const width = treeDefaults.width
-/** Below this a node is joined with, or filled from, its neighbour. */
+/** A node below this size is joined with its neighbour, or refilled from it. */
 const sparse = width >> 2
-/** Joined and filled nodes keep room, so that the next insertion does not split them again. */
+/** The largest size of a joined or filled node. It leaves room, so that the next insertion does not split the node. */
 const joined = width - sparse
 
 interface Node<K, V> {
   generation: number
-  /** Of a leaf its keys, of a branch the separators' keys. */
+  /** The keys of a leaf, or of a branch's separators. */
   keys: (K | undefined)[]
-  /** Of a leaf its values, of a branch the separators' values where the order looks at them. */
+  /** The values of a leaf, or of a branch's separators if the order is by value. */
   values: (V | undefined)[]
   /** Absent in leaves. */
   children: Node<K, V>[] | undefined
@@ -61,7 +62,7 @@ interface Node<K, V> {
 const noCounts: number[] = []
 let lastGeneration = 0
 
-/** A tree as it was at one moment. Positions count from 0. */
+/** An immutable state of a tree. Positions count from 0. */
 export class CountedTreeView<K, V extends S, S = V> {
   protected root: Node<K, V>
   protected pairs: number
@@ -77,7 +78,7 @@ export class CountedTreeView<K, V extends S, S = V> {
     return this.pairs
   }
 
-  /** The number of pairs before this one, whether or not it is in the tree. */
+  /** Returns the number of pairs before this one, which need not be in the tree. */
   rank(key: K | undefined, value?: S): number {
     const compare = this.order.comparing(key, value)
     let node = this.root
@@ -90,7 +91,7 @@ export class CountedTreeView<K, V extends S, S = V> {
     return rank + lowerBound(node, compare, key, value)
   }
 
-  /** The value of the pair that compares equal, or undefined. */
+  /** Returns the value of the pair that compares equal, or undefined. */
   get(key: K | undefined, value?: S): V | undefined {
     const compare = this.order.comparing(key, value)
     let node = this.root
@@ -103,22 +104,22 @@ export class CountedTreeView<K, V extends S, S = V> {
     return compare(key, value, node.keys[at], found) === 0 ? found : undefined
   }
 
-  /** The key at a position; undefined outside the tree. */
+  /** Returns the key at a position, or undefined outside the tree. */
   keyAt(position: number): K | undefined {
     return this.cursor(position).key
   }
 
-  /** The value at a position; undefined outside the tree. */
+  /** Returns the value at a position, or undefined outside the tree. */
   valueAt(position: number): V | undefined {
     return this.cursor(position).value
   }
 
-  /** A cursor on the pair at a position; one outside the tree stands on no pair. */
+  /** Returns a cursor on the pair at a position. Outside the tree it is on no pair. */
   cursor(position: number): Cursor<K, V> {
     return new Cursor(this.root, this.pairs, position)
   }
 
-  /** Calls `visit` with the values of the positions from `from` up to but not including `to`, ascending. */
+  /** Calls `visit` with the values of the positions from `from` to `to` (exclusive), ascending. */
   forEachValue(visit: (value: V) => void, from = 0, to = this.pairs): void {
     const cursor = this.cursor(Math.max(0, from))
     for (let left = Math.min(to, this.pairs) - Math.max(0, from); left > 0; left--) {
@@ -129,7 +130,7 @@ export class CountedTreeView<K, V extends S, S = V> {
   }
 }
 
-/** Walks the pairs of one view in either direction; a step is O(1), a jump O(log n). */
+/** Iterates over the pairs of a view in either direction. A step takes O(1), a jump O(log n). */
 export class Cursor<K, V> {
   readonly #root: Node<K, V>
   readonly #size: number
@@ -157,12 +158,12 @@ export class Cursor<K, V> {
     return this.#leaf.values[this.#at]
   }
 
-  /** The key of the pair before this one; undefined at the first. */
+  /** The key of the previous pair; undefined at the first. */
   get keyBefore(): K | undefined {
     return this.#at > 0 ? this.#leaf.keys[this.#at - 1] : this.#peek(this.position - 1)
   }
 
-  /** The key of the pair after this one; undefined at the last. */
+  /** The key of the next pair; undefined at the last. */
   get keyAfter(): K | undefined {
     return this.#at + 1 < this.#leaf.keys.length
       ? this.#leaf.keys[this.#at + 1]
@@ -173,14 +174,14 @@ export class Cursor<K, V> {
     return new Cursor(this.#root, this.#size, position).key
   }
 
-  /** Steps to the next pair; false, and on no pair, after the last. */
+  /** Moves to the next pair. Returns false after the last pair; the cursor is then on no pair. */
   next(): boolean {
     this.#at++
     if (this.#at < this.#leaf.keys.length) return true
     return this.moveTo(this.#leafStart + this.#at)
   }
 
-  /** Steps to the pair before; false, and on no pair, before the first. */
+  /** Moves to the previous pair. Returns false before the first pair; the cursor is then on no pair. */
   previous(): boolean {
     this.#at--
     if (this.#at >= 0) return true
@@ -222,10 +223,10 @@ const outside: Node<never, never> = {
   counts: noCounts,
 }
 
-/** The tree that changes. One writer, any number of snapshots. */
+/** The mutable tree, with one writer and any number of snapshots. */
 export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S> {
   #generation: number
-  /** The view of the present state, until the next change. */
+  /** The snapshot of the present state, until the next change. */
   #view: CountedTreeView<K, V, S> | undefined
 
   constructor(order: PairOrder<K, S>) {
@@ -234,7 +235,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     this.#generation = lastGeneration
   }
 
-  /** An immutable view of the present state, in O(1). */
+  /** Returns an immutable view of the present state, in O(1). */
   snapshot(): CountedTreeView<K, V, S> {
     if (this.#view === undefined) {
       this.#view = new CountedTreeView(this.order, this.root, this.pairs)
@@ -244,12 +245,12 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   }
 
   /**
-   * Takes in pairs that ascend strictly, which the caller answers for. Every node is made once and none is searched.
-   * Nobody else may change the tree before the end.
-   * @throws Error when there are pairs already.
+   * Fills the tree with pairs, which must ascend strictly. Faster than `set`, since it creates each node once and does not
+   * search. The tree must not change in the meantime.
+   * @throws Error if the tree is not empty
    */
   *fill(keys: readonly (K | undefined)[], values: readonly V[]): Work<void> {
-    if (this.pairs > 0) throw new Error('counted tree: only an empty one is filled')
+    if (this.pairs > 0) throw new Error('counted tree: fill needs an empty tree')
     this.#view = undefined
     const leaves = spread(keys.length)
     let nodes = yield* mapped(leaves, ([from, to]) =>
@@ -263,7 +264,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     this.pairs = keys.length
   }
 
-  /** Adds the pair, or puts it in the place of the one that compares equal. Whether it is an additional one. */
+  /** Adds a pair, or replaces the one that compares equal. Returns true if it was added. */
   set(key: K | undefined, value: V): boolean {
     this.#view = undefined
     const root = this.#own(this.root)
@@ -279,7 +280,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     return true
   }
 
-  /** Removes the pair that compares equal. Whether there was one. */
+  /** Removes the pair that compares equal. Returns false if it does not exist. */
   delete(key: K | undefined, value?: S): boolean {
     this.#view = undefined
     const root = this.#own(this.root)
@@ -290,7 +291,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     return true
   }
 
-  /** Whether the last insertion was at the very end of the tree: then splits leave full nodes behind. */
+  /** True if the last insertion was at the end of the tree. Then a split leaves the left node full. */
   #appended = false
 
   #set(
@@ -348,7 +349,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     return true
   }
 
-  /** Joins the children `at` and `at + 1`, or spreads their content evenly where one node could not hold it. */
+  /** Joins the children `at` and `at + 1`, or distributes their content evenly if it is too much for one node. */
   #refill(node: Node<K, V>, children: Node<K, V>[], at: number): void {
     const left = this.#own(childAt(children, at))
     const right = this.#own(childAt(children, at + 1))
@@ -375,7 +376,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     node.counts[at + 1] = sizeOf(half)
   }
 
-  /** Leaves the content before `at` in the node and answers a new node with the rest. */
+  /** Moves the content from `at` on to a new node, which it returns. */
   #split(node: Node<K, V>, at: number): Node<K, V> {
     const right: Node<K, V> = {
       generation: this.#generation,
@@ -384,7 +385,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
       children: node.children?.slice(at),
       counts: node.children === undefined ? noCounts : node.counts.slice(at),
     }
-    // slice rather than a shorter length: it gives the memory back.
+    // slice frees the memory, unlike a shorter length.
     node.keys = node.keys.slice(0, at)
     node.values = node.values.slice(0, at)
     if (node.children !== undefined) {
@@ -404,7 +405,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     }
   }
 
-  /** The node itself if no snapshot can see it, else a copy. */
+  /** Returns the node itself if no snapshot shares it, otherwise a copy. */
   #own(node: Node<K, V>): Node<K, V> {
     if (node.generation === this.#generation) return node
     return {
@@ -417,7 +418,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   }
 }
 
-/** The ranges in which so many things go to nodes: equally full, none sparse but a single one, with room in each. */
+/** Distributes items evenly over nodes with room for insertions. Only a single node may be sparse. */
 function spread(count: number): [from: number, to: number][] {
   const nodes = Math.ceil(count / joined)
   return Array.from({ length: nodes }, (_, at) => [
@@ -426,7 +427,7 @@ function spread(count: number): [from: number, to: number][] {
   ])
 }
 
-/** What becomes of each range; its length counts as work. */
+/** Maps each range to a node. The length of a range counts as work. */
 function* mapped<T>(
   ranges: readonly [from: number, to: number][],
   make: (range: [from: number, to: number]) => T,
@@ -455,7 +456,7 @@ function sizeOf<K, V>(node: Node<K, V>): number {
   return size
 }
 
-/** In the middle; after an insertion at the end of the tree as far right as possible, since nothing comes between. */
+/** Returns the middle; or the last position if the tree grows at its end, so that full nodes stay behind. */
 function splitPoint<K, V>(node: Node<K, V>, appended: boolean): number {
   return appended ? node.keys.length - 1 : node.keys.length >> 1
 }
@@ -466,7 +467,7 @@ function childAt<K, V>(children: readonly Node<K, V>[], at: number): Node<K, V> 
   return child
 }
 
-/** The first position in a leaf whose pair is not before the given one. */
+/** Returns the first position in a leaf whose pair is not before the given one. */
 function lowerBound<K, V extends S, S>(
   node: Node<K, V>,
   compare: PairComparator<K, S>,
@@ -484,7 +485,7 @@ function lowerBound<K, V extends S, S>(
   return low
 }
 
-/** The child whose range holds the pair: the last one whose separator is not after it. */
+/** Returns the child whose range contains the pair: the last one whose separator is not after it. */
 function childFor<K, V extends S, S>(
   node: Node<K, V>,
   compare: PairComparator<K, S>,

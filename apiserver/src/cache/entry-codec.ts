@@ -9,17 +9,17 @@ export const entryDefaults = Object.freeze({
   messageLength: 300,
 })
 
-/** What is wrong with a stored object in an index: it is readable by its name all the same. */
+/** A problem of a stored object in an index. The object stays readable by name. */
 export type IndexProblem =
-  /** The index function threw, or answered something other than strings. */
+  /** The index function threw, or returned something other than strings. */
   | { readonly kind: 'function'; readonly index: string; readonly message: string }
-  /** It has a value of a unique index without holding it, because an older object held it when the index came. */
+  /** It has a value of a unique index that another object holds, because stored data clashed when the index was added. */
   | { readonly kind: 'unheld'; readonly index: string; readonly value: string }
 
 /**
- * Makes a cache entry of a stored value: decodes it once, asks the model's index functions, and splices the version
- * into the wire bytes. An index function that fails leaves the object without values in that index.
- * @throws SyntaxError when the value is no stored object.
+ * Converts a stored value to a cache entry: decodes it once, calls the model's index functions, and splices the version
+ * into the wire bytes. If an index function fails, the object has no values in that index.
+ * @throws SyntaxError if the value is malformed
  */
 export function decodeEntry(
   served: ServedModel,
@@ -27,7 +27,7 @@ export function decodeEntry(
   value: Buffer,
   revision: Revision,
 ): { entry: Entry; problems: readonly IndexProblem[] } {
-  // No view of the part is made: of a million objects that is as many views less.
+  // Creates no view of the part: that would be a view for every object.
   const start = objectStart(value)
   const object: BareObject = JSON.parse(value.toString('utf8', start))
   // Before the author's functions get the object, which may change it.

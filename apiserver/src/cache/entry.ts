@@ -6,15 +6,14 @@ import type { Revision } from '@setpoint/controller-runtime/api'
 export interface Entry {
   /** metadata.name */
   readonly name: string
-  /** Revision of the write that made this version: metadata.version. */
+  /** The revision of the write: metadata.version. */
   readonly revision: Revision
-  /** The object's wire JSON, its version in it. */
+  /** The object's wire JSON, with its version. */
   readonly bytes: Buffer
   /** Labels by key. Empty objects are shared. */
   readonly labels: Readonly<Record<string, string>>
   /**
-   * Index values by position in the model's `IndexSet`; none is the shared empty array.
-   * 'metadata.labels' holds strings `key=value`.
+   * Index values by position in the model's `IndexSet`. The values of 'metadata.labels' are strings `key=value`.
    */
   readonly values: readonly (readonly string[])[]
   /**

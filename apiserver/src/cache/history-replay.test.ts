@@ -49,7 +49,7 @@ async function laterCache(
 }
 
 describe('history replay', () => {
-  it('reaches back to where a client was', async () => {
+  it('extends the history back to the revision of a client', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const start = first.revision
@@ -61,7 +61,7 @@ describe('history replay', () => {
     expect(cache.history.size).toBe(2)
   })
 
-  it('does not take a change for one that concerns nobody because the store has forgotten what there was', async () => {
+  it('does not extend the history past a change whose previous state is compacted', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     await registry.create(served, thing('a'), options)
@@ -74,7 +74,7 @@ describe('history replay', () => {
     expect(cache.history.floor).toBe(floor)
   })
 
-  it('tells what each object was before each change, also where the store has forgotten it of one', async () => {
+  it('has the previous state of each change after the last one without it', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const start = first.revision
@@ -109,7 +109,7 @@ describe('history replay', () => {
     expect(told(holed.cache)).toEqual(told(whole.cache).slice(2))
   })
 
-  it('keeps no more than the history has room for, and serves those who come back from within that', async () => {
+  it('keeps the newest changes that fit into the history', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const start = first.revision
@@ -128,7 +128,7 @@ describe('history replay', () => {
     expect(cache.history.next(recent)?.revision).toBe(versions[versions.length - fitting + 1])
   })
 
-  it('serves all who come back at once, from whichever versions, with one reading', async () => {
+  it('reads once for all clients that resume together, from any revisions', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const versions = [first.revision]
@@ -145,7 +145,7 @@ describe('history replay', () => {
       expect(cache.history.next(version)?.revision).toBe(versions[at + 1])
   })
 
-  it('does not let one who was away too long cost the others their resume', async () => {
+  it('lets other clients resume if one was away for too long', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage, cache: first } = rooms
     const versions = [first.revision]
@@ -159,7 +159,7 @@ describe('history replay', () => {
     expect(cache.history.size).toBe(8)
   })
 
-  it('does not let a compaction while it reads cost those their resume whose changes are kept', async () => {
+  it('lets clients resume whose changes survive a compaction during the read', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage, cache: first } = rooms
     const versions = [first.revision]
@@ -181,7 +181,7 @@ describe('history replay', () => {
     expect(cache.history.size).toBe(5)
   })
 
-  it('says of a store that has fallen silent that it is away, and not that the changes are gone', async () => {
+  it('fails with 503, not 410, if the store stops responding', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const start = first.revision
@@ -203,7 +203,7 @@ describe('history replay', () => {
     expect(cache.history.floor).toBe(start)
   })
 
-  it('gives up a history that takes too long to read, for who waits to list again', async () => {
+  it('gives up a read that takes too long, so that clients list again', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const start = first.revision
@@ -218,7 +218,7 @@ describe('history replay', () => {
     expect(cache.history.floor).toBe(floor)
   })
 
-  it('keeps nobody who has gone waiting, and goes on for the others', async () => {
+  it('rejects an aborted caller at once and continues for the others', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const start = first.revision
@@ -239,7 +239,7 @@ describe('history replay', () => {
     expect(cache.history.floor).toBe(start)
   })
 
-  it('stops reading when the last one who waited has gone, and begins anew for the next', async () => {
+  it('stops reading when the last caller has left, and starts over for the next', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const start = first.revision

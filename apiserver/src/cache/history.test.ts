@@ -31,7 +31,7 @@ function resumed(history: History, revision: number): number[] | 'expired' {
 }
 
 describe('history', () => {
-  it('has every event above its floor and says so when one is gone', () => {
+  it('has every event above its floor, and returns undefined below', () => {
     const history = new History(toRevision(10), () => 0, limits)
     for (const revision of [12, 13, 17, 20, 21]) history.push(event(revision))
     expect(resumed(history, 10)).toEqual([12, 13, 17, 20, 21])
@@ -44,7 +44,7 @@ describe('history', () => {
     expect(resumed(history, 12)).toEqual([13, 17, 20, 21, 30])
   })
 
-  it('lets old events go, but keeps the few that a quiet kind needs', () => {
+  it('evicts old events, but keeps the few that a quiet kind needs', () => {
     let now = 0
     const history = new History(toRevision(0), () => now, limits)
     for (const revision of [1, 2, 3, 4]) history.push(event(revision))
@@ -54,14 +54,14 @@ describe('history', () => {
     expect(resumed(history, 3)).toEqual([4, 5])
   })
 
-  it('is bounded in bytes, whatever their age and number', () => {
+  it('is bounded in bytes', () => {
     const history = new History(toRevision(0), () => 0, limits)
     for (const revision of [1, 2, 3]) history.push(event(revision, 600))
     expect(history.size).toBe(1)
     expect(history.floor).toBe(2)
   })
 
-  it('lets a burst go that nothing follows, but not within the minute in which its clients come back', async () => {
+  it('evicts a burst without later events, but not while its clients may resume', async () => {
     const clock = new FakeClock()
     const history = new History(toRevision(0), () => clock.monotonic())
     for (let revision = 1; revision <= 5000; revision++) history.push(event(revision))
@@ -80,7 +80,7 @@ describe('history', () => {
     expect(resumed(history, 4999)).toEqual([5000, 5001])
   })
 
-  it('joins older events without a gap, the newest of them where there is not room for all', () => {
+  it('prepends older events without a gap, the newest if there is no room for all', () => {
     const history = new History(toRevision(10), () => 0, limits)
     history.push(event(11))
     history.prepend([event(7), event(9)], toRevision(6))
@@ -94,7 +94,7 @@ describe('history', () => {
     expect(history.floor).toBe(3)
   })
 
-  it('keeps its answers right while thousands of events pass through', () => {
+  it('stays correct over thousands of events', () => {
     const history = new History(toRevision(0), () => 0, {
       ...limits,
       maxBytes: Number.MAX_SAFE_INTEGER,

@@ -13,14 +13,14 @@ export interface Slot extends Named {
   readonly written: number
 }
 
-/** What a search for a place in an index needs to know of an object. */
+/** The part of an object that a search in an index compares. */
 export interface Named {
   readonly name: string
 }
 
 /**
- * Pairs (value, object), ordered by value and then name, both by code point; the value undefined stands for none and
- * comes last. A search of a rank without an object comes after every object of its value, with `first` before:
+ * Pairs (value, object), ordered by value and then name, both by code point. Objects without a value have the value
+ * undefined and come last. The rank of a value without an object is after all its objects, with `first` before them:
  *
  *     rank('a', first) ─▶ ('a', n1) ('a', n7) ◀─ rank('a') ─▶ ('b', n3) … (undefined, n2) …
  */
@@ -29,7 +29,7 @@ export type IndexTree = CountedTreeView<string, Slot, Named>
 /** Comes before every object of the same value. */
 export const first: Named = Object.freeze({ name: '' })
 
-/** An empty tree; the writer's own type of slots may let it change them. */
+/** Returns an empty index tree. The writer may use a mutable type of slots. */
 export function createIndexTree<T extends Slot = Slot>(): CountedTree<string, T, Named> {
   return new CountedTree({
     byValue: true,
@@ -41,7 +41,7 @@ export function createIndexTree<T extends Slot = Slot>(): CountedTree<string, T,
   })
 }
 
-/** An empty tree of things by name. */
+/** Returns an empty tree of items by name. */
 export function createNameTree<T>(): CountedTree<string, T, unknown> {
   return new CountedTree({
     byValue: false,

@@ -1,7 +1,7 @@
 /**
- * What this server knows of the store. One follower reads the log and feeds one cache for each model: the objects as
- * wire bytes, their index values, and the recent changes, all of one revision at any moment. The read gate says when
- * a cache is new enough to be asked.
+ * This server's copy of the store. One follower reads the log and updates one cache for each model: the objects as wire
+ * bytes, their index values, and the recent changes, all at the same revision. The read gate delays reads until the
+ * caches are fresh enough.
  */
 export * from './consistency-check.ts'
 export * from './entry.ts'

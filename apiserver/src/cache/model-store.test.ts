@@ -43,7 +43,7 @@ function entry(
 }
 
 describe('a model store', () => {
-  test('has what was applied last, under its name', () => {
+  test('returns the last applied entry by name', () => {
     const store = new ModelStore(indexes)
     const [first, second] = [entry('a', '1'), entry('a', '2')]
     store.apply(first, undefined)
@@ -54,7 +54,7 @@ describe('a model store', () => {
     expect(store.snapshot().view(n).values.size).toBe(0)
   })
 
-  test('takes in an object with very many values in time that grows with their number', async () => {
+  test('applies an object with many values in linear time', async () => {
     const size = 3000
     const names = (prefix: string) => Array.from({ length: size }, (_, at) => `${prefix}${at}`)
     const before = countReads(names('a'))
@@ -71,7 +71,7 @@ describe('a model store', () => {
     expect(before.reads() + after.reads()).toBeLessThan(20 * size)
   })
 
-  test('refuses a change of something else than it has, and stays as it was', () => {
+  test('rejects a change of an entry that is not the stored one, and stays unchanged', () => {
     const store = new ModelStore(indexes)
     const [first, other] = [entry('a', '1'), entry('a', '2')]
     store.apply(first, undefined)
@@ -82,7 +82,7 @@ describe('a model store', () => {
     expect(store.snapshot().view(n).values.keyAt(0)).toBe('1')
   })
 
-  test('answers the same snapshot until something is written, and another one after', () => {
+  test('returns the same snapshot until the next write', () => {
     const store = new ModelStore(indexes)
     const first = entry('a', '1')
     store.apply(first, undefined)
@@ -94,7 +94,7 @@ describe('a model store', () => {
     expect([snapshot.get('a'), store.snapshot().get('a')]).toEqual([first, second])
   })
 
-  test('leaves an index alone in which the values are the same', () => {
+  test('does not touch an index whose values are unchanged', () => {
     const store = new ModelStore(indexes)
     const first = entry('a', '1', ['x', 'y'], { app: 'web' })
     store.apply(first, undefined)
@@ -129,7 +129,7 @@ function contentOf(snapshot: ModelSnapshot): unknown {
   }
 }
 
-describe('a model store made of many entries at once', () => {
+describe('a model store built from many entries', () => {
   const breather = () => new Breather(systemClock)
   const text = fc.constantFrom('', 'a', 'b', 'ab', '\u{ffff}', '\u{1f600}')
   const drawn = fc.record({
@@ -145,7 +145,7 @@ describe('a model store made of many entries at once', () => {
   const entryOf = ({ name, value, tags, labels }: Drawn) => entry(name, value, tags, labels)
   const byName = (left: { name: string }, right: { name: string }) => compareCodePoints(left.name, right.name)
 
-  test('is the one that as many writes make, and stays so through further writes', async () => {
+  test('equals a store built by writes, also after further writes', async () => {
     const objects = fc.uniqueArray(drawn, { selector: ({ name }) => name, maxLength: 250, size: 'max' })
     await fc.assert(
       fc.asyncProperty(
@@ -172,7 +172,7 @@ describe('a model store made of many entries at once', () => {
     )
   })
 
-  test('orders more distinct values than are sorted in one step', async () => {
+  test('sorts more distinct values than one step does', async () => {
     const count = 70_000
     const entries = Array.from({ length: count }, (_, n) =>
       entry(`n${String(n).padStart(6, '0')}`, `${(n * 7919) % count}`.padStart(6, '0')),
@@ -182,7 +182,7 @@ describe('a model store made of many entries at once', () => {
     for (let at = 0; at < count; at += 101) expect(values.keyAt(at)).toBe(String(at).padStart(6, '0'))
   })
 
-  test('leaves values that ascend as they are, and orders those that only seem to by their units', async () => {
+  test('keeps sorted values, and sorts those that ascend only by UTF-16 unit', async () => {
     const byUnits = ['a', '\u{1f600}', '\u{ffff}']
     const entries = byUnits.map((value, at) => entry(`n${at}`, value))
     const { values } = (await ModelStore.from(indexes, entries, breather())).snapshot().view(n)
@@ -195,7 +195,7 @@ describe('a model store made of many entries at once', () => {
     expect([0, 1].map(at => moved.valueAt(at)?.name)).toEqual(['n1', 'n0'])
   })
 
-  test('does not take names that do not ascend', async () => {
+  test('rejects names that do not ascend', async () => {
     const twice = [entry('a'), entry('a')]
     await expect(ModelStore.from(indexes, twice, breather())).rejects.toThrow('a comes after a')
   })

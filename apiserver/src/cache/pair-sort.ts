@@ -2,9 +2,9 @@ import type { Breather } from '@setpoint/controller-runtime/internal'
 import { compareCodePoints, compareUnits, ordersByUnit } from '../model/code-point-order.ts'
 
 const steps = Object.freeze({
-  /** Texts sorted at once, without others running in between: some tens of milliseconds. */
+  /** Texts sorted in one step, which takes some tens of milliseconds. */
   run: 16_384,
-  /** Short steps taken between two looks at the clock. */
+  /** Short steps between two checks of the clock. */
   between: 4096,
 })
 
@@ -15,11 +15,10 @@ export interface Pairs<T> {
 }
 
 /**
- * Puts pairs into the order of an index tree: by value, the pairs without one at the end. Pairs of one value stay in
- * the order that they have, so objects given in the order of their names need no comparison of names.
+ * Sorts pairs into the order of an index tree: by value, pairs without a value last. The sort is stable, so objects in
+ * the order of their names need no comparison of names.
  *
- * Only distinct values are compared, since most indexes have few of them: pairs are counted by value, and laid out
- * where the sorted values say.
+ * It is a counting sort that compares only distinct values, since most indexes have few of them.
  */
 export async function sortPairs<T>({ values, objects }: Pairs<T>, breather: Breather): Promise<Pairs<T>> {
   if (await ascend(values, breather)) return { values, objects }
@@ -39,7 +38,7 @@ export async function sortPairs<T>({ values, objects }: Pairs<T>, breather: Brea
     sizes[group] = (sizes[group] ?? 0) + 1
     groupOf[at] = group
   }
-  // Where the next pair of each group goes.
+  // The position of the next pair of each group.
   const places = new Uint32Array(sizes.length)
   let place = 0
   for (const value of await sortTexts([...groups.keys()], breather)) {
@@ -62,20 +61,20 @@ export async function sortPairs<T>({ values, objects }: Pairs<T>, breather: Brea
   return { values: sortedValues, objects: sortedObjects }
 }
 
-/** Whether values are in order as they are: many grow with names, as counters and times do. */
+/** Returns true if the values are sorted already. Many grow with names, such as counters and times. */
 async function ascend(values: readonly (string | undefined)[], breather: Breather): Promise<boolean> {
   let before: string | undefined = ''
   for (let at = 0; at < values.length; at++) {
     if (at % steps.between === 0) await breather.pause()
     const value = values[at]
-    // The order of units is that of code points for a left text without surrogates and what is above them.
+    // If the left text orders by unit, `<` is the order of code points.
     if (value !== undefined && (before === undefined || value < before || !ordersByUnit(value))) return false
     before = value
   }
   return true
 }
 
-/** Sorts distinct texts by code point, in runs that are then merged, so that no step takes long. */
+/** Sorts distinct texts by code point, in runs that it merges, so that no step takes long. */
 async function sortTexts(texts: readonly string[], breather: Breather): Promise<readonly string[]> {
   const compare = texts.every(ordersByUnit) ? compareUnits : compareCodePoints
   let runs: (readonly string[])[] = []

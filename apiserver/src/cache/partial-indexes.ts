@@ -23,7 +23,7 @@ export const partialDefaults = Object.freeze({
    * less than a tenth to objects of 1 KiB.
    */
   placesPerObject: 4,
-  /** Trims (one every half minute) after which an unused index is dropped: the lifetime of a snapshot. */
+  /** An index that is unused for this many trims (one every 30 seconds) is dropped: the lifetime of a snapshot. */
   idleTrims: 10,
   /** Writes and snapshots queued while an index is filled. Past this the index serves old states only. */
   pending: 200_000,
@@ -117,7 +117,7 @@ export class PartialIndexes {
     return this.#use(spec.id, snapshot) ?? this.#use(idOfOld(spec, snapshot), snapshot)
   }
 
-  /** Whether a list whose page costs so many microseconds should get an index. Remembers the request. */
+  /** Returns true if a list whose page costs this many microseconds should get an index. Remembers the request. */
   isWorth({ id }: PartialSpec, cost: number): boolean {
     if (cost >= partialDefaults.cost || this.#kept.has(id)) return true
     if (cost < partialDefaults.repeatedCost) return false

@@ -27,7 +27,7 @@ function open() {
 }
 
 describe('places', () => {
-  it('are bounded for each caller and in all, and go to one caller after another', async () => {
+  it('are bounded for each caller and in all, and callers take turns', async () => {
     const { held, ask, release } = open()
     for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2']) void ask(name, 1)
     await new Promise(setImmediate)
@@ -40,7 +40,7 @@ describe('places', () => {
     expect(held.slice(4)).toEqual(['b2', 'a4'])
   })
 
-  it('are bounded by weight; what is too heavy is alone, and is not overtaken by other callers', async () => {
+  it('are bounded by weight; a request past the bound is admitted alone and not overtaken by other callers', async () => {
     const { places, held, ask, release } = open()
     for (const [name, weight] of [
       ['a1', 5],
@@ -58,7 +58,7 @@ describe('places', () => {
     expect(places.weight).toBe(0)
   })
 
-  it('refuse with 429 what is too much to wait, for a caller and for all', async () => {
+  it('refuse a request with 429 if too many wait, for a caller or in all', async () => {
     const { ask } = open()
     for (const name of ['a1', 'b1', 'c1', 'a2', 'a3', 'a4']) void ask(name, 1)
     await expect(ask('a5', 1)).rejects.toMatchObject({
@@ -70,7 +70,7 @@ describe('places', () => {
     await expect(ask('c2', 1)).rejects.toMatchObject({ code: 429 })
   })
 
-  it('are not kept for a caller that no longer waits', async () => {
+  it('are not reserved for a caller that has left', async () => {
     const { places, held, ask, release } = open()
     const gone = new AbortController()
     void ask('a1', 10)

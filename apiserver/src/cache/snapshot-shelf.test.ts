@@ -4,8 +4,8 @@ import { openRooms, thing } from '../../../test/support/rooms.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
 import { SnapshotShelf, shelfDefaults } from './snapshot-shelf.ts'
 
-describe('kept states', () => {
-  it('are the ones asked for, until the next change and not beyond', async () => {
+describe('kept snapshots', () => {
+  it('are served for every revision until the next change', async () => {
     await using rooms = await openRooms()
     const { registry, served, gate, cache } = rooms
     await registry.create(served, thing('a'), options)
@@ -18,7 +18,7 @@ describe('kept states', () => {
     expect(cache.shelf.at(cache.revision).get('b')?.name).toBe('b')
   })
 
-  it('that nobody kept are refused with 410, not answered from another', async () => {
+  it('that do not exist are refused with 410, not replaced by another state', async () => {
     await using rooms = await openRooms()
     const { registry, served, gate, cache } = rooms
     const before = await gate.pass()
@@ -33,7 +33,7 @@ describe('kept states', () => {
     expect(isApiError(thrown, 'Expired')).toBe(true)
   })
 
-  it('that are being paged through outlive those that nobody asks for', async () => {
+  it('in use outlive unused ones', async () => {
     await using rooms = await openRooms()
     const { registry, served, gate, cache } = rooms
     let now = 0

@@ -4,9 +4,9 @@ import type { ModelSnapshot } from './model-snapshot.ts'
 import type { ModelStore } from './model-store.ts'
 
 export const shelfDefaults = Object.freeze({
-  /** States kept for each model: as many lists can be paged through at once, each from its own state. */
+  /** Snapshots of each model. Bounds the lists that clients can page through concurrently. */
   snapshots: 64,
-  /** Milliseconds that a state is kept after it was last asked for: as long as the store keeps its history. */
+  /** Milliseconds that a snapshot is kept after its last use, as long as the store keeps its history. */
   maxAgeMs: 5 * 60_000,
 })
 
@@ -24,8 +24,8 @@ interface Kept {
 }
 
 /**
- * The states of one model that lists have been answered from, so that their next pages come from the same one.
- * Snapshots share almost all of their memory with each other and with the present.
+ * The snapshots of one model that lists were served from, so that further pages come from the same state. Snapshots share
+ * almost all of their memory with each other and with the present state.
  */
 export class SnapshotShelf {
   readonly #cache: Present
@@ -33,13 +33,13 @@ export class SnapshotShelf {
   /** Ascending by revision. */
   #kept: Kept[] = []
 
-  /** @param now milliseconds on a clock that never goes back */
+  /** @param now returns milliseconds of a monotonic clock */
   constructor(cache: Present, now: () => number) {
     this.#cache = cache
     this.#now = now
   }
 
-  /** The present state, kept for whoever asks for its revision again. */
+  /** Returns the present state, and keeps it for later requests of its revision. */
   present(): ModelSnapshot {
     const { revision, store } = this.#cache
     const snapshot = store.snapshot()
@@ -53,15 +53,15 @@ export class SnapshotShelf {
   }
 
   /**
-   * The state at a revision that the cache has reached.
-   * @throws ApiError 410 when it is no longer known.
+   * Returns the state at a revision that the cache has reached.
+   * @throws ApiError 410 if it is no longer kept
    */
   at(revision: Revision): ModelSnapshot {
     const { history, revision: latest, store } = this.#cache
     if (revision >= latest) return store.snapshot()
     this.trim()
     const kept = this.#kept.findLast(candidate => candidate.revision <= revision)
-    // A state holds until the next change: a kept one is the one asked for if nothing changed in between.
+    // A snapshot is valid until the next change.
     const nextChange =
       kept && kept.revision >= history.floor ? history.next(kept.revision)?.revision : undefined
     if (kept === undefined || nextChange === undefined || nextChange <= revision) {
@@ -75,12 +75,12 @@ export class SnapshotShelf {
     this.#kept = []
   }
 
-  /** Lets go of what nobody has asked for in a while, and of what there is too much of. */
+  /** Evicts snapshots that were unused for too long, and those past the bound. */
   trim(): void {
     const oldest = this.#now() - shelfDefaults.maxAgeMs
     this.#kept = this.#kept.filter(kept => kept.usedAt >= oldest)
     while (this.#kept.length > shelfDefaults.snapshots) {
-      // The one that nobody has paged through for longest, which need not be the oldest state.
+      // The least recently used one, which need not be the oldest state.
       let least = 0
       for (const [at, kept] of this.#kept.entries()) {
         if (kept.usedAt < (this.#kept[least]?.usedAt ?? 0)) least = at

@@ -10,10 +10,10 @@ export interface SortKey {
   readonly descending: boolean
 }
 
-/** What an object is sorted by: its value, or a list of them where a sort has several keys. None is undefined. */
+/** The key of an object in a sort: its value, or a list of values if the sort has several keys. No value is undefined. */
 export type OrderKey = string | readonly (string | undefined)[]
 
-/** An object with what it is sorted by. */
+/** An object with its key. */
 export interface Candidate {
   readonly key: OrderKey | undefined
   readonly slot: Slot
@@ -22,7 +22,7 @@ export interface Candidate {
 /** Objects in the order of one sort, by position. */
 export type OrderView = CountedTreeView<OrderKey, Slot, Named>
 
-/** What an object counts as in a sort: its smallest value ascending, its largest descending; undefined for none. */
+/** Returns the smallest value of an object if ascending, the largest if descending, or undefined without values. */
 export function sortValue(entry: Entry, { index, descending }: SortKey): string | undefined {
   if (index === IndexSet.name) return entry.name
   const values = entry.values[index] ?? noValues
@@ -37,7 +37,7 @@ export class SortOrder implements PairOrder<OrderKey, Named> {
   readonly #byUnit: PairComparator<OrderKey, Named>
   readonly #byCodePoint: PairComparator<OrderKey, Named>
 
-  /** @param keys at least one; those after the name decide nothing and are left out. */
+  /** @param keys at least one; keys after the name have no effect and are left out */
   constructor(keys: readonly SortKey[]) {
     const name = keys.findIndex(({ index }) => index === IndexSet.name)
     this.keys = name < 0 ? keys : keys.slice(0, name + 1)
@@ -57,13 +57,13 @@ export class SortOrder implements PairOrder<OrderKey, Named> {
     return keyOrdersByUnit(key) && ordersByUnit(object?.name ?? '') ? this.#byUnit : this.#byCodePoint
   }
 
-  /** A comparator for candidates. @param byUnit whether all of them are `keyedByUnit`, which makes it quicker */
+  /** Returns a comparator of candidates. @param byUnit true if all are `keyedByUnit`, which is faster */
   comparator(byUnit: boolean): (left: Candidate, right: Candidate) => number {
     const compare = byUnit ? this.#byUnit : this.#byCodePoint
     return (left, right) => compare(left.key, left.slot, right.key, right.slot)
   }
 
-  /** An empty tree in this order. */
+  /** Returns an empty tree in this order. */
   createTree(): CountedTree<OrderKey, Slot, Named> {
     return new CountedTree(this)
   }
@@ -71,14 +71,14 @@ export class SortOrder implements PairOrder<OrderKey, Named> {
 
 const byName: SortKey = Object.freeze({ index: IndexSet.name, descending: false })
 
-/** Whether two keys of one sort are equal. */
+/** Returns true if two keys of one sort are equal. */
 export function sameKey(left: OrderKey | undefined, right: OrderKey | undefined): boolean {
   if (left === right) return true
   if (typeof left !== 'object' || typeof right !== 'object') return false
   return left.every((value, at) => value === right[at])
 }
 
-/** Whether the order of UTF-16 units is that of code points for this one and any other. */
+/** Returns true if the candidate orders by unit: see `ordersByUnit`. */
 export function keyedByUnit({ key, slot }: Candidate): boolean {
   return keyOrdersByUnit(key) && ordersByUnit(slot.name)
 }

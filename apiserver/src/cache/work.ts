@@ -1,15 +1,15 @@
 import type { Breather } from '@setpoint/controller-runtime/internal'
 
 /**
- * Long work in short steps: a generator that yields how many entries it has handled since its last yield. Its runner
- * decides when other work may go on in between (`Turns`). Tests count what it yields.
+ * Long work in short steps: a generator that yields the number of entries handled since its last yield. Its runner
+ * (`Turns`) decides when to let other work run. Tests count the yielded entries.
  *
  * An entry handled is one step along an index, one object tested, or one object put into place in a sort: a few tenths
  * of a microsecond. Work that takes as long as several entries counts as several.
  */
 export type Work<T> = Generator<number, T, void>
 
-/** Who long work is done for. */
+/** The caller of long work. */
 export interface WorkOwner {
   /** The name of the user who asked. */
   readonly caller: string
@@ -22,7 +22,7 @@ export const workDefaults = Object.freeze({
   stride: 1024,
 })
 
-/** Does all of the work at once. */
+/** Does all of the work without a pause. */
 export function finish<T>(work: Work<T>): T {
   for (;;) {
     const { done, value } = work.next()
