@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
+import { isRecord } from '@setpoint/controller-runtime/api'
 
-/** The version of this server: that of its package. */
+/** Returns the version of the server's package. */
 export function programVersion(): string {
   const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   const manifest: unknown = JSON.parse(text)
-  const version: unknown =
-    typeof manifest === 'object' && manifest !== null && 'version' in manifest && manifest.version
+  const version = isRecord(manifest) ? manifest.version : undefined
   return typeof version === 'string' ? version : '0.0.0'
 }

@@ -9,7 +9,7 @@ import { Registry } from './registry/index.ts'
 import type { Storage } from './storage/index.ts'
 import { WatchHub } from './watch/index.ts'
 
-/** What serves objects over a store, without the ways in from outside: the same in the program and in test servers. */
+/** The parts of a server over one store, without its listeners. The program and test servers share them. */
 export interface ServerRooms {
   readonly storage: Storage
   readonly follower: LogFollower
@@ -18,19 +18,19 @@ export interface ServerRooms {
   readonly registry: Registry
   readonly hub: WatchHub
   readonly api: ResourceApi
-  /** The way in for what runs in this process. */
+  /** The transport for clients in this process. */
   readonly transport: LoopbackTransport
 }
 
 interface RoomsOptions {
   readonly storage: Storage
   readonly reservedDomain: string
-  /** Before every path: '' or '/x'. */
+  /** Prefix of every path: '' or '/x'. */
   readonly basePath: string
   readonly log: Logger
 }
 
-/** Puts the rooms together. Nothing runs yet: `follower.start()` does that. */
+/** Connects the parts. `follower.start()` starts them. */
 export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsOptions): ServerRooms {
   const follower = new LogFollower({ storage, log })
   const gate = new ReadGate(storage, follower)
@@ -46,7 +46,7 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   return { storage, follower, gate, models, registry, hub, api, transport }
 }
 
-/** Puts a kind's unique indexes in force and builds its cache; then it is served. @throws when aborted. */
+/** Enforces a kind's unique indexes, builds its cache, and then serves it. @throws the signal's reason when aborted */
 export async function startKind(
   { storage, registry, follower }: Pick<ServerRooms, 'storage' | 'registry' | 'follower'>,
   served: ServedModel,
