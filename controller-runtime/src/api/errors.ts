@@ -1,4 +1,4 @@
-/** Every way in which a request can fail, with its HTTP status code and what it means. Rendered into the docs. */
+/** The reasons for failed requests, with their HTTP status codes and meanings. Rendered into the docs. */
 export const statusReasons = Object.freeze({
   BadRequest: {
     code: 400,
@@ -24,10 +24,10 @@ export const statusReasons = Object.freeze({
   Timeout: { code: 504, meaning: 'No outcome in time. A write may or may not have happened.' },
 })
 
-/** Why a request failed: a word of `statusReasons`, stable over versions. */
+/** The reason for a failed request: a key of `statusReasons`, stable over versions. */
 export type StatusReason = keyof typeof statusReasons
 
-/** One of several causes of a failure, tied to a field where there is one. */
+/** One of several causes of a failure, usually of one field. */
 export interface StatusCause {
   reason: string
   message: string
@@ -35,10 +35,10 @@ export interface StatusCause {
   field?: string
 }
 
-/** What a refusal concerns, and when to ask again. */
+/** The subject of a failed request, and when to retry. */
 export interface StatusDetails {
   group?: string
-  /** The plural of the kind, as Kubernetes fills it in. */
+  /** The plural of the kind, as in Kubernetes. */
   kind?: string
   name?: string
   uid?: string
@@ -46,7 +46,7 @@ export interface StatusDetails {
   retryAfterSeconds?: number
 }
 
-/** The body of every error answer: Kubernetes' `Status`. */
+/** The body of every error response: Kubernetes' `Status`. */
 export interface Status {
   kind: 'Status'
   apiVersion: 'v1'
@@ -59,8 +59,8 @@ export interface Status {
 }
 
 /**
- * A refusal or failure of a request, on both sides of the wire: the server throws it, the client rejects with it.
- * Tell cases apart by `reason`, never by the message.
+ * A failed request, on both sides of the wire: the server throws it, the client rejects with it. Distinguish cases by
+ * `reason`, never by the message.
  */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
@@ -90,15 +90,15 @@ export class ApiError extends Error {
     return status
   }
 
-  /** Reads an error back from an answer; a body that is no Status still gives an error with the code's reason. */
+  /** Returns the error of a response. If the body is not a Status, the reason follows from the code. */
   static fromResponse(code: number, body: unknown): ApiError {
     if (isStatus(body)) return new ApiError(body.reason, body.message, body.details)
     const reason = reasonOfCode(code)
-    return new ApiError(reason, `the server answered ${code}`)
+    return new ApiError(reason, `the server responded with ${code}`)
   }
 }
 
-/** Whether `error` is an ApiError with one of the given reasons (any reason when none is given). */
+/** Returns true for an ApiError with one of the given reasons, or any reason if none are given. */
 export function isApiError<R extends StatusReason>(
   error: unknown,
   ...reasons: R[]
@@ -108,32 +108,32 @@ export function isApiError<R extends StatusReason>(
   )
 }
 
-/** No such object, kind or path. Of an object, `details.name` says which. */
+/** Returns true if the object, kind or path does not exist. For an object, `details.name` is its name. */
 export function isNotFound(error: unknown): error is ApiError & { readonly reason: 'NotFound' } {
   return isApiError(error, 'NotFound')
 }
 
-/** The name, or a value of a unique index, is taken; in the latter case `details.causes` names the index. */
+/** Returns true if the name or a value of a unique index is taken. For a value, `details.causes` names the index. */
 export function isAlreadyExists(error: unknown): error is ApiError & { readonly reason: 'AlreadyExists' } {
   return isApiError(error, 'AlreadyExists')
 }
 
-/** A version or uid that was given is not the current one: read again and retry. */
+/** Returns true if a given version or uid is not the current one: read again and retry. */
 export function isConflict(error: unknown): error is ApiError & { readonly reason: 'Conflict' } {
   return isApiError(error, 'Conflict')
 }
 
-/** The version asked for is no longer kept: list again. */
+/** Returns true if the requested version is no longer kept: list again. */
 export function isExpired(error: unknown): error is ApiError & { readonly reason: 'Expired' } {
   return isApiError(error, 'Expired')
 }
 
-/** The object breaks the rules of its kind; `details.causes` has every violation. */
+/** Returns true if the object violates the rules of its kind. `details.causes` has every violation. */
 export function isInvalid(error: unknown): error is ApiError & { readonly reason: 'Invalid' } {
   return isApiError(error, 'Invalid')
 }
 
-/** Whether `value` is a Status body of a failure with a reason that this version knows. */
+/** Returns true for the Status of a failure with a reason that this version knows. */
 export function isStatus(value: unknown): value is Status {
   if (typeof value !== 'object' || value === null) return false
   const { kind, reason, message } = value as Partial<Status>

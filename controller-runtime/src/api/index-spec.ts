@@ -3,37 +3,36 @@ import type { ApiObject } from './object.ts'
 interface IndexBase {
   /** Unique among the indexes of a model; by custom the path of the field. */
   readonly name: string
-  /** The direction of a sort that names none. Default `ASC`. */
+  /** The default direction of a sort. Default `ASC`. */
   readonly order?: 'ASC' | 'DESC'
-  /** Whether two objects may never hold one value. */
+  /** If true, no two objects can have the same value. */
   readonly unique?: boolean
-  /** Of a unique index: raised by the author whenever `indexFunc` changes. Default 1. */
+  /** Increase it whenever the `indexFunc` of a unique index changes. Default 1. */
   readonly version?: number
 }
 
 /** One index of a model. */
 export interface IndexSpec<T = ApiObject> extends Required<IndexBase> {
   readonly multiple: boolean
-  /** The index values of an object; none is an empty array. Throws what the author's function throws. */
-  // Method syntax on purpose: an index over a specific object type is usable where any object's index is expected.
+  /** Returns the index values of an object, which may be empty. @throws the error of `indexFunc` */
+  // Method syntax, because it is bivariant: an index of a specific type is assignable to an index of any object.
   valuesOf(object: T): readonly string[]
 }
 
 /**
- * An index as `singleValueIndex` and `multiValueIndex` declare it. Called, it answers the index, always the same.
+ * The result of `singleValueIndex` and `multiValueIndex`: a function that always returns the same index.
  *
- * It is a function for TypeScript's sake: a call that answers a function is put off until everything else of the call
- * around it is known. So within `defineModel` the object that `indexFunc` gets has the types that follow from the
- * schema. (The test "types what its index functions read" does not compile without.)
+ * It is a function because TypeScript defers a generic call that returns a function until it has inferred the rest of the
+ * enclosing call. So within `defineModel`, `indexFunc` takes objects typed by the schema (model.test.ts).
  */
 export type IndexDeclaration<T = ApiObject> = () => IndexSpec<T>
 
-/** An index function answered something other than strings. */
+/** An index function returned something other than strings. */
 export class IndexValueError extends TypeError {
   override readonly name = 'IndexValueError'
 }
 
-/** An index of at most one value for each object. `indexFunc` answers a string, or undefined for none. */
+/** Declares an index of at most one value for each object. `indexFunc` returns a string or undefined. */
 export function singleValueIndex<T = ApiObject>(
   options: IndexBase & { indexFunc(object: T): string | undefined },
 ): IndexDeclaration<T> {
@@ -48,7 +47,7 @@ export function singleValueIndex<T = ApiObject>(
   })
 }
 
-/** An index of several values for each object, such as tags. `indexFunc` answers an array of strings; repetitions count once. */
+/** Declares an index of several values for each object, such as tags. `indexFunc` returns strings; duplicates count once. */
 export function multiValueIndex<T = ApiObject>(
   options: IndexBase & { indexFunc(object: T): readonly string[] },
 ): IndexDeclaration<T> {
@@ -69,7 +68,7 @@ export function multiValueIndex<T = ApiObject>(
   })
 }
 
-/** @throws TypeError naming the index that has no function. */
+/** @throws TypeError if `indexFunc` is missing */
 function checked<O extends IndexBase & { readonly indexFunc: unknown }>(options: O): O {
   if (typeof options?.indexFunc !== 'function')
     throw new TypeError(`index ${options?.name ?? 'without a name'}: indexFunc must be a function`)
@@ -78,12 +77,12 @@ function checked<O extends IndexBase & { readonly indexFunc: unknown }>(options:
 
 const marker = Symbol.for('setpoint.dev/index')
 
-/** Whether one of the two functions above made this, in whichever copy of the SDK. */
+/** Returns true for a result of the two functions above, in any copy of the SDK. */
 export function isIndexDeclaration(value: unknown): value is IndexDeclaration<never> {
   return typeof value === 'function' && marker in value
 }
 
-/** Whether this is what an index declaration answered. */
+/** Returns true for the result of an index declaration, in any copy of the SDK. */
 export function isIndexSpec(value: unknown): value is IndexSpec<never> {
   return typeof value === 'object' && value !== null && marker in value
 }

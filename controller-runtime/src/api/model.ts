@@ -3,7 +3,7 @@ import { checkDnsLabel, checkSubdomain } from './names.ts'
 import type { ApiObject } from './object.ts'
 import type { FromSchema, Schema } from './schema.ts'
 
-/** A column of the table in which tools display objects of a kind. */
+/** A column of tables that display objects of a kind. */
 export interface PrinterColumn {
   readonly name: string
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'date'

@@ -80,7 +80,7 @@ describe.each(table)('$what', ({ check, good, bad }) => {
     expect(check(text)).toMatch(/must|at most/)
   })
 
-  test('of 1,000,000 characters is refused at once', () => {
+  test('of 1,000,000 characters is rejected at once', () => {
     const begun = performance.now()
     for (const text of [
       'a'.repeat(1e6),
@@ -96,7 +96,7 @@ describe.each(table)('$what', ({ check, good, bad }) => {
   })
 })
 
-test('the prefix of a label key is what stands before the slash', () => {
+test('the prefix of a label key is the part before the slash', () => {
   expect([labelPrefix('app'), labelPrefix('example.com/app'), labelPrefix('/app')]).toEqual([
     undefined,
     'example.com',

@@ -1,6 +1,6 @@
 /**
- * The rules for names, labels and annotations: the specification's sections 2.1, 2.3 and 2.4, and the Kubernetes
- * rule for label values. Each check answers a sentence that says what is wrong, or undefined.
+ * The rules for names, labels and annotations: the contract's sections 2.1, 2.3 and 2.4, and Kubernetes' rule for label
+ * values. Each check returns the problem as a clause, or undefined.
  */
 
 const dnsLabel = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
@@ -16,7 +16,7 @@ export const nameLimits = Object.freeze({
   annotationBytes: 256 * 1024,
 })
 
-/** What is wrong with the name of an object, or undefined. */
+/** Checks the name of an object. */
 export function checkName(name: string): string | undefined {
   if (name.length > nameLimits.name) return `must be at most ${nameLimits.name} characters, is ${name.length}`
   if (!dnsLabel.test(name)) {
@@ -25,7 +25,7 @@ export function checkName(name: string): string | undefined {
   return undefined
 }
 
-/** What is wrong with a DNS sub-domain, or undefined. */
+/** Checks a DNS subdomain. */
 export function checkSubdomain(name: string): string | undefined {
   if (name.length > nameLimits.name) return `must be at most ${nameLimits.name} characters, is ${name.length}`
   if (!dnsSubdomain.test(name)) {
@@ -34,7 +34,7 @@ export function checkSubdomain(name: string): string | undefined {
   return undefined
 }
 
-/** A lowercase DNS label of at most 63 characters: a version, a plural or a singular. */
+/** Checks a version, a plural or a singular: a lowercase DNS label of at most 63 characters. */
 export function checkDnsLabel(name: string): string | undefined {
   if (name.length > nameLimits.label)
     return `must be at most ${nameLimits.label} characters, is ${name.length}`
@@ -44,7 +44,7 @@ export function checkDnsLabel(name: string): string | undefined {
   return undefined
 }
 
-/** What is wrong with the key of a label, or undefined. */
+/** Checks the key of a label. */
 export function checkLabelKey(key: string): string | undefined {
   const parts = key.split('/')
   if (parts.length > 2)
@@ -63,13 +63,13 @@ export function checkLabelKey(key: string): string | undefined {
   return undefined
 }
 
-/** The prefix of a label key, or undefined where it has none. */
+/** Returns the prefix of a label key, or undefined if it has no prefix. */
 export function labelPrefix(key: string): string | undefined {
   const slash = key.indexOf('/')
   return slash < 0 ? undefined : key.slice(0, slash)
 }
 
-/** What is wrong with the value of a label, or undefined. */
+/** Checks the value of a label. */
 export function checkLabelValue(value: string): string | undefined {
   if (value.length > nameLimits.label) {
     return `label value must be at most ${nameLimits.label} characters, is ${value.length}`
@@ -80,7 +80,7 @@ export function checkLabelValue(value: string): string | undefined {
   return undefined
 }
 
-/** Whether `domain` is the reserved one or under it. The empty group counts as reserved too. */
+/** Returns true if `domain` is the reserved domain or a subdomain of it, or empty. */
 export function isReservedDomain(domain: string, reservedDomain: string): boolean {
   return domain === '' || domain === reservedDomain || domain.endsWith(`.${reservedDomain}`)
 }

@@ -8,22 +8,22 @@ export interface OwnerReference {
   blockOwnerDeletion?: boolean
 }
 
-/** What every stored object carries beside its content. Fields marked "server" are set by the server alone. */
+/** The metadata of a stored object. Only the server sets the fields marked "server". */
 export interface ObjectMeta {
   name: string
-  /** Prefix from which the server makes a name when `name` is absent. */
+  /** If `name` is absent, the server generates a name with this prefix. */
   generateName?: string
-  /** Server: a UUID that tells an object from a later one of the same name. */
+  /** Server: a UUID that distinguishes an object from a later one of the same name. */
   uid: string
   /** Server: decimal revision of the last write; opaque but comparable with `compareVersions`. */
   version: string
   /** Server: always equal to `version`, for Kubernetes clients. */
   resourceVersion: string
-  /** Server: 1 at creation, +1 with every change of the desired state and when deletion starts. */
+  /** Server: 1 at creation, +1 for every change of the desired state and at the start of the deletion. */
   generation: number
   /** Server: RFC 3339 UTC with milliseconds. */
   creationTimestamp: string
-  /** Server: RFC 3339; present once the object has been declared deleted. */
+  /** Server: RFC 3339; set when the deletion starts. */
   deletionTimestamp?: string
   finalizers?: string[]
   ownerReferences?: OwnerReference[]
@@ -31,7 +31,7 @@ export interface ObjectMeta {
   annotations?: Record<string, string>
 }
 
-/** An object as the server answers it. */
+/** An object as the server returns it. */
 export interface ApiObject<Spec = unknown, Status = unknown> {
   apiVersion: string
   kind: string
@@ -40,7 +40,7 @@ export interface ApiObject<Spec = unknown, Status = unknown> {
   status?: Status
 }
 
-/** An object as a client sends it for creation: the server fills in the rest. */
+/** An object as a client sends it for creation. The server fills in the rest. */
 export interface NewObject<Spec = unknown, Status = unknown> {
   apiVersion?: string
   kind?: string
@@ -49,7 +49,7 @@ export interface NewObject<Spec = unknown, Status = unknown> {
   status?: Status
 }
 
-/** What a list answers; the page fields are absent where `limit` was asked for. */
+/** The response to a list request. With `limit` the page fields are absent. */
 export interface ObjectList<T = ApiObject> {
   apiVersion: string
   kind: string

@@ -22,14 +22,14 @@ const reference = ({ apiVersion, kind, metadata: { name, uid } }: ApiObject): Ow
   uid,
 })
 
-/** The same name, made anew. */
+/** A later object of the same name. */
 const again = (object: ApiObject): ApiObject => ({
   ...object,
   metadata: { ...object.metadata, uid: 'another-uid' },
 })
 
 describe('setControllerReference', () => {
-  test('makes the owner the controller, which waits for the dependent when deleted in the foreground', () => {
+  test('sets the controller, and blocks its foreground deletion', () => {
     const part = setControllerReference(owner, draft)
     expect(part.metadata).toEqual({
       name: 'part',
@@ -41,7 +41,7 @@ describe('setControllerReference', () => {
     })
   })
 
-  test('leaves what it was given as it was, and keeps its type', () => {
+  test('does not change the given object, and keeps its type', () => {
     const frozen = Object.freeze({ ...draft, metadata: Object.freeze({ ...draft.metadata }) })
     const part = setControllerReference(owner, frozen)
     expect(frozen.metadata).toEqual({ name: 'part' })
@@ -57,7 +57,7 @@ describe('setControllerReference', () => {
     )
   })
 
-  test('takes over from an earlier object of the same name, and from another version of the kind', () => {
+  test('replaces an earlier object of the same name, and another version of the kind', () => {
     const part = setControllerReference(owner, draft)
     const newer = { ...again(owner), apiVersion: owner.apiVersion.replace(/\/.*/, '/v2') }
     expect(setControllerReference(newer, part).metadata).toMatchObject({
@@ -70,7 +70,7 @@ describe('setControllerReference', () => {
     expect(() => setControllerReference(unstored, draft)).toThrow(TypeError)
   })
 
-  test('makes a controller of an owner that was a plain one', () => {
+  test('turns a plain owner into the controller', () => {
     const part = setControllerReference(owner, setOwnerReference(other, setOwnerReference(owner, draft)))
     expect(part.metadata).toMatchObject({
       ownerReferences: [{ name: 'owner', controller: true }, { name: 'other' }],
@@ -79,7 +79,7 @@ describe('setControllerReference', () => {
 })
 
 describe('setOwnerReference', () => {
-  test('adds owners beside each other, each once', () => {
+  test('adds several owners, each once', () => {
     const part = setOwnerReference(owner, setOwnerReference(other, setOwnerReference(owner, draft)))
     expect(part.metadata).toEqual({
       name: 'part',
@@ -88,14 +88,14 @@ describe('setOwnerReference', () => {
     expect(controllerOf(part)).toBeUndefined()
   })
 
-  test('says whether it blocks the owner where that is given', () => {
+  test('sets blockOwnerDeletion if it is given', () => {
     expect(setOwnerReference(owner, draft, { blockOwnerDeletion: true }).metadata).toMatchObject({
       ownerReferences: [{ blockOwnerDeletion: true }],
     })
   })
 })
 
-test('removeOwnerReference takes away one owner and leaves the others', () => {
+test('removeOwnerReference removes one owner and keeps the others', () => {
   const part = setOwnerReference(other, setControllerReference(owner, draft))
   const left = removeOwnerReference(owner, part)
   expect(left.metadata).toEqual({ name: 'part', ownerReferences: [reference(other)] })
@@ -103,7 +103,7 @@ test('removeOwnerReference takes away one owner and leaves the others', () => {
   expect(removeOwnerReference(other, left)).toEqual(draft)
 })
 
-test('isOwnedBy goes by the uid: a later object of the same name is no owner', () => {
+test('isOwnedBy compares uids: a later object of the same name is not an owner', () => {
   const part = setOwnerReference(owner, draft)
   expect(isOwnedBy(part, owner)).toBe(true)
   expect(isOwnedBy(part, again(owner))).toBe(false)
@@ -112,7 +112,7 @@ test('isOwnedBy goes by the uid: a later object of the same name is no owner', (
 })
 
 describe('finalizersForDeletion', () => {
-  test('a policy overrides what was on the object, which holds where no policy is given', () => {
+  test('a policy overrides the finalizers on the object, which decide without a policy', () => {
     const given = ['a/b', 'orphan']
     expect(finalizersForDeletion(given, undefined)).toEqual(given)
     expect(finalizersForDeletion(given, 'Background')).toEqual(['a/b'])

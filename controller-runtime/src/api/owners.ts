@@ -1,27 +1,27 @@
 import type { ApiObject, ObjectMeta, OwnerReference } from './object.ts'
 
 /**
- * Owner references: from a dependent to the objects that it exists for. The collector deletes a dependent once none
- * of its owners exists any more. The uid decides which object is meant; name and kind only say where to look for it.
+ * Owner references: from a dependent to its owners. The collector deletes a dependent when its last owner is gone. The
+ * uid identifies the owner; its kind and name only help to find it.
  *
- * Nothing here changes what it is given: objects from a cache are frozen, and what comes back can be written.
+ * These functions return copies, since cached objects are frozen.
  */
 
-/** An object that may have owners: a stored one, or one that is yet to be created. */
+/** An object that may have owners: stored, or not yet created. */
 export interface Dependent {
   readonly metadata: Readonly<Partial<ObjectMeta>>
 }
 
-/** How an owner reference is set. */
+/** Options of an owner reference. */
 export interface OwnerReferenceOptions {
-  /** Whether the owner, deleted with the policy Foreground, waits until the dependent has gone. */
+  /** If true, a foreground deletion of the owner waits until the dependent is gone. */
   readonly blockOwnerDeletion?: boolean
 }
 
-/** The dependent has another controller. An object has one at most, so that two never fight over it. */
+/** The dependent has another controller. An object has at most one, so that two never fight over it. */
 export class AlreadyOwnedError extends Error {
   override readonly name = 'AlreadyOwnedError'
-  /** The controller that it has. */
+  /** The present controller. */
   readonly controller: OwnerReference
 
   constructor(dependent: Dependent, controller: OwnerReference) {
@@ -34,10 +34,9 @@ export class AlreadyOwnedError extends Error {
 }
 
 /**
- * The dependent with `owner` as its controller: the one owner that manages it. Unless said otherwise it blocks the
- * owner's foreground deletion. As in controller-runtime, a reference to an earlier object of the same kind and name
- * is brought up to date.
- * @throws AlreadyOwnedError when it has another controller, TypeError when the owner was never stored.
+ * Returns the dependent with `owner` as its controller, the owner that manages it. By default it blocks the owner's
+ * foreground deletion. As in controller-runtime, replaces a reference to an earlier object of the same kind and name.
+ * @throws AlreadyOwnedError if it has another controller; TypeError if the owner was never stored
  */
 export function setControllerReference<T extends Dependent>(
   owner: ApiObject,
@@ -53,8 +52,8 @@ export function setControllerReference<T extends Dependent>(
 }
 
 /**
- * The dependent with `owner` as one of its owners. A reference to it that is there is replaced.
- * @throws TypeError when the owner was never stored.
+ * Returns the dependent with `owner` as one of its owners. Replaces an existing reference to the owner.
+ * @throws TypeError if the owner was never stored
  */
 export function setOwnerReference<T extends Dependent>(
   owner: ApiObject,
@@ -66,7 +65,7 @@ export function setOwnerReference<T extends Dependent>(
   return withReference(dependent, reference)
 }
 
-/** The dependent without its references to `owner`; those to an earlier object of that name go too. */
+/** Returns the dependent without its references to `owner`, and to earlier objects of that name. */
 export function removeOwnerReference<T extends Dependent>(owner: ApiObject, dependent: T): T {
   const reference = referenceTo(owner)
   const references = ownersOf(dependent)
@@ -76,18 +75,18 @@ export function removeOwnerReference<T extends Dependent>(owner: ApiObject, depe
   )
 }
 
-/** The reference to the owner that manages the object, if it has one. */
+/** Returns the reference to the owner that manages the object, or undefined. */
 export function controllerOf(object: Dependent): OwnerReference | undefined {
   return ownersOf(object).find(reference => reference.controller === true)
 }
 
-/** Whether `owner` itself, not another object of its name, is an owner of the object. */
+/** Returns true if `owner` is an owner of the object, by uid. */
 export function isOwnedBy(object: Dependent, owner: ApiObject): boolean {
   const { uid } = owner.metadata
   return ownersOf(object).some(reference => reference.uid === uid)
 }
 
-/** The group of an `apiVersion`; that of Kubernetes' core is empty. */
+/** Returns the group of an `apiVersion`. Kubernetes' core group is empty. */
 export function groupOf(apiVersion: string): string {
   const slash = apiVersion.indexOf('/')
   return slash < 0 ? '' : apiVersion.slice(0, slash)
@@ -106,7 +105,7 @@ function referenceTo({ apiVersion, kind, metadata: { name, uid } }: ApiObject): 
   return { apiVersion, kind, name, uid }
 }
 
-/** As in controller-runtime: the version may differ, and the uid changes when the owner is made anew. */
+/** As in controller-runtime: the API version may differ, and the uid changes when the owner is recreated. */
 function namesSame(left: OwnerReference, right: OwnerReference): boolean {
   return (
     left.kind === right.kind &&

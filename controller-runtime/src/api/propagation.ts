@@ -12,7 +12,7 @@ export const propagationPolicies: readonly PropagationPolicy[] = Object.freeze([
 ])
 
 /**
- * The finalizers with which a deletion waits for the garbage collector. Named as in Kubernetes, for its tools.
+ * The finalizers that make a deletion wait for the garbage collector. Named as in Kubernetes, for its tools.
  */
 export const propagationFinalizers = Object.freeze({
   Foreground: 'foregroundDeletion',

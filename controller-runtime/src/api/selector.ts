@@ -127,7 +127,7 @@ function parse(texts: string[], dialect: Dialect): Requirement[] {
   const requirements: Requirement[] = []
   let length = 0
   for (const text of texts) {
-    // In UTF-16 units, each of which is at least one byte.
+    // Compares UTF-16 units: each takes at least one byte.
     length += text.length
     if (length > selectorLimits.bytes) {
       throw new SelectorError(text, `${dialect} selector is longer than ${selectorLimits.bytes} bytes`)

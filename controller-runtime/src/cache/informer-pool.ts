@@ -25,7 +25,7 @@ export interface InformerLease<T extends ApiObject = ApiObject> {
 }
 
 /**
- * Returns the key under which informers are shared: the model's API version and plural, and the normalized selectors.
+ * Returns the key of a shared informer: the model's API version and plural, and the normalized selectors.
  * Order, spelling and repetition of their terms do not matter.
  * @throws SelectorError if a selector is invalid.
  */

@@ -38,7 +38,7 @@ const defaultIndexes: readonly IndexSpec[] = [
 /**
  * Objects by name and by index: the model's indexes, the default ones, and added ones.
  *
- * An index is built at its first use and maintained from then on. An object for which the index function throws has no
+ * An index is built at its first use and maintained from then on. If the index function throws for an object, it has no
  * entry in it.
  */
 export class Store<T extends ApiObject = ApiObject> {
