@@ -1,7 +1,7 @@
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { laterRevision } from '@setpoint/controller-runtime/api'
 import { Breather } from '@setpoint/controller-runtime/internal'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { pagesOf } from './cache-loader.ts'
 import type { LogFollower } from './log-follower.ts'

@@ -1,7 +1,7 @@
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { laterRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { Breather, type CancelTimer } from '@setpoint/controller-runtime/internal'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { type Change, CompactedError, type Storage, type WatchBatch } from '../storage/index.ts'
 import { CacheLoader } from './cache-loader.ts'

@@ -1,5 +1,5 @@
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import {
   RebuildSupersededError,

@@ -10,7 +10,7 @@ import { type ApiResponse, type Caller, parseResourcePath } from '../http/api-re
 import { errorResponse, toApiError } from '../http/error-response.ts'
 import type { ResourceApi } from '../http/resource-api.ts'
 import { readWatchRequest } from '../http/watch-parameters.ts'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { lines, type Watch, type WatchHub, type WatchSink } from '../watch/index.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { isApiError } from '@setpoint/controller-runtime/api'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { defaultWriteOptions, type Registry } from '../registry/index.ts'

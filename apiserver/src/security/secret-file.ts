@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 
 /** Logs a warning if every user can read a token file. */
 export function warnIfReadableByAll(path: string, log: Logger): void {

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Clock } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import type { Access, Identity } from './access.ts'
 import { bearerTokenOf } from './bearer-token.ts'
 import { FileWatch } from './file-watch.ts'

@@ -10,7 +10,7 @@ import type {
   OpenedTestServer,
   OpenTestServerOptions,
 } from '@setpoint/controller-runtime/testing'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import { ServedModel } from '../model/served-model.ts'
 import { ServedKinds } from '../plugins/served-kinds.ts'
 import { assembleRooms, type ServerRooms, startKind } from '../rooms.ts'

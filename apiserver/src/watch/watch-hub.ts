@@ -1,7 +1,7 @@
 import { ApiError, isApiError, type Revision } from '@setpoint/controller-runtime'
 import { closeCodes, laterRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import type { HistoryReplay, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/served-model.ts'
 import { ModelWatches, type WatchTally } from './model-watches.ts'
 import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
