@@ -1,5 +1,5 @@
 import Koa from 'koa'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/model-registry.ts'
 import type { Access } from '../security/index.ts'

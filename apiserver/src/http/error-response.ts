@@ -1,5 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import { fromStorageError } from '../registry/index.ts'
 import type { ApiResponse } from './api-request.ts'
 

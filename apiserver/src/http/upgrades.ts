@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { ApiError } from '@setpoint/controller-runtime/api'
-import type { Logger } from '../log.ts'
+import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import { type Access, authorize } from '../security/index.ts'
 import { errorResponse, MethodNotAllowedError, toApiError } from './error-response.ts'

@@ -1,4 +1,4 @@
-import type { Logger } from '../../log.ts'
+import type { Logger } from '../../log/index.ts'
 import { errorResponse, toApiError } from '../error-response.ts'
 import type { Middleware } from '../request-state.ts'
 
