@@ -1,5 +1,7 @@
 import type { Breather } from '@setpoint/controller-runtime/internal'
 import { compareCodePoints, compareUnits, ordersByUnit } from '../model/code-point-order.ts'
+import { mergeRuns } from './run-merge.ts'
+import { finishBreathing } from './work.ts'
 
 const steps = Object.freeze({
   /** Texts sorted in one step, which takes some tens of milliseconds. */
@@ -77,43 +79,10 @@ async function ascend(values: readonly (string | undefined)[], breather: Breathe
 /** Sorts distinct texts by code point, in runs that it merges, so that no step takes long. */
 async function sortTexts(texts: readonly string[], breather: Breather): Promise<readonly string[]> {
   const compare = texts.every(ordersByUnit) ? compareUnits : compareCodePoints
-  let runs: (readonly string[])[] = []
+  const runs: (readonly string[])[] = []
   for (let at = 0; at < texts.length; at += steps.run) {
     await breather.pause()
     runs.push(texts.slice(at, at + steps.run).sort(compare))
   }
-  while (runs.length > 1) {
-    const merged: (readonly string[])[] = []
-    for (let at = 0; at < runs.length; at += 2) {
-      merged.push(await merge(runs[at] ?? [], runs[at + 1] ?? [], compare, breather))
-    }
-    runs = merged
-  }
-  return runs[0] ?? []
-}
-
-async function merge(
-  left: readonly string[],
-  right: readonly string[],
-  compare: (left: string, right: string) => number,
-  breather: Breather,
-): Promise<readonly string[]> {
-  const [last, first] = [left.at(-1), right[0]]
-  // Values often grow with names, as counters and times do.
-  if (last === undefined || first === undefined || compare(last, first) <= 0) return left.concat(right)
-  const merged: string[] = []
-  let l = 0
-  let r = 0
-  for (;;) {
-    if (merged.length % steps.between === 0) await breather.pause()
-    const [a, b] = [left[l], right[r]]
-    if (a === undefined || b === undefined) return merged.concat(left.slice(l), right.slice(r))
-    if (compare(a, b) <= 0) {
-      merged.push(a)
-      l++
-    } else {
-      merged.push(b)
-      r++
-    }
-  }
+  return finishBreathing(mergeRuns(runs, compare), breather)
 }
