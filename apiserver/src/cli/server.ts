@@ -9,7 +9,7 @@ import {
 } from '@setpoint/controller-runtime'
 import { EventKeeper, eventModel, orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
-import { ApiServer, CustomRoutes, Health, type PluginProgress } from '../http/index.ts'
+import { ApiServer, CustomRoutes, Health, type PluginProgress, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import { describeLog, describeTokenFile, EtcdMetrics, Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/served-model.ts'
@@ -96,7 +96,7 @@ export async function startServer(
   const tokens = options.tokenFile && new TokenAccess({ ...options.tokenFile, log })
   if (tokens !== undefined) describeTokenFile(metrics.registry, tokens)
   const access = tokens ?? new LocalAccess()
-  const watchConnections = new WatchConnections(options.watchLimits)
+  const watchConnections = new WatchConnections(watchLimitsWithin(options.watchLimits))
   const app = new ApiServer({
     models,
     api,

@@ -30,9 +30,9 @@ class Served {
   readonly #handler: Handler
   #port = 0
 
-  constructor(handler: Handler) {
+  constructor(handler: Handler, limit = Infinity) {
     this.#handler = handler
-    this.connections = new Connections(this.#server, { log: silentLogger, clock: this.clock })
+    this.connections = new Connections(this.#server, { log: silentLogger, clock: this.clock, limit })
     this.#server.on('connection', socket => this.accepted.push(socket))
     this.#server.on('clientError', (error, socket) => {
       if (socket instanceof Socket) this.connections.refuse(socket, toApiError(error, silentLogger, {}))
@@ -122,8 +122,8 @@ const saysDone: Handler = async (_message, response) => {
   response.end('done')
 }
 
-async function serve(handler: Handler = saysDone): Promise<Served> {
-  served = new Served(handler)
+async function serve(handler: Handler = saysDone, limit = Infinity): Promise<Served> {
+  served = new Served(handler, limit)
   await served.listen()
   return served
 }
@@ -396,5 +396,63 @@ describe('a client', () => {
     await client.ends()
     expect(client.text).toMatch(/^HTTP\/1.1 200 [\s\S]*done$/)
     expect(client.text).toMatch(/^connection: close/im)
+  })
+})
+
+describe('a server with as many connections as it may have', () => {
+  const never: Handler = () => {}
+  const echoes: Handler = (message, response) => {
+    response.end(`saw ${message.url}`)
+  }
+  /** Opens a connection, and waits until the server has accepted it. */
+  const accepted = async (server: Served) => {
+    const before = server.accepted.length
+    const client = server.connect()
+    await eventually(() => expect(server.accepted).toHaveLength(before + 1))
+    return client
+  }
+
+  it('closes the longest idle one for a new one, whether or not it has sent a request', async () => {
+    const server = await serve(echoes, 3)
+    const first = await accepted(server)
+    const halfWay = await accepted(server)
+    halfWay.socket.write('GET /half HTTP/1.1\r\nhost: ')
+    const third = await accepted(server)
+    first.get('/first')
+    await first.receives('saw /first')
+    const fourth = await accepted(server)
+    await halfWay.ends()
+    const fifth = await accepted(server)
+    await third.ends()
+    for (const [n, client] of [first, fourth, fifth].entries()) {
+      client.get(`/${n}`)
+      await client.receives(`saw /${n}`)
+    }
+  })
+
+  it('closes the new one if all others have requests in progress', async () => {
+    const server = await serve(never, 2)
+    const busy = [await accepted(server), await accepted(server)]
+    for (const client of busy) client.get('/')
+    await eventually(() => expect(server.carriedOut).toHaveLength(2))
+    const refused = await accepted(server)
+    await eventually(() => expect(refused.hasEnded || refused.hasFailed).toBe(true))
+    for (const { hasEnded } of busy) expect(hasEnded).toBe(false)
+  })
+
+  it('counts one that no longer speaks HTTP until it closes', async () => {
+    const server = await serve(echoes, 1)
+    const released = await accepted(server)
+    const [socket] = server.accepted
+    if (socket === undefined) throw new Error('nothing was accepted')
+    server.connections.release(socket)
+    const refused = await accepted(server)
+    await eventually(() => expect(refused.hasEnded || refused.hasFailed).toBe(true))
+    expect(released.hasEnded).toBe(false)
+    released.socket.destroy()
+    await eventually(() => expect(socket.destroyed).toBe(true))
+    const next = await accepted(server)
+    next.get('/next')
+    await next.receives('saw /next')
   })
 })

@@ -6,6 +6,7 @@ import { ApiError } from '@setpoint/controller-runtime/api'
 import type { CancelTimer } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
 import { retryAfterSeconds } from '../registry/index.ts'
+import { maxConnections } from './descriptors.ts'
 import { errorResponse } from './error-response.ts'
 import { endWith } from './raw-response.ts'
 import { refuseBody } from './request-body.ts'
@@ -85,6 +86,9 @@ interface Connection {
 /**
  * The connections of an HTTP server: a graceful drain, and the time limits that Node's server does not have.
  *
+ * Connections are bounded in number, so that descriptors remain for files and the store. At the bound a new connection
+ * replaces the one that has been idle the longest; if none is idle, it is closed.
+ *
  * Guarantees: disconnects a client that stalls within a request or does not read its response. While the server drains,
  * a request that has arrived gets its whole response or is not handled at all. Requests behind a response that announces
  * the end of the connection are not handled (RFC 9112, 9.6).
@@ -101,19 +105,35 @@ export class Connections {
   readonly #handshakes = new Map<string, Socket>()
   /** Responses without an end. Watches have their own limit for slow clients. */
   readonly #streams = new WeakSet<ServerResponse>()
+  readonly #maxConnections: number
+  /** Open TCP connections, including those that no longer speak HTTP. */
+  #open = 0
+  /** Sockets without a request in progress, or in their TLS handshake, the longest idle first. */
+  readonly #idle = new Set<Socket>()
   readonly #closed: Promise<void>
   #drainedAt: number | undefined
   #cancelCheck: CancelTimer = () => {}
 
-  constructor(server: Server, { log, clock = systemClock }: { log: Logger; clock?: Clock }) {
+  constructor(
+    server: Server,
+    options: {
+      log: Logger
+      clock?: Clock
+      /** Most open connections. By default derived from the descriptors of the process. */
+      limit?: number
+    },
+  ) {
+    const { log, clock = systemClock, limit = maxConnections() } = options
     this.#server = server
     this.#clock = clock
     this.#log = log
+    this.#maxConnections = limit
     this.#closed = new Promise(resolve => server.once('close', resolve))
+    server.on('connection', socket => this.#accepted(socket))
     if (server instanceof SecureServer) {
       server.on('connection', socket => this.#handshaking(socket))
       server.on('secureConnection', socket => {
-        this.#handshakes.delete(addressOf(socket))
+        this.#shookHands(socket)
         this.#opened(socket)
       })
     } else server.on('connection', socket => this.#opened(socket))
@@ -138,6 +158,7 @@ export class Connections {
     if (last !== undefined) last.shouldKeepAlive = true
     const exchange: Exchange = { message, response }
     open.push(exchange)
+    this.#idle.delete(socket)
     connection.latest = message
     connection.isSealed = mayEndHttp(message)
     if (this.#drainedAt !== undefined || last !== undefined || connection.isSealed)
@@ -148,6 +169,7 @@ export class Connections {
     response.once('close', () => {
       open.splice(open.indexOf(exchange), 1)
       if (open.length > 0) return
+      if (this.#all.has(socket) && !socket.destroyed) this.#idle.add(socket)
       connection.idleChecks = 0
       connection.respondedBytes = socket.bytesRead
       if (connection.last !== undefined && !socket.destroyed) this.#end(connection)
@@ -169,6 +191,7 @@ export class Connections {
   /** Removes a connection that no longer carries HTTP. */
   release(socket: Socket): void {
     this.#all.delete(socket)
+    this.#idle.delete(socket)
   }
 
   /** Rejects malformed or late input. Responses to earlier requests are sent first. */
@@ -212,7 +235,26 @@ export class Connections {
     for (const socket of [...this.#all.keys(), ...this.#handshakes.values()]) socket.destroy()
   }
 
+  /** Counts a connection, and makes room for it. */
+  #accepted(socket: Socket): void {
+    if (this.#open >= this.#maxConnections) {
+      const [longestIdle = socket] = this.#idle
+      longestIdle.destroy()
+      this.#idle.delete(longestIdle)
+      this.#log.warn(
+        { connections: this.#open },
+        longestIdle === socket
+          ? 'too many connections, closed a new one'
+          : 'too many connections, closed the longest idle one',
+      )
+      if (longestIdle === socket) return
+    }
+    this.#open++
+    socket.once('close', () => this.#open--)
+  }
+
   #opened(socket: Socket): void {
+    if (socket.destroyed) return
     const at = this.#clock.monotonic()
     const connection: Connection = {
       socket,
@@ -227,8 +269,10 @@ export class Connections {
       endingSince: undefined,
     }
     this.#all.set(socket, connection)
+    this.#idle.add(socket)
     socket.once('close', () => {
       this.#all.delete(socket)
+      this.#idle.delete(socket)
       // Node closes only the current response. A watch behind it would stay open until its own time limit.
       for (const { response } of [...connection.open]) {
         if (response.socket !== null) continue
@@ -240,10 +284,20 @@ export class Connections {
 
   #handshaking(socket: Socket): void {
     const address = addressOf(socket)
+    if (socket.destroyed) return
     this.#handshakes.set(address, socket)
+    this.#idle.add(socket)
     socket.once('close', () => {
+      this.#idle.delete(socket)
       if (this.#handshakes.get(address) === socket) this.#handshakes.delete(address)
     })
+  }
+
+  #shookHands(socket: Socket): void {
+    const address = addressOf(socket)
+    const plain = this.#handshakes.get(address)
+    if (plain !== undefined) this.#idle.delete(plain)
+    this.#handshakes.delete(address)
   }
 
   #announceEnd(connection: Connection, response: ServerResponse): void {

@@ -5,6 +5,7 @@
  */
 export * from './api-request.ts'
 export * from './custom-routes.ts'
+export { watchLimitsWithin } from './descriptors.ts'
 export * from './health.ts'
 export * from './health-endpoint.ts'
 export * from './resource-api.ts'
