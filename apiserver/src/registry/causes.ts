@@ -6,16 +6,24 @@ import { shorten } from '../model/text-position.ts'
 export class Causes {
   readonly #reported: StatusCause[]
   #overflows: boolean
+  #stops: boolean
 
   /** Starts with the causes found so far. */
   constructor(before?: Causes) {
     this.#reported = [...(before?.reported ?? [])]
     this.#overflows = before?.overflows ?? false
+    this.#stops = before?.stops ?? false
   }
 
   add(cause: StatusCause): void {
     if (this.#reported.length < objectLimits.violations) this.#reported.push(cause)
     else this.#overflows = true
+  }
+
+  /** Adds the cause of a part that is too large, and stops further checks: they would take time in proportion to it. */
+  addTooLarge(cause: StatusCause): void {
+    this.add(cause)
+    this.#stops = true
   }
 
   get isEmpty(): boolean {
@@ -25,6 +33,11 @@ export class Causes {
   /** True if there are more violations than `reported` holds. */
   get overflows(): boolean {
     return this.#overflows
+  }
+
+  /** True if further checks are pointless: the response has no room for more, or a part is too large to be checked. */
+  get stops(): boolean {
+    return this.#stops || this.#overflows
   }
 
   get reported(): readonly StatusCause[] {

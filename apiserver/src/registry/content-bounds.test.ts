@@ -128,7 +128,7 @@ describe('a refusal of very many violations', () => {
   const bodies: [string, object][] = [
     ['owner references', thing('a', {}, { ownerReferences: times(500_000, () => ({})) })],
     ['finalizers', thing('a', {}, { finalizers: times(500_000, () => '') })],
-    ['labels', thing('a', {}, { labels: Object.fromEntries(times(250_000, n => [`-${n}`, '-'])) })],
+    ['labels', thing('a', {}, { labels: Object.fromEntries(times(1_000, n => [`-${n}`, '-'])) })],
     ['annotations', thing('a', {}, { annotations: Object.fromEntries(times(250_000, n => [n, 1])) })],
     ['list items', thing('a', { tags: times(500_000, () => 1) })],
   ]
@@ -171,6 +171,20 @@ describe('a refusal of very many violations', () => {
 
 describe('the work of a write', () => {
   const size = 3000
+
+  it('ends at a part past its bound, whatever else is wrong', async () => {
+    await using rooms = await openRooms()
+    const labels = Object.fromEntries(times(200_000, n => [`-${n}`, '']))
+    const body = thing('a', { tags: [1], email: 2 }, { labels })
+    const { details } = await refusal(rooms.registry.create(rooms.served, body, options))
+    expect(details?.causes).toEqual([
+      {
+        reason: 'FieldValueTooMany',
+        field: 'metadata.labels',
+        message: 'must have at most 1000 labels, has 200000',
+      },
+    ])
+  })
 
   it('grows with the number of finalizers, not with its square', () => {
     const served = new ServedModel(testModel)

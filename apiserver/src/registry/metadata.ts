@@ -59,7 +59,7 @@ function readFinalizers(value: unknown, causes: Causes): string[] | undefined {
   }
   const finalizers = new Set<string>()
   for (const [at, finalizer] of value.entries()) {
-    if (causes.overflows) break
+    if (causes.stops) break
     const field = `metadata.finalizers[${at}]`
     if (typeof finalizer !== 'string') causes.add(wrongType(`finalizers[${at}]`, 'a string'))
     else if (finalizer === '')
@@ -84,7 +84,7 @@ function readOwners(value: unknown, causes: Causes): OwnerReference[] | undefine
   const owners: OwnerReference[] = []
   let controllers = 0
   for (const [at, owner] of value.entries()) {
-    if (causes.overflows) break
+    if (causes.stops) break
     const field = `ownerReferences[${at}]`
     if (!isRecord(owner)) {
       causes.add(wrongType(field, 'an object'))
@@ -130,13 +130,16 @@ function readMap(field: string, value: unknown, causes: Causes): Record<string, 
     causes.add(wrongType(field, 'a map of strings'))
     return undefined
   }
-  const entries: [string, string][] = []
+  if (hasOnlyStrings(value)) return Object.keys(value).length > 0 ? value : undefined
   for (const [key, text] of Object.entries(value)) {
-    if (causes.overflows) break
-    if (typeof text === 'string') entries.push([key, text])
-    else causes.add(wrongType(`${field}[${echo(key)}]`, 'a string'))
+    if (causes.stops) break
+    if (typeof text !== 'string') causes.add(wrongType(`${field}[${echo(key)}]`, 'a string'))
   }
-  return entries.length > 0 ? Object.fromEntries(entries) : undefined
+  return undefined
+}
+
+function hasOnlyStrings(value: object): value is Record<string, string> {
+  return Object.values(value).every(text => typeof text === 'string')
 }
 
 /**
@@ -172,8 +175,9 @@ export function checkMetadata(
   causes: Causes,
 ): void {
   checkSizes(next, previous, causes)
+  if (causes.stops) return
   for (const [key, value] of Object.entries(next.labels ?? {})) {
-    if (causes.overflows) break
+    if (causes.stops) break
     if (
       previous?.labels !== undefined &&
       Object.hasOwn(previous.labels, key) &&
@@ -214,7 +218,7 @@ function checkSizes(next: BareMeta, previous: BareMeta | undefined, causes: Caus
   const check = (field: string, unit: string, limit: number, sizeOf: (metadata: BareMeta) => number) => {
     const size = sizeOf(next)
     if (size <= limit || (previous !== undefined && size <= sizeOf(previous))) return
-    causes.add({
+    causes.addTooLarge({
       reason: unit === 'bytes' ? 'FieldValueTooLong' : 'FieldValueTooMany',
       field: `metadata.${field}`,
       message: `must have at most ${limit} ${unit}, has ${size}`,

@@ -244,6 +244,7 @@ function finishDraft(
   options: WriteOptions,
 ): Draft {
   const { name } = completed.metadata
+  if (causes.stops) throw invalid(served, name, causes)
   let violations = served.schemas.validate(completed)
   if (violations.length > 0 && stored !== undefined) {
     // A newer default must not make an unchanged field look changed.
