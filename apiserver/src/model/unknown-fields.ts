@@ -9,27 +9,26 @@ import type { JsonObject } from './json-value.ts'
  */
 export function findUnknownFields(schema: unknown, value: unknown, path: FieldPath, limit: number): string[] {
   const found: string[] = []
-  visit(withBranches([schema]), value, path, field => {
-    if (found.length < limit) found.push(formatPath(field))
-  })
+  if (limit > 0) visit(withBranches([schema]), value, path, field => found.push(formatPath(field)) < limit)
   return found
 }
 
+/** Reports unknown fields until `report` returns false. Returns false then, too. */
 function visit(
   schemas: readonly JsonObject[],
   value: unknown,
   path: FieldPath,
-  report: (field: FieldPath) => void,
-): void {
-  if (schemas.length === 0) return
+  report: (field: FieldPath) => boolean,
+): boolean {
+  if (schemas.length === 0) return true
   if (Array.isArray(value)) {
     const items = withBranches(schemas.map(schema => schema.items))
     if (items.length > 0)
       for (const [index, item] of value.entries())
-        if (isNested(item)) visit(items, item, [...path, index], report)
-    return
+        if (isNested(item) && !visit(items, item, [...path, index], report)) return false
+    return true
   }
-  if (!isRecord(value)) return
+  if (!isRecord(value)) return true
   const closed = schemas.some(schema => isRecord(schema.properties)) && !schemas.some(allowsAnything)
   for (const [name, item] of Object.entries(value)) {
     const applying: unknown[] = []
@@ -38,9 +37,10 @@ function visit(
       else if (isRecord(additionalProperties)) applying.push(additionalProperties)
     }
     if (applying.length > 0) {
-      if (isNested(item)) visit(withBranches(applying), item, [...path, name], report)
-    } else if (closed) report([...path, name])
+      if (isNested(item) && !visit(withBranches(applying), item, [...path, name], report)) return false
+    } else if (closed && !report([...path, name])) return false
   }
+  return true
 }
 
 /** Returns true if the value can contain fields. */
