@@ -40,6 +40,11 @@ const bodies: readonly Body[] = [
     statuses: [422],
   },
   {
+    name: '220,000 labels',
+    text: () => json(`,"labels":{${join(220_000, n => `"l${n}":""`)}}`),
+    statuses: [422],
+  },
+  {
     name: '250,000 bad finalizers',
     text: () => json(`,"finalizers":[${join(250_000, () => '""')}]`),
     statuses: [422],

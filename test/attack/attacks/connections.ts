@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Attack, Scene } from '../attack.ts'
 import { call, callAll, statusesOf } from '../call.ts'
 import { closedByServer, openPlainSockets, openSockets, responded } from '../sockets.ts'
-import { type Setup, usual } from '../target.ts'
+import { type Setup, targetLimits, usual } from '../target.ts'
 import { neighbourhood } from '../witness.ts'
 
 /** Attacks on sockets: every state of a connection must end, however its client leaves. */
@@ -56,6 +56,21 @@ async function leaveInEveryWay(scene: Scene): Promise<void> {
   }
 }
 
+/** Checks that the server can still open files and accept connections: there are more clients than descriptors. */
+async function checkFiles(scene: Scene): Promise<void> {
+  // The token file is read every two seconds.
+  await sleep(scene.count(0, 3_000))
+  const { status, text } = await call(scene.target, {
+    path: '/metrics',
+    as: 'neighbour',
+    signal: scene.signal,
+  })
+  scene.check(status === 200, `/metrics responded with ${status} ${text.slice(0, 100)}`)
+  scene.check(/^setpoint_token_file_failing_seconds 0$/m.test(text), 'the token file cannot be read')
+  const open = Number(/^process_open_fds (\d+)$/m.exec(text)?.[1] ?? Number.NaN)
+  scene.check(open < targetLimits.descriptors, `the server has ${open} open descriptors`)
+}
+
 /** Sockets that stay silent until the server closes them; the short form does not wait for that. */
 async function stall(
   scene: Scene,
@@ -107,13 +122,35 @@ export const connectionAttacks: readonly Attack[] = [
     },
   },
   {
-    name: '900 half TLS handshakes',
+    name: '1,100 half TLS handshakes',
     attacker: 'no token',
     setup: overTls,
     async run(scene) {
-      const sockets = await openPlainSockets(scene.target, scene.count(300, 900))
+      const sockets = await openPlainSockets(scene.target, 1_100)
       for (const socket of sockets) socket.write(Buffer.from('1603010200010001fc0303', 'hex'))
+      await checkFiles(scene)
       await stall(scene, sockets, 40_000)
+    },
+  },
+  {
+    name: '1,100 connections that send nothing',
+    attacker: 'no token',
+    async run(scene) {
+      const sockets = await openSockets(scene.target, 1_100)
+      await checkFiles(scene)
+      await stall(scene, sockets, 75_000)
+    },
+  },
+  {
+    name: '1,100 connections that are kept after a request',
+    attacker: 'no token',
+    longOnly: true,
+    async run(scene) {
+      const sockets = await openSockets(scene.target, 1_100)
+      for (const socket of sockets) if (socket.writable) socket.write(`GET /livez HTTP/1.1\r\n${host}\r\n`)
+      await checkFiles(scene)
+      // An idle connection is kept for 75 s.
+      await stall(scene, sockets, 90_000)
     },
   },
   {

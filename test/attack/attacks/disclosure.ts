@@ -97,7 +97,8 @@ export const disclosureAttacks: readonly Attack[] = [
       await sleep(10_000)
       scene.check(target.log.includes(target.tokenFile), 'the log does not name the missing file')
       const { text } = await call(target, { path: '/metrics', as: 'neighbour' })
-      scene.check(/^setpoint_\w*token\w*[{ ]/m.test(text), 'no metric tells about the token file')
+      const failing = /^setpoint_token_file_failing_seconds (\S+)$/m.exec(text)?.[1]
+      scene.check(Number(failing) > 0, `the metric of the missing file is ${failing}`)
       await target.writeTokens()
     },
   },
