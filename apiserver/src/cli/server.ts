@@ -39,6 +39,11 @@ export const serverDefaults = Object.freeze({
   forcedMs: 5_000,
   /** Of `drainMs`, milliseconds that are left for requests and sockets however long reconciles take. */
   closingMs: 5_000,
+  /**
+   * Connections that may wait to be accepted; Linux allows 4,096 by default. With Node's 511, a burst of connections makes
+   * the system drop others, whose clients try again after a second or more.
+   */
+  backlog: 4_096,
 })
 
 /** A running server. */
@@ -246,7 +251,8 @@ function listen(app: ApiServer, { listen: address, basePath, tls }: ServerOption
     const refused = (error: NodeJS.ErrnoException) =>
       reject(new Error(describeListenError(error, address), { cause: error }))
     server.once('error', refused)
-    server.listen(address.port, address.host, () => {
+    const { backlog } = serverDefaults
+    server.listen({ port: address.port, host: address.host, backlog }, () => {
       server.off('error', refused)
       const { address: host, port, family } = server.address() as AddressInfo
       resolve(`${isSecure ? 'https' : 'http'}://${family === 'IPv6' ? `[${host}]` : host}:${port}${basePath}`)
