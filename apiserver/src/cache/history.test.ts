@@ -54,6 +54,16 @@ describe('history', () => {
     expect(resumed(history, 3)).toEqual([4, 5])
   })
 
+  it('is bounded in index values, which take more memory than their JSON', () => {
+    const history = new History(toRevision(0), () => 0, { ...limits, maxBytes: 1_000_000 })
+    const values = [Array.from({ length: 5_000 }, (_, n) => `label-${n}=`)]
+    for (const revision of [1, 2, 3]) {
+      const next = { ...entry(revision), values }
+      history.push({ revision: next.revision, previous: undefined, next })
+    }
+    expect(history.size).toBe(1)
+  })
+
   it('is bounded in bytes', () => {
     const history = new History(toRevision(0), () => 0, limits)
     for (const revision of [1, 2, 3]) history.push(event(revision, 600))
