@@ -13,9 +13,6 @@ import { type ServerProcess, startServer } from './support/server.ts'
 const plugin = fileURLToPath(new URL('./fixtures/items-plugin', import.meta.url))
 const items = '/apis/items.example.com/v1/items'
 
-/** Connections per case. A leak shows as this many descriptors. */
-const connections = 3
-
 /** Bytes of a list that fills the kernel's buffers of both ends. */
 const largeBytes = 8_000_000
 
@@ -227,30 +224,24 @@ describe.each(['HTTP', 'TLS'])('the descriptors of a server over %s', transport 
 
   describe.each(departures)('of a client that %s', (_name, leave) => {
     it.each(shapes)('after $name are as many as before', async ({ bytes, until, unread }) => {
-      const clients = await Promise.all(Array.from({ length: connections }, open))
-      for (const client of clients) {
-        if (unread === undefined) client.read()
-        client.stream.write(bytes)
-      }
+      const client = await open()
+      if (unread === undefined) client.read()
+      client.stream.write(bytes)
       if (until === undefined) await barrier()
-      else await Promise.all(clients.map(client => client.receives(until)))
-      for (const client of clients) {
-        leave(client)
-        client.read()
-      }
+      else await client.receives(until)
+      leave(client)
+      client.read()
       await expect.poll(descriptors).toBe(quiet)
-      for (const { socket } of clients) socket.destroy()
+      client.socket.destroy()
     })
 
     it.runIf(transport === 'TLS')('after half a handshake are as many as before', async () => {
-      const clients = await Promise.all(
-        Array.from({ length: connections }, () => Client.open(server.port, undefined)),
-      )
-      for (const { socket } of clients) socket.write(handshake)
+      const client = await Client.open(server.port, undefined)
+      client.socket.write(handshake)
       await barrier()
-      clients.forEach(leave)
+      leave(client)
       await expect.poll(descriptors).toBe(quiet)
-      for (const { socket } of clients) socket.destroy()
+      client.socket.destroy()
     })
   })
 })

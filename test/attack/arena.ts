@@ -65,11 +65,11 @@ export class Arena implements AsyncDisposable {
     judge(quiet, hit, broken, slow)
     const figures = [describe(quiet, hit)]
     if (target.isUp) {
-      const after = await this.#returned(target, before)
+      const after = await this.#returned(target, before, attack)
       if (after === undefined) broken.push('/metrics is not served afterwards')
       else {
         figures.push(describeReturn(before, after))
-        broken.push(...notReturned(before, after))
+        broken.push(...notReturned(before, after, attack))
       }
     } else broken.push(`the process has ended (${await target.ended})`)
     // A server that is harmed says nothing about the next attack.
@@ -128,13 +128,13 @@ export class Arena implements AsyncDisposable {
   }
 
   /** Waits until memory and descriptors have returned. @returns undefined if the server does not tell */
-  async #returned(target: Target, before: Holding): Promise<Holding | undefined> {
+  async #returned(target: Target, before: Holding, attack: Attack): Promise<Holding | undefined> {
     const deadline = performance.now() + bounds.returnMs
     const readings: Holding[] = []
     do {
       try {
         readings.push(await holdingOf(target))
-        if (notReturned(before, leastOf(readings)).length === 0) break
+        if (notReturned(before, leastOf(readings), attack).length === 0) break
         await provokeCollection(target)
       } catch {
         await sleep(500)
@@ -229,10 +229,10 @@ function ratioOf(quietMs: number, hitMs: number): number {
   return hitMs / Math.max(quietMs, bounds.quietMs)
 }
 
-function notReturned(before: Holding, after: Holding): string[] {
+function notReturned(before: Holding, after: Holding, { keptBytes = 0 }: Attack): string[] {
   const { returnRatio, warmUpBytes } = bounds
   const broken: string[] = []
-  if (after.memory > before.memory * returnRatio + warmUpBytes)
+  if (after.memory > before.memory * returnRatio + warmUpBytes + keptBytes)
     broken.push(`memory stays at ${mebi(after.memory)}, from ${mebi(before.memory)}`)
   if (after.descriptors > Math.ceil(before.descriptors * returnRatio))
     broken.push(`${after.descriptors} descriptors stay open, from ${before.descriptors}`)

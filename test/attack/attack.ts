@@ -15,6 +15,8 @@ export interface Attack {
   readonly objects?: Readonly<Record<Form, number>>
   /** Default: the embedded store only, because the attack does not reach the store. */
   readonly stores?: readonly Store[]
+  /** Bytes that may stay besides, because a history with a bound of its own keeps the changes. Default 0. */
+  readonly keptBytes?: number
   /** Only the long form runs it: it waits for timers. */
   readonly longOnly?: boolean
   /**
