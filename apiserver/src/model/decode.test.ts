@@ -24,6 +24,14 @@ function refusal(run: () => unknown, reason: StatusReason = 'BadRequest'): ApiEr
 const values = fc.jsonValue({ maxDepth: 6 }).filter(value => !JSON.stringify(value).includes('"__proto__":'))
 
 describe('a JSON body', () => {
+  it('has at most as many fields as each check can walk, in all its objects together', () => {
+    const parts = (count: number) => `{"parts":[${Array(count).fill('{"a":1}').join(',')}]}`
+    const { maxFields } = decodeDefaults
+    expect(json(parts(maxFields - 1))).toHaveProperty('parts.length', maxFields - 1)
+    const { message } = refusal(() => json(parts(maxFields)), 'RequestEntityTooLarge')
+    expect(message).toBe(`the body has ${maxFields + 1} fields, at most ${maxFields} are read`)
+  })
+
   it('decodes to the value that was encoded', () => {
     fc.assert(
       fc.property(values, value => {
