@@ -72,8 +72,8 @@ export class Arena implements AsyncDisposable {
         broken.push(...notReturned(before, after, attack))
       }
     } else broken.push(`the process has ended (${await target.ended})`)
-    // A server that is harmed says nothing about the next attack.
-    if (broken.length > 0) await this.#stop()
+    // A server that is harmed, or keeps changes, says nothing about the next attack.
+    if (broken.length > 0 || attack.keptBytes !== undefined) await this.#stop()
     return { attack, broken, slow: this.#form === 'long' ? slow : [], figures: figures.join('; ') }
   }
 

@@ -6,7 +6,7 @@ import { neighbourhood } from '../witness.ts'
 /** Attacks of a viewer on the work and the memory of lists. */
 
 const { collection } = neighbourhood
-const crowd = Object.freeze({ short: 2_000, long: 20_000 })
+const crowd = Object.freeze({ short: 500, long: 20_000 })
 
 function query(parameters: readonly (readonly [string, string])[]): string {
   const search = new URLSearchParams()

@@ -87,7 +87,7 @@ export const watchAttacks: readonly Attack[] = [
     name: 'slow readers of large watches',
     attacker: 'viewer',
     stores,
-    objects: { short: 2_000, long: 20_000 },
+    objects: { short: 500, long: 20_000 },
     async run(scene) {
       const watches = await Promise.all(Array.from({ length: scene.count(50, 200) }, () => watch(scene)))
       for (let n = 0; n < scene.count(3, 20); n++) await write(scene)
