@@ -193,7 +193,7 @@ export class ResourceApi {
       return {
         status: 200,
         headers: objectHeaders,
-        body: listBody(served, version, {}, fields, result.items),
+        body: await listBody(served, version, {}, fields, result.items),
       }
     }
     const { next, remaining } = result
@@ -201,7 +201,11 @@ export class ResourceApi {
       ...(next !== undefined && { continue: encodeContinue({ version, after: next }) }),
       ...(next !== undefined && remaining !== undefined && { remainingItemCount: remaining }),
     }
-    return { status: 200, headers: objectHeaders, body: listBody(served, version, chunk, {}, result.items) }
+    return {
+      status: 200,
+      headers: objectHeaders,
+      body: await listBody(served, version, chunk, {}, result.items),
+    }
   }
 
   /** Returns the state that a list reads, and its version. @throws ApiError 410, 503, 504 */
@@ -247,7 +251,7 @@ export class ResourceApi {
     return {
       status: 200,
       headers: objectHeaders,
-      body: listBody(
+      body: await listBody(
         cache.served,
         version,
         {},

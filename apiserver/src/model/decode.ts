@@ -11,7 +11,7 @@ export const decodeDefaults = Object.freeze({
   maxDepth: 200,
   /**
    * Fields of all objects in a JSON body. Each check of an object walks them, and V8 takes about a microsecond for a field
-   * of a large object. An object that may be stored reaches this only with less than 10 bytes a field.
+   * of a large object. An object that can be stored reaches this only with 5 bytes a field.
    */
   maxFields: 300_000,
   /** Bytes of a YAML body. js-yaml takes about 100 ms of processor time for the slowest body of this size. */

@@ -1,0 +1,29 @@
+import { toRevision } from '@setpoint/controller-runtime/internal'
+import { expect, it } from 'vitest'
+import { ServedModel } from '../model/served-model.ts'
+import { testModel } from '../testing.ts'
+import { listBody } from './list-response.ts'
+
+const served = new ServedModel(testModel)
+const items = (count: number) => Array.from({ length: count }, (_, n) => ({ bytes: Buffer.from(`${n}`) }))
+
+it('the body of a list has its items in order, after the metadata and the fields of the page', async () => {
+  const parts = await listBody(served, toRevision(7), { continue: 'c' }, { total: 3 }, items(3))
+  expect(JSON.parse(Buffer.concat(parts).toString())).toMatchObject({
+    metadata: { version: '7', resourceVersion: '7', continue: 'c' },
+    total: 3,
+    items: [0, 1, 2],
+  })
+})
+
+it('the event loop turns while the body of a large list is put together', async () => {
+  let turns = 0
+  let next = setImmediate(function turn() {
+    turns++
+    next = setImmediate(turn)
+  })
+  const parts = await listBody(served, toRevision(7), {}, {}, items(100_000))
+  clearImmediate(next)
+  expect(turns).toBeGreaterThanOrEqual(6)
+  expect(parts).toHaveLength(200_001)
+})
