@@ -1,5 +1,5 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
-import { gadget } from '../testing/sample-models.ts'
+import { gadget } from '../../../test/support/sdk/sample-models.ts'
 import type { ApiObject, OwnerReference } from './object.ts'
 import {
   AlreadyOwnedError,

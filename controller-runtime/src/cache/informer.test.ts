@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
+import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import type { ObjectOf } from '../api/model.ts'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
-import { eventually } from '../testing/eventually.ts'
-import { MemoryServer } from '../testing/memory-server.ts'
-import { Gadget } from '../testing/sample-models.ts'
 import type { InformerHandler } from './delivery.ts'
 import { Informer } from './informer.ts'
 

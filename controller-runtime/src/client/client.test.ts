@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
+import { Gadget, gadget, PlainGadget } from '../../../test/support/sdk/sample-models.ts'
 import { ApiError } from '../api/errors.ts'
-import { MemoryServer } from '../testing/memory-server.ts'
-import { Gadget, gadget, PlainGadget } from '../testing/sample-models.ts'
 import { createClient } from './create-client.ts'
 import { type Transport, TransportError, type TransportRequest } from './transport.ts'
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
+import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import { ApiError } from '../api/errors.ts'
 import type { ObjectOf } from '../api/model.ts'
 import { isOwnedBy, setControllerReference } from '../api/owners.ts'
-import { MemoryServer } from '../testing/memory-server.ts'
-import { Gadget } from '../testing/sample-models.ts'
 import { createClient } from './create-client.ts'
 import type { Draft } from './draft.ts'
 

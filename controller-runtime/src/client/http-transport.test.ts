@@ -1,13 +1,13 @@
 import http from 'node:http'
 import { afterEach, describe, expect, test } from 'vitest'
-import { ApiError } from '../api/errors.ts'
-import { eventually } from '../testing/eventually.ts'
-import { FakeClock } from '../testing/fake-clock.ts'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
 import {
   type RequestHandler,
   ScriptedWatchServer,
   type WatchScript,
-} from '../testing/scripted-watch-server.ts'
+} from '../../../test/support/sdk/scripted-watch-server.ts'
+import { ApiError } from '../api/errors.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
 import { HttpTransport, type HttpTransportOptions, httpTransportDefaults } from './http-transport.ts'
 import { TransportError } from './transport.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import { gadget } from '../../../test/support/sdk/sample-models.ts'
 import type { ObjectMeta, OwnerReference } from '../api/object.ts'
-import { gadget } from '../testing/sample-models.ts'
 import type { Standing } from './graph.ts'
 import { syncActionFor } from './sync-action.ts'
 

@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { ownedBy, settle } from '../../../test/support/sdk/controller-harness.ts'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
+import { Gadget, Part } from '../../../test/support/sdk/sample-models.ts'
 import type { ObjectOf } from '../api/model.ts'
 import { createClient } from '../client/create-client.ts'
 import { type Transport, TransportError, type WatchConnection } from '../client/transport.ts'
 import { createManager, type Manager } from '../manager/manager.ts'
-import { ownedBy, settle } from '../testing/controller-harness.ts'
-import { eventually } from '../testing/eventually.ts'
-import { MemoryServer } from '../testing/memory-server.ts'
-import { Gadget, Part } from '../testing/sample-models.ts'
 import type { ControllerBuilder } from './builder.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { type Harness, settle, startHarness } from '../../../test/support/sdk/controller-harness.ts'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { Gadget, gadget } from '../../../test/support/sdk/sample-models.ts'
 import type { ApiObject } from '../api/object.ts'
 import { SelectorError } from '../api/selector.ts'
-import { type Harness, settle, startHarness } from '../testing/controller-harness.ts'
-import { eventually } from '../testing/eventually.ts'
-import { Gadget, gadget } from '../testing/sample-models.ts'
 import {
   and,
   annotationsChanged,

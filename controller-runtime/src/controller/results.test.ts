@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { type Harness, settle, startHarness } from '../testing/controller-harness.ts'
-import { eventually } from '../testing/eventually.ts'
+import { type Harness, settle, startHarness } from '../../../test/support/sdk/controller-harness.ts'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { Gadget } from '../testing/sample-models.ts'
 import { TerminalError } from './reconcile.ts'
 import { type ReconcileReport, ResultFanOut } from './results.ts'
 

@@ -1,11 +1,11 @@
 import { afterEach, expect, test } from 'vitest'
+import { type Harness, settle, startHarness } from '../../../test/support/sdk/controller-harness.ts'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import type { ObjectOf } from '../api/model.ts'
 import { sleep } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
-import { type Harness, settle, startHarness } from '../testing/controller-harness.ts'
-import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { Gadget } from '../testing/sample-models.ts'
 import { every, type Source, type SourceItem, sourceDefaults } from './source.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>

@@ -1,9 +1,9 @@
 import { context, SpanStatusCode, trace } from '@opentelemetry/api'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { afterEach, expect, test } from 'vitest'
-import { startHarness } from '../testing/controller-harness.ts'
-import { eventually } from '../testing/eventually.ts'
-import { Gadget } from '../testing/sample-models.ts'
+import { startHarness } from '../../../test/support/sdk/controller-harness.ts'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 
 afterEach(() => {
   trace.disable()

@@ -1,10 +1,10 @@
 import { afterEach, expect, test } from 'vitest'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
 import { silentLogger } from '../logger.ts'
-import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { MemoryServer } from '../testing/memory-server.ts'
 import { eventModel } from './event.ts'
 import { EventKeeper, type EventKeeperOptions, eventKeeperDefaults } from './event-keeper.ts'
 

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
+import { gadget } from '../../../test/support/sdk/sample-models.ts'
 import { ApiError } from '../api/errors.ts'
 import { createClient } from '../client/create-client.ts'
 import { TransportError } from '../client/transport.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { MemoryServer } from '../testing/memory-server.ts'
-import { gadget } from '../testing/sample-models.ts'
 import { eventModel } from './event.ts'
 import { EventRecorder, eventRecorderDefaults } from './event-recorder.ts'
 

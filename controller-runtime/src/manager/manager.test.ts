@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
+import { bookmark, Gadget, gadget, PlainGadget } from '../../../test/support/sdk/sample-models.ts'
+import { ScriptedWatchServer } from '../../../test/support/sdk/scripted-watch-server.ts'
 import type { ObjectOf } from '../api/model.ts'
 import { createClient } from '../client/create-client.ts'
 import { HttpTransport } from '../client/http-transport.ts'
 import { type Transport, TransportError } from '../client/transport.ts'
-import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { MemoryServer } from '../testing/memory-server.ts'
-import { bookmark, Gadget, gadget, PlainGadget } from '../testing/sample-models.ts'
-import { ScriptedWatchServer } from '../testing/scripted-watch-server.ts'
 import { createManager, type ManagerOptions } from './manager.ts'
 
 const cleanUps: (() => unknown)[] = []

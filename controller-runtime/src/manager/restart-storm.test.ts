@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { eventually } from '../testing/eventually.ts'
-import { Gadget } from '../testing/sample-models.ts'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import { startTestServer } from '../testing/test-server.ts'
 import { leaseModel } from './lease.ts'
 import { createManager } from './manager.ts'

@@ -1,12 +1,16 @@
 import { afterEach, describe, expect, expectTypeOf, test } from 'vitest'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { bookmark, Gadget, gadget } from '../../../test/support/sdk/sample-models.ts'
+import {
+  type Refusal,
+  ScriptedWatchServer,
+  type WatchScript,
+} from '../../../test/support/sdk/scripted-watch-server.ts'
 import type { ObjectOf } from '../api/model.ts'
 import { createClient } from '../client/create-client.ts'
 import { HttpTransport } from '../client/http-transport.ts'
 import { setCondition } from '../conditions.ts'
-import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { bookmark, Gadget, gadget } from '../testing/sample-models.ts'
-import { type Refusal, ScriptedWatchServer, type WatchScript } from '../testing/scripted-watch-server.ts'
 import { until } from './until.ts'
 import { WaitTimeoutError, waitFor } from './wait-for.ts'
 

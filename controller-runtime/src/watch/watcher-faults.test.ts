@@ -1,14 +1,14 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
+import { bookmark, Gadget } from '../../../test/support/sdk/sample-models.ts'
+import { ScriptedWatchServer, type WatchScript } from '../../../test/support/sdk/scripted-watch-server.ts'
+import { added, expired, initial, modified, next, watched } from '../../../test/support/sdk/watched.ts'
 import { ApiError } from '../api/errors.ts'
 import { createClient } from '../client/create-client.ts'
 import { HttpTransport, httpTransportDefaults } from '../client/http-transport.ts'
 import { TransportError } from '../client/transport.ts'
 import { type Logger, silentLogger } from '../logger.ts'
-import { eventually } from '../testing/eventually.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { bookmark, Gadget } from '../testing/sample-models.ts'
-import { ScriptedWatchServer, type WatchScript } from '../testing/scripted-watch-server.ts'
-import { added, expired, initial, modified, next, watched } from '../testing/watched.ts'
 import { Watcher, watcherDefaults } from './watcher.ts'
 
 /** Faults of servers and networks over real sockets, with a fake clock for the watcher. */

@@ -1,12 +1,24 @@
 import net from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
+import { bookmark, Gadget, gadget } from '../../../test/support/sdk/sample-models.ts'
+import {
+  type Refusal,
+  ScriptedWatchServer,
+  type WatchScript,
+} from '../../../test/support/sdk/scripted-watch-server.ts'
+import {
+  added,
+  deleted,
+  expired,
+  initial,
+  modified,
+  next,
+  watched,
+} from '../../../test/support/sdk/watched.ts'
 import { ApiError } from '../api/errors.ts'
 import { Backoff } from '../backoff.ts'
 import { createClient } from '../client/create-client.ts'
 import { HttpTransport } from '../client/http-transport.ts'
-import { bookmark, Gadget, gadget } from '../testing/sample-models.ts'
-import { type Refusal, ScriptedWatchServer, type WatchScript } from '../testing/scripted-watch-server.ts'
-import { added, deleted, expired, initial, modified, next, watched } from '../testing/watched.ts'
 import { Watcher } from './watcher.ts'
 
 const cleanUps: (() => unknown)[] = []

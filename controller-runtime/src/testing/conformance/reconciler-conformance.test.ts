@@ -1,4 +1,5 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
+import { Gadget } from '../../../../test/support/sdk/sample-models.ts'
 import { isApiError } from '../../api/errors.ts'
 import { defineModel, type ObjectOf } from '../../api/model.ts'
 import { isOwnedBy, setControllerReference } from '../../api/owners.ts'
@@ -7,7 +8,6 @@ import type { ControllerBuilder } from '../../controller/builder.ts'
 import { anyChange } from '../../controller/predicates.ts'
 import type { ReconcileContext } from '../../controller/reconcile.ts'
 import { definePlugin } from '../../plugin/plugin.ts'
-import { Gadget } from '../sample-models.ts'
 import { type ReconcilerUnderTest, reconcilerConformance } from './index.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>

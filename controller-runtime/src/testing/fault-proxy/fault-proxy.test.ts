@@ -3,7 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
-import { eventually } from '../eventually.ts'
+import { eventually } from '../../../../test/support/sdk/eventually.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { type FaultProxy, startFaultProxy } from './index.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { gadget } from '../../../../test/support/sdk/sample-models.ts'
 import { toRevision } from '../../api/version.ts'
 import type { ChangeType } from '../../api/watch-event.ts'
-import { gadget } from '../sample-models.ts'
 import { checkRun } from './check-run.ts'
 import { type Guarantee, guarantees } from './guarantees.ts'
 import type { EventRecord, RunLog, WriteOutcome, WriteRecord } from './run-log.ts'

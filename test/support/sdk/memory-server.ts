@@ -1,7 +1,7 @@
-import { ApiError } from '../api/errors.ts'
-import { isRecord } from '../api/is-record.ts'
-import { closeCodes } from '../api/watch-event.ts'
-import { FrameQueue } from '../client/frame-queue.ts'
+import { ApiError } from '../../../controller-runtime/src/api/errors.ts'
+import { isRecord } from '../../../controller-runtime/src/api/is-record.ts'
+import { closeCodes } from '../../../controller-runtime/src/api/watch-event.ts'
+import { FrameQueue } from '../../../controller-runtime/src/client/frame-queue.ts'
 import type {
   Transport,
   TransportRequest,
@@ -9,7 +9,7 @@ import type {
   WatchConnection,
   WatchEnd,
   WatchRequestOptions,
-} from '../client/transport.ts'
+} from '../../../controller-runtime/src/client/transport.ts'
 import { applyPatch, bookmarkOf, copy, type Json, type Stored, stored } from './memory-json.ts'
 
 interface Change {

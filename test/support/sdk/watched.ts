@@ -1,8 +1,15 @@
-import { ApiError } from '../api/errors.ts'
-import type { ObjectOf } from '../api/model.ts'
-import { createClient } from '../client/create-client.ts'
-import { HttpTransport, type HttpTransportOptions } from '../client/http-transport.ts'
-import { Watcher, type WatcherEvent, type WatcherOptions } from '../watch/watcher.ts'
+import { ApiError } from '../../../controller-runtime/src/api/errors.ts'
+import type { ObjectOf } from '../../../controller-runtime/src/api/model.ts'
+import { createClient } from '../../../controller-runtime/src/client/create-client.ts'
+import {
+  HttpTransport,
+  type HttpTransportOptions,
+} from '../../../controller-runtime/src/client/http-transport.ts'
+import {
+  Watcher,
+  type WatcherEvent,
+  type WatcherOptions,
+} from '../../../controller-runtime/src/watch/watcher.ts'
 import { bookmark, Gadget, gadget } from './sample-models.ts'
 import { type Refusal, ScriptedWatchServer, type WatchScript } from './scripted-watch-server.ts'
 

@@ -1,6 +1,6 @@
-import { singleValueIndex } from '../api/index-spec.ts'
-import { defineModel } from '../api/model.ts'
-import { initialEventsEndAnnotation } from '../api/object.ts'
+import { singleValueIndex } from '../../../controller-runtime/src/api/index-spec.ts'
+import { defineModel } from '../../../controller-runtime/src/api/model.ts'
+import { initialEventsEndAnnotation } from '../../../controller-runtime/src/api/object.ts'
 
 /** The sample kind of the SDK's own tests. */
 export const Gadget = defineModel({

@@ -1,12 +1,16 @@
-import type { Model } from '../api/model.ts'
-import type { ApiObject, OwnerReference } from '../api/object.ts'
-import type { Client } from '../client/client.ts'
-import { createClient } from '../client/create-client.ts'
-import { systemClock } from '../clock.ts'
-import type { ControllerBuilder } from '../controller/builder.ts'
-import type { Controller } from '../controller/controller.ts'
-import { createManager, type Manager, type ManagerOptions } from '../manager/manager.ts'
-import type { FakeClock } from './fake-clock.ts'
+import type { Model } from '../../../controller-runtime/src/api/model.ts'
+import type { ApiObject, OwnerReference } from '../../../controller-runtime/src/api/object.ts'
+import type { Client } from '../../../controller-runtime/src/client/client.ts'
+import { createClient } from '../../../controller-runtime/src/client/create-client.ts'
+import { systemClock } from '../../../controller-runtime/src/clock.ts'
+import type { ControllerBuilder } from '../../../controller-runtime/src/controller/builder.ts'
+import type { Controller } from '../../../controller-runtime/src/controller/controller.ts'
+import {
+  createManager,
+  type Manager,
+  type ManagerOptions,
+} from '../../../controller-runtime/src/manager/manager.ts'
+import type { FakeClock } from '../../../controller-runtime/src/testing/fake-clock.ts'
 import { MemoryServer } from './memory-server.ts'
 
 /** One controller in a manager, over a server in memory. */

@@ -1,6 +1,6 @@
-import { ApiError } from '../api/errors.ts'
-import { isRecord } from '../api/is-record.ts'
-import { initialEventsEndAnnotation, type ObjectMeta } from '../api/object.ts'
+import { ApiError } from '../../../controller-runtime/src/api/errors.ts'
+import { isRecord } from '../../../controller-runtime/src/api/is-record.ts'
+import { initialEventsEndAnnotation, type ObjectMeta } from '../../../controller-runtime/src/api/object.ts'
 
 /** JSON helpers of `MemoryServer`, with both types of patch. */
 export type Json = unknown

@@ -1,4 +1,8 @@
-import { type Transport, TransportError, type TransportRequest } from '../client/transport.ts'
+import {
+  type Transport,
+  TransportError,
+  type TransportRequest,
+} from '../../../controller-runtime/src/client/transport.ts'
 
 /** A transport that a test can disconnect. Open watches stay open. */
 export class FaultyTransport implements Transport {
