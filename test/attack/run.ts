@@ -9,8 +9,6 @@ import { attacksOn } from './attacks/index.ts'
  * 1 if a bound was broken.
  */
 const { form, wantedStores, only } = readArguments()
-// Exit handlers end the servers.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 let ran = 0
 let broken = 0
 for (const store of wantedStores) {

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { makeCertificates } from '../support/certificates.ts'
 import { type EtcdProcess, startEtcd } from '../support/etcd.ts'
+import { killAtExit } from '../support/kill-at-exit.js'
 import { freePort } from '../support/ports.ts'
 import { copyFixture, type Store } from '../support/worlds.ts'
 import { call } from './call.ts'
@@ -171,9 +172,8 @@ export class Target implements AsyncDisposable {
       },
     )
     this.#child = child
-    const endWithUs = () => child.kill('SIGKILL')
-    process.once('exit', endWithUs)
-    this.#closed = once(child, 'exit').then(() => process.off('exit', endWithUs))
+    killAtExit(child)
+    this.#closed = once(child, 'exit')
     if (this.setup.stderr === 'read')
       child.stderr.on('data', (part: Buffer) => {
         this.#stderr = (this.#stderr + part).slice(-64_000)

@@ -6,11 +6,12 @@ import { join } from 'node:path'
 import { findEtcd } from '../../scripts/etcd.mjs'
 import { type KubernetesObject, type Pod, release } from './helm.ts'
 import { arrayOf, fieldsOf, textOf } from './json.ts'
+import { killAtExit } from './kill-at-exit.js'
 import { fillVolumes, localPath, type Surroundings } from './pod-process.ts'
 import { freePorts } from './ports.ts'
 import { eventually } from './worlds.ts'
 
-/** One member: `host:port` of each port of its container. */
+/** `host:port` for each container port of a member. */
 interface Addresses {
   readonly client: string
   readonly peer: string
@@ -18,8 +19,8 @@ interface Addresses {
 }
 
 /**
- * The pods of the chart's etcd as processes of this machine. They get the rendered arguments, in which only places
- * differ: of the folders of their volumes, of the members' names, and of the ports.
+ * The pods of the chart's etcd as local processes with the rendered arguments. Only the folders of volumes, the names of
+ * members, and the ports differ.
  */
 export class EtcdPods {
   readonly members: readonly Addresses[]
@@ -33,7 +34,7 @@ export class EtcdPods {
     this.members = members
   }
 
-  /** Resolves when every member is ready by its own probe. @throws Error with the log of one that is not */
+  /** Resolves when every member passes its readiness probe. @throws Error with the log of a member that fails */
   static async start(set: KubernetesObject, around: Surroundings): Promise<EtcdPods> {
     const { name, pod } = set
     const count = set.spec.replicas
@@ -55,7 +56,7 @@ export class EtcdPods {
     }
   }
 
-  /** What stands in the arguments of others for the client ports of the members, and what it is here. */
+  /** Pairs of a member's client address in the arguments of other pods and its local address. */
   addresses(set: string): [there: string, here: string][] {
     return this.members.map(({ client }, i) => [`${host(set, i)}:2379`, client])
   }
@@ -80,18 +81,15 @@ export class EtcdPods {
     child.stderr.on('data', (chunk: Buffer) => {
       log = (log + chunk).slice(-4_000)
     })
-    // A test that is cut short must not leave members behind.
-    const endWithUs = () => child.kill('SIGKILL')
-    process.once('exit', endWithUs)
-    child.once('exit', () => process.off('exit', endWithUs))
+    killAtExit(child)
     this.#children.push(child)
     await once(child, 'spawn')
   }
 
-  /** What the readiness probe asks a member. */
+  /** Returns the URL of a member's readiness probe. */
   readiness(metrics: string): string {
     const { path, port } = fieldsOf(fieldsOf(this.#pod.container.readinessProbe).httpGet)
-    if (port !== 'metrics') throw new Error(`the probe asks at ${textOf(port)}`)
+    if (port !== 'metrics') throw new Error(`the readiness probe uses port ${textOf(port)}`)
     return `http://${metrics}${textOf(path)}`
   }
 

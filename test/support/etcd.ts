@@ -7,42 +7,43 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findEtcd } from '../../scripts/etcd.mjs'
 import { fieldsOf } from './json.ts'
+import { killAtExit } from './kill-at-exit.js'
 import { freePorts } from './ports.ts'
 
-/** Real etcd servers for tests: one or a cluster, on free loopback ports, that can be killed, stopped and restarted. */
+/** Real etcd servers on free loopback ports, single or as a cluster, that tests can kill, pause and restart. */
 
 export interface EtcdOptions {
-  /** Kept by `stop`; by default a fresh folder that `stop` removes. */
+  /** Kept by `stop`. Default a new folder that `stop` removes. */
   readonly dataDir?: string
-  /** Of clients; by default a free one. */
+  /** The client port. Default a free one. */
   readonly port?: number
-  /** Do not wait for the disk: faster, and safe against the death of the process, though not of the machine. */
+  /** Skips fsync: faster. Data survives a killed process, but not a crashed machine. */
   readonly unsafeNoFsync?: boolean
-  /** Path of the server; by default that of `findEtcd`. */
+  /** Path of the server. Default the result of `findEtcd`. */
   readonly binary?: string
   /** More flags, as on the command line. */
   readonly flags?: readonly string[]
-  /** Serve TLS and ask clients for a certificate; paths of PEM files. */
+  /** Serves TLS and requires client certificates. Paths of PEM files. */
   readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string }
 }
 
 export interface EtcdProcess {
-  /** `http(s)://127.0.0.1:<port>`, the same over restarts. */
+  /** `http(s)://127.0.0.1:<port>`; does not change on a restart. */
   readonly endpoint: string
   readonly port: number
   readonly pid: number
-  /** Sends the signal and waits for the end of the process. Default SIGKILL. */
+  /** Sends the signal and waits for the exit. Default SIGKILL. */
   kill(signal?: NodeJS.Signals): Promise<void>
-  /** Starts it again over the same data, after killing it where it still runs. Resolves once it serves. */
+  /** Kills it if it runs, and starts it on the same data. Resolves when it serves. */
   restart(): Promise<void>
-  /** Stops the processor time of the process: connections stay up, nothing answers. */
+  /** Suspends the process: connections stay open, but it does not respond. */
   pause(): Promise<void>
   resume(): void
-  /** Ends it and removes its data, unless they were given. Idempotent. */
+  /** Kills it and removes its data, unless `dataDir` was given. Idempotent. */
   stop(): Promise<void>
 }
 
-/** Starts one etcd and waits until it serves. @throws Error when there is no etcd, or it does not come up. */
+/** Starts one etcd and waits until it serves. @throws Error if etcd is missing or fails to start */
 export async function startEtcd(options: EtcdOptions = {}): Promise<EtcdProcess> {
   const [port, peerPort] = await freePorts(2)
   const member = await Member.create('default', options.port ?? port, peerPort, options)
@@ -66,7 +67,7 @@ export async function startEtcdCluster(
   return members
 }
 
-/** The member that leads, once there is one; of those that answer. */
+/** Resolves with the leader when a member reports that it leads. */
 export async function leaderOf(members: readonly EtcdProcess[]): Promise<EtcdProcess> {
   for (;;) {
     const leads = await Promise.all(members.map(isLeader))
@@ -130,7 +131,7 @@ class Member implements EtcdProcess {
   }
 
   get pid(): number {
-    if (this.#child?.pid === undefined) throw new Error('this etcd does not run')
+    if (this.#child?.pid === undefined) throw new Error('etcd is not running')
     return this.#child.pid
   }
 
@@ -150,7 +151,7 @@ class Member implements EtcdProcess {
         ...(tls ? ['--trusted-ca-file', tls.ca, '--client-cert-auth'] : []),
         ...flags,
       ],
-      // etcd reads ETCD_* as flags; ETCD_BIN is ours.
+      // etcd reads ETCD_* as flags, but ETCD_BIN is not one of them.
       {
         stdio: ['ignore', 'pipe', 'pipe'],
         env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_'))),
@@ -164,19 +165,16 @@ class Member implements EtcdProcess {
     child.stdout?.on('data', keep)
     child.stderr?.on('data', keep)
     this.#exited = once(child, 'exit')
-    // A test that is cut short must not leave servers behind.
-    const endWithUs = () => child.kill('SIGKILL')
-    process.once('exit', endWithUs)
-    child.once('exit', () => process.off('exit', endWithUs))
+    killAtExit(child)
     await once(child, 'spawn')
   }
 
-  /** Waits until it calls itself healthy: it accepts connections well before it has a leader and answers. */
+  /** Waits until it is healthy. It accepts connections well before it has a leader. */
   async serves(): Promise<void> {
     const deadline = performance.now() + 120_000
     while (!(await this.#isHealthy())) {
       if (this.#child?.exitCode !== null || performance.now() > deadline)
-        throw new Error(`etcd did not come up:\n${this.#output}`)
+        throw new Error(`etcd failed to start:\n${this.#output}`)
       await new Promise(resolve => setTimeout(resolve, 20))
     }
   }
@@ -212,7 +210,7 @@ class Member implements EtcdProcess {
 
   async pause(): Promise<void> {
     this.#child?.kill('SIGSTOP')
-    // The signal takes its time to reach all threads, and one that still runs may answer.
+    // The signal takes time to reach all threads, and one that still runs may respond.
     while (!(await isStopped(this.pid))) await new Promise(resolve => setTimeout(resolve, 1))
   }
 
@@ -226,7 +224,7 @@ class Member implements EtcdProcess {
   }
 }
 
-/** On Linux, where /proc tells of every thread; elsewhere the signal is taken to have worked. */
+/** Returns true if every thread is stopped, on Linux. Elsewhere there is no /proc, and the function returns true. */
 async function isStopped(pid: number): Promise<boolean> {
   const threads = await readdir(`/proc/${pid}/task`).catch(() => [])
   const states = await Promise.all(

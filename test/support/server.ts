@@ -4,22 +4,23 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { killAtExit } from './kill-at-exit.js'
 import { freePort } from './ports.ts'
 
-/** The built program as its users run it: a child process of which only the sockets, the output and the exit are known. */
+/** Runs the built program as a child process, as users do. */
 
 const builtProgram = fileURLToPath(new URL('../../node_modules/.bin/setpoint', import.meta.url))
 
 export interface ServerOptions {
   /** Default embedded. */
   readonly store?: 'embedded' | 'etcd'
-  /** Of the embedded store; by default a fresh folder that `stop` removes. */
+  /** The embedded store's folder. Default a new one that `stop` removes. */
   readonly dataDir?: string
-  /** Where etcd is; needed for that store. */
+  /** Required for the etcd store. */
   readonly etcd?: { readonly endpoint: string }
-  /** Under which key prefix in etcd; servers that share it are servers of one control plane. */
+  /** Key prefix in etcd. Servers with the same prefix form one control plane. */
   readonly etcdPrefix?: string
-  /** Plugin folders. Default none at all. */
+  /** Plugin folders. Default no plugins. */
   readonly plugins?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
   /** More flags, after the others. */
@@ -27,15 +28,15 @@ export interface ServerOptions {
 }
 
 export interface ServerProcess {
-  /** As the listening line has it. */
+  /** The URL in the listening line. */
   readonly url: string
   readonly port: number
   readonly pid: number
-  /** Sends the signal and waits for the end. */
+  /** Sends the signal and waits for the exit. Default SIGKILL. */
   kill(signal?: NodeJS.Signals): Promise<Exit>
-  /** SIGTERM, the end, and the removal of what it stored unless that was given. Idempotent. */
+  /** Sends SIGTERM, waits for the exit, and removes the data unless `dataDir` was given. Idempotent. */
   stop(): Promise<Exit>
-  /** Starts it again over the same data and on the same port, after SIGKILL where it still runs. */
+  /** Kills it if it runs, and starts it on the same data and port. */
   restart(changes?: { plugins?: readonly string[] }): Promise<void>
   stdout(): string
   stderr(): string
@@ -48,7 +49,7 @@ export interface Exit {
   readonly stderr: string
 }
 
-/** Starts `setpoint serve` and waits for its listening line. @throws Error with its log when it ends before */
+/** Starts `setpoint serve` and waits for its listening line. @throws Error with its log if it exits first */
 export async function startServer(options: ServerOptions = {}): Promise<ServerProcess> {
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'setpoint-data-')))
   const server = new Server(options, dataDir)
@@ -56,7 +57,7 @@ export async function startServer(options: ServerOptions = {}): Promise<ServerPr
   return server
 }
 
-/** Runs the program to its end. For what is expected to end by itself. */
+/** Runs the program until it exits by itself. */
 export async function runProgram(
   args: readonly string[],
   options: { env?: Readonly<Record<string, string>>; cwd?: string } = {},
@@ -70,7 +71,7 @@ export async function runProgram(
   }
 }
 
-/** Starts the program and leaves it running: for `--role controllers`, which does not listen. */
+/** Starts the program without waiting, for `--role controllers`, which does not listen. */
 export function spawnProgram(
   args: readonly string[],
   options: { env?: Readonly<Record<string, string>>; cwd?: string } = {},
@@ -78,7 +79,7 @@ export function spawnProgram(
   return new Running(args, options)
 }
 
-/** A running program with what it has written so far. */
+/** A running program and its output. */
 export class Running {
   readonly child: ChildProcess
   readonly ended: Promise<Exit>
@@ -106,16 +107,13 @@ export class Running {
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.stderr += text
     })
-    // A test that is cut short must not leave programs behind.
-    const endWithUs = () => child.kill('SIGKILL')
-    process.once('exit', endWithUs)
+    killAtExit(child)
     this.ended = once(child, 'close').then(() => {
-      process.off('exit', endWithUs)
       return { code: child.exitCode, signal: child.signalCode, stdout: this.stdout, stderr: this.stderr }
     })
   }
 
-  /** Resolves with the match once the output has it. @throws Error when the program ends before */
+  /** Resolves with the first match in the output. @throws Error if the program exits first */
   async says(pattern: RegExp, stream: 'stdout' | 'stderr' = 'stdout'): Promise<RegExpExecArray> {
     for (;;) {
       const match = pattern.exec(this[stream])
@@ -127,7 +125,7 @@ export class Running {
       ])
       if (ended !== undefined && !pattern.test(this[stream])) {
         throw new Error(
-          `the program ended (${ended.code ?? ended.signal}) without saying ${pattern}:\n${ended.stderr.slice(-4_000)}`,
+          `the program exited (${ended.code ?? ended.signal}) without printing ${pattern}:\n${ended.stderr.slice(-4_000)}`,
         )
       }
     }
@@ -139,14 +137,14 @@ export class Running {
   }
 }
 
-/** So long the program waits for its plugins before it says that it listens: on a busy machine they may take longer. */
+/** The program waits this long for its plugins before it prints the listening line. */
 const announceMs = 10_000
 
-/** Waits until plugins have started, or cannot because the store is away. */
+/** Waits until all plugins have started, or the store is unavailable. */
 async function pluginsOf(url: string): Promise<void> {
   const deadline = performance.now() + 12 * announceMs
   while (performance.now() < deadline) {
-    const text = await fetch(`${url}/readyz?verbose`).then(answer => answer.text())
+    const text = await fetch(`${url}/readyz?verbose`).then(response => response.text())
     if (!/plugin\/\S+ starting/.test(text) || text.includes('[-]store')) return
     await new Promise(resolve => setTimeout(resolve, 100))
   }
@@ -168,7 +166,7 @@ class Server implements ServerProcess {
 
   async start(): Promise<void> {
     const { store = 'embedded', etcd, etcdPrefix, plugins = [], env = {}, args = [] } = this.#options
-    if (store === 'etcd' && etcd === undefined) throw new Error('where is etcd?')
+    if (store === 'etcd' && etcd === undefined) throw new Error('the etcd store needs `etcd`')
     if (this.port === 0) this.port = await freePort()
     const running = new Running(
       [
@@ -190,13 +188,13 @@ class Server implements ServerProcess {
 
   get pid(): number {
     const pid = this.#running?.child.pid
-    if (pid === undefined) throw new Error('this server does not run')
+    if (pid === undefined) throw new Error('the server is not running')
     return pid
   }
 
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<Exit> {
     if (this.#exit !== undefined) return this.#exit
-    if (this.#running === undefined) throw new Error('this server was never started')
+    if (this.#running === undefined) throw new Error('the server was never started')
     this.#exit = await this.#running.kill(signal)
     this.#stderrBefore += this.#exit.stderr
     return this.#exit
@@ -223,5 +221,5 @@ class Server implements ServerProcess {
   }
 }
 
-/** Without --plugin the program loads what ships with it. This one has nothing. */
+/** Without --plugin the program loads the plugins that ship with it. This one is empty. */
 const noPlugin = fileURLToPath(new URL('../fixtures/empty-plugin', import.meta.url))
