@@ -1,12 +1,12 @@
 import { arrayOf, type Fields, fieldsOf, isFields, numberOf, optionalText, textOf } from './json.ts'
 
-/** HTTP as a user of curl has it, and what the contract says of every answer's form. */
+/** An HTTP client for tests. It also checks the form that the contract gives to every response. */
 
 export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** The body as JSON, undefined where it is none. */
+  /** The body as JSON; undefined if it is not JSON. */
   readonly body: unknown
 }
 
@@ -29,14 +29,14 @@ export interface ApiObject {
   readonly metadata: Meta
   readonly spec: Fields
   readonly status: Fields
-  /** As it was sent. */
+  /** The object as sent. */
   readonly raw: Fields
 }
 
 export interface List {
   readonly version: string
   readonly items: readonly ApiObject[]
-  /** Of the items, in order. */
+  /** The items' names, in order. */
   readonly names: readonly string[]
   readonly raw: Fields
 }
@@ -69,7 +69,7 @@ export class Api {
     this.url = url
   }
 
-  /** Sends a body as it is where it is a string or bytes, else as JSON. */
+  /** Sends a string or bytes unchanged, and anything else as JSON. */
   async request(
     method: string,
     path: string,
@@ -114,7 +114,7 @@ export class Api {
   }
 }
 
-/** The kind that most suites work on, with the two shapes of body that they send. */
+/** The kind that most suites use, with both shapes of body that they send. */
 export class Collection {
   readonly api: Api
   readonly path: string
@@ -149,7 +149,7 @@ export class Collection {
     return listOf(await this.api.get(`${this.path}${queryText(query)}`))
   }
 
-  /** Removes everything, also what has finalizers. */
+  /** Removes all objects, including those with finalizers. */
   async clear(): Promise<void> {
     await this.api.delete(this.path)
     for (const { metadata } of (await this.list()).items) {
@@ -167,9 +167,9 @@ export function queryText(query: Readonly<Record<string, string | readonly strin
   return text === '' ? '' : `?${text}`
 }
 
-/** Checks that an answer is an object with everything that section 3 of the contract promises. */
+/** Checks that a response is an object with all that section 3 of the contract promises. */
 export function objectOf(answer: Answer, status = 200): ApiObject {
-  if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
+  if (answer.status !== status) throw new Error(`${answer.status}, want ${status}: ${answer.text}`)
   return readObject(answer.body)
 }
 
@@ -200,12 +200,12 @@ export function readObject(value: unknown): ApiObject {
   }
 }
 
-/** Checks that an answer is a list. */
+/** Checks that a response is a list. */
 export function listOf(answer: Answer): List {
-  if (answer.status !== 200) throw new Error(`${answer.status} instead of 200: ${answer.text}`)
+  if (answer.status !== 200) throw new Error(`${answer.status}, want 200: ${answer.text}`)
   const raw = fieldsOf(answer.body)
   const metadata = fieldsOf(raw.metadata)
-  if (!textOf(raw.kind).endsWith('List')) throw new Error(`a list of kind ${raw.kind}`)
+  if (!textOf(raw.kind).endsWith('List')) throw new Error(`a list has kind ${raw.kind}`)
   if (metadata.version !== metadata.resourceVersion)
     throw new Error('version and resourceVersion of a list differ')
   const items = arrayOf(raw.items).map(readObject)
@@ -230,17 +230,16 @@ const reasons: Readonly<Record<number, readonly string[]>> = {
   504: ['Timeout'],
 }
 
-/** Checks that an answer is a refusal in the form of section 8: a Status whose code and reason belong together. */
+/** Checks that a response is a Status in the form of section 8, and that its code and reason belong together. */
 export function refusalOf(answer: Answer, code: number, reason?: string): Refusal {
-  if (answer.status !== code)
-    throw new Error(`${answer.status} instead of ${code}: ${answer.text.slice(0, 1000)}`)
+  if (answer.status !== code) throw new Error(`${answer.status}, want ${code}: ${answer.text.slice(0, 1000)}`)
   const type = answer.headers.get('content-type') ?? ''
-  if (!type.startsWith('application/json')) throw new Error(`a Status of content type ${type}`)
+  if (!type.startsWith('application/json')) throw new Error(`a Status has content type ${type}`)
   if (answer.status === 503 && !/^\d+$/.test(answer.headers.get('retry-after') ?? ''))
     throw new Error(`503 without Retry-After: ${answer.text}`)
   const refusal = readStatus(answer.body, code)
   if (reason !== undefined && refusal.reason !== reason)
-    throw new Error(`reason ${refusal.reason} instead of ${reason}: ${answer.text}`)
+    throw new Error(`reason ${refusal.reason}, want ${reason}: ${answer.text}`)
   return refusal
 }
 
@@ -250,11 +249,11 @@ export function readStatus(value: unknown, code: number): Refusal {
   const known = { kind, apiVersion, metadata, status, code: body.code }
   const expected = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', code }
   if (JSON.stringify(known) !== JSON.stringify(expected))
-    throw new Error(`no Status: ${JSON.stringify(value)}`)
+    throw new Error(`not a Status: ${JSON.stringify(value)}`)
   const reason = textOf(body.reason)
   if (!reasons[code]?.includes(reason)) throw new Error(`${code} does not go with reason ${reason}`)
   const message = textOf(body.message)
-  if (message.trim() === '') throw new Error(`no message: ${JSON.stringify(value)}`)
+  if (message.trim() === '') throw new Error(`a Status without a message: ${JSON.stringify(value)}`)
   const details = fieldsOf(body.details ?? {})
   const causes = arrayOf(details.causes ?? []).map(cause => {
     const fields = fieldsOf(cause)

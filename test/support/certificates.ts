@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openssl } from './openssl.ts'
 
-/** Files of a root and of one certificate for 127.0.0.1 that serves for servers and clients. */
+/** Paths of a CA certificate and of one certificate for 127.0.0.1 for servers and clients. */
 export interface Certificates {
   readonly folder: string
   readonly ca: string
   readonly cert: string
   readonly key: string
-  /** Signs another certificate by the same root and puts it in the place of the first. */
+  /** Replaces the certificate with another one that the same CA has signed. */
   renew(): Promise<void>
 }
 

@@ -7,12 +7,12 @@ import { leasesOf, turnsOf } from './kinds.ts'
 import { type Exit, type Running, type ServerProcess, spawnProgram, startServer } from './server.ts'
 import { copyFixture, eventually } from './worlds.ts'
 
-/** The lease by which the controllers' processes agree who works. */
+/** The lease that the controllers' processes elect their leader with. */
 export const leaseName = 'setpoint-controllers'
 
-/** A process with `--role controllers`, which runs those of the fixture `turns-plugin`. */
+/** A process with `--role controllers` that runs the controllers of the fixture `turns-plugin`. */
 export class ControllersProcess {
-  /** What it writes into the objects. */
+  /** The name that it writes into the objects. */
   readonly name: string
   readonly #args: readonly string[]
   readonly #env: Readonly<Record<string, string>>
@@ -33,7 +33,7 @@ export class ControllersProcess {
     return this.#running?.kill(signal)
   }
 
-  /** As a machine that is suspended: it holds the lease, and renews nothing. */
+  /** Suspends the process, as a machine may be: it holds the lease but does not renew it. */
   pause(): void {
     this.#running?.child.kill('SIGSTOP')
   }
@@ -44,17 +44,17 @@ export class ControllersProcess {
 }
 
 export interface ControlPlaneOptions {
-  /** Do not wait for the disk: nothing is lost as long as it is not the machine that dies. */
+  /** Skips fsync. Data survives a killed process, but not a crashed machine. */
   readonly unsafeNoFsync?: boolean
-  /** Objects that controllers write, again and again. Default 3. */
+  /** Number of objects that controllers keep writing. Default 3. */
   readonly turns?: number
 }
 
-/** As operators run it, on one machine: three members of etcd, two servers, two processes of controllers. */
+/** A deployment on one machine: three members of etcd, two servers and two processes of controllers. */
 export class ControlPlane {
   readonly members: readonly EtcdProcess[]
   readonly servers: readonly ServerProcess[]
-  /** The first asks the first server, the second the second. */
+  /** The first uses the first server, the second the second. */
   readonly controllers: readonly ControllersProcess[]
   readonly #folders: readonly string[]
 
@@ -70,7 +70,7 @@ export class ControlPlane {
     this.#folders = folders
   }
 
-  /** Starts everything; the first of the processes of controllers leads. */
+  /** Starts everything. The first process of controllers leads. */
   static async start({ unsafeNoFsync = false, turns = 3 }: ControlPlaneOptions = {}): Promise<ControlPlane> {
     const plugins = await Promise.all(['items-plugin', 'turns-plugin'].map(copyFixture))
     const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-data-'))
@@ -105,7 +105,7 @@ export class ControlPlane {
     }
   }
 
-  /** Through one of the servers, in turn. */
+  /** Returns a client of the next server, in turn. */
   api(): Api {
     this.#turn += 1
     return new Api(this.servers[this.#turn % this.servers.length]?.url ?? '')

@@ -1,14 +1,14 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
 import type { Change, Storage } from '../../apiserver/src/storage/contract.ts'
 
-/** What a watch has delivered so far, and waiting for more of it without polling. */
+/** Records the events of a watch, and waits for more without polling. */
 export interface Follower {
   readonly changes: readonly Change[]
-  /** Everything up to here has been delivered. */
+  /** The revision up to which every event has arrived. */
   readonly reached: Revision
-  /** Resolves once everything up to the revision has been delivered. @throws what the watch ended with before */
+  /** Resolves when every event up to the revision has arrived. @throws the watch's error if it ends first */
   reaches(revision: Revision): Promise<void>
-  /** Resolves when the watch ends. @throws what it ends with */
+  /** Resolves when the watch ends. @throws the watch's error */
   ended: Promise<void>
   stop(): Promise<void>
 }

@@ -7,13 +7,13 @@ import { loadAll } from 'js-yaml'
 import { findHelm } from '../../scripts/kubernetes-tools.mjs'
 import { arrayOf, type Fields, fieldsOf, textOf } from './json.ts'
 
-/** Real Helm over the chart, and what it renders as objects. */
+/** Runs Helm on the chart and parses the objects that it renders. */
 
 const chart = fileURLToPath(new URL('../../charts/setpoint/', import.meta.url))
 
 export const release = Object.freeze({ name: 'rel', namespace: 'ns', fullname: 'rel-setpoint' })
 
-/** How a helm command ended. */
+/** The outcome of a helm command. */
 export interface HelmResult {
   readonly code: number
   readonly stdout: string
@@ -43,13 +43,13 @@ export async function helm(
   }
 }
 
-/** What a release would consist of. */
+/** The objects of a release. */
 export interface Rendered {
   readonly yaml: string
   readonly objects: readonly KubernetesObject[]
 }
 
-/** @throws Error with what Helm said */
+/** @throws Error with Helm's stderr */
 export async function render(values: object, flags: readonly string[] = []): Promise<Rendered> {
   const { code, stdout, stderr } = await helm('template', values, ['--kube-version', '1.31.0', ...flags])
   if (code !== 0) throw new Error(stderr)
@@ -84,7 +84,7 @@ export class KubernetesObject {
     return fieldsOf(this.raw.spec)
   }
 
-  /** Of a Deployment, a StatefulSet, or a Pod itself. Undefined for everything that makes no pods. */
+  /** The pod of a Deployment, a StatefulSet or a Pod; undefined for other kinds. */
   get pod(): Pod | undefined {
     if (this.kind === 'Pod') return new Pod(this.labels, this.spec)
     if (this.kind !== 'Deployment' && this.kind !== 'StatefulSet') return undefined
@@ -103,7 +103,7 @@ export interface Mount {
   readonly volume: Fields
 }
 
-/** A pod as it is made from its template; ours have one container each. */
+/** A pod made from its template. The chart's pods have one container each. */
 export class Pod {
   readonly labels: Fields
   readonly spec: Fields
@@ -126,13 +126,13 @@ export class Pod {
     return arrayOf(this.container.env ?? []).map(fieldsOf)
   }
 
-  /** Numbers of the container's ports, by name. */
+  /** The container's ports, by name. */
   get ports(): ReadonlyMap<string, unknown> {
     const ports = arrayOf(this.container.ports ?? []).map(fieldsOf)
     return new Map(ports.map(({ name, containerPort }) => [textOf(name), containerPort]))
   }
 
-  /** @throws Error where a mount has no volume, or a volume no mount */
+  /** @throws Error if a mount has no volume, or a volume no mount */
   get mounts(): readonly Mount[] {
     const volumes = [
       ...arrayOf(this.spec.volumes ?? []).map(fieldsOf),
@@ -148,13 +148,13 @@ export class Pod {
     })
   }
 
-  /** The value of a flag in the arguments. */
+  /** Returns the value of a flag in the arguments. */
   flag(name: string): string | undefined {
     return this.args.find(arg => arg.startsWith(`--${name}=`))?.slice(name.length + 3)
   }
 }
 
-/** Whether every one of `selector` is among `labels`. An empty selector selects nothing here. */
+/** Returns true if `labels` has every label of `selector`. An empty selector selects nothing. */
 export function selects(selector: Fields, labels: Fields): boolean {
   const entries = Object.entries(selector)
   return entries.length > 0 && entries.every(([key, value]) => labels[key] === value)

@@ -2,18 +2,18 @@ import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { arrayOf, textOf } from './json.ts'
 
-/** What the Dockerfile gives a container. */
+/** The parts of the Dockerfile that configure a container. */
 export interface Image {
-  /** After the program itself. */
+  /** The arguments after the program. */
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** What stands behind this word in the last stage. */
+  /** The arguments of this instruction in the last stage. */
   instructions(name: string): string[]
 }
 
 export async function readImage(): Promise<Image> {
   const text = await readFile(fileURLToPath(new URL('../../Dockerfile', import.meta.url)), 'utf8')
-  // A line that ends with a backslash goes on.
+  // A line that ends with a backslash continues on the next.
   const lines = text.replace(/\\\n\s*/g, '')
   const stage = lines.slice(lines.lastIndexOf('\nFROM '))
   const instructions = (name: string) =>

@@ -1,4 +1,4 @@
-/** Reading unknown JSON: each answers the value as what it should be, or fails saying what it is instead. */
+/** Parse unknown JSON. Each function returns the value with its type, or throws with the value in the message. */
 
 export type Fields = Readonly<Record<string, unknown>>
 

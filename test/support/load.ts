@@ -3,10 +3,10 @@ import type { Answer, Api } from './api.ts'
 import { itemsOf } from './kinds.ts'
 import { outcomeOf } from './record.ts'
 
-/** Told of each attempt when its outcome is known, and how many milliseconds that took. */
+/** Called with each attempt's outcome and its duration in milliseconds. */
 export type WriteObserver = (outcome: WriteOutcome, tookMs: number) => void
 
-/** Several writers at work on items of their own, who report what they were told, until they are stopped. */
+/** Several writers. Each writes items of its own and reports every outcome until it is stopped. */
 export class Load {
   readonly outcomes = { acknowledged: 0, refused: 0, unknown: 0 }
   readonly #recorder: RunRecorder
@@ -22,12 +22,12 @@ export class Load {
     this.#writers = Array.from({ length: writers }, (_, n) => this.#write(api, n))
   }
 
-  /** Writes that have an outcome. */
+  /** Number of writes with a known outcome. */
   get attempts(): number {
     return this.#attempts
   }
 
-  /** Resolves once this many more writes have been acknowledged. */
+  /** Resolves when this many more writes have been acknowledged. */
   async progress(more: number): Promise<void> {
     const goal = this.outcomes.acknowledged + more
     while (this.outcomes.acknowledged < goal) await new Promise<void>(resolve => this.#wake.push(resolve))
@@ -38,7 +38,7 @@ export class Load {
     await Promise.all(this.#writers)
   }
 
-  /** Creates, updates a few times and deletes, over and over, each time another object. */
+  /** Creates, updates and deletes one object after another. */
   async #write(api: () => Api, writer: number): Promise<void> {
     for (let round = 0; !this.#stopped; round++) {
       const name = `w${writer}-${round}`
@@ -51,7 +51,7 @@ export class Load {
     }
   }
 
-  /** Makes one write. Answers whether it was acknowledged: what becomes of an unknown one is not this writer's business. */
+  /** Makes one write. Returns true if it was acknowledged; an unknown outcome returns false. */
   async #attempt<Mark extends string | undefined>(
     verb: WriteRecord['verb'],
     name: string,

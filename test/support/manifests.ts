@@ -7,7 +7,7 @@ import { fieldsOf, textOf } from './json.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Where the type of a kind is declared: a module of `kubernetes-types`, or this folder's own declaration. */
+/** The module that declares the type of a kind: one of `kubernetes-types`, or one in this folder. */
 const modules: Readonly<Record<string, string>> = {
   v1: 'kubernetes-types/core/v1.js',
   'apps/v1': 'kubernetes-types/apps/v1.js',
@@ -40,7 +40,7 @@ export async function problemsOf(manifests: readonly Manifests[]): Promise<reado
         }
       }),
   )
-  // Inside the repository, so that the compiler finds kubernetes-types.
+  // Inside the repository, where the compiler finds kubernetes-types.
   await mkdir(join(root, '.cache'), { recursive: true })
   const folder = await mkdtemp(join(root, '.cache', 'manifests-'))
   try {
@@ -55,7 +55,7 @@ export async function problemsOf(manifests: readonly Manifests[]): Promise<reado
   }
 }
 
-/** @throws Error if the compiler fails for another reason than errors in the file */
+/** @throws Error if the compiler fails for a reason other than errors in the file */
 function compile(file: string): Promise<string> {
   const tsc = join(root, 'node_modules', '.bin', 'tsc')
   const checks = ['--noEmit', '--strict', '--skipLibCheck']

@@ -4,17 +4,17 @@ import type { Close } from './watch.ts'
 
 export const multiplexProtocol = 'v1.watch.setpoint.dev'
 
-/** One message of the server: an event of a subscription, its end, or an ERROR without an id. */
+/** One message of the server: an event, the end of a subscription, or an ERROR without an id. */
 export interface Message {
   readonly id: string | undefined
   readonly type: string
-  /** Of the object or bookmark; '' without one. */
+  /** The name of the object or bookmark; '' without one. */
   readonly version: string
   readonly name: string
   readonly raw: Fields
 }
 
-/** A WebSocket of many watches, with everything that has been said on it. */
+/** A WebSocket with many watches. It records every message. */
 export class Multiplexed {
   readonly messages: Message[] = []
   readonly closed: Promise<Close>
@@ -38,7 +38,7 @@ export class Multiplexed {
     })
   }
 
-  /** @throws Error when the server does not upgrade, with its status in the message */
+  /** @throws Error with the status if the server does not upgrade */
   static open(url: string, path = '/apis'): Promise<Multiplexed> {
     const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, [
       'other.example.com',
@@ -67,12 +67,12 @@ export class Multiplexed {
     this.say({ op: 'unsubscribe', id })
   }
 
-  /** What was said to one subscription. */
+  /** Returns the messages of one subscription. */
   of(id: string | undefined): Message[] {
     return this.messages.filter(message => message.id === id)
   }
 
-  /** `TYPE name` of every event of a subscription but bookmarks; `END code` at its end. */
+  /** Returns `TYPE name` for every event of a subscription except bookmarks, and `END code` at its end. */
   story(id: string): string[] {
     return this.of(id)
       .filter(({ type }) => type !== 'BOOKMARK')
@@ -89,12 +89,12 @@ export class Multiplexed {
     }
   }
 
-  /** Resolves once the initial events of a subscription are complete. */
+  /** Resolves when the initial events of a subscription are complete. */
   synced(id: string): Promise<void> {
     return this.until(() => this.of(id).some(({ type }) => type === 'BOOKMARK'), `${id} was in sync`)
   }
 
-  /** Resolves once a subscription has had this version, or a later one. */
+  /** Resolves when a subscription has received this version or a later one. */
   reaches(id: string, version: string): Promise<void> {
     const reached = () => this.of(id).some(message => Number(message.version) >= Number(version))
     return this.until(reached, `${id} had version ${version}`)
@@ -108,7 +108,7 @@ export class Multiplexed {
     return found
   }
 
-  /** Stops or goes on taking what the server sends. */
+  /** Stops or resumes reading from the socket. */
   pause(): void {
     this.#socket.pause()
   }

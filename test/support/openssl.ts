@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-/** Runs openssl, which makes the certificates of tests, in `folder`. */
+/** Runs openssl in `folder`. Tests make their certificates with it. */
 export async function openssl(folder: string, ...args: string[]): Promise<void> {
   await promisify(execFile)('openssl', args, { cwd: folder })
 }
@@ -9,6 +9,6 @@ export async function openssl(folder: string, ...args: string[]): Promise<void> 
 /** @throws Error if openssl is not installed */
 export async function findOpenssl(): Promise<void> {
   await openssl('.', 'version').catch(cause => {
-    throw new Error('openssl is not installed, and tests make certificates with it.', { cause })
+    throw new Error('openssl is not installed; tests make their certificates with it', { cause })
   })
 }

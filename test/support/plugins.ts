@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { type Api, type ApiObject, listOf } from './api.ts'
 import { pluginsPath } from './kinds.ts'
 
-/** Writes a plugin in a fresh folder outside the repository: file paths and their texts. */
+/** Writes a plugin into a new folder outside the repository. Keys are file paths, values their contents. */
 export async function writePlugin(
   files: Readonly<Record<string, string>>,
   manifest: object = {},
@@ -25,7 +25,7 @@ export async function writeFiles(dir: string, files: Readonly<Record<string, str
   }
 }
 
-/** The text of a plugin's module with one model, called `Thing`, and whatever else is given. */
+/** Returns the source of a plugin module with one model, `Thing`, and the given parts. */
 export function pluginModule(
   name: string,
   {

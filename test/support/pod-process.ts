@@ -7,24 +7,24 @@ import { readImage } from './image.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './json.ts'
 import { type Exit, type Running, spawnProgram } from './server.ts'
 
-/** What a cluster has besides the release, and what stands for its network here. */
+/** The parts of a cluster that the release does not contain, and local addresses for those of the cluster. */
 export interface Surroundings {
   readonly objects: readonly KubernetesObject[]
-  /** Secrets that the release does not make: texts by key, by name. */
+  /** Secrets that the release does not create, by name; each maps keys to texts. */
   readonly secrets: Readonly<Record<string, Readonly<Record<string, string>>>>
-  /** Fills the folder of a volume that is no Secret or ConfigMap. */
+  /** Fills the folder of a volume that is neither a Secret nor a ConfigMap. */
   fill?(volume: Fields, folder: string): Promise<void>
-  /** What stands in the arguments, and what it is on this machine. */
+  /** Pairs of an address in the arguments and its local address. */
   readonly addresses: ReadonlyMap<string, string>
 }
 
 /**
- * The container of a pod as a process of this machine: its arguments, its variables, and its volumes as folders. In the
- * arguments only places differ: of the folders, of other services, and of the port, of which a free one is taken.
+ * A pod's container as a local process, with its arguments and variables, and its volumes as folders. Only the paths of
+ * volumes, the addresses of other services, and the port differ in the arguments.
  */
 export class PodProcess {
   readonly pod: Pod
-  /** `http(s)://127.0.0.1:port`, of the container's one port. */
+  /** `http(s)://127.0.0.1:port` of the container's only port. */
   url = ''
   readonly #folder: string
   readonly #running: Running
@@ -35,7 +35,7 @@ export class PodProcess {
     this.#running = running
   }
 
-  /** Resolves when the program has told its port. @throws Error with its log when it ends before */
+  /** Resolves when the program has printed its port. @throws Error with its log if it exits first */
   static async start(pod: Pod, around: Surroundings): Promise<PodProcess> {
     const folder = await mkdtemp(join(tmpdir(), 'setpoint-pod-'))
     await mkdir(join(folder, 'work'))
@@ -52,14 +52,14 @@ export class PodProcess {
     return process
   }
 
-  /** URL of what a probe asks. */
+  /** Returns the URL of a probe. */
   probe(name: 'startupProbe' | 'livenessProbe' | 'readinessProbe'): string {
     const { path, scheme = 'HTTP' } = fieldsOf(fieldsOf(this.pod.container[name]).httpGet)
     const { host } = new URL(this.url)
     return `${textOf(scheme).toLowerCase()}://${host}${textOf(path)}`
   }
 
-  /** What it has written beside its volumes: a read-only file system would have refused that. */
+  /** Lists files written outside the volumes. A read-only file system would have refused them. */
   strayFiles(): Promise<string[]> {
     return readdir(join(this.#folder, 'work'))
   }
@@ -75,7 +75,7 @@ export class PodProcess {
   }
 }
 
-/** Makes the folder of each volume of a pod, at `folder` with the path that it is mounted at. */
+/** Creates a folder for each volume of a pod, at its mount path below `folder`. */
 export async function fillVolumes(pod: Pod, folder: string, around: Surroundings): Promise<void> {
   for (const { path, volume } of pod.mounts) await fillVolume(join(folder, path), volume, around)
 }
@@ -110,16 +110,16 @@ function localArgument(arg: string, pod: Pod, volumes: string, { addresses }: Su
   return local
 }
 
-/** An argument with the folder of a volume, as `fillVolumes` made it, in the place of where it is mounted. */
+/** Replaces a volume's mount path in an argument with the folder that `fillVolumes` created. */
 export function localPath(arg: string, pod: Pod, volumes: string): string {
   const mount = pod.mounts.find(({ path }) => new RegExp(`=${path}(/|$)`).test(arg))
-  // Once only: the folder of the volumes may itself be below a path that is mounted, such as /tmp.
+  // Once only: the volumes' folder may itself be below a mounted path, such as /tmp.
   return mount === undefined ? arg : arg.replace('=/', `=${volumes}/`)
 }
 
 export interface SecureRequest {
   readonly ca: string
-  /** What the client shows of itself. */
+  /** The client's own certificate. */
   readonly certificate?: { readonly cert: string; readonly key: string }
   readonly token?: string
   readonly body?: object
@@ -130,7 +130,7 @@ export interface SecureAnswer {
   readonly text: string
 }
 
-/** One HTTPS request that trusts one authority and no other. */
+/** Sends one HTTPS request that trusts only the given CA. */
 export function ask(url: string, { ca, certificate, token, body }: SecureRequest): Promise<SecureAnswer> {
   return new Promise((resolve, reject) => {
     const request = https.request(
@@ -154,7 +154,7 @@ export function ask(url: string, { ca, certificate, token, body }: SecureRequest
         response.once('end', () => resolve({ status: response.statusCode, text }))
       },
     )
-    request.once('timeout', () => request.destroy(new Error('no answer within a minute')))
+    request.once('timeout', () => request.destroy(new Error('no response within a minute')))
     request.once('error', reject)
     request.end(body === undefined ? undefined : JSON.stringify(body))
   })

@@ -2,19 +2,18 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * Ports for servers that come back on the one they had. What the system hands out (for port 0, and for the near end of
- * each connection) may be somebody else's by then, so these lie below that range; every worker of Vitest has a part of
- * its own, and gives none out twice before it has been through it.
+ * Ports for servers that restart on the same port. They lie below the ephemeral range, because the system may give such
+ * a port to another process during the restart. Each Vitest worker has a range of its own and cycles through it.
  */
 const range = { from: 10_000, to: 32_000 }
 const parts = 16
 
 const size = Math.floor((range.to - range.from) / parts)
 const from = range.from + (Number(process.env.VITEST_POOL_ID ?? 0) % parts) * size
-// Not always the same first one: there may be other runs on this machine.
+// Starts at random, because other runs may share this machine.
 let next = Math.floor(Math.random() * size)
 
-/** Ports of the loopback on which nobody listens. @throws Error when there are not as many */
+/** Returns loopback ports without a listener. @throws Error if there are not enough */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = []
   for (let tried = 0; ports.length < count; tried++) {

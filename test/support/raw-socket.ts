@@ -2,12 +2,12 @@ import { connect } from 'node:net'
 import type { Answer } from './api.ts'
 
 /**
- * Sends bytes as they are to a port of this machine and reads what comes until the server closes the connection:
- * for what no HTTP client would send. Requests should ask for `connection: close`.
+ * Sends raw bytes to a local port and reads until the server closes the connection. For requests that no HTTP client
+ * sends. They should contain `connection: close`.
  */
 export async function sendRaw(port: number, bytes: string | Uint8Array): Promise<Answer> {
   const socket = connect(port, '127.0.0.1')
-  // A server that has answered may reset the connection while the rest of the request is on its way.
+  // A server that has responded may reset the connection while the rest of the request is being sent.
   socket.on('error', () => {})
   const parts: Buffer[] = []
   socket.on('data', (part: Buffer) => parts.push(part))
@@ -17,7 +17,7 @@ export async function sendRaw(port: number, bytes: string | Uint8Array): Promise
   return readAnswer(Buffer.concat(parts).toString())
 }
 
-/** A request line and headers with the given ones; without a body. */
+/** Returns the head of a request without a body. */
 export function requestText(line: string, headers: Readonly<Record<string, string>>, body = ''): string {
   const lines = Object.entries({ connection: 'close', ...headers }).map(
     ([name, value]) => `${name}: ${value}`,
@@ -27,7 +27,7 @@ export function requestText(line: string, headers: Readonly<Record<string, strin
 
 function readAnswer(text: string): Answer {
   const match = /^HTTP\/1\.1 (\d{3}) [^\r\n]*\r\n([\s\S]*?)\r\n\r\n([\s\S]*)$/.exec(text)
-  if (match === null) throw new Error(`no HTTP answer: ${JSON.stringify(text.slice(0, 500))}`)
+  if (match === null) throw new Error(`not an HTTP response: ${JSON.stringify(text.slice(0, 500))}`)
   const [, status = '', head = '', rest = ''] = match
   const headers = new Headers()
   for (const line of head.split('\r\n')) {

@@ -8,19 +8,19 @@ import type { WriteOutcome } from '@setpoint/controller-runtime/testing'
 import type { Answer } from './api.ts'
 import { fieldsOf, isFields, textOf } from './json.ts'
 
-/** From what the wire says to what a run recorder takes down. */
+/** Translates responses and events into entries of a run recorder. */
 
-/** What a client knows of a write after its answer, or for want of one. @throws Error on a 5xx that is no refusal */
+/** Returns a write's outcome from its response, or from its failure. @throws Error if a 5xx is not a Status */
 export async function outcomeOf(send: () => Promise<Answer>): Promise<WriteOutcome> {
   try {
     const { status, body, text } = await send()
     if (status === 504) return { kind: 'unknown' }
     if ((status >= 400 && status < 500) || status === 503) return { kind: 'refused', why: String(status) }
-    if (status >= 300) throw new Error(`a write was answered with ${status}: ${text}`)
+    if (status >= 300) throw new Error(`a write got ${status}: ${text}`)
     const object = objectOf(body)
     return { kind: 'acknowledged', version: parseRevision(object.metadata.version), object }
   } catch (error) {
-    // Refused by the kernel: nobody listens, nothing was sent.
+    // Connection refused: the request was not sent.
     if (codeOf(error) === 'ECONNREFUSED') return { kind: 'refused', why: 'ECONNREFUSED' }
     if (error instanceof TypeError || (error instanceof Error && error.name === 'TimeoutError')) {
       return { kind: 'unknown' }
@@ -34,9 +34,9 @@ function codeOf(error: unknown): unknown {
   return isFields(cause) || cause instanceof Error ? Reflect.get(cause, 'code') : undefined
 }
 
-/** @throws Error where it is not an object with a name and a version. */
+/** @throws Error if the value is not an object with a name and a version */
 export function objectOf(value: unknown): ApiObject {
-  if (!isObject(value)) throw new Error(`not an object of the API: ${JSON.stringify(value)}`)
+  if (!isObject(value)) throw new Error(`not an API object: ${JSON.stringify(value)}`)
   return value
 }
 
@@ -46,10 +46,10 @@ function isObject(value: unknown): value is ApiObject {
   return typeof name === 'string' && typeof version === 'string'
 }
 
-/** Reads one event's JSON. @throws Error where it is not one. */
+/** Parses one event. @throws Error if it is not an event */
 export function watchEventOf(text: string): WatchEvent {
   const event: unknown = JSON.parse(text)
-  if (!isWatchEvent(event)) throw new Error(`not an event of a watch: ${text}`)
+  if (!isWatchEvent(event)) throw new Error(`not a watch event: ${text}`)
   return event
 }
 
@@ -66,15 +66,15 @@ export interface RecordedList {
   readonly objects: readonly ApiObject[]
 }
 
-/** Reads the answer to a list. @throws Error where it is none. */
+/** Parses the response to a list request. @throws Error if it is not a list */
 export function recordedListOf({ status, text, body }: Answer): RecordedList {
-  if (status !== 200) throw new Error(`a list was answered with ${status}: ${text}`)
+  if (status !== 200) throw new Error(`a list got ${status}: ${text}`)
   const { metadata, items } = fieldsOf(body)
   if (!Array.isArray(items)) throw new Error(`a list without items: ${text}`)
   return { version: parseRevision(textOf(fieldsOf(metadata).version)), objects: items.map(objectOf) }
 }
 
-/** Writers put the marks of their writes into `spec.op`. */
+/** Writers put a mark of each write into `spec.op`. */
 export function markOf({ spec }: ApiObject): string | undefined {
   return isFields(spec) && typeof spec.op === 'string' ? spec.op : undefined
 }

@@ -4,31 +4,31 @@ import { watchEventOf } from './record.ts'
 import { type Connection, type Transport, transports, withQuery } from './transports.ts'
 
 export interface RecordedWatcherOptions {
-  /** Of the server; asked for at each connection. */
+  /** Returns the server's URL; called for each connection. */
   readonly url: () => string
-  /** Path and query of what is watched. */
+  /** Path and query of the watch. */
   readonly address: string
   readonly recorder: WatcherRecorder
-  /** Default a WebSocket. */
+  /** Default WebSocket. */
   readonly transport?: Transport
-  /** Milliseconds before it comes back; asked for each time. Default 30. */
+  /** Returns the milliseconds before a reconnect; called each time. Default 30. */
   readonly pauseMs?: () => number
 }
 
 /**
- * A watcher that does what a good client does, and reports to a run recorder: it comes back after every disconnection
- * with the last version that it knows, and anew after a 410.
+ * A well-behaved watcher that reports to a run recorder. It resumes from its last version after every disconnect and
+ * starts over after a 410.
  */
 export class RecordedWatcher {
   events = 0
   connections = 0
-  /** How often it was sent away with a 410. */
+  /** Number of 410 responses. */
   expired = 0
   readonly #options: RecordedWatcherOptions
   readonly #running: Promise<void>
   #known: Revision | undefined
   #connection: Connection | undefined
-  /** Whether it asks for short watches, at whose end a bookmark says what is known. */
+  /** True if it requests short watches, which end with a bookmark. */
   #catchesUp = false
   #stopped = false
   #failure: unknown
@@ -39,15 +39,15 @@ export class RecordedWatcher {
     this.#running = this.#run()
   }
 
-  /** Resolves once its initial events are complete. @throws what it was told that is no event */
+  /** Resolves when its initial events are complete. @throws Error on a malformed event */
   async synced(): Promise<void> {
     while (this.#known === undefined) await this.#more()
   }
 
   /**
-   * Resolves once everything up to a version is known, which one with a selector may learn only from the bookmark at
-   * the end of a watch; or after `patienceMs`: what is missing is then in the record.
-   * @throws what it was told that is no event
+   * Resolves when it knows every event up to a version, or after `patienceMs`: the record then shows the missing ones. A
+   * watcher with a selector may learn the version only from the bookmark at the end of a watch.
+   * @throws Error on a malformed event
    */
   async catchUp(version: Revision, patienceMs = 180_000): Promise<void> {
     this.#catchesUp = true
@@ -61,7 +61,7 @@ export class RecordedWatcher {
     clearTimeout(timer)
   }
 
-  /** @throws what it was told that is no event */
+  /** @throws Error on a malformed event */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#connection?.cut()
@@ -79,7 +79,7 @@ export class RecordedWatcher {
         address: this.#catchesUp ? withQuery(address, { timeoutSeconds: '1' }) : address,
         start,
         onEvent: (text, id) => {
-          // What was on its way when the watcher had enough of this connection.
+          // In flight when the watcher closed this connection.
           if (connection !== this.#connection) return
           try {
             this.#take(record, text, id)
@@ -108,7 +108,7 @@ export class RecordedWatcher {
       this.#known = undefined
       return
     }
-    // An event stream says itself from where one can resume; elsewhere it is every version from the first bookmark on.
+    // An event stream names the version to resume from; other watches can resume from any version after the first bookmark.
     if (id !== undefined) this.#known = parseRevision(id)
     else if (this.#known !== undefined || event.type === 'BOOKMARK') {
       const version = parseRevision(event.object.metadata.version)

@@ -21,7 +21,7 @@ import {
 } from '@setpoint/controller-runtime/testing'
 import { expect } from 'vitest'
 
-/** The kind that the SDK is held to its promises with. */
+/** The kind that the SDK is tested with. */
 export const Lamp = defineModel({
   group: 'sdk.example.com',
   version: 'v1',
@@ -40,7 +40,7 @@ export const Lamp = defineModel({
   indexes: [singleValueIndex({ name: 'spec.colour', indexFunc: lamp => lamp.spec.colour })],
 })
 
-/** Hangs on a lamp, which may be its owner. */
+/** A kind of dependents; a lamp may own them. */
 export const Shade = defineModel({
   group: 'sdk.example.com',
   version: 'v1',
@@ -52,20 +52,20 @@ export const Shade = defineModel({
 
 export type LampObject = ObjectOf<typeof Lamp>
 
-/** Pauses that suit a test, and are pauses still. */
+/** Delays short enough for tests. */
 const quick = { backoffBaseMs: 5, backoffMaxMs: 50 }
 
-/** Of the client behind the proxy. */
+/** Options of the client behind the proxy. */
 type SdkWorldOptions = Pick<HttpTransportOptions, 'watchIdleTimeoutMs'>
 
-/** A real server, and one client of it behind a proxy whose faults are that client's alone. */
+/** A real server and one client behind a proxy. The proxy's faults affect only that client. */
 export class SdkWorld implements AsyncDisposable {
   readonly server: TestServer
   readonly proxy: FaultProxy
   /** Through the proxy. */
   readonly transport: HttpTransport
   readonly client: Client
-  /** Past it: what others do. */
+  /** Directly, as other clients. */
   readonly others: Client
   readonly #closing: (() => unknown)[] = []
 
@@ -82,7 +82,7 @@ export class SdkWorld implements AsyncDisposable {
     return new SdkWorld(server, await startFaultProxy(await server.listen()), options)
   }
 
-  /** A cache of the lamps, through the proxy; not started. */
+  /** A cache of the lamps through the proxy, not started. */
   informer(...handlers: InformerHandler<LampObject>[]): Informer<LampObject> {
     const informer = new Informer(Lamp, { client: this.client, watcher: quick })
     for (const handler of handlers) informer.addHandler(handler)
@@ -90,7 +90,7 @@ export class SdkWorld implements AsyncDisposable {
     return informer
   }
 
-  /** A manager through the proxy; not started. */
+  /** A manager through the proxy, not started. */
   manager(options: ManagerOptions = {}): Manager {
     const manager = createManager({ transport: this.transport, drainTimeoutMs: 0, ...options })
     this.#closing.push(() => manager.stop())
@@ -102,7 +102,7 @@ export class SdkWorld implements AsyncDisposable {
     return this.others.create(Lamp, { metadata: { name }, spec })
   }
 
-  /** Waits until the cache holds exactly what the server has. */
+  /** Waits until the cache equals the server's state. */
   async same(informer: Informer<LampObject>): Promise<void> {
     const live = async () => (await this.others.list(Lamp, { sort: 'metadata.name,asc' })).items
     const cached = () => [...informer.list()].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
@@ -128,7 +128,7 @@ function essence({ metadata: { name, uid, version } }: LampObject): string {
   return `${name} ${uid} ${version}`
 }
 
-/** A handler that writes down what it hears, and in which order. */
+/** A handler that records its calls in order. */
 export function listener(): InformerHandler<LampObject> & { readonly heard: string[] } {
   const heard: string[] = []
   return {
@@ -139,7 +139,7 @@ export function listener(): InformerHandler<LampObject> & { readonly heard: stri
   }
 }
 
-/** A transport whose watches the server is asked to end after so many seconds. */
+/** A transport that asks the server to end each watch after this many seconds. */
 export function withTimeoutSeconds(seconds: number, transport: Transport): Transport {
   return {
     request: request => transport.request(request),

@@ -10,7 +10,7 @@ import {
 
 const protocol = 'v1.watch.setpoint.dev'
 
-/** Watches of several watchers on one socket, which is opened with the first and again after it was lost. */
+/** Several watchers on one multiplexed socket. It opens with the first watch, and again after a disconnect. */
 export function sharedSocket(): Transport {
   let current: SharedSocket | undefined
   return options => {
@@ -28,7 +28,7 @@ class SharedSocket {
   isClosed = false
   readonly #socket: WebSocket
   readonly #subscriptions = new Map<string, Subscription>()
-  /** Requests from before it was open. */
+  /** Requests made before the socket opened. */
   #unsent: string[] = []
   #ids = 0
 
@@ -43,7 +43,7 @@ class SharedSocket {
       this.isClosed = true
       for (const { end } of this.#subscriptions.values()) end()
     })
-    // Refused or broken: it closes.
+    // A refused or broken connection closes.
     socket.on('error', () => {})
   }
 
@@ -62,10 +62,10 @@ class SharedSocket {
 
   #receive(text: string): void {
     const { id, ...event } = fieldsOf(JSON.parse(text))
-    if (id === undefined) throw new Error(`the socket was told ${text}`)
+    if (id === undefined) throw new Error(`unexpected message: ${text}`)
     const subscription = this.#subscriptions.get(textOf(id))
     if (event.type === 'END') this.#end(textOf(id))
-    // A watch that is refused says so with an ERROR, which is no event of it; but a 410 is the same everywhere.
+    // A refused subscription gets an ERROR that is not one of its events. A 410 looks the same on every transport.
     else if (event.type !== 'ERROR' || fieldsOf(event.object).code === 410)
       subscription?.onEvent(JSON.stringify(event))
   }

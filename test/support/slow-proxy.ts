@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 
-/** A TCP proxy on a loopback port through which everything that the target says takes some time more. */
+/** A TCP proxy on a loopback port that delays everything the target sends. */
 export async function startSlowProxy(
   target: { readonly port: number },
   delayMs: number,
@@ -22,7 +22,7 @@ export async function startSlowProxy(
       })
     }
     client.on('data', (chunk: Buffer) => upstream.write(chunk))
-    // Timers of one duration fire in the order in which they were set.
+    // Timers of the same duration fire in the order of their creation.
     upstream.on('data', (chunk: Buffer) => setTimeout(() => client.write(chunk), delayMs))
   })
   server.listen(0, '127.0.0.1')

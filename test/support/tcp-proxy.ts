@@ -2,39 +2,35 @@ import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { freePort } from './ports.ts'
 
-/** A TCP proxy on a loopback port that fails in the ways in which networks do. */
+/** A TCP proxy on a loopback port that fails as networks do. */
 export interface TcpProxy {
-  /** `http://127.0.0.1:<port>`, the same while it refuses. */
+  /** `http://127.0.0.1:<port>`; does not change while it refuses connections. */
   readonly endpoint: string
   readonly port: number
-  /** Connections that are open now. */
+  /** Number of open connections. */
   readonly connections: number
-  /** Connections accepted since the start. */
+  /** Number of connections accepted since the start. */
   readonly accepted: number
   /** Resets all connections. New ones are accepted. */
   cut(): void
-  /** Bytes of the server's that have passed since the start. */
+  /** Number of bytes that the server has sent since the start. */
   readonly passed: number
   /**
-   * Ends one connection after the other, of those to come, in the midst of whatever is there: each when the next of
-   * these numbers of bytes of the server's have passed through it and more follow. A connection that ends before leaves
-   * its number to the next; when all numbers are used, connections live.
+   * Cuts future connections in mid-stream. Each takes the next of these numbers and ends after that many bytes from the
+   * server, if more follow. A connection that ends earlier leaves its number to the next. Later connections stay open.
    */
   cutAt(positions: readonly number[]): void
-  /** Numbers given to `cutAt` that no connection was cut at yet. */
+  /** Numbers given to `cutAt` and not used yet. */
   readonly cutsLeft: number
   /**
-   * Resets the next connection on which the server begins an answer, before any byte of it passes: the request has been
-   * carried out. To be called for HTTP/2 without TLS only, whose acknowledgements and pings are told from answers here.
+   * Resets the next connection when the server begins a response, before its first byte passes: the server has carried
+   * out the request. Only for HTTP/2 without TLS, because it tells responses from acknowledgements and pings.
    */
   cutNextAnswer(): Promise<void>
-  /** Refuses connections (nobody listens), and resets those that exist, until `accept`. */
+  /** Refuses connections and resets open ones, until `accept`. */
   refuse(): Promise<void>
   accept(): Promise<void>
-  /**
-   * Leaves the present connections half open: they stay, and pass nothing in either direction until `release`.
-   * New ones work.
-   */
+  /** Leaves the open connections half open: they pass nothing in either direction until `release`. New ones work. */
   hold(): void
   release(): void
   close(): Promise<void>
@@ -49,9 +45,9 @@ export async function startTcpProxy(target: { readonly port: number }): Promise<
 interface Pair {
   readonly client: Socket
   readonly upstream: Socket
-  /** Bytes of the server's that have passed. */
+  /** Number of bytes from the server that have passed. */
   passed: number
-  /** Bytes of the server's after which it ends. */
+  /** It ends after this many bytes from the server. */
   readonly cutAt: number | undefined
   readonly frames: FrameTypes
   held: boolean
@@ -177,10 +173,10 @@ class FaultyProxy implements TcpProxy {
       forward(pair, upstream, client, chunk)
       return
     }
-    // The bytes up to the cut must arrive: ended by FIN, which sends them, not by reset, which may drop them.
+    // The bytes up to the cut must arrive. FIN delivers them; a reset may drop them.
     client.end(chunk.subarray(0, passes))
     upstream.destroy()
-    // Of several connections with one number the first has used it.
+    // Another connection with the same number has used it.
     const used = this.#cuts.indexOf(cutAt)
     if (used !== -1) this.#cuts.splice(used, 1)
   }
@@ -189,14 +185,14 @@ class FaultyProxy implements TcpProxy {
 /** RFC 9113, section 6. */
 const frameTypes = { headers: 1 }
 
-/** Follows one direction of an HTTP/2 connection without preface (RFC 9113, section 4.1), cut anywhere. */
+/** Parses the frames of one direction of an HTTP/2 connection without its preface (RFC 9113, section 4.1). */
 class FrameTypes {
-  /** The present frame's header, as far as it has come. */
+  /** The bytes received of the current frame's header. */
   #header: number[] = []
-  /** Bytes of the present frame's payload that are still to come. */
+  /** Number of bytes missing from the current frame's payload. */
   #payload = 0
 
-  /** The types of the frames that begin, with their header complete, in this chunk. */
+  /** Returns the types of the frames whose header is complete within this chunk. */
   beginningIn(chunk: Buffer): number[] {
     const types: number[] = []
     for (let at = 0; at < chunk.length; ) {

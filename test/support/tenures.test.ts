@@ -36,23 +36,23 @@ const held = (version: number, holderIdentity?: string) =>
   changeOf(version, 'lease', { spec: { holderIdentity } })
 const wrote = (version: number, by: string) => changeOf(version, 'turn', { status: { by } })
 
-describe('the check of tenures', () => {
-  it('finds nothing where each writes as long as it holds the lease, also under a new identity', () => {
+describe('tenuresOf', () => {
+  it('accepts writes by the holder of the lease, also under a new identity', () => {
     const lease = logOf(held(1, 'x'), held(4, 'y'), held(6, 'y'), held(8, 'z'))
     const turns = logOf(wrote(2, 'a'), wrote(3, 'a'), wrote(5, 'b'), wrote(7, 'b'), wrote(9, 'a'))
     expect(tenuresOf(lease, turns)).toEqual({ stray: [], changes: 3, writers: new Set(['a', 'b']) })
   })
 
-  it('finds a write that comes after the lease went to another process', () => {
+  it('finds a write by the former holder of the lease', () => {
     const lease = logOf(held(1, 'x'), held(4, 'y'))
     const turns = logOf(wrote(2, 'a'), wrote(5, 'b'), wrote(6, 'a'))
     expect(tenuresOf(lease, turns).stray).toEqual(['version 6: a wrote while b held the lease'])
   })
 
-  it('finds a write that comes after the lease was given up', () => {
+  it('finds a write after the lease was released', () => {
     const turns = logOf(wrote(2, 'a'), wrote(4, 'a'))
     expect(tenuresOf(logOf(held(1, 'x'), held(3)), turns).stray).toEqual([
-      'version 4: a wrote while nobody held the lease',
+      'version 4: a wrote while the lease was free',
     ])
   })
 })

@@ -3,24 +3,24 @@ import { fieldsOf } from './json.ts'
 
 export type ChangeRecord = Exclude<EventRecord, { type: 'BOOKMARK' | 'ERROR' }>
 
-/** What the store says of who led, and of who wrote meanwhile. */
+/** Compares the holders of a lease with the writers of objects, as the store recorded them. */
 export interface Tenures {
-  /** Writes by another process than the one that held the lease. There should be none. */
+  /** Writes by a process that did not hold the lease. Must be empty. */
   readonly stray: readonly string[]
-  /** How often the lease went to another process. */
+  /** Number of times that the lease went to another process. */
   readonly changes: number
-  /** Who has written. */
+  /** The names of all writers. */
   readonly writers: ReadonlySet<string>
 }
 
 /**
- * Lays the changes of the lease beside those of the objects that controllers write. The store has one order for both, so
- * whatever clocks say: what is written after the lease went to another process is the other's, or two are active.
+ * Merges the changes of the lease with those of the objects that controllers write. The store orders both, so clocks do
+ * not matter: a write by the former holder means that two processes were active.
  */
 export function tenuresOf(lease: RunLog, turns: RunLog): Tenures {
   const stray: string[] = []
   const writers = new Set<string>()
-  /** Every process has an identity of its own, and writes its name. */
+  /** Maps the identity of each process to the name that it writes. */
   const nameOf = new Map<string, string>()
   let holder = ''
   let changes = 0
@@ -34,10 +34,10 @@ export function tenuresOf(lease: RunLog, turns: RunLog): Tenures {
       continue
     }
     const { by } = fieldsOf(change.object.status ?? {})
-    // What was there before anybody wrote, and what was there when the watcher came.
+    // The state before the first write, and the state when the watcher started.
     if (typeof by !== 'string' || change.type === 'ADDED') continue
     writers.add(by)
-    if (holder === '') stray.push(`version ${change.version}: ${by} wrote while nobody held the lease`)
+    if (holder === '') stray.push(`version ${change.version}: ${by} wrote while the lease was free`)
     else if (!nameOf.has(holder)) nameOf.set(holder, by)
     else if (nameOf.get(holder) !== by)
       stray.push(`version ${change.version}: ${by} wrote while ${nameOf.get(holder)} held the lease`)
@@ -53,7 +53,7 @@ function inOrder(
   return [...of(lease, 'lease'), ...of(turns, 'turn')].sort((a, b) => a.change.version - b.change.version)
 }
 
-/** Of the only watcher. */
+/** The events of the only watcher. */
 function changesIn({ watchers }: RunLog): ChangeRecord[] {
   const events = watchers[0]?.connections.flatMap(connection => connection.events) ?? []
   return events.filter(event => event.type !== 'BOOKMARK' && event.type !== 'ERROR')

@@ -7,7 +7,7 @@ import { findOpenssl } from './openssl.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Programs that tests start, with the modules through which tests reach them. */
+/** Programs that tests start, and the modules that start them. */
 const tools = [
   { find: findEtcd, modules: ['etcd.ts', 'etcd-pods.ts'] },
   { find: findHelm, modules: ['helm.ts'] },
@@ -15,13 +15,13 @@ const tools = [
 ]
 
 export interface MissingTool {
-  /** Says what to set or to install. */
+  /** Names the program and how to get it. */
   readonly reason: string
   /** The test files that cannot run, relative to the repository's root. */
   readonly files: readonly string[]
 }
 
-/** Finds or fetches every program, once for all test files. Returns those that are missing. */
+/** Finds or fetches every program, once for all test files. Returns the missing ones. */
 export async function findTools(): Promise<readonly MissingTool[]> {
   const missing: MissingTool[] = []
   for (const { find, modules } of tools) {

@@ -2,20 +2,20 @@ import http from 'node:http'
 import type { Revision } from '@setpoint/controller-runtime/api'
 import { WebSocket } from 'ws'
 
-/** One connection of a watch, over whichever transport. */
+/** One watch connection, on any transport. */
 export interface Connection {
-  /** Resolves when it is over, or was refused, whatever the reason. */
+  /** Resolves when the connection has ended or was refused. */
   readonly ended: Promise<void>
-  /** As a network does it: without a word. */
+  /** Drops the connection without a close, as networks do. */
   cut(): void
 }
 
 export interface ConnectionOptions {
   readonly url: string
-  /** Path and query, without version and what a transport adds. */
+  /** Path and query, without the version and the parameters that a transport adds. */
   readonly address: string
   readonly start: 'present' | Revision
-  /** The JSON of each whole event; and on Server-Sent Events its id. */
+  /** Called with the JSON of each complete event, and its id on Server-Sent Events. */
   readonly onEvent: (text: string, id?: string) => void
 }
 
@@ -27,7 +27,7 @@ const webSocket: Transport = ({ url, address, start, onEvent }) => {
   })
   const ended = new Promise<void>(resolve => socket.on('close', () => resolve()))
   socket.on('message', data => onEvent(data.toString()))
-  // Refused or broken: it closes.
+  // A refused or broken connection closes.
   socket.on('error', () => {})
   return { ended, cut: () => socket.terminate() }
 }
@@ -37,7 +37,7 @@ const lines: Transport = ({ url, address, start, onEvent }) => {
   return stream(`${url}${withQuery(address, query)}`, {}, '\n', line => onEvent(line))
 }
 
-/** As an EventSource: it comes back with the last id that it was given. */
+/** Reconnects with the last event id, as EventSource does. */
 const events: Transport = ({ url, address, start, onEvent }) => {
   const headers = {
     accept: 'text/event-stream',
@@ -53,7 +53,7 @@ const events: Transport = ({ url, address, start, onEvent }) => {
 
 export const transports = Object.freeze({ webSocket, lines, events })
 
-/** A streamed answer in parts; what is not whole at its end is thrown away. */
+/** Reads a streamed response. Drops an incomplete event at its end. */
 function stream(
   url: string,
   headers: http.OutgoingHttpHeaders,

@@ -7,7 +7,7 @@ import { type Fields, fieldsOf, textOf } from './json.ts'
 
 export interface WatchEvent {
   readonly type: string
-  /** Of the object; of a bookmark the version up to which everything was sent. '' for an ERROR. */
+  /** The version of the object; in a bookmark, the version up to which every event was sent. '' in an ERROR. */
   readonly version: string
   readonly name: string
   readonly raw: Fields
@@ -46,7 +46,7 @@ export class Watch {
     socket.on('error', () => {})
   }
 
-  /** Opens a watch. @throws WatchRefused with the HTTP answer when the server does not upgrade */
+  /** Opens a watch. @throws WatchRefused with the HTTP response if the server does not upgrade */
   static open(
     url: string,
     path: string,
@@ -80,17 +80,17 @@ export class Watch {
     })
   }
 
-  /** Events without the bookmarks. */
+  /** The events except bookmarks. */
   get changes(): WatchEvent[] {
     return this.events.filter(({ type }) => type !== 'BOOKMARK')
   }
 
-  /** `TYPE name` of every event but bookmarks. */
+  /** `TYPE name` of every event except bookmarks. */
   get story(): string[] {
     return this.changes.map(({ type, name }) => `${type} ${name}`)
   }
 
-  /** Resolves once what has arrived satisfies the condition. @throws Error when the watch closes before. */
+  /** Resolves when the events satisfy the condition. @throws Error if the watch closes first */
   async until(condition: (watch: this) => boolean, what = String(condition)): Promise<void> {
     while (!condition(this)) {
       if (this.#isClosed) {
@@ -103,13 +103,13 @@ export class Watch {
     }
   }
 
-  /** Resolves once the initial events are complete, with the version of the bookmark. */
+  /** Resolves when the initial events are complete, with the bookmark's version. */
   async synced(): Promise<string> {
     await this.until(({ events }) => events.some(isInitialEnd), 'the end of the initial events')
     return this.events.find(isInitialEnd)?.version ?? ''
   }
 
-  /** Resolves once a change of this object, or of a later version, has arrived. */
+  /** Resolves when a change of this object, or a later version, has arrived. */
   reaches(version: string): Promise<void> {
     return this.until(
       ({ events }) => events.some(event => event.version !== '' && Number(event.version) >= Number(version)),
@@ -127,7 +127,7 @@ export class Watch {
     return this.closed
   }
 
-  /** As a network does it: no close frame. */
+  /** Drops the connection without a close frame, as networks do. */
   async cut(): Promise<Close> {
     this.#socket.terminate()
     return this.closed
@@ -156,7 +156,7 @@ export class WatchRefused extends Error {
   }
 }
 
-/** The HTTP answer with which a watch is refused. Fails when it is not. */
+/** Returns the HTTP response that refuses a watch. Fails if the watch opens. */
 export async function refusedWatch(
   url: string,
   path: string,
@@ -168,10 +168,10 @@ export async function refusedWatch(
     if (error instanceof WatchRefused) return error.answer
     throw error
   }
-  throw new Error(`the watch ${path} was opened`)
+  throw new Error(`the watch ${path} opened`)
 }
 
-/** Reads a frame and checks its form. */
+/** Parses a frame and checks its form. */
 function readEvent(frame: string): WatchEvent {
   const raw = fieldsOf(JSON.parse(frame))
   const type = textOf(raw.type)

@@ -7,20 +7,20 @@ import { Api, type Collection } from './api.ts'
 import { type EtcdProcess, startEtcd } from './etcd.ts'
 import { type ServerOptions, type ServerProcess, startServer } from './server.ts'
 
-/** The two stores that every guarantee holds on. For `describe.each`. */
+/** Both stores, for `describe.each`. Every guarantee holds on either. */
 export const stores = ['embedded', 'etcd'] as const
 export type Store = (typeof stores)[number]
 
-/** Everything a suite needs, on one of the stores. */
+/** A server on one of the stores, with plugins. */
 export interface World {
   readonly store: Store
   readonly server: ServerProcess
   readonly api: Api
-  /** Only with that store. */
+  /** Only with the etcd store. */
   readonly etcd: EtcdProcess | undefined
   /** The folders of its plugins, outside the repository. */
   readonly plugins: readonly string[]
-  /** Another server of the same control plane; with etcd only. */
+  /** Starts another server of the same control plane. Only with etcd. */
   another(): Promise<ServerProcess>
   end(): Promise<void>
 }
@@ -32,7 +32,7 @@ export async function startWorld(
   options: Pick<ServerOptions, 'args' | 'env'> & { readonly fsync?: boolean } = {},
 ): Promise<World> {
   const plugins = await Promise.all(fixtures.map(name => copyFixture(name)))
-  // The tests that kill the machine's processes, not the machine, lose nothing without fsync.
+  // These tests kill processes, not the machine, so they lose nothing without fsync.
   const etcd = store === 'etcd' ? await startEtcd({ unsafeNoFsync: !options.fsync }) : undefined
   const { args, env } = options
   const serverOptions: ServerOptions = {
@@ -42,7 +42,7 @@ export async function startWorld(
     ...(args && { args }),
     ...(env && { env }),
   }
-  // Nobody gets to stop what a failed start leaves behind.
+  // The caller cannot stop a server whose start has failed.
   const server = await startServer(serverOptions).catch(async (error: unknown) => {
     await etcd?.stop()
     throw error
@@ -67,15 +67,15 @@ export async function startWorld(
   }
 }
 
-/** Copies a plugin of `test/fixtures` to a fresh folder outside the repository. */
+/** Copies a plugin of `test/fixtures` to a new folder outside the repository. */
 export async function copyFixture(name: string): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), `setpoint-${name}-`))
-  // From the root, because the soak runs compiled, in another folder.
+  // From the root, because the compiled soak runs from another folder.
   await cp(fileURLToPath(new URL(`../../test/fixtures/${name}/`, import.meta.url)), dir, { recursive: true })
   return dir
 }
 
-/** Asks again until the answer is there; fails with the last reason when it has not come after a generous time. */
+/** Retries until `ask` resolves. @throws its last error after a generous time */
 export async function eventually<T>(ask: () => Promise<T> | T, patienceMs = 120_000): Promise<T> {
   const deadline = performance.now() + patienceMs
   for (;;) {
@@ -88,7 +88,7 @@ export async function eventually<T>(ask: () => Promise<T> | T, patienceMs = 120_
   }
 }
 
-/** Creates objects at once, a few at a time. */
+/** Creates objects one after the other. */
 export async function createAll(
   collection: Collection,
   objects: readonly { readonly name: string; readonly spec?: unknown; readonly metadata?: object }[],
