@@ -16,11 +16,11 @@ export const bounds = Object.freeze({
   /** The 99th percentile of a GET and of a list of the second caller, as multiples of the quiet ones. */
   getRatio: 5,
   listRatio: 10,
-  /** Milliseconds that a quiet percentile counts as at least: attacker, server and second caller share the processors. */
+  /** Minimum milliseconds for a quiet percentile, because attacker, server and second caller share the processors. */
   quietMs: 4,
-  /** Memory and descriptors afterwards, as multiples of those before. */
+  /** Memory and descriptors after an attack, as multiples of those before. */
   returnRatio: 1.1,
-  /** Bytes that may stay besides: compiled code and pools of paths that ran for the first time. */
+  /** Bytes that may remain in addition: compiled code and pools of paths that ran for the first time. */
   warmUpBytes: 8 * 1024 * 1024,
   /** Milliseconds for an attack to end, and for memory and descriptors to return. */
   attackMs: 120_000,
@@ -172,13 +172,13 @@ export class Arena implements AsyncDisposable {
 /** A server with its measurements before any attack. */
 interface Place {
   readonly target: Target
-  /** Objects that the collection has besides those of the second caller. */
+  /** Number of objects in the collection besides those of the second caller. */
   readonly objects: number
   readonly quiet: Sight
   readonly before: Holding
 }
 
-/** Creates objects. @throws Error at the first that is refused */
+/** Creates objects. @throws Error at the first refusal */
 async function fill(
   target: Target,
   prefix: string,

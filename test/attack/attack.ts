@@ -7,11 +7,11 @@ export type Form = 'short' | 'long'
 /** One attack: who sends what, and what must hold. */
 export interface Attack {
   readonly name: string
-  /** What the attacker holds. */
+  /** The attacker's role. */
   readonly attacker: 'no token' | 'viewer' | 'writer' | 'plugin' | 'local user'
   /** Default: plain HTTP with tokens. */
   readonly setup?: Setup
-  /** Objects that the collection has besides those of the second caller. Default none. */
+  /** Number of objects in the collection besides those of the second caller. Default 0. */
   readonly objects?: Readonly<Record<Form, number>>
   /** Default: the embedded store only, because the attack does not reach the store. */
   readonly stores?: readonly Store[]
@@ -32,7 +32,7 @@ export interface Scene {
   readonly form: Form
   /** Aborted when the time of the attack is over or the server has ended. */
   readonly signal: AbortSignal
-  /** One of two numbers, by the form. */
+  /** Returns one of two numbers, by the form. */
   count(short: number, long: number): number
   /** Reports `otherwise` if the condition does not hold. */
   check(condition: boolean, otherwise: string): void

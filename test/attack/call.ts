@@ -2,7 +2,7 @@ import http, { type IncomingHttpHeaders } from 'node:http'
 import https from 'node:https'
 import type { Target, User } from './target.ts'
 
-/** A request of an attacker. */
+/** An attacker's request. */
 export interface Call {
   readonly method?: string
   readonly path: string
@@ -30,7 +30,7 @@ export interface Reply {
   readonly text: string
 }
 
-/** Bytes of a response that are kept: some attacks get hundreds of megabytes. */
+/** Bytes kept of a response: some attacks get hundreds of megabytes. */
 const keptBytes = 256 * 1024
 
 /** Sends a request and reads its response. Never rejects. */
@@ -80,7 +80,7 @@ export function call(target: Target, request: Call): Promise<Reply> {
   })
 }
 
-/** Sends requests, so many at a time. */
+/** Sends requests with limited concurrency. */
 export async function callAll(
   target: Target,
   requests: Iterable<Call>,
@@ -95,7 +95,7 @@ export async function callAll(
   return replies
 }
 
-/** How often each status came, as `200 ×12, 429 ×3`; 0 is no response. */
+/** Counts statuses, as `200 ×12, 429 ×3`; 0 is no response. */
 export function statusesOf(replies: readonly Reply[]): string {
   const counts = new Map<number, number>()
   for (const { status } of replies) counts.set(status, (counts.get(status) ?? 0) + 1)

@@ -3,14 +3,14 @@ import type { Target } from './target.ts'
 import { neighbourhood } from './witness.ts'
 
 /**
- * What a server holds at rest.
+ * A server's memory and descriptors at rest.
  *
- * The resident set would be the obvious measure of memory, but it is not a fair one: V8 collects garbage when it needs
- * room or has been idle for half a minute, and the allocator keeps pages that are free. Heap in use has the same flaw
- * until a collection. So the measure is the least of several readings between writes that give V8 cause to collect.
+ * The resident set is not a fair measure of memory: V8 collects garbage when it needs room or has been idle for half a
+ * minute, and the allocator keeps free pages. Heap in use has the same flaw until a collection. So the measure is the
+ * minimum of several readings between writes that make V8 collect.
  */
 export interface Holding {
-  /** Bytes of the old space, of large objects and outside the heap. The new space rises and falls with each scrape. */
+  /** Bytes of the old space, of large objects and outside the heap. The new space varies with each scrape. */
   readonly memory: number
   /** Bytes; for information. */
   readonly resident: number
@@ -35,7 +35,7 @@ export async function holdingOf(target: Target): Promise<Holding> {
   }
 }
 
-/** The least of several readings, with so many writes between them that provoke garbage collection. */
+/** Returns the minimum of several readings, with writes between them that provoke garbage collection. */
 export async function restingHolding(target: Target, writes: number): Promise<Holding> {
   const readings = [await holdingOf(target)]
   for (let n = 0; n < writes; n++) {
@@ -45,7 +45,7 @@ export async function restingHolding(target: Target, writes: number): Promise<Ho
   return leastOf(readings)
 }
 
-/** A dry run of an ordinary write of 1 MB. V8 collects all garbage after some dozens, and hardly ever after small ones. */
+/** A dry run of a 1 MB write. V8 collects all garbage after a few dozen of them, but rarely after small ones. */
 export async function provokeCollection(target: Target): Promise<void> {
   await call(target, {
     method: 'POST',

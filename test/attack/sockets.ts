@@ -8,7 +8,7 @@ export async function openSockets(target: Target, count: number): Promise<Socket
   return Promise.all(Array.from({ length: count }, () => openSocket(target)))
 }
 
-/** Opens connections of TCP, also to a target with TLS. */
+/** Opens TCP connections, also to a target with TLS. */
 export async function openPlainSockets(target: Target, count: number): Promise<Socket[]> {
   return Promise.all(
     Array.from({ length: count }, () => opened(connect(target.port, '127.0.0.1'), 'connect')),
@@ -28,7 +28,7 @@ async function opened(socket: Socket, event: string): Promise<Socket> {
   return socket
 }
 
-/** Resolves when the server has closed all of these, or the time is over. @returns how many are still open */
+/** Resolves when the server has closed all sockets, or after the time. @returns the number still open */
 export async function closedByServer(sockets: readonly Socket[], patienceMs: number): Promise<number> {
   let timer: NodeJS.Timeout | undefined
   const patience = new Promise<void>(resolve => {
@@ -40,7 +40,7 @@ export async function closedByServer(sockets: readonly Socket[], patienceMs: num
   return sockets.filter(socket => !socket.closed).length
 }
 
-/** Resolves when each has received something, has closed, or the time is over. */
+/** Resolves when each socket has received something or has closed, or after the time. */
 export async function responded(sockets: readonly Socket[], patienceMs: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const patience = new Promise<void>(resolve => {

@@ -19,7 +19,7 @@ export interface Readings {
   readonly maxMs: number
 }
 
-/** Where the objects of the second caller are. */
+/** The collection and the names of the second caller's objects. */
 export const neighbourhood = Object.freeze({
   collection: '/apis/items.example.com/v1/items',
   name: 'neighbour-0',
@@ -59,7 +59,7 @@ export class Witness implements AsyncDisposable {
     return { livez: readingsOf(livez), get: readingsOf(get), list: readingsOf(list) }
   }
 
-  /** Sends nothing, and forgets the requests that are open: the server is restarted on purpose. */
+  /** Pauses, and forgets open requests: the server is restarted on purpose. */
   pause(): void {
     this.#child.send({ do: 'pause' })
   }

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 
-/** The peer of reads: node:http sending prepared bytes, with the headers that anyone would send. */
+/** The peer of reads: node:http sends prepared bytes with the usual headers. */
 const bytes = await buffer(process.stdin)
 const server = createServer((_request, response) => {
   response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length })

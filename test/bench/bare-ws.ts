@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
 import { serveBursts } from './burst-server.ts'
 
-/** The peer of fan-out: ws, which frames each burst once and writes the same bytes to every socket. */
+/** The peer of fan-out: ws frames each burst once and writes the same bytes to every socket. */
 const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
 const sockets = new Set<Duplex>()
 
@@ -15,7 +15,7 @@ await serveBursts(
     }),
   (events, length) => {
     const frame = Buffer.alloc(4 + length, 'x')
-    // A whole text frame of 126 to 65,535 bytes (RFC 6455, 5.2), as ws would write it.
+    // A complete text frame of 126 to 65,535 bytes (RFC 6455, 5.2), as ws writes it.
     frame.set([0x81, 126, length >> 8, length & 0xff])
     const bytes = Buffer.concat(Array.from({ length: events }, () => frame))
     for (const socket of sockets) socket.write(bytes)

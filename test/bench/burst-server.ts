@@ -4,15 +4,15 @@ import type { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { obey } from './script-process.ts'
 
-/** Bytes waiting for one socket above which the next burst waits: both sides stay below what would cut a client off. */
+/** The next burst waits while a socket has more bytes than this buffered, so that no side cuts a client off. */
 const backlogBytes = 1024 * 1024
 
 /**
- * An HTTP server whose sockets are sent bursts of events as fast as they go out: the one thing in which Setpoint's path
- * from the cache to the sockets and the bare one differ is `burst`.
+ * An HTTP server that sends bursts of events to its sockets as fast as they drain. Setpoint's path from the cache to the
+ * sockets and the bare one differ only in `burst`.
  *
- *     listen                       answers with the address
- *     send BURSTS EVENTS LENGTH    so many bursts of so many events, in frames of this payload, one a turn of the event loop
+ *     listen                       prints the address
+ *     send BURSTS EVENTS LENGTH    sends BURSTS of EVENTS with payloads of LENGTH bytes, one burst per event-loop turn
  */
 export async function serveBursts(
   upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void,

@@ -7,10 +7,10 @@ import type { Row } from './table.ts'
 
 const count = 5000
 const text = 'x'.repeat(200)
-/** As many bytes as Setpoint stores for an item. */
+/** The size of a stored item. */
 const value = Buffer.alloc(500, 'x')
 
-/** The writes, each with the bare loop of etcd3 that it is compared with. */
+/** The writes, each with the bare etcd3 loop that it is compared with. */
 const writes = ['creates', 'updates by PUT', 'updates by merge patch'] as const
 type Write = (typeof writes)[number]
 
@@ -50,7 +50,7 @@ export async function creates(): Promise<Row[]> {
   }))
 }
 
-/** The updates change every item of the round once more. */
+/** Changes every item of the round once more. */
 function request(write: Write, url: URL, round: number, n: number): string {
   const name = `r${round + 1}-${n}`
   if (write === 'creates') return rawRequest('POST', url, collection, itemJson(name, n, text))
@@ -60,7 +60,7 @@ function request(write: Write, url: URL, round: number, n: number): string {
   return rawRequest('PATCH', url, path, patch, 'application/merge-patch+json')
 }
 
-/** Puts each key if it is still at its last known revision, and notes the new one: zero creates it. */
+/** Puts each key at its last known revision, or creates it at zero, and keeps the new revision. */
 async function bareWrites(client: Etcd3, round: number, revisions: number[]): Promise<number> {
   let next = 0
   const begin = performance.now()

@@ -7,7 +7,7 @@ import type { Row } from './table.ts'
 const sockets = 1000
 const aim = { atLeast: 0.5 }
 
-/** Events of 1 KiB to 1,000 WebSockets: deliveries a second beside ws that sends the same bytes, as many in a write. */
+/** Events of 1 KiB to 1,000 WebSockets: deliveries per second, against ws sending the same bytes with the same batching. */
 export async function fanout(): Promise<Row[]> {
   await using bare = await BurstServer.start('bare-ws.js')
   return [
@@ -18,7 +18,7 @@ export async function fanout(): Promise<Row[]> {
   ]
 }
 
-/** A process that sends bursts, and one with its clients. */
+/** A process that sends bursts, and a process with its clients. */
 class BurstServer implements AsyncDisposable {
   readonly #server: ScriptProcess
   readonly #clients: ScriptProcess
@@ -35,7 +35,7 @@ class BurstServer implements AsyncDisposable {
     return new BurstServer(server, clients)
   }
 
-  /** @returns deliveries a second, and the bytes of each. */
+  /** @returns deliveries per second, and the bytes of each */
   async send(
     bursts: number,
     events: number,
@@ -70,7 +70,7 @@ async function fromCache(bare: BurstServer, events: number, bursts: number): Pro
   return { name, unit: '1/s', ours, peer, aim }
 }
 
-/** The whole way: requests, the embedded store, its log, the cache, the sockets. */
+/** The whole path: requests, the embedded store, its log, the cache, and the sockets. */
 async function throughProgram(bare: BurstServer, inFlight: number): Promise<Row> {
   await using setpoint = await startSetpoint([])
   await using clients = new ScriptProcess('fleet.js')

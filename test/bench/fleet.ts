@@ -3,11 +3,11 @@ import { openRawWebSocket } from './raw-web-socket.ts'
 import { obey } from './script-process.ts'
 
 /**
- * Many WebSocket clients in a process of their own, which count whole events and their bytes.
+ * Many WebSocket clients in a process of their own. They count complete events and their bytes.
  *
- *     connect COUNT URL PATH   opens sockets, some at a time; `{n}` in the path is each one's number
- *     receive EVENTS           answers with the bytes of so many events, all sockets together, once they have come
- *     close                    drops all
+ *     connect COUNT URL PATH   opens sockets, a few at a time; replaces `{n}` in the path with each socket's number
+ *     receive EVENTS           waits for EVENTS on all sockets together and prints their bytes
+ *     close                    closes all sockets
  */
 
 const handshakes = 64

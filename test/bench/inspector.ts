@@ -4,15 +4,15 @@ import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 
-/** A process of Node that can be asked for its memory, whoever wrote it. */
+/** Reads the memory of any Node process through its inspector. */
 export class Inspected {
-  /** For the process's command line. */
+  /** Arguments for the process's command line. */
   readonly nodeOptions: readonly string[]
   readonly #port: number
 
   private constructor(port: number) {
     this.#port = port
-    // Over HTTP alone, not on the standard error.
+    // Over HTTP only, not on standard error.
     this.nodeOptions = [`--inspect=127.0.0.1:${port}`, '--inspect-publish-uid=http']
   }
 
@@ -25,7 +25,7 @@ export class Inspected {
     return new Inspected(address.port)
   }
 
-  /** Bytes of the JavaScript heap in use, after a collection of garbage. */
+  /** Returns the bytes of the JavaScript heap in use after a garbage collection. */
   async heapBytes(): Promise<number> {
     const list = await (await fetch(`http://127.0.0.1:${this.#port}/json/list`)).text()
     const address = /"webSocketDebuggerUrl": "([^"]+)"/.exec(list)?.[1]
@@ -37,7 +37,7 @@ export class Inspected {
       const [answer] = await once(session, 'message')
       return String(answer)
     }
-    // What only a first collection makes unreachable goes with the second.
+    // A second collection frees objects that the first one made unreachable.
     await ask(1, 'HeapProfiler.collectGarbage')
     await ask(2, 'HeapProfiler.collectGarbage')
     const used = /"usedSize":(\d+)/.exec(await ask(3, 'Runtime.getHeapUsage'))?.[1]
@@ -47,14 +47,14 @@ export class Inspected {
 }
 
 /**
- * Anonymous memory of a process, from Linux: pages of files that are mapped, as LMDB's is, are the kernel's to take back.
+ * Returns the anonymous memory of a process on Linux. The kernel can reclaim the pages of mapped files, as LMDB's are.
  */
 export async function residentBytes(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024
 }
 
-/** Memory of a process at rest: given back pages take a moment. */
+/** Returns the memory of a process at rest: freed pages are returned after a moment. */
 export async function restingMemory(
   pid: number,
   inspected: Inspected,

@@ -1,15 +1,15 @@
 import { load, rawRequest } from './raw-http.ts'
 
-/** The kind of the bench's plugin, in `plugin/index.js`. */
+/** The kind of the benchmark's plugin, in `plugin/index.js`. */
 export const collection = '/apis/bench.example.com/v1/items'
 
-/** Requests kept in flight: enough to keep every process busy, as few as a small deployment has. */
+/** Requests in flight: enough to keep every process busy, as few as in a small deployment. */
 export const lanes = 64
 
-/** Rounds that count; one before them warms both sides up. */
+/** Number of measured rounds. One round before them warms up both sides. */
 export const rounds = 5
 
-/** The body of a creation. `text` is what makes the object as large as wanted. */
+/** Returns the body of a create. `text` sets the object's size. */
 export function itemJson(name: string, n: number, text: string): string {
   return JSON.stringify({
     apiVersion: 'bench.example.com/v1',
@@ -19,7 +19,7 @@ export function itemJson(name: string, n: number, text: string): string {
   })
 }
 
-/** Creates items `i0000000` and on, with `textLength` characters of text each. */
+/** Creates items from `i0000000` on, with `textLength` characters of text each. */
 export async function createItems(url: URL, count: number, textLength: number): Promise<void> {
   const text = 'x'.repeat(textLength)
   const name = (n: number) => `i${String(n).padStart(7, '0')}`

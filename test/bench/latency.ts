@@ -15,25 +15,25 @@ const sample = 3
 const etcdPrefix = '/setpoint'
 const itemKeys = 'objects/bench.example.com/items/'
 
-/** A side's watchers: each change that one of them receives is told to `received`, with its version. */
+/** The watchers of one side. They pass the version of each received change to `received`. */
 type OpenWatchers = (received: (revision: number) => void) => Promise<() => Promise<void>>
 
 /** Milliseconds to each receipt, ascending. */
 type Delays = Float64Array
 
 /**
- * From a change to its receipt by 100 watchers. The writer, which writes straight to etcd what Setpoint stores, is in one
- * process with all clients: there is one clock, and both sides pay the same for what they have in common.
+ * Measures the time from a change to its receipt by 100 watchers. The writer writes Setpoint's stored form straight to
+ * etcd and shares a process with all clients, so there is one clock and both sides pay the same for it.
  *
- * What begins with etcd's acknowledgement is compared with 100 watches of etcd3, each of a client and on a connection of
- * its own as the WebSockets are. At 500 changes a second these are 50,000 messages, more than gRPC in JavaScript takes in
- * one process, so that the peer falls behind; at 100 it does not.
+ * The time from etcd's acknowledgement is compared with 100 watches of etcd3, each on a client and connection of its own
+ * as the WebSockets are. At 500 changes per second they receive 50,000 messages, more than gRPC in JavaScript handles in
+ * one process, so the peer falls behind. At 100 it does not.
  *
- * One watch of etcd3 hears of a change when the writer hears of its acknowledgement, so that nothing can be compared with
- * the time between. With it, what begins with the sending of the write is compared, both sides under the same writes.
+ * One etcd3 watch receives a change at the same time as the writer receives the acknowledgement, so it gives no baseline
+ * for that time. It is compared from the sending of the write instead, with both sides under the same writes.
  */
 export async function latency(): Promise<Row[]> {
-  // How long the disk takes is no matter of either side.
+  // Without fsync, because the disk's latency belongs to neither side.
   const etcd = await startEtcd({ unsafeNoFsync: true })
   const bare = (count: number) => straightFromEtcd(etcd.endpoint, count)
   try {
@@ -96,7 +96,7 @@ function rowsOf(name: string, rounds: readonly [Delays, Delays][]): Row[] {
   }))
 }
 
-/** Watchers of several sides under the same changes, at so many a second. @returns the delays of each side. */
+/** Runs the watchers of several sides under the same changes at a given rate. @returns the delays of each side */
 async function measure(
   storage: Storage,
   perSecond: number,
@@ -121,7 +121,7 @@ async function measure(
   return Promise.all(receipts.map(side => side.delays(begins)))
 }
 
-/** When each of a known number of events came. */
+/** Records the arrival of a known number of events. */
 class Receipts {
   readonly #revisions: Float64Array
   readonly #times: Float64Array
@@ -142,7 +142,7 @@ class Receipts {
     return receipts
   }
 
-  /** Waits for those that are still to come, and closes. */
+  /** Waits for the missing events, then closes. */
   async delays(begins: ReadonlyMap<number, number>): Promise<Delays> {
     const deadline = performance.now() + 60_000
     while (this.#count < this.#times.length) {
@@ -180,7 +180,7 @@ function overWebSocket(url: URL): OpenWatchers {
   }
 }
 
-/** So many clients with a watch each, on a connection of its own as a WebSocket has. */
+/** Opens clients with one watch each, on a connection of their own as WebSockets have. */
 function straightFromEtcd(endpoint: string, count: number): OpenWatchers {
   return async received => {
     const clients = Array.from({ length: count }, () => new Etcd3({ hosts: endpoint }))
@@ -199,7 +199,7 @@ function straightFromEtcd(endpoint: string, count: number): OpenWatchers {
 
 const field = Buffer.from('"version":"')
 
-/** The first version in a JSON text of ours: of an event that of its object, of a list its own. */
+/** Returns the first version in JSON written by the server: in an event the object's, in a list the list's. */
 function versionIn(text: Buffer, start: number): number {
   const at = text.indexOf(field, start) + field.length
   return Number(text.toString('latin1', at, text.indexOf('"', at)))

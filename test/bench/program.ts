@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 
-/** A program of ours that runs beside the load generator until it is stopped. */
+/** A program that runs during a benchmark. */
 export interface Program extends AsyncDisposable {
   readonly url: URL
   readonly pid: number
@@ -14,8 +14,8 @@ export interface Program extends AsyncDisposable {
 const root = join(import.meta.dirname, '../..')
 
 /**
- * Runs `setpoint serve` with these arguments and the bench's own plugin; with a store of its own where none is given.
- * `nodeOptions` as on the command line of Node.
+ * Runs `setpoint serve` with these arguments and the benchmark's plugin. Without a store argument it gets a new store.
+ * `nodeOptions` go on Node's command line.
  */
 export async function startSetpoint(
   args: readonly string[],
@@ -44,7 +44,7 @@ export async function startSetpoint(
   )
 }
 
-/** Runs another script of this folder, which reads the body to answer and prints the address that it listens on. */
+/** Runs another script of this folder. It reads the response body from standard input and prints its address. */
 export function startPeer(script: string, body: string): Promise<Program> {
   const child = spawn(process.execPath, [join(import.meta.dirname, script)], {
     stdio: ['pipe', 'pipe', 'inherit'],

@@ -20,7 +20,7 @@ import { median, type Row } from './table.ts'
 const small = 10_000
 const large = 1_000_000
 
-/** Objects of 300 bytes, as the cache holds them. Of the tags, each is on a thousandth of the objects. */
+/** Objects of 300 bytes, as the cache holds them. Each tag is on a thousandth of the objects. */
 function entryOf(indexes: IndexSet, n: number): Entry {
   const name = `i${String(n).padStart(7, '0')}`
   const labels = { 'bench.example.com/shard': `s${n % 10}`, 'bench.example.com/odd': String(n % 2 === 1) }
@@ -62,7 +62,7 @@ async function fill(count: number): Promise<Filled> {
   }
 }
 
-/** Microseconds of one call: the median of a few hundred, so that a collection of garbage in one of them does not count. */
+/** Microseconds per call: the median of a few hundred, so that one garbage collection does not count. */
 async function time(call: () => Promise<void>): Promise<number> {
   const samples: number[] = []
   for (let i = 0; i < 300; i++) {
@@ -81,7 +81,7 @@ async function page({ store, turns }: Filled, query: ListQuery): Promise<void> {
 const text = (...parameters: string[]) => parameters.join('&').replaceAll('==', '%3D')
 const half = 'fieldSelector=spec.half==1'
 
-/** The same page out of a hundred times as many objects, in process; and the cost of keeping indexes. */
+/** The same page out of a hundred times as many objects, in process, and the cost of index maintenance. */
 export async function queries(): Promise<Row[]> {
   const few = await fill(small)
   const many = await fill(large)
@@ -147,7 +147,7 @@ export async function queries(): Promise<Row[]> {
   return rows
 }
 
-/** Two terms whose page is gathered and sorted each time, as for those who ask for a list once. */
+/** Two terms whose page is collected and sorted each time, as for a list that is requested once. */
 function withoutIndex(many: Filled, few: Filled) {
   const run = ({ store, indexes }: Filled, second: string) => {
     const { selector, sort } = parseListQuery(
@@ -169,14 +169,14 @@ function withoutIndex(many: Filled, few: Filled) {
   }
 }
 
-/** Lists that need an index of their own: of half the objects, by as many sorts. */
+/** Lists that need an index of their own: half of the objects, in several sort orders. */
 function sortsOf(indexes: IndexSet): string[] {
   return indexes.names.flatMap(field => ['asc', 'desc'].map(direction => `sort=${field},${direction}`))
 }
 
 /**
- * A middle page for which an index has to be made: what it takes, how long others wait meanwhile, what it keeps. In
- * processor time of the process, garbage collection in it, so that other processes do not count.
+ * A middle page that first builds an index: its cost, the longest wait of other requests meanwhile, and the memory kept.
+ * Measured in processor time of the process, garbage collection included, so that other processes do not count.
  */
 async function firstPages(many: Filled): Promise<Row[]> {
   const took: number[] = []

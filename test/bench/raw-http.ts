@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net'
 
 /**
- * One keep-alive connection that sends prepared requests one after another and reads answers with a content-length.
- * As little as a load generator can do, so that what is measured is the server.
+ * One keep-alive connection that sends prepared requests one after another and reads responses with a content-length. It
+ * does as little as a load generator can, so that the server dominates the measurement.
  */
 export class RawConnection {
   readonly #socket: Socket
@@ -65,7 +65,7 @@ export function rawRequest(
   return `${lines.join('\r\n')}\r\n\r\n${body}`
 }
 
-/** Keeps `lanes` requests in flight until `count` are answered. @returns requests per second. */
+/** Keeps `lanes` requests in flight until `count` responses have arrived. @returns requests per second */
 export async function load(
   url: URL,
   lanes: number,
@@ -80,7 +80,7 @@ export async function load(
     connections.map(async connection => {
       for (let n = next++; n < count; n = next++) {
         const answer = await connection.send(request(n))
-        if (answer.status !== expected) throw new Error(`answered ${answer.status}, expected ${expected}`)
+        if (answer.status !== expected) throw new Error(`status ${answer.status}, want ${expected}`)
       }
     }),
   )

@@ -3,12 +3,12 @@ import { connect, type Socket } from 'node:net'
 const opcodes = Object.freeze({ text: 1, close: 8, ping: 9 })
 const pong = Buffer.from([0x8a, 0x80, 0, 0, 0, 0])
 
-/** Told of each event: its text is `data` from `start` to `end`. */
+/** Called with each event: its text is `data` from `start` to `end`. */
 export type OnText = (data: Buffer, start: number, end: number) => void
 
 /**
- * One WebSocket on a raw socket: finds whole frames, answers pings, and does nothing else, so that what is measured is the
- * server. @throws Error when it is refused; `onClose` is told why the server closes it later.
+ * One WebSocket on a raw socket. It finds complete frames and replies to pings, and does nothing else, so that the server
+ * dominates the measurement. @throws Error if it is refused. `onClose` gets the reason if the server closes it later.
  */
 export function openRawWebSocket(
   url: URL,
@@ -43,12 +43,12 @@ export function openRawWebSocket(
   })
 }
 
-/** Finds the frames in what a socket receives, wherever it is cut. Copies only those that are. */
+/** Finds frames in the chunks of a socket. Copies only the frames that span chunks. */
 class FrameReader {
   readonly #socket: Socket
   readonly #onText: OnText
   readonly #onClose: (reason: string) => void
-  /** The beginning of a frame whose rest has not come yet. */
+  /** The beginning of an incomplete frame. */
   #begun: Buffer | undefined
 
   constructor(socket: Socket, onText: OnText, onClose: (reason: string) => void) {
@@ -62,7 +62,7 @@ class FrameReader {
     let at = 0
     if (this.#begun !== undefined) {
       const missing = frameEnd(this.#begun, 0) - this.#begun.length
-      // Of a frame whose length is not known yet, all that there is.
+      // While the length is unknown, append whatever arrives.
       const taken = missing > 0 ? Math.min(missing, part.length) : part.length
       data = Buffer.concat([this.#begun, part.subarray(0, taken)])
       this.#begun = undefined
@@ -78,7 +78,7 @@ class FrameReader {
     if (at < data.length) this.#begun = Buffer.from(data.subarray(at))
   }
 
-  /** Hands out the whole frames from `at` on. @returns where the first one begins that is not whole. */
+  /** Passes on the complete frames from `at`. @returns the start of the first incomplete one */
   #whole(data: Buffer, start: number): number {
     let at = start
     for (;;) {
@@ -94,7 +94,7 @@ class FrameReader {
   }
 }
 
-/** Where the frame that begins at `at` ends; NaN where its header is not whole. */
+/** Returns the end of the frame that begins at `at`; NaN if its header is incomplete. */
 function frameEnd(data: Buffer, at: number): number {
   const header = headerLength(data, at)
   if (data.length - at < header) return Number.NaN
@@ -103,7 +103,7 @@ function frameEnd(data: Buffer, at: number): number {
   return at + header + (short === 126 ? data.readUInt16BE(at + 2) : data.readUIntBE(at + 4, 6))
 }
 
-/** Of a server's frame, which is not masked. */
+/** A frame from a server is not masked. */
 function headerLength(data: Buffer, at: number): number {
   const short = data[at + 1] ?? 0
   return short < 126 ? 2 : short === 126 ? 4 : 10

@@ -3,7 +3,7 @@ import { type Program, startPeer, startSetpoint } from './program.ts'
 import { load, rawRequest } from './raw-http.ts'
 import type { Row } from './table.ts'
 
-/** One answer over HTTP beside node:http sending the same bytes. @returns requests per second of both. */
+/** Compares a response over HTTP with node:http sending the same bytes. @returns requests per second of both */
 async function compare(
   setpoint: Program,
   path: string,

@@ -11,8 +11,8 @@ import { startup } from './startup.ts'
 import { printTable, type Row } from './table.ts'
 
 /**
- * `npm run bench [-- name ...]`: ratios against a peer in the same run. Both sides of a round run right after each
- * other on the same machine; the median of the rounds' ratios is what counts.
+ * `npm run bench [-- name ...]`: ratios against a peer in the same run. Both sides of a round run right after each other
+ * on the same machine. The result is the median of the rounds' ratios.
  */
 const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
   creates,

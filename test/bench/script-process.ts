@@ -3,13 +3,13 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 
-/** Another script of this folder in a process of its own, which does what a line tells it and answers with a line. */
+/** Runs another script of this folder in a process of its own. It reads commands from stdin and prints a line for each. */
 export class ScriptProcess implements AsyncDisposable {
   readonly pid: number
   readonly #child: ChildProcess
   readonly #waiting: { resolve: (answer: string) => void; reject: (error: Error) => void }[] = []
 
-  /** `nodeOptions` as on the command line. */
+  /** `nodeOptions` go on Node's command line. */
   constructor(script: string, nodeOptions: readonly string[] = []) {
     this.#child = spawn(process.execPath, [...nodeOptions, join(import.meta.dirname, script)], {
       stdio: ['pipe', 'pipe', 'inherit'],
@@ -23,7 +23,7 @@ export class ScriptProcess implements AsyncDisposable {
     })
   }
 
-  /** Answers come in the order of the questions. @throws Error when the process ends before. */
+  /** Responses come in the order of the commands. @throws Error if the process ends first */
   ask(...words: readonly (string | number)[]): Promise<string> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject })
@@ -38,7 +38,7 @@ export class ScriptProcess implements AsyncDisposable {
   }
 }
 
-/** The other end: does what the lines of the standard input say, one after another, until there are no more. */
+/** The script's side: runs the commands from standard input, one after another. */
 export async function obey(
   commands: Readonly<
     Record<string, (words: readonly string[]) => Promise<string | number> | string | number>

@@ -17,7 +17,7 @@ const Item = defineModel({
   schema: { spec: { type: 'object', properties: { text: { type: 'string' }, n: { type: 'integer' } } } },
 })
 
-/** Absolute aims of the SDK: each figure beside the one that it should not miss. */
+/** Absolute aims of the SDK: each measurement and its limit. */
 export async function sdk(): Promise<Row[]> {
   return [
     {
@@ -35,7 +35,7 @@ export async function sdk(): Promise<Row[]> {
   ]
 }
 
-/** Answers how many ms of processor time this process has spent since: what others take of the machine is not in it. */
+/** Returns the milliseconds of processor time that this process has used since. Other processes do not count. */
 function processorTime(): () => number {
   const before = process.cpuUsage()
   return () => {
@@ -44,7 +44,7 @@ function processorTime(): () => number {
   }
 }
 
-/** Rounds of one measurement against a constant; the first one warms up and does not count. */
+/** Rounds of one measurement against a constant. The first one warms up and does not count. */
 async function against(
   constant: number,
   aim: NonNullable<Row['aim']>,
@@ -71,7 +71,7 @@ function queue() {
   })
 }
 
-/** A server that has so many items of 771 bytes and on which nothing ever happens. */
+/** A server with this many items of 771 bytes and no changes. */
 function still(count: number): Transport {
   const json = (name: string, text: string) => {
     const metadata = {
@@ -89,7 +89,7 @@ function still(count: number): Transport {
   const name = (index: number) => `item-${String(index).padStart(6, '0')}`
   const text = 'x'.repeat(771 - json(name(0), '').length)
   return {
-    request: () => Promise.reject(new Error('nothing is asked of it')),
+    request: () => Promise.reject(new Error('no request is expected')),
     watch: async (_path, { signal }) => {
       const ended = new Promise<void>(resolve =>
         signal.addEventListener('abort', () => resolve(), { once: true }),
@@ -112,7 +112,7 @@ function still(count: number): Transport {
   }
 }
 
-/** The informer is filled before; what is measured is the queue, the runs and all their bookkeeping. */
+/** The informer is filled before. This measures the queue, the runs and their bookkeeping. */
 async function noOps() {
   const manager = createManager({ transport: still(objects) })
   manager.informer(Item)
@@ -143,7 +143,7 @@ setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
 async function heapBytes(): Promise<number> {
-  // What has just ended lets go of its last parts a turn later.
+  // The objects of the last run become unreachable one turn later.
   await new Promise(resolve => setTimeout(resolve, 50))
   collectGarbage()
   return process.memoryUsage().heapUsed
@@ -162,7 +162,7 @@ function heap() {
   })
 }
 
-/** 1,000 changes a second for five seconds, on a real server in this process: its store (without waiting for the disk), its log, its watch. */
+/** 1,000 changes per second for five seconds on a real server in this process, with a store that skips fsync. */
 async function latencies(): Promise<Row[]> {
   const perSecond = 1_000
   const seconds = 5
@@ -178,7 +178,7 @@ async function latencies(): Promise<Row[]> {
   const name = 'change to its reconcile, real server in process, 1,000 changes a second, p99'
   return [
     {
-      name: `${name}, from the server's answer`,
+      name: `${name}, from the server's response`,
       unit: 'ms',
       ours: acknowledged,
       peer: five,
@@ -196,7 +196,7 @@ async function latencies(): Promise<Row[]> {
 async function oneRound(perSecond: number, seconds: number) {
   await using server = await startTestServer({ models: [Item] })
   const { client } = server
-  /** By name: when its present change was sent, and answered. */
+  /** When each object's current change was sent and when its response arrived, by name. */
   const pending = new Map<string, { n: number; sentAt: number; answeredAt: number; ranAt: number }>()
   const sinceSent: number[] = []
   const sinceAnswer: number[] = []

@@ -12,12 +12,12 @@ import { openWatchRooms, storedItem, type WatchRooms } from './watch-rooms.ts'
 const objects = 100_000
 const many = 1000
 const few = 10
-/** Rounds over the program. */
+/** Number of rounds over the program. */
 const sample = 2
-/** The cost of an event is that of those that match, which are as many on both sides. */
+/** Matching watches dominate the cost of an event, so both sides have the same number of them. */
 const aim = { atMost: 1.25 }
 
-/** What a change costs when 1,000 watch, each with another selector, beside 10: one of either matches. */
+/** The cost of a change with 1,000 watches of different selectors, against 10. One of either matches. */
 export async function selectors(): Promise<Row[]> {
   return [...(await inProcess()), await throughProgram()]
 }
@@ -26,7 +26,7 @@ async function inProcess(): Promise<Row[]> {
   await using rooms = await openWatchRooms()
   for (let n = 0; n < objects; n++) {
     putItem(rooms, n)
-    // The store's own work, and the collection of garbage, get their turns.
+    // Gives the store's own work and the garbage collector a turn.
     if (n % 1000 === 0) await nextTurn()
   }
   const cases: [string, (n: number) => string][] = [
@@ -59,14 +59,14 @@ async function inProcess(): Promise<Row[]> {
   return rows
 }
 
-/** One that the watcher of the same remainder is interested in. */
+/** A change that matches the watch with the same remainder. */
 function putItem({ put }: WatchRooms, n: number): void {
   const name = `i${String(n).padStart(7, '0')}`
   const labels = { 'bench.example.com/owner': `o${n % many}` }
   put(name, storedItem(name, { text: '', n, tags: [`t${n % many}`] }, labels))
 }
 
-/** From the log's change to the frames in the sinks: processor time of this process, which does nothing else. */
+/** From the change in the log to the frames in the sinks: processor time of this process, which does nothing else. */
 async function microsOfChange(
   rooms: WatchRooms,
   watchers: number,
@@ -96,11 +96,11 @@ async function microsOfChange(
     watches.push(hub.open(cache, request, sink, present))
   }
   const changes = 3000
-  // The initial events are no part of this.
+  // The initial events do not count.
   written = 0
   const begin = process.cpuUsage()
   for (let i = 0; i < changes; i++) {
-    // Of those that the few watch too.
+    // Only changes that the few watch too.
     putItem(rooms, (i % few) + many * (i % (objects / many)))
     await nextTurn()
   }
@@ -110,7 +110,7 @@ async function microsOfChange(
   return (user + system) / changes
 }
 
-/** The whole program: processor time of the server for a change over REST, with the sockets' clients elsewhere. */
+/** The whole program: the server's processor time for a change over REST. The clients run in another process. */
 async function throughProgram(): Promise<Row> {
   await using setpoint = await startSetpoint([])
   await createItems(setpoint.url, objects / 10, 100)
@@ -136,7 +136,7 @@ async function microsOfWrite(setpoint: Program, watchers: number, round: number)
   await clients.ask('connect', watchers, url.href, collection + query)
   const changes = 2000
   const requests = Array.from({ length: changes }, (_, i) => {
-    // Its tag, which is what it is selected by, stays.
+    // The tag that the watches select by does not change.
     const n = (i % few) + many * (Math.floor(i / few) % few)
     const name = `i${String(n).padStart(7, '0')}`
     const body = itemJson(name, n, `${watchers} ${round} ${i}`)
@@ -149,7 +149,7 @@ async function microsOfWrite(setpoint: Program, watchers: number, round: number)
   return ((await processorMicros(setpoint.pid)) - begin) / changes
 }
 
-/** Processor time of a process so far, from Linux, which counts it in hundredths of a second. */
+/** Returns the processor time of a process from Linux, which counts it in hundredths of a second. */
 async function processorMicros(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')

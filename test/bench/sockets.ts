@@ -7,7 +7,7 @@ import type { Row } from './table.ts'
 const sockets = 5000
 const sample = 3
 
-/** What 5,000 idle WebSockets take of the server's memory, each, beside ws alone. */
+/** The server's memory per WebSocket with 5,000 idle ones, against ws alone. */
 export async function idleSockets(): Promise<Row[]> {
   const heap: [ours: number[], peer: number[]] = [[], []]
   const resident: [ours: number[], peer: number[]] = [[], []]
@@ -44,7 +44,7 @@ async function bytesEach(
   path: string,
 ): Promise<{ heap: number; resident: number }> {
   await using clients = new ScriptProcess('fleet.js')
-  // What the first ones bring with them, code above all, is not counted.
+  // The first sockets load code, which does not count.
   const some = 100
   await clients.ask('connect', some, url, path)
   const before = await restingMemory(pid, inspected)

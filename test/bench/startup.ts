@@ -9,7 +9,7 @@ import type { Row } from './table.ts'
 
 const count = 100_000
 
-/** 100,000 objects of 1 KiB with three declared indexes: the time to readiness, and the memory that they take. */
+/** 100,000 objects of 1 KiB with three declared indexes: the time to readiness, and their memory. */
 export async function startup(): Promise<Row[]> {
   const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-bench-'))
   try {
@@ -58,7 +58,7 @@ async function withServer<T>(
   return await use(server)
 }
 
-/** The same bytes read page by page and thrown away, in this process. */
+/** Reads the same bytes page by page in this process and drops them. */
 async function barePagedRead(dataDir: string): Promise<number> {
   const begin = performance.now()
   const storage = await openEmbeddedStorage({ dataDir })

@@ -1,11 +1,11 @@
-/** One comparison: what was measured, against what, over all rounds. */
+/** One comparison over all rounds. */
 export interface Row {
   readonly name: string
   readonly unit: string
   readonly ours: readonly number[]
-  /** What it is compared with, round by round; a constant where the aim is an absolute figure. */
+  /** The peer's figure for each round; a constant if the aim is an absolute figure. */
   readonly peer: readonly number[]
-  /** What the median of ours/peer should be, where that is settled. */
+  /** The aim for the median of ours/peer, if there is one. */
   readonly aim?: { readonly atLeast: number } | { readonly atMost: number }
 }
 
@@ -16,7 +16,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
 }
 
-/** Ratios are taken round by round, where both ran next to each other, and their median is shown. */
+/** Prints the median of the ratios. Each round gives one ratio, because both sides ran next to each other. */
 export function printTable(rows: readonly Row[]): void {
   console.log('| what | unit | Setpoint | peer | ratio (min–max) | aim | met |')
   console.log('|---|---|---|---|---|---|---|')
@@ -30,7 +30,7 @@ export function printTable(rows: readonly Row[]): void {
   }
 }
 
-/** The aim, and whether it is met. */
+/** Returns the aim, and whether it is met. */
 function judged(ratio: number, aim: Row['aim']): string {
   if (aim === undefined) return '— | —'
   const [text, met] =

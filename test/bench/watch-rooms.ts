@@ -9,16 +9,16 @@ import { openEmbeddedStorage } from '../../apiserver/dist/storage/embedded/index
 import { WatchHub } from '../../apiserver/dist/watch/index.js'
 import { Item } from './plugin/index.js'
 
-/** The rooms from the cache to the watches, over a real store in which nothing happens. */
+/** The modules from the cache to the watches, over a real store without changes. */
 export interface WatchRooms extends AsyncDisposable {
   readonly served: ServedModel
   readonly cache: ModelCache
   readonly hub: WatchHub
-  /** Applies a change to the cache as the follower of the log does, at the next revision. */
+  /** Applies a change to the cache at the next revision, as the log follower does. */
   put(name: string, value: Buffer): void
 }
 
-/** Above what the store reaches. */
+/** Above the store's own revisions. */
 const firstRevision = 1_000_000
 
 export async function openWatchRooms(): Promise<WatchRooms> {
@@ -49,7 +49,7 @@ export async function openWatchRooms(): Promise<WatchRooms> {
   }
 }
 
-/** An item as it is stored: like the bodies of requests, with the metadata that the server adds. */
+/** A stored item: the body of a request with the metadata that the server adds. */
 export function storedItem(
   name: string,
   spec: object,

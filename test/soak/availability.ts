@@ -16,35 +16,35 @@ import { Random } from './random.ts'
 export const availabilityDefaults = Object.freeze({
   writers: 4,
   readers: 4,
-  /** On each server, and as many that change servers at each connection. */
+  /** Number of watchers on each server. As many more change servers at each connection. */
   watchers: 2,
-  /** Milliseconds that what was killed or stalled is away: longer than an election, and than etcd's own 7 s. */
+  /** Milliseconds that a killed or stalled process is away: longer than an election, and than etcd's own 7 s. */
   awayMs: 10_000,
   /** Milliseconds that controllers hang: longer than a lease and the next attempt to take it. */
   hangMs: 25_000,
-  /** Milliseconds after a disturbance that still belong to it. */
+  /** Milliseconds after a disturbance that still count as part of it. */
   afterMs: 3_000,
-  /** Milliseconds that a lease lasts, and that the next one may take to come by, and more. */
+  /** Milliseconds for a lease to expire and the next one to start, and more. */
   takeoverMs: 40_000,
-  /** Milliseconds after which a reader gives up: above every bound of the server. */
+  /** Milliseconds before a reader gives up: above every bound of the server. */
   requestMs: 30_000,
 })
 
 export interface AvailabilityOptions {
   readonly seed: number
-  /** It lasts longer, until every disturbance has been there as often as the others. */
+  /** Minimum duration. It lasts longer until every disturbance has happened equally often. */
   readonly durationMs: number
   readonly say?: (line: string) => void
 }
 
 export interface AvailabilityResult {
-  /** By disturbance, one for each time. */
+  /** The readings by disturbance. */
   readonly readings: ReadonlyMap<string, readonly Reading[]>
-  /** What was promised and not kept. */
+  /** Broken promises. */
   readonly violations: readonly string[]
 }
 
-/** Runs it and prints what there is to know. Answers whether all is well. */
+/** Runs it and prints the results. Returns true if every promise was kept. */
 export async function reportAvailability(options: Omit<AvailabilityOptions, 'say'>): Promise<boolean> {
   const began = performance.now()
   const say = (line: string) => {
@@ -59,7 +59,7 @@ export async function reportAvailability(options: Omit<AvailabilityOptions, 'say
   return violations.length === 0
 }
 
-/** Everything that runs is disturbed, one thing at a time, under load; then what was told is checked. */
+/** Disturbs every process, one thing at a time, under load, and then checks the record. */
 export async function availability({
   seed,
   durationMs,
@@ -171,12 +171,12 @@ function disturbancesOf(plane: ControlPlane, random: Random): Record<string, () 
   }
 }
 
-/** Which of the processes of controllers has written last. */
+/** Returns the process of controllers that has written last. */
 async function lastWriter(plane: ControlPlane): Promise<unknown> {
   return eventually(async () => (await turnsOf(plane.api()).read('turn-0')).status.by)
 }
 
-/** Who writes, reads and watches. */
+/** The writers, readers and watchers. */
 class Audience {
   readonly #plane: ControlPlane
   readonly #gauge: Gauge
@@ -223,7 +223,7 @@ class Audience {
     this.#readers = Array.from({ length: readers }, () => this.#read(items))
   }
 
-  /** Resolves once everybody gets on: what one disturbance has left is not the next one's. */
+  /** Resolves when every client makes progress, so that a disturbance does not affect the next reading. */
   async quiet(): Promise<void> {
     const { takeoverMs } = availabilityDefaults
     await Promise.all(
@@ -241,7 +241,7 @@ class Audience {
     await this.#load?.progress(50)
   }
 
-  /** Ends the load, and says what was promised and not kept. */
+  /** Ends the load and returns broken promises. */
   async check(): Promise<string[]> {
     this.#stopped = true
     await this.#load?.stop()
@@ -261,7 +261,7 @@ class Audience {
     ]
   }
 
-  /** Idempotent, and whatever has happened. */
+  /** Idempotent, and safe in any state. */
   async leave(): Promise<void> {
     this.#stopped = true
     await Promise.allSettled([this.#load?.stop(), ...this.#watchers.map(watcher => watcher.stop())])
@@ -309,7 +309,7 @@ async function lastCount(plane: ControlPlane): Promise<unknown> {
   return eventually(async () => (await turnsOf(plane.api()).read('turn-0')).status.count)
 }
 
-/** Markdown: the median and the longest of each, in milliseconds. */
+/** Markdown: the median and the maximum of each, in milliseconds. */
 function tableOf(readings: ReadonlyMap<string, readonly Reading[]>): string {
   const lines = [
     '| disturbance | times | no write acknowledged | no read answered | no controller wrote | longest request | unknown outcomes |',

@@ -1,24 +1,24 @@
-/** What one disturbance has cost those who asked for something meanwhile. All in milliseconds. */
+/** The cost of one disturbance for clients. Times are in milliseconds. */
 export interface Reading {
-  /** Longest time in which no write was acknowledged. */
+  /** Longest time without an acknowledged write. */
   readonly writeGapMs: number
-  /** Longest time in which no read was answered. */
+  /** Longest time without a successful read. */
   readonly readGapMs: number
-  /** Longest time in which no controller wrote. */
+  /** Longest time without a controller's write. */
   readonly controllerGapMs: number
-  /** Longest time that a request has waited for its answer, whatever that was. */
+  /** Longest time that a request took, whatever its outcome. */
   readonly requestMs: number
-  /** Requests that were answered with success. */
+  /** Number of successful requests. */
   readonly succeeded: number
-  /** Refused, or not answered because the server was gone: nothing happened. */
+  /** Number of requests without effect: refused, or sent while the server was down. */
   readonly refused: number
-  /** Writes of which nobody knows whether they happened. */
+  /** Number of writes with an unknown outcome. */
   readonly unknown: number
 }
 
 type Lane = 'write' | 'read' | 'controller'
 
-/** Measures how long nothing succeeded. */
+/** Measures the longest time without a success. */
 export class Gauge {
   #last: Record<Lane, number>
   #gaps: Record<Lane, number> = { write: 0, read: 0, controller: 0 }
@@ -36,13 +36,13 @@ export class Gauge {
     this.#last[lane] = now
   }
 
-  /** A request has ended. */
+  /** Records the end of a request. */
   request(outcome: 'succeeded' | 'refused' | 'unknown', tookMs: number): void {
     this.#counts[outcome] += 1
     this.#requestMs = Math.max(this.#requestMs, tookMs)
   }
 
-  /** What has been measured since the last reading; begins anew. */
+  /** Returns the measurements since the last reading and resets them. */
   read(): Reading {
     const now = performance.now()
     const gap = (lane: Lane) => Math.max(this.#gaps[lane], now - this.#last[lane])

@@ -2,20 +2,19 @@ import { parseRevision, type Revision } from '@setpoint/controller-runtime/api'
 import type { EventTamper } from '@setpoint/controller-runtime/testing'
 import { watchEventOf } from '../support/record.ts'
 
-/** A fault that is put in on purpose. */
+/** A fault that is planted on purpose. */
 export interface Plant {
   readonly tamper: EventTamper
-  /** Of the event that is kept back, once there is one. */
+  /** Version of the dropped event, once there is one. */
   readonly version: Revision | undefined
 }
 
-/** Events of a watch before the one that is dropped: enough that it is in the middle of things. */
+/** Number of events of a watch before the dropped one, so that it is well past the start. */
 const before = 20
 
 /**
- * Keeps one event back, also when it is sent again to a watcher that comes back. None that is ADDED: that could be a
- * part of the initial state. A watcher that has to begin anew before it is told of anything later has missed nothing:
- * then another event is kept back.
+ * Drops one event, each time that it is sent. It is never ADDED, which could be part of the initial state. If the watcher
+ * relists before it receives a later event, it has missed nothing, and another event is dropped instead.
  */
 export function dropOne(): Plant {
   let version: Revision | undefined

@@ -1,4 +1,4 @@
-/** Choices that one number decides, so that a run can be made again. */
+/** Random choices from a seed, so that a run can be repeated. */
 export class Random {
   #state: number
 
@@ -6,12 +6,12 @@ export class Random {
     this.#state = seed >>> 0
   }
 
-  /** One that chooses by itself, whatever the others do in the meantime. */
+  /** Returns an independent generator: its choices do not depend on those of others. */
   fork(): Random {
     return new Random(this.below(2 ** 32))
   }
 
-  /** From 0, and less than 1. (mulberry32) */
+  /** Returns a number from 0 to less than 1 (mulberry32). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let mixed = this.#state
@@ -20,7 +20,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 
-  /** A whole number from 0, and less than `limit`. */
+  /** Returns an integer from 0 to less than `limit`. */
   below(limit: number): number {
     return Math.floor(this.next() * limit)
   }

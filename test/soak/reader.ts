@@ -11,7 +11,7 @@ export interface SoakReaderOptions {
   readonly random: Random
 }
 
-/** Lists what watchers watch, now and then, and reports what it was answered. */
+/** Lists the collections of the watchers from time to time and records the responses. */
 export class SoakReader {
   lists = 0
   readonly #options: SoakReaderOptions
@@ -24,7 +24,7 @@ export class SoakReader {
     this.#running.catch(() => {})
   }
 
-  /** Settles once it was stopped. @throws what it was answered that is neither a list nor a refusal */
+  /** Settles when it has stopped. @throws Error on a response that is neither a list nor a refusal */
   get ended(): Promise<void> {
     return this.#running
   }
@@ -41,7 +41,7 @@ export class SoakReader {
       const subject = random.pick(collections)
       const { acknowledged } = recorder
       const answer = await items.api.get(addressOf(items.path, subject)).catch(() => undefined)
-      // Without an answer, or with a 503, there is nothing to check.
+      // Without a response, or with a 503, there is nothing to check.
       if (answer !== undefined && answer.status !== 503) {
         const { version, objects } = recordedListOf(answer)
         this.lists += 1

@@ -21,31 +21,31 @@ import { SoakWriter } from './writer.ts'
 
 export interface SoakOptions {
   readonly store: Store
-  /** Decides every choice; what the machine makes of them in time it does not decide. */
+  /** Seeds every choice, but not the machine's timing. */
   readonly seed: number
-  /** It lasts longer where not every trouble has happened yet. */
+  /** Minimum duration. It lasts longer until every trouble has happened. */
   readonly durationMs: number
-  /** Called with what happens, one line each. */
+  /** Called with each progress line. */
   readonly say?: (line: string) => void
 }
 
 export const soakDefaults = Object.freeze({
   writers: 8,
-  /** Few enough that objects are created again and again under the names of deleted ones. */
+  /** Few names, so that writers often create objects under the names of deleted ones. */
   namesPerWriter: 12,
   watchers: 50,
-  /** Watchers on one socket, where they share one. */
+  /** Number of watchers on a shared socket. */
   perSharedSocket: 4,
-  /** Milliseconds for every watcher to have seen everything once all is quiet. */
+  /** Milliseconds for every watcher to catch up after the last write. */
   patienceMs: 180_000,
-  /** Milliseconds between two lines of progress. */
+  /** Milliseconds between progress lines. */
   progressMs: 10_000,
 })
 
 export interface SoakResult {
-  /** What was wrong, but for what was put in on purpose. */
+  /** Violations, except the planted one. */
   readonly violations: readonly Violation[]
-  /** The version of the event that was dropped on its way to one watcher, and what was found at that watcher. */
+  /** The version of the event that was dropped for one watcher, and the violations at that watcher. */
   readonly planted: { readonly version: Revision | undefined; readonly found: readonly Violation[] }
   readonly figures: Figures
   /** How often each trouble has happened. */
@@ -56,17 +56,17 @@ export interface Figures {
   readonly acknowledged: number
   readonly refused: number
   readonly unknown: number
-  /** Of the watchers together. */
+  /** Totals of all watchers. */
   readonly events: number
   readonly connections: number
-  /** How often a watcher was sent away with a 410, and began anew. */
+  /** Number of times that a watcher started over after a 410. */
   readonly expired: number
   readonly lists: number
 }
 
 /**
- * Writers, watchers and trouble, on the built program; then what was told is checked against what was seen. One
- * watcher more is lied to on purpose, so that a soak that finds nothing has shown that it would.
+ * Runs writers, watchers and troubles on the built program, and compares the responses with the events. An additional
+ * watcher misses an event on purpose, to prove that the check would find one.
  */
 export async function soak({ store, seed, durationMs, say = () => {} }: SoakOptions): Promise<SoakResult> {
   const random = new Random(seed)
@@ -80,7 +80,7 @@ export async function soak({ store, seed, durationMs, say = () => {} }: SoakOpti
     const over = new AbortController()
     try {
       const time = sleep(durationMs, undefined, { signal: over.signal }).catch(() => {})
-      // Whatever fails that must not ends the soak at once.
+      // An unexpected failure ends the soak at once.
       await Promise.race([Promise.all([time, troubles.round]), troubles.ended, cast.ended])
     } finally {
       over.abort()
@@ -113,9 +113,9 @@ interface Way {
   readonly proxy: FaultProxy
 }
 
-/** Everybody who is at work in a soak. */
+/** All clients of a soak. */
 class Cast {
-  /** Of the watchers that are to have trouble. */
+  /** The proxies of the watchers with trouble. */
   readonly proxies: FaultProxy[] = []
   readonly plant: Plant = dropOne()
   readonly #world: World
@@ -135,7 +135,7 @@ class Cast {
     this.#random = random
   }
 
-  /** Rejects when one of the writers or readers is answered what must never be answered. */
+  /** Rejects when a writer or reader gets an invalid response. */
   get ended(): Promise<unknown> {
     return Promise.race([...this.#writers, ...(this.#reader ? [this.#reader] : [])].map(each => each.ended))
   }
@@ -166,7 +166,7 @@ class Cast {
     this.#reader = new SoakReader({ items, topics, recorder, random: this.#random.fork() })
   }
 
-  /** Ends the writes and waits until everybody has seen them all. Answers the last version. */
+  /** Stops the writers and waits until every watcher has caught up. Returns the last version. */
   async finish(): Promise<Revision> {
     await Promise.all(this.#writers.map(writer => writer.stop()))
     await this.#reader?.stop()
@@ -177,7 +177,7 @@ class Cast {
     return upTo
   }
 
-  /** Idempotent, and whatever has happened. */
+  /** Idempotent, and safe in any state. */
   async leave(): Promise<void> {
     const all = [...this.#writers, ...this.#watchers, ...(this.#reader ? [this.#reader] : [])]
     await Promise.allSettled(all.map(each => each.stop()))
@@ -199,7 +199,7 @@ class Cast {
     }
   }
 
-  /** Each transport in turn, through a proxy of its own; some watchers share a socket, and so a proxy. */
+  /** Uses each transport in turn, through a proxy of its own. Watchers that share a socket share its proxy. */
   async #wayOf(n: number): Promise<Way> {
     const ways = Object.entries(transports)
     const [way, transport] = ways[n % (ways.length + 1)] ?? []

@@ -5,7 +5,7 @@ import { type SoakResult, soak } from './run-soak.ts'
 
 /**
  * `npm run soak [-- --minutes 10 --store etcd --seed 7]`, or `npm run soak -- availability [--minutes 10 --seed 7]`:
- * exits with 1 where anything was wrong.
+ * exits with 1 on a violation.
  */
 const defaultMinutes = 10
 
@@ -30,7 +30,7 @@ async function soakStore(store: Store): Promise<void> {
   failed = !report(result, say) || failed
 }
 
-/** Whether all is well. */
+/** Returns true if there was no violation. */
 function report({ violations, planted, troubles }: SoakResult, say: (line: string) => void): boolean {
   say(
     `trouble: ${Object.entries(troubles)

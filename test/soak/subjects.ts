@@ -1,17 +1,17 @@
 import type { ApiObject } from '@setpoint/controller-runtime/api'
 import { arrayOf, fieldsOf } from '../support/json.ts'
 
-/** What a soak's watchers watch: a path and query, and which objects that means. */
+/** The subject of a watch: a path and query, and a predicate for the objects that it selects. */
 export interface Subject {
   readonly title: string
-  /** After the collection's path: the name of a watch of one. */
+  /** The path after the collection's: a name for a watch of one object. */
   readonly name?: string
   readonly labelSelector?: string
   readonly fieldSelector?: string
   readonly selects: (object: ApiObject) => boolean
 }
 
-/** Values that the writers put in, so that objects come to match and cease to. */
+/** Values for the writers, so that objects start and stop matching. */
 export const vocabulary = Object.freeze({
   tiers: ['a', 'b', 'c'],
   colours: ['red', 'green', undefined],
@@ -37,7 +37,7 @@ function byName(name: string): Subject {
   return { title: name, name, selects: ({ metadata }) => metadata.name === name }
 }
 
-/** Of every kind of selector some; watchers take them in turn. */
+/** Subjects with every type of selector. Watchers take them in turn. */
 export function subjects(names: readonly string[]): Subject[] {
   const [first = '', second = '', third = ''] = names
   return [
@@ -66,7 +66,7 @@ export function subjects(names: readonly string[]): Subject[] {
   ]
 }
 
-/** The path and query of a watch or list of a subject. */
+/** Returns the path and query of a watch or list of a subject. */
 export function addressOf(collection: string, { name, labelSelector, fieldSelector }: Subject): string {
   const query = new URLSearchParams()
   if (labelSelector !== undefined) query.set('labelSelector', labelSelector)

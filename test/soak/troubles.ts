@@ -7,19 +7,19 @@ import type { Random } from './random.ts'
 
 export interface TroublesOptions {
   readonly world: World
-  /** One for each watcher that is to have trouble. */
+  /** The proxies of the watchers with trouble. */
   readonly proxies: readonly FaultProxy[]
   readonly recorder: RunRecorder
   readonly random: Random
   readonly say: (line: string) => void
 }
 
-/** Of changes, milliseconds that a compaction leaves: watchers that were away for longer get a 410. */
+/** Milliseconds of changes that a compaction keeps. Watchers that were away longer get a 410. */
 const keptMs = 2_000
 
 /**
- * Everything that goes wrong in a soak, one thing after the other, each as often as `bag` has it before any comes
- * again; what proxies do goes on meanwhile.
+ * Causes the troubles of a soak one after another. `bag` repeats a trouble only after all others. Faults of the proxies
+ * run in parallel.
  */
 export class Troubles {
   /** How often each has happened. */
@@ -32,7 +32,7 @@ export class Troubles {
   readonly round = new Promise<void>(resolve => {
     this.#allHappened = resolve
   })
-  /** What was acknowledged when, so that there is something to compact to. */
+  /** The times of acknowledged versions, to choose where to compact. */
   readonly #past: { readonly atMs: number; readonly version: Revision }[] = []
 
   constructor(options: TroublesOptions) {
@@ -41,12 +41,12 @@ export class Troubles {
     this.#running.catch(() => {})
   }
 
-  /** Settles once it was stopped. @throws what went wrong that should not have */
+  /** Settles when it has stopped. @throws Error on an unexpected failure */
   get ended(): Promise<void> {
     return this.#running
   }
 
-  /** Ends the trouble, and puts everything in order again. */
+  /** Stops the troubles and repairs everything. */
   async stop(): Promise<void> {
     this.#aborted.abort()
     await this.#running
@@ -95,7 +95,7 @@ export class Troubles {
     }
   }
 
-  /** False once there is to be no more trouble. */
+  /** False when there should be no more troubles. */
   async #pause(ms: number): Promise<boolean> {
     const { recorder } = this.#options
     this.#past.push({ atMs: performance.now(), version: recorder.acknowledged })
@@ -112,7 +112,7 @@ export class Troubles {
     for (const proxy of this.#some()) fault(proxy)
   }
 
-  /** Begins a fault at some proxies, which ends by itself while other things happen. */
+  /** Starts a temporary fault at some proxies, in parallel with other troubles. */
   #forSome(begin: (proxy: FaultProxy) => void, end: (proxy: FaultProxy) => void = () => {}): void {
     const { random } = this.#options
     for (const proxy of this.#some()) {
@@ -149,7 +149,7 @@ export class Troubles {
     etcd.resume()
   }
 
-  /** Makes etcd forget what happened up to some time ago. */
+  /** Compacts etcd up to a point in time. */
   async #compact(etcd: EtcdProcess, agoMs: number): Promise<void> {
     const { recorder } = this.#options
     const limit = performance.now() - agoMs
@@ -164,7 +164,7 @@ export class Troubles {
     if (!response.ok && !text.includes('compacted')) throw new Error(`etcd did not compact: ${text}`)
   }
 
-  /** Some watchers are away while what they would resume from is forgotten, also by the server's own history. */
+  /** Compacts past the versions of some disconnected watchers, also in the server's own history. */
   async #away(etcd: EtcdProcess): Promise<void> {
     const away = this.#some()
     for (const proxy of away) {

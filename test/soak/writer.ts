@@ -7,20 +7,20 @@ import { vocabulary } from './subjects.ts'
 export interface SoakWriterOptions {
   readonly id: string
   readonly items: Collection
-  /** Its own: nobody else writes them. */
+  /** The names that only this writer uses. */
   readonly names: readonly string[]
   readonly recorder: RunRecorder
   readonly random: Random
 }
 
-/** Milliseconds after which a write without an answer is given up. */
+/** Milliseconds before a write without a response is given up. */
 const patienceMs = 20_000
 
-/** Creates, changes and deletes objects of its own, at random, and reports each attempt. */
+/** Creates, changes and deletes its own objects at random and reports each attempt. */
 export class SoakWriter {
   readonly outcomes = { acknowledged: 0, refused: 0, unknown: 0 }
   readonly #options: SoakWriterOptions
-  /** As far as this writer knows. */
+  /** The state as far as this writer knows. */
   readonly #exists = new Map<string, boolean>()
   readonly #running: Promise<void>
   #attempts = 0
@@ -32,7 +32,7 @@ export class SoakWriter {
     this.#running.catch(() => {})
   }
 
-  /** Settles once it was stopped. @throws what a write was answered that is neither success nor refusal */
+  /** Settles when it has stopped. @throws Error on a response that is neither success nor refusal */
   get ended(): Promise<void> {
     return this.#running
   }
@@ -60,7 +60,7 @@ export class SoakWriter {
     const mark = verb === 'delete' ? undefined : `${id}:${this.#attempts++}`
     const outcome = await outcomeOf(() => this.#send(items, verb, name, mark))
     recorder.wrote({ verb, name, mark, outcome })
-    // Of an unknown one the next attempt tells.
+    // The next attempt shows the outcome of an unknown one.
     if (outcome.kind === 'acknowledged') this.#exists.set(name, verb !== 'delete')
     else if (outcome.kind === 'unknown') this.#exists.set(name, random.chance(0.5))
     else if (outcome.why === '409') this.#exists.set(name, true)
@@ -99,7 +99,7 @@ function pickMaybe<T>(random: Random, items: readonly T[]): T | undefined {
   return items[random.below(items.length)]
 }
 
-/** In a merge patch, null takes a field away. */
+/** In a merge patch, null removes a field. */
 function orNull(fields: object): object {
   return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, value ?? null]))
 }

@@ -2,7 +2,7 @@ import type { Attack } from '../attack.ts'
 import { call } from '../call.ts'
 import { neighbourhood } from '../witness.ts'
 
-/** Attacks of a writer with one request body each: it is refused, soon, and with a short response. */
+/** Attacks of a writer with one request body each. The server must refuse it soon, with a short response. */
 
 const { collection } = neighbourhood
 
@@ -11,13 +11,13 @@ interface Body {
   readonly method?: 'POST' | 'PATCH'
   readonly type?: string
   readonly text: () => string
-  /** Statuses that are right. Never 500. */
+  /** Accepted statuses. Never 500. */
   readonly statuses: readonly number[]
 }
 
-/** Bytes of a response at most: 100 violations with their echoed texts. */
+/** Maximum bytes of a response: 100 violations with their echoed texts. */
 const responseBytes = 128 * 1024
-/** Milliseconds that one such request may take. */
+/** Maximum milliseconds for one such request. */
 const requestMs = 1_000
 
 const json = (metadata: string, spec = '{}') =>

@@ -5,14 +5,14 @@ import { closedByServer, openPlainSockets, openSockets, responded } from '../soc
 import { type Setup, targetLimits, usual } from '../target.ts'
 import { neighbourhood } from '../witness.ts'
 
-/** Attacks on sockets: every state of a connection must end, however its client leaves. */
+/** Attacks on sockets. The server must release every connection, however its client leaves. */
 
 export const overTls: Setup = Object.freeze({ ...usual, scheme: 'https' })
 
 const host = 'Host: 127.0.0.1\r\n'
 const h2c = `GET / HTTP/1.1\r\n${host}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n`
 
-/** A second request that asks for an upgrade while the first is being served; then the client leaves. */
+/** A second request asks for an upgrade while the first is being served. Then the client leaves. */
 async function pipelineUpgrades(scene: Scene): Promise<void> {
   const sockets = await openSockets(scene.target, scene.count(200, 500))
   for (const socket of sockets) socket.write(`GET /livez HTTP/1.1\r\n${host}\r\n${h2c}`)
@@ -25,7 +25,7 @@ async function pipelineUpgrades(scene: Scene): Promise<void> {
   for (const socket of sockets) socket.destroy()
 }
 
-/** Requests that stop half-way, and requests that follow one still being served. */
+/** Incomplete requests, and requests pipelined behind one that is being served. */
 const beginnings: Readonly<Record<string, string>> = {
   nothing: '',
   'half a line': 'GET /live',
@@ -114,7 +114,7 @@ export const connectionAttacks: readonly Attack[] = [
     async run(scene) {
       const sockets = await openSockets(scene.target, scene.count(300, 900))
       for (const socket of sockets) socket.write(beginnings['half a header'] ?? '')
-      // One byte a second keeps a connection busy; the time for all headers must end it.
+      // One byte a second keeps a connection active. The time-out for all headers must end it.
       const drip = setInterval(() => {
         for (const socket of sockets) if (socket.writable) socket.write('x')
       }, 1_000)

@@ -6,7 +6,7 @@ import { call } from '../call.ts'
 import { type Setup, usual } from '../target.ts'
 import { neighbourhood } from '../witness.ts'
 
-/** Attacks that look for secrets, or for a way past the rules of access. */
+/** Attacks that look for secrets or a way around access control. */
 
 const { collection } = neighbourhood
 const withoutTokens: Setup = Object.freeze({ ...usual, access: 'local' })

@@ -5,7 +5,7 @@ import { type Call, callAll, statusesOf } from '../call.ts'
 import { type Setup, usual } from '../target.ts'
 import { neighbourhood } from '../witness.ts'
 
-/** Attacks by the number of small requests. */
+/** Attacks with many small requests. */
 
 const unread: Setup = Object.freeze({ ...usual, stderr: 'unread' })
 

@@ -18,7 +18,7 @@ const all: readonly Attack[] = [
   ...listAttacks,
 ]
 
-/** The attacks to run on a store. Those that share a setup follow one another, the ones with many objects last. */
+/** Returns the attacks on a store. Attacks with the same setup are adjacent; those with many objects come last. */
 export function attacksOn(store: Store, form: Form): readonly Attack[] {
   const wanted = all.filter(
     ({ stores = ['embedded'], longOnly }) => stores.includes(store) && (form === 'long' || longOnly !== true),

@@ -3,7 +3,7 @@ import type { Attack, Scene } from '../attack.ts'
 import { type Call, call, callAll, statusesOf } from '../call.ts'
 import { neighbourhood } from '../witness.ts'
 
-/** Attacks of a viewer on the work and the memory of lists. */
+/** Attacks of a viewer on the time and memory of lists. */
 
 const { collection } = neighbourhood
 const crowd = Object.freeze({ short: 500, long: 20_000 })
@@ -14,7 +14,7 @@ function query(parameters: readonly (readonly [string, string])[]): string {
   return `${collection}?${search}`
 }
 
-/** Each has a selector and an order of its own, so that no two can share an index. */
+/** Each list has its own selector and order, so that no two can share an index. */
 function distinctLists(scene: Scene): Call[] {
   return Array.from({ length: scene.count(200, 600) }, (_, n) => ({
     path: query([
@@ -44,7 +44,7 @@ export const listAttacks: readonly Attack[] = [
         replies.every(({ status }) => allowed.includes(status)),
         `the responses were ${statusesOf(replies)}`,
       )
-      // The work of clients that have left must be over: the second caller is served as if they had not been there.
+      // The work of clients that have left must be over: the second caller gets its usual latency.
       const began = performance.now()
       const { status } = await call(scene.target, {
         path: `${collection}?size=1`,

@@ -4,7 +4,7 @@ import type { Attack, Scene } from '../attack.ts'
 import { call, type Reply } from '../call.ts'
 import { neighbourhood } from '../witness.ts'
 
-/** Attacks of a writer with objects that are costly to hold, to change and to start with. */
+/** Attacks of a writer with objects that are costly to hold, to change, or to load at startup. */
 
 const { collection } = neighbourhood
 
@@ -38,7 +38,7 @@ function patch(scene: Scene, name: string, change: object): Promise<Reply> {
   })
 }
 
-/** Removes an object whatever it has become. */
+/** Removes an object in any state. */
 async function remove(scene: Scene, name: string): Promise<void> {
   const path = `${collection}/${name}`
   const { status } = await call(scene.target, { path, as: 'writer' })
@@ -47,7 +47,7 @@ async function remove(scene: Scene, name: string): Promise<void> {
   await patch({ ...scene, signal: AbortSignal.timeout(60_000) }, name, { metadata: { finalizers: null } })
 }
 
-/** An object past a bound: refused with 422; where it is not, it is changed and the server is started with it. */
+/** An object past a bound is refused with 422. If it is accepted, it is changed and the server is restarted with it. */
 function pastBound(
   what: string,
   object: () => { readonly metadata?: object; readonly spec?: object },
@@ -74,10 +74,10 @@ function pastBound(
   }
 }
 
-/** Adds labels to an object in etcd, past the server and its bounds. */
+/** Adds labels to an object directly in etcd, past the server's bounds. */
 async function widen(scene: Scene, name: string, count: number): Promise<void> {
   const { etcd } = scene.target
-  if (etcd === undefined) throw new Error('only the objects of etcd can be changed past the server')
+  if (etcd === undefined) throw new Error('this attack needs the etcd store')
   const ask = async (what: 'range' | 'put', body: object) => {
     const { signal } = scene
     const response = await fetch(`${etcd.endpoint}/v3/kv/${what}`, {

@@ -7,11 +7,11 @@ import type { Attack, Scene } from '../attack.ts'
 import { call, callAll, statusesOf } from '../call.ts'
 import { neighbourhood } from '../witness.ts'
 
-/** Attacks of a viewer on the memory of watches, and on the time that a write takes to reach them. */
+/** Attacks of a viewer on the memory of watches and on the latency of events. */
 
 const { collection, name } = neighbourhood
 
-/** A write of the second caller, which every watch has to be told of. */
+/** A write of the second caller that every watch must receive. */
 async function write(scene: Scene): Promise<void> {
   const began = performance.now()
   const { status, text } = await call(scene.target, {
@@ -26,7 +26,7 @@ async function write(scene: Scene): Promise<void> {
   scene.checkMs('a write of the second caller', performance.now() - began, 1_000)
 }
 
-/** Opens a socket of many watches and subscribes. Resolves with undefined if the server refuses the socket. */
+/** Opens a multiplexed socket and subscribes. Resolves with undefined if the server refuses the socket. */
 async function subscribe(scene: Scene, subscriptions: number, terms: number): Promise<WebSocket | undefined> {
   const { url, tokens } = scene.target
   const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/apis`, 'v1.watch.setpoint.dev', {
@@ -62,7 +62,7 @@ function subscriptionAttack(terms: number): Attack {
   }
 }
 
-/** A watch over plain HTTP whose client reads nothing after the headers, or leaves at once. */
+/** A watch over plain HTTP. Its client reads nothing after the headers, or leaves at once. */
 function watch(scene: Scene): Promise<{ status: number; leave: () => void }> {
   const { url, tokens } = scene.target
   return new Promise(resolve => {
