@@ -1,4 +1,4 @@
-/** What the scripts that find or fetch a binary have in common. */
+/** Helpers for scripts that find or fetch a binary. */
 import { constants } from 'node:fs'
 import { access, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { delimiter, dirname, join, resolve } from 'node:path'
@@ -58,7 +58,7 @@ export function isExecutable(path) {
   )
 }
 
-/** Returns what a failed child process wrote, or that its program is missing. */
+/** Returns the output of a failed child process, or that its program is missing. */
 export function reasonOf(error) {
   if (error.code === 'ENOENT' && error.syscall?.startsWith('spawn')) return `${error.path} is not installed`
   return (error.stderr || error.message).trim()

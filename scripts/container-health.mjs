@@ -1,10 +1,10 @@
 /**
- * The health check of the container image: asks /livez of the program in the same container, and exits with 0 where
- * that answers 200, else with 1 and a line that says why.
+ * The health check of the container image: requests /livez from the program in the same container. Exits with 0 on
+ * status 200, else with 1 and an error message.
  *
- * It looks for the address where the program does: `SETPOINT_LISTEN`, or for the role controllers
- * `SETPOINT_HEALTH_LISTEN`, and `SETPOINT_BASE_PATH`. A port that does not speak HTTP is asked over HTTPS, where the
- * certificate does not count: it is made for other names than that of the loopback.
+ * It reads the same variables as the program: `SETPOINT_LISTEN`, or `SETPOINT_HEALTH_LISTEN` for the role controllers,
+ * and `SETPOINT_BASE_PATH`. If the port does not speak HTTP, it uses HTTPS and ignores the certificate, which does not
+ * name the loopback address.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -13,7 +13,7 @@ const { SETPOINT_ROLE, SETPOINT_LISTEN, SETPOINT_HEALTH_LISTEN, SETPOINT_BASE_PA
 const isController = SETPOINT_ROLE === 'controllers'
 const address = (isController ? SETPOINT_HEALTH_LISTEN : SETPOINT_LISTEN) || '127.0.0.1:8090'
 const basePath = isController ? '' : (SETPOINT_BASE_PATH ?? '').replace(/\/$/, '')
-// An address that means all of them is reached by the loopback.
+// The loopback reaches a wildcard address.
 const authority = address.replace(/^0\.0\.0\.0:/, '127.0.0.1:').replace(/^\[::\]:/, '[::1]:')
 
 function ask(protocol) {
@@ -23,14 +23,14 @@ function ask(protocol) {
       response.resume()
       response.once('end', () => resolve({ url, status: response.statusCode }))
     })
-    request.once('timeout', () => request.destroy(new Error('no answer within 3 s')))
+    request.once('timeout', () => request.destroy(new Error('no response within 3 s')))
     request.once('error', reject)
   })
 }
 
 try {
   const { url, status } = await ask(http).catch(() => ask(https))
-  if (status !== 200) throw new Error(`${url} answered ${status}`)
+  if (status !== 200) throw new Error(`${url} responded with ${status}`)
 } catch (error) {
   console.error(error.message)
   process.exitCode = 1

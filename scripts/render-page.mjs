@@ -1,16 +1,15 @@
 /**
- * Puts rendered text between the markers of a documentation page, so that prose and tables stand in one file and no
- * table is written by hand.
+ * Writes generated tables between the markers of a documentation page.
  *
  *     node scripts/render-errors.mjs            writes the page
- *     node scripts/render-errors.mjs --check    exits with 1 where the page is not what would be written
+ *     node scripts/render-errors.mjs --check    exits with 1 if the page is out of date
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 
 /**
  * @param {URL} page the file
- * @param {string} script the renderer's name, as it stands in the markers
- * @param {readonly (readonly string[])[]} rows of a table, the header first
+ * @param {string} script the renderer's name in the markers
+ * @param {readonly (readonly string[])[]} rows the table's rows, with the header first
  */
 export function renderPage(page, script, rows) {
   const begin = `<!-- rendered by ${script}: begin -->`
@@ -28,7 +27,7 @@ export function renderPage(page, script, rows) {
 }
 
 /**
- * As the formatter aligns tables, so that it leaves the page alone.
+ * Aligns the columns as the formatter does.
  * @param {readonly (readonly string[])[]} rows
  */
 function table([header = [], ...rows]) {

@@ -17,7 +17,7 @@ const page = new URL('../dist/sdk-names.md', import.meta.url)
  */
 
 /**
- * The names that a module exports, each with where and as what it is declared.
+ * Returns the names that a module exports, with the file and the local name of each declaration.
  * @param {string} file
  * @returns {Map<string, { file: string, local: string }>}
  */
@@ -45,7 +45,7 @@ function exportsOf(file) {
 }
 
 /**
- * The declarations of one name in its module, overloads together, with the comment before the first.
+ * Returns the declarations of one name in its module, with all overloads and the comment before the first.
  * @param {string} file
  * @param {string} local
  */
@@ -66,7 +66,7 @@ function declarationOf(file, local) {
 }
 
 /**
- * Where a declaration ends: after the bracket that closes its body, or the semicolon, outside of all brackets.
+ * Returns the end of a declaration: its closing bracket, or a semicolon outside all brackets.
  * @param {string} text
  * @param {number} start
  */
@@ -103,7 +103,7 @@ function tidy(code) {
 }
 
 /**
- * A comment's text as Markdown: drawings and examples, which stand indented, become code.
+ * Converts a comment to Markdown. Indented drawings and examples become code.
  * @param {string} comment
  */
 function proseOf(comment) {
@@ -149,7 +149,7 @@ for (const each of testing ?? []) {
   if (twin !== undefined && twin.code !== each.code) each.name = `${each.name} (testing)`
 }
 
-/** @param {string} name as GitHub makes an anchor of it */
+/** @param {string} name converted to an anchor as GitHub does */
 function anchorOf(name) {
   return name
     .toLowerCase()
