@@ -73,7 +73,7 @@ describe('access without authentication', () => {
     refusalOf(await get({ host: 'localhost', origin }), 403)
   })
 
-  it('an image, script or link of a page of another site is refused with 403', async () => {
+  it('a cross-site request for an image, script or link gets 403', async () => {
     const fromElsewhere = { host: 'localhost', 'sec-fetch-site': 'cross-site' }
     for (const mode of ['no-cors', 'navigate'])
       refusalOf(await get({ ...fromElsewhere, 'sec-fetch-mode': mode }), 403)
@@ -90,7 +90,7 @@ describe('access without authentication', () => {
     expect((await get({ host: 'localhost', ...headers })).status).toBe(200)
   })
 
-  it('every path is guarded, writes are guarded before anything is stored', async () => {
+  it('every path checks the Origin, and writes do so before anything is stored', async () => {
     for (const target of ['/version', '/livez', '/apis', '/', '/nowhere', `${path}/one`]) {
       refusalOf(await get({ host: 'evil.example.com' }, target), 403)
       refusalOf(await get({ host: 'localhost', origin: 'https://evil.example.com' }, target), 403)
@@ -107,7 +107,7 @@ describe('access without authentication', () => {
     expect((await items.list()).names).toEqual([])
   })
 
-  it('a watch is guarded before the upgrade', async () => {
+  it('a watch checks the Origin before the upgrade', async () => {
     refusalOf(await refusedWatch(world.server.url, path, { host: 'evil.example.com' }), 403)
     refusalOf(await refusedWatch(world.server.url, path, { origin: 'https://evil.example.com' }), 403)
     const watch = await Watch.open(world.server.url, path, { headers: { origin: 'http://localhost:3000' } })
@@ -115,7 +115,7 @@ describe('access without authentication', () => {
     await watch.close()
   })
 
-  it('a body without a JSON content type, as a foreign page may send it, is not taken for JSON', async () => {
+  it('a body without a JSON content type, as another site may send it, is not parsed as JSON', async () => {
     const items = itemsOf(world.api)
     const answer = await world.api.post(path, items.body('planted', {}), { type: 'text/plain' })
     refusalOf(answer, 415)
@@ -123,7 +123,7 @@ describe('access without authentication', () => {
   })
 
   it.each(['0.0.0.0:0', '[::]:0', '10.1.2.3:0', 'example.com:0'])(
-    'to listen on %s is refused with one clear line and exit code 2',
+    'listening on %s fails with one line and exit code 2',
     async address => {
       const { code, stdout, stderr } = await runProgram(['serve', '--listen', address])
       expect(code).toBe(2)
@@ -133,7 +133,7 @@ describe('access without authentication', () => {
     },
   )
 
-  it('no address but the loopback answers', async () => {
+  it('only the loopback address accepts connections', async () => {
     const others = Object.values(networkInterfaces())
       .flat()
       .filter(each => each !== undefined && each.family === 'IPv4' && !each.internal)

@@ -10,7 +10,7 @@ import { RecordedWatcher } from './support/recorded-watcher.ts'
 import { tenuresOf } from './support/tenures.ts'
 import { eventually } from './support/worlds.ts'
 
-/** A lease passes, 15 s, and everything is started and restarted beside other tests. */
+/** A lease expires after 15 s, and the test restarts everything while other tests run. */
 const patience = 600_000
 const takeoverMs = 180_000
 
@@ -19,7 +19,7 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-it('with the leader of etcd and then a server killed and restarted, no acknowledged write is lost, no event is lost or doubled, and one process of controllers writes at a time', {
+it('killing the etcd leader and then a server loses no acknowledged write, loses or duplicates no event, and leaves one active process of controllers', {
   timeout: patience,
 }, async () => {
   const plane = await ControlPlane.start({ unsafeNoFsync: true })
@@ -54,7 +54,7 @@ it('with the leader of etcd and then a server killed and restarted, no acknowled
   await leader.restart()
   await load.progress(50)
 
-  // The server of the processes that leads, for long enough that the other takes over.
+  // Kills the leader's server for long enough that the other process takes over.
   await servers[0]?.kill('SIGKILL')
   await eventually(() => {
     const { writers } = tenuresOf(leaseLog.log, turnsLog.log)

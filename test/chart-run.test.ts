@@ -14,7 +14,7 @@ import { eventually } from './support/worlds.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const run = promisify(execFile)
 
-/** HTTPS, a path before every path and a plugin on a volume, so that every mount and address has to be right. */
+/** HTTPS, a base path and a plugin on a volume, so that every mount and address has to be right. */
 const values = {
   basePath: '/x',
   tls: { secretName: 'tls' },
@@ -36,7 +36,7 @@ function podOf(objects: readonly KubernetesObject[], kind: string, name: string)
   return pod
 }
 
-describe('a release, as processes of this machine', () => {
+describe('a release, as local processes', () => {
   const etcdName = `${release.fullname}-etcd`
   const addresses = new Map<string, string>()
   const servers: PodProcess[] = []
@@ -86,19 +86,19 @@ describe('a release, as processes of this machine', () => {
     if (certificates !== undefined) await rm(certificates.folder, { recursive: true })
   })
 
-  /** Of any of them, over HTTP or HTTPS as the URL says. */
+  /** Requests any URL over HTTP or HTTPS. */
   async function status(url: string): Promise<number | undefined> {
     return url.startsWith('https:') ? (await ask(url, { ca })).status : (await fetch(url)).status
   }
 
-  it('every probe turns green', async () => {
+  it('every probe passes', async () => {
     for (const process of [...servers, ...controllers]) {
       for (const name of ['startupProbe', 'livenessProbe', 'readinessProbe'] as const)
         await eventually(async () => expect(await status(process.probe(name)), process.log).toBe(200))
     }
   })
 
-  it('etcd answers nobody without a certificate of its authority, and tells only of its health without', async () => {
+  it('etcd serves only clients with a certificate of its CA; without one it serves only health and metrics', async () => {
     const shown = async (name: string) => {
       const texts = secretTexts(name, around)
       return { cert: textOf(texts['tls.crt']), key: textOf(texts['tls.key']), ca: textOf(texts['ca.crt']) }
@@ -107,7 +107,7 @@ describe('a release, as processes of this machine', () => {
     const [cert, key] = await Promise.all([certificates.cert, certificates.key].map(f => readFile(f, 'utf8')))
     const stranger = { cert: cert ?? '', key: key ?? '' }
     expect(etcd?.members).toHaveLength(3)
-    // TLS 1.3 tells a client after its handshake: it may see the alert, or only the end of the connection.
+    // In TLS 1.3 the client learns of the refusal after its handshake, by an alert or by the end of the connection.
     const refused = /alert|ECONNRESET|EPIPE|socket hang up/
     for (const { client: at, peer, metrics } of etcd?.members ?? []) {
       const read = { ca: client.ca, body: { key: 'AA==', range_end: 'AA==', count_only: true } }
@@ -118,7 +118,7 @@ describe('a release, as processes of this machine', () => {
       const answer = await ask(`https://${at}/v3/kv/range`, { ...read, certificate: client })
       expect(answer.status, answer.text).toBe(200)
       expect(Number(fieldsOf(JSON.parse(answer.text)).count)).toBeGreaterThan(0)
-      // Without TLS there is no more than what a probe needs.
+      // Without TLS, etcd serves only health and metrics.
       const [scraped] = arrayOf(find(objects, 'ServiceMonitor', etcdName).spec.endpoints).map(fieldsOf)
       expect(await (await fetch(`http://${metrics}${textOf(scraped?.path)}`)).text()).toContain(
         'etcd_disk_wal_fsync_duration_seconds_bucket',
@@ -128,7 +128,7 @@ describe('a release, as processes of this machine', () => {
     }
   })
 
-  it('every server takes the token of the Secret, and answers nobody without', async () => {
+  it("every server accepts the Secret's token and refuses requests without a token", async () => {
     for (const { url } of servers) {
       for (const path of ['/x/apis', '/x/metrics', '/x/apis/demo.example.com/v1/gadgets'])
         expect((await ask(`${url}${path}`, { ca })).status, path).toBe(401)
@@ -138,7 +138,7 @@ describe('a release, as processes of this machine', () => {
     }
   })
 
-  it("an object that one server takes is reconciled by the plugin's controller, and read from the other", async () => {
+  it('an object created on one server is reconciled, and the other server serves it', async () => {
     const [one, other] = servers.map(({ url }) => `${url}/x/apis/demo.example.com/v1/gadgets`)
     const made = await ask(one ?? '', {
       ca,
@@ -157,7 +157,7 @@ describe('a release, as processes of this machine', () => {
     })
   })
 
-  it('of the two processes with controllers one works, and the other stands by', async () => {
+  it('one of the two processes with controllers leads, and the other stands by', async () => {
     const standing = async ({ url }: PodProcess) => {
       const text = await (await fetch(`${url}/readyz?verbose`)).text()
       return /controllers (leading|standing by)/.exec(text)?.[1]
@@ -167,7 +167,7 @@ describe('a release, as processes of this machine', () => {
     )
   })
 
-  it('what the monitors scrape has every metric of the dashboard, and a viewer may do no more', async () => {
+  it('the scraped metrics include every metric of the dashboard, and their user has no further access', async () => {
     const [server, controller] = [servers[0], controllers[0]]
     const pathOf = (name: string) => {
       const [endpoint] = arrayOf(find(objects, 'ServiceMonitor', name).spec.endpoints)
@@ -194,7 +194,7 @@ describe('a release, as processes of this machine', () => {
     expect(write.status).toBe(403)
   })
 
-  it('`helm test` passes, and fails where the token is wrong', async () => {
+  it('`helm test` passes, and fails with a wrong token', async () => {
     const { container } = podOf(objects, 'Pod', `${release.fullname}-test`)
     const [program, ...command] = [...arrayOf(container.command), ...arrayOf(container.args)].map(textOf)
     expect(program).toBe('node')
@@ -212,7 +212,7 @@ describe('a release, as processes of this machine', () => {
     await expect(test('wrong')).rejects.toThrow('/apis with the token: 401 instead of 200')
   })
 
-  it('the health check of the image finds the program, with HTTPS below a path, and misses it where it is not', async () => {
+  it("the image's health check reaches the program over HTTPS below a base path, and fails elsewhere", async () => {
     const check = (SETPOINT_LISTEN: string) =>
       run(process.execPath, [join(root, 'scripts/container-health.mjs')], {
         env: { SETPOINT_LISTEN, SETPOINT_BASE_PATH: '/x/' },
@@ -222,7 +222,7 @@ describe('a release, as processes of this machine', () => {
     await expect(check('127.0.0.1:1')).rejects.toThrow('ECONNREFUSED')
   })
 
-  it('on SIGTERM all end by themselves, and have written nothing beside their volumes', async () => {
+  it('on SIGTERM every process exits, and none has written outside its volumes', async () => {
     const all = [...controllers.splice(0), ...servers.splice(0)]
     for (const process of all) {
       expect(await process.strayFiles()).toEqual([])
@@ -232,7 +232,7 @@ describe('a release, as processes of this machine', () => {
   })
 })
 
-it('etcd that is full stays ready, so that an upgrade can give it more, and takes no more', async () => {
+it('a full etcd stays ready, so that an upgrade can raise its quota, and refuses writes', async () => {
   const { objects } = await render({ etcd: { bundled: { quotaBytes: 16 * 1024 * 1024 } } })
   const name = `${release.fullname}-etcd`
   const around: Surroundings = { objects, secrets: {}, addresses: new Map() }
@@ -249,7 +249,7 @@ it('etcd that is full stays ready, so that an upgrade can give it more, and take
     while ((await put(n)).status === 200) expect(++n).toBeLessThan(64)
     expect((await put(n)).text).toContain('database space exceeded')
     for (const { metrics } of etcd.members) {
-      // Only this question tells that the alarm is on.
+      // Only a write shows that the alarm is on.
       await eventually(async () => expect((await fetch(`http://${metrics}/health`)).status).toBe(503))
       expect((await fetch(etcd.readiness(metrics))).status).toBe(200)
     }
@@ -258,7 +258,7 @@ it('etcd that is full stays ready, so that an upgrade can give it more, and take
   }
 })
 
-it('one process with the embedded store serves from its volume, with the rendered arguments', async () => {
+it('a process with the embedded store runs with the rendered arguments and stores on its volume', async () => {
   const { objects } = await render({ store: 'embedded', plugins: { dirs: ['/app/plugins/uptime'] } })
   const around: Surroundings = { objects, secrets: {}, addresses: new Map([['=/app/', `=${root}`]]) }
   const process = await PodProcess.start(podOf(objects, 'Deployment', release.fullname), around)

@@ -32,7 +32,7 @@ const place = {
 }
 const sha256 = 'a'.repeat(64)
 
-/** Values that operators would write, with the Secrets that they say they have. */
+/** Values that operators would write, with the Secrets that they refer to. */
 const matrix: Readonly<Record<string, object>> = {
   'the defaults': {},
   'an etcd of ours': { etcd: { endpoints: ['http://a.example.com:2379'], bundled: { enabled: false } } },
@@ -134,7 +134,7 @@ const matrix: Readonly<Record<string, object>> = {
   },
 }
 
-/** Secrets and claims that the values above say exist. */
+/** Secrets and claims that the values above refer to. */
 const given = new Set([
   ...['etcd-ca', 'etcd-tls', 'etcd-login', 'etcd-member', 'etcd-client'],
   ...['tls', 'our-tokens', 'old', 'mine'],
@@ -171,7 +171,7 @@ const probesOf = ({ container }: Pod) =>
   })
 const matchLabels = (selector: unknown) => fieldsOf(fieldsOf(selector).matchLabels)
 
-/** What an upgrade would make of a cluster in which these are already. */
+/** Renders an upgrade in a cluster that has these objects. */
 async function renderedAmong(
   values: object,
   present: readonly Present[],
@@ -185,7 +185,7 @@ async function renderedAmong(
 }
 
 describe('the chart', () => {
-  it('passes the strict lint of Helm', async () => {
+  it('passes helm lint --strict', async () => {
     for (const name of ['the defaults', 'one process with the embedded store', 'monitoring', 'HTTPS']) {
       const { code, stdout, stderr } = await helm('lint', matrix[name] ?? {}, [
         '--strict',
@@ -196,7 +196,7 @@ describe('the chart', () => {
     }
   })
 
-  it('renders only kinds and fields that Kubernetes knows', async () => {
+  it('renders only kinds and fields that Kubernetes has', async () => {
     const manifests = [...rendered].map(([name, { yaml }]) => ({ name, yaml }))
     expect(await problemsOf(manifests)).toEqual([])
     const wrong = [
@@ -212,11 +212,11 @@ describe('the chart', () => {
     expect(problems).toEqual(wrong.map(([, problem]) => expect.stringContaining(problem)))
   })
 
-  it('gives no two objects of a kind one name, and none a name that is too long', () => {
+  it('gives every object of a kind a unique name within the length limit', () => {
     for (const [, { objects }] of rendered) {
       const names = objects.map(({ kind, name }) => `${kind} ${name}`)
       expect(new Set(names).size).toBe(names.length)
-      // A pod's name has what its ReplicaSet and itself append, together 17 characters.
+      // A ReplicaSet and its pods append 17 characters to the name.
       for (const { name } of objects) expect(name.length).toBeLessThanOrEqual(63 - 5)
       for (const { pod, name } of objects) if (pod) expect(name.length).toBeLessThanOrEqual(63 - 11)
     }
@@ -224,7 +224,7 @@ describe('the chart', () => {
 })
 
 describe.each(Object.keys(matrix))('with %s', name => {
-  it('every selector selects exactly the pods that it is for', () => {
+  it('every selector matches exactly its own pods', () => {
     const objects = objectsOf(name)
     for (const { kind, name, spec, pod, labels } of objects.filter(({ raw }) => raw.spec !== undefined)) {
       const selected = (selector: Fields) => podsOf(objects).filter(each => selects(selector, each.labels))
@@ -249,7 +249,7 @@ describe.each(Object.keys(matrix))('with %s', name => {
     }
   })
 
-  it('ports agree: of the program, its container, its probes, services and policies', () => {
+  it('the ports of the program, container, probes, services and policies agree', () => {
     const objects = objectsOf(name)
     for (const pod of podsOf(objects)) {
       for (const { port } of probesOf(pod)) expect([...pod.ports.keys()]).toContain(port)
@@ -262,7 +262,7 @@ describe.each(Object.keys(matrix))('with %s', name => {
         for (const port of arrayOf(spec.ports).map(fieldsOf)) {
           const target = pod?.ports.get(textOf(port.targetPort))
           expect(target).toBeDefined()
-          // Without an address of the service, a client comes to the pod's own port.
+          // Behind a headless service, a client connects to the pod's own port.
           if (spec.clusterIP === 'None') expect(port.port).toBe(target)
         }
       }
@@ -296,7 +296,7 @@ describe.each(Object.keys(matrix))('with %s', name => {
     }
   })
 
-  it('what the flags read is mounted there, from objects that are there', () => {
+  it('every file in the flags is mounted from an existing object', () => {
     const objects = objectsOf(name)
     const exists = (kind: string, name: string) =>
       given.has(name) || objects.some(object => object.kind === kind && object.name === name)
@@ -336,7 +336,7 @@ describe.each(Object.keys(matrix))('with %s', name => {
     }
   })
 
-  it('every flag, variable and key of the configuration is one of the program', () => {
+  it('every flag, variable and configuration key is one that the program accepts', () => {
     const objects = objectsOf(name)
     const flags = new Set(flagsOf('serve').map(flag => flag.name))
     const variables = new Set(allFlags.map(environmentName))
@@ -356,7 +356,7 @@ describe.each(Object.keys(matrix))('with %s', name => {
     }
   })
 
-  it('no container is root, may become it, or may write where it has no volume', () => {
+  it('no container runs as root, can become root, or can write outside its volumes', () => {
     for (const { spec, container } of podsOf(objectsOf(name))) {
       const numbers = { runAsNonRoot: true, runAsUser: 1000, runAsGroup: 1000 }
       expect(spec.securityContext).toMatchObject({ ...numbers, seccompProfile: { type: 'RuntimeDefault' } })
@@ -372,7 +372,7 @@ describe.each(Object.keys(matrix))('with %s', name => {
 })
 
 describe('tokens', () => {
-  it('reach the servers as hashes only, and each process has no more than its own', () => {
+  it('reach the servers only as hashes, and other processes get only their own', () => {
     for (const [, { objects }] of rendered) {
       const keys = (pod: Pod) =>
         pod.mounts
@@ -388,7 +388,7 @@ describe('tokens', () => {
     }
   })
 
-  it('are made anew for a first installation, with 256 bits each, and their hashes are right', async () => {
+  it('are generated at the first installation, with 256 bits each and the right hashes', async () => {
     const tokensOf = (objects: readonly KubernetesObject[]) =>
       fieldsOf(pick(objects, 'Secret', `${release.fullname}-tokens`).raw.stringData)
     const tokens = tokensOf(objectsOf('more users'))
@@ -408,7 +408,7 @@ describe('tokens', () => {
     expect(new Set([...all, textOf(tokensOf(objectsOf('the defaults'))['admin-token'])]).size).toBe(4)
   })
 
-  it('stay what they are at an upgrade, where the Secret has them', async () => {
+  it('are kept by an upgrade if the Secret has them', async () => {
     const data = { 'admin-token': 'sp_kept', 'metrics-token': 'sp_too' }
     const encoded = Object.entries(data).map(([key, token]) => [key, Buffer.from(token).toString('base64')])
     const metadata = { namespace: release.namespace, name: `${release.fullname}-tokens` }
@@ -420,7 +420,7 @@ describe('tokens', () => {
     expect(now['tokens.yaml']).toContain(createHash('sha256').update('sp_kept').digest('hex'))
   })
 
-  it('are none of the chart where a Secret is given', () => {
+  it('are not generated if a Secret is given', () => {
     const secrets = objectsOf('tokens of ours').filter(({ kind }) => kind === 'Secret')
     for (const { name } of secrets) expect(name).toMatch(/^rel-setpoint-etcd-(member|client)$/)
     expect(rendered.get('tokens of ours')?.yaml).not.toContain('sp_')
@@ -437,7 +437,7 @@ describe("the certificates of the chart's etcd", () => {
     expect(Object.keys(texts).sort()).toEqual(['ca.crt', 'tls.crt', 'tls.key'])
     return { ca: textOf(texts['ca.crt']), cert: textOf(texts['tls.crt']), key: textOf(texts['tls.key']) }
   }
-  /** Both Secrets as the cluster would have them, but for what is left out. */
+  /** Both Secrets as the cluster stores them, without some parts. */
   const present = (objects: readonly KubernetesObject[], names: readonly string[]) =>
     names.map(name => {
       const texts = Object.entries(fieldsOf(pick(objects, 'Secret', name).raw.stringData))
@@ -446,7 +446,7 @@ describe("the certificates of the chart's etcd", () => {
       return { apiVersion: 'v1', kind: 'Secret', metadata, data: Object.fromEntries(data) }
     })
 
-  it('are of one authority whose key is nowhere, are good for ten years, and every member has its names', () => {
+  it('come from one CA whose key is not kept, last ten years, and name every member', () => {
     const objects = objectsOf('the defaults')
     const hosts = [0, 1, 2].map(i => `rel-setpoint-etcd-${i}.rel-setpoint-etcd.ns.svc`)
     for (const name of [member, client]) {
@@ -463,7 +463,7 @@ describe("the certificates of the chart's etcd", () => {
       expect(certificate.checkIP('127.0.0.1')).toBe(name === member ? '127.0.0.1' : undefined)
     }
     expect(textsOf(objects, member).ca).toBe(textsOf(objects, client).ca)
-    // Each address that anybody is told is one of the names, and asks for TLS.
+    // Each address that others use is one of the names and uses TLS.
     const set = podOf(objects, 'StatefulSet', `${release.fullname}-etcd`)
     const endpoints = podOf(objects, 'Deployment', release.fullname).flag('etcd-endpoints')
     expect(endpoints?.split(',')).toEqual(hosts.map(host => `https://${host}:2379`))
@@ -474,7 +474,7 @@ describe("the certificates of the chart's etcd", () => {
     for (const flag of ['listen-client-urls', 'listen-peer-urls']) expect(set.flag(flag)).toMatch(/^https:/)
   })
 
-  it('have the names that the example for cert-manager has', async () => {
+  it('have the same names as the example for cert-manager', async () => {
     const text = await readFile(new URL('../docs/operations/etcd-certificates.yaml', import.meta.url), 'utf8')
     const specs = new Map(
       loadAll(text)
@@ -496,7 +496,7 @@ describe("the certificates of the chart's etcd", () => {
       expect(readme).toContain(`${role}SecretName: ${textOf(specs.get(`setpoint-etcd-${role}`)?.secretName)}`)
   })
 
-  it('are new with each installation, and none of the chart where Secrets are given', () => {
+  it('are new for each installation, and are not generated if Secrets are given', () => {
     const others = objectsOf('HTTPS')
     expect(textsOf(others, member).key).not.toBe(textsOf(objectsOf('the defaults'), member).key)
     const ours = objectsOf("the chart's etcd with certificates of ours")
@@ -505,7 +505,7 @@ describe("the certificates of the chart's etcd", () => {
     ])
   })
 
-  it('are mounted where they are used, and nowhere else', () => {
+  it('are mounted only in pods that use them', () => {
     for (const name of ['the defaults', "the chart's etcd with certificates of ours"]) {
       const [ofMembers, ofServers] =
         name === 'the defaults' ? [member, client] : ['etcd-member', 'etcd-client']
@@ -522,7 +522,7 @@ describe("the certificates of the chart's etcd", () => {
     }
   })
 
-  it('stay what they are at an upgrade', async () => {
+  it('are kept by an upgrade', async () => {
     const objects = objectsOf('the defaults')
     const now = await renderedAmong({}, present(objects, [member, client]))
     for (const name of [member, client])
@@ -544,17 +544,17 @@ describe("the certificates of the chart's etcd", () => {
   })
 })
 
-describe('rendered where nobody can see the cluster', () => {
-  /** Argo CD tells Helm which kinds there are, and does not let it look at objects. */
+describe('rendered without access to the cluster', () => {
+  /** Argo CD tells Helm which kinds exist, but gives it no access to objects. */
   const elsewhere = ['--api-versions', 'v1/Secret']
   const tls = { memberSecretName: 'etcd-member', clientSecretName: 'etcd-client' }
-  it('what would be another secret each time is refused, with what to do', async () => {
+  it('a Secret that would change with each rendering is refused, with advice', async () => {
     await expect(render({}, elsewhere)).rejects.toThrow(/access\.existingSecret is empty.*--dry-run=server/)
     const tokens = { access: { existingSecret: 'our-tokens' } }
     await expect(render(tokens, elsewhere)).rejects.toThrow(/etcd\.bundled\.tls is empty.*Argo CD/)
   })
 
-  it('the command in the manual makes every Secret that the values below it name', async () => {
+  it("the manual's command creates every Secret that its values name", async () => {
     const manual = await readFile(new URL('../docs/operations/install.md', import.meta.url), 'utf8')
     const section = manual.slice(manual.indexOf('## With Argo CD'))
     const [command = '', values = ''] = [...section.matchAll(/^```(?:sh|yaml)\n(.*?)^```$/gms)].map(
@@ -567,7 +567,7 @@ describe('rendered where nobody can see the cluster', () => {
     const secrets = loadAll(stdout).map(document => new KubernetesObject(fieldsOf(document)))
     for (const { kind, labels } of secrets) {
       expect(kind).toBe('Secret')
-      // By this one Argo CD knows its own, to be pruned.
+      // Argo CD finds its own objects to prune by this label.
       expect(labels).not.toHaveProperty(['app.kubernetes.io/instance'])
       expect(labels).toHaveProperty(['app.kubernetes.io/name'])
     }
@@ -594,7 +594,7 @@ describe('rendered where nobody can see the cluster', () => {
 })
 
 describe('the embedded store', () => {
-  it('is one process that does everything, is never there twice, and keeps its volume', () => {
+  it('is one process with every role that never runs twice and keeps its volume', () => {
     const objects = objectsOf('one process with the embedded store')
     const { spec } = pick(objects, 'Deployment', release.fullname)
     expect(spec).toMatchObject({ replicas: 1, strategy: { type: 'Recreate' } })
@@ -612,7 +612,7 @@ describe('the embedded store', () => {
 })
 
 describe('an upgrade', () => {
-  it('replaces no pod only because the chart has another version', () => {
+  it("replaces no pod if only the chart's version changes", () => {
     const podLabels = { team: 'a' }
     for (const name of [
       'the defaults',
@@ -627,7 +627,7 @@ describe('an upgrade', () => {
       }
   })
 
-  /** The servers as they run, after a first installation with these values. */
+  /** The servers' replicas after a first installation with these values. */
   const deployed = (name: string, replicas: number) => {
     const { spec } = pick(objectsOf(name), 'Deployment', release.fullname)
     const metadata = { namespace: release.namespace, name: release.fullname }
@@ -643,7 +643,7 @@ describe('an upgrade', () => {
     await renderedAmong(matrix[name] ?? {}, [deployed(name, 1)])
   })
 
-  it('that turns on autoscaling, or finds it on, takes no server away', async () => {
+  it('that enables autoscaling, or finds it enabled, removes no server', async () => {
     const running = deployed('the defaults', 5)
     const now = await renderedAmong({ apiserver: { autoscaling: { enabled: true } } }, [running])
     expect(pick(now, 'Deployment', release.fullname).spec.replicas).toBe(5)
@@ -653,7 +653,7 @@ describe('an upgrade', () => {
 })
 
 describe('an Ingress', () => {
-  it('lets a watch last as long as the server does, unless it is told otherwise', () => {
+  it('lets a watch last as long as the server does, unless configured otherwise', () => {
     const annotations = (name: string) =>
       fieldsOf(pick(objectsOf(name), 'Ingress', release.fullname).metadata.annotations)
     // The server ends a watch after at most 60 minutes.
@@ -668,9 +668,9 @@ describe('an Ingress', () => {
   })
 })
 
-describe('values that are wrong', () => {
+describe('invalid values', () => {
   const noEtcd = { etcd: { bundled: { enabled: false } } }
-  // Where the schema refuses a value, Helm's releases word it differently.
+  // Helm's releases word violations of the schema differently.
   it.each<[string, object, string | RegExp]>([
     [
       'two processes on the embedded store',
@@ -742,13 +742,13 @@ describe('values that are wrong', () => {
     ],
     ['a misspelt value', { apiserver: { replica: 3 } }, /dditional propert.* '?replica'? (is )?not allowed/],
     [
-      'a setting that is none',
+      'an unknown setting',
       { settings: { 'max-watch': 1 } },
       /dditional propert.* '?max-watch'? (is )?not allowed/,
     ],
     ['a text for a number', { service: { port: 'http' } }, /service[./]port\b.*integer/],
     [
-      'an address of IPv6 that the program would not read',
+      'an IPv6 address that the program cannot parse',
       { apiserver: { listenAddress: '::' } },
       /apiserver[./]listenAddress\b.* match pattern/,
     ],
@@ -758,7 +758,7 @@ describe('values that are wrong', () => {
   })
 })
 
-it('the notes lead to the first request: wait, take the token, ask', async () => {
+it('the notes lead to the first request: wait, read the token, send it', async () => {
   const cluster = await FakeCluster.start(objectsOf('the defaults'))
   try {
     const flags = ['--dry-run=server', '--disable-openapi-validation', '--kube-apiserver', cluster.url]
@@ -775,7 +775,7 @@ it('the notes lead to the first request: wait, take the token, ask', async () =>
   }
 })
 
-it('the image runs what the chart gives arguments to', () => {
+it("the image's entry point takes the chart's arguments", () => {
   expect(existsSync(`${root}/apiserver/bin/setpoint.js`)).toBe(true)
   for (const name of Object.keys(matrix)) {
     for (const { container, args } of podsOf(objectsOf(name)))

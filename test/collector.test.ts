@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-/** Owners are items of one plugin, their dependents are parts of another. */
+/** One plugin declares the owners (items), another their dependents (parts). */
 async function serve(store: (typeof stores)[number], role = 'all') {
   const world = await startWorld(store, ['items-plugin', 'parts-plugin'], { args: ['--role', role] })
   cleanups.push(() => world.end())
@@ -64,7 +64,7 @@ const referencesOf = ({ raw }: ApiObject) =>
   (raw.metadata as { ownerReferences?: readonly Reference[] }).ownerReferences ?? []
 
 let sentinels = 0
-/** The collector has looked at everything that was there before: what came later has been collected. */
+/** Waits until the collector has processed the earlier changes: it has collected a later dependent. */
 async function collectorHasPassed(parts: Collection): Promise<void> {
   for (let round = 0; round < 2; round++) {
     const name = `sentinel-${++sentinels}`
@@ -74,7 +74,7 @@ async function collectorHasPassed(parts: Collection): Promise<void> {
 }
 
 describe.each(stores)('the collector of dependents, on the %s store', store => {
-  it('collects what is owned by what was deleted, through all generations, and nothing else', async () => {
+  it('collects the dependents of a deleted object in all generations, and nothing else', async () => {
     const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const other = await items.create('other', {})
@@ -90,14 +90,14 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     await eventually(async () => expect(referencesOf(await parts.read('shared'))).toEqual([to(other)]))
     await collectorHasPassed(parts)
     expect((await parts.list()).names.toSorted()).toEqual(['free', 'of-other', 'shared'])
-    // The last owner goes, and with it what it shared.
+    // With the last owner, the shared dependent goes.
     objectOf(await world.api.delete(items.at('other')))
     await isGone(parts, 'shared')
     await isGone(parts, 'of-other')
     expect((await parts.list()).names).toEqual(['free'])
   })
 
-  it('lets an owner that is deleted in the foreground go after those that block it', async () => {
+  it('removes an owner deleted in the foreground after its blocking dependents', async () => {
     const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const child = await parts.create('child', {}, owned(to(owner, true)))
@@ -129,7 +129,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     expect(order.toSorted()).toEqual(['child', 'grandchild', 'not-blocking', 'owner', 'stuck'])
   })
 
-  it('leaves orphans behind where that was asked for, without a trace of the owner', async () => {
+  it('orphans dependents on request and removes their owner references', async () => {
     const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const other = await items.create('other', {})
@@ -147,7 +147,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     expect((await parts.read('of-orphan')).metadata.version).toBe(child.metadata.version)
   })
 
-  it('goes by the uid: the dependents of an earlier owner of the name go, those of the present one stay', async () => {
+  it('compares uids: it collects dependents of an earlier owner of the name, not those of the current one', async () => {
     const { world, items, parts } = await serve(store)
     const first = await items.create('owner', {})
     await parts.create('old', {}, owned(to(first)))
@@ -161,7 +161,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     expect((await parts.list()).names).toEqual(['new'])
   })
 
-  it('collects what names an owner that never was, and nothing that names a kind it does not know', async () => {
+  it('collects dependents of an owner that never existed, but not of an unknown kind', async () => {
     const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     await parts.create('of-nobody', {}, owned(nobody()))
@@ -185,7 +185,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     await isGone(parts, 'by-version')
   })
 
-  it('leaves dependents alone while the kind of their owner is not served, or has failed', async () => {
+  it('leaves dependents alone while the kind of their owner is not served or its plugin has failed', async () => {
     const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const gone = await items.create('gone', {})
@@ -193,7 +193,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     const waiting = await parts.create('waiting', {}, owned(to(owner)))
     const [itemsDir = '', partsDir = ''] = world.plugins
     const restart = async (...plugins: string[]) => {
-      // Drained, so that the lease need not run out first.
+      // A drained process releases its lease, so that it need not expire first.
       await world.server.kill('SIGTERM')
       await world.server.restart({ plugins })
     }
@@ -223,7 +223,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     expect((await items.read('gone')).metadata.uid).toBe(gone.metadata.uid)
   })
 
-  it('makes up for what was deleted while no collector ran, in a process of its own', async () => {
+  it('in a process of its own, collects dependents of owners deleted while it did not run', async () => {
     const { world, items, parts } = await serve(store, 'apiserver')
     const first = await startControllers(world)
     const owner = await items.create('owner', {})
@@ -262,7 +262,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     await eventually(async () => expect((await parts.list()).names.length).toBeLessThan(2.1 * count))
     await world.server.kill('SIGKILL')
     await world.server.restart()
-    // On etcd the lease of the process that was killed has to run out first.
+    // On etcd, the killed process's lease has to expire first.
     await isGone(items, 'parent')
     await eventually(async () =>
       expect((await parts.list()).names.filter(name => name.startsWith('part-'))).toEqual([]),
@@ -275,7 +275,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     expect(left.length).toBe(count + count / 10)
   })
 
-  it('never collects what was adopted, however close to the end', async () => {
+  it('never collects a dependent that was adopted at the last moment', async () => {
     const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const adopter = await items.create('adopter', {})
@@ -298,7 +298,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     expect((await parts.list()).names.toSorted()).toEqual(adopted.toSorted())
   })
 
-  it('lets objects go that own each other, whichever way they are deleted', async () => {
+  it('removes objects that own each other, with any deletion policy', async () => {
     const { world, items, parts } = await serve(store)
     const circle = async (name: string) => {
       const a = await items.create(`${name}-a`, {})
@@ -330,7 +330,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     expect((await items.list()).names).toEqual(['alive-a'])
   })
 
-  it('does with a collection what it does with one, and nothing at all in a dry run', async () => {
+  it("applies the policy of a collection's deletion to each object, and does nothing for a dry run", async () => {
     const { world, items, parts } = await serve(store)
     for (const name of ['a', 'b']) {
       const owner = await items.create(name, {}, { labels: { 'example.com/set': 'x' } })

@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 
 describe('the image', () => {
-  it('starts the program and its health check, which are both there', () => {
+  it('contains the program and the health check that it starts', () => {
     const [entrypoint = ''] = image.instructions('ENTRYPOINT')
     const health = /CMD (\[.*\])/.exec(image.instructions('HEALTHCHECK')[0] ?? '')?.[1] ?? ''
     for (const command of [entrypoint, health]) {
@@ -26,11 +26,11 @@ describe('the image', () => {
     }
   })
 
-  it('is somebody with a number that is not root', () => {
+  it('runs as a numeric user other than root', () => {
     expect(image.instructions('USER')).toEqual(['1000:1000'])
   })
 
-  it('refuses to start as it is: it would be open to everybody', () => {
+  it('refuses to start without tokens', () => {
     const { args, env } = image
     expect(() => parseCommandLine(args, env)).toThrow('give --token-file')
     const tokens = { ...env, SETPOINT_TOKEN_FILE: '/tokens' }
@@ -47,7 +47,7 @@ describe('the image', () => {
     expect(image.instructions('COPY')).toEqual(['--from=build /src /app'])
   })
 
-  it('is built from what the builder is let see', async () => {
+  it('copies only files that .dockerignore lets through', async () => {
     const ignore = await readFile(join(root, '.dockerignore'), 'utf8')
     const let_ = [...ignore.matchAll(/^!(\S+)$/gm)].map(([, path = '']) => path)
     expect(ignore).toMatch(/^\*$/m)
@@ -56,7 +56,7 @@ describe('the image', () => {
   })
 })
 
-/** With what `<<` names put in, as Compose reads it; YAML 1.2 has no merge keys. */
+/** Resolves `<<` as Compose does; YAML 1.2 has no merge keys. */
 function merged(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(merged)
   if (!isFields(value)) return value
@@ -81,7 +81,7 @@ describe('docker-compose.yaml', () => {
       Object.entries(fieldsOf(services[name]?.environment)).map(([key, value]) => [key, textOf(value)]),
     )
 
-  it('has three members of etcd that know each other, and two servers that know all of them', () => {
+  it("has three etcd members with each other's addresses, and two servers with all of them", () => {
     const members = ['etcd-1', 'etcd-2', 'etcd-3']
     for (const name of members) {
       expect(environmentOf(name)).toMatchObject({
@@ -99,7 +99,7 @@ describe('docker-compose.yaml', () => {
     }
   })
 
-  it('gives the controllers the one name of both servers, and a place to be asked for their health', () => {
+  it('gives the controllers the common name of both servers and a health address', () => {
     const aliases = ['server-1', 'server-2'].map(name => {
       const networks = fieldsOf(services[name]?.networks)
       return arrayOf(fieldsOf(networks.default).aliases)
@@ -112,12 +112,12 @@ describe('docker-compose.yaml', () => {
     })
   })
 
-  it('opens the servers to this machine only', () => {
+  it("publishes the servers' ports on the loopback only", () => {
     const ports = Object.values(services).flatMap(({ ports }) => arrayOf(ports ?? []).map(textOf))
     expect(ports).toEqual(['127.0.0.1:8090:8090', '127.0.0.1:8091:8090'])
   })
 
-  /** What the program makes of a service's environment: it refuses what it does not know. */
+  /** Parses a service's environment as the program does, which refuses unknown variables. */
   function parse(name: string): object {
     const { args, env } = image
     const mounted = new Set(

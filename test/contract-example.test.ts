@@ -14,7 +14,7 @@ import { eventually } from './support/worlds.ts'
 const compiler = fileURLToPath(new URL('../node_modules/.bin/tsc', import.meta.url))
 const source = fileURLToPath(new URL('./fixtures/contract-plugin/index.ts', import.meta.url))
 
-describe('a plugin in TypeScript, as the documents show one', () => {
+describe('the TypeScript plugin of the documents', () => {
   let dir: string
   let server: ServerProcess
   let api: Api
@@ -22,7 +22,7 @@ describe('a plugin in TypeScript, as the documents show one', () => {
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'setpoint-contract-plugin-'))
     const options = ['--strict', '--module', 'nodenext', '--target', 'es2022', '--skipLibCheck']
-    // Fails, with what the compiler says, where a type does not follow from the schema.
+    // Fails with the compiler's message if a type does not follow from the schema.
     await promisify(execFile)(compiler, ['--ignoreConfig', ...options, '--outDir', join(dir, 'dist'), source])
     const manifest = { name: 'demo', version: '1.0.0', type: 'module', exports: './dist/index.js' }
     await writeFile(join(dir, 'package.json'), JSON.stringify(manifest))
@@ -34,11 +34,11 @@ describe('a plugin in TypeScript, as the documents show one', () => {
     await rm(dir, { recursive: true, force: true })
   })
 
-  it('compiles under strict, and is started', async () => {
+  it('compiles under strict and starts', async () => {
     await eventually(async () => expect((await pluginStates(api)).get('demo')?.phase).toBe('Started'))
   })
 
-  it('has its indexes, its controller, and its routes, those of a class with decorators too', async () => {
+  it('has its indexes, its controller and its routes, including those of a decorated class', async () => {
     const gadgets = gadgetsOf(api)
     await gadgets.create('a', { email: 'a@example.com', n: 7, tags: ['x', 'y'] })
     await gadgets.create('b', { email: 'b@example.com', n: 10, tags: ['y'] })

@@ -12,8 +12,8 @@ afterEach(async () => {
 })
 
 /**
- * Controllers that were killed hold their lease until they are seen to have ended, which is at the next attempt, or
- * where the system does not tell, until it has run out.
+ * A killed process of controllers keeps its lease until the next attempt sees that the process has ended. Where the
+ * system cannot tell, the lease has to expire.
  */
 const takeoverMs = 180_000
 const slow = { timeout: 600_000 }
@@ -24,7 +24,7 @@ async function serve(store: (typeof stores)[number], role: string): Promise<Worl
   return world
 }
 
-/** The controllers of the same plugin in a process of their own. */
+/** The controllers of the same plugin, in a process of their own. */
 async function startControllers(world: World): Promise<Running> {
   const [dir = ''] = world.plugins
   const running = spawnProgram([
@@ -50,7 +50,7 @@ const isReady = (gadgets: Collection, name: string, email: string) =>
 const isGone = (gadgets: Collection, name: string) =>
   eventually(async () => refusalOf(await gadgets.api.get(gadgets.at(name)), 404), takeoverMs)
 
-/** Deletes an object and answers the phase that it had at last. */
+/** Deletes an object and returns its last phase. */
 async function lastPhase(world: World, gadgets: Collection, name: string): Promise<unknown> {
   const watch = await Watch.open(world.server.url, gadgets.at(name))
   await watch.synced()
@@ -61,7 +61,7 @@ async function lastPhase(world: World, gadgets: Collection, name: string): Promi
 }
 
 describe.each(stores)('controllers in a process of their own, on the %s store', store => {
-  it('do what they do inside: reconcile what is there, what comes and what changes, and clean up before it goes', async () => {
+  it('reconcile existing, new and changed objects, and clean up before an object is removed', async () => {
     const world = await serve(store, 'apiserver')
     const gadgets = gadgetsOf(world.api)
     await gadgets.create('before', { email: 'before@example.com' })
@@ -77,31 +77,27 @@ describe.each(stores)('controllers in a process of their own, on the %s store', 
     expect((await running.kill('SIGTERM')).code).toBe(0)
   })
 
-  it(
-    'are made up for after they were killed: what changed and what was deleted meanwhile',
-    slow,
-    async () => {
-      const world = await serve(store, 'apiserver')
-      const gadgets = gadgetsOf(world.api)
-      const first = await startControllers(world)
-      await gadgets.create('a', { email: 'a@example.com' })
-      await gadgets.create('b', { email: 'b@example.com' })
-      await isReady(gadgets, 'a', 'a@example.com')
-      await isReady(gadgets, 'b', 'b@example.com')
-      await first.kill('SIGKILL')
-      objectOf(await world.api.mergePatch(gadgets.at('a'), { spec: { email: 'a2@example.com' } }))
-      objectOf(await world.api.delete(gadgets.at('b')))
-      await gadgets.create('c', { email: 'c@example.com' })
-      // Nobody takes the finalizer away while nobody cleans up.
-      expect((await gadgets.read('b')).metadata.finalizers).toEqual(['demo.example.com/cleanup'])
-      await startControllers(world)
-      await isReady(gadgets, 'a', 'a2@example.com')
-      await isReady(gadgets, 'c', 'c@example.com')
-      await isGone(gadgets, 'b')
-    },
-  )
+  it('killed and restarted, process the changes and deletions that they missed', slow, async () => {
+    const world = await serve(store, 'apiserver')
+    const gadgets = gadgetsOf(world.api)
+    const first = await startControllers(world)
+    await gadgets.create('a', { email: 'a@example.com' })
+    await gadgets.create('b', { email: 'b@example.com' })
+    await isReady(gadgets, 'a', 'a@example.com')
+    await isReady(gadgets, 'b', 'b@example.com')
+    await first.kill('SIGKILL')
+    objectOf(await world.api.mergePatch(gadgets.at('a'), { spec: { email: 'a2@example.com' } }))
+    objectOf(await world.api.delete(gadgets.at('b')))
+    await gadgets.create('c', { email: 'c@example.com' })
+    // Without controllers, the finalizer stays.
+    expect((await gadgets.read('b')).metadata.finalizers).toEqual(['demo.example.com/cleanup'])
+    await startControllers(world)
+    await isReady(gadgets, 'a', 'a2@example.com')
+    await isReady(gadgets, 'c', 'c@example.com')
+    await isGone(gadgets, 'b')
+  })
 
-  it('go on when the server is killed and comes back', async () => {
+  it('continue after the server was killed and restarted', async () => {
     const world = await serve(store, 'apiserver')
     const gadgets = gadgetsOf(world.api)
     const running = await startControllers(world)
@@ -118,7 +114,7 @@ describe.each(stores)('controllers in a process of their own, on the %s store', 
   })
 })
 
-it('a server that restarts costs one line a run that fails, with when it is tried again, and no stack', async () => {
+it('a failed run during a restart of the server logs one line with the time of the retry, without a stack', async () => {
   const world = await startWorld('embedded', ['turns-plugin'], { args: ['--role', 'apiserver'] })
   cleanups.push(() => world.end())
   const running = await startControllers(world)
@@ -144,7 +140,7 @@ it('a server that restarts costs one line a run that fails, with when it is trie
 })
 
 describe('the role apiserver', () => {
-  it('reconciles nothing, and takes no finalizer away', async () => {
+  it('reconciles nothing and removes no finalizer', async () => {
     const world = await serve('embedded', 'apiserver')
     const gadgets = gadgetsOf(world.api)
     const made = await gadgets.create(
@@ -153,7 +149,7 @@ describe('the role apiserver', () => {
       { finalizers: ['demo.example.com/cleanup'] },
     )
     objectOf(await world.api.delete(gadgets.at('a')))
-    // Whoever would act has had the time in which this one does.
+    // Another process with controllers has finished its run by now, so this one would have acted too.
     const active = await startWorld('embedded', ['demo-plugin'])
     cleanups.push(() => active.end())
     await isReady(gadgetsOf(active.api), 'shipped-one', 'one@example.com')
@@ -172,7 +168,7 @@ describe('the role apiserver', () => {
 })
 
 describe('the role controllers', () => {
-  it('applies no YAML and serves nothing: no models, routes or objects of its own', async () => {
+  it('applies no YAML, and serves no models, routes or objects', async () => {
     const plugin = await copyFixture('demo-plugin')
     const items = await copyFixture('items-plugin')
     const server = await startServer({ plugins: [items], args: ['--role', 'apiserver'] })
@@ -195,7 +191,7 @@ describe('the role controllers', () => {
     expect((await running.kill('SIGTERM')).code).toBe(0)
   })
 
-  it('tells probes and scrapers how it is, before the server is there, with it, and with no right to ask for more', async () => {
+  it('serves probes and metrics before the server is up, with it, and without access to it', async () => {
     const world = await serve('embedded', 'apiserver')
     await world.server.kill('SIGTERM')
     const [dir = ''] = world.plugins
@@ -226,7 +222,7 @@ describe('the role controllers', () => {
     expect((await running.kill('SIGTERM')).code).toBe(0)
   })
 
-  it('waits for a server that is not there yet', async () => {
+  it('waits for a server that has not started', async () => {
     const world = await serve('embedded', 'apiserver')
     const gadgets = gadgetsOf(world.api)
     await gadgets.create('a', { email: 'a@example.com' })
@@ -238,7 +234,7 @@ describe('the role controllers', () => {
 })
 
 describe.each(stores)('controllers inside the server, on the %s store', store => {
-  it('are made up for after the server was killed in the middle', slow, async () => {
+  it('continue after the server was killed during their work', slow, async () => {
     const world = await serve(store, 'all')
     const gadgets = gadgetsOf(world.api)
     for (let n = 0; n < 20; n++) await gadgets.create(`g-${n}`, { email: `g-${n}@example.com` })
@@ -249,7 +245,7 @@ describe.each(stores)('controllers inside the server, on the %s store', store =>
     for (let n = 10; n < 20; n++) await isReady(gadgets, `g-${n}`, `g-${n}@example.com`)
   })
 
-  it('settle: an object that is reconciled is not written again', async () => {
+  it('do not write an object again that is reconciled', async () => {
     const world = await serve(store, 'all')
     const gadgets = gadgetsOf(world.api)
     await gadgets.create('a', { email: 'a@example.com' })

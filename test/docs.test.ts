@@ -47,7 +47,7 @@ test('the documentation index leads to every page', async () => {
   expect(missing.map(page => relative(root, page))).toEqual([])
 })
 
-test('the plugin of the guide runs as it stands there, from a folder outside of the repository', async () => {
+test("the guide's plugin runs unchanged from a folder outside the repository", async () => {
   const folder = await mkdtemp(join(tmpdir(), 'first-plugin-'))
   await writeFiles(folder, await filesOfGuide('first-plugin'))
   const server = await startServer({ plugins: [folder] })
@@ -83,7 +83,7 @@ test('the plugin of the guide runs as it stands there, from a folder outside of 
   }
 })
 
-test('the client of the page on watches shows every change once, over a restart of the server', async () => {
+test('the client on the watch page shows every change once across a restart of the server', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'follow-'))
   const [, code = ''] =
     /^```js follow\.js\n([\s\S]*?)^```$/m.exec(
@@ -124,7 +124,7 @@ describe('the tests of the guide to testing', () => {
   const run = (folder: string, ...flags: string[]) =>
     promisify(execFile)(process.execPath, ['--test', '--test-reporter=tap', ...flags], {
       cwd: folder,
-      // Else Node takes itself for a part of this run of tests.
+      // Otherwise Node's test runner considers itself part of this run.
       env: { ...process.env, NODE_TEST_CONTEXT: undefined },
     }).catch((error: { stdout: string }) => error)
   let folder: string
@@ -141,13 +141,13 @@ describe('the tests of the guide to testing', () => {
   })
   afterAll(() => rm(folder, { recursive: true }))
 
-  test('pass as they stand there, from a folder outside of the repository', async () => {
+  test('pass unchanged in a folder outside the repository', async () => {
     const { stdout } = await run(folder)
     expect(stdout).toMatch(/^# pass 19$/m)
     expect(stdout).toMatch(/^# fail 0$/m)
   })
 
-  test('find the fault that the guide puts in, and say what it says', async () => {
+  test("find the guide's planted fault and print the guide's output", async () => {
     const plugin = await readFile(join(folder, 'pages.js'), 'utf8')
     const suite = await readFile(join(folder, 'conformance.test.js'), 'utf8')
     await writeFile(join(folder, 'pages.js'), plugin.replace(', { force: true }', ''))
@@ -177,7 +177,7 @@ test('the reference has every case of the reconciler conformance', async () => {
   expect(told).toHaveLength(cases.length)
 })
 
-test('every test that the conformance page names is there', async () => {
+test('every test that the conformance page names exists', async () => {
   const page = join(root, 'docs', 'reference', 'sdk', 'conformance.md')
   const text = await readFile(page, 'utf8')
   expect([...text.matchAll(/^\| (\d+) \|/gm)].map(([, number]) => Number(number))).toEqual(
@@ -205,7 +205,7 @@ async function pages(): Promise<string[]> {
     .filter(file => existsSync(file))
 }
 
-/** Targets of links that are no addresses, outside of code. */
+/** Link targets that are not URLs, outside code. */
 function linksOf(text: string): string[] {
   const prose = text.replace(/^```[\s\S]*?^```/gm, '').replace(/`[^`\n]*`(?!\])/g, '')
   return [...prose.matchAll(/\]\(([^)\s]+)\)/g)]
@@ -227,7 +227,7 @@ function headingsOf(text: string): Set<string> {
   )
 }
 
-/** The files that the guide has the reader write: code blocks with a name beside their language. */
+/** Code blocks with a file name after their language: the files that the reader creates. */
 async function filesOfGuide(guide: string): Promise<[file: string, text: string][]> {
   const text = await readFile(join(root, 'docs', 'guides', `${guide}.md`), 'utf8')
   const blocks = [...text.matchAll(/^```\w+ (\S+)\n([\s\S]*?)^```$/gm)]

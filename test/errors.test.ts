@@ -18,7 +18,7 @@ interface BadRequestCase {
   readonly body?: unknown
   readonly options?: RequestOptions
   readonly code: number
-  /** What a person needs to know. */
+  /** The expected refusal. */
   readonly says?: RegExp
 }
 
@@ -27,7 +27,7 @@ const valid = { apiVersion: 'items.example.com/v1', kind: 'Item', metadata: { na
 const withMeta = (metadata: object) => ({ ...valid, metadata: { name: 'bad', ...metadata } })
 const withSpec = (spec: unknown) => ({ ...valid, spec })
 
-/** Every kind of bad input that a user may think of; POST to items where nothing else is said. */
+/** Many kinds of bad input. The request is a POST to items unless the case says otherwise. */
 const cases: Readonly<Record<string, BadRequestCase>> = {
   'broken JSON, with its position': {
     body: '{"metadata": {"name": "bad",}}',
@@ -333,11 +333,11 @@ describe.each(stores)('bad input to the %s store', store => {
   let items: Collection
 
   beforeAll(async () => {
-    // Without controllers nobody renews a lease: what is refused is all that could move the version.
+    // Without controllers no lease is renewed, so that only a refused request could advance the version.
     world = await startWorld(store, ['items-plugin', 'demo-plugin'], { args: ['--role', 'apiserver'] })
     api = world.api
     items = itemsOf(api)
-    // What the plugin ships may still be on its way, and moves the version, too.
+    // The plugin's own objects may still be created, which advances the version too.
     await eventually(() => gadgetsOf(api).read('shipped-two'))
     await items.create('there', { count: 1 })
   })
@@ -357,7 +357,7 @@ describe.each(stores)('bad input to the %s store', store => {
     },
   )
 
-  it('says what is allowed with a 405', async () => {
+  it('lists the allowed methods with a 405', async () => {
     const answer = await api.put(items.path, {})
     expect(answer.headers.get('allow')?.split(/, */).sort()).toEqual(['DELETE', 'GET', 'HEAD', 'POST'])
   })
@@ -409,7 +409,7 @@ describe.each(stores)('bad input to the %s store', store => {
     refusalOf(await sendRaw(world.server.port, requestText(line, { host: 'localhost' })), code)
   })
 
-  it('a target with the host before it is what it is without', async () => {
+  it('an absolute-form target is the same as its path', async () => {
     const host = { host: 'LOCALHOST' }
     for (const target of [base, `${base}/items?size=1`, '/version', '/nowhere']) {
       const plain = await sendRaw(world.server.port, requestText(`GET ${target}`, host))
@@ -431,7 +431,7 @@ describe.each(stores)('bad input to the %s store', store => {
     ['a tunnel', 'CONNECT localhost:443 HTTP/1.1\r\nhost: localhost:443\r\n\r\n', 405],
     ['a tunnel to elsewhere', 'CONNECT evil:443 HTTP/1.1\r\nhost: evil:443\r\n\r\n', 403],
     [
-      'a length beside chunks',
+      'a content length with chunks',
       requestText(
         `POST ${base}/items`,
         { host: 'localhost', 'content-length': '5', 'transfer-encoding': 'chunked' },
@@ -440,7 +440,7 @@ describe.each(stores)('bad input to the %s store', store => {
       400,
     ],
     [
-      'a coding that is not known',
+      'an unknown transfer coding',
       requestText(`POST ${base}/items`, { host: 'localhost', 'transfer-encoding': 'gzip' }, '{}'),
       400,
     ],
@@ -448,7 +448,7 @@ describe.each(stores)('bad input to the %s store', store => {
     refusalOf(await sendRaw(world.server.port, bytes), code)
   })
 
-  it('a body that is announced as too large is refused before it is sent', async () => {
+  it('a body with too large a Content-Length is refused before it is sent', async () => {
     const head = {
       host: 'localhost',
       'content-type': 'application/json',
@@ -469,7 +469,7 @@ describe.each(stores)('bad input to the %s store', store => {
     )
   })
 
-  it("an exception in a plugin's handler is a 500 without its text, and the server goes on", async () => {
+  it("an exception in a plugin's handler is a 500 without its message, and the server keeps serving", async () => {
     const answer = await api.get('/apis/uc.api.demo.example.com/v1/fail')
     const { message } = refusalOf(answer, 500)
     expect(message).not.toContain('secret')
@@ -477,7 +477,7 @@ describe.each(stores)('bad input to the %s store', store => {
     expect((await gadgetsOf(api).list()).names.length).toBeGreaterThan(0)
   })
 
-  it('no random request gets a 500 or an answer that is no Status', async () => {
+  it('no random request gets a 500, or an error without a Status', async () => {
     const random = randomFrom(20_260_730)
     const problems: string[] = []
     for (let n = 0; n < 1000; n++) {
@@ -654,7 +654,7 @@ function randomRequest(random: <T>(choices: readonly T[]) => T) {
     { length: random([0, 0, 1, 1, 2, 3]) },
     () => `${random(parameters)}=${encode(random(words))}`,
   )
-    // A watch is an endless answer.
+    // A watch is an endless response.
     .filter(pair => !/^watch=(true|1)?$/i.test(pair))
     .join('&')
   const method = random([

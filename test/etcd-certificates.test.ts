@@ -15,7 +15,7 @@ async function copy(from: Files, to: Files): Promise<void> {
   for (const name of ['ca', 'cert', 'key'] as const) await copyFile(from[name], to[name])
 }
 
-it('a server follows etcd to another authority without a restart, and keeps what it has where the new is no use', async () => {
+it('a server follows etcd to another CA without a restart, and keeps its certificates if the new ones are unusable', async () => {
   const [ofEtcd, renewed] = [await makeCertificates(), await makeCertificates()]
   const plugin = await copyFixture('items-plugin')
   const folder = await mkdtemp(join(tmpdir(), 'setpoint-etcd-tls-'))
@@ -44,7 +44,7 @@ it('a server follows etcd to another authority without a restart, and keeps what
 
     await copy(renewed, ofServer)
     await eventually(() => expect(running.stderr()).toContain('the certificates for etcd have been renewed'))
-    // etcd, too, learns an authority at its start.
+    // etcd reads its CA only at its start.
     await copy(renewed, ofEtcd)
     await etcd.restart()
     await writes()

@@ -12,7 +12,7 @@ afterEach(async () => {
 
 const events = '/apis/events.setpoint.dev/v1/events'
 
-it('what a plugin records of an object is found by the object, and is still told when the server has stopped in order', async () => {
+it("a plugin's events can be listed by their object, and an orderly stop writes the pending ones", async () => {
   const dir = await writePlugin({
     'index.js': pluginModule('witness', {
       setup: `plugin.controller(Thing, c => c.reconcile(thing => {
@@ -59,7 +59,7 @@ it('what a plugin records of an object is found by the object, and is still told
   objectOf(await api.mergePatch(`${things}/a`, { spec: { text: 'two' } }))
   objectOf(await create('b', 'three'), 201)
   await eventually(async () => expect(await of('b')).toMatchObject([{ message: 'saw three' }]))
-  // That of `a` may still wait for its turn: one event is written at most once in ten seconds.
+  // The event of `a` may be pending: one event is written at most every ten seconds.
   await server.kill('SIGTERM')
   await server.restart({ plugins: [] })
   expect(await of('a')).toMatchObject([{ message: 'saw two', count: 2 }])

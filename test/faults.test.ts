@@ -24,7 +24,7 @@ async function worldOf(...args: Parameters<typeof startWorld>): Promise<World> {
   return world
 }
 
-/** Watchers of items, which come back by themselves whatever happens. */
+/** Watchers of items, which reconnect by themselves. */
 async function followers(
   count: number,
   recorder: RunRecorder,
@@ -43,7 +43,7 @@ async function followers(
   return all
 }
 
-/** Stops the load and checks everything that is promised about it. */
+/** Stops the load and checks every promise. */
 async function check(
   load: Load,
   recorder: RunRecorder,
@@ -57,7 +57,7 @@ async function check(
   const upTo = laterRevision(version, acknowledged)
   await Promise.all(watchers.map(watcher => watcher.catchUp(upTo)))
   expect(recorder.check({ upTo })).toEqual([])
-  // Enough happened for all that to mean something.
+  // Proves that the load was large enough.
   expect(load.outcomes.acknowledged).toBeGreaterThan(100)
 }
 
@@ -81,7 +81,7 @@ describe('with etcd killed by SIGKILL and restarted under load', () => {
     for (let kills = 0; kills < 3; kills++) {
       await load.progress(150)
       await etcd.kill('SIGKILL')
-      // Long enough for writes to meet the hole.
+      // Long enough that writes fail.
       const before = load.attempts
       await eventually(() => {
         if (load.attempts < before + 20) throw new Error('no write has met the hole')
@@ -93,7 +93,7 @@ describe('with etcd killed by SIGKILL and restarted under load', () => {
     expect(load.outcomes.refused).toBeGreaterThan(0)
   })
 
-  it('reads and writes meanwhile are refused with 503 and Retry-After, and the server comes back by itself', {
+  it('reads and writes meanwhile get 503 and Retry-After, and the server recovers by itself', {
     timeout: patience,
   }, async () => {
     const world = await worldOf('etcd', ['items-plugin'])
@@ -111,7 +111,7 @@ describe('with etcd killed by SIGKILL and restarted under load', () => {
     for (const ask of refusals) {
       await eventually(async () => {
         const answer = await ask()
-        // The first write after the cut may have been on its way.
+        // The first write after the cut may have been in flight.
         expect([503, 504]).toContain(answer.status)
         refusalOf(answer, answer.status)
         expect(answer.status).toBe(503)
@@ -125,7 +125,7 @@ describe('with etcd killed by SIGKILL and restarted under load', () => {
     objectOf(await api.put(items.at('one'), items.body('one', { count: 3 })))
   })
 
-  it('a write whose answer was lost tells the truth: 201 happened, 503 did not, else 504 says that nobody knows', {
+  it('a write whose response was lost is reported truthfully: 201 was stored, 503 was not, 504 is unknown', {
     timeout: patience,
   }, async () => {
     const etcd = await startEtcd({ unsafeNoFsync: true })
@@ -141,14 +141,14 @@ describe('with etcd killed by SIGKILL and restarted under load', () => {
     const create = async (name: string) => {
       told.set(name, await api.post(items.path, items.body(name, { op: name })))
     }
-    // The store stays there, so that it can be asked what has become of the write.
+    // The store stays up, so that the test can read the outcome of the write.
     for (let n = 0; n < 15; n++) {
       const cut = proxy.cutNextAnswer()
       await create(`asked-${n}`)
       await cut
       await eventually(() => items.list())
     }
-    // The store is gone for longer than anybody waits for an answer: that of a write, or the first may be to a watch.
+    // The store is away for longer than any deadline. The first connection may be that of a watch instead of the write.
     for (let round = 0; ![...told.values()].some(({ status }) => status === 504); round++) {
       const cut = proxy.cutNextAnswer()
       const writes = Array.from({ length: 8 }, (_, n) => create(`gone-${round}-${n}`))
@@ -182,7 +182,7 @@ describe('with the embedded server killed by SIGKILL and restarted under load', 
       const before = watchers.map(({ connections }) => connections)
       await world.server.restart()
       await load.progress(50)
-      // Each has come back before the next kill.
+      // Each watcher has reconnected before the next kill.
       await eventually(() => {
         for (const [n, { connections }] of watchers.entries())
           expect(connections).toBeGreaterThan(before[n] ?? 0)
@@ -193,12 +193,12 @@ describe('with the embedded server killed by SIGKILL and restarted under load', 
 })
 
 describe('with a server on etcd killed by SIGKILL and restarted under load', () => {
-  it('watchers resume on it, and on another server, without a gap', { timeout: patience }, async () => {
+  it('watchers resume on it and on another server without a gap', { timeout: patience }, async () => {
     const world = await worldOf('etcd', ['items-plugin'])
     const other = await world.another()
     const recorder = new RunRecorder({ markOf })
     const stays = await followers(2, recorder, () => world.server.url)
-    // These change servers at every connection.
+    // These watchers change servers at every connection.
     let turn = 0
     const moves = await followers(3, recorder, () => [world.server.url, other.url][turn++ % 2] ?? '')
     const load = new Load(recorder, () => world.api)
@@ -214,8 +214,8 @@ describe('with a server on etcd killed by SIGKILL and restarted under load', () 
   })
 })
 
-describe('with the store away at the start', () => {
-  it('the server listens, answers 503 with Retry-After, and serves by itself once the store is there', {
+describe('with the store down at the start', () => {
+  it('the server listens, responds with 503 and Retry-After, and serves when the store is up', {
     timeout: patience,
   }, async () => {
     const etcd = await startEtcd({ unsafeNoFsync: true })

@@ -27,7 +27,7 @@ interface Divided {
   readonly proxy: TcpProxy
   readonly near: Api
   readonly far: Api
-  /** Makes etcd forget everything but the present. */
+  /** Compacts etcd at its current revision. */
   forget(): Promise<void>
 }
 
@@ -59,7 +59,7 @@ async function divided(): Promise<Divided> {
   }
 }
 
-/** A watch of each kind on the server that is about to be cut off. */
+/** A watch of each transport on the server that is about to be cut off. */
 async function watchAll({ url }: Api): Promise<Record<'items' | 'devices' | 'vaults', Watch>> {
   const open = async (path: string) => {
     const watch = await Watch.open(url, path)
@@ -96,7 +96,7 @@ describe('a server that is cut off from etcd until etcd has compacted the change
     const there = itemsOf(far)
     await here.create('four', { code: 'four' })
     await near.delete(here.at('two'))
-    // Reads that need the present state are refused; reads that accept an old one are served.
+    // Reads that need the latest state are refused; reads that accept an old one are served.
     for (const path of [there.path, there.at('one'), `${there.path}?limit=1`, `${there.path}?watch=true`]) {
       const refusal = await far.get(path)
       refusalOf(refusal, 503)
@@ -142,7 +142,7 @@ describe('a server that is cut off from etcd until etcd has compacted the change
 })
 
 describe('a cache that has missed a change', () => {
-  it('is found by the comparison with the store, ends its watches, and answers rightly after its repair', {
+  it('is found by the comparison with the store, ends its watches, and is correct after its repair', {
     timeout: patience,
   }, async () => {
     const etcd = await startEtcd({ unsafeNoFsync: true })
@@ -151,7 +151,7 @@ describe('a cache that has missed a change', () => {
     const storage = await openEtcdStorage({ endpoints: [etcd.endpoint] })
     cleanups.push(() => storage.close())
     const served = new ServedModel(testModel)
-    // As it is, but for one change that its log leaves out.
+    // The real cache, except that its log omits one change.
     const lossy: Storage = {
       ...bound(storage),
       async *watch(prefix, options) {
@@ -198,17 +198,17 @@ describe('a cache that has missed a change', () => {
 })
 
 describe('a server whose connection to etcd hangs', () => {
-  it('refuses what it cannot know within a bounded time, and serves again by itself', {
+  it('refuses consistent reads within a bounded time, and recovers by itself', {
     timeout: patience,
   }, async () => {
     const { proxy, near, far } = await divided()
     const there = itemsOf(far)
     await there.list()
-    // The present connections stay and pass nothing; new ones work.
+    // Open connections stay and pass nothing; new ones work.
     proxy.hold()
     const made = await itemsOf(near).create('four', {})
     const answer = await far.get(there.at('four'), { signal: AbortSignal.timeout(60_000) })
-    // Either it does not know, or it has found another connection.
+    // It refuses the read, or has found another connection.
     if (answer.status !== 200) refusalOf(answer, 503)
     else expect(objectOf(answer).raw).toEqual(made.raw)
     const read = await eventually(() => there.read('four'))

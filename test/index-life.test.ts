@@ -11,7 +11,7 @@ import { freePort } from './support/ports.ts'
 import { type Running, type ServerProcess, spawnProgram, startServer } from './support/server.ts'
 import { eventually } from './support/worlds.ts'
 
-/** Servers of one control plane that run different versions of a plugin, and so have different indexes. */
+/** Servers of one control plane with different versions of a plugin, and so with different indexes. */
 
 let etcd: EtcdProcess
 let etcdPrefix: string
@@ -43,16 +43,16 @@ const byLowerCode = `singleValueIndex({ name: 'code', version: 2, unique: true, 
 const byOther = `singleValueIndex({ name: 'other', unique: true, indexFunc: o => o.spec.other })`
 const picky = `singleValueIndex({ name: 'picky', indexFunc: o => { if (o.spec.bad) throw new Error('bad as it is'); return o.spec.code } })`
 
-/** What index functions do besides: nothing by default. */
+/** Code that index functions also run. Default none. */
 const hooks = {
   dies: `let calls = 0
     const hook = () => { if (++calls > Number(process.env.DIES_AFTER ?? Infinity)) process.kill(process.pid, 'SIGKILL') }`,
-  // Until the file is there.
+  // Waits for the file.
   slow: `import { existsSync } from 'node:fs'
     const hook = () => { const end = performance.now() + 20; while (!existsSync(process.env.SEEN) && performance.now() < end); }`,
 }
 
-/** Writes one version of the plugin: a kind with these indexes, and another one that nothing happens to. */
+/** Writes one version of the plugin: a kind with these indexes, and another kind that does not change. */
 async function writePlugin(version: string, indexes: readonly string[], hook = hooks.dies): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'setpoint-life-'))
   dirs.push(dir)
@@ -108,7 +108,7 @@ async function fill(things: Collection, count: number, spec: (i: number) => obje
 }
 
 describe('a newer version of a unique index', () => {
-  it('stops the writes of the server with the older one, which reads and deletes on, and says why', async () => {
+  it('stops writes on the server with the older one, which still reads and deletes and reports why', async () => {
     const old = await start(await writePlugin('1.0.0', [byCode]))
     const oldThings = thingsOf(old)
     await oldThings.create('a', { code: 'X' }, { finalizers: ['example.com/f'] })
@@ -128,13 +128,13 @@ describe('a newer version of a unique index', () => {
       expect(conditionOf(status, 'Ready').status).toBe('True')
       expect(messagesOf(status).join()).toContain('version 2 of the unique index code')
     })
-    // Nothing may stand in the way of a deletion.
+    // Deletion must always work.
     objectOf(await oldThings.api.delete(oldThings.at('a')))
     objectOf(await oldThings.api.mergePatch(oldThings.at('a'), { metadata: { finalizers: null } }))
     await newerThings.create('b', { code: 'x' })
   })
 
-  it('is not taken back by a start of the older one', async () => {
+  it('is not reverted when a server with the older one starts', async () => {
     const plugin = await writePlugin('1.0.0', [byCode])
     const old = await start(plugin)
     await thingsOf(old).create('a', { code: 'X' })
@@ -149,8 +149,8 @@ describe('a newer version of a unique index', () => {
   })
 })
 
-describe('sets that differ in what was added', () => {
-  it('follow the later start; who has lost its place has it again when its own set comes back', async () => {
+describe('sets of indexes with different additions', () => {
+  it('follow the latest start; an object that lost its value regains it when its set returns', async () => {
     const before = await writePlugin('1.0.0', [byCode])
     const left = await start(before)
     await thingsOf(left).create('a', { code: 'x', other: 'y' })
@@ -176,12 +176,12 @@ describe('sets that differ in what was added', () => {
 })
 
 describe('a server killed while it recomputes some thousand objects', () => {
-  it('leaves them to the next start; meanwhile nobody writes that kind, and all else goes on', async () => {
+  it('leaves them to the next start; until then that kind refuses writes, and others work', async () => {
     const count = 3_000
     const old = await start(await writePlugin('1.0.0', [byCode]))
     const things = thingsOf(old)
     await fill(things, count, i => ({ code: `CODE-${i % (count / 2)}${i < count / 2 ? '' : '-b'}` }))
-    // The oldest holds what this one has as well by the newer function.
+    // By the newer function, the oldest object has this one's value as well.
     await things.create('clash', { code: 'code-7' })
     const plugin = await writePlugin('2.0.0', [byLowerCode])
     const dying = spawnProgram(
@@ -212,7 +212,7 @@ describe('a server killed while it recomputes some thousand objects', () => {
 })
 
 describe('clashes in stored data', () => {
-  it('are on the status of the plugin, bounded, also after a restart, until they are settled', async () => {
+  it("are listed in the plugin's status up to a bound, also after a restart, until they are resolved", async () => {
     const old = await start(await writePlugin('1.0.0', []))
     for (let i = 0; i < 32; i++)
       await thingsOf(old).create(`thing-${i}`, { code: i < 2 ? 'same' : `pair-${i >> 1}` })
@@ -270,7 +270,7 @@ describe('a stored object that an index function cannot handle', () => {
 })
 
 describe('a server whose indexes take long to build', () => {
-  it('is ready, says how far it is, and serves everything else', async () => {
+  it('is ready, reports its progress, and serves everything else', async () => {
     const count = 1_200
     const old = await start(await writePlugin('1.0.0', [byCode]))
     await fill(thingsOf(old), count, i => ({ code: `CODE-${i}` }))

@@ -6,7 +6,7 @@ import { fieldsOf, textOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
 import { startWorld, type World } from './support/worlds.ts'
 
-/** Lists above and below the sizes at which they are sent in blocks and compressed. */
+/** Lists above and below the sizes that are sent in blocks and compressed. */
 
 const path = '/apis/items.example.com/v1/items'
 const objects = 400
@@ -33,7 +33,7 @@ interface Received {
   readonly localPort: number | undefined
 }
 
-/** A request over a connection of this agent; nothing is unpacked on the way. */
+/** Sends a request over a connection of this agent, without decompression. */
 async function ask(
   agent: http.Agent,
   target: string,
@@ -66,7 +66,7 @@ function namesOf(body: Buffer): string[] {
 }
 
 describe('a large list', () => {
-  it('is sent whole with its length, and the connection is used again', async () => {
+  it('is sent with its length, and the connection is reused', async () => {
     const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
     const ports = new Set<number | undefined>()
     for (let i = 0; i < 3; i++) {
@@ -82,7 +82,7 @@ describe('a large list', () => {
     agent.destroy()
   })
 
-  it('is compressed for a client that asks for gzip, and says the same', async () => {
+  it('is compressed for a client that accepts gzip, with the same content', async () => {
     const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
     const plain = await ask(agent, path)
     for (const acceptEncoding of ['gzip', 'gzip, deflate, br', 'identity;q=0.2, gzip;q=0.8', '*']) {
@@ -98,7 +98,7 @@ describe('a large list', () => {
     agent.destroy()
   })
 
-  it('is not compressed for a client that does not want it', async () => {
+  it('is not compressed for a client that does not accept gzip', async () => {
     const agent = new http.Agent()
     for (const acceptEncoding of ['identity', 'gzip;q=0', 'gzip;q=0.3, identity;q=0.5', 'br', '']) {
       const { headers, body } = await ask(agent, path, { acceptEncoding })
@@ -122,7 +122,7 @@ describe('a large list', () => {
     agent.destroy()
   })
 
-  it('can be left in the middle: everyone else is served as before', async () => {
+  it('can be abandoned halfway, and other clients are served as before', async () => {
     for (const acceptEncoding of ['identity', 'gzip']) {
       const request = http.get(`${world.server.url}${path}`, {
         agent: false,
@@ -130,7 +130,7 @@ describe('a large list', () => {
       })
       const [response]: http.IncomingMessage[] = await once(request, 'response')
       if (response === undefined) throw new Error('no response')
-      // That the answer is incomplete is what is wanted here.
+      // The response is incomplete on purpose.
       response.on('error', () => {})
       response.once('data', () => request.destroy())
       await new Promise(resolve => response.once('close', resolve))
@@ -141,7 +141,7 @@ describe('a large list', () => {
 })
 
 describe('a small list', () => {
-  it('is not compressed, unless its client takes nothing else', async () => {
+  it('is not compressed, unless the client accepts only gzip', async () => {
     const agent = new http.Agent()
     const small = await ask(agent, `${path}?size=2`, { acceptEncoding: 'gzip' })
     expect(small.headers['content-encoding']).toBeUndefined()

@@ -10,7 +10,7 @@ import { type Running, type ServerProcess, spawnProgram, startServer } from './s
 import { Watch } from './support/watch.ts'
 import { copyFixture, eventually } from './support/worlds.ts'
 
-/** A lease runs out after 15 s, attempts come every 4.4 s at most, and several of both are in a test. */
+/** A lease expires after 15 s, attempts come every 4.4 s at most, and a test needs several of both. */
 const patience = 600_000
 const takeoverMs = 180_000
 const leaseName = 'setpoint-controllers'
@@ -20,7 +20,7 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-/** What the processes note in the order in which they do. */
+/** The lines that the processes write, in order. */
 class Notes {
   readonly file: string
 
@@ -39,19 +39,19 @@ class Notes {
     return text.split('\n').filter(line => line !== '')
   }
 
-  /** Waits until a line is there. */
+  /** Waits for a line. */
   async says(line: string): Promise<void> {
     await eventually(async () => expect(await this.lines()).toContain(line), takeoverMs)
   }
 
-  /** Waits until a line comes that was not there before. */
+  /** Waits for a new line. */
   async saysAgain(line: string): Promise<void> {
     const count = async () => (await this.lines()).filter(other => other === line).length
     const before = await count()
     await eventually(async () => expect(await count()).toBeGreaterThan(before), takeoverMs)
   }
 
-  /** Who wrote, one after the other. */
+  /** Returns the writers in order. */
   async terms(): Promise<string[]> {
     const writers = (await this.lines())
       .filter(line => line.endsWith(' ends'))
@@ -63,7 +63,7 @@ class Notes {
 interface LeaseState {
   readonly holder: string
   readonly transitions: number
-  /** Ms since the epoch; all processes are on one machine, so that theirs can be compared. */
+  /** Milliseconds since the epoch. All processes run on one machine, so their times are comparable. */
   readonly acquiredAt: number
   readonly renewedAt: number
 }
@@ -81,7 +81,7 @@ function leaseStateOf(spec: Fields): LeaseState {
   }
 }
 
-/** What the lease has been, from when it is called. Nobody holds it when it was given up. */
+/** Records the lease's states from the call on. A released lease has no holder. */
 async function leaseStates(server: ServerProcess): Promise<() => LeaseState[]> {
   const watch = await Watch.open(server.url, leasesOf(new Api(server.url)).at(leaseName))
   cleanups.push(() => watch.cut())
@@ -120,7 +120,7 @@ describe('two servers on one etcd', () => {
     return { notes, a, b }
   }
 
-  it('run the controllers on one of them, and on the other at once when the first is stopped', {
+  it('run the controllers on one of them, and at once on the other when the first stops', {
     timeout: patience,
   }, async () => {
     const { notes, a, b } = await startBoth()
@@ -135,26 +135,26 @@ describe('two servers on one etcd', () => {
     const after = await leaseOf(new Api(b.url))
     expect(after.holder).not.toBe(before.holder)
     expect(after.transitions).toBe(before.transitions + 1)
-    // It did not run out: it was given up.
+    // It did not expire: it was released.
     expect(holdersOf(states())).toEqual([before.holder, '', after.holder])
     expect(await notes.terms()).toEqual(['a', 'b'])
   })
 
-  it('run them on the other when the first is killed, as soon as it is seen to have ended, and never on both', {
+  it('run them on the other when the first is killed, and never on both', {
     timeout: patience,
   }, async () => {
     const { notes, a, b } = await startBoth()
-    // The other may take it before anybody could ask.
+    // The other process may take it before a test could read it.
     const before = await leaseOf(new Api(b.url))
     const states = await leaseStates(b)
     await a.kill('SIGKILL')
     await notes.says('b ends')
     const after = await leaseOf(new Api(b.url))
     const last = states().findLast(({ holder }) => holder === before.holder) ?? before
-    // On its own machine a process is seen to have ended, where the system tells; elsewhere its lease has to run out.
+    // Where the system can tell, the killed process is seen to have ended; elsewhere its lease has to expire.
     if (process.platform === 'linux') expect(after.acquiredAt - last.renewedAt).toBeLessThan(15_000)
     expect(after.transitions).toBe(before.transitions + 1)
-    // The one that comes back stands by.
+    // The restarted process stands by.
     await a.restart()
     await eventually(async () => expect(await ready(a)).toMatch(/controllers standing by, \S+ leads/))
     await notes.saysAgain('b ends')
@@ -187,7 +187,7 @@ describe('controllers in processes of their own', () => {
     return { notes, server, turns, a, b }
   }
 
-  /** Who has written the object, one after the other, from when it is called. */
+  /** Records the writers of the object in order, from the call on. */
   async function writers(server: ServerProcess, turns: Collection): Promise<() => unknown[]> {
     const watch = await Watch.open(server.url, turns.at('one'))
     cleanups.push(() => watch.close())
@@ -198,7 +198,7 @@ describe('controllers in processes of their own', () => {
     }
   }
 
-  it('whose event loop is blocked for longer than a lease write nothing after it, and stand by', {
+  it('whose event loop is blocked for longer than a lease write nothing afterwards and stand by', {
     timeout: patience,
   }, async () => {
     const { notes, server, turns, a } = await startBoth({ everyMs: 50, blockUntil: 'b ends' })
@@ -221,12 +221,12 @@ describe('controllers in processes of their own', () => {
     expect(wrote()).toEqual(['b'])
   })
 
-  it('that were stopped by the machine for longer than a lease stand by when they go on', {
+  it('that were suspended for longer than a lease stand by when they resume', {
     timeout: patience,
   }, async () => {
     const { notes, server, turns, a } = await startBoth({ everyMs: 2_000 })
     const wrote = await writers(server, turns)
-    // Between two runs, so that nothing is under way.
+    // Between two runs, so that no write is in flight.
     for (;;) {
       await notes.saysAgain('a ends')
       a.child.kill('SIGSTOP')
@@ -251,7 +251,7 @@ describe('controllers in processes of their own', () => {
     expect((await notes.lines()).slice(0, 4)).toEqual(['a begins', 'go on', 'a ends', 'b begins'])
   })
 
-  it('cut their run off on a second SIGTERM, and still give the lease up', {
+  it('abort their run on a second SIGTERM, and still release the lease', {
     timeout: patience,
   }, async () => {
     const { notes, a, server } = await startBoth({ everyMs: 60_000, holdMs: 600_000 })
@@ -263,7 +263,7 @@ describe('controllers in processes of their own', () => {
   })
 })
 
-it('a server on its own store cuts its runs off on a second SIGTERM, and ends', {
+it('a server on the embedded store aborts its runs on a second SIGTERM and exits', {
   timeout: patience,
 }, async () => {
   const notes = await Notes.open()
@@ -279,13 +279,13 @@ it('a server on its own store cuts its runs off on a second SIGTERM, and ends', 
   const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
   await eventually(() => turnsOf(new Api(url)).create('one', { holdMs: 600_000 }))
   await notes.says('a begins')
-  // It is the only process there can be: nobody is elected.
+  // It is the only process, so there is no election.
   expect((await leasesOf(new Api(url)).list()).items).toEqual([])
   expect(await forced(running)).toBe(1)
   expect((await notes.lines()).slice(0, 2)).toEqual(['a begins', 'a is cut off: AbortError'])
 })
 
-/** Asks to stop twice. @returns the exit code */
+/** Sends SIGTERM twice. @returns the exit code */
 async function forced(running: Running): Promise<number | null> {
   running.child.kill('SIGTERM')
   await running.says(/asked once more, it is cut off/, 'stderr')

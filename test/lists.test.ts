@@ -205,7 +205,7 @@ describe.each(stores)('lists on the %s store', store => {
       expect(await page(query)).toEqual(expected)
     })
 
-    it('of nothing has no page, and that is the first and the last', async () => {
+    it('of an empty list has no pages, and is both the first and the last', async () => {
       const { total, totalPages, first, last, hasNext, hasPrevious } = (
         await items.list({ size: '3', fieldSelector: 'metadata.name=nobody' })
       ).raw
@@ -219,7 +219,7 @@ describe.each(stores)('lists on the %s store', store => {
       })
     })
 
-    it('at the version of the first page does not shift while the set changes', async () => {
+    it('at the version of the first page does not shift while objects change', async () => {
       const query = { sort: 'metadata.name', size: '3' }
       const first = await items.list(query)
       await items.create('p-00', {})
@@ -283,13 +283,13 @@ describe.each(stores)('lists on the %s store', store => {
       expect((await names({ sort })).join('')).toBe(expected)
     })
 
-    it('takes further keys for ties', async () => {
+    it('breaks ties by further keys', async () => {
       expect((await names({ sort: ['spec.rank,asc', 'spec.level,asc'] })).join('')).toBe('aidbchgef')
       expect((await names({ sort: ['spec.rank,asc', 'spec.level,desc'] })).join('')).toBe('aidcbhgef')
       expect((await names({ sort: ['spec.level,asc', 'metadata.name,desc'] })).join('')).toBe('dbceihgfa')
     })
 
-    it('is by creation, newest first, where none is asked for', async () => {
+    it('is by creation, newest first, by default', async () => {
       const { items: found } = await items.list()
       const keys = found.map(({ metadata }) => `${metadata.creationTimestamp}`)
       expect(keys).toEqual([...keys].sort().reverse())
@@ -300,7 +300,7 @@ describe.each(stores)('lists on the %s store', store => {
       }
     })
 
-    it('pages repeat nothing and leave nothing out, in every sort', async () => {
+    it('pages contain every object once, in every sort order', async () => {
       for (const sort of [
         'spec.rank,asc',
         'spec.rank,desc',
@@ -349,7 +349,7 @@ describe.each(stores)('lists on the %s store', store => {
       expect(await sorted({ labelSelector })).toEqual(expected)
     })
 
-    it('repeated are joined by AND', async () => {
+    it('that are repeated are joined by AND', async () => {
       expect(await sorted({ labelSelector: ['x.com/app=web', 'tier=back'] })).toEqual(['back'])
     })
 
@@ -359,7 +359,7 @@ describe.each(stores)('lists on the %s store', store => {
       ])
     })
 
-    it('see a change of a label at once', async () => {
+    it('see a changed label at once', async () => {
       objectOf(await api.mergePatch(items.at('bare'), { metadata: { labels: { tier: 'new' } } }))
       expect(await sorted({ labelSelector: 'tier=new' })).toEqual(['bare'])
       objectOf(await api.mergePatch(items.at('bare'), { metadata: { labels: { tier: null } } }))
@@ -417,7 +417,7 @@ describe.each(stores)('lists on the %s store', store => {
       expect(await sorted({ fieldSelector })).toEqual(expected)
     })
 
-    it('by the times of the metadata take their exact text', async () => {
+    it('on times of the metadata compare the exact text', async () => {
       const { metadata } = await items.read('seven')
       const { creationTimestamp, deletionTimestamp = '' } = metadata
       expect(await sorted({ fieldSelector: `metadata.deletionTimestamp=${deletionTimestamp}` })).toEqual([
@@ -428,11 +428,11 @@ describe.each(stores)('lists on the %s store', store => {
       )
     })
 
-    it('repeated are joined by AND', async () => {
+    it('that are repeated are joined by AND', async () => {
       expect(await sorted({ fieldSelector: ['spec.tags=red', 'spec.rank=b'] })).toEqual(['two'])
     })
 
-    it('unequal and equal share out all objects, whatever the value', async () => {
+    it('with = and != of any value together select every object once', async () => {
       const all = await sorted({})
       for (const value of ['red', '', 'nothing', 'a\\,b', '(red,green)']) {
         const equal = await names({ fieldSelector: `spec.tags=${value}` })
@@ -451,7 +451,7 @@ describe.each(stores)('lists on the %s store', store => {
       )
     })
 
-    it('answer one snapshot in name order, whatever happens meanwhile', async () => {
+    it('return one snapshot in name order, despite concurrent writes', async () => {
       const first = await items.list({ limit: '2' })
       expect(first.names).toEqual(['a', 'b'])
       objectOf(await api.delete(items.at('c')))
@@ -465,7 +465,7 @@ describe.each(stores)('lists on the %s store', store => {
       objectOf(await api.delete(items.at('bb')))
     })
 
-    it('carry no page fields', async () => {
+    it('return no page fields', async () => {
       const { raw } = await items.list({ limit: '2' })
       for (const field of [
         'page',
@@ -481,12 +481,12 @@ describe.each(stores)('lists on the %s store', store => {
       }
     })
 
-    it('say how many remain', async () => {
+    it('return the number of remaining objects', async () => {
       const { raw } = await items.list({ limit: '2' })
       expect(metadataOf(raw).remainingItemCount).toBe(3)
     })
 
-    it('take selectors', async () => {
+    it('work with selectors', async () => {
       const query = { limit: '2', fieldSelector: 'spec.tags=low' }
       const first = await items.list(query)
       const second = await items.list({ ...query, continue: tokenOf(first.raw) })
@@ -503,7 +503,7 @@ describe.each(stores)('lists on the %s store', store => {
   describe('versions', () => {
     beforeAll(() => items.clear())
 
-    it('Exact answers the state at a version, before and after every kind of change', async () => {
+    it('Exact returns the state at a version, before and after every kind of change', async () => {
       const states: { version: string; content: unknown }[] = []
       const remember = async () => {
         const { version, items: found } = await items.list({ sort: 'metadata.name' })
@@ -529,7 +529,7 @@ describe.each(stores)('lists on the %s store', store => {
       }
     })
 
-    it('of the future are refused: Exact with 410, NotOlderThan with 504', async () => {
+    it('in the future are refused: Exact with 410, NotOlderThan with 504', async () => {
       const { version } = await items.list()
       const future = String(Number(version) + 1000)
       refusalOf(
@@ -541,7 +541,7 @@ describe.each(stores)('lists on the %s store', store => {
       refusalOf(await api.get(`${items.path}?resourceVersion=${future}`), 504)
     })
 
-    it('0 answers whatever there is, without asking the store', async () => {
+    it('0 returns the cached state without a request to the store', async () => {
       expect((await items.list({ resourceVersion: '0' })).names).toEqual(['b'])
     })
 
@@ -553,7 +553,7 @@ describe.each(stores)('lists on the %s store', store => {
         expect(Number(list.version)).toBeGreaterThanOrEqual(Number(item.metadata.version))
     })
 
-    it('sees every acknowledged write, one after another', async () => {
+    it('of consecutive lists include every acknowledged write', async () => {
       for (let n = 0; n < 100; n++) {
         const rank = `r-${n}`
         objectOf(await api.mergePatch(items.at('c'), { spec: { rank } }))

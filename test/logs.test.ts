@@ -51,7 +51,7 @@ describe('the log of the program', () => {
       .filter(line => line.endsWith('}') && line.includes(message))
       .map(line => fieldsOf(JSON.parse(line)))
 
-  it('does not stop the server when nothing reads standard error, and says later what is missing', async () => {
+  it('does not block the server when standard error is not read, and later reports the dropped lines', async () => {
     const { program, api } = await start({ unread: true })
     for (let round = 0; round < 5; round++) {
       expect((await api.get(`${routes}/fill`)).status).toBe(200)
@@ -65,20 +65,20 @@ describe('the log of the program', () => {
     expect(filling + dropped.reduce((sum, each) => sum + each, 0)).toBeGreaterThanOrEqual(500)
   })
 
-  it('does not keep the program from exiting when nothing reads standard error', async () => {
+  it('does not keep the program from exiting when standard error is not read', async () => {
     const { program, api } = await start({ unread: true })
     await api.get(`${routes}/fill`)
     program.child.kill('SIGTERM')
     expect(await once(program.child, 'exit')).toEqual([0, null])
   })
 
-  it('has its last line before an exit', async () => {
+  it('is complete at the exit', async () => {
     const { program } = await start()
     const { stderr } = await program.kill('SIGTERM')
     expect(stderr.trimEnd().split('\n').at(-1)).toContain('the server has stopped')
   })
 
-  it('repeats a failure that a caller causes a bounded number of times', async () => {
+  it('repeats a failure caused by requests only a bounded number of times', async () => {
     const { program, api } = await start()
     for (let at = 0; at < 50; at++) expect((await api.get(`${routes}/fail`)).status).toBe(500)
     expect(await droppedOf(api, 'repeated')).toBeGreaterThan(0)
@@ -86,7 +86,7 @@ describe('the log of the program', () => {
     expect(linesOf(program, 'route failed').length).toBeLessThan(50)
   })
 
-  it('is text where --log-format or the environment says so', async () => {
+  it('is text if --log-format or the environment says so', async () => {
     const { program } = await start({ env: { SETPOINT_LOG_FORMAT: 'text' } })
     const { stderr } = await program.kill('SIGTERM')
     for (const line of stderr.trimEnd().split('\n')) expect(line).toMatch(/^\d\d:\d\d:\d\d\.\d{3} INFO {2}\S/)

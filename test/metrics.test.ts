@@ -17,7 +17,7 @@ describe('/metrics', () => {
   let items: Collection
 
   beforeAll(async () => {
-    // What runs controllers also watches, and would be counted.
+    // Controllers also watch, and would be counted.
     world = await startWorld('embedded', ['items-plugin'], { args: ['--role', 'apiserver'] })
     api = world.api
     items = itemsOf(api)
@@ -36,7 +36,7 @@ describe('/metrics', () => {
     expect((await api.post('/metrics', {})).status).toBe(405)
   })
 
-  it('is refused to a foreign page, like everything else', async () => {
+  it('is refused to another site, like everything else', async () => {
     const answer = await api.get('/metrics', { headers: { origin: 'https://elsewhere.example.com' } })
     expect(answer.status).toBe(403)
   })
@@ -64,7 +64,7 @@ describe('/metrics', () => {
     }
   })
 
-  it('counts what is about no kind without making series of paths or methods', async () => {
+  it('counts requests without a kind, and makes no series for unknown paths or methods', async () => {
     const labels = { group: '', version: '', resource: '' }
     await api.get('/nothing/here')
     await api.request('PROPFIND', '/nothing/there')
@@ -86,12 +86,12 @@ describe('/metrics', () => {
     expect(after.of(duration, { ...resource, verb: 'WATCH' })).toBeUndefined()
   })
 
-  it('shows the watches that are open and counts their events', async () => {
+  it('reports the open watches and counts their events', async () => {
     await createAll(items, [{ name: 'a' }, { name: 'b' }])
     const opened = { ...resource, verb: 'WATCH', code: '101' }
     const open = (text: Scrape) =>
       text.of('apiserver_longrunning_requests', { ...resource, verb: 'WATCH' }) ?? 0
-    // That of the test before has ended here, and not yet there.
+    // The previous test's watch has ended at the client, and may not have ended at the server.
     await eventually(async () => expect(open(await scrape())).toBe(0))
     const before = await scrape()
     const sent = (text: Scrape) => text.of('apiserver_watch_events_total', { ...kind, kind: 'Item' }) ?? 0
@@ -111,7 +111,7 @@ describe('/metrics', () => {
     await eventually(async () => expect(open(await scrape())).toBe(open(before)))
   })
 
-  it('shows how many objects there are', async () => {
+  it('reports the number of objects', async () => {
     const objects = async () =>
       (await scrape()).of('apiserver_resource_objects', { resource: 'items.items.example.com' })
     expect(await objects()).toBe(0)
@@ -121,7 +121,7 @@ describe('/metrics', () => {
   })
 })
 
-it('below a base path, /metrics shows what caches have read and the phases of plugins, also of one that cannot be loaded', async () => {
+it("below a base path, /metrics reports the caches' reads and the phases of plugins, including one that cannot be loaded", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-metrics-'))
   const plugin = await copyFixture('items-plugin')
   const broken = join(dataDir, 'broken')
@@ -153,7 +153,7 @@ it('below a base path, /metrics shows what caches have read and the phases of pl
   }
 })
 
-it('/metrics tells of the controllers that run in this process', async () => {
+it('/metrics reports the controllers of this process', async () => {
   const world = await startWorld('embedded', ['demo-plugin'])
   try {
     await gadgetsOf(world.api).create('a', { email: 'a@example.com' })
@@ -166,7 +166,7 @@ it('/metrics tells of the controllers that run in this process', async () => {
     })
     const { of, text } = await scrapeOf(world.server.url)
     expect(of('controller_runtime_max_concurrent_reconciles', { controller })).toBe(10)
-    // Nobody is elected where there is one process only.
+    // A single process holds no election.
     expect(text).not.toContain('leader_election_master_status{')
   } finally {
     await world.end()

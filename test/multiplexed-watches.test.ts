@@ -32,7 +32,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     return socket
   }
 
-  it('each have the events of a watch of their own, with their id', async () => {
+  it('each have the same events as a watch of their own, with their id', async () => {
     const socket = await connect()
     expect(socket.protocol).toBe(multiplexProtocol)
     await items.create('before', { rank: 'a' })
@@ -56,7 +56,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     expect(socket.story('ranked')).toEqual(['ADDED before', 'ADDED last'])
     expect(socket.story('other kind')).toEqual(['ADDED d'])
     expect(socket.story('one')).toEqual(['ADDED later', 'DELETED later'])
-    // How far the store is, which bookmarks tell, others move too.
+    // Writes to other kinds also advance the version in bookmarks.
     const changes = (events: readonly WatchEvent[]) => events.filter(({ type }) => type !== 'BOOKMARK')
     expect(changes(socket.of('all')).map(({ raw }) => raw)).toEqual(
       changes(alone.events).map(({ raw }) => ({ id: 'all', ...raw })),
@@ -65,7 +65,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     expect([ends(socket.of('all')), ends(alone.events)]).toEqual([1, 1])
   })
 
-  it('also by a path with the base path', async () => {
+  it('accept a path with the base path', async () => {
     const socket = await connect()
     await items.create('a', {})
     socket.subscribe('a', `/x${items.path}`)
@@ -73,7 +73,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     expect(socket.story('a')).toEqual(['ADDED a'])
   })
 
-  it('resume from a version each', async () => {
+  it('each resume from a version of their own', async () => {
     const first = await items.create('a', {})
     const second = await items.create('b', {})
     await items.create('c', {})
@@ -109,7 +109,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
       expect(socket.story('good')).toEqual(['ADDED a'])
     })
 
-    it('no path, or none that is one: an ERROR with a Status, then END', async () => {
+    it('for a missing or invalid path: an ERROR with a Status, then END', async () => {
       const socket = await connect()
       socket.say({ op: 'subscribe', id: 'none' })
       socket.say({ op: 'subscribe', id: 'number', path: 5 })
@@ -123,7 +123,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
       }
     })
 
-    it('after timeoutSeconds, with a last bookmark and 200; the id is free then', async () => {
+    it('after timeoutSeconds, with a last bookmark and 200; then the id is free', async () => {
       const socket = await connect()
       socket.subscribe('a', `${items.path}?timeoutSeconds=1`)
       const end = await socket.ends('a')
@@ -135,7 +135,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
       expect(socket.story('a')).toEqual(['END 200', 'ADDED b'])
     })
 
-    it('when they are unsubscribed: nothing comes after their END', async () => {
+    it('when they are unsubscribed: nothing follows their END', async () => {
       const socket = await connect()
       socket.subscribe('a', items.path)
       socket.subscribe('b', items.path)
@@ -177,7 +177,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     expect(socket.story('good')).toEqual(['ADDED a'])
   })
 
-  it('are bounded for one socket: one too many is 429', async () => {
+  it('are bounded per socket: one too many gets 429', async () => {
     const socket = await connect()
     for (let n = 0; n <= 1_000; n++) socket.subscribe(`s${n}`, items.at('one'))
     expect((await socket.ends('s1000')).raw.code).toBe(429)
@@ -192,11 +192,11 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     }
   })
 
-  it('are bounded by the selectors of one socket: what is too much is 429, and one that ends makes room', async () => {
+  it("are bounded by the total size of a socket's selectors: above it is 429, and an ended watch makes room", async () => {
     const socket = await connect()
     const labels = encodeURIComponent(Array.from({ length: 100 }, (_, n) => `key-${n}=v`).join(','))
     const path = `${items.path}?labelSelector=${labels}`
-    // Each counts as some 13 KiB.
+    // Each counts as about 13 KiB.
     for (let n = 0; n < 90; n++) socket.subscribe(`s${n}`, path)
     const { raw } = await socket.ends('s89')
     expect(raw.code).toBe(429)
@@ -207,7 +207,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     await socket.synced('again')
   })
 
-  it('are cut off together with 1013 when the client takes nothing, and nobody else notices', async () => {
+  it('all close with 1013 when the client does not read, without effect on other clients', async () => {
     const slow = await connect()
     slow.subscribe('a', items.path)
     slow.subscribe('b', items.path)
@@ -216,7 +216,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     quick.subscribe('a', items.path)
     await quick.synced('a')
     slow.pause()
-    // More than the buffers of the system on both sides and the server's own bound.
+    // More than the system's buffers on both sides plus the server's own bound.
     let last = ''
     for (let n = 0; n < 24; n++) {
       const made = await items.create(`o${n}`, { op: 'x'.repeat(1_000_000) })
@@ -234,7 +234,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     expect([...slow.story('a'), ...resumed.story('a')]).toEqual(quick.story('a'))
   })
 
-  it('need the sub-protocol, which a refusal names', async () => {
+  it('need the sub-protocol; a refusal names it', async () => {
     const answer = await refusedWatch(world.server.url, '/apis')
     expect(refusalOf(answer, 400).message).toContain(multiplexProtocol)
   })
@@ -247,7 +247,7 @@ describe('connections that watch', () => {
   })
   afterAll(() => world?.end())
 
-  it('are bounded, over all transports together, and one that ends makes room', async () => {
+  it('are bounded over all transports together, and a closed one makes room', async () => {
     const { url } = world.server
     const items = itemsOf(world.api)
     const socket = await Watch.open(url, items.path)
@@ -267,7 +267,7 @@ describe('connections that watch', () => {
       refusalOf(refused, 429)
       expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
     }
-    // Everything else is served.
+    // Other requests are served.
     await items.create('a', {})
     streaming.abort()
     await eventually(async () => (await Watch.open(url, items.path)).cut())
@@ -278,11 +278,11 @@ describe('connections that watch', () => {
 })
 
 describe('a server that shuts down', () => {
-  it('ends watches one after another, each with a bookmark, and takes no new ones', async () => {
+  it('ends watches one after another, each with a bookmark, and accepts no new ones', async () => {
     const world = await startWorld('embedded', ['items-plugin'])
     const items = itemsOf(world.api)
     const watches = await Promise.all(
-      // Twenty steps of draining, and more: a second.
+      // More than twenty steps of draining: a second.
       Array.from({ length: 200 }, () => Watch.open(world.server.url, items.path)),
     )
     const many = await Multiplexed.open(world.server.url)
@@ -308,7 +308,7 @@ describe('a server that shuts down', () => {
       ['BOOKMARK', undefined],
       ['END', 503],
     ])
-    // Some follow in later steps: their clients do not all turn to another server at once.
+    // Some end in later steps, so that their clients do not all reconnect at once.
     expect(Math.max(...closedAt) - Math.min(...closedAt)).toBeGreaterThan(100)
     await stopping
   })

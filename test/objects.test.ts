@@ -35,7 +35,7 @@ describe.each(stores)('objects on the %s store', store => {
     ])
   })
 
-  it('ignore what a create says about fields that the server owns', async () => {
+  it('ignore server-owned fields in a create', async () => {
     const { metadata } = await items.create(
       'one',
       {},
@@ -106,7 +106,7 @@ describe.each(stores)('objects on the %s store', store => {
     expect(fieldsOf((await items.read('one')).raw.metadata).ownerReferences).toEqual(ownerReferences)
   })
 
-  it('keep creationTimestamp and uid over every write', async () => {
+  it('keep creationTimestamp and uid across every write', async () => {
     const { metadata } = await items.create('one', { count: 1 })
     const put = objectOf(
       await api.put(
@@ -118,7 +118,7 @@ describe.each(stores)('objects on the %s store', store => {
     expect(put.metadata.uid).toBe(metadata.uid)
   })
 
-  it('keep content that the model does not know, at the top level as well', async () => {
+  it('keep fields that the schema does not have, at the top level as well', async () => {
     const body = { ...items.body('one', { unknown: { deep: [1, null, 'x'] } }) }
     objectOf(await api.post(items.path, body), 201)
     expect((await items.read('one')).spec).toEqual({ unknown: { deep: [1, null, 'x'] } })
@@ -160,13 +160,13 @@ describe.each(stores)('objects on the %s store', store => {
     refusalOf(await api.get(items.at('one')), 404)
   })
 
-  it('keep text of every sort', async () => {
+  it('keep any text', async () => {
     const text = 'ÿ 日本 😀 \u0000 \u001f " \\ / \u2028 \ufeff e\u0301'
     await items.create('one', { deep: { text } })
     expect((await items.read('one')).spec).toEqual({ deep: { text } })
   })
 
-  it('keep keys that mean something to JavaScript, and refuse the one that could change an object', async () => {
+  it('keep keys that are special in JavaScript, and refuse __proto__', async () => {
     const deep = { constructor: 1, toString: 'x', hasOwnProperty: null, length: 0 }
     await items.create('one', { deep })
     expect((await items.read('one')).spec).toEqual({ deep })
@@ -177,7 +177,7 @@ describe.each(stores)('objects on the %s store', store => {
     expect(refusalOf(await api.post(items.path, body), 400).message).toContain('spec.deep.__proto__')
   })
 
-  it('are answered the same by GET, by a list and by HEAD', async () => {
+  it('are the same in GET, in a list and in HEAD', async () => {
     const made = await items.create('one', { count: 1, tags: ['a'] }, { labels: { 'a.com/b': 'c' } })
     expect((await items.read('one')).raw).toEqual(made.raw)
     expect((await items.list()).items.map(({ raw }) => raw)).toEqual([made.raw])
@@ -203,14 +203,14 @@ describe.each(stores)('objects on the %s store', store => {
       refusalOf(await api.get('/apis/demo.example.com/v1/gadgets/refused'), 404)
     })
 
-    it('may add labels of its own domain', async () => {
+    it("may have labels in the plugin's domain", async () => {
       objectOf(await api.post(route, gadget('labelled', { 'demo.example.com/a': 'v' })), 201)
     })
 
-    it('may write back what a person has set', async () => {
+    it('may be updated with labels that a person has set', async () => {
       const path = '/apis/demo.example.com/v1/gadgets'
       objectOf(await api.post(path, gadget('of-a-person', { plain: 'v', 'setpoint.dev/a': 'v' })), 201)
-      // The controller adds its finalizer to this object, as the plugin.
+      // The plugin's controller adds its finalizer to this object.
       await world.api.get(`${path}/of-a-person`)
       const read = async () => objectOf(await api.get(`${path}/of-a-person`))
       await expect.poll(async () => (await read()).metadata.finalizers).toEqual(['demo.example.com/cleanup'])
@@ -219,7 +219,7 @@ describe.each(stores)('objects on the %s store', store => {
   })
 })
 
-/** A number literal as digits and exponent, so that equal values are equal texts. */
+/** Converts a number literal to digits and exponent, so that equal values give equal texts. */
 function decimal(literal: string): string {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal)
   if (match === null) throw new Error(`no number: ${literal}`)

@@ -9,7 +9,7 @@ import { arrayOf, fieldsOf, textOf } from './support/json.ts'
 import { freePort } from './support/ports.ts'
 import { Running } from './support/server.ts'
 
-/** The packages as npm would publish them, installed in a project outside of the repository. */
+/** The packages as npm would publish them, installed in a project outside the repository. */
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const run = promisify(execFile)
@@ -64,7 +64,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-test.each(packages)('the package of %s holds what a user needs, and no tests', async name => {
+test.each(packages)('the package of %s contains its files for users, and no tests', async name => {
   const installed = join(folder, 'node_modules/@setpoint', name)
   const files = (await readdir(installed, { recursive: true })).map(file => file.replaceAll('\\', '/'))
   const [manifest, license] = await Promise.all(

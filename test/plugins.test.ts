@@ -23,7 +23,7 @@ describe.each(stores)('a plugin in plain JavaScript, outside the repository, on 
   })
   afterAll(() => world?.end())
 
-  it('is Started when the listening line is there, and has an object that says so', async () => {
+  it('is Started when the listening line is printed, and its Plugin object says so', async () => {
     const states = await pluginStates(api)
     for (const name of ['demo', 'items']) {
       expect(states.get(name)?.phase).toBe('Started')
@@ -34,14 +34,14 @@ describe.each(stores)('a plugin in plain JavaScript, outside the repository, on 
     expect(objectOf(await api.get(`${pluginsPath}/demo`)).kind).toBe('Plugin')
   })
 
-  it('has its YAML objects', async () => {
+  it('has the objects of its YAML', async () => {
     const one = await eventually(() => gadgets.read('shipped-one'))
     expect(one.spec).toEqual({ email: 'one@example.com', n: 1, tags: ['a', 'b'] })
     expect(one.metadata.labels).toEqual({ 'demo.example.com/shipped': 'yes' })
     expect((await eventually(() => gadgets.read('shipped-two'))).spec).toEqual({ email: 'two@example.com' })
   })
 
-  it('has its three kinds of index', async () => {
+  it('has its three types of index', async () => {
     await gadgets.create('g-1', { email: 'g1@example.com', n: 7, tags: ['x', 'y'] })
     await gadgets.create('g-2', { email: 'g2@example.com', n: 20, tags: ['y'] })
     refusalOf(
@@ -63,7 +63,7 @@ describe.each(stores)('a plugin in plain JavaScript, outside the repository, on 
     expect(causes.map(({ field }) => field).sort()).toEqual(['spec.email', 'spec.n', 'spec.tags'])
   })
 
-  it('has its routes: of a router, of a marked class, and none of a class without the mark', async () => {
+  it('has the routes of its router and of decorated classes, but none of other classes', async () => {
     await eventually(async () => expect((await gadgets.read('shipped-one')).status.phase).toBe('Ready'))
     const summary = await api.get('/apis/console.api.demo.example.com/v1/gadgets/shipped-one/summary')
     expect([summary.status, summary.body]).toEqual([
@@ -76,7 +76,7 @@ describe.each(stores)('a plugin in plain JavaScript, outside the repository, on 
     expect(world.server.stderr()).toContain('ForgottenEndpoint')
   })
 
-  it("passes a refusal on to the route's caller, answers 404 and 405 for the rest, and survives a handler's exception", async () => {
+  it("passes a refusal on to the route's caller, responds with 404 and 405 elsewhere, and survives a handler's exception", async () => {
     refusalOf(await api.get('/apis/uc.api.demo.example.com/v1/gadgets/nobody/mail'), 404)
     refusalOf(await api.get('/apis/uc.api.demo.example.com/v1/nothing'), 404)
     const answer = await api.post('/apis/uc.api.demo.example.com/v1/gadgets/shipped-one/mail', {})
@@ -96,7 +96,7 @@ describe.each(stores)('a plugin in plain JavaScript, outside the repository, on 
     expect((await gadgets.read('r-1')).metadata.finalizers).toEqual(['demo.example.com/cleanup'])
   })
 
-  it('cleans up before an object goes: the finalizer has run when it is removed', async () => {
+  it('cleans up before it removes the finalizer of a deleted object', async () => {
     await gadgets.create('f-1', { email: 'f1@example.com' })
     await eventually(async () => expect((await gadgets.read('f-1')).status.phase).toBe('Ready'))
     const watch = await Watch.open(world.server.url, gadgets.at('f-1'))
@@ -119,7 +119,7 @@ describe.each(stores)('a plugin in plain JavaScript, outside the repository, on 
     await eventually(async () => refusalOf(await api.get(gadgets.at('s-1')), 404))
   })
 
-  it('goes on with others when it cannot reconcile one', async () => {
+  it('continues with others when it cannot reconcile one', async () => {
     await gadgets.create('t-1', { email: 't1@example.com', tags: ['throws'] })
     await gadgets.create('t-2', { email: 't2@example.com' })
     await eventually(async () => expect((await gadgets.read('t-2')).status.phase).toBe('Ready'))
@@ -227,15 +227,15 @@ describe('plugins that fail', () => {
     },
   )
 
-  it('have a line each where readiness is asked for with details, those too that cannot be loaded', async () => {
+  it('have a line each in the verbose readiness, including those that cannot be loaded', async () => {
     const { text } = await api.get('/readyz?verbose')
     expect(text).toMatch(/^\[\+\]plugin\/setup-throws failed$/m)
     expect(text).toMatch(/^\[\+\]plugin\/setpoint-plugin-\S+ failed$/m)
-    // Probes have no credentials: what an exception says stays in the Plugin object.
+    // Probes have no credentials, so an exception's message stays in the Plugin object.
     expect(text).not.toMatch(/broken|SyntaxError|index\.js/)
   })
 
-  it('leave the others and the server alone', async () => {
+  it('do not affect other plugins and the server', async () => {
     expect((await pluginStates(api)).get('good')?.phase).toBe('Started')
     const things = thingsOf(api, 'good.example.com')
     expect((await things.create('one', { text: 'x' })).spec).toEqual({ text: 'x' })
@@ -243,7 +243,7 @@ describe('plugins that fail', () => {
     expect((await api.get('/readyz')).status).toBe(200)
   })
 
-  it('have no kinds that take writes', async () => {
+  it('have no kinds that accept writes', async () => {
     const { code } = await api
       .get('/apis/setup-throws.example.com/v1/things')
       .then(answer => refusalOf(answer, answer.status))
@@ -252,7 +252,7 @@ describe('plugins that fail', () => {
 })
 
 describe.each(stores)('the objects of a plugin that has failed, on the %s store', store => {
-  it('can be deleted and have their finalizers taken away, and nothing else', async () => {
+  it('can be deleted and lose their finalizers, but refuse every other write', async () => {
     const indexes =
       "[singleValueIndex({ name: 'spec.text', unique: true, indexFunc: thing => thing.spec.text })]"
     const sound = pluginModule('stuck', { indexes })
@@ -309,8 +309,8 @@ describe.each(stores)('the objects of a plugin that has failed, on the %s store'
   })
 })
 
-describe('a folder that can be loaded now and could not before', () => {
-  it('is known by the name of its plugin alone', async () => {
+describe('a folder that can be loaded after it could not', () => {
+  it('is listed only under the name of its plugin', async () => {
     const dir = await writePlugin({ 'index.js': 'export default {' })
     const server = await startServer({ plugins: [dir] })
     try {
@@ -331,7 +331,7 @@ describe('a folder that can be loaded now and could not before', () => {
   })
 })
 
-describe('what a handler answers', () => {
+describe("a handler's result", () => {
   const answers: Record<string, string> = {
     nothing: 'undefined',
     text: "{ body: 'text' }",
@@ -383,25 +383,22 @@ describe('what a handler answers', () => {
     ['a-function', /the body must be a string, bytes, or a value that JSON can express/],
     ['a-circle', /circular/],
     ['a-uri-error', /URI malformed/],
-  ])(
-    "is the server's fault where it makes no sense, and the log names plugin, route and reason: %s",
-    async (name, reason) => {
-      const path = `/apis/a.example.com/v1/${name}`
-      refusalOf(await new Api(server.url).get(path), 500)
-      await eventually(async () => {
-        const line = server
-          .stderr()
-          .split('\n')
-          .find(text => text.includes(`"route":"GET ${path}"`))
-        expect(line).toMatch(/"plugin":"answers"/)
-        expect(line).toMatch(reason)
-      })
-    },
-  )
+  ])('is a 500 if it is invalid, and the log names plugin, route and reason: %s', async (name, reason) => {
+    const path = `/apis/a.example.com/v1/${name}`
+    refusalOf(await new Api(server.url).get(path), 500)
+    await eventually(async () => {
+      const line = server
+        .stderr()
+        .split('\n')
+        .find(text => text.includes(`"route":"GET ${path}"`))
+      expect(line).toMatch(/"plugin":"answers"/)
+      expect(line).toMatch(reason)
+    })
+  })
 })
 
 describe('two plugins whose routes meet', () => {
-  it('the second fails and the message names both; the first goes on', async () => {
+  it('the second fails with a message that names both, and the first keeps serving', async () => {
     const routes =
       "plugin.routes('shared.example.com/v1', r => r.get('/a/:id', () => ({ body: plugin.signal.aborted })))"
     const dirs = [
@@ -424,8 +421,8 @@ describe('two plugins whose routes meet', () => {
   })
 })
 
-describe('an index function that begins to throw with stored objects', () => {
-  it('leaves them readable by name, deletable, and the rest at work', async () => {
+describe('an index function that throws for stored objects', () => {
+  it('leaves them readable by name and deletable, and does not affect others', async () => {
     const dir = await writePlugin({ 'index.js': pluginModule('idx') })
     const server = await startServer({ plugins: [dir] })
     try {
@@ -441,7 +438,7 @@ describe('an index function that begins to throw with stored objects', () => {
       expect((await things.read('bad')).spec).toEqual({ text: 'poison' })
       expect((await things.list({ fieldSelector: 'spec.text=good' })).names).toEqual(['fine'])
       expect([...(await things.list()).names].sort()).toEqual(['bad', 'fine'])
-      // Whatever stands in the way, a finalizer can be taken away.
+      // A finalizer can be removed despite the error.
       objectOf(await api.delete(things.at('bad')))
       objectOf(await api.mergePatch(things.at('bad'), { metadata: { finalizers: null } }))
       refusalOf(await api.get(things.at('bad')), 404)
@@ -453,7 +450,7 @@ describe('an index function that begins to throw with stored objects', () => {
 })
 
 describe('a stricter schema', () => {
-  it('makes nothing undeletable, and does not block what is left as it was', async () => {
+  it('lets every object be deleted, and every unchanged field stay', async () => {
     const loose = pluginModule('strict')
     const dir = await writePlugin({ 'index.js': loose })
     const server = await startServer({ plugins: [dir] })
@@ -480,7 +477,7 @@ describe('a stricter schema', () => {
   })
 })
 
-describe('the YAML of a plugin over restarts', () => {
+describe('the YAML of a plugin across restarts', () => {
   let server: ServerProcess
   let dir: string
   let api: Api
@@ -518,10 +515,10 @@ describe('the YAML of a plugin over restarts', () => {
       return object
     })
 
-  /** Once this object is there, everything before it in the files has been dealt with. */
+  /** When this object exists, everything before it in the files has been processed. */
   const applied = (name: string) => eventually(() => things.read(name))
 
-  it('every document of every file is created, whatever the files are called, in folders too', async () => {
+  it('every document of every file is created, with any file name and in subfolders', async () => {
     await start({
       'resources/extensions/things.yaml': `${thing('a', '{text: a}')}---\n${thing('b', '{text: b}')}`,
       'resources/extensions/no idea.yml': thing('c', '{text: c}'),
@@ -533,7 +530,7 @@ describe('the YAML of a plugin over restarts', () => {
     refusalOf(await api.get(things.at('never')), 404)
   })
 
-  it('an object that somebody deleted is created again', async () => {
+  it('a deleted object is created again', async () => {
     await start({ 'resources/extensions/x.yaml': thing('a', '{text: a}') })
     const first = await applied('a')
     objectOf(await api.delete(things.at('a')))
@@ -541,7 +538,7 @@ describe('the YAML of a plugin over restarts', () => {
     expect((await becomes('a', { text: 'a' })).metadata.uid).not.toBe(first.metadata.uid)
   })
 
-  it("people's edits stay; only what the file changed since is set", async () => {
+  it("users' edits are kept; only fields that changed in the file are set", async () => {
     await start({
       'resources/extensions/x.yaml': thing('a', '{text: one, list: [a, b], deep: {a: "1", b: "1"}}'),
     })
@@ -568,7 +565,7 @@ describe('the YAML of a plugin over restarts', () => {
     expect(merged.metadata.annotations).toMatchObject({ note: 'kept' })
   })
 
-  it('an object that somebody has replaced by a file of their own is still of the plugin, and none can claim to be', async () => {
+  it('an object that a user replaced still belongs to the plugin, and no other object can claim to', async () => {
     await start({ 'resources/extensions/x.yaml': thing('a', '{text: one, list: [a], deep: {a: "1"}}') })
     const { annotations: notes } = (await applied('a')).metadata
     const replaced = objectOf(
@@ -591,7 +588,7 @@ describe('the YAML of a plugin over restarts', () => {
     expect((await pluginStates(api)).get('yaml')?.problems).toBe('[]')
   })
 
-  it('an object that a client creates cannot claim to be of the plugin', async () => {
+  it('an object that a client creates cannot claim to belong to the plugin', async () => {
     await start({ 'resources/extensions/x.yaml': thing('z', '{}') })
     await applied('z')
     const claim = { 'plugins.setpoint.dev/plugin': 'yaml', 'plugins.setpoint.dev/version': '0.0.1' }
@@ -610,7 +607,7 @@ describe('the YAML of a plugin over restarts', () => {
     expect((await things.read('a')).metadata.version).toBe(first.metadata.version)
   })
 
-  it('an object of that name that is not ours is left alone and reported', async () => {
+  it('an object of the same name from elsewhere is left alone and reported', async () => {
     await start({})
     const theirs = await things.create('a', { text: 'theirs' })
     await restartWith({ 'resources/extensions/x.yaml': thing('a', '{text: ours}') })
@@ -671,7 +668,7 @@ describe('the YAML of a plugin over restarts', () => {
 })
 
 describe('a server that restarts', () => {
-  it('answers 503 for its kinds and routes until they are ready, never 404', async () => {
+  it('responds with 503 for its kinds and routes until they are ready, never with 404', async () => {
     const world = await startWorld('embedded', ['items-plugin', 'demo-plugin'])
     try {
       const items = itemsOf(world.api)

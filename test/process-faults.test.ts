@@ -11,7 +11,7 @@ import { eventually } from './support/worlds.ts'
 
 const routes = '/apis/api.faulty.example.com/v1'
 
-describe('an error that nothing handles', () => {
+describe('an unhandled error', () => {
   let dir: string
   let plugin: string
   let running: Running | undefined
@@ -45,17 +45,20 @@ describe('an error that nothing handles', () => {
   it.each([
     ['throws in a timer', 'timer', 'in a timer'],
     ['leaves a rejection unhandled', 'rejection', 'rejected'],
-  ])('names a plugin that %s, and the server goes on', async (_does, route, message) => {
-    const { program, api } = await start()
-    await api.get(`${routes}/${route}`)
-    await eventually(() => {
-      const [line] = linesOf(program, 'a plugin did not handle an error')
-      expect(line).toMatchObject({ level: 50, plugin: 'faulty', err: { message } })
-    })
-    expect((await api.get('/livez')).status).toBe(200)
-  })
+  ])(
+    'of a plugin that %s is logged with the plugin, and the server keeps serving',
+    async (_does, route, message) => {
+      const { program, api } = await start()
+      await api.get(`${routes}/${route}`)
+      await eventually(() => {
+        const [line] = linesOf(program, 'a plugin did not handle an error')
+        expect(line).toMatchObject({ level: 50, plugin: 'faulty', err: { message } })
+      })
+      expect((await api.get('/livez')).status).toBe(200)
+    },
+  )
 
-  it('shows a refused call that a plugin does not await, and the server goes on', async () => {
+  it('of a call that a plugin does not await is logged, and the server keeps serving', async () => {
     const { program, api } = await start()
     await api.get(`${routes}/forgotten`)
     await eventually(() => {
@@ -65,7 +68,7 @@ describe('an error that nothing handles', () => {
     expect((await api.get('/livez')).status).toBe(200)
   })
 
-  it('ends with the fault when the server itself throws: exit code 1', async () => {
+  it('of the server itself ends the process with exit code 1', async () => {
     const preload = join(dir, 'fault.mjs')
     await writeFile(
       preload,

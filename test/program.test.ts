@@ -46,7 +46,7 @@ describe('the program', () => {
       for (const line of stderr.trimEnd().split('\n')) expect(() => fieldsOf(JSON.parse(line))).not.toThrow()
     })
 
-    it('warns of nothing at an ordinary start and stop, nor after it was killed', async () => {
+    it('logs no warnings at an ordinary start and stop, nor after it was killed', async () => {
       const dataDir = await mkdtemp(join(dir, 'quiet-'))
       const first = await start({ dataDir })
       await itemsOf(new Api(first.url)).create('one', {})
@@ -86,7 +86,7 @@ describe('the program', () => {
       expect(await server.kill(signal)).toMatchObject({ code: 0, signal: null })
     })
 
-    it('ends watches with 1001 on SIGTERM, and exits though clients hold connections', async () => {
+    it('closes watches with 1001 on SIGTERM, and exits even if clients keep connections open', async () => {
       const server = await start()
       const watches = await Promise.all(
         [1, 2, 3].map(() => Watch.open(server.url, '/apis/items.example.com/v1/items')),
@@ -97,7 +97,7 @@ describe('the program', () => {
       expect(exit.code).toBe(0)
     })
 
-    it('loses nothing that was acknowledged before SIGTERM', async () => {
+    it('loses no write that was acknowledged before SIGTERM', async () => {
       const server = await start()
       const items = itemsOf(new Api(server.url))
       const made = await items.create('kept', { count: 1 })
@@ -106,7 +106,7 @@ describe('the program', () => {
       expect((await items.read('kept')).raw).toEqual(made.raw)
     })
 
-    it('answers /livez, /healthz, /readyz and /version', async () => {
+    it('serves /livez, /healthz, /readyz and /version', async () => {
       const api = new Api((await start()).url)
       for (const path of ['/livez', '/healthz', '/readyz']) {
         expect(await api.get(path)).toMatchObject({ status: 200, text: 'ok' })
@@ -116,7 +116,7 @@ describe('the program', () => {
       expect(fieldsOf((await api.get('/version')).body)).toHaveProperty('gitVersion')
     })
 
-    it('tells the kinds that it serves', async () => {
+    it('lists the kinds that it serves', async () => {
       const api = new Api((await start()).url)
       const groups = await api.get('/apis')
       expect([groups.status, fieldsOf(groups.body).kind]).toEqual([200, 'APIGroupList'])
@@ -149,14 +149,14 @@ describe('the program', () => {
         refusalOf(await outside.get(path), 404)
     })
 
-    it('--reserved-domain moves the own groups', async () => {
+    it('--reserved-domain renames the built-in groups', async () => {
       const server = await start({ args: ['--reserved-domain', 'cp.example.org'] })
       const api = new Api(server.url)
       listOf(await api.get('/apis/plugins.cp.example.org/v1/plugins'))
       refusalOf(await api.get(pluginsPath), 404)
     })
 
-    it('come from the environment', async () => {
+    it('can come from the environment', async () => {
       const running = spawnProgram(['serve'], {
         cwd: dir,
         env: {
@@ -173,7 +173,7 @@ describe('the program', () => {
       expect(await readdir(dir)).toContain('of-env')
     })
 
-    it('come from the file of --config, the environment before it and the command line before both', async () => {
+    it('can come from the file of --config; the environment overrides it, and the command line both', async () => {
       const file = join(dir, 'setpoint.yaml')
       await writeFile(
         file,
@@ -192,7 +192,7 @@ describe('the program', () => {
       expect(await readdir(dir)).toContain('of-file')
     })
 
-    it('keep data in ./.setpoint where nothing else is said', async () => {
+    it('keep data in ./.setpoint by default', async () => {
       const cwd = await mkdtemp(join(dir, 'cwd-'))
       const running = spawnProgram(['serve', '--listen', '127.0.0.1:0', '--plugin', plugin], { cwd })
       await running.says(/^setpoint listening on/)
@@ -200,7 +200,7 @@ describe('the program', () => {
       expect(await readdir(cwd)).toEqual(['.setpoint'])
     })
 
-    it('take a plugin folder relative to the working directory', async () => {
+    it('resolve a plugin folder from the working directory', async () => {
       const cwd = await mkdtemp(join(dir, 'cwd-'))
       await symlink(plugin, join(cwd, 'mine'))
       const running = spawnProgram(['serve', '--listen', '127.0.0.1:0', '--plugin', './mine'], { cwd })
@@ -225,11 +225,7 @@ describe('the program', () => {
       ['etcd without endpoints', ['serve', '--store', 'etcd'], /etcd-endpoints/],
       ['a role that there is not', ['serve', '--role', 'king'], /--role.*king/],
       ['controllers without a server', ['serve', '--role', 'controllers'], /--server/],
-      [
-        'a configuration file that is not there',
-        ['serve', '--config', '/nowhere/x.yaml'],
-        /\/nowhere\/x\.yaml/,
-      ],
+      ['a missing configuration file', ['serve', '--config', '/nowhere/x.yaml'], /\/nowhere\/x\.yaml/],
       ['a log level that there is not', ['serve', '--log-level', 'loud'], /loud/],
       ['a domain that is none', ['serve', '--reserved-domain', 'a_b'], /a_b/],
     ])('(%s) is one clear line on stderr, nothing on stdout, and exit code 2', async (_what, args, says) => {
@@ -240,7 +236,7 @@ describe('the program', () => {
       expect(stderr).toMatch(says)
     })
 
-    it('in a configuration file is told with its place', async () => {
+    it('in a configuration file is reported with its line', async () => {
       const file = join(dir, 'bad.yaml')
       await writeFile(file, 'base-path: /x\nlisten: nowhere\n')
       const { code, stderr } = await runProgram(['serve', '--config', file])
@@ -277,7 +273,7 @@ describe('the program', () => {
       }
     })
 
-    it('in the environment is told with the variable', async () => {
+    it('in the environment is reported with the variable', async () => {
       const { code, stderr } = await runProgram(['serve'], { env: { SETPOINT_LISTEN: 'nowhere' } })
       expect(code).toBe(2)
       expect(stderr).toMatch(/SETPOINT_LISTEN/)
@@ -290,7 +286,7 @@ describe('the program', () => {
     })
   })
 
-  it('prints its help and version and ends with 0', async () => {
+  it('prints its help and version and exits with 0', async () => {
     const help = await runProgram(['--help'])
     expect(help.code).toBe(0)
     const serve = await runProgram(['serve', '--help'])
@@ -301,7 +297,7 @@ describe('the program', () => {
     expect(version.stdout).toMatch(/\d+\.\d+\.\d+/)
   })
 
-  it('refuses a data folder that another server uses, with a clear line, and leaves that one alone', async () => {
+  it("refuses another server's data folder with a clear error, and leaves that server running", async () => {
     const dataDir = await mkdtemp(join(dir, 'data-'))
     const first = await start({ dataDir })
     const items = itemsOf(new Api(first.url))
@@ -324,7 +320,7 @@ describe('the program', () => {
     expect((await items.list({ sort: 'metadata.name' })).names).toEqual(['one', 'two'])
   })
 
-  it('takes a data folder over after the other was killed', async () => {
+  it('takes over a data folder after the other server was killed', async () => {
     const dataDir = await mkdtemp(join(dir, 'data-'))
     const first = await start({ dataDir })
     await itemsOf(new Api(first.url)).create('one', {})
@@ -333,7 +329,7 @@ describe('the program', () => {
     expect((await itemsOf(new Api(second.url)).list()).names).toEqual(['one'])
   })
 
-  it('refuses a port that is taken with a clear line', async () => {
+  it('refuses a port in use with a clear error', async () => {
     const holder = createServer().listen(0, '127.0.0.1')
     await new Promise(resolve => holder.once('listening', resolve))
     const address = holder.address()
@@ -355,7 +351,7 @@ describe('the program', () => {
     await new Promise(resolve => holder.close(resolve))
   })
 
-  it('is not ready before it knows which kinds there are, however long a plugin takes to load', async () => {
+  it('is not ready until every plugin has declared its kinds, however long it takes to load', async () => {
     const slow = await copyFixture('items-plugin')
     const entry = join(slow, 'index.js')
     const code = await readFile(entry, 'utf8')
@@ -375,7 +371,7 @@ describe('the program', () => {
       expect((await api.get('/readyz')).status).toBe(503)
       await writeFile(loaded, '')
       await eventually(async () => expect((await api.get('/readyz')).status).toBe(200))
-      // Its kind may still be starting, but that is known.
+      // Its kind may still be starting, but it is known.
       expect((await api.get(itemsOf(api).path)).text).not.toContain('not known yet')
     } finally {
       await running.kill('SIGTERM')
@@ -404,7 +400,7 @@ describe('the program', () => {
     expect(stderr).not.toMatch(/^\s+at /m)
   })
 
-  it('is not ready while it drains, and takes requests to their end', async () => {
+  it('is not ready while it drains, and completes open requests', async () => {
     const server = await start()
     const watch = await Watch.open(server.url, '/apis/items.example.com/v1/items')
     await watch.synced()

@@ -1,6 +1,6 @@
 /**
- * The SDK against the real server, through a proxy that fails as told: what a watch, a cache, a controller and a manager
- * promise, whatever the network does. Which case of the conformance list is shown where: docs/reference/sdk/conformance.md.
+ * The SDK against the real server, through a proxy that injects faults: the guarantees of watches, caches, controllers and
+ * managers. docs/reference/sdk/conformance.md maps the conformance cases to these tests.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -26,11 +26,11 @@ import {
   withTimeoutSeconds,
 } from './support/sdk-world.ts'
 
-/** Until a watch without a sign of life is given up: above what a busy machine makes of a healthy one. */
+/** Milliseconds of silence before a watch is given up: more than a busy machine delays a healthy one. */
 const watchIdleTimeoutMs = 1_500
 
 describe('a watch', () => {
-  test('that ends after any byte of what the server sends leaves nothing out and tells nothing twice', async () => {
+  test('that is cut after any byte from the server loses and repeats no event', async () => {
     await using world = await SdkWorld.open()
     const handler = listener()
     const informer = world.informer(handler)
@@ -48,7 +48,7 @@ describe('a watch', () => {
     await world.same(informer)
   })
 
-  test('that is half-open, with no end from anybody, is given up for its silence', async () => {
+  test('on a half-open connection is given up for its silence', async () => {
     await using world = await SdkWorld.open({ watchIdleTimeoutMs })
     const informer = world.informer()
     informer.start()
@@ -58,7 +58,7 @@ describe('a watch', () => {
     await world.same(informer)
   })
 
-  test('whose server takes it and then never says a word, not even a ping, is given up and asked again', async () => {
+  test('without any frame after the upgrade, not even a ping, is given up and reopened', async () => {
     await using world = await SdkWorld.open({ watchIdleTimeoutMs })
     await world.lamp('a', 1)
     world.proxy.watches.tamper(() => [])
@@ -66,7 +66,7 @@ describe('a watch', () => {
     const abort = new AbortController()
     const first = watcher.events(abort.signal).next()
     await expect.poll(() => watcher.counts.opened, patience).toBe(1)
-    // The upgrade is through. From here on nothing is, neither pings nor the end of the connection.
+    // The upgrade is through. From here on nothing passes, neither pings nor the end of the connection.
     world.proxy.watches.hold('open')
     world.proxy.watches.tamper(undefined)
     expect(await first).toMatchObject({ value: { type: 'replaced', objects: [{ metadata: { name: 'a' } }] } })
@@ -74,7 +74,7 @@ describe('a watch', () => {
     abort.abort()
   })
 
-  test('stays with its connection however long a handler is busy', async () => {
+  test('keeps its connection while a handler is busy', async () => {
     await using world = await SdkWorld.open()
     let finish = () => {}
     const busy = new Promise<void>(resolve => {
@@ -100,8 +100,8 @@ describe('a watch', () => {
   test.each([
     ['at the opening', 'status'],
     ['in the middle of its events', 'event'],
-    ['of the initial ones too, again and again', 'initial'],
-  ])('that is told 410 %s begins anew and misses nothing', async (_when, how) => {
+    ['repeatedly in its initial events', 'initial'],
+  ])('that gets 410 %s lists again and misses nothing', async (_when, how) => {
     await using world = await SdkWorld.open()
     await world.lamp('old', 1)
     const informer = world.informer()
@@ -124,7 +124,7 @@ describe('a watch', () => {
     await world.same(informer)
   })
 
-  test('whose server was set back to an older state tells that state', async () => {
+  test('whose server was restored to an older state reports that state', async () => {
     await using ahead = await startTestServer({ models: [Lamp] })
     await using behind = await startTestServer({ models: [Lamp] })
     for (let n = 0; n < 5; n++)
@@ -149,7 +149,7 @@ describe('a watch', () => {
   })
 
   test.each([429, 503])(
-    'that is refused with %i comes back, and hears of all that happened meanwhile',
+    'that is refused with %i resumes, and receives every change made meanwhile',
     async status => {
       await using world = await SdkWorld.open()
       const handler = listener()
@@ -163,20 +163,20 @@ describe('a watch', () => {
       await expect.poll(() => world.proxy.watches.total, patience).toBeGreaterThan(3)
       world.proxy.watches.accept()
       await world.same(informer)
-      // It resumed where it was: every state is heard of, not only the last.
+      // It resumed from its version, so it receives every state, not only the last.
       await expect.poll(() => handler.heard, patience).toEqual(['+a1', '~a2'])
       expect(world.proxy.lists.total).toBe(0)
     },
   )
 
-  test('whose server tells events twice and out of order never goes back', async () => {
+  test('whose server repeats and reorders events never goes back to an older state', async () => {
     await using world = await SdkWorld.open()
     const handler = listener()
     const informer = world.informer(handler)
     const held: string[] = []
     world.proxy.watches.tamper(frame => {
       held.push(frame)
-      // Each event again, and before it all those before it.
+      // Each event again, after repeating all events before it.
       return held
     })
     informer.start()
@@ -188,9 +188,9 @@ describe('a watch', () => {
   })
 
   test.each([
-    ['no JSON', '{"type": "MODI'],
+    ['that is not JSON', '{"type": "MODI'],
     ['of an unknown type', '{"type": "MOVED", "object": {}}'],
-  ])('that gets a frame which is %s goes on without a gap', async (_what, nonsense) => {
+  ])('that gets a frame %s continues without a gap', async (_what, nonsense) => {
     await using world = await SdkWorld.open()
     const handler = listener()
     const informer = world.informer(handler)
@@ -208,7 +208,7 @@ describe('a watch', () => {
   test.each([
     ['after a second', 'timeout'],
     ['before its first event', 'truncate'],
-  ])('that ends %s every time comes back with growing pauses, and misses nothing', async (_when, how) => {
+  ])('that always ends %s resumes with growing pauses, and misses nothing', async (_when, how) => {
     await using world = await SdkWorld.open()
     const clock = new FakeClock()
     const client = how === 'timeout' ? createClient(withTimeoutSeconds(1, world.transport)) : world.client
@@ -228,7 +228,7 @@ describe('a watch', () => {
     const passed: number[] = []
     const names: string[] = []
     for (let round = 0; round < 4; round++) {
-      // Its own clock stands still, so that nothing but a pause sets a timer.
+      // The client's clock stands still, so that only a pause sets a timer.
       await expect.poll(() => clock.pendingTimers, patience).toBe(1)
       names.push(`l${round}`)
       await world.lamp(`l${round}`, 1)
@@ -248,7 +248,7 @@ describe('a watch', () => {
     await following
   })
 
-  test('whose initial events do not end asks again until they do', async () => {
+  test('whose initial events do not end retries until they do', async () => {
     await using world = await SdkWorld.open()
     await world.lamp('a', 1)
     let openings = 0
@@ -267,7 +267,7 @@ describe('a watch', () => {
 })
 
 describe('a cache', () => {
-  test('tells as deleted, once, what went while the server could not be reached, and tells apart what came again', async () => {
+  test('reports objects deleted during a disconnect as deleted once, and recreated ones as deleted and added', async () => {
     await using world = await SdkWorld.open()
     const handler = listener()
     const informer = world.informer(handler)
@@ -288,7 +288,7 @@ describe('a cache', () => {
       .toEqual(['+again1', '+again2', '+gone1', '-again', '-gone'])
   })
 
-  test('says nothing where a new list shows nothing new', async () => {
+  test('calls no handler if a new list shows no change', async () => {
     await using world = await SdkWorld.open()
     await world.lamp('a', 1)
     const handler = listener()
@@ -305,7 +305,7 @@ describe('a cache', () => {
     expect([handler.heard, informer.version]).toEqual([['+a1'], version])
   })
 
-  test('is swapped as a whole before a handler hears of a new list', async () => {
+  test('is replaced as a whole before a handler is called for a new list', async () => {
     await using world = await SdkWorld.open()
     for (const name of ['a', 'b', 'c']) await world.lamp(name, 1, 'red')
     const seen: unknown[] = []
@@ -324,7 +324,7 @@ describe('a cache', () => {
     await expect.poll(() => seen, patience).toEqual([2, 2, 2])
   })
 
-  test('under writers and cuts: late handlers get all that is there and then each change, slow and throwing ones delay nobody, indexes agree', async () => {
+  test('under writes and cuts: late handlers get every object and then each change, slow and throwing ones delay no other, indexes agree', async () => {
     await using world = await SdkWorld.open()
     const wrong: string[] = []
     const state = new Map<string, number>()
@@ -375,7 +375,7 @@ describe('a cache', () => {
     finish()
   })
 
-  test('is synced for each handler by itself, once that one has heard of everything', async () => {
+  test('is synced for each handler separately, when that handler has received every object', async () => {
     await using world = await SdkWorld.open()
     for (const name of ['a', 'b', 'c']) await world.lamp(name, 1)
     const done: string[] = []
@@ -391,7 +391,7 @@ describe('a cache', () => {
     const early = add('slow', { onAdd: (lamp, info) => busy.then(() => slow.onAdd?.(lamp, info)) })
     await Promise.all([add('quick', quick), informer.start()])
     expect(quick.heard.toSorted()).toEqual(['+a1', '+b1', '+c1'])
-    // One that comes late, over a new connection, is no different.
+    // The same holds for a later handler over a new connection.
     world.proxy.watches.cut()
     await world.lamp('d', 1)
     await expect.poll(() => informer.size, patience).toBe(4)
@@ -404,7 +404,7 @@ describe('a cache', () => {
     expect(slow.heard.slice(0, 3).toSorted()).toEqual(['+a1', '+b1', '+c1'])
   })
 
-  test('cannot be written to', async () => {
+  test('is read-only', async () => {
     await using world = await SdkWorld.open()
     await world.lamp('a', 1)
     const informer = world.informer()
@@ -429,7 +429,7 @@ describe('a cache', () => {
 })
 
 describe('a controller', () => {
-  test('never sees a state older than its own writes, by whichever way it reads, over a watch that is late', async () => {
+  test('never reads a state older than its own writes, even with a delayed watch', async () => {
     await using world = await SdkWorld.open()
     const wrong: string[] = []
     const counts: number[] = []
@@ -453,14 +453,14 @@ describe('a controller', () => {
     )
     manager.start()
     await world.lamp('a', 1)
-    // Each run counts on from what the last one wrote: one that saw an old state would count twice the same.
+    // Each run adds to the previous count: a run with an old state would write the same count twice.
     await expect.poll(async () => (await world.others.get(Lamp, 'a')).status?.lit, patience).toBe(3)
     await expect.poll(() => counts.slice(0, 4), patience).toEqual([1, 2, 3, 4])
     expect(counts.filter(count => count < 4)).toHaveLength(3)
     expect(wrong).toEqual([])
   })
 
-  test('and another one on the same objects take their finalizers away at the same time, and each only its own', async () => {
+  test('and another one on the same objects remove their finalizers concurrently, each only its own', async () => {
     await using world = await SdkWorld.open()
     const cleaned: string[] = []
     const managers = ['one', 'two'].map(name => {
@@ -487,7 +487,7 @@ describe('a controller', () => {
     await Promise.all(managers.map(manager => manager.stop()))
   })
 
-  test('keeps the finalizer for as long as clean-up fails, over lost connections', async () => {
+  test('keeps the finalizer while clean-up fails, across lost connections', async () => {
     await using world = await SdkWorld.open()
     let attempts = 0
     const manager = world.manager()
@@ -511,7 +511,7 @@ describe('a controller', () => {
     expect(attempts).toBe(4)
   })
 
-  test('is woken for the old and for the new owner when a dependent changes hands', async () => {
+  test('reconciles the old and the new owner when a dependent changes its owner', async () => {
     await using world = await SdkWorld.open()
     const [a, b] = [await world.lamp('a', 1), await world.lamp('b', 1)]
     const shade = await world.others.create(
@@ -532,7 +532,7 @@ describe('a controller', () => {
     await expect.poll(() => woken.toSorted(), patience).toEqual(['a', 'b'])
   })
 
-  test('that lets no update through still hears of its finalizer and of a deletion', async () => {
+  test('with a predicate that drops every update still handles its finalizer and a deletion', async () => {
     await using world = await SdkWorld.open()
     const cleaned: string[] = []
     const manager = world.manager()
@@ -550,7 +550,7 @@ describe('a controller', () => {
     await expect.poll(() => cleaned, patience).toEqual(['a'])
   })
 
-  test('goes on with other objects past runs that throw, reject, hang on a held request, or never settle', async () => {
+  test('continues with other objects if runs throw, reject, hang on a held request, or never settle', async () => {
     await using world = await SdkWorld.open()
     const done: string[] = []
     const manager = world.manager()
@@ -576,7 +576,7 @@ describe('a controller', () => {
 })
 
 describe('a manager', () => {
-  test('that starts without its server works once it is there', async () => {
+  test('that starts without its server works when the server is up', async () => {
     await using world = await SdkWorld.open()
     const lit: string[] = []
     const manager = world.manager()
@@ -590,7 +590,7 @@ describe('a manager', () => {
     await expect.poll(() => lit, patience).toEqual(['a'])
   })
 
-  test('that is cut off from its server loses the lead before another has it, and gets its writes refused', async () => {
+  test('that is cut off from its server stops leading before another leads, and its writes are refused', async () => {
     await using world = await SdkWorld.open()
     const leaderElection = {
       lease: 'lamps',

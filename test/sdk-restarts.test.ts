@@ -1,6 +1,6 @@
 /**
- * The SDK against the built program on etcd, through the fault proxy: what only compaction, restarts and servers with
- * other plugins bring about. Which case of the conformance list is shown where: docs/reference/sdk/conformance.md.
+ * The SDK against the built program on etcd, through the fault proxy: compaction, restarts, and servers with other
+ * plugins. docs/reference/sdk/conformance.md maps the conformance cases to these tests.
  */
 import {
   createClient,
@@ -15,7 +15,7 @@ import { describe, expect, test } from 'vitest'
 import { patience, withTimeoutSeconds } from './support/sdk-world.ts'
 import { startWorld } from './support/worlds.ts'
 
-/** Two kinds of the fixture `items-plugin`, as its clients know them. */
+/** Two kinds of the fixture `items-plugin`, as its clients declare them. */
 const Device = defineModel({
   group: 'items.example.com',
   version: 'v1',
@@ -33,7 +33,7 @@ const Item = defineModel({
   schema: { spec: { type: 'object', properties: { rank: { type: 'string' } } } },
 })
 
-/** A server with both kinds, a client of it behind a proxy, and one past it. */
+/** A server with both kinds, a client behind a proxy, and a direct client. */
 async function open() {
   const world = await startWorld('etcd', ['items-plugin'])
   const proxy = await startFaultProxy(world.server.url)
@@ -46,7 +46,7 @@ async function open() {
     transport,
     client: createClient(transport),
     others: createClient(direct),
-    /** A cache of the devices that has synced, and what its handler has heard since then. */
+    /** A synced cache of the devices, and the calls of its handler since then. */
     async follow(over: Transport = transport) {
       const watcher = { backoffBaseMs: 5, backoffMaxMs: 50 }
       const informer = new Informer(Device, { client: createClient(over), watcher })
@@ -63,7 +63,7 @@ async function open() {
       await informer.synced
       return { informer, heard }
     },
-    /** Makes etcd forget what was before a version. */
+    /** Compacts etcd at a version. */
     async compact(version: string) {
       const body = JSON.stringify({ revision: version, physical: true })
       const { status } = await fetch(`${world.etcd?.endpoint}/v3/kv/compaction`, { method: 'POST', body })
@@ -81,10 +81,10 @@ async function open() {
 const device = (name: string, size = 1) => ({ metadata: { name }, spec: { size } })
 
 describe('a cache', () => {
-  test('of a kind of which only bookmarks are told resumes from the last one after compaction and a crash, without a new list', async () => {
+  test('of a kind that only receives bookmarks resumes from the last one after compaction and a crash, without a new list', async () => {
     await using world = await open()
     const { metadata } = await world.others.create(Device, device('quiet'))
-    // A short watch ends with a bookmark; of a long one a quiet kind gets one every 45 s.
+    // A short watch ends with a bookmark. In a long one, a quiet kind gets one every 45 s.
     const { informer, heard } = await world.follow(withTimeoutSeconds(1, world.transport))
     const { listedAt } = informer
     let present = ''
@@ -95,7 +95,7 @@ describe('a cache', () => {
     await world.server.kill()
     await world.compact(present)
     await world.server.restart()
-    // Whoever knows no more than the last change of the kind itself has lost the history.
+    // A client that knows only the last change of the kind itself has to list again.
     const stale = await world.others.watch(Device, { version: metadata.version })
     for await (const event of stale) expect(event).toMatchObject({ type: 'ERROR', object: { code: 410 } })
     world.proxy.all.accept()
@@ -104,11 +104,11 @@ describe('a cache', () => {
     expect(informer.listedAt).toBe(listedAt)
   })
 
-  test('of a kind that its server serves no longer stays as it was, and follows again once the kind is back', async () => {
+  test('of a kind that its server no longer serves stays unchanged, and follows again when the kind is back', async () => {
     await using world = await open()
     const { url } = await world.another()
     const transport = new HttpTransport({ server: url })
-    // Of the same store, and with the kind all the time.
+    // A server of the same store that serves the kind all the time.
     const elsewhere = createClient(transport)
     for (const name of ['gone', 'again', 'kept']) await world.others.create(Device, device(name))
     const { informer, heard } = await world.follow()
@@ -139,7 +139,7 @@ describe('a cache', () => {
   })
 })
 
-test('a list in parts whose state is gone with a crash and a compaction ends with Expired: never other items, and never the same ones again', async () => {
+test('a list in parts whose version is gone after a crash and a compaction ends with Expired, without wrong or repeated items', async () => {
   await using world = await open()
   for (const name of ['a', 'b', 'c', 'd', 'e']) await world.others.create(Device, device(name))
   const names: string[] = []

@@ -51,7 +51,7 @@ describe('two servers on one etcd', () => {
     await Promise.all(writers)
   })
 
-  it('a list on a server to which the store answers slowly contains what the other has acknowledged', {
+  it("a list on a server with a slow connection to the store contains the other server's acknowledged writes", {
     timeout: patience,
   }, async () => {
     const etcd = await startEtcd({ unsafeNoFsync: true })
@@ -65,7 +65,7 @@ describe('two servers on one etcd', () => {
     cleanups.push(() => far.stop())
     const here = itemsOf(new Api(near.url))
     const there = itemsOf(new Api(far.url))
-    // Several at once, so that a question to the store is always on its way when the next reader comes.
+    // Several at once, so that a request to the store is always open when the next read arrives.
     const clients = Array.from({ length: 8 }, async (_, client) => {
       const name = `s-${client}`
       await here.create(name, {})
@@ -96,7 +96,7 @@ describe('two servers on one etcd', () => {
     }
   })
 
-  it('a refusal just after the other server made room is never from memory', {
+  it('a refusal is never based on a stale cache', {
     timeout: patience,
   }, async () => {
     const world = await worldOf()
@@ -104,7 +104,7 @@ describe('two servers on one etcd', () => {
     const here = itemsOf(world.api)
     const there = itemsOf(new Api(other.url))
     for (let n = 0; n < 40; n++) {
-      // Not found, taken, duplicate and stale on one server; made true by the other a moment ago.
+      // Not found, taken, duplicate and stale on one server, just after the other has removed the reason.
       const made = await here.create('one', { code: 'c' })
       objectOf(await there.api.mergePatch(there.at('one'), { spec: { count: 1 } }))
       objectOf(await here.api.put(here.at('one'), here.body('one', { code: `d-${n}`, count: 2 })))
@@ -120,7 +120,7 @@ describe('two servers on one etcd', () => {
     }
   })
 
-  it('exactly one of two writers of one unique value at the same instant wins', {
+  it('exactly one of two concurrent writers of one unique value wins', {
     timeout: patience,
   }, async () => {
     const world = await worldOf()
@@ -145,7 +145,7 @@ describe('two servers on one etcd', () => {
     }
   })
 
-  it('exactly one of two writers of one version wins', { timeout: patience }, async () => {
+  it('exactly one of two writers with the same version wins', { timeout: patience }, async () => {
     const world = await worldOf()
     const other = await world.another()
     const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
@@ -158,7 +158,7 @@ describe('two servers on one etcd', () => {
       )
       expect(answers.map(({ status }) => status).sort()).toEqual([200, 409])
       const winner = answers.find(({ status }) => status === 200)
-      if (winner === undefined) throw new Error('nobody won')
+      if (winner === undefined) throw new Error('neither write succeeded')
       version = objectOf(winner).metadata.version
     }
   })

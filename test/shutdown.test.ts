@@ -5,11 +5,11 @@ import { Api } from './support/api.ts'
 import { itemsOf } from './support/kinds.ts'
 import { eventually, startWorld, stores, type World } from './support/worlds.ts'
 
-/** A client that keeps its connection, and creates one object after another as long as it is answered. */
+/** A client that keeps its connection and creates objects one after another while it gets responses. */
 class Writer {
   readonly socket: Socket
   readonly answers: string[] = []
-  /** The names that it has asked to be created. */
+  /** The names of the objects in its requests. */
   readonly asked: string[] = []
   hasFailed = false
   #text = ''
@@ -28,7 +28,7 @@ class Writer {
     this.socket.on('connect', () => this.#ask())
   }
 
-  /** Whether its last request has not been answered. */
+  /** True if its last request has no response yet. */
   get isWaiting(): boolean {
     return this.asked.length > this.answers.length
   }
@@ -71,7 +71,7 @@ describe('SIGTERM', () => {
     await world?.end()
   })
 
-  /** Sends this and collects what comes. */
+  /** Sends the bytes and collects the response. */
   function send(text: string): { socket: Socket; received(): string } {
     const socket = connect(world?.server.port ?? 0, '127.0.0.1')
     sockets.push(socket)
@@ -85,14 +85,14 @@ describe('SIGTERM', () => {
   }
 
   it.each(stores)(
-    'loses no request that is on its way on a kept connection: all are answered whole, and told that the connection ends (%s)',
+    'loses no request on a kept connection: each gets a complete response, the last one with Connection: close (%s)',
     async store => {
       world = await startWorld(store, ['items-plugin'])
       const { server } = world
       const writers = Array.from({ length: 20 }, (_, n) => new Writer(server.port, `w${n}`))
       sockets.push(...writers.map(({ socket }) => socket))
       await eventually(() => expect(writers.every(({ answers }) => answers.length > 1)).toBe(true))
-      // Stopped, it answers nobody: soon everybody has asked and waits, and nothing of what was asked has been read.
+      // While stopped, the server responds to no request: soon every client waits, with its request unread.
       process.kill(server.pid, 'SIGSTOP')
       let before = -1
       await eventually(() => {
@@ -116,12 +116,12 @@ describe('SIGTERM', () => {
     },
   )
 
-  it('waits neither for requests that never come to their end nor for answers that nobody takes', async () => {
+  it('does not wait for incomplete requests, nor for clients that do not read', async () => {
     world = await startWorld('embedded', ['items-plugin'])
     const { server } = world
     const items = itemsOf(world.api)
     const large = 'x'.repeat(1_000_000)
-    // Far more than the system keeps for a client that does not read.
+    // Far more than the system buffers for a client that does not read.
     for (let n = 0; n < 30; n++) await items.create(`large-${n}`, { note: large })
     const head = 'host: localhost\r\ncontent-type: application/json\r\n'
     const path = items.path
@@ -132,7 +132,7 @@ describe('SIGTERM', () => {
     const list = send(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`)
     await once(list.socket, 'data')
     list.socket.pause()
-    // Answered on another connection after those have been heard.
+    // The server responds to this request after it has received the earlier ones.
     await items.list({ limit: '1' })
     const exit = await server.kill('SIGTERM')
     expect(exit.code).toBe(0)

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
 
-/** Every shape of a request, left in every way: the server closes its side and keeps no descriptor. */
+/** Every shape of a request, abandoned in every way: the server closes its side and keeps no descriptor. */
 
 const plugin = fileURLToPath(new URL('./fixtures/items-plugin', import.meta.url))
 const items = '/apis/items.example.com/v1/items'
@@ -36,9 +36,9 @@ const watch = request(`GET ${selected}`)
 interface Shape {
   readonly name: string
   readonly bytes: string
-  /** What the client has received before it leaves. Without it, the server has only read the bytes. */
+  /** The response that the client waits for before it leaves. Without it, the server has only read the request. */
   readonly until?: RegExp
-  /** The client reads nothing before it leaves. */
+  /** The client does not read before it leaves. */
   readonly unread?: true
 }
 
@@ -135,7 +135,7 @@ const departures: readonly (readonly [string, (client: Client) => void])[] = [
 /** The beginning of a ClientHello. */
 const handshake = '\x16\x03\x01\x02\x00\x01'
 
-/** One connection, over TLS where the server has it. */
+/** One connection, over TLS if the server uses it. */
 class Client {
   readonly socket: Socket
   readonly stream: Duplex
@@ -166,7 +166,7 @@ class Client {
     })
   }
 
-  /** @throws AbortError when the connection closes before */
+  /** @throws AbortError if the connection closes first */
   async receives(pattern: RegExp): Promise<void> {
     const { signal } = this.#closed
     while (!pattern.test(this.received)) await once(this.stream, 'data', { signal })
@@ -182,7 +182,7 @@ describe.each(['HTTP', 'TLS'])('the descriptors of a server over %s', transport 
   const descriptors = async () => (await readdir(`/proc/${server.pid}/fd`)).length
   const open = () => Client.open(server.port, ca)
 
-  /** Resolves when the server has read what was sent before. */
+  /** Resolves when the server has read the earlier bytes. */
   const barrier = async () => {
     const client = await open()
     client.read()

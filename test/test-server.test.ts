@@ -9,7 +9,7 @@ import { expect, test } from 'vitest'
 import { startEtcd } from './support/etcd.ts'
 import { Lamp } from './support/sdk-world.ts'
 
-test('test servers of one etcd and prefix are servers of one store, those of another are not', async () => {
+test('test servers with the same etcd and prefix share a store; others do not', async () => {
   const etcd = await startEtcd()
   try {
     const start = (prefix: string) =>
@@ -33,11 +33,11 @@ test('test servers of one etcd and prefix are servers of one store, those of ano
   }
 })
 
-test('without the server’s package it says what to install; with it, in the project, it starts', async () => {
+test('without the server’s package the error says what to install; with the package it starts', async () => {
   const root = fileURLToPath(new URL('..', import.meta.url))
   const folder = await mkdtemp(join(tmpdir(), 'project-'))
   try {
-    // The SDK somewhere else than beside the server.
+    // The SDK, installed apart from the server.
     const sdk = join(folder, 'elsewhere', 'sdk')
     await cp(join(root, 'controller-runtime', 'dist'), join(sdk, 'dist'), { recursive: true })
     await cp(join(root, 'controller-runtime', 'package.json'), join(sdk, 'package.json'))

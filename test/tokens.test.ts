@@ -18,7 +18,7 @@ import { copyFixture, eventually } from './support/worlds.ts'
 
 const itemsPath = '/apis/items.example.com/v1/items'
 
-/** Makes a token as an operator does. */
+/** Creates a token with the command line. */
 async function makeToken(user: string, ...groups: string[]): Promise<{ token: string; entry: string }> {
   const { code, stdout, stderr } = await runProgram([
     'token',
@@ -64,7 +64,7 @@ describe('with a file of tokens', () => {
   })
 
   const put = async (text: string) => {
-    // As editors and secret mounts do it: another file in its place.
+    // Replaces the file by a rename, as editors and secret mounts do.
     await writeFile(`${tokenFile}.new`, text)
     await rename(`${tokenFile}.new`, tokenFile)
   }
@@ -93,12 +93,12 @@ describe('with a file of tokens', () => {
     }
   })
 
-  it('health and version are for everybody: probes have no token', async () => {
+  it('health and version need no token, because probes have none', async () => {
     for (const path of ['/livez', '/readyz', '/healthz', '/version'])
       expect((await api.get(path)).status).toBe(200)
   })
 
-  it('admins may do everything, also from a page of another origin', async () => {
+  it('admins may do everything, also from another origin', async () => {
     const headers = { ...bearer(admin.token), origin: 'https://console.example.com' }
     const body = itemsOf(api).body('by-ann', {})
     objectOf(await api.post(itemsPath, body, { headers }), 201)
@@ -128,7 +128,7 @@ describe('with a file of tokens', () => {
     await watch.close()
   })
 
-  it('the handler of a route is not shown the credentials of its caller', async () => {
+  it("a route's handler does not get its caller's credentials", async () => {
     const setup = `plugin.routes('echo.example.com/v1', r =>
       r.get('/headers', ({ headers, user }) => ({ body: { headers, user: user.name } })))`
     const echo = await writePlugin({ 'index.js': pluginModule('echo', { setup }) })
@@ -158,12 +158,12 @@ describe('with a file of tokens', () => {
   })
 
   describe('a WebSocket', () => {
-    it('without a token is refused with an ordinary 401', async () => {
+    it('without a token is refused with an HTTP 401', async () => {
       refusalOf(await refusedWatch(server.url, itemsPath), 401)
       refusalOf(await refusedWatch(server.url, '/apis', { 'sec-websocket-protocol': multiplexProtocol }), 401)
     })
 
-    it('takes the token as a sub-protocol beside a real one, which alone is answered', async () => {
+    it('accepts the token as a sub-protocol next to a real one, and selects the real one', async () => {
       for (const [path, real] of [
         [itemsPath, 'events.example.com'],
         ['/apis', multiplexProtocol],
@@ -185,7 +185,7 @@ describe('with a file of tokens', () => {
     })
   })
 
-  it('a token that is taken from the file ends its watches, with 1008, and no others', async () => {
+  it('removing a token from the file closes its watches with 1008, and no others', async () => {
     const others = await Watch.open(server.url, itemsPath, { headers: bearer(admin.token) })
     const watch = await Watch.open(server.url, itemsPath, { headers: bearer(leaving.token) })
     const many = new WebSocket(`${server.url.replace('http', 'ws')}/apis`, multiplexProtocol, {
@@ -209,7 +209,7 @@ describe('with a file of tokens', () => {
     await others.close()
   })
 
-  it('a file that is half-written changes nothing, and the log says which key is wrong', async () => {
+  it('a half-written file changes nothing, and the log names the bad key', async () => {
     await put(`${admin.entry}- user: eve\n  groups: [setpoint:admins]\n  sha256: 12`)
     await eventually(() => expect(server.stderr()).toContain('[1].sha256 must be 64 hexadecimal digits'))
     expect((await api.get(itemsPath, { headers: bearer(viewer.token) })).status).toBe(200)
@@ -220,7 +220,7 @@ describe('with a file of tokens', () => {
     )
   })
 
-  it('controllers work against it with a token in a file, also when it is renewed', async () => {
+  it('controllers connect with a token in a file, and follow its renewal', async () => {
     const uptime = await copyFixture('demo-plugin')
     const other = await startServer({
       plugins: [uptime],
@@ -246,7 +246,7 @@ describe('with a file of tokens', () => {
       const before = await eventually(leads)
       await writeFile(secret, `${second.token}\n`)
       await put(admin.entry + viewer.entry + second.entry)
-      // The lease goes on being renewed by the new token alone.
+      // The lease is renewed with the new token only.
       await eventually(async () => {
         const answer = await otherApi.get('/apis', { headers: bearer(first.token) })
         expect(answer.status).toBe(401)
@@ -262,7 +262,7 @@ describe('with a file of tokens', () => {
     }
   })
 
-  it('nothing that the server says has a token in it', async () => {
+  it('no response or log line contains a token', async () => {
     await api.get(`/apis?token=${admin.token}`, { headers: bearer(admin.token) })
     const metrics = await api.get('/metrics', { headers: bearer(admin.token) })
     for (const { token } of [admin, viewer, leaving]) {
@@ -281,7 +281,7 @@ describe('with TLS', () => {
   })
   afterEach(() => rm(certificates.folder, { recursive: true, force: true }))
 
-  it('requests and WebSockets are served by it, and a renewed certificate is shown', async () => {
+  it('requests and WebSockets are served, and a renewed certificate is used', async () => {
     const { ca, cert, key } = certificates
     const plugin = await copyFixture('items-plugin')
     const server = await startServer({ plugins: [plugin], args: ['--tls-cert', cert, '--tls-key', key] })
@@ -308,7 +308,7 @@ describe('with TLS', () => {
     }
   })
 
-  it('a server that is stopped does not wait for connections on which nobody has said anything', async () => {
+  it('a stopping server does not wait for silent connections', async () => {
     const { cert, key } = certificates
     const server = await startServer({ args: ['--tls-cert', cert, '--tls-key', key] })
     const silent = connect(server.port, '127.0.0.1')
@@ -316,12 +316,12 @@ describe('with TLS', () => {
     const asked = performance.now()
     const { code } = await server.stop()
     expect(code).toBe(0)
-    // A server that waits for them does so for as long as it may, which is 25 s.
+    // The server would wait for them until its deadline, 25 s.
     expect(performance.now() - asked).toBeLessThan(20_000)
   })
 })
 
-/** The certificate that the server shows for one request over a new connection. */
+/** Returns the server's certificate on a new connection. */
 function certificateOf(url: string, ca: Buffer): Promise<PeerCertificate> {
   return new Promise((resolve, reject) => {
     https

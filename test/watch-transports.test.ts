@@ -17,7 +17,7 @@ interface Said {
   readonly id: string | undefined
 }
 
-/** A watch over plain HTTP, as it comes. */
+/** A recorded watch over plain HTTP. */
 class Stream {
   readonly events: Said[] = []
   readonly ended: Promise<void>
@@ -42,7 +42,7 @@ class Stream {
     return new Stream(await fetch(url, { headers, signal: abort.signal }), abort)
   }
 
-  /** `TYPE name`, and `BOOKMARK` for the end of the initial events: others come when it is time for them. */
+  /** `TYPE name`, and `BOOKMARK` for the end of the initial events. Periodic bookmarks are omitted. */
   get story(): string[] {
     return storyOf(this.events)
   }
@@ -136,7 +136,7 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
     return opened
   }
 
-  it('show everybody the same events: lines, Server-Sent Events, an EventSource, a WebSocket, a multiplexed one', async () => {
+  it('send the same events on every transport: lines, Server-Sent Events, an EventSource, a WebSocket, a multiplexed one', async () => {
     await items.create('before', { rank: 'a' })
     const query = 'fieldSelector=spec.rank%3Da'
     const lines = await stream(`${query}&allowWatchBookmarks=true`)
@@ -169,7 +169,7 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
     expect(changes(heard)).toEqual(expected)
   })
 
-  it('are JSON lines, with bookmarks only for who asks for them', async () => {
+  it('are JSON lines, with bookmarks only on request', async () => {
     await items.create('a', {})
     const plain = await stream()
     const marked = await stream('allowWatchBookmarks=true')
@@ -180,7 +180,7 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
     expect(marked.story).toEqual(['ADDED a', 'BOOKMARK', 'ADDED b'])
   })
 
-  it('of one name see that name alone', async () => {
+  it('of one name send only that object', async () => {
     const watching = await stream('', {}, items.at('me'))
     await items.create('other', {})
     const made = await items.create('me', {})
@@ -196,7 +196,7 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
     expect(watching.events.at(-1)?.type).toBe('BOOKMARK')
   })
 
-  it('from a version that has not been reached are one ERROR with 410', async () => {
+  it('from a future version are one ERROR with 410', async () => {
     for (const headers of [{}, eventStream]) {
       const watching = await stream('version=99999999999', headers)
       await watching.ended
@@ -219,7 +219,7 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
     expect(watching.story).toEqual(['ADDED a', 'ADDED b'])
   })
 
-  it('are the list where they are refused in so many words', async () => {
+  it('return a list for watch=false', async () => {
     for (const no of ['false', 'False', '0'])
       expect(await api.get(`${items.path}?watch=${no}`)).toMatchObject({
         status: 200,
@@ -227,7 +227,7 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
       })
   })
 
-  it('that are refused are an ordinary answer with a Status', async () => {
+  it('that are refused are an HTTP error with a Status', async () => {
     refusalOf(await api.get(`${items.path}?watch=true&labelSelector=a%20b`), 400)
     refusalOf(await api.get(`${items.path}?watch=maybe`), 400)
     refusalOf(await api.get(`${items.path}?watch=true&timeoutSeconds=-1`), 400)
@@ -235,7 +235,7 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
   })
 
   describe('as Server-Sent Events', () => {
-    it('carry an id from the bookmark that ends the initial events on, not before', async () => {
+    it('carry an id from the bookmark that ends the initial events, not before', async () => {
       await items.create('a', {})
       const watching = await stream('', eventStream)
       const made = await items.create('b', {})
@@ -248,7 +248,7 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
       expect(change?.id).toBe(made.metadata.version)
     })
 
-    it('resume from Last-Event-ID, which beats a version in the URL', async () => {
+    it('resume from Last-Event-ID, which overrides a version in the URL', async () => {
       const first = await items.create('a', {})
       const second = await items.create('b', {})
       const third = await items.create('c', {})
@@ -258,7 +258,7 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
       expect(watching.story).toEqual(['ADDED c'])
     })
 
-    it('come to an EventSource once each, though its connection is cut again and again', async () => {
+    it('deliver each event once to an EventSource whose connection is cut repeatedly', async () => {
       const source = new EventSource(`${world.server.url}${items.path}?watch=true&timeoutSeconds=1`)
       open.push({ cut: async () => source.close() })
       const heard: string[] = []
@@ -283,8 +283,8 @@ describe.each(stores)('watches over plain HTTP, on the %s store', store => {
   })
 })
 
-describe('the first part of a watch', () => {
-  it('goes at the pace of its client, out of one state, in little memory, and what changes meanwhile follows', async () => {
+describe('the initial events of a watch', () => {
+  it('follow the pace of the client, come from one snapshot, use little memory, and precede the changes made meanwhile', async () => {
     const world = await startWorld('embedded', ['items-plugin'])
     try {
       const items = itemsOf(world.api)
@@ -305,7 +305,7 @@ describe('the first part of a watch', () => {
           story.push(...storyOf([event]))
           if (event.name === 'zz') resolve()
           taken += String(data).length
-          // Half a megabyte, and no more until it is told to go on.
+          // Reads half a megabyte, then pauses.
           if (!isSlow || taken < 500_000) return
           taken = 0
           socket.pause()
@@ -317,7 +317,7 @@ describe('the first part of a watch', () => {
       objectOf(await world.api.delete(items.at('o00001')))
       for (let n = 0; n < 10; n++) {
         await world.api.mergePatch(items.at('o04000'), { spec: { rank: `c${n}` } })
-        // Half of what was to be sent; what was written and is not collected yet counts too.
+        // Half of the remaining bytes; written buffers that are not collected yet count too.
         await eventually(async () =>
           expect((await buffersOf(world.api)) - before).toBeLessThan(16 * 1024 * 1024),
         )
@@ -345,7 +345,7 @@ describe('the first part of a watch', () => {
   })
 })
 
-/** Bytes of buffers that the server holds. */
+/** Bytes of the server's buffers. */
 async function buffersOf(api: Api): Promise<number> {
   const { text } = await api.get('/metrics')
   return Number(/^nodejs_external_memory_bytes (\S+)$/m.exec(text)?.[1])

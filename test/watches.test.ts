@@ -31,9 +31,9 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
   const patch = async (name: string, spec: object) => objectOf(await api.mergePatch(items.at(name), { spec }))
   const remove = async (name: string) => objectOf(await api.delete(items.at(name)))
 
-  describe('from the present', () => {
+  describe('from the current state', () => {
     it.each(['', 'version=0', 'resourceVersion=0', 'version='])(
-      'begin (%s) with everything there is as ADDED, ascending by name, then a bookmark that says so, then the changes',
+      'begin (%s) with every object as ADDED, ascending by name, then the initial-events-end bookmark, then the changes',
       async query => {
         await createAll(
           items,
@@ -54,7 +54,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       },
     )
 
-    it('of nothing begin with the bookmark', async () => {
+    it('of an empty collection begin with the bookmark', async () => {
       const watching = await watch()
       await watching.synced()
       expect(watching.events).toHaveLength(1)
@@ -70,7 +70,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       })
     })
 
-    it('lose nothing and double nothing while writers are at work', async () => {
+    it('lose and repeat no event during writes', async () => {
       await createAll(
         items,
         Array.from({ length: 40 }, (_, n) => ({ name: `o-${n}`, spec: { count: 0 } })),
@@ -98,7 +98,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
         const live = each.changes.slice(40).map(({ version }) => Number(version))
         const expected = written.map(Number).filter(version => version > start)
         expect(live).toEqual(expected.sort((a, b) => a - b))
-        // What came first is the state at the bookmark.
+        // The initial events are the state at the bookmark.
         for (const { version } of each.changes.slice(0, 40))
           expect(Number(version)).toBeLessThanOrEqual(start)
       }
@@ -107,7 +107,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
 
   describe('from a version', () => {
     it.each(['version', 'resourceVersion'])(
-      'bring every change after it (%s), once and in order',
+      'send every change after it (%s), once and in order',
       async parameter => {
         const first = await items.create('a', { count: 1 })
         await items.create('b', { count: 1 })
@@ -122,7 +122,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       },
     )
 
-    it('resume where any other stopped: from each version exactly what is left', async () => {
+    it('resume from any version of another watch with exactly the later events', async () => {
       const whole = await watch()
       const start = await whole.synced()
       for (let n = 0; n < 6; n++) await items.create(`o-${n}`, { count: n })
@@ -151,7 +151,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       expect(watching.story).toEqual(['ADDED b'])
     })
 
-    it('with sendInitialEvents bring the state first', async () => {
+    it('with sendInitialEvents begin with the current state', async () => {
       const made = await items.create('a', {})
       const watching = await watch(
         `version=${made.metadata.version}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan`,
@@ -160,7 +160,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       expect(watching.story).toEqual(['ADDED a'])
     })
 
-    it('without bookmarks where they are refused', async () => {
+    it('send no bookmarks with allowWatchBookmarks=false', async () => {
       await items.create('a', {})
       const watching = await watch('allowWatchBookmarks=false')
       await watching.until(({ story }) => story.includes('ADDED a'))
@@ -183,7 +183,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       },
     )
 
-    it('go on from the last version of a bookmark', async () => {
+    it('resume from the version of a bookmark', async () => {
       const watching = await watch()
       const version = await watching.synced()
       await watching.close()
@@ -221,7 +221,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
         ['ADDED', back.metadata.version],
         ['DELETED', gone.metadata.version],
       ])
-      // The last content that matched, with the version of the change.
+      // The last state that matched, with the version of the change.
       expect(objectIn(events[2]).spec).toEqual({ ...stayed.spec })
       expect(objectIn(events[4]).spec).toEqual({ ...back.spec })
     })
@@ -253,7 +253,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
   })
 
   describe('of one name', () => {
-    it('may begin before the object exists, and see it come, change, go and come again', async () => {
+    it('may begin before the object exists, and report its creation, change, deletion and recreation', async () => {
       const watching = await watch('', items.at('later'))
       await watching.synced()
       expect(watching.changes).toEqual([])
@@ -266,7 +266,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       expect(watching.story).toEqual(['ADDED later', 'MODIFIED later', 'DELETED later', 'ADDED later'])
     })
 
-    it('begin with the object where it exists', async () => {
+    it('begin with the object if it exists', async () => {
       await items.create('there', { count: 1 })
       await items.create('other', {})
       const watching = await watch('', items.at('there'))
@@ -276,7 +276,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
   })
 
   describe('of deletions', () => {
-    it('carry the last state with the version of the deletion', async () => {
+    it('have the last state with the version of the deletion', async () => {
       await items.create('a', { count: 1, tags: ['x'] }, { labels: { 'x.com/a': 'b' } })
       const last = await patch('a', { count: 2 })
       const watching = await watch()
@@ -295,7 +295,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       expect(Number(gone.metadata.version)).toBeGreaterThan(Number(last.metadata.version))
     })
 
-    it('with finalizers are MODIFIED first and DELETED when the last is gone', async () => {
+    it('of objects with finalizers are MODIFIED first, and DELETED when the last finalizer is removed', async () => {
       await items.create('a', {}, { finalizers: ['x.com/f', 'x.com/g'] })
       const watching = await watch()
       await watching.synced()
@@ -319,7 +319,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
     expect(resumed.story).toEqual(['ADDED b'])
   })
 
-  it('do not disturb each other when one is cut', async () => {
+  it('do not affect each other when one is cut', async () => {
     const watches = await Promise.all(Array.from({ length: 10 }, () => watch()))
     await Promise.all(watches.map(each => each.synced()))
     await Promise.all(watches.slice(0, 5).map(each => each.cut()))
@@ -337,7 +337,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
     expect(fieldsOf(one.changes[0]?.raw.object)).toEqual(made.raw)
   })
 
-  it('go on for a client that sends nonsense, or end only that client', async () => {
+  it('continue if a client sends garbage, or end only for that client', async () => {
     const [good, bad] = await Promise.all([watch(), watch()])
     await Promise.all([good.synced(), bad.synced()])
     bad.say('not a message that anybody expects')
@@ -363,7 +363,7 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       refusalOf(await refusedWatch(world.server.url, path), code)
     })
 
-    it('a foreign page is an HTTP answer with a Status', async () => {
+    it('a request from another site gets an HTTP error with a Status', async () => {
       refusalOf(await refusedWatch(world.server.url, items.path, { origin: 'https://evil.example.com' }), 403)
     })
   })

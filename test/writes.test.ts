@@ -22,7 +22,7 @@ describe.each(stores)('writes on the %s store', store => {
   afterAll(() => world?.end())
   beforeEach(() => items.clear())
 
-  /** Runs something and answers the events that it caused, in order; a marker object says when all have come. */
+  /** Runs an action and returns the events that it caused, in order. A marker object shows that all have arrived. */
   async function eventsOf(run: () => Promise<unknown>): Promise<string[]> {
     const watch = await Watch.open(world.server.url, items.path)
     await watch.synced()
@@ -36,7 +36,7 @@ describe.each(stores)('writes on the %s store', store => {
   }
 
   describe('create', () => {
-    it('answers 201 with the object and where it is', async () => {
+    it('responds with 201, the object and its Location', async () => {
       const answer = await api.post(items.path, items.body('one', { title: 'first' }))
       const { metadata, spec } = objectOf(answer, 201)
       expect(answer.headers.get('location')).toBe(items.at('one'))
@@ -45,20 +45,20 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('one')).raw).toEqual(answer.body)
     })
 
-    it('takes YAML as well as JSON', async () => {
+    it('accepts YAML as well as JSON', async () => {
       const yaml = `apiVersion: ${items.apiVersion}\nkind: Item\nmetadata:\n  name: from-yaml\nspec:\n  count: 3\n  tags: [a, b]\n`
       objectOf(await api.post(items.path, yaml, { type: 'application/yaml' }), 201)
       expect((await items.read('from-yaml')).spec).toEqual({ count: 3, tags: ['a', 'b'] })
     })
 
-    it('refuses a name that is taken with 409 AlreadyExists and changes nothing', async () => {
+    it('refuses an existing name with 409 AlreadyExists and changes nothing', async () => {
       const first = await items.create('one', { title: 'first' })
       const refusal = refusalOf(await api.post(items.path, items.body('one', {})), 409, 'AlreadyExists')
       expect(refusal.message).toContain('one')
       expect((await items.read('one')).raw).toEqual(first.raw)
     })
 
-    it('lets exactly one of many creates of one name win', async () => {
+    it('lets exactly one of many creates with the same name win', async () => {
       const answers = await Promise.all(
         Array.from({ length: 12 }, (_, n) => api.post(items.path, items.body('raced', { count: n }))),
       )
@@ -69,7 +69,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('raced')).raw).toEqual(winner?.body)
     })
 
-    it('makes a name of generateName and five characters', async () => {
+    it('makes a name from generateName and five characters', async () => {
       const made = objectOf(
         await api.post(items.path, items.body(undefined, {}, { generateName: 'gen-' })),
         201,
@@ -82,7 +82,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect(again.metadata.name).not.toBe(made.metadata.name)
     })
 
-    it('cuts a generateName that is too long', async () => {
+    it('truncates a generateName that is too long', async () => {
       const { metadata } = objectOf(
         await api.post(items.path, items.body(undefined, {}, { generateName: 'x'.repeat(300) })),
         201,
@@ -110,7 +110,7 @@ describe.each(stores)('writes on the %s store', store => {
       const body = { ...items.body('stray', { size: 1 }), ...other }
       const missing = Object.values(other)[0] === undefined
       const answer = await api.post(items.path, body)
-      // Kubernetes fills in what is left out from the route.
+      // Kubernetes fills in missing fields from the route.
       if (missing && answer.status === 201) expect(objectOf(answer, 201).kind).toBe('Item')
       else {
         refusalOf(answer, 400)
@@ -120,7 +120,7 @@ describe.each(stores)('writes on the %s store', store => {
   })
 
   describe('replace', () => {
-    it('replaces the whole object where the version is the current one', async () => {
+    it('replaces the whole object if the version is current', async () => {
       const first = await items.create('one', { title: 'first', count: 1 }, { labels: { 'x.com/a': 'b' } })
       const { version } = first.metadata
       const second = objectOf(await api.put(items.at('one'), items.body('one', { count: 2 }, { version })))
@@ -141,7 +141,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('one')).spec).toEqual({ count: 2 })
     })
 
-    it('takes each of version and resourceVersion as a precondition of its own', async () => {
+    it('checks version and resourceVersion as separate preconditions', async () => {
       const { metadata: first } = await items.create('one', { count: 1 })
       const { metadata: second } = objectOf(await api.put(items.at('one'), items.body('one', { count: 2 })))
       const both = { version: second.version, resourceVersion: first.version }
@@ -150,7 +150,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('one')).spec).toEqual({ count: 2 })
     })
 
-    it('refuses a version that is not current even where the content would not change', async () => {
+    it('refuses a stale version even if the content would not change', async () => {
       await items.create('one', { count: 1 })
       const answer = await api.put(items.at('one'), items.body('one', { count: 1 }, { version: '1' }))
       refusalOf(answer, 409, 'Conflict')
@@ -171,7 +171,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('one')).spec).toEqual({ count: 2 })
     })
 
-    it('creates nothing: 404 where there is no such object', async () => {
+    it('does not create: 404 for a missing object', async () => {
       refusalOf(await api.put(items.at('nobody'), items.body('nobody', {})), 404)
       refusalOf(await api.get(items.at('nobody')), 404)
     })
@@ -227,7 +227,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect(patched.spec).toEqual({ count: 2, tags: ['y', 'z'], rank: 'a', level: 'a' })
     })
 
-    it('applies a JSON patch whole or not at all', async () => {
+    it('applies all operations of a JSON patch or none', async () => {
       const made = await items.create('one', { count: 1 })
       const answer = await api.jsonPatch(items.at('one'), [
         { op: 'replace', path: '/spec/count', value: 2 },
@@ -249,7 +249,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('one')).spec).toEqual({ count: 1 })
     })
 
-    it('loses none of many patches that meet', async () => {
+    it('loses none of many concurrent patches', async () => {
       await items.create('one', {})
       const keys = Array.from({ length: 16 }, (_, n) => `k${n}`)
       const answers = await Promise.all(
@@ -259,7 +259,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect(Object.keys((await items.read('one')).metadata.annotations).sort()).toEqual(keys.sort())
     })
 
-    it('with a version is refused with 409 when that is not the current one', async () => {
+    it('with a stale version is refused with 409', async () => {
       const { metadata } = await items.create('one', { count: 1 })
       await api.mergePatch(items.at('one'), { spec: { count: 2 } })
       for (const field of ['version', 'resourceVersion']) {
@@ -303,7 +303,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect(events).toEqual([])
     })
 
-    it('does not fail for server-owned fields that are sent back changed: the stored values stand', async () => {
+    it('ignores changed server-owned fields and keeps their stored values', async () => {
       const made = await items.create('one', { count: 1 })
       const own = {
         creationTimestamp: '2001-01-01T00:00:00.000Z',
@@ -318,7 +318,7 @@ describe.each(stores)('writes on the %s store', store => {
   })
 
   describe('dryRun', () => {
-    it('of a create answers what would be and stores nothing', async () => {
+    it('of a create returns the object and stores nothing', async () => {
       const events = await eventsOf(async () => {
         const answer = await api.post(`${items.path}?dryRun=All`, items.body('dry', { count: 1 }))
         expect(answer.status).toBe(201)
@@ -347,7 +347,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('free')).raw).toEqual(free.raw)
     })
 
-    it('still refuses what a real write would be refused for', async () => {
+    it('refuses what a real write refuses', async () => {
       await items.create('one', { code: 'taken' })
       const dry = `${items.path}?dryRun=All`
       refusalOf(await api.post(dry, items.body('one', {})), 409, 'AlreadyExists')
@@ -355,7 +355,7 @@ describe.each(stores)('writes on the %s store', store => {
       refusalOf(await api.post(dry, items.body('two', { count: -1 })), 422)
     })
 
-    it('takes no value but All', async () => {
+    it('accepts no value but All', async () => {
       refusalOf(await api.post(`${items.path}?dryRun=Some`, items.body('dry', {})), 400)
       refusalOf(await api.get(items.at('dry')), 404)
     })
@@ -387,7 +387,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect(answer.headers.get('warning')).toBeNull()
     })
 
-    it('does not warn where every field is known', async () => {
+    it('does not warn if every field is known', async () => {
       const answer = await api.post(items.path, items.body('one', { count: 1, deep: { flag: true } }))
       expect(objectOf(answer, 201).metadata.name).toBe('one')
       expect(answer.headers.get('warning')).toBeNull()
@@ -416,11 +416,11 @@ describe.each(stores)('writes on the %s store', store => {
       },
     )
 
-    it('takes no other value', async () => {
+    it('accepts no other value', async () => {
       refusalOf(await api.post(`${items.path}?fieldValidation=Maybe`, items.body('one', {})), 400)
     })
 
-    it('does not matter to a schema that closes itself: 422 always', async () => {
+    it('does not apply to a closed schema: it always responds with 422', async () => {
       for (const mode of ['Strict', 'Warn', 'Ignore']) {
         const answer = await api.post(
           `${vaults.path}?fieldValidation=${mode}`,
@@ -459,7 +459,7 @@ describe.each(stores)('writes on the %s store', store => {
       refusalOf(await api.get(items.at('bad')), 404)
     })
 
-    it('joins faults of the metadata and of the content', async () => {
+    it('reports violations of metadata and content together', async () => {
       const body = items.body(
         'Bad_Name',
         { count: -1 },
@@ -472,7 +472,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect(fields).toContain('spec.count')
     })
 
-    it('takes the bounds themselves', async () => {
+    it('accepts values at their bounds', async () => {
       await items.create('low', { count: 0, title: 'x' })
       await items.create('high', { count: 100, title: 'ten chars!' })
       refusalOf(await api.post(items.path, items.body('empty', { title: '' })), 422)
@@ -483,13 +483,13 @@ describe.each(stores)('writes on the %s store', store => {
       refusalOf(await api.post(items.path, items.body('more', { title: '😀'.repeat(11) })), 422)
     })
 
-    it('runs on what would be stored, so that an update is held to it too', async () => {
+    it('runs on the object to be stored, also for an update', async () => {
       await items.create('one', { count: 1 })
       refusalOf(await api.put(items.at('one'), items.body('one', { count: 1000 })), 422)
       expect((await items.read('one')).spec).toEqual({ count: 1 })
     })
 
-    it('demands what is required', async () => {
+    it('requires required fields', async () => {
       const { causes } = refusalOf(await api.post(devices.path, devices.body('d', {})), 422)
       expect(causes.map(({ field }) => field)).toEqual(['spec.size'])
       expect(
@@ -499,7 +499,7 @@ describe.each(stores)('writes on the %s store', store => {
   })
 
   describe('finalizers and deletion', () => {
-    it('removes an object without finalizers at once and answers it', async () => {
+    it('removes an object without finalizers at once and returns it', async () => {
       await items.create('one', { count: 1 })
       const events = await eventsOf(async () => {
         const gone = objectOf(await api.delete(items.at('one')))
@@ -520,7 +520,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.list()).names).toEqual(['one'])
     })
 
-    it('changes nothing when a deleting object is deleted again', async () => {
+    it('changes nothing if a deleting object is deleted again', async () => {
       await items.create('one', {}, { finalizers: ['x.com/a'] })
       const marked = objectOf(await api.delete(items.at('one')))
       const events = await eventsOf(async () => {
@@ -552,7 +552,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect(now.metadata.version).toBe(metadata.version)
     })
 
-    it('lets finalizers of a deleting object be taken away but not added', async () => {
+    it('lets finalizers of a deleting object be removed but not added', async () => {
       await items.create('one', {}, { finalizers: ['x.com/a', 'x.com/b'] })
       await api.delete(items.at('one'))
       for (const finalizers of [
@@ -565,7 +565,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect(fewer.metadata.finalizers).toEqual(['x.com/b'])
     })
 
-    it('still takes other changes of a deleting object', async () => {
+    it('accepts other changes of a deleting object', async () => {
       await items.create('one', { count: 1 }, { finalizers: ['x.com/a'] })
       await api.delete(items.at('one'))
       expect(objectOf(await api.mergePatch(items.at('one'), { spec: { count: 2 } })).spec).toEqual({
@@ -599,13 +599,13 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('one')).metadata.finalizers).toEqual([])
     })
 
-    it('refuses the name of a deleting object to a create', async () => {
+    it('refuses a create with the name of a deleting object', async () => {
       await items.create('one', {}, { finalizers: ['x.com/a'] })
       await api.delete(items.at('one'))
       refusalOf(await api.post(items.path, items.body('one', {})), 409, 'AlreadyExists')
     })
 
-    it('gives a later object of the name another uid', async () => {
+    it('gives a later object of the same name another uid', async () => {
       const first = await items.create('one', {})
       await api.delete(items.at('one'))
       const second = await items.create('one', {})
@@ -632,7 +632,7 @@ describe.each(stores)('writes on the %s store', store => {
   })
 
   describe('preconditions of a delete', () => {
-    it('hold in the body and in the query, for uid and version', async () => {
+    it('can be in the body or in the query, for uid and version', async () => {
       const { metadata } = await items.create('one', {})
       const other = '00000000-0000-4000-8000-000000000000'
       const refused = [
@@ -654,20 +654,20 @@ describe.each(stores)('writes on the %s store', store => {
       refusalOf(await api.get(items.at('one')), 404)
     })
 
-    it('let a delete through by query', async () => {
+    it('that hold in the query let the delete through', async () => {
       const { metadata } = await items.create('one', {})
       objectOf(await api.delete(`${items.at('one')}?uid=${metadata.uid}&version=${metadata.version}`))
       refusalOf(await api.get(items.at('one')), 404)
     })
 
-    it('refuses a version that is no number with 400', async () => {
+    it('with a version that is not a number are refused with 400', async () => {
       await items.create('one', {})
       refusalOf(await api.delete(`${items.at('one')}?version=latest`), 400)
       refusalOf(await api.delete(items.at('one'), { preconditions: { version: 7 } }), 400)
       await items.read('one')
     })
 
-    it('takes the policy from the query or the body, and refuses one that there is not', async () => {
+    it('can have the policy in the query or the body; an unknown policy is refused', async () => {
       await items.create('one', {}, { finalizers: ['d/f'] })
       await items.create('two', {}, { finalizers: ['d/f'] })
       refusalOf(await api.delete(`${items.at('one')}?propagationPolicy=Sideways`), 422)
@@ -682,7 +682,7 @@ describe.each(stores)('writes on the %s store', store => {
   })
 
   describe('deleting a collection', () => {
-    it('deletes what the selectors match and answers it as a list', async () => {
+    it('deletes the objects that the selectors match and returns them as a list', async () => {
       await items.create('a', { rank: 'x' }, { labels: { 'x.com/k': 'v' } })
       await items.create('b', { rank: 'x' })
       await items.create('c', { rank: 'y' }, { labels: { 'x.com/k': 'v' } })
@@ -695,7 +695,7 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('c')).metadata.deletionTimestamp).toBeUndefined()
     })
 
-    it('deletes nothing at all when a selector does not parse', async () => {
+    it('deletes nothing if a selector does not parse', async () => {
       await items.create('a', {})
       refusalOf(await api.delete(`${items.path}?labelSelector=a%20b`), 400)
       refusalOf(await api.delete(`${items.path}?fieldSelector=spec.nothing%3Dx`), 400)
@@ -704,7 +704,7 @@ describe.each(stores)('writes on the %s store', store => {
   })
 
   describe('generation', () => {
-    it('rises with the content, not with the metadata, and with the start of the deletion', async () => {
+    it('increases with changes of the content and with the start of the deletion, not with changes of the metadata', async () => {
       const generation = async () => (await items.read('one')).metadata.generation
       await items.create('one', { count: 1 }, { finalizers: ['x.com/a'] })
       expect(await generation()).toBe(1)
@@ -755,13 +755,13 @@ describe.each(stores)('writes on the %s store', store => {
       refusalOf(await api.mergePatch(`${devices.at('d')}/status`, { status: { phase: 'Sideways' } }), 422)
     })
 
-    it('is not there for a model that does not declare it: 404', async () => {
+    it('is 404 for a model that does not declare it', async () => {
       await items.create('one', {})
       refusalOf(await api.get(`${items.at('one')}/status`), 404)
       refusalOf(await api.put(`${items.at('one')}/status`, items.body('one', {})), 404)
     })
 
-    it('lets PUT write status where it is not declared', async () => {
+    it('lets PUT write status if it is not declared', async () => {
       await items.create('one', {})
       const put = objectOf(
         await api.put(items.at('one'), { ...items.body('one', {}), status: { phase: 'P' } }),
@@ -771,7 +771,7 @@ describe.each(stores)('writes on the %s store', store => {
   })
 
   describe('a unique index', () => {
-    it('refuses a value that is held with 409 and says which index, value and holder', async () => {
+    it('refuses a value in use with 409 and names index, value and holder', async () => {
       await items.create('holder', { code: 'c-1' })
       const refusal = refusalOf(
         await api.post(items.path, items.body('late', { code: 'c-1' })),
@@ -786,14 +786,14 @@ describe.each(stores)('writes on the %s store', store => {
       refusalOf(await api.get(items.at('late')), 404)
     })
 
-    it('refuses an update to a held value and leaves the object as it was', async () => {
+    it('refuses an update to a value in use and leaves the object unchanged', async () => {
       await items.create('holder', { code: 'c-1' })
       const made = await items.create('other', { code: 'c-2' })
       refusalOf(await api.mergePatch(items.at('other'), { spec: { code: 'c-1' } }), 409, 'AlreadyExists')
       expect((await items.read('other')).raw).toEqual(made.raw)
     })
 
-    it('gives a value free on delete, on update and with the last finalizer', async () => {
+    it('releases a value on delete, on update and with the last finalizer', async () => {
       await items.create('a', { code: 'v' })
       await api.delete(items.at('a'))
       await items.create('b', { code: 'v' })
@@ -805,7 +805,7 @@ describe.each(stores)('writes on the %s store', store => {
       await items.create('d', { code: 'v' })
     })
 
-    it('holds each of several values', async () => {
+    it('reserves each of several values', async () => {
       await items.create('a', { aliases: ['x', 'y', 'x'] })
       for (const aliases of [['y'], ['z', 'x']]) {
         refusalOf(await api.post(items.path, items.body('b', { aliases })), 409, 'AlreadyExists')
@@ -822,7 +822,7 @@ describe.each(stores)('writes on the %s store', store => {
       refusalOf(await api.post(items.path, items.body('empty-2', { code: '' })), 409, 'AlreadyExists')
     })
 
-    it('is not disturbed by its own value', async () => {
+    it("does not conflict with the object's own value", async () => {
       await items.create('a', { code: 'v', count: 1 })
       objectOf(await api.put(items.at('a'), items.body('a', { code: 'v', count: 2 })))
       expect((await items.read('a')).spec).toEqual({ code: 'v', count: 2 })
@@ -841,7 +841,7 @@ describe.each(stores)('writes on the %s store', store => {
       }
     })
 
-    it('takes at most 60 values an object', async () => {
+    it('accepts at most 60 values per object', async () => {
       const aliases = Array.from({ length: 61 }, (_, n) => `alias-${n}`)
       refusalOf(await api.post(items.path, items.body('many', { aliases })), 422)
       await items.create('many', { aliases: aliases.slice(1) })
@@ -849,23 +849,26 @@ describe.each(stores)('writes on the %s store', store => {
   })
 
   describe('an index function that fails', () => {
-    it.each(['throw', 'number'])('refuses the write with 422 (%s) and the server goes on', async boom => {
-      const refusal = refusalOf(await api.post(items.path, items.body('bad', { boom })), 422)
-      expect(refusal.message).toContain('spec.boom')
-      await items.create('one', { boom: 'fine' })
-      refusalOf(await api.mergePatch(items.at('one'), { spec: { boom } }), 422)
-      expect((await items.list()).names).toEqual(['one'])
-    })
+    it.each(['throw', 'number'])(
+      'refuses the write with 422 (%s), and the server keeps serving',
+      async boom => {
+        const refusal = refusalOf(await api.post(items.path, items.body('bad', { boom })), 422)
+        expect(refusal.message).toContain('spec.boom')
+        await items.create('one', { boom: 'fine' })
+        refusalOf(await api.mergePatch(items.at('one'), { spec: { boom } }), 422)
+        expect((await items.list()).names).toEqual(['one'])
+      },
+    )
   })
 
   describe('sizes', () => {
-    it('takes an object of one mebibyte and answers it whole', async () => {
+    it('accepts an object of 1 MiB and returns it complete', async () => {
       const text = 'x'.repeat(1024 * 1024)
       await items.create('large', { deep: { text } })
       expect((await items.read('large')).spec).toEqual({ deep: { text } })
     })
 
-    it('refuses an object that no store takes with 413', async () => {
+    it("refuses an object above the stores' limit with 413", async () => {
       const text = 'x'.repeat(2 * 1024 * 1024)
       refusalOf(await api.post(items.path, items.body('too-large', { deep: { text } })), 413)
       refusalOf(await api.get(items.at('too-large')), 404)
@@ -877,7 +880,7 @@ describe.each(stores)('writes on the %s store', store => {
     })
   })
 
-  it('gives every write a version of its own, higher than those before', async () => {
+  it('gives every write a unique version, higher than earlier ones', async () => {
     const versions: number[] = []
     for (let n = 0; n < 10; n++) {
       versions.push(Number((await items.create(`o-${n}`, { count: n })).metadata.version))
@@ -890,7 +893,7 @@ describe.each(stores)('writes on the %s store', store => {
     expect(versions).toEqual([...new Set(versions)].sort((a, b) => a - b))
   })
 
-  it('gives the answer of a delete the version of the deletion, as the watch does', async () => {
+  it('returns the version of the deletion from a delete, as the watch does', async () => {
     await items.create('one', { count: 1 })
     const watch = await Watch.open(world.server.url, items.path)
     await watch.synced()
