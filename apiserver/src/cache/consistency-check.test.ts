@@ -10,7 +10,7 @@ import type { ModelCache } from './model-cache.ts'
 
 const never = new AbortController().signal
 
-/** A follower whose log leaves out the changes of one name, over rooms that have everything. */
+/** A follower whose log omits the changes of one name, next to rooms that have everything. */
 async function forgetful(rooms: Rooms, name: string, overrides: Partial<Storage> = {}) {
   const { storage, served } = rooms
   const lossy: Storage = {
@@ -52,12 +52,9 @@ describe('the comparison of cache and store', () => {
       'has an old version of an object',
       (rooms: Rooms) => rooms.registry.replace(rooms.served, 'b', thing('b', { n: 2 }), 'object', options),
     ],
+    ['has a deleted object', (rooms: Rooms) => rooms.registry.delete(rooms.served, 'b', {}, options)],
     [
-      'has an object that is deleted',
-      (rooms: Rooms) => rooms.registry.delete(rooms.served, 'b', {}, options),
-    ],
-    [
-      'has a last object that is deleted',
+      'has a deleted object at its end',
       (rooms: Rooms) => rooms.registry.delete(rooms.served, 'x', {}, options),
     ],
   ] as const) {
@@ -71,7 +68,7 @@ describe('the comparison of cache and store', () => {
       const name = what === 'misses an object' ? 'lost' : what.includes('last') ? 'x' : 'b'
       await using lossy = await forgetful(rooms, name, {
         list: async (prefix, listOptions) => {
-          // The rebuild is held back, so that what is between can be seen.
+          // The rebuild is held back, so that the state before it is observable.
           if (checked && !listOptions?.keysOnly) await page.held
           return list(prefix, listOptions)
         },
@@ -94,7 +91,7 @@ describe('the comparison of cache and store', () => {
       expect(cache.revisionOf('b')).toBe(rooms.cache.revisionOf('b'))
       expect(await check.check(cache, never)).toBe('success')
       expect(lossy.counts()).toEqual({ success: 2, failure: 1, error: 0 })
-      // It goes on following.
+      // It continues to follow.
       await registry.create(served, thing('zz'), options)
       await lossy.settled()
       expect(cache.store.get('zz')?.name).toBe('zz')
@@ -124,7 +121,7 @@ describe('the comparison of cache and store', () => {
     const statuses = new Set<string | undefined>()
     while (writing) {
       statuses.add(await check.check(cache, never))
-      // One after another without a turn between them, as no server does it, they would hold up the writers.
+      // Without a turn between them, which no server does, the checks would block the writers.
       await new Promise(resolve => setImmediate(resolve))
     }
     await writers

@@ -21,7 +21,7 @@ const createPairTree = () =>
       comparePairs([leftValue, leftName ?? '\u{10ffff}'], [rightValue, rightName ?? '\u{10ffff}']),
   })
 
-/** The same thing, slow and plain. */
+/** A slow and simple model of the tree. */
 class SortedArray {
   pairs: readonly Pair[] = []
 

@@ -12,7 +12,7 @@ import { HistoryReplay, replayDefaults } from './history-replay.ts'
 import { LogFollower } from './log-follower.ts'
 import type { ModelCache } from './model-cache.ts'
 
-/** A cache that has begun after everything there is, and a store whose old changes go through `alter`, each reading after `begin`. */
+/** A cache that starts after every change, and a store whose old changes go through `alter`, each read after `begin`. */
 async function laterCache(
   { storage, served }: Rooms,
   alter: (change: Change) => Change,
@@ -135,11 +135,11 @@ describe('history replay', () => {
     for (let n = 0; n < 20; n++)
       versions.push(revisionIn((await registry.create(served, thing(`o${n}`), options)).bytes))
     const { cache, replay, read, watches } = await laterCache(rooms, change => change)
-    // Newest first, which without gathering is a reading for each.
+    // Newest first, which needs a read for each unless they are combined.
     await Promise.all(versions.toReversed().map(version => replay.reach(cache, version)))
     expect(cache.history.floor).toBe(versions[0])
     expect(read()).toBe(20)
-    // One that asks whether the store has it, one that reads.
+    // One request checks that the store has the version, one reads.
     expect(watches()).toBe(2)
     for (const [at, version] of versions.entries())
       expect(cache.history.next(version)?.revision).toBe(versions[at + 1])
@@ -168,7 +168,7 @@ describe('history replay', () => {
     const [away, recent, kept] = [versions[0], versions[15], versions[12]].map(
       version => version ?? zeroRevision,
     )
-    // The store has everything when it is asked, and not any more when it is read.
+    // The store has every change at the check, but not at the read.
     const { cache, replay } = await laterCache(
       rooms,
       change => change,
@@ -190,7 +190,7 @@ describe('history replay', () => {
     const { cache, replay, clock, watches } = await laterCache(
       rooms,
       change => change,
-      // The second one reads, after the first has asked whether there is something to read.
+      // The second request reads, after the first has checked the version.
       nth => (nth === 2 ? gate.held : Promise.resolve()),
     )
     const reached = replay.reach(cache, start)

@@ -18,7 +18,7 @@ const event = (revision: number, bytes?: number): CacheEvent => ({
 })
 const limits = { ...historyDefaults, minEvents: 2, maxEvents: 5, maxBytes: 1000, maxAgeMs: 100 }
 
-/** The revisions that a watch resumed after `revision` would be sent. */
+/** Returns the revisions that a watch resumed after `revision` receives. */
 function resumed(history: History, revision: number): number[] | 'expired' {
   if (history.positionAfter(toRevision(revision)) === undefined) return 'expired'
   const revisions: number[] = []

@@ -182,7 +182,7 @@ describe('log follower', () => {
     const { pair } = await storage.get(served.keyOf('a'))
     const changes = Array.from({ length: 400 }, (_, n) => ({
       key: (n % 2 === 0 ? served : other).keyOf(`o${n}`),
-      // Two objects a revision: no store of ours does that, and it shows that a revision is never seen by halves.
+      // Two objects in one revision. No store does that, but it shows that a revision is never visible in part.
       revision: toRevision(start + 1 + Math.floor(n / 2)),
       value: pair?.value,
       previous: undefined,
@@ -199,7 +199,7 @@ describe('log follower', () => {
         await once(signal, 'abort')
       },
     }
-    // Every look at this clock takes a millisecond.
+    // Each reading of this clock advances it by a millisecond.
     let now = 0
     const clock: Clock = { ...systemClock, monotonic: () => now++ }
     const follower = new LogFollower({ storage: large, log: silentLogger, clock })
@@ -283,8 +283,8 @@ describe('log follower', () => {
 })
 
 /**
- * A follower of rooms with one thing, `zero`, whose first watch brings nothing. `forget` makes the store forget what
- * has been written since and then ends that watch; `breakLog` only ends it.
+ * A follower whose first watch delivers nothing. Its rooms have one object, `zero`. `forget` compacts the store and ends
+ * that watch; `breakLog` only ends it.
  */
 async function losingLog(failure?: Error) {
   const rooms = await openRooms()
@@ -328,7 +328,7 @@ async function losingLog(failure?: Error) {
   return state
 }
 
-/** Whether a cache has what the rooms' own one has, which has followed all the time. */
+/** Returns true if a cache equals the rooms' own cache, which has followed without a break. */
 async function statesAgree({ gate, cache }: Rooms, other: ModelCache): Promise<boolean> {
   await gate.pass()
   const stateOf = ({ store }: ModelCache) => {

@@ -109,7 +109,7 @@ describe('a model store', () => {
   })
 })
 
-/** Everything that a snapshot says: the pairs of all trees in order, and the ranks of every value. */
+/** The content of a snapshot: the pairs of all trees in order, and the ranks of every value. */
 function contentOf(snapshot: ModelSnapshot): unknown {
   const pairsOf = (tree: IndexTree) => {
     const pairs: unknown[] = []

@@ -11,7 +11,7 @@ type Env = Record<string, string>
 /** Parses `setpoint serve ...args` with files that exist only here. */
 function parse(args: string[], env: Env = {}, files: Record<string, string> = {}): CommandLine {
   return parseCommandLine(['serve', ...args], env, path => {
-    // Every folder is one of a plugin.
+    // Every folder is a plugin's.
     const text = files[path] ?? (path.endsWith('package.json') ? '{}' : undefined)
     if (text === undefined) throw new Error(`ENOENT: no such file or directory, open '${path}'`)
     return text
@@ -24,7 +24,7 @@ function serve(args: string[], env: Env = {}, files: Record<string, string> = {}
   return parsed.options
 }
 
-/** What the refusal says; fails if nothing is refused. */
+/** Returns the message of the refusal; fails if the arguments are accepted. */
 function refusal(args: string[], env: Env = {}, files: Record<string, string> = {}): string {
   try {
     parse(args, env, files)
@@ -37,7 +37,7 @@ function refusal(args: string[], env: Env = {}, files: Record<string, string> = 
   throw new Error(`${args.join(' ')} was accepted`)
 }
 
-/** A certificate that signs itself, and its key. */
+/** A self-signed certificate and its key. */
 async function makeCertificate(): Promise<{ readonly cert: string; readonly key: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'setpoint-flags-'))
   const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=test']
@@ -143,11 +143,11 @@ describe('setpoint serve', () => {
     expect(serve(config, {}, files)).toMatchObject({ logLevel: 'error', plugins: [resolve('three')] })
   })
 
-  it('takes an empty environment variable for an absent one', () => {
+  it('treats an empty environment variable as unset', () => {
     expect(serve([], { SETPOINT_LOG_LEVEL: '', SETPOINT_ETCD_ENDPOINTS: '' })).toEqual(serve([]))
   })
 
-  it('takes a repeatable flag several times, and its values as a list elsewhere', () => {
+  it('accepts a repeatable flag several times, and a list elsewhere', () => {
     const plugins = [resolve('a'), resolve('b')]
     expect(serve(['--plugin', 'a', '--plugin', 'b']).plugins).toEqual(plugins)
     expect(serve([], { SETPOINT_PLUGIN: 'a, b' }).plugins).toEqual(plugins)
@@ -155,7 +155,7 @@ describe('setpoint serve', () => {
     expect(serve(['--config', 'c'], {}, { c: 'plugin: a,b' }).plugins).toEqual([resolve('a,b')])
   })
 
-  it('lets the last of a flag given twice count', () => {
+  it('uses the last value of a flag given twice', () => {
     expect(serve(['--log-level', 'debug', '--log-level=warn']).logLevel).toBe('warn')
   })
 
@@ -193,7 +193,7 @@ describe('setpoint serve', () => {
     expect(refusal([`--listen=${address}`])).toMatch(/^--listen: ".*(HOST:PORT is accepted|65535|brackets)/)
   })
 
-  it('takes as base path only what needs no escaping', () => {
+  it('accepts only base paths that need no escaping', () => {
     expect(serve(['--base-path', '/'])).toMatchObject({ basePath: '' })
     expect(serve(['--base-path', '/a-b/c.d'])).toMatchObject({ basePath: '/a-b/c.d' })
     for (const path of ['x', '', '//', '/a//b', '/a b', '/..', '/a/./b', '/%41', '/ä', '/a?b']) {
@@ -261,7 +261,7 @@ describe('access', () => {
   const hash = 'a'.repeat(64)
   const entry = `- {user: u, groups: [g], sha256: ${hash}}\n`
 
-  it('opens other addresses once there are tokens', () => {
+  it('allows other addresses with a token file', () => {
     expect(refusal(['--listen', '0.0.0.0:1'])).toContain('give --token-file')
     const args = ['--listen', '0.0.0.0:1', '--token-file', 't']
     expect(serve(args, {}, { t: entry })).toMatchObject({
@@ -288,7 +288,7 @@ describe('access', () => {
     expect(message).not.toContain('secret')
   })
 
-  it('refuses a certificate without its key, and what is none', () => {
+  it('refuses a certificate without its key, and an invalid one', () => {
     expect(refusal(['--tls-cert', 'c'], {}, { c: pem })).toContain('--tls-key')
     const both = ['--tls-cert', 'c', '--tls-key', 'k']
     expect(refusal(both, {}, { c: pem, k: pem })).toContain('cannot be used together')
@@ -297,7 +297,7 @@ describe('access', () => {
     expect(refusal([], { SETPOINT_TLS_KEY: 'k' }, { k: key })).toContain('only SETPOINT_TLS_KEY is given')
   })
 
-  it('makes tokens for a user in groups', () => {
+  it('accepts `setpoint token` with a user and groups', () => {
     expect(parseCommandLine(['token', '--user', 'ci'], {})).toEqual({
       command: 'token',
       user: { name: 'ci', groups: ['setpoint:admins'] },
@@ -328,7 +328,7 @@ describe('--role controllers', () => {
     })
   })
 
-  it('tells its health where --health-listen says, which means nothing where an API is served', () => {
+  it('serves its health at --health-listen, which is refused with an API', () => {
     const args = ['--role', 'controllers', '--server', 'http://a', '--health-listen', '0.0.0.0:8091']
     expect(serve(args)).toMatchObject({ healthListen: { host: '0.0.0.0', port: 8091 } })
     expect(refusal(['--health-listen', '127.0.0.1:8091'])).toMatch(
@@ -336,7 +336,7 @@ describe('--role controllers', () => {
     )
   })
 
-  it('needs --server, which means nothing anywhere else', () => {
+  it('needs --server, which other roles refuse', () => {
     expect(refusal(['--role', 'controllers'])).toContain('needs --server')
     expect(refusal(['--server', 'http://a'])).toBe(
       '--server is accepted only with --role controllers; the role is all',
@@ -349,7 +349,7 @@ describe('--role controllers', () => {
     }
   })
 
-  it('takes the name of a lease', () => {
+  it('accepts the name of a lease', () => {
     const controllers = ['--role', 'controllers', '--server', 'http://a']
     expect(serve([...controllers, '--lease', 'mine'])).toMatchObject({ lease: 'mine' })
     expect(refusal([...controllers, '--lease', 'Not a name'])).toMatch(/^--lease: /)
@@ -390,7 +390,7 @@ describe('a bad command line', () => {
     })
   })
 
-  it('is refused for a bad value, naming where it stands and what is accepted', () => {
+  it('is refused for a bad value, naming its source and the accepted values', () => {
     expect(refusal(['--log-level', 'loud'])).toBe(
       '--log-level: "loud" is not one of trace, debug, info, warn, error, silent',
     )
@@ -414,7 +414,7 @@ describe('a bad command line', () => {
 describe('the configuration file', () => {
   const config = (text: string) => refusal(['--config', 'c.yaml'], {}, { 'c.yaml': text })
 
-  it('is refused for an unknown key, naming its line and the keys that there are', () => {
+  it('is refused for an unknown key, naming its line and the valid keys', () => {
     expect(config('# settings\nlisten: 127.0.0.1:1\n\n"audit-log": x\n')).toMatch(
       /^c\.yaml:4: unknown key "audit-log"; accepted: role, listen, .*, log-level, log-format$/,
     )
@@ -432,7 +432,7 @@ describe('the configuration file', () => {
     expect(config('data-dir:')).toContain('c.yaml:1: data-dir: is empty')
   })
 
-  it('is refused where it is no YAML mapping, or not there', () => {
+  it('is refused if it is not a YAML mapping, or missing', () => {
     expect(config('a: [')).toMatch(/^c\.yaml:1: /)
     expect(config('role: all\nrole: all')).toMatch(/^c\.yaml:2: duplicated mapping key/)
     expect(config('- a')).toContain('a mapping from names to values is accepted, not a list')
@@ -442,7 +442,7 @@ describe('the configuration file', () => {
     expect(refusal([], { SETPOINT_CONFIG: 'gone' })).toMatch(/^SETPOINT_CONFIG: "gone" cannot be read/)
   })
 
-  it('may be empty, and takes every scalar as the text that stands there', () => {
+  it('may be empty, and reads every scalar as text', () => {
     for (const text of ['', '# nothing\n', '---\n', '{}']) {
       expect(serve(['--config', 'c'], {}, { c: text })).toEqual(serve([]))
     }
@@ -462,7 +462,7 @@ describe('help and version', () => {
 
   it('shows every flag of serve with its default and its name in the environment', () => {
     const help = parse(['--help'])
-    if (help.command !== 'help') throw new Error('did not answer help')
+    if (help.command !== 'help') throw new Error('did not return help')
     for (const flag of flagsOf('serve')) {
       expect(help.text).toContain(`--${flag.name}`)
       expect(help.text).toContain(environmentName(flag))

@@ -434,7 +434,7 @@ describe('a server with as many connections as it may have', () => {
     const server = await serve(never, 2)
     const busy = [await accepted(server), await accepted(server)]
     for (const client of busy) client.get('/')
-    await eventually(() => expect(server.carriedOut).toHaveLength(2))
+    await eventually(() => expect(server.handled).toHaveLength(2))
     const refused = await accepted(server)
     await eventually(() => expect(refused.hasEnded || refused.hasFailed).toBe(true))
     for (const { hasEnded } of busy) expect(hasEnded).toBe(false)

@@ -1,7 +1,7 @@
 import { toRevision } from '@setpoint/controller-runtime/internal'
 import { expect, it } from 'vitest'
+import { testModel } from '../../../test/support/rooms.ts'
 import { ServedModel } from '../model/served-model.ts'
-import { testModel } from '../testing.ts'
 import { listBody } from './list-response.ts'
 
 const served = new ServedModel(testModel)

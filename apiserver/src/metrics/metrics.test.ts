@@ -16,7 +16,7 @@ async function open() {
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log: silentLogger })
   const consistency = new ConsistencyCheck({ storage, follower, log: silentLogger })
   const metrics = new Metrics({ models, follower, hub, consistency })
-  /** The lines of one metric, without what all of them have in common. */
+  /** The lines of one metric, without their common prefix. */
   const linesOf = async (name: string) =>
     (await metrics.text())
       .split('\n')
@@ -25,7 +25,7 @@ async function open() {
   return { rooms, hub, consistency, metrics, linesOf }
 }
 
-it('a watch that is cut as too slow is counted as such and is open no more', async () => {
+it('a watch that is closed as too slow is counted as such and is no longer open', async () => {
   const { rooms, hub, linesOf } = await open()
   await using _ = rooms
   const { cache, gate, registry, served } = rooms
@@ -50,7 +50,7 @@ it('a watch that is cut as too slow is counted as such and is open no more', asy
   expect(await linesOf('apiserver_longrunning_requests')).toEqual([`{verb="WATCH",${labels}} 0`])
 })
 
-it('the buckets of durations add up, a bound is inside its bucket, and the last bucket has everything', async () => {
+it('the buckets of durations are cumulative, include their bound, and the last one counts everything', async () => {
   const { rooms, metrics, linesOf } = await open()
   await using _ = rooms
   for (const seconds of [0.0005, 0.005, 0.006, 61]) metrics.requests.answered(undefined, 'GET', 200, seconds)
@@ -67,7 +67,7 @@ it('the buckets of durations add up, a bound is inside its bucket, and the last 
   expect(await linesOf('apiserver_request_duration_seconds_sum')).toEqual([`{${labels}} 61.0115`])
 })
 
-it('tells how far the log has been followed, and what comparing and rebuilding the caches has come to', async () => {
+it('reports the progress of the log follower and the results of comparing and rebuilding the caches', async () => {
   const { rooms, consistency, linesOf } = await open()
   await using _ = rooms
   const { cache, follower, gate, registry, served } = rooms

@@ -20,7 +20,7 @@ function refusal(run: () => unknown, reason: StatusReason = 'BadRequest'): ApiEr
   throw new Error('nothing was refused')
 }
 
-/** Any JSON value but for the one field name that is refused. */
+/** Any JSON value without the one field name that is refused. */
 const values = fc.jsonValue({ maxDepth: 6 }).filter(value => !JSON.stringify(value).includes('"__proto__":'))
 
 describe('a JSON body', () => {
@@ -108,7 +108,7 @@ describe('a JSON body', () => {
     expect(message).toContain(what)
   })
 
-  it('may hold any digits inside strings', () => {
+  it('may contain any digits inside strings', () => {
     const text = '{"12345678901234567890":"\\\\\\"9007199254740993 1e400","a":["1e-400","\\\\"],"b":"[[["}'
     expect(JSON.stringify(json(text))).toBe(text)
   })
@@ -149,7 +149,7 @@ describe('a JSON body', () => {
     expect({}).not.toHaveProperty('x')
   })
 
-  it('with a duplicate field keeps the last one, and names the duplicates on demand', () => {
+  it('with a duplicate field keeps the last one, and reports the duplicates on request', () => {
     const text = '{"a":1,"a":2,"b":{"c":[{"d.e":1,"d.e":2,"d.e":3}]},"toString":1,"a":3}'
     expect(json(text)).toMatchObject({ a: 3 })
     expect(duplicateFields(text)).toEqual(['a', 'b.c[0][d.e]'])

@@ -70,7 +70,7 @@ describe('a violation', () => {
       'spec[a.b/c~d] FieldValueTypeInvalid: must be a string, is 1',
     ],
   ]
-  it.each(cases)('of %j by %j is told as a sentence', (schema, value, sentence) => {
+  it.each(cases)('of %j by %j is reported as a sentence', (schema, value, sentence) => {
     expect(told(schema, value)).toEqual([sentence])
   })
 
@@ -81,7 +81,7 @@ describe('a violation', () => {
     expect(violation?.message).toContain('…')
   })
 
-  it('has its path as steps', () => {
+  it('has its path as segments', () => {
     const schema: Schema = { properties: { l: { items: { additionalProperties: { type: 'string' } } } } }
     expect(violations(schema, { l: [{}, { '1': 5 }] })[0]?.path).toEqual(['spec', 'l', 1, '1'])
   })
@@ -348,7 +348,7 @@ describe('an object with very many violations', () => {
     const started = performance.now()
     expect(violations({ uniqueItems: true }, list)).toEqual([])
     expect(violations({ uniqueItems: true }, [...list, { id: 7 }])).toHaveLength(1)
-    // By comparing each with each: some minutes.
+    // Comparing each pair would take minutes.
     expect(performance.now() - started).toBeLessThan(60_000)
   })
 })

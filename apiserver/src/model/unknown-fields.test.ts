@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { countReads } from '../testing.ts'
+import { countReads } from '../../../test/support/rooms.ts'
 import { findUnknownFields } from './unknown-fields.ts'
 
 const schema = {

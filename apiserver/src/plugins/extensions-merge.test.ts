@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { deepEqual } from '../model/deep-equal.ts'
 import { mergeShipped } from './extensions-merge.ts'
 
-describe('a newer file over an object', () => {
+describe('a newer file merged into an object', () => {
   it.each([
     ['a field that the file changed is set', { a: 1 }, { a: 2 }, { a: 1, b: 5 }, { a: 2, b: 5 }],
     ['a field that only people changed stays', { a: 1 }, { a: 1 }, { a: 7 }, { a: 7 }],
@@ -13,14 +13,14 @@ describe('a newer file over an object', () => {
     ['a new field is added', {}, { a: { b: 1 } }, { c: 1 }, { a: { b: 1 }, c: 1 }],
     ['what people have below a new field stays', {}, { a: { b: 1 } }, { a: { c: 2 } }, { a: { b: 1, c: 2 } }],
     [
-      'what people added below a field stays when that goes',
+      'fields that users added below a removed field stay',
       { a: { b: 1 } },
       {},
       { a: { b: 1, c: 2 } },
       { a: { c: 2 } },
     ],
     [
-      'a field goes with all that was shipped below it',
+      'a removed field goes with all shipped fields below it',
       { a: { b: { c: 1 } } },
       {},
       { a: { b: { c: 3 } } },
@@ -31,7 +31,7 @@ describe('a newer file over an object', () => {
     ['a list may become a mapping', { a: [1] }, { a: { b: 1 } }, { a: [1] }, { a: { b: 1 } }],
     ['a mapping may become a text', { a: { b: 1 } }, { a: 'x' }, { a: { b: 1, c: 1 } }, { a: 'x' }],
     [
-      'below a mapping that people made a text',
+      'below a mapping that a user replaced with a string',
       { a: { b: 1, c: 1 } },
       { a: { b: 2, c: 1 } },
       { a: 'x' },
@@ -44,7 +44,7 @@ describe('a newer file over an object', () => {
 
 const json = fc.jsonValue({ maxDepth: 3 })
 
-it('gives what is shipped where people changed nothing', () => {
+it('gives the shipped values if users changed nothing', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), json), fc.dictionary(fc.string(), json), (last, shipped) => {
       const merged = mergeShipped(last, shipped, last)
@@ -53,7 +53,7 @@ it('gives what is shipped where people changed nothing', () => {
   )
 })
 
-it('changes nothing where the file is the same', () => {
+it('changes nothing if the file is the same', () => {
   fc.assert(
     fc.property(json, json, (shipped, live) => {
       expect(mergeShipped(shipped, shipped, live)).toBe(live)

@@ -12,11 +12,11 @@ import {
   type ResourceWriter,
 } from './extensions.ts'
 
-/** Keeps objects in memory, with versions, and counts what is written. */
+/** Stores objects in memory with versions, and counts writes. */
 class MemoryWriter implements ResourceWriter {
   readonly objects = new Map<string, ApiObject>()
   writes = 0
-  /** Runs before each write, so that another writer can be faster. */
+  /** Called before each write, so that another writer can come first. */
   beforeWrite: (name: string) => void = () => {}
 
   async get(apiVersion: string, kind: string, name: string): Promise<ApiObject | undefined> {
@@ -42,7 +42,7 @@ class MemoryWriter implements ResourceWriter {
     return this.#store(name, applyMergePatch(live, mergePatch))
   }
 
-  /** What a person does: never counted, and always a new version. */
+  /** A user's write: not counted, and always with a new version. */
   edit(name: string, change: object): void {
     this.#put(name, applyMergePatch(this.objects.get(name), change))
   }
@@ -99,7 +99,7 @@ function gadget(name: string, spec: string, metadata = ''): string {
 const clean = { unchanged: 0, problems: [] }
 
 describe('an object that a plugin ships', () => {
-  it('is created where there is none, with what the file says and whose it is', async () => {
+  it("is created if it is missing, with the file's content and the plugin's name", async () => {
     await ship({
       'a.yaml': gadget('one', '{n: 1}', ', labels: {demo.example.com/a: b}, annotations: {x: y}'),
     })
@@ -122,7 +122,7 @@ describe('an object that a plugin ships', () => {
     })
   })
 
-  it('is not written again while nothing has changed, even if the file is laid out anew', async () => {
+  it("is not written again if nothing has changed, even if the file's formatting has", async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1, m: [1, 2]}') })
     await apply()
     await ship({ 'a.yaml': gadget('one', '\n  m:\n  - 1\n  - 2\n  n: 1 # the number') })
@@ -131,7 +131,7 @@ describe('an object that a plugin ships', () => {
     expect(writer.writes).toBe(1)
   })
 
-  it('is created again after somebody deleted it', async () => {
+  it('is created again after a user deleted it', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}') })
     await apply()
     writer.objects.delete('one')
@@ -139,7 +139,7 @@ describe('an object that a plugin ships', () => {
     expect(writer.objects.get('one')?.spec).toEqual({ n: 1 })
   })
 
-  it('keeps what people changed, and gets the fields that the file changed', async () => {
+  it("keeps users' changes, and gets the fields that the file changed", async () => {
     await ship({
       'a.yaml': gadget('one', '{n: 1, email: a@b, tags: [x], deep: {a: 1, b: 1}}', ', labels: {d.e/a: "1"}'),
     })
@@ -165,7 +165,7 @@ describe('an object that a plugin ships', () => {
     expect(await apply('1.1.0')).toEqual({ applied: 0, unchanged: 1, problems: [] })
   })
 
-  it('keeps everything where people have broken the record of what was applied', async () => {
+  it('keeps everything if a user has damaged the record of the applied state', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}') })
     await apply()
     writer.edit('one', {
@@ -179,7 +179,7 @@ describe('an object that a plugin ships', () => {
     expect(writer.objects.get('one')?.spec).toEqual({ n: 2 })
   })
 
-  it('is left alone and reported where it did not come from this plugin', async () => {
+  it('is left alone and reported if it did not come from this plugin', async () => {
     await ship({ 'a.yaml': `# ours\n---\n${gadget('one', '{n: 1}')}` })
     writer.edit('one', { metadata: { name: 'one' }, spec: { n: 7 } })
     const left = (why: string) => ({
@@ -201,7 +201,7 @@ describe('an object that a plugin ships', () => {
     expect(writer.objects.get('one')?.spec).toEqual({ n: 1 })
   })
 
-  it('is left while it is being deleted, which may be over later', async () => {
+  it('is left alone while it is being deleted, and can be retried', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}') })
     await apply()
     writer.edit('one', { metadata: { deletionTimestamp: '2026-01-01T00:00:00.000Z' } })
@@ -213,7 +213,7 @@ describe('an object that a plugin ships', () => {
 })
 
 describe('the version of the plugin', () => {
-  it('never goes back: what a newer one applied is left alone, and reported', async () => {
+  it('never goes back: an object that a newer one applied is left alone and reported', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 2}') })
     await apply('2.0.0-rc.1')
     await ship({ 'a.yaml': gadget('one', '{n: 1}') })
@@ -228,7 +228,7 @@ describe('the version of the plugin', () => {
     expect(writer.objects.get('one')?.spec).toEqual({ n: 1 })
   })
 
-  it('is recorded also where the newer file is the same, so that one in between cannot apply', async () => {
+  it('is recorded even if the newer file is the same, so that a version in between cannot apply', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}') })
     await apply('1.0.0')
     expect(await apply('2.0.0')).toEqual({ ...clean, applied: 1 })
@@ -238,15 +238,15 @@ describe('the version of the plugin', () => {
   })
 })
 
-describe('several at once', () => {
-  it('is no problem where another server creates the object first', async () => {
+describe('several servers at once', () => {
+  it('accept that another server creates the object first', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}'), 'b.yaml': gadget('two', '{n: 2}') })
     const results = await Promise.all([apply(), apply(), apply()])
     expect(results.flatMap(({ problems }) => problems)).toEqual([])
     expect(writer.writes).toBe(2)
   })
 
-  it('reads again and applies where somebody writes in between', async () => {
+  it('read again and apply after a concurrent write', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1, m: 1}') })
     await apply()
     await ship({ 'a.yaml': gadget('one', '{n: 2, m: 1}') })
@@ -258,7 +258,7 @@ describe('several at once', () => {
     expect(writer.objects.get('one')?.spec).toEqual({ n: 2, m: 30 })
   })
 
-  it('creates it where somebody deletes it in between', async () => {
+  it('create the object after a concurrent deletion', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}') })
     await apply()
     await ship({ 'a.yaml': gadget('one', '{n: 2}') })
@@ -270,7 +270,7 @@ describe('several at once', () => {
     expect(writer.objects.get('one')?.spec).toEqual({ n: 2 })
   })
 
-  it('does not undo a newer version that another server applies in between', async () => {
+  it('do not revert a newer version that another server applies concurrently', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}') })
     await apply('1.0.0')
     await ship({ 'a.yaml': gadget('one', '{n: 2}') })
@@ -285,7 +285,7 @@ describe('several at once', () => {
     expect(writer.objects.get('one')?.spec).toEqual({ n: 3 })
   })
 
-  it('gives up in the end, until later', async () => {
+  it('give up after a bounded number of attempts, for a retry later', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}') })
     await apply()
     await ship({ 'a.yaml': gadget('one', '{n: 2}') })
@@ -295,7 +295,7 @@ describe('several at once', () => {
     expect(edits).toBe(extensionDefaults.attempts)
   })
 
-  it('reports a value of a unique index that another object holds, after one attempt', async () => {
+  it('report a unique value that another object holds after one attempt', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}') })
     let attempts = 0
     writer.beforeWrite = () => {
@@ -367,7 +367,7 @@ describe('a bad document', () => {
     expect((await apply()).problems).toMatchObject([{ message: expect.stringMatching(message) }])
   })
 
-  it('is a second one for the same object', async () => {
+  it('is a second document for the same object', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}'), 'b.yaml': gadget('one', '{n: 2}') })
     expect(await apply()).toMatchObject({
       applied: 1,
@@ -378,12 +378,12 @@ describe('a bad document', () => {
     expect(await apply()).toMatchObject({ applied: 0, unchanged: 1 })
   })
 
-  it('is one that is too large to be remembered', async () => {
+  it('is too large to be recorded', async () => {
     await ship({ 'a.yaml': gadget('one', `{text: ${'x'.repeat(extensionDefaults.documentBytes)}}`) })
     expect((await apply()).problems).toMatchObject([{ message: expect.stringContaining('too large') }])
   })
 
-  it('drops what only the server sets, and empty maps', async () => {
+  it('loses server-owned fields and empty maps', async () => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}', ', uid: x, version: "9", deletionTimestamp: y, labels:') })
     expect(await apply()).toEqual({ ...clean, applied: 1 })
     expect(Object.keys(writer.objects.get('one')?.metadata ?? {}).sort()).toEqual([
@@ -395,7 +395,7 @@ describe('a bad document', () => {
 })
 
 describe('the files', () => {
-  it('are every .yaml and .yml, in folders too, by path; links to files are followed', async () => {
+  it('are every .yaml and .yml, in subfolders too, by path; links to files are followed', async () => {
     await ship({
       'b.yml': gadget('b', '{n: 1}'),
       'a/z.yaml': gadget('z', '{n: 1}'),
@@ -412,7 +412,7 @@ describe('the files', () => {
     expect([...writer.objects.keys()]).toEqual(['a', 'z', 'b', 'c', 'w'])
   })
 
-  it('are reported where they cannot be read', async () => {
+  it('are reported if they cannot be read', async () => {
     await ship({ 'b.yaml': gadget('b', '{n: 1}') })
     await writeFile(join(resourcesDir, 'extensions', 'a.yaml'), Buffer.from([0x61, 0x3a, 0xff]))
     await symlink('nowhere', join(resourcesDir, 'extensions', 'c.yaml'))
@@ -425,14 +425,14 @@ describe('the files', () => {
     })
   })
 
-  it('may be none at all', async () => {
+  it('may be missing', async () => {
     expect(await apply()).toEqual({ ...clean, applied: 0 })
     await writeFile(join(resourcesDir, 'extensions'), 'a file')
     expect((await apply()).problems).toMatchObject([{ file: 'extensions', line: 1 }])
   })
 })
 
-it('stops between two documents when it is aborted', async () => {
+it('an abort stops between two documents', async () => {
   await ship({ 'a.yaml': `${gadget('one', '{n: 1}')}---\n${gadget('two', '{n: 2}')}` })
   const controller = new AbortController()
   writer.beforeWrite = () => controller.abort(new Error('stopping'))

@@ -29,7 +29,7 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true, force: true })
 })
 
-/** A version of the plugin with a unique index for each of these fields. */
+/** A version of the plugin with a unique index on each of these fields. */
 function version(...fields: readonly string[]): ServedModel {
   return new ServedModel(
     defineModel({
@@ -53,7 +53,7 @@ function version(...fields: readonly string[]): ServedModel {
   )
 }
 
-/** The store as a server sees it whose connection fails in every way, by the answers of `fault`. */
+/** The store through a failing connection; `fault` chooses the failure. */
 function troubled(fault: () => 'none' | 'before' | 'after' | 'full'): Storage {
   const reading = <T>(read: () => Promise<T>) =>
     fault() === 'before' ? Promise.reject(new StoreUnavailableError('away')) : read()
@@ -75,7 +75,7 @@ function troubled(fault: () => 'none' | 'before' | 'after' | 'full'): Storage {
   }
 }
 
-/** A claim over this store, on a clock that advances to each timer at once. */
+/** A claim over this store, with a clock that advances to each timer at once. */
 async function claim(
   served: ServedModel,
   over: Storage,
@@ -117,23 +117,23 @@ async function reserved(): Promise<number> {
 }
 
 describe('a claim of a model', () => {
-  it('comes to its end over a store that is away, full, or does not say what happened', async () => {
+  it('completes over a store that is unavailable, full, or loses responses', async () => {
     await fill(120)
-    // Every seventh call fails, in another way each time; then the rest of the pattern is another one.
+    // Every seventh call fails, each time in another way. A different pattern follows.
     let calls = 0
     const ways = ['before', 'after', 'full'] as const
     const fault = () => {
       calls++
       return calls % 7 === 0 ? (ways[(calls / 7) % ways.length] ?? 'none') : 'none'
     }
-    // Retrying is from the first object again, and settled ones need no call: it gets further each time.
+    // A retry starts from the first object, but settled objects need no call, so it gets further each time.
     expect((await claim(version('a'), troubled(fault))).name).toBe('in force')
     expect(await reserved()).toBe(120)
     expect((await claim(version('b'), troubled(fault))).name).toBe('in force')
     expect(await reserved()).toBe(120)
   })
 
-  it('is made once: overtaken while the store is away, it does not take the model back', async () => {
+  it('is made once: superseded while the store is down, it does not reclaim the model', async () => {
     await fill(30)
     let away = false
     let calls = 0
@@ -163,7 +163,7 @@ describe('a claim of a model', () => {
     await expect(claiming).rejects.toThrow('stopping')
   })
 
-  it('leaves a stored value alone that is no object', async () => {
+  it('skips a stored value that is not an object', async () => {
     await fill(3)
     const key = 'objects/claim.example.com/things/broken'
     await storage.transact({

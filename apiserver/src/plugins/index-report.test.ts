@@ -15,7 +15,7 @@ import { type IndexFindings, IndexReport, reportDefaults } from './index-report.
 const apiVersion = 'report.example.com/v1'
 const kind = 'Thing'
 
-/** A version of the plugin: with an index that has a fault, and that is unique if told so. */
+/** A version of the plugin. Its index has a fault, and is unique on request. */
 function version(unique: boolean): ServedModel {
   return new ServedModel(
     defineModel({
@@ -70,7 +70,7 @@ async function claim(served: ServedModel): Promise<Registry> {
   return registry
 }
 
-/** A server of this version that has started, and what it reports. */
+/** A started server of this version, and its reports. */
 async function start(served: ServedModel): Promise<Watched & { readonly registry: Registry }> {
   const registry = await claim(served)
   const cache = await follower.add(served, stop.signal)
@@ -87,7 +87,7 @@ async function start(served: ServedModel): Promise<Watched & { readonly registry
   }
 }
 
-/** Lets time pass until the last report says this. */
+/** Advances the time until the last report says this. */
 async function untilReported(watched: Watched, messages: readonly string[]): Promise<void> {
   await expect
     .poll(
@@ -108,7 +108,7 @@ function create(registry: Registry, served: ServedModel, name: string, code: str
   )
 }
 
-/** Writes what this version's functions refuse: as a server with other functions does. */
+/** Writes objects that this version's functions refuse, as a server with other functions does. */
 async function createCareless(name: string, code: string): Promise<void> {
   const json = JSON.stringify({
     apiVersion,
@@ -127,7 +127,7 @@ async function createCareless(name: string, code: string): Promise<void> {
 const clash = '"younger" has the value "x", which "older" holds'
 
 describe('the report of a model', () => {
-  it('has nothing to say where all is well, and is not made again', async () => {
+  it('is empty without problems, and is not repeated', async () => {
     const served = version(true)
     const watched = await start(served)
     await create(watched.registry, served, 'a', 'x')
@@ -135,7 +135,7 @@ describe('the report of a model', () => {
     expect(watched.clock.pendingTimers).toBe(0)
   })
 
-  it('is made once an interval and counts the problems that it does not list', async () => {
+  it('is made once per interval and counts the problems that it does not list', async () => {
     const watched = await start(version(false))
     for (let i = 0; i < 50; i++) await createCareless(`o${i}`, `bad ${i}`)
     await expect.poll(() => follower.cacheOf(version(false))?.problems.size).toBe(50)
@@ -147,7 +147,7 @@ describe('the report of a model', () => {
     expect(watched.messages().at(-1)).toBe('30 more of these problems are not listed')
   })
 
-  it('names the holder of a value and drops a clash that is settled', async () => {
+  it('names the holder of a value and drops a resolved clash', async () => {
     const plain = version(false)
     const before = await claim(plain)
     await create(before, plain, 'older', 'x')
@@ -163,7 +163,7 @@ describe('the report of a model', () => {
     expect((await start(served)).messages()).toEqual([])
   })
 
-  it('omits clashes of a set that is not in force and reports them when it is again', async () => {
+  it('omits clashes of a set that is not in force, and reports them when it is again', async () => {
     const plain = version(false)
     const before = await claim(plain)
     await create(before, plain, 'older', 'x')

@@ -32,7 +32,7 @@ async function folder(name: string, files: Record<string, string | object>): Pro
   return dir
 }
 
-/** Runs a module's text that may use `loadPlugin`, and answers what it exports to `answer`. */
+/** Runs a module that may use `loadPlugin`, and returns the value that it passes to `answer`. */
 async function inServer(text: string): Promise<unknown> {
   const script = `
     import { loadPlugin, PluginLoadError } from ${JSON.stringify(compiled)}
@@ -53,7 +53,7 @@ async function load(...dirs: string[]): Promise<unknown[]> {
   return Array.isArray(result) ? result : []
 }
 
-/** What the refusal of a folder says, after naming it. For what is refused before anything is imported. */
+/** Returns the message that refuses a folder before anything is imported, without the folder's name. */
 async function refusal(dir: string): Promise<string> {
   const error: unknown = await loadPlugin(dir).catch((thrown: unknown) => thrown)
   if (!(error instanceof PluginLoadError))
@@ -62,7 +62,7 @@ async function refusal(dir: string): Promise<string> {
   return error.message.replace(`plugin ${dir}: `, '')
 }
 
-/** The same for a module that has to be imported to be refused, with what was thrown in it. */
+/** The same for a refusal after the import, with the thrown error. */
 async function importRefusal(dir: string, importTimeoutMs = 30_000): Promise<unknown> {
   return inServer(`
     await loadPlugin(${JSON.stringify(dir)}, { importTimeoutMs: ${importTimeoutMs} }).catch(error => {
@@ -171,7 +171,7 @@ describe('a plugin in a folder of its own, without node_modules', () => {
     expect(await load(dir)).toMatchObject([{ name: 'helped', packageName: 'demo', packageVersion: '0.0.0' }])
   })
 
-  it('may be there through a link', async () => {
+  it('may be a link', async () => {
     const dir = await folder('real', { 'package.json': esm, 'index.js': minimal })
     await symlink(dir, join(root, 'link'))
     expect(await load(join(root, 'link'))).toMatchObject([{ name: 'minimal', dir: join(root, 'link') }])
@@ -179,7 +179,7 @@ describe('a plugin in a folder of its own, without node_modules', () => {
 })
 
 describe('the entry', () => {
-  it('may be given in each of the ways of a package.json', async () => {
+  it('may be declared by each field of package.json', async () => {
     const manifests: Record<string, [manifest: object, file: string]> = {
       path: [{ type: 'module', exports: './lib/a.js' }, 'lib/a.js'],
       conditions: [{ exports: { types: './a.d.ts', import: './a.mjs', default: './b.js' } }, 'a.mjs'],
@@ -243,12 +243,12 @@ describe('a module that cannot be loaded', () => {
       /SyntaxError: .*'nothing' \(index\.js:1\)$/,
     ],
     [
-      'imports what is not there',
+      'imports a missing file',
       'import "nowhere"',
       /cannot be imported: Error: Cannot find package 'nowhere'.*; is the name right, and has `npm install` been run/,
     ],
     [
-      'leaves the ending of a file away',
+      'omits a file extension',
       'import "./model"',
       /Cannot find module '.*model'.*; an ES module names the whole file, as in "\.\/model\.js"/,
     ],
@@ -258,7 +258,7 @@ describe('a module that cannot be loaded', () => {
       /ReferenceError: (module|require) is not defined in ES module scope.* \(index\.js:1\); a plugin is an ES module/,
     ],
     [
-      'was compiled with its decorators left as they are',
+      'was compiled with its decorators unchanged',
       'const mark = () => {}\n@mark()\nclass A {}',
       /SyntaxError: .* \(index\.js:2: @mark\(\)\); decorators have to be compiled/,
     ],
@@ -287,7 +287,7 @@ describe('a module that cannot be loaded', () => {
     expect(await importRefusal(dir)).toMatchObject({ message: expect.stringMatching(message) })
   })
 
-  it('is found where it does not parse, also among those that the first one imports', async () => {
+  it('is reported with the place of a syntax error, also in an imported module', async () => {
     const dir = await folder('demo', {
       'package.json': esm,
       'index.js': "import './lib/a.js'\nimport {\n  b,\n} from './lib/b.js'",
@@ -299,7 +299,7 @@ describe('a module that cannot be loaded', () => {
     })
   })
 
-  it('is reported with what was thrown, and its stack', async () => {
+  it('is reported with the thrown error and its stack', async () => {
     const text = 'function fail() { throw new Error("why") }\nfail()'
     const dir = await folder('demo', { 'package.json': esm, 'index.js': text })
     expect(await importRefusal(dir)).toMatchObject({
@@ -308,7 +308,7 @@ describe('a module that cannot be loaded', () => {
     })
   })
 
-  it('is given up after a while when it never settles', async () => {
+  it('is given up after a while if it never settles', async () => {
     const dir = await folder('demo', { 'package.json': esm, 'index.js': 'await new Promise(() => {})' })
     expect(await importRefusal(dir, 50)).toMatchObject({
       message: expect.stringContaining('index.js was not imported after 50 ms: a top-level await'),
@@ -317,7 +317,7 @@ describe('a module that cannot be loaded', () => {
 })
 
 describe('a folder', () => {
-  it('is refused where it is none, or has no proper package.json', async () => {
+  it('is refused if it is not a folder or has no valid package.json', async () => {
     expect(await refusal(join(root, 'gone'))).toBe('there is no such folder')
     await writeFile(join(root, 'file'), '')
     expect(await refusal(join(root, 'file'))).toBe('is not a folder')
@@ -330,7 +330,7 @@ describe('a folder', () => {
     expect(await refusal(join(root, 'odd'))).toMatch(/EISDIR/)
   })
 
-  it('has its resources where package.json says', async () => {
+  it('has its resources at the path in package.json', async () => {
     const setpoint = { resources: './dist/res' }
     const dir = await folder('demo', {
       'package.json': { ...esm, setpoint },
@@ -345,14 +345,14 @@ describe('a folder', () => {
     )
   })
 
-  it('is refused for a "setpoint" field that says nothing', async () => {
+  it('is refused for an invalid "setpoint" field', async () => {
     for (const setpoint of ['./res', { resources: 5 }, { resources: '' }]) {
       const dir = await folder('demo', { 'package.json': { ...esm, setpoint }, 'index.js': minimal })
       expect(await refusal(dir)).toMatch(/^package\.json: "setpoint/)
     }
   })
 
-  it('is version 0.0.0 where its package.json has no semantic version, and may be without resources', async () => {
+  it('has version 0.0.0 if its package.json has no semantic version, and may have no resources', async () => {
     const dir = await folder('demo', { 'package.json': { ...esm, version: '1.0' }, 'index.js': minimal })
     const [loaded] = await load(dir)
     expect(loaded).toMatchObject({ packageVersion: '0.0.0' })
@@ -361,7 +361,7 @@ describe('a folder', () => {
 })
 
 describe('the folders to load', () => {
-  it('are every one of the installation that has a package.json, by name', async () => {
+  it('are those of the installation with a package.json, by name', async () => {
     for (const name of ['b', 'a', '.hidden', 'c/nested']) await folder(name, { 'package.json': '{' })
     await folder('without', { 'index.js': '' })
     await writeFile(join(root, 'file'), '')
@@ -375,7 +375,7 @@ describe('the folders to load', () => {
     expect(await discoverPlugins(undefined)).toContain(join(plugins, 'uptime'))
   })
 
-  it('are those that are asked for, once each', async () => {
+  it('are the given ones, once each', async () => {
     const dir = join(root, 'a')
     expect(await discoverPlugins([dir, relative(process.cwd(), dir), `${dir}/`])).toEqual([dir])
     expect(await discoverPlugins([])).toEqual([])

@@ -9,7 +9,7 @@ function loaded(dir: string, name: string): LoadedPlugin {
   return { dir, packageName: name, packageVersion: '1.0.0', plugin, resourcesDir: undefined }
 }
 
-/** Folders that are loaded when the test says so. */
+/** Folders that load when the test says so. */
 class Folders {
   readonly #settle = new Map<string, (outcome: Promise<LoadedPlugin>) => void>()
   readonly clock = new FakeClock()
@@ -39,7 +39,7 @@ class Folders {
 
 const turn = () => new Promise<void>(resolve => setImmediate(resolve))
 
-test('plugins come in the order of their folders, whichever is loaded first', async () => {
+test('plugins come in the order of their folders, regardless of the order of loading', async () => {
   const folders = new Folders('a', 'b', 'c')
   await folders.load('c')
   await folders.load('b')
@@ -49,7 +49,7 @@ test('plugins come in the order of their folders, whichever is loaded first', as
   expect(folders.seen).toEqual(['a', 'b', 'c'])
 })
 
-test('one that does not end loading keeps the others waiting for a while only, and comes when it is loaded', async () => {
+test('a plugin that does not finish loading delays the others only for a while, and is added when it is loaded', async () => {
   const folders = new Folders('a', 'b', 'c')
   await folders.load('b')
   await folders.clock.advance(loadingDefaults.orderMs)
@@ -62,7 +62,7 @@ test('one that does not end loading keeps the others waiting for a while only, a
   expect(folders.seen).toEqual(['b', 'c', 'a'])
 })
 
-test('one that cannot be loaded has its place among them, and no other error gets lost', async () => {
+test('a plugin that cannot be loaded keeps its place, and other errors are thrown', async () => {
   const folders = new Folders('a', 'b', 'c')
   await folders.load('c')
   await folders.fail('a', new PluginLoadError('a', 'has no package.json'))
@@ -71,7 +71,7 @@ test('one that cannot be loaded has its place among them, and no other error get
   expect(folders.seen).toEqual(['plugin a: has no package.json', 'plugin b: TypeError: odd', 'c'])
 })
 
-test('of two of one name the first counts, and the other names its folder', async () => {
+test('of two plugins with one name the first is used, and the error of the other names its folder', async () => {
   const folders = new Folders('a', 'b')
   await folders.load('b', 'same')
   await folders.load('a', 'same')

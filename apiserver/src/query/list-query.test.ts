@@ -28,7 +28,7 @@ function refusal(text: string): string {
   try {
     parse(text)
   } catch (error) {
-    // Generous for a busy machine; what must not happen is work that grows with the square of the input.
+    // Generous for a busy machine. The test detects work that grows with the square of the input.
     expect(performance.now() - begun).toBeLessThan(5_000)
     if (isApiError(error, 'BadRequest')) return error.message
     throw error
@@ -148,13 +148,13 @@ describe('a list request is refused, with parameter, term and reason, for', () =
   })
 })
 
-/** So many terms or values, joined by commas. */
+/** Returns this many terms or values, joined by commas. */
 function terms(count: number, term: (i: number) => string): string {
   return Array.from({ length: count }, (_, i) => term(i)).join(',')
 }
 
 describe('a list request', () => {
-  test('without parameters asks for everything, newest first, as of now', () => {
+  test('without parameters selects all objects, newest first, at the latest version', () => {
     expect(parse('')).toEqual({
       selector: { labels: [], fields: [] },
       sort: [{ index: IndexSet.creationTimestamp, descending: true }],
@@ -163,7 +163,7 @@ describe('a list request', () => {
     })
   })
 
-  test('sorts in the direction named, or else in that of the index, key by key', () => {
+  test('sorts by each key in the given direction, or in that of the index', () => {
     expect(parse('sort=spec.email&sort=spec.n&sort=spec.n,asc&sort=metadata.name,desc').sort).toEqual([
       { index: email, descending: false },
       { index: n, descending: true },
@@ -221,7 +221,7 @@ describe('a list request', () => {
   })
 })
 
-test('a continue token comes back as it was, and nothing else is taken for one', () => {
+test('a continue token is decoded unchanged, and any other text is refused', () => {
   const version = decodeVersion(12)
   expect(decodeContinue(encodeContinue({ version, after: 'ünï-😀' }))).toEqual({ version, after: 'ünï-😀' })
   const forged = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')

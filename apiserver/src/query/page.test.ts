@@ -57,7 +57,7 @@ describe('the page fields', () => {
     expect(pageFields({ page, size }, total)).toEqual({ page, size, total, ...fields })
   })
 
-  test('without a size are those of one page with everything, and of empty ones after it', () => {
+  test('without a size are those of one page with all items, and empty pages after it', () => {
     expect(pageFields({ page: 1, size: undefined }, 137)).toMatchObject({
       page: 1,
       size: 137,
@@ -82,7 +82,7 @@ describe('the page fields', () => {
   })
 })
 
-test('the window of a page is within the answer, and empty past its end', () => {
+test('the window of a page is within the result, and empty past its end', () => {
   expect(pageWindow({ page: 1, size: 20 }, 137)).toEqual({ offset: 0, count: 20 })
   expect(pageWindow({ page: 7, size: 20 }, 137)).toEqual({ offset: 120, count: 17 })
   expect(pageWindow({ page: 8, size: 20 }, 137)).toMatchObject({ count: 0 })

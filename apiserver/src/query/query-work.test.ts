@@ -11,13 +11,13 @@ import { type Work, type WorkOwner, workDefaults } from '../cache/work.ts'
 import { runQuery } from './execute.ts'
 import { parseListQuery } from './list-query.ts'
 
-/** What a list costs, in entries looked at: no clock is asked, so that it is the same on every machine. */
+/** The cost of a list in entries read. No clock is involved, so it is the same on every machine. */
 
 const count = 60_000
-/** Reads of index values, of whichever object. */
+/** Number of index values read, of all objects. */
 let reads = 0
 
-/** An object that counts how often its index values are read. Half have one owner, and half of either one label. */
+/** An object that counts the reads of its index values. Half have one owner, and half of those one label. */
 function entryOf(n: number, rank = (n * 7919) % count): Entry {
   const name = `g${String(n).padStart(6, '0')}`
   const object = {
@@ -45,7 +45,7 @@ function entryOf(n: number, rank = (n * 7919) % count): Entry {
   }
 }
 
-/** Counts what is done, in all and in the largest step, and what all work does between two turns of the event loop. */
+/** Counts the steps of the work in total, per step, and between two turns of the event loop. */
 class CountingTurns extends Turns {
   handled = 0
   largestStep = 0
@@ -115,7 +115,7 @@ const sorts = [
   'sort=spec.tags,desc',
   'sort=spec.tags&sort=spec.n',
 ]
-/** A search of an index for each object of the page, and one more. */
+/** One search of an index for each object of the page, and one more. */
 const little = 21 * Math.log2(count)
 
 describe('a page of 20', { timeout: 300_000 }, () => {
@@ -128,7 +128,7 @@ describe('a page of 20', { timeout: 300_000 }, () => {
     'fieldSelector=spec.tags%20in%20(t0,t1,t2)',
     '',
   ])(
-    'in the middle, of what "%s" selects, costs no more than the page once it was asked for',
+    'in the middle, selected by "%s", costs no more than the page after the first request',
     async selector => {
       for (const sort of sorts) {
         const first = await ask(store, new Turns(), `${selector}&${sort}&${middle}`)
@@ -138,7 +138,7 @@ describe('a page of 20', { timeout: 300_000 }, () => {
           const { total, names } = await ask(store, turns, `${selector}&${sort}&page=${page}&size=20`)
           expect(total, sort).toBe(first.total)
           if (page === 700) expect(names, sort).toEqual(first.names)
-          // What was never asked for because it is cheap without an index may cost what such an index is made from.
+          // A page that is cheap without an index may cost as much as the minimum for which an index is built.
           if (page === 700 || page === 701) {
             expect(turns.handled, `${sort} page ${page}`).toBeLessThan(little)
             expect(reads, `${sort} page ${page}`).toBeLessThan(little)
@@ -148,7 +148,7 @@ describe('a page of 20', { timeout: 300_000 }, () => {
     },
   )
 
-  test('is the same and as cheap after writes, and says the new total', async () => {
+  test('is the same and as cheap after writes, with the new total', async () => {
     const own = await freshStore()
     const text = `fieldSelector=spec.owner%3Do1&sort=spec.n,asc&${middle}`
     const before = await ask(own, new Turns(), text)
@@ -183,7 +183,7 @@ describe('long lists', { timeout: 300_000 }, () => {
     'fieldSelector=spec.owner!%3Do1&limit=40000',
   ]
 
-  test('handle no more between two turns of the event loop than they may, however many there are', async () => {
+  test('stay within their bound of work per turn of the event loop, regardless of their number', async () => {
     const own = await freshStore()
     const turns = new CountingTurns()
     const snapshot = own.snapshot()
@@ -195,7 +195,7 @@ describe('long lists', { timeout: 300_000 }, () => {
     expect(turns.largestReads).toBeLessThanOrEqual(8 * workDefaults.stride)
   })
 
-  test('are given up when their client has gone, and an index that nobody waits for is made no further', async () => {
+  test('stop when their client has gone, and so does an index build without waiting lists', async () => {
     const own = await freshStore()
     const text = `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`
     for (const asked of [text, text.replace(middle, '')]) {
@@ -222,7 +222,7 @@ describe('long lists', { timeout: 300_000 }, () => {
     expect(own.snapshot().partials.size).toBe(1)
   })
 
-  test('that wait for each other are bounded in number: one more is refused with 429', async () => {
+  test('are bounded in number while they wait: one more gets 429', async () => {
     const turns = new Turns(1)
     const snapshot = store.snapshot()
     const gone = new AbortController()
@@ -245,8 +245,8 @@ describe('long lists', { timeout: 300_000 }, () => {
   })
 })
 
-describe('the indexes that lists have made for them', { timeout: 300_000 }, () => {
-  test('are made for cheaper lists that are asked for again, and do not drive out those that spare more', async () => {
+describe('indexes built for lists', { timeout: 300_000 }, () => {
+  test('are also built for cheaper lists that are repeated, without evicting more useful ones', async () => {
     const own = await freshStore()
     const { partials } = own.snapshot()
     const dear = `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`
@@ -260,11 +260,11 @@ describe('the indexes that lists have made for them', { timeout: 300_000 }, () =
     const turns = new CountingTurns()
     await ask(own, turns, dear)
     await ask(own, turns, cheap(days.length - 1))
-    // Each of the thousand values of a request is searched for.
+    // Each of the thousand values of a request needs a search.
     expect(turns.handled).toBeLessThan(2 * little + 8 * 1000)
   })
 
-  test('are bounded in number and places, and the last one made stays', async () => {
+  test('are bounded in number and size, and the last one built stays', async () => {
     const own = await freshStore()
     const { partials } = own.snapshot()
     const texts = ['spec.owner%3Do0', 'spec.owner%3Do1', 'spec.tags%3Dt1'].flatMap(selector =>
@@ -281,7 +281,7 @@ describe('the indexes that lists have made for them', { timeout: 300_000 }, () =
     expect(partials.size).toBeGreaterThan(2)
   })
 
-  test('are let go of when nobody has asked for them in a while', async () => {
+  test('are evicted when they have not been used for a while', async () => {
     const own = await freshStore()
     await ask(own, new Turns(), `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`)
     const { partials } = own.snapshot()
@@ -291,7 +291,7 @@ describe('the indexes that lists have made for them', { timeout: 300_000 }, () =
     expect(partials.size).toBe(0)
   })
 
-  test('are made once for all who wait for them, and only where they spare much', async () => {
+  test('are built once for all waiting lists, and only if they save much work', async () => {
     const own = await freshStore()
     const turns = new CountingTurns()
     const text = `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`
@@ -313,7 +313,7 @@ describe('the indexes that lists have made for them', { timeout: 300_000 }, () =
 })
 
 describe('callers', { timeout: 300_000 }, () => {
-  test('take turns: the list of one is not behind all lists of another', async () => {
+  test('take turns: a list of one does not wait for all lists of another', async () => {
     const turns = new Turns()
     const snapshot = store.snapshot()
     const done: string[] = []
@@ -328,7 +328,7 @@ describe('callers', { timeout: 300_000 }, () => {
     expect(turns.size).toBe(0)
   })
 
-  test('who wait for too much are refused, and others are not', async () => {
+  test('with too much waiting work are refused, and others are not', async () => {
     const turns = new Turns(1)
     const snapshot = store.snapshot()
     const gone = new AbortController()
@@ -348,7 +348,7 @@ describe('callers', { timeout: 300_000 }, () => {
     expect(await other).toBe('gone')
   })
 
-  test('build one index at a time each, and list without one meanwhile', async () => {
+  test('each build one index at a time, and list without an index meanwhile', async () => {
     const own = await freshStore()
     const { partials } = own.snapshot()
     const gone = new AbortController()
@@ -369,7 +369,7 @@ describe('callers', { timeout: 300_000 }, () => {
     expect([partials.building, partials.size, turns.size]).toEqual([0, 0, 0])
   })
 
-  test('who have many indexes made lose their own, not those of others', async () => {
+  test('with many indexes lose their own, not those of others', async () => {
     const own = await freshStore()
     const bobs = `fieldSelector=spec.owner%3Do1&sort=spec.n&${middle}`
     await ask(own, new Turns(), bobs, { caller: 'bob' })

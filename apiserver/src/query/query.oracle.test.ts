@@ -54,13 +54,13 @@ function entryOf(gadget: Gadget, revision: number): Entry {
 
 const ann = { caller: 'ann' }
 const turns = new Turns()
-/** Goes to the next turn of the event loop after each step of any work. */
+/** Yields to the event loop after each step of any work. */
 const shortTurns = new Turns(1)
 
 interface Expected {
   readonly total: number
   readonly names: readonly string[]
-  /** Of all that match, ascending. */
+  /** All matching objects, ascending. */
   readonly byName: readonly string[]
 }
 
@@ -74,7 +74,7 @@ function expectedOf(gadgets: readonly Gadget[], query: Query): Expected {
 
 const namesOf = (things: readonly { readonly name: string }[] | undefined) => things?.map(({ name }) => name)
 
-/** Every plan must answer what the plain way answers, not only the one that looks cheapest. */
+/** Every plan must return the oracle's result, not only the plan that looks cheapest. */
 async function check(
   snapshot: ModelSnapshot,
   query: Query,
@@ -104,7 +104,7 @@ async function check(
   expect(selected).toEqual(byName)
 }
 
-/** The same out of an index that is made for the list, over many turns of the event loop. */
+/** The same from an index that is built for the list over many turns of the event loop. */
 async function checkIndex(
   snapshot: ModelSnapshot,
   query: Query,
@@ -176,7 +176,7 @@ async function run(steps: readonly Step[], used: Set<string>): Promise<void> {
       byIndex.push(checkIndex(snapshot, first.query, expectedOf(gadgets, first.query)))
     }
     kept.push({ snapshot, query, expected })
-    // The next writes come while an index is being made, or after it was.
+    // The next writes arrive while an index is being built, or after it.
     if (kept.length % 2 === 0) await Promise.all(byIndex)
     else await new Promise(setImmediate)
   }
@@ -189,10 +189,10 @@ async function run(steps: readonly Step[], used: Set<string>): Promise<void> {
 
 describe('a list', () => {
   const used = new Set<string>()
-  /** For a machine that is ten times slower, with others busy on it. */
+  /** For a machine that is ten times slower and busy. */
   const timeout = 300_000
 
-  test('of few objects is what filtering and sorting them gives, by every plan, also from an old snapshot', {
+  test('of few objects equals filtering and sorting them, with every plan, also from an old snapshot', {
     timeout,
   }, async () => {
     await fc.assert(
@@ -201,7 +201,7 @@ describe('a list', () => {
     )
   })
 
-  test('of many objects is what filtering and sorting them gives, by every plan, also from an old snapshot', {
+  test('of many objects equals filtering and sorting them, with every plan, also from an old snapshot', {
     timeout,
   }, async () => {
     await fc.assert(
@@ -210,12 +210,12 @@ describe('a list', () => {
         fc.array(step(600, 20), { minLength: 5, maxLength: 20 }),
         (first, steps) => run([first, ...steps], used),
       ),
-      // Shrinking so many objects would take minutes; the seed tells which case it was.
+      // Shrinking so many objects would take minutes; the seed identifies the case.
       { numRuns: 25, endOnFailure: true },
     )
   })
 
-  test('has had every plan tried by the cases above', () => {
+  test('is computed by every plan in the cases above', () => {
     expect([...used].sort()).toEqual(['exclude', 'gather', 'groups', 'ranks', 'scan', 'walk'])
   })
 })

@@ -23,7 +23,7 @@ const turns = new Turns()
 /** Holds an object that is declared deleted, so that it stays. */
 const finalizer = 'demo.example.com/hold'
 
-/** Writes a gadget through the registry, whatever there was of that name. @returns it with the server's timestamps. */
+/** Writes a gadget through the registry, over any existing one. @returns it with the server's timestamps */
 async function put(rooms: Rooms, gadget: Gadget): Promise<Gadget> {
   const { registry, served } = rooms
   await remove(rooms, gadget.name)
@@ -52,7 +52,7 @@ async function remove({ registry, served }: Rooms, name: string): Promise<void> 
     )
 }
 
-/** The answer of the server's rooms to a list, right after the writes. */
+/** Lists through the server's rooms, right after the writes. */
 async function check(
   { cache, gate, served }: Rooms,
   gadgets: readonly Gadget[],
@@ -83,7 +83,7 @@ async function run(rooms: Rooms, state: Map<string, Gadget>, steps: readonly Ste
 const cases = fc.array(step(12, 6), { minLength: 1, maxLength: 4 })
 
 describe('a list begun after writes were acknowledged', () => {
-  test('is what filtering and sorting the objects gives, on the embedded store', async () => {
+  test('equals filtering and sorting the objects, on the embedded store', async () => {
     await using rooms = await openRooms(Gadget)
     const state = new Map<string, Gadget>()
     await fc.assert(
@@ -92,7 +92,7 @@ describe('a list begun after writes were acknowledged', () => {
     )
   })
 
-  test('is what filtering and sorting the objects gives, on etcd', async () => {
+  test('equals filtering and sorting the objects, on etcd', async () => {
     const etcd = await startEtcd({ unsafeNoFsync: true })
     try {
       await using rooms = await openRooms(Gadget, await openEtcdStorage({ endpoints: [etcd.endpoint] }))

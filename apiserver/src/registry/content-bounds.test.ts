@@ -51,7 +51,7 @@ async function refusal(write: Promise<unknown>): Promise<ApiError> {
   return error
 }
 
-/** Each bounded part, made with a number of entries (or, of annotations, bytes). */
+/** Each bounded part, with a function that makes it with this many entries (annotations: bytes). */
 const parts: [field: string, limit: number, make: (size: number) => { metadata?: object; spec?: object }][] =
   [
     ['metadata.labels', objectLimits.labels, size => ({ metadata: { labels: labelled(size) } })],
@@ -94,7 +94,7 @@ describe.each(parts)('%s of an object', (field, limit, make) => {
     }
   })
 
-  it('may stay or get smaller, but not larger, where it is stored past its bound', async () => {
+  it('that are stored past the bound may stay or shrink, but not grow', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     const { metadata = {}, spec } = make(limit + 10)
@@ -111,7 +111,7 @@ describe.each(parts)('%s of an object', (field, limit, make) => {
 })
 
 describe('finalizers past their bound', () => {
-  it('can be taken away one by one, also from an object that is being deleted', async () => {
+  it('can be removed one by one, also from an object that is being deleted', async () => {
     await using rooms = await openRooms()
     const finalizers = times(objectLimits.finalizers + 3, n => `example.com/f${n}`)
     await storeRaw(rooms, { finalizers, labels: labelled(objectLimits.labels + 5) })
@@ -133,7 +133,7 @@ describe('a refusal of very many violations', () => {
     ['list items', thing('a', { tags: times(500_000, () => 1) })],
   ]
 
-  it.each(bodies)('of %s reports the first hundred and says that there are more', async (_part, body) => {
+  it.each(bodies)('of %s reports the first hundred and that there are more', async (_part, body) => {
     await using rooms = await openRooms()
     const { message, code, details } = await refusal(rooms.registry.create(rooms.served, body, options))
     expect(code).toBe(422)
@@ -142,7 +142,7 @@ describe('a refusal of very many violations', () => {
     expect(message.length).toBeLessThan(3000)
   })
 
-  it('repeats no more than the beginning of a long text', async () => {
+  it('quotes only the beginning of a long text', async () => {
     await using rooms = await openRooms()
     const long = '-'.repeat(500_000)
     for (const body of [

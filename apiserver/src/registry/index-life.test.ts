@@ -14,7 +14,7 @@ import { RebuildSupersededError, rebuildReservations } from './reservation-rebui
 import { decodeHolder, uniqueLimits } from './unique-index.ts'
 import { defaultWriteOptions as options } from './write-options.ts'
 
-/** What the functions of these tests may read. */
+/** Variables that the tests' index functions read. */
 interface Spec {
   readonly code?: string
   readonly other?: string
@@ -32,7 +32,7 @@ const byOther: Declared = { name: 'other', read: spec => spec.other }
 /** The same index with another function. */
 const byCodeLowerCase: Declared = { name: 'code', version: 2, read: spec => spec.code?.toLowerCase() }
 
-/** One server with its version of the plugin, over the store that all of them share. */
+/** One server with its version of the plugin, over the shared store. */
 class Server {
   readonly served: ServedModel
   readonly registry: Registry
@@ -83,7 +83,7 @@ class Server {
     return this.registry.records.standingOf(this.served)?.name
   }
 
-  /** Returns the revision of the record if there is something to compute. */
+  /** Returns the revision of the record if there are objects to recompute. */
   async claim(): Promise<Revision | undefined> {
     return (await this.registry.records.establish(this.served)).recompute
   }
@@ -141,7 +141,7 @@ async function start(indexes: readonly Declared[], many = false): Promise<Server
   return server
 }
 
-/** What a write is told: `ok`, or the code and reason of the refusal. */
+/** The outcome of a write: `ok`, or the code and reason of the refusal. */
 async function outcome(write: Promise<unknown>): Promise<string> {
   try {
     await write
@@ -158,7 +158,7 @@ async function everything(prefix: string): Promise<readonly KeyValue[]> {
   return pairs
 }
 
-/** Who holds what, as the objects have recorded it; the keys of reservations must say the same. */
+/** The holders as recorded in the objects. The reservation keys must agree. */
 async function holdings(): Promise<Record<string, string>> {
   const recorded: Record<string, string> = {}
   for (const { value } of await everything('objects/life.example.com/things/')) {
@@ -180,14 +180,14 @@ async function holdings(): Promise<Record<string, string>> {
 }
 
 describe('the record of unique indexes', () => {
-  it('is in force at once where there are no objects', async () => {
+  it('is in force at once if there are no objects', async () => {
     const server = new Server(storage, [byCode])
     expect(await server.claim()).toBeUndefined()
     expect(server.standing).toBe('in force')
     expect(await outcome(server.create('a', { code: 'x' }))).toBe('ok')
   })
 
-  it('lets a server with the same indexes start without touching anything', async () => {
+  it('lets a server with the same indexes start without a write', async () => {
     const first = await start([byCode])
     await first.create('a', { code: 'x' })
     const before = await everything('')
@@ -226,7 +226,7 @@ describe('the record of unique indexes', () => {
     expect(await holdings()).toEqual({})
   })
 
-  it('says that it is being recomputed after a crash, and the next server that starts finishes it', async () => {
+  it('says that it is being recomputed after a crash, and the next server to start finishes it', async () => {
     const old = await start([byCode])
     for (let i = 0; i < 300; i++) await old.create(`o${i}`, { code: `c${i}`, other: `v${i}` })
     const crashing = new Server(storage, [byCode, byOther])
@@ -252,7 +252,7 @@ describe('the record of unique indexes', () => {
     for (let i = 0; i < 300; i++) expect(all[`other=v${i}`]).toBe(`o${i}`)
   })
 
-  it('never goes back to a lower version of an index, not even after that index was taken away', async () => {
+  it('never goes back to a lower version of an index, even after that index was removed', async () => {
     const second = await start([byCodeLowerCase])
     await second.create('a', { code: 'X' })
     const before = await everything('')
@@ -269,7 +269,7 @@ describe('the record of unique indexes', () => {
     expect(await holdings()).toEqual({ 'code=x': 'a' })
   })
 
-  it('follows the later start where indexes were only added or taken away, and no server takes it back while it runs', async () => {
+  it('follows the latest start if indexes were only added or removed, and no running server reverts it', async () => {
     const left = await start([byCode])
     await left.create('a', { code: 'x', other: 'y' })
     const right = await start([byOther])
@@ -286,7 +286,7 @@ describe('the record of unique indexes', () => {
     expect(left.standing).toBe('in force')
   })
 
-  it('stops a computation that another server has overtaken', async () => {
+  it('stops a computation that another server has superseded', async () => {
     const old = await start([byCode])
     for (let i = 0; i < 20; i++) await old.create(`o${i}`, { code: `c${i}`, other: `v${i}` })
     const overtaken = new Server(storage, [byCode, byOther])
@@ -297,7 +297,7 @@ describe('the record of unique indexes', () => {
     expect((await overtaken.registry.records.complete(overtaken.served, revision)).name).toBe('superseded')
   })
 
-  it('computes everything again where the record cannot be read', async () => {
+  it('recomputes everything if the record is unreadable', async () => {
     const first = await start([byCode])
     await first.create('a', { code: 'x' })
     const { pair } = await storage.get('models/life.example.com/things')
@@ -315,7 +315,7 @@ describe('the record of unique indexes', () => {
 })
 
 describe('stored objects with the same value', () => {
-  it('leave it to the oldest, also where a younger one held it by the earlier function', async () => {
+  it('leave it to the oldest, even if a younger one held it by the earlier function', async () => {
     const old = await start([byCode])
     await old.create('older', { code: 'X' })
     await old.create('younger', { code: 'x' })
@@ -328,7 +328,7 @@ describe('stored objects with the same value', () => {
     expect(content(after)).toEqual(content(before))
   })
 
-  it('stay writable as they are, are refused another taken value, and get their own once it is free', async () => {
+  it('stay writable unchanged, cannot take another held value, and get their own when it is free', async () => {
     const old = await start([])
     await old.create('a', { code: 'x' })
     await old.create('b', { code: 'x' })
@@ -343,7 +343,7 @@ describe('stored objects with the same value', () => {
     expect(await outcome(newer.replace('a', { code: 'x' }))).toBe('409 AlreadyExists')
   })
 
-  it('may hold some of many, and never more than one object can', async () => {
+  it('may hold some of their values, and each value has at most one holder', async () => {
     const old = await start([])
     const values = Array.from({ length: uniqueLimits.valuesPerObject + 15 }, (_, i) => `v${i}`)
     await old.create('a', { many: values.slice(0, 5) })
@@ -358,7 +358,7 @@ describe('stored objects with the same value', () => {
     expect(await outcome(newer.create('c', { many: values.map(value => `c${value}`) }))).toBe('422 Invalid')
   })
 
-  it('end the same for every server, order and number of rebuilds, and leave other objects alone', async () => {
+  it('end in the same state for every server, order and number of rebuilds, and do not affect other objects', async () => {
     const value = fc.constantFrom('x', 'X', 'y', 'Y', 'z', undefined)
     const specs = fc.array(fc.record({ code: value, other: value }), { minLength: 1, maxLength: 25 })
     await fc.assert(
@@ -369,7 +369,7 @@ describe('stored objects with the same value', () => {
         const old = await start([byCode])
         const accepted: { name: string; code: string | undefined; other: string | undefined }[] = []
         for (const [i, { code, other }] of given.entries()) {
-          // Names in another order than ages: pages are read by name.
+          // Names are not in the order of ages, because pages are read by name.
           const name = `o${(i * 7) % 100}-${i}`
           const spec = { ...(code !== undefined && { code }), ...(other !== undefined && { other }) }
           if ((await outcome(old.create(name, spec))) === 'ok') accepted.push({ name, code, other })

@@ -8,7 +8,7 @@ import { applyJsonPatch, applyMergePatch, createMergePatch, jsonPatchDefaults } 
 
 const json = (text: string): unknown => JSON.parse(text)
 
-/** Few names and small values, so that two of them have something in common. */
+/** Few names and small values, so that two values often overlap. */
 const { value: values } = fc.letrec(tie => ({
   value: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
@@ -66,7 +66,7 @@ describe('a merge patch', () => {
     expect(result).not.toHaveProperty('polluted')
   })
 
-  it('that was created turns one value into the other, and there is none for equal ones', () => {
+  it('that was computed turns one value into the other, and is undefined for equal ones', () => {
     fc.assert(
       fc.property(values, values, (from, to) => {
         const patch = createMergePatch(from, to)
@@ -78,7 +78,7 @@ describe('a merge patch', () => {
     )
   })
 
-  it('that was created names only what differs', () => {
+  it('that was computed contains only the differences', () => {
     const from = { a: 1, b: { c: 1, d: [1, 2], e: 3 }, f: 1 }
     const to = { a: 1, b: { c: 2, d: [1, 2], g: undefined }, h: { i: 1 } }
     expect(createMergePatch(from, to)).toEqual({ b: { c: 2, e: null }, f: null, h: { i: 1 } })
@@ -237,7 +237,7 @@ describe('a JSON patch', () => {
     )
   })
 
-  it('that fails halfway leaves the target as it was, and one that applies does so too', () => {
+  it('leaves its target unchanged, whether it fails or applies', () => {
     const target = { a: { b: [1, 2] } }
     expect(() =>
       applyJsonPatch(target, [
@@ -250,7 +250,7 @@ describe('a JSON patch', () => {
     expect(target).toEqual({ a: { b: [1, 2] } })
   })
 
-  it('adds a value of its own each time', () => {
+  it('adds a separate copy of its value each time', () => {
     const value = { list: [] }
     const patch = [
       { op: 'add', path: '/a', value },
@@ -263,19 +263,19 @@ describe('a JSON patch', () => {
 
   const tooLarge = expect.objectContaining({ reason: 'RequestEntityTooLarge' })
 
-  it('may have as many operations as the bound says', () => {
+  it('may have as many operations as the bound allows', () => {
     const operations = (count: number) =>
       Array.from({ length: count }, () => ({ op: 'test', path: '', value: {} }))
     expect(applyJsonPatch({}, operations(jsonPatchDefaults.maxOperations))).toEqual({})
     expect(() => applyJsonPatch({}, operations(jsonPatchDefaults.maxOperations + 1))).toThrow(tooLarge)
   })
 
-  it('cannot grow beyond memory by copying', () => {
+  it('cannot exhaust the memory by copying', () => {
     const doubling = Array.from({ length: 60 }, (_, index) => ({ op: 'copy', from: '', path: `/c${index}` }))
     expect(() => applyJsonPatch({ a: 'x'.repeat(100) }, doubling)).toThrow(tooLarge)
   })
 
-  it('cannot keep the server busy by shifting a long list over and over', () => {
+  it('cannot keep the server busy by shifting a long list repeatedly', () => {
     const list = Array.from({ length: 700_000 }, () => 0)
     for (const operation of [
       { op: 'add', path: '/0', value: 1 },
@@ -301,10 +301,10 @@ describe('a JSON patch', () => {
     expect(() => applyJsonPatch({ a: {} }, thenCopy)).toThrow(tooLarge)
   })
 
-  it('that another implementation created turns one value into the other', () => {
+  it('that another implementation computed turns one value into the other', () => {
     fc.assert(
       fc.property(values, values, (from, to) => {
-        // The other one replaces the root and cannot do so itself.
+        // The other implementation cannot replace the root.
         expect(applyJsonPatch({ root: from }, createPatch({ root: from }, { root: to }))).toEqual({
           root: to,
         })

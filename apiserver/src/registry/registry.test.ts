@@ -22,7 +22,7 @@ async function live({ registry, served }: Rooms, name: string): Promise<ApiObjec
 }
 
 describe('unique values', () => {
-  it('are held by one object, however many take them at once', async () => {
+  it('are held by one object under concurrent writes', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     for (let round = 0; round < 20; round++) {
@@ -49,7 +49,7 @@ describe('unique values', () => {
     )
   })
 
-  it('can be taken by another object once their holder has changed or is gone', async () => {
+  it('can be taken by another object after their holder has changed or was deleted', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     await registry.create(served, thing('a', { email: 'x' }), options)
@@ -63,7 +63,7 @@ describe('unique values', () => {
     expect((await live(rooms, 'b'))?.spec).toEqual({ email: 'y' })
   })
 
-  it('without a holder can be taken over', async () => {
+  it('whose holder is gone can be taken over', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage } = rooms
     const key = reservationKey(served, 'spec.email', 'x')
@@ -78,7 +78,7 @@ describe('unique values', () => {
     })
   })
 
-  it('are those of the object as it is stored, its new generation included', async () => {
+  it('are computed from the stored object with its new generation', async () => {
     const model = defineModel({
       group: 'test.example.com',
       version: 'v1',
@@ -115,7 +115,7 @@ describe('unique values', () => {
 })
 
 describe('deletion', () => {
-  it('of an object with finalizers marks it once, and removing the last one removes object and reservations', async () => {
+  it('of an object with finalizers marks it once; removing the last finalizer removes the object and its reservations', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage } = rooms
     await registry.create(served, thing('a', { email: 'x' }, { finalizers: ['d/f', 'd/g'] }), options)
@@ -140,7 +140,7 @@ describe('deletion', () => {
     expect((await storage.get(reservationKey(served, 'spec.email', 'x'))).pair).toBeUndefined()
   })
 
-  it('in the foreground or with orphans is held back for the collector, by the finalizer of that policy', async () => {
+  it('in the foreground or with orphans waits for the collector, by the finalizer of that policy', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     for (const [propagation, finalizer] of [
@@ -162,7 +162,7 @@ describe('deletion', () => {
     }
   })
 
-  it('without a policy takes the one that is on the object; a policy that is given overrides it', async () => {
+  it("without a policy uses the object's policy; an explicit policy overrides it", async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     for (const name of ['kept', 'overridden', 'changed'])
@@ -175,18 +175,18 @@ describe('deletion', () => {
     expect(changed.metadata.finalizers).toEqual(['foregroundDeletion'])
   })
 
-  it('is refused two policies at once', async () => {
+  it('with two policies is refused', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     const both = thing('a', {}, { finalizers: ['orphan', 'foregroundDeletion'] })
     await expect(registry.create(served, both, options)).rejects.toSatisfy(refused('Invalid'))
   })
 
-  it('is never stopped by a schema or an index that the object does not satisfy', async () => {
+  it('works if the object violates its schema or an index', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage } = rooms
     await registry.create(served, thing('a', { n: 1 }, { finalizers: ['d/f'] }), options)
-    // As an older version of the plugin may have stored it: what is allowed now, it breaks.
+    // An older version of the plugin may have stored it. It violates the current one.
     const { pair } = await storage.get(served.keyOf('a'))
     const broken = pair?.value.toString().replace('"n":1', '"n":1000,"tags":7') ?? ''
     await storage.transact({
@@ -223,7 +223,7 @@ describe('an update', () => {
     expect(parse(await registry.patch(served, 'a', patch, 'object', options))).toEqual(created)
   })
 
-  it('is refused with another version, and each of the two names of it counts', async () => {
+  it('is refused with a stale version in either field', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     const { metadata } = parse(await registry.create(served, thing('a'), options))
@@ -260,7 +260,7 @@ describe('an update', () => {
     expect((await live(rooms, 'a'))?.status).toEqual({ phase: 'p' })
   })
 
-  it('of many at once loses none', async () => {
+  it('is not lost among concurrent ones', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     await registry.create(served, thing('a'), options)
@@ -304,7 +304,7 @@ describe('a dry run', () => {
 })
 
 describe('plugins', () => {
-  it('may not add or change labels of people or of the service, and may write back what is there', async () => {
+  it('may not add or change labels of users or of Setpoint, but may keep existing ones', async () => {
     await using rooms = await openRooms()
     const { registry, served } = rooms
     const plugin = { ...options, plugin: 'demo' }

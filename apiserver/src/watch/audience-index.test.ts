@@ -68,8 +68,8 @@ const content = fc.option(
   { nil: undefined },
 )
 
-describe('audiences found by a change', () => {
-  it('are all that it concerns, each once, whatever they select by', () => {
+describe('the audiences of a change', () => {
+  it('are all that select it, each once, by any selector', () => {
     fc.assert(
       fc.property(interests, value, content, content, (all, name, before, after) => {
         const index = indexOf(all)
@@ -89,7 +89,7 @@ describe('audiences found by a change', () => {
     )
   })
 
-  it('are few among many that ask for something else', () => {
+  it('are few among many with other selectors', () => {
     const index = indexOf(
       Array.from({ length: 1_000 }, (_, n) =>
         n % 2 === 0 ? interest(undefined, `owner=o${n}`, '') : interest(undefined, '', `spec.tags=t${n}`),
@@ -101,7 +101,7 @@ describe('audiences found by a change', () => {
     expect(visited(index, { revision: toRevision(++revision), previous: undefined, next })).toHaveLength(2)
   })
 
-  it('are few also where all share a term beside one of their own, in whichever order', () => {
+  it('are few also if all share one term and each has one of its own, in any order', () => {
     const index = indexOf(
       Array.from({ length: 1_000 }, (_, n) =>
         n % 2 === 0
@@ -116,7 +116,7 @@ describe('audiences found by a change', () => {
     expect(found.length).toBeLessThan(5)
   })
 
-  it('are one for the same terms in another order, and leave nothing behind', () => {
+  it('are the same for the same terms in another order, and are removed completely', () => {
     const index = new AudienceIndex(served.indexes)
     const make = (each: Interest) => index.ensure(each, () => new Audience(served, each))
     const one = make(interest(undefined, 'x=a,y in (b,c)', 'spec.tags=a'))

@@ -32,7 +32,7 @@ class Client implements WatchSink {
   end({ code }: { code: number }): void {
     this.ended = code
   }
-  /** `TYPE name` of each event; of codec `lines`. */
+  /** `TYPE name` of each event, with the codec `lines`. */
   get said(): string[] {
     const text = Buffer.concat(this.writes).toString()
     return text
@@ -73,7 +73,7 @@ async function open(): Promise<World> {
           key: `${served.keyPrefix}${name}`,
           value: Buffer.from(`[]\n${JSON.stringify(object)}`),
           previous: undefined,
-          // Far above what the store has reached: the log does not interfere.
+          // Far above the store's revisions, so that the log does not interfere.
           revision,
           createRevision: revision,
         })
@@ -85,8 +85,8 @@ async function open(): Promise<World> {
 
 const nextTurn = () => new Promise(resolve => setImmediate(resolve))
 
-describe('what changes within one turn of the event loop', () => {
-  it('goes to each client in one write, whose bytes are made once for a codec', async () => {
+describe('the changes of one turn of the event loop', () => {
+  it('go to each client in one write, encoded once per codec', async () => {
     await using world = await open()
     const [one, two] = [new Client(), new Client()]
     const [framed, other] = [new Client(webSocketFrames), new Client(subscriptionFrames('a'))]
@@ -101,7 +101,7 @@ describe('what changes within one turn of the event loop', () => {
     expect(world.watches.tally.sent).toBe(20)
   })
 
-  it('comes once to a client that joins in the middle of it', async () => {
+  it('go once to a client that joins during it', async () => {
     await using world = await open()
     const early = new Client()
     await world.add(early)
@@ -116,7 +116,7 @@ describe('what changes within one turn of the event loop', () => {
       expect(client.said).toEqual(['ADDED t000', 'ADDED t001', 'ADDED t002', 'ADDED t003'])
   })
 
-  it('does not pile up: more than a write may hold goes out before the end of the turn', async () => {
+  it('are sent before the end of the turn when they exceed the size of a write', async () => {
     await using world = await open()
     const client = new Client()
     await world.add(client)
@@ -126,7 +126,7 @@ describe('what changes within one turn of the event loop', () => {
     expect(client.said).toHaveLength(8)
   })
 
-  it('is followed by the bookmark and by the end, never the other way round', async () => {
+  it('precede the bookmark and the end of the watch', async () => {
     await using world = await open()
     const client = new Client()
     const subscription = await world.add(client, { ...changes, bookmarks: true })
@@ -140,8 +140,8 @@ describe('what changes within one turn of the event loop', () => {
   })
 })
 
-describe('a client that sets the pace', () => {
-  it('and takes nothing for a minute is cut off', async () => {
+describe("initial events at the client's pace", () => {
+  it('are cut off if the client reads nothing for a minute', async () => {
     await using world = await open()
     for (let n = 0; n < 4; n++) {
       const { registry, served } = world.rooms
@@ -169,7 +169,7 @@ describe('a client that sets the pace', () => {
     expect(client.ended).toBe(1013)
   })
 
-  it('and looks for few among many old changes lets others run', async () => {
+  it('yield to others while they search for few among many old changes', async () => {
     await using world = await open()
     const after = await world.rooms.gate.pass()
     const count = paceDefaults.entries * 3
@@ -190,7 +190,7 @@ describe('a client that sets the pace', () => {
     expect(client.said).toEqual([`ADDED t${count - 1}`])
   })
 
-  it('lets others run as much, however often it takes something meanwhile', async () => {
+  it('yield as often if the client reads frequently', async () => {
     await using world = await open()
     const after = await world.rooms.gate.pass()
     world.apply(paceDefaults.entries * 8)
@@ -208,7 +208,7 @@ describe('a client that sets the pace', () => {
     while (!subscription.isLive) await nextTurn()
   })
 
-  it('shares each turn with all others, one caller after another', async () => {
+  it('share each turn with all others, callers in turn', async () => {
     await using world = await open()
     const after = await world.rooms.gate.pass()
     world.apply(paceDefaults.entries)

@@ -17,11 +17,11 @@ const everything: WatchRequest = {
   lifetimeMs: 60_000,
 }
 
-/** A client that takes what it is sent only when told to. */
+/** A client that reads only when told to. */
 class Client implements WatchSink {
   readonly codec = serverSentEvents
   readonly events: WatchEvent[] = []
-  /** What the client could resume from after each event. */
+  /** The version to resume from after each event. */
   readonly versions: (number | undefined)[] = []
   readonly writes: Buffer[] = []
   ended: WatchEnd | undefined
@@ -69,7 +69,7 @@ async function openWatchedRooms(): Promise<Rooms> {
   return rooms
 }
 
-/** Everything that was written before is with the clients that keep up. */
+/** Waits until the clients that keep up have every earlier write. */
 async function settled({ gate }: Rooms): Promise<void> {
   await gate.pass()
   await new Promise(resolve => setImmediate(resolve))
@@ -77,7 +77,7 @@ async function settled({ gate }: Rooms): Promise<void> {
 }
 
 describe('a watch', () => {
-  it('begins with what there is, by name, and goes on with every change, in the order of versions', async () => {
+  it('begins with the existing objects by name, and continues with every change in the order of versions', async () => {
     await using rooms = await openWatchedRooms()
     const { registry, served } = rooms
     for (const name of ['b', 'c', 'a']) await registry.create(served, thing(name), options)
@@ -97,7 +97,7 @@ describe('a watch', () => {
     expect(client.versions.slice(3)).toEqual(versions)
   })
 
-  it('shows what comes to match as added and what ceases to match as deleted, with the version of the change', async () => {
+  it('reports objects that start to match as added and those that stop as deleted, with the version of the change', async () => {
     await using rooms = await openWatchedRooms()
     const { registry, served } = rooms
     const byTag = new Client()
@@ -129,7 +129,7 @@ describe('a watch', () => {
     expect(byLabel.said).toEqual(['SYNC', 'ADDED a', 'MODIFIED a', 'MODIFIED a', 'MODIFIED a', 'DELETED a'])
   })
 
-  it('resumed after any version sends exactly what came after it', async () => {
+  it('resumed after any version sends exactly the later changes', async () => {
     await using rooms = await openWatchedRooms()
     const { registry, served, gate } = rooms
     const start = await gate.pass()
@@ -145,7 +145,7 @@ describe('a watch', () => {
     }
   })
 
-  it('sets the pace of its first part, and what changes meanwhile follows exactly', async () => {
+  it("sends initial events at the client's pace, and then exactly the changes made meanwhile", async () => {
     await using rooms = await openWatchedRooms()
     const { registry, served } = rooms
     const large = { tags: ['x'.repeat(watchDefaults.paceBytes / 4)] }
@@ -169,7 +169,7 @@ describe('a watch', () => {
     expect(client.ended).toBeUndefined()
   })
 
-  it('that does not keep up with live changes is cut off, and nobody else notices', async () => {
+  it('that does not keep up with live changes is closed, without effect on others', async () => {
     await using rooms = await openWatchedRooms()
     const { registry, served } = rooms
     const slow = new Client()
@@ -185,7 +185,7 @@ describe('a watch', () => {
     expect(quick.ended).toBeUndefined()
   })
 
-  it('of a name sees that name alone, before, while and after it exists', async () => {
+  it("of a name gets only that object's events, before, while and after it exists", async () => {
     await using rooms = await openWatchedRooms()
     const { registry, served } = rooms
     const client = new Client()
@@ -196,7 +196,7 @@ describe('a watch', () => {
     expect(client.said).toEqual(['SYNC', 'ADDED me', 'DELETED me'])
   })
 
-  it('gets a 410 in place of a gap when what comes next is gone', async () => {
+  it('gets a 410, not a gap, when the next events are gone', async () => {
     await using rooms = await openWatchedRooms()
     const client = new Client()
     const subscription = await watch(rooms, everything, client)

@@ -23,7 +23,7 @@ afterEach(() => {
 })
 
 describe('a draining server', () => {
-  it('ends watches one after another, and does not wait for those whose clients go by themselves', async () => {
+  it('ends watches one after another, and does not wait for those that their clients close', async () => {
     await using rooms = await openRooms()
     const { cache, follower, gate, storage } = rooms
     const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log: silentLogger })
@@ -53,7 +53,7 @@ describe('a draining server', () => {
 })
 
 describe('bookmarks', () => {
-  it('that the store was away for are sent as soon as it is back, within the minute', async () => {
+  it('missed while the store was down are sent as soon as it is back, within the minute', async () => {
     await using rooms = await openRooms()
     const { cache, follower, storage } = rooms
     let refuse = () => {}
@@ -90,7 +90,7 @@ describe('bookmarks', () => {
 })
 
 describe('a watch that is being admitted', () => {
-  it('is refused when its cache is found to be wrong meanwhile', async () => {
+  it('is refused if its cache is found inconsistent meanwhile', async () => {
     await using rooms = await openRooms()
     const { cache, follower, gate, storage } = rooms
     class FindsItWrong extends HistoryReplay {

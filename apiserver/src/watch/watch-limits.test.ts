@@ -9,7 +9,7 @@ const tooMany = (why: string) =>
     details: expect.objectContaining({ retryAfterSeconds: expect.any(Number) }),
   })
 
-/** A selector that counts as some 8 KiB. */
+/** A selector that counts as about 8 KiB. */
 const large = {
   labels: parseLabelSelector(Array.from({ length: 100 }, (_, i) => `key-${i}=v`).join(',')),
   fields: [],
@@ -25,7 +25,7 @@ function refusalOf(call: () => unknown): unknown {
 }
 
 describe('connections that watch', () => {
-  it('are bounded for a user and in all', () => {
+  it('are bounded per user and in total', () => {
     const connections = new WatchConnections({ connections: 3, connectionsPerUser: 2 })
     const places = [connections.admit('ann'), connections.admit('ann')]
     expect(refusalOf(() => connections.admit('ann'))).toEqual(tooMany('ann has 2 connections'))
@@ -39,7 +39,7 @@ describe('connections that watch', () => {
 })
 
 describe('the subscriptions of a connection', () => {
-  it('are bounded in number, and one that ends makes room once', () => {
+  it('are bounded in number, and an ended one makes room once', () => {
     const place = new WatchConnections().admit('ann')
     const releases = Array.from({ length: subscriptionLimits.subscriptions }, () =>
       place.subscribe(selectsEverything),
@@ -51,7 +51,7 @@ describe('the subscriptions of a connection', () => {
     expect(refusalOf(() => place.subscribe(selectsEverything))).toEqual(tooMany('this connection has 1000'))
   })
 
-  it('are bounded by the size of their selectors: of a connection, of a user and in all', () => {
+  it('are bounded by the size of their selectors per connection, per user and in total', () => {
     const connections = new WatchConnections()
     const each = selectorBytes(large)
     const fill = (user: string, whose: string) => {
@@ -84,7 +84,7 @@ describe('the subscriptions of a connection', () => {
   })
 })
 
-it('counts text, terms and values of a selector', () => {
+it('count the text, terms and values of a selector', () => {
   const { termBytes } = subscriptionLimits
   expect(selectorBytes(selectsEverything)).toBe(0)
   expect(
