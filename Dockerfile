@@ -2,20 +2,20 @@
 #
 #     docker build --tag setpoint .
 #
-# It loads every folder of /app/plugins. An image of yours adds them there:
+# It loads every folder of /app/plugins. Your own image adds them there:
 #
 #     FROM setpoint
 #     COPY my-plugin /app/plugins/my-plugin
 #
-# It listens on every address and therefore starts only with --token-file (SETPOINT_TOKEN_FILE): without one it says
-# so and ends. What it is told by the environment, the health check knows too.
+# It listens on every address, so it requires --token-file (SETPOINT_TOKEN_FILE). The health check reads the same
+# environment variables.
 ARG NODE_IMAGE=node:20.20.2-bookworm-slim
 
 FROM ${NODE_IMAGE} AS build
 WORKDIR /src
 ENV NPM_CONFIG_CACHE=/var/cache/npm
 COPY . .
-# Scripts of dependencies are not run: what is native comes prebuilt, as packages of their own.
+# Install scripts are not run: native modules come prebuilt in packages of their own.
 RUN --mount=type=cache,target=/var/cache/npm \
     npm ci --ignore-scripts --no-audit --no-fund \
  && npm run build \
@@ -32,17 +32,17 @@ LABEL org.opencontainers.image.title="Setpoint" \
 ENV NODE_ENV=production \
     SETPOINT_LISTEN=0.0.0.0:8090 \
     SETPOINT_DATA_DIR=/data
-# Of no use to the running program, and the larger part of what has to be patched.
+# npm is unused at run time, and most security patches concern it.
 RUN rm -rf /usr/local/lib/node_modules /opt/yarn* /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack \
       /usr/local/bin/yarn /usr/local/bin/yarnpkg \
  && install -d -o 1000 -g 1000 -m 0750 /data
 COPY --from=build /src /app
-# A number, so that Kubernetes can see that it is not root.
+# Numeric, so that Kubernetes can verify that it is not root.
 USER 1000:1000
 WORKDIR /app
 VOLUME /data
 EXPOSE 8090
-# The start waits for the store and its indexes, which the probe does not: /livez is there before.
+# /livez responds before the store and its indexes are ready.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
   CMD ["node", "/app/scripts/container-health.mjs"]
 ENTRYPOINT ["node", "/app/apiserver/bin/setpoint.js"]

@@ -17,7 +17,7 @@ export default defineConfig({
       'test/**/*.test.ts',
     ],
     exclude: ['**/node_modules/**', ...missing.flatMap(({ files }) => files)],
-    // A bound for tests that hang. It is no limit of speed: a machine ten times slower passes too.
+    // For tests that hang. A machine ten times slower must pass too.
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 60_000, interval: 10 } },

@@ -46,26 +46,31 @@ const namesIn = ({ store }: ModelCache) => {
 }
 
 describe('the comparison of cache and store', () => {
-  for (const [what, spoil] of [
-    ['misses an object', (rooms: Rooms) => rooms.registry.create(rooms.served, thing('lost'), options)],
+  for (const [what, name, spoil] of [
+    [
+      'misses an object',
+      'lost',
+      (rooms: Rooms) => rooms.registry.create(rooms.served, thing('lost'), options),
+    ],
     [
       'has an old version of an object',
+      'b',
       (rooms: Rooms) => rooms.registry.replace(rooms.served, 'b', thing('b', { n: 2 }), 'object', options),
     ],
-    ['has a deleted object', (rooms: Rooms) => rooms.registry.delete(rooms.served, 'b', {}, options)],
+    ['has a deleted object', 'b', (rooms: Rooms) => rooms.registry.delete(rooms.served, 'b', {}, options)],
     [
       'has a deleted object at its end',
+      'x',
       (rooms: Rooms) => rooms.registry.delete(rooms.served, 'x', {}, options),
     ],
   ] as const) {
     it(`finds a cache that ${what}, refuses its reads at once, ends its watches and rebuilds it`, async () => {
       await using rooms = await openRooms()
       const { registry, served } = rooms
-      for (const name of ['a', 'b', 'x']) await registry.create(served, thing(name), options)
+      for (const each of ['a', 'b', 'x']) await registry.create(served, thing(each), options)
       const page = hold()
       const { list } = bound(rooms.storage)
       let checked = false
-      const name = what === 'misses an object' ? 'lost' : what.includes('last') ? 'x' : 'b'
       await using lossy = await forgetful(rooms, name, {
         list: async (prefix, listOptions) => {
           // The rebuild is held back, so that the state before it is observable.

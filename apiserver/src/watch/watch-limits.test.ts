@@ -84,7 +84,7 @@ describe('the subscriptions of a connection', () => {
   })
 })
 
-it('count the text, terms and values of a selector', () => {
+it('the bytes of a selector count its text, terms and values', () => {
   const { termBytes } = subscriptionLimits
   expect(selectorBytes(selectsEverything)).toBe(0)
   expect(
