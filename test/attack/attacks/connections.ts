@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { TLSSocket } from 'node:tls'
 import type { Attack, Scene } from '../attack.ts'
 import { call, callAll, statusesOf } from '../call.ts'
 import { closedByServer, openPlainSockets, openSockets, responded } from '../sockets.ts'
@@ -49,7 +50,9 @@ async function leaveInEveryWay(scene: Scene): Promise<void> {
     for (const [n, socket] of sockets.entries()) {
       if (n % 3 === 0) socket.end()
       else if (n % 3 === 1) socket.destroy()
-      else if ('resetAndDestroy' in socket) socket.resetAndDestroy()
+      // TLS sockets cannot be reset.
+      else if (socket instanceof TLSSocket) socket.destroy()
+      else socket.resetAndDestroy()
     }
     await sleep(20)
     for (const socket of sockets) socket.destroy()
