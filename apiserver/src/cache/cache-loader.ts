@@ -2,7 +2,7 @@ import type { Clock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { Breather } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import type { KeyValue, Storage } from '../storage/index.ts'
 import { ModelCache } from './model-cache.ts'
 

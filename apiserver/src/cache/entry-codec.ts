@@ -1,7 +1,13 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
-import { type Reservations, reservationsOf, reservationsWithout } from '../model/reservations.ts'
-import type { ServedModel } from '../model/served-model.ts'
-import { type BareObject, objectStart, wireBytes } from '../model/stored-object.ts'
+import type { ServedModel } from '../model/index.ts'
+import {
+  type BareObject,
+  objectStart,
+  type Reservations,
+  reservationsOf,
+  reservationsWithout,
+  wireBytes,
+} from '../model/index.ts'
 import type { Entry } from './entry.ts'
 
 export const entryDefaults = Object.freeze({

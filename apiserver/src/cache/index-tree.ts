@@ -1,4 +1,4 @@
-import { compareCodePoints, ordersByUnit } from '../model/code-point-order.ts'
+import { compareCodePoints, ordersByUnit } from '../model/index.ts'
 import { CountedTree, type CountedTreeView, type PairComparator } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
 

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { Breather } from '@setpoint/controller-runtime/internal'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import type { Change, KeyValue } from '../storage/index.ts'
 import type { Entry } from './entry.ts'
 import { decodeEntry, type IndexProblem } from './entry-codec.ts'

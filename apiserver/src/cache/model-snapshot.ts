@@ -1,4 +1,4 @@
-import type { IndexSet } from '../model/index-set.ts'
+import type { IndexSet } from '../model/index.ts'
 import type { CountedTreeView } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
 import type { IndexTree, Slot } from './index-tree.ts'

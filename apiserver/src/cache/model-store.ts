@@ -1,6 +1,5 @@
 import type { Breather } from '@setpoint/controller-runtime/internal'
-import { compareCodePoints } from '../model/code-point-order.ts'
-import { IndexSet, noValues } from '../model/index-set.ts'
+import { compareCodePoints, IndexSet, noValues } from '../model/index.ts'
 import type { CountedTree } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
 import {

@@ -1,5 +1,5 @@
 import type { Breather } from '@setpoint/controller-runtime/internal'
-import { compareCodePoints, compareUnits, ordersByUnit } from '../model/code-point-order.ts'
+import { compareCodePoints, compareUnits, ordersByUnit } from '../model/index.ts'
 import { mergeRuns } from './run-merge.ts'
 import { finishBreathing } from './work.ts'
 

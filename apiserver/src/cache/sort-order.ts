@@ -1,5 +1,4 @@
-import { compareCodePoints, compareUnits, ordersByUnit } from '../model/code-point-order.ts'
-import { IndexSet, noValues } from '../model/index-set.ts'
+import { compareCodePoints, compareUnits, IndexSet, noValues, ordersByUnit } from '../model/index.ts'
 import { CountedTree, type CountedTreeView, type PairComparator, type PairOrder } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
 import { largestOf, type Named, type Slot, smallestOf } from './index-tree.ts'

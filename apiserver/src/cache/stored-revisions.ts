@@ -1,5 +1,5 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
-import { compareCodePoints } from '../model/code-point-order.ts'
+import { compareCodePoints } from '../model/index.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 
 /** A name in the store with the revision of its last write. */

@@ -1,6 +1,6 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import type { ProgramLog } from '../log/index.ts'
-import { pluginAtFault } from '../plugins/fault-owner.ts'
+import { pluginAtFault } from '../plugins/index.ts'
 
 /**
  * Handles exceptions and rejections that nothing else does. The fault of a plugin is logged and the process goes on.

@@ -12,13 +12,18 @@ import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
 import { ApiServer, CustomRoutes, Health, type PluginProgress, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import { describeLog, describeTokenFile, EtcdMetrics, Metrics } from '../metrics/index.ts'
-import { ServedModel } from '../model/served-model.ts'
-import { discoverPlugins } from '../plugins/load-plugin.ts'
-import { type FailedLoad, loadPlugins, objectNameOf } from '../plugins/load-plugins.ts'
-import { pluginModel } from '../plugins/plugin-kind.ts'
-import { type PluginEnvironment, PluginRunner } from '../plugins/plugin-runner.ts'
-import { PluginStatuses } from '../plugins/plugin-status.ts'
-import { ServedKinds } from '../plugins/served-kinds.ts'
+import { ServedModel } from '../model/index.ts'
+import {
+  discoverPlugins,
+  type FailedLoad,
+  loadPlugins,
+  objectNameOf,
+  type PluginEnvironment,
+  PluginRunner,
+  PluginStatuses,
+  pluginModel,
+  ServedKinds,
+} from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startKind } from '../rooms.ts'
 import { FileWatch, LocalAccess, TokenAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'

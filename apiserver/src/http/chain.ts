@@ -1,7 +1,7 @@
 import Koa from 'koa'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
-import type { ModelRegistry } from '../model/model-registry.ts'
+import type { ModelRegistry } from '../model/index.ts'
 import type { Access } from '../security/index.ts'
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'

@@ -1,5 +1,5 @@
 import type { Model } from '@setpoint/controller-runtime/api'
-import type { ModelRegistry } from '../model/model-registry.ts'
+import type { ModelRegistry } from '../model/index.ts'
 
 const objectVerbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
 const statusVerbs = ['get', 'patch', 'update']

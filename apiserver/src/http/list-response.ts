@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Revision } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 
 const comma = Buffer.from(',')
 const end = Buffer.from(']}')

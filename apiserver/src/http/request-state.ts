@@ -1,7 +1,7 @@
 import type { RouterContext } from '@koa/router'
 import type { Next } from 'koa'
 import type { RequestRecord } from '../metrics/index.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import type { Identity, Verb } from '../security/index.ts'
 import type { ApiResponse, Caller, ResourcePath } from './api-request.ts'
 import type { RequestTarget } from './request-target.ts'

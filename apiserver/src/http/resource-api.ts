@@ -8,11 +8,10 @@ import {
   Turns,
   type WorkOwner,
 } from '../cache/index.ts'
-import type { ModelRegistry } from '../model/model-registry.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ModelRegistry, ServedModel } from '../model/index.ts'
 import { encodeContinue, type ListQuery, pageFields, parseListQuery, runQuery } from '../query/index.ts'
+import type { Scope } from '../registry/index.ts'
 import { notFound, notReady, type Registry, type WriteOptions, type WriteResult } from '../registry/index.ts'
-import type { Scope } from '../registry/object-draft.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { MethodNotAllowedError } from './error-response.ts'
 import { listBody } from './list-response.ts'

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { ModelCache } from '../cache/index.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import { type Access, authorize, type Identity } from '../security/index.ts'
 import {
   goingAway,

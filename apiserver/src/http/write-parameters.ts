@@ -1,5 +1,5 @@
 import { ApiError, type PropagationPolicy, propagationPolicies } from '@setpoint/controller-runtime/api'
-import { type DecodedBody, decodeBody, decodeDocument } from '../model/decode.ts'
+import { type DecodedBody, decodeBody, decodeDocument } from '../model/index.ts'
 import {
   badRequest,
   type Deletion,

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { ConsistencyCheck, LogFollower } from '../cache/index.ts'
-import type { ModelRegistry } from '../model/model-registry.ts'
+import type { ModelRegistry } from '../model/index.ts'
 import type { WatchHub } from '../watch/index.ts'
 import { RequestMetrics } from './request-metrics.ts'
 

@@ -1,5 +1,5 @@
 import { Counter, type Registry } from 'prom-client'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 
 export const requestDefaults = Object.freeze({
   /** Upper bounds in seconds: those of Kubernetes, and a lower one, because most reads here are faster than its first. */

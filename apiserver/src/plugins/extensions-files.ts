@@ -1,7 +1,7 @@
 import type { Dirent } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
-import { decodeDocuments } from '../model/decode.ts'
+import { decodeDocuments } from '../model/index.ts'
 
 /** A document that was not applied, with the reason. */
 export interface ExtensionProblem {

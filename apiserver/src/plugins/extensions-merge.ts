@@ -1,5 +1,5 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import { deepEqual } from '../model/deep-equal.ts'
+import { deepEqual } from '../model/index.ts'
 
 /**
  * Merges a shipped document into the live object. A field that differs between `shipped` and `last`, the document as it

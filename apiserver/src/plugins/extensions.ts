@@ -8,8 +8,8 @@ import {
   nameLimits,
 } from '@setpoint/controller-runtime/api'
 import semver from 'semver'
-import { deepEqual } from '../model/deep-equal.ts'
-import { createMergePatch } from '../registry/patch.ts'
+import { deepEqual } from '../model/index.ts'
+import { createMergePatch } from '../registry/index.ts'
 import { type ExtensionDocument, type ExtensionProblem, readExtensions } from './extensions-files.ts'
 import { mergeShipped } from './extensions-merge.ts'
 

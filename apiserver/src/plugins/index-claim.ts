@@ -1,6 +1,6 @@
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import type { Logger } from '../log/index.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import {
   RebuildSupersededError,
   rebuildReservations,

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { IndexProblem, ModelCache } from '../cache/index.ts'
 import type { Logger } from '../log/index.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import type { Registry, Standing } from '../registry/index.ts'
 
 export const reportDefaults = Object.freeze({

@@ -6,12 +6,17 @@ import type {
   WatchEnd,
   WatchRequestOptions,
 } from '@setpoint/controller-runtime/internal'
-import { type ApiResponse, type Caller, parseResourcePath } from '../http/api-request.ts'
-import { errorResponse, toApiError } from '../http/error-response.ts'
-import type { ResourceApi } from '../http/resource-api.ts'
-import { readWatchRequest } from '../http/watch-parameters.ts'
+import type { ResourceApi } from '../http/index.ts'
+import {
+  type ApiResponse,
+  type Caller,
+  errorResponse,
+  parseResourcePath,
+  readWatchRequest,
+  toApiError,
+} from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import { lines, type Watch, type WatchHub, type WatchSink } from '../watch/index.ts'
 
 /** The identity of the plugins in this process. */

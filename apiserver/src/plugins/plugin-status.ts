@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { isApiError } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import { defaultWriteOptions, type Registry } from '../registry/index.ts'
 import type { PluginStatus } from './plugin-kind.ts'
 

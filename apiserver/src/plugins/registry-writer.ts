@@ -1,6 +1,5 @@
 import { ApiError, type ApiObject } from '@setpoint/controller-runtime/api'
-import type { ModelRegistry } from '../model/model-registry.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ModelRegistry, ServedModel } from '../model/index.ts'
 import { notReady, type Registry, serviceWriteOptions } from '../registry/index.ts'
 import type { ResourceWriter } from './extensions.ts'
 

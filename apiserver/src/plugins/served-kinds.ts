@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { KindSource, Model } from '@setpoint/controller-runtime'
-import type { ModelRegistry } from '../model/model-registry.ts'
+import type { ModelRegistry } from '../model/index.ts'
 
 export const servedKindsDefaults = Object.freeze({
   /** Milliseconds between two looks at the registered models, which cost next to nothing. */

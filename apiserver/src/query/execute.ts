@@ -1,11 +1,16 @@
-import type { Entry } from '../cache/entry.ts'
-import type { Slot } from '../cache/index-tree.ts'
-import type { ModelSnapshot } from '../cache/model-snapshot.ts'
-import type { PartialSpec } from '../cache/partial-index.ts'
-import { partialDefaults } from '../cache/partial-indexes.ts'
-import { type OrderView, SortOrder } from '../cache/sort-order.ts'
-import type { Turns } from '../cache/turns.ts'
-import { type Work, type WorkOwner, workDefaults } from '../cache/work.ts'
+import {
+  type Entry,
+  type ModelSnapshot,
+  type OrderView,
+  type PartialSpec,
+  partialDefaults,
+  type Slot,
+  SortOrder,
+  type Turns,
+  type Work,
+  type WorkOwner,
+  workDefaults,
+} from '../cache/for-query.ts'
 import type { ChunkPaging, ListQuery, PagePaging } from './list-query.ts'
 import { matchesEntry } from './match.ts'
 import { pageWindow } from './page.ts'

@@ -10,8 +10,8 @@ import {
   selectorLimits,
   toRevision,
 } from '@setpoint/controller-runtime/api'
-import type { SortKey } from '../cache/sort-order.ts'
-import { IndexSet } from '../model/index-set.ts'
+import type { SortKey } from '../cache/for-query.ts'
+import { IndexSet } from '../model/index.ts'
 import { decodeContinue } from './continue-token.ts'
 
 /** Numbered pages. Without `size` everything is one page. `page` counts from 1. */

@@ -1,6 +1,6 @@
 import { matchesAll, type Selector } from '@setpoint/controller-runtime/api'
-import type { Entry } from '../cache/entry.ts'
-import { type IndexSet, noValues } from '../model/index-set.ts'
+import type { Entry } from '../cache/for-query.ts'
+import { type IndexSet, noValues } from '../model/index.ts'
 
 /** Entries that testing an object by so many terms counts as, in long work. */
 export function testWorkOf(terms: number): number {

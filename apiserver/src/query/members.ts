@@ -1,7 +1,5 @@
-import type { IndexTree, Slot } from '../cache/index-tree.ts'
-import type { ModelSnapshot } from '../cache/model-snapshot.ts'
-import { type Work, workDefaults } from '../cache/work.ts'
-import { IndexSet } from '../model/index-set.ts'
+import { type IndexTree, type ModelSnapshot, type Slot, type Work, workDefaults } from '../cache/for-query.ts'
+import { IndexSet } from '../model/index.ts'
 import type { Run, Term } from './terms.ts'
 
 /** A set of objects, to be visited one by one. */

@@ -1,7 +1,11 @@
-import type { Cursor } from '../cache/counted-tree.ts'
-import { first, type IndexTree, type Slot } from '../cache/index-tree.ts'
-import type { ModelSnapshot } from '../cache/model-snapshot.ts'
-import type { SortKey } from '../cache/sort-order.ts'
+import {
+  type Cursor,
+  first,
+  type IndexTree,
+  type ModelSnapshot,
+  type Slot,
+  type SortKey,
+} from '../cache/for-query.ts'
 
 /**
  * All objects in the order of one sort key, by position. Positions differ from ranks in the tree when descending:

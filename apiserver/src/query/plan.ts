@@ -1,10 +1,17 @@
-import { sorted } from '../cache/candidate-sort.ts'
-import type { Entry } from '../cache/entry.ts'
-import type { IndexTree, Slot } from '../cache/index-tree.ts'
-import type { ModelSnapshot } from '../cache/model-snapshot.ts'
-import { type Candidate, type SortKey, SortOrder, sortValue } from '../cache/sort-order.ts'
-import { type Work, workDefaults } from '../cache/work.ts'
-import { IndexSet } from '../model/index-set.ts'
+import {
+  type Candidate,
+  type Entry,
+  type IndexTree,
+  type ModelSnapshot,
+  type Slot,
+  type SortKey,
+  SortOrder,
+  sorted,
+  sortValue,
+  type Work,
+  workDefaults,
+} from '../cache/for-query.ts'
+import { IndexSet } from '../model/index.ts'
 import { testWorkOf } from './match.ts'
 import { Complement, eachOf, gapsBetween, type Members, membersOf, othersOf } from './members.ts'
 import { Ordering } from './ordering.ts'

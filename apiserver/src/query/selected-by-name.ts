@@ -1,13 +1,16 @@
 import type { Selector } from '@setpoint/controller-runtime/api'
-import { sorted } from '../cache/candidate-sort.ts'
-import type { Cursor } from '../cache/counted-tree.ts'
-import type { Entry } from '../cache/entry.ts'
-import type { Slot } from '../cache/index-tree.ts'
-import type { ModelSnapshot } from '../cache/model-snapshot.ts'
-import { type Candidate, SortOrder } from '../cache/sort-order.ts'
-import { type Work, workDefaults } from '../cache/work.ts'
-import { compareCodePoints } from '../model/code-point-order.ts'
-import { IndexSet } from '../model/index-set.ts'
+import {
+  type Candidate,
+  type Cursor,
+  type Entry,
+  type ModelSnapshot,
+  type Slot,
+  SortOrder,
+  sorted,
+  type Work,
+  workDefaults,
+} from '../cache/for-query.ts'
+import { compareCodePoints, IndexSet } from '../model/index.ts'
 import { testWorkOf } from './match.ts'
 import { membersOf } from './members.ts'
 import { planCosts } from './plan.ts'

@@ -1,9 +1,6 @@
 import { matches, type Requirement, type Selector } from '@setpoint/controller-runtime/api'
-import type { Entry } from '../cache/entry.ts'
-import { first, type IndexTree } from '../cache/index-tree.ts'
-import type { ModelSnapshot } from '../cache/model-snapshot.ts'
-import type { Work } from '../cache/work.ts'
-import { IndexSet, noValues } from '../model/index-set.ts'
+import { type Entry, first, type IndexTree, type ModelSnapshot, type Work } from '../cache/for-query.ts'
+import { IndexSet, noValues } from '../model/index.ts'
 import { labelValuesOf } from './match.ts'
 
 /** Neighbours of one value in a tree, ranks `from` up to but not including `to`: their names ascend. */

@@ -1,8 +1,12 @@
-import { sorted } from '../cache/candidate-sort.ts'
-import type { Entry } from '../cache/entry.ts'
-import type { ModelSnapshot } from '../cache/model-snapshot.ts'
-import type { Candidate, SortOrder } from '../cache/sort-order.ts'
-import { type Work, workDefaults } from '../cache/work.ts'
+import {
+  type Candidate,
+  type Entry,
+  type ModelSnapshot,
+  type SortOrder,
+  sorted,
+  type Work,
+  workDefaults,
+} from '../cache/for-query.ts'
 import type { OrderedCursor, Ordering } from './ordering.ts'
 
 /** A walk along all objects of a snapshot in the order of one sort, from either end, that takes those that match. */

@@ -1,7 +1,12 @@
-import { allByUnit, sorted } from '../cache/candidate-sort.ts'
-import type { Slot } from '../cache/index-tree.ts'
-import type { Candidate, SortOrder } from '../cache/sort-order.ts'
-import { type Work, workDefaults } from '../cache/work.ts'
+import {
+  allByUnit,
+  type Candidate,
+  type Slot,
+  type SortOrder,
+  sorted,
+  type Work,
+  workDefaults,
+} from '../cache/for-query.ts'
 import type { Ordering } from './ordering.ts'
 
 /** Costs in microseconds, on the scale of `planCosts`. */

@@ -1,6 +1,5 @@
 import type { StatusCause } from '@setpoint/controller-runtime/api'
-import { objectLimits } from '../model/object-limits.ts'
-import { shorten } from '../model/text-position.ts'
+import { objectLimits, shorten } from '../model/index.ts'
 
 /** The violations of one write, up to the number that a response reports. Checks of a client's list stop once it is full. */
 export class Causes {

@@ -3,6 +3,8 @@
  * builds the new object from the stored one and gives the store a single transaction. A refused write changes nothing,
  * an acknowledged write is durable, and no two objects hold the same unique value.
  */
+export type { Scope } from './object-draft.ts'
+export { createMergePatch } from './patch.ts'
 export * from './refusals.ts'
 export * from './registry.ts'
 export * from './reservation-rebuild.ts'

@@ -1,8 +1,5 @@
 import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
-import { deepEqual } from '../model/deep-equal.ts'
-import { formatPath } from '../model/field-path.ts'
-import { cloneJson, extentOf, setOwn } from '../model/json-value.ts'
-import { shorten } from '../model/text-position.ts'
+import { cloneJson, deepEqual, extentOf, formatPath, setOwn, shorten } from '../model/index.ts'
 import { isPresent, type JsonPointer, locate, PointerError, parsePointer, resolve } from './json-pointer.ts'
 
 export const jsonPatchDefaults = Object.freeze({

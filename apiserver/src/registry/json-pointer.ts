@@ -1,5 +1,5 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import type { JsonObject } from '../model/json-value.ts'
+import type { JsonObject } from '../model/index.ts'
 
 /** A parsed RFC 6901 pointer. The empty pointer means the whole document. */
 export interface JsonPointer {

@@ -10,8 +10,8 @@ import {
   propagationFinalizers,
   type StatusCause,
 } from '@setpoint/controller-runtime/api'
-import { objectLimits } from '../model/object-limits.ts'
-import type { BareMeta } from '../model/stored-object.ts'
+import type { BareMeta } from '../model/index.ts'
+import { objectLimits } from '../model/index.ts'
 import { type Causes, echo } from './causes.ts'
 
 /** The metadata of a request, read field by field. A field of the wrong type becomes a cause, not an exception. */

@@ -1,20 +1,23 @@
 import { randomUUID } from 'node:crypto'
 import { ApiError, compareVersions, isRecord, isVersion } from '@setpoint/controller-runtime/api'
-import { deepEqual } from '../model/deep-equal.ts'
-import { formatPath } from '../model/field-path.ts'
-import { objectLimits } from '../model/object-limits.ts'
+import type { ServedModel } from '../model/index.ts'
 import {
+  type BareMeta,
+  type BareObject,
   countReservations,
+  deepEqual,
+  encodeObject,
   filterReservations,
+  formatPath,
   noReservations,
+  objectLimits,
   type Reservations,
+  remainingViolations,
   reservationsOf,
   reservationsWithout,
-} from '../model/reservations.ts'
-import { remainingViolations } from '../model/schema-validator.ts'
-import type { ServedModel } from '../model/served-model.ts'
-import { type BareMeta, type BareObject, encodeObject, type StoredObject } from '../model/stored-object.ts'
-import { shorten } from '../model/text-position.ts'
+  type StoredObject,
+  shorten,
+} from '../model/index.ts'
 import { Causes, echo } from './causes.ts'
 import { type ClientMeta, checkMetadata, checkObjectName, keepNotes, readMetadata } from './metadata.ts'
 import { badRequest, conflict, invalid } from './refusals.ts'

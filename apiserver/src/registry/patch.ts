@@ -1,7 +1,6 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 /** Applies and creates merge patches (RFC 7386). JSON patches are in `json-patch.ts`. */
-import { deepEqual } from '../model/deep-equal.ts'
-import { cloneJson, type JsonObject, setOwn } from '../model/json-value.ts'
+import { cloneJson, deepEqual, type JsonObject, setOwn } from '../model/index.ts'
 
 export { applyJsonPatch, jsonPatchDefaults } from './json-patch.ts'
 

@@ -1,13 +1,13 @@
 import { ApiError, nameLimits, type StatusCause, type StatusDetails } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/served-model.ts'
-import { shorten } from '../model/text-position.ts'
+import type { ServedModel } from '../model/index.ts'
+import { shorten } from '../model/index.ts'
 import {
   CompactedError,
   FutureRevisionError,
   OutcomeUnknownError,
   StoreFullError,
   StoreUnavailableError,
-} from '../storage/contract.ts'
+} from '../storage/index.ts'
 import type { Causes } from './causes.ts'
 
 /** Value of `Retry-After` while the store or a kind is unavailable. */

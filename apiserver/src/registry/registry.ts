@@ -8,25 +8,23 @@ import {
   type StatusCause,
   zeroRevision,
 } from '@setpoint/controller-runtime/api'
-import {
-  filterReservations,
-  joinReservations,
-  noReservations,
-  type Reservations,
-  reservationsOf,
-  reservationsWithout,
-} from '../model/reservations.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import {
   decodeStored,
   decodeWire,
   encodeObject,
   encodeStored,
+  filterReservations,
+  joinReservations,
+  noReservations,
   objectStart,
+  type Reservations,
+  reservationsOf,
+  reservationsWithout,
   type StoredObject,
   wireBytes,
   wireObject,
-} from '../model/stored-object.ts'
+} from '../model/index.ts'
 import { type Compare, type KeyValue, type Operation, type Storage, storageLimits } from '../storage/index.ts'
 import { echo } from './causes.ts'
 import {

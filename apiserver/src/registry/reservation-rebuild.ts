@@ -1,9 +1,15 @@
 import { systemClock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { Breather } from '@setpoint/controller-runtime/internal'
-import { type Reservations, reservationsOf, reservationsWithout } from '../model/reservations.ts'
-import type { ServedModel } from '../model/served-model.ts'
-import { decodeStored, objectBytes, type StoredObject } from '../model/stored-object.ts'
+import type { ServedModel } from '../model/index.ts'
+import {
+  decodeStored,
+  objectBytes,
+  type Reservations,
+  reservationsOf,
+  reservationsWithout,
+  type StoredObject,
+} from '../model/index.ts'
 import { type Compare, type KeyValue, type Operation, type Storage, storageLimits } from '../storage/index.ts'
 import { decodeHolder, encodeHolder, type Holder, reservationKey, uniqueLimits } from './unique-index.ts'
 

@@ -1,5 +1,5 @@
 import { isRecord, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { notReady } from './refusals.ts'
 

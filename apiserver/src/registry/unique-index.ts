@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 
 /**
  * Each unique value is reserved by a key, `unique/<group>/<plural>/<index>/<hash of the value>`. The transaction that

@@ -1,6 +1,6 @@
 import type { Selector } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
-import { IndexSet, noValues } from '../model/index-set.ts'
+import { IndexSet, noValues } from '../model/index.ts'
 import { type Audience, type Interest, interestKey } from './audience.ts'
 
 /**

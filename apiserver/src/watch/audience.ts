@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ChangeType, Selector } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import { matchesEntry, testWork } from '../query/index.ts'
 import { bookmarkEvent, type ChangeEvents, type WireEvent } from './wire-event.ts'
 

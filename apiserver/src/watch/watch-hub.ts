@@ -2,7 +2,7 @@ import { ApiError, isApiError, type Revision } from '@setpoint/controller-runtim
 import { closeCodes, laterRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import type { HistoryReplay, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
 import type { Logger } from '../log/index.ts'
-import type { ServedModel } from '../model/served-model.ts'
+import type { ServedModel } from '../model/index.ts'
 import { ModelWatches, type WatchTally } from './model-watches.ts'
 import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
 import { WatchPace } from './watch-pace.ts'

@@ -5,8 +5,8 @@ import {
   type Status,
 } from '@setpoint/controller-runtime/api'
 import type { CacheEvent } from '../cache/index.ts'
-import type { ServedModel } from '../model/served-model.ts'
-import { withVersion } from '../model/stored-object.ts'
+import type { ServedModel } from '../model/index.ts'
+import { withVersion } from '../model/index.ts'
 
 /** One event of a watch, before a codec gives it the form of a transport. */
 export interface WireEvent {

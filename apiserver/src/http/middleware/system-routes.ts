@@ -1,6 +1,6 @@
 import { Router } from '@koa/router'
 import type { Metrics } from '../../metrics/index.ts'
-import type { ModelRegistry } from '../../model/model-registry.ts'
+import type { ModelRegistry } from '../../model/index.ts'
 import { group, groupList, resourceList } from '../discovery.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
 import type { Health, HealthAnswer } from '../health.ts'

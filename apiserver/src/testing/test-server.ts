@@ -11,8 +11,8 @@ import type {
   OpenTestServerOptions,
 } from '@setpoint/controller-runtime/testing'
 import type { Logger } from '../log/index.ts'
-import { ServedModel } from '../model/served-model.ts'
-import { ServedKinds } from '../plugins/served-kinds.ts'
+import { ServedModel } from '../model/index.ts'
+import { ServedKinds } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startKind } from '../rooms.ts'
 import { LocalAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
@@ -20,18 +20,17 @@ import type { Storage } from '../storage/index.ts'
 import { WatchConnections } from '../watch/index.ts'
 
 export const testServerDefaults = Object.freeze({
-  /** As the program's default. */
+  /** By default the program's default. */
   reservedDomain: 'setpoint.dev',
-  /** Bytes of disk taken ahead of need: a test writes little, and taking megabytes would be most of its start. */
+  /** Bytes of disk allocated ahead of need. A test writes little, and allocating megabytes would dominate its start. */
   spaceAheadBytes: 256 * 1024,
 })
 
 /**
- * Opens a server in this process: the program's own rooms over a store of its own, without what serves people (no
- * folders of plugins, no YAML, no objects of the kind `Plugin`). Kinds are served when it resolves. No controller
- * runs, and no port is open before `listen`.
+ * Opens a server in this process over a store of its own, without plugin folders, YAML and objects of the kind `Plugin`.
+ * Kinds are served when it resolves. No controller runs, and no port is open before `listen`.
  *
- * @throws Error when a kind's group is reserved or two declarations of a kind differ; what the store throws.
+ * @throws Error if a kind's group is reserved or two declarations of a kind differ; errors of the store
  */
 export async function openTestServer(options: OpenTestServerOptions): Promise<OpenedTestServer> {
   const { log } = options
@@ -39,7 +38,7 @@ export async function openTestServer(options: OpenTestServerOptions): Promise<Op
   const { reservedDomain } = testServerDefaults
   const rooms = assembleRooms({ storage: store.storage, reservedDomain, basePath: '', log })
   const stopping = new AbortController()
-  // Who deletes an owner expects its dependents to go.
+  // Deleting an owner deletes its dependents, as in the program.
   const manager = createManager({ transport: rooms.transport, log })
   if (options.collector) manager.add(new Collector({ kinds: new ServedKinds(rooms.models, () => false) }))
   let front: Promise<Front> | undefined
@@ -65,7 +64,7 @@ export async function openTestServer(options: OpenTestServerOptions): Promise<Op
     transport: rooms.transport,
     async listen() {
       if (closed !== undefined) throw new Error('the test server is closed')
-      // Imported when somebody wants it: what speaks HTTP takes longer to load than the server to start.
+      // Imported on demand: the modules for HTTP take longer to load than the server takes to start.
       front ??= openFront(rooms, options)
       return (await front).url
     },
@@ -97,7 +96,7 @@ async function openStore(
   }
 }
 
-/** As for the program's plugins; models that are given by themselves belong to nobody, and any group will do. */
+/** Checks groups as the program does for plugins. Models given without a plugin may use any group. */
 function registerModels({ models }: ServerRooms, options: OpenTestServerOptions): ServedModel[] {
   const served: ServedModel[] = []
   for (const plugin of options.plugins) {
@@ -111,11 +110,11 @@ function registerModels({ models }: ServerRooms, options: OpenTestServerOptions)
     }
   }
   for (const model of options.models) {
-    // A plugin's model may be named once more.
+    // A plugin's model may be given a second time.
     if (served.some(known => known.model === model)) continue
     served.push(new ServedModel(model))
   }
-  // For managers that elect a leader, and for the collector; a test may bring them, too.
+  // Kinds for leader election and the collector; a test may give them too.
   for (const model of [leaseModel, orphanRecordModel]) {
     const own = new ServedModel(model(testServerDefaults.reservedDomain))
     if (!served.some(({ resource }) => resource === own.resource)) served.push(own)
@@ -124,7 +123,7 @@ function registerModels({ models }: ServerRooms, options: OpenTestServerOptions)
   return served
 }
 
-/** What serves HTTP and WebSocket. */
+/** The HTTP and WebSocket listener. */
 interface Front {
   readonly url: string
   close(): Promise<void>

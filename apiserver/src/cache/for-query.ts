@@ -1,0 +1,11 @@
+/** The narrow door for `query`: snapshots with their indexes, orders, and the turns that long work takes. */
+export { allByUnit, sorted } from './candidate-sort.ts'
+export type { Cursor } from './counted-tree.ts'
+export type { Entry } from './entry.ts'
+export { first, type IndexTree, type Slot } from './index-tree.ts'
+export type { ModelSnapshot } from './model-snapshot.ts'
+export type { PartialSpec } from './partial-index.ts'
+export { partialDefaults } from './partial-indexes.ts'
+export { type Candidate, type OrderView, type SortKey, SortOrder, sortValue } from './sort-order.ts'
+export type { Turns } from './turns.ts'
+export { type Work, type WorkOwner, workDefaults } from './work.ts'

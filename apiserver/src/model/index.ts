@@ -1,0 +1,20 @@
+/**
+ * A kind as the server knows it: its compiled schema, index specs and stored form, and the reading of JSON and YAML.
+ *
+ * - A violation names its field as Kubernetes does. All violations of an object are found together, up to a bound.
+ * - A decoded value is exactly what the text says: numbers keep their value or are refused.
+ * - Nothing here knows requests, caches or stores.
+ */
+export * from './code-point-order.ts'
+export * from './decode.ts'
+export * from './deep-equal.ts'
+export * from './field-path.ts'
+export * from './index-set.ts'
+export * from './json-value.ts'
+export * from './model-registry.ts'
+export * from './object-limits.ts'
+export * from './reservations.ts'
+export * from './schema-validator.ts'
+export * from './served-model.ts'
+export * from './stored-object.ts'
+export * from './text-position.ts'

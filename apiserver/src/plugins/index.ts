@@ -1,0 +1,15 @@
+/**
+ * Plugins in this server: loading their folders, starting and stopping them, applying the YAML that they ship, and their
+ * status objects.
+ *
+ * A plugin's fault stays its own: it fails with a reason in its `Plugin` object, and the server goes on.
+ */
+export * from './fault-owner.ts'
+export * from './index-claim.ts'
+export * from './load-plugin.ts'
+export * from './load-plugins.ts'
+export * from './loopback-transport.ts'
+export * from './plugin-kind.ts'
+export * from './plugin-runner.ts'
+export * from './plugin-status.ts'
+export * from './served-kinds.ts'
