@@ -244,7 +244,7 @@ describe('controllers in processes of their own', () => {
   it('finish their run on SIGTERM before another process begins one', { timeout: patience }, async () => {
     const { notes, a } = await startBoth({ everyMs: 60_000, holdUntil: 'go on' })
     a.child.kill('SIGTERM')
-    await a.says(/asked once more, it is cut off/, 'stderr')
+    await a.says(/a second signal forces it/, 'stderr')
     await appendFile(notes.file, 'go on\n')
     expect((await a.ended).code).toBe(0)
     await notes.says('b begins')
@@ -288,6 +288,6 @@ it('a server on the embedded store aborts its runs on a second SIGTERM and exits
 /** Sends SIGTERM twice. @returns the exit code */
 async function forced(running: Running): Promise<number | null> {
   running.child.kill('SIGTERM')
-  await running.says(/asked once more, it is cut off/, 'stderr')
+  await running.says(/a second signal forces it/, 'stderr')
   return (await running.kill('SIGTERM')).code
 }
