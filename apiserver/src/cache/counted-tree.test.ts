@@ -145,7 +145,7 @@ describe('a counted tree', () => {
     const tree = createNameTree<number>()
     finish(tree.fill([], []))
     finish(tree.fill(['a'], [1]))
-    expect(() => finish(tree.fill(['b'], [2]))).toThrow('only an empty one')
+    expect(() => finish(tree.fill(['b'], [2]))).toThrow('needs an empty tree')
   })
 
   test('keeps order, counts and positions through 60,000 random writes and their removal', () => {
