@@ -198,7 +198,7 @@ describe('the role controllers', () => {
     const args = ['--server', world.server.url, '--plugin', dir, '--health-listen', '127.0.0.1:0']
     const running = spawnProgram(['serve', '--role', 'controllers', ...args])
     cleanups.push(() => running.kill('SIGKILL'))
-    const [, url = ''] = await running.says(/"url":"([^"]+)".*health and metrics are told here/, 'stderr')
+    const [, url = ''] = await running.says(/"url":"([^"]+)".*serving health and metrics/, 'stderr')
     const ask = async (path: string, method = 'GET') => {
       const response = await fetch(`${url}${path}`, { method })
       return { status: response.status, text: await response.text() }

@@ -38,12 +38,12 @@ it('a server follows etcd to another CA without a restart, and keeps its certifi
     await writes()
 
     await writeFile(ofServer.key, 'half a key')
-    await eventually(() => expect(running.stderr()).toContain('the certificates for etcd cannot be renewed'))
+    await eventually(() => expect(running.stderr()).toContain('failed to reload the certificates for etcd'))
     await etcd.restart()
     await writes()
 
     await copy(renewed, ofServer)
-    await eventually(() => expect(running.stderr()).toContain('the certificates for etcd have been renewed'))
+    await eventually(() => expect(running.stderr()).toContain('reloaded the certificates for etcd'))
     // etcd reads its CA only at its start.
     await copy(renewed, ofEtcd)
     await etcd.restart()

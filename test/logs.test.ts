@@ -75,7 +75,7 @@ describe('the log of the program', () => {
   it('is complete at the exit', async () => {
     const { program } = await start()
     const { stderr } = await program.kill('SIGTERM')
-    expect(stderr.trimEnd().split('\n').at(-1)).toContain('the server has stopped')
+    expect(stderr.trimEnd().split('\n').at(-1)).toContain('"msg":"stopped"')
   })
 
   it('repeats a failure caused by requests only a bounded number of times', async () => {

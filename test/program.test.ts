@@ -70,7 +70,7 @@ describe('the program', () => {
       await writeFile(join(broken, 'index.js'), "throw new Error('it has a screw loose')")
       const server = await start({ plugins: [broken] })
       const { stderr } = await server.kill('SIGTERM')
-      const errors = stderr.split('\n').filter(line => line.includes('a plugin cannot be loaded'))
+      const errors = stderr.split('\n').filter(line => line.includes('failed to load a plugin'))
       const messages = errors.map(line => String(fieldsOf(fieldsOf(JSON.parse(line)).err).message))
       expect(messages).toHaveLength(1)
       expect(messages[0]?.match(/it has a screw loose/g)).toHaveLength(1)

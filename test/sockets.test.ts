@@ -235,13 +235,15 @@ describe.each(['HTTP', 'TLS'])('the descriptors of a server over %s', transport 
       client.socket.destroy()
     })
 
-    it.runIf(transport === 'TLS')('after half a handshake are as many as before', async () => {
-      const client = await Client.open(server.port, undefined)
-      client.socket.write(handshake)
-      await barrier()
-      leave(client)
-      await expect.poll(descriptors).toBe(quiet)
-      client.socket.destroy()
-    })
+    if (transport === 'TLS') {
+      it('after half a handshake are as many as before', async () => {
+        const client = await Client.open(server.port, undefined)
+        client.socket.write(handshake)
+        await barrier()
+        leave(client)
+        await expect.poll(descriptors).toBe(quiet)
+        client.socket.destroy()
+      })
+    }
   })
 })

@@ -299,7 +299,7 @@ describe('with TLS', () => {
       })
       expect(socket.readyState).toBe(WebSocket.OPEN)
       await writeFile(cert, 'half a certificate')
-      await eventually(() => expect(server.stderr()).toContain('the certificate cannot be renewed'))
+      await eventually(() => expect(server.stderr()).toContain('failed to reload the certificate'))
       await certificateOf(`${server.url}/livez`, root)
       socket.terminate()
     } finally {

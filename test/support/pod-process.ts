@@ -46,7 +46,7 @@ export class PodProcess {
     const process = new PodProcess(pod, folder, spawnProgram(args, { env, cwd: join(folder, 'work') }))
     const isController = pod.flag('role') === 'controllers'
     const [, url = ''] = isController
-      ? await process.#running.says(/"url":"([^"]+)".*health and metrics are told here/, 'stderr')
+      ? await process.#running.says(/"url":"([^"]+)".*serving health and metrics/, 'stderr')
       : await process.#running.says(/^setpoint listening on (https?:\/\/[^/\s]+)/)
     process.url = url
     return process

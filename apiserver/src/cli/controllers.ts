@@ -23,21 +23,21 @@ import type { ControllersOptions } from './flags.ts'
 import { withinTime } from './within-time.ts'
 
 export const controllersDefaults = Object.freeze({
-  /** Milliseconds that the line on standard output waits for plugins; those that are set up work meanwhile. */
+  /** Milliseconds that the line on standard output waits for plugins. Those that are set up run during that time. */
   announceMs: 10_000,
 })
 
-/** The plugins' controllers and the collector of dependents in a process of their own, against a server elsewhere. */
+/** The plugins' controllers and the collector in a process of their own, against a remote server. */
 export interface RunningControllers {
-  /** Finishes the current reconciles, or with `force` cuts them off, gives the lease up, and stops. */
+  /** Finishes the current reconciles, or aborts them with `force`, releases the lease and stops. */
   stop(options?: { readonly force?: boolean }): Promise<void>
 }
 
 /**
- * Loads the plugins and runs their controllers: no models, routes or YAML. The server need not be there yet.
- * Of several such processes one works, the one that holds the lease; the others stand by with filled caches.
- * A plugin that cannot be loaded is reported and left out.
- * @throws the error of `listen`, where health is to be told and cannot.
+ * Loads the plugins and runs their controllers, without models, routes or YAML. The server need not be reachable yet. Of
+ * several such processes the holder of the lease works; the others stand by with filled caches. A plugin that cannot be
+ * loaded is reported and left out.
+ * @throws the error of `listen` for the health endpoint
  */
 export async function startControllers(
   options: ControllersOptions,
@@ -56,7 +56,7 @@ export async function startControllers(
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   describeLog(registry, losses)
-  // Before the plugins are loaded: a process whose plugin takes its time lives, and is not ready.
+  // Before the plugins are loaded, so that a process with a slow plugin is alive and not ready.
   let running: Manager | undefined
   const health = await tellHealth(options, { manager: () => running, registry }, log)
   const manager = createManager({ transport, registry, log, leaderElection: { lease, reservedDomain } })
@@ -84,7 +84,7 @@ export async function startControllers(
   }
 }
 
-/** The plugins of this process, whose controllers the manager gets. */
+/** The plugins of this process. Their controllers are added to the manager. */
 class ControllerPlugins {
   readonly #options: PluginHostOptions & { readonly log: Logger }
   readonly #hosted: HostedPlugin[] = []
@@ -94,7 +94,7 @@ class ControllerPlugins {
     this.#options = options
   }
 
-  /** Resolves when every plugin is set up, or was left out with a log line. Each starts as soon as it is loaded. */
+  /** Resolves when every plugin is set up or left out with a log line. Each starts as soon as it is loaded. */
   async start(dirs: readonly string[]): Promise<void> {
     const settingUp: Promise<void>[] = []
     for await (const outcome of loadPlugins(dirs)) {
@@ -116,7 +116,7 @@ class ControllerPlugins {
   }
 
   #leaveOut(dir: string, error: unknown): void {
-    if (!this.#stopped) this.#options.log.error({ dir, err: error }, 'a plugin cannot be started')
+    if (!this.#stopped) this.#options.log.error({ dir, err: error }, 'failed to start a plugin')
   }
 
   async stop(): Promise<void> {
@@ -125,7 +125,7 @@ class ControllerPlugins {
   }
 }
 
-/** The token that is in the file now: it may be renewed. What was there at the start, while it cannot be read. */
+/** Returns the token in the file, which may have been renewed, or the last known one if the file cannot be read. */
 async function tokenIn(path: string, atStart: string): Promise<string> {
   try {
     return (await readFile(path, 'utf8')).trim() || atStart
@@ -144,6 +144,6 @@ async function tellHealth(
   const url = await endpoint.listen(healthListen).catch((error: Error) => {
     throw new Error(`--health-listen: ${error.message}`, { cause: error })
   })
-  log.info({ url }, 'health and metrics are told here')
+  log.info({ url }, 'serving health and metrics')
   return endpoint
 }

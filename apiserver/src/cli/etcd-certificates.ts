@@ -7,11 +7,10 @@ import type { EtcdStoreOptions } from './flags.ts'
 type Name = keyof EtcdStoreOptions['tls']
 
 /**
- * What the program trusts in etcd and shows to it, as it stands in files that may be renewed while it runs. What cannot
- * be used is reported, and the one before stays.
+ * CA and client certificates for etcd. Reloads them when the files change. Reports unusable ones and keeps the old ones.
  */
 export class EtcdCertificates {
-  /** PEM, of the files as they are now. Undefined where none is given: plain http endpoints take none. */
+  /** The present PEM files. Undefined without any: plain http endpoints use none. */
   readonly tls: EtcdStorageOptions['tls']
   readonly #files: FileWatch | undefined
 
@@ -23,10 +22,7 @@ export class EtcdCertificates {
     const current = buffersOf(names, known)
     this.tls = current
     const failed = (error: unknown) =>
-      log.error(
-        { paths, err: error },
-        'the certificates for etcd cannot be renewed; those before stay in use',
-      )
+      log.error({ paths, err: error }, 'failed to reload the certificates for etcd, keeping the old ones')
     this.#files = new FileWatch({
       paths,
       known,
@@ -35,7 +31,7 @@ export class EtcdCertificates {
         const renewed = buffersOf(names, texts)
         createSecureContext(renewed)
         Object.assign(current, renewed)
-        log.info({ paths }, 'the certificates for etcd have been renewed')
+        log.info({ paths }, 'reloaded the certificates for etcd')
       },
     })
   }

@@ -34,19 +34,19 @@ import { formatAddress, type ListenAddress, type ServerOptions, type StoreOption
 import { withinTime } from './within-time.ts'
 
 export const serverDefaults = Object.freeze({
-  /** Milliseconds that the listening line waits for plugins to start; the port answers (503) meanwhile. */
+  /** Milliseconds that the listening line waits for plugins to start. The port responds with 503 during that time. */
   announceMs: 10_000,
-  /** Milliseconds after SIGTERM for reconciles, requests and sockets together to end (Kubernetes kills after 30 s). */
+  /** Milliseconds after SIGTERM for reconciles, requests and sockets to end. Kubernetes kills after 30 s. */
   drainMs: 25_000,
-  /** Of these, milliseconds for reconciles to end by themselves: then they are cut off, and the lease is given up. */
+  /** Of these, milliseconds for reconciles to finish. After that they are aborted, and the lease is released. */
   reconcilesMs: 15_000,
-  /** Milliseconds that a forced stop waits for what has been cut off. */
+  /** Milliseconds that a forced stop waits for aborted work. */
   forcedMs: 5_000,
-  /** Of `drainMs`, milliseconds that are left for requests and sockets however long reconciles take. */
+  /** Of `drainMs`, milliseconds reserved for requests and sockets. */
   closingMs: 5_000,
   /**
-   * Connections that may wait to be accepted; Linux allows 4,096 by default. With Node's 511, a burst of connections makes
-   * the system drop others, whose clients try again after a second or more.
+   * Connections that may wait to be accepted. Linux allows 4,096 by default. With Node's 511, a burst of connections makes
+   * the system drop others, and their clients retry after a second or more.
    */
   backlog: 4_096,
 })
@@ -56,15 +56,15 @@ export interface RunningServer {
   /** `http://host:port<base path>`, with the real port. */
   readonly url: string
   /**
-   * Drains and stops: no new work, requests and reconciles finish, watches are closed, the store is released. With
-   * `force`, also on a later call, what has not ended is cut off.
+   * Drains and stops: takes no new work, finishes requests and reconciles, closes watches and releases the store. With
+   * `force`, also on a later call, aborts the remaining work.
    */
   stop(options?: { readonly force?: boolean }): Promise<void>
 }
 
 /**
- * Puts the rooms together and starts them: the store, the log, the API, then the plugins. Resolves when it serves.
- * @throws StoreLockedError, StoreFolderError, RangeError, or the error of `listen`.
+ * Assembles and starts the rooms: the store, the log, the API, then the plugins. Resolves when it serves.
+ * @throws StoreLockedError, StoreFolderError, RangeError, or the error of `listen`
  */
 export async function startServer(
   options: ServerOptions,
@@ -133,7 +133,7 @@ export async function startServer(
     throw error
   }
   follower.start()
-  // The embedded store bounds its history by itself.
+  // The embedded store compacts itself.
   const compaction =
     options.store.kind === 'etcd' ? compactRegularly(storage, log, stopping.signal) : Promise.resolve()
   const chores = Promise.all([compaction, consistency.run(stopping.signal)])
@@ -169,16 +169,16 @@ export async function startServer(
     reservedDomain,
     log,
   }
-  // At once, though the store may be away: the kinds of plugins answer 503 until they are ready, not 404.
+  // Even if the store is unavailable, so that the kinds of plugins get 503 until they are ready, not 404.
   const loading = discoverPlugins(options.plugins)
     .then(dirs => startPlugins(dirs, runners, failures, environment))
     .finally(() => {
       loaded = true
     })
   const started = Promise.all([
-    // Ready is who can say which kinds there are. A plugin whose module never ends loading does not hold that up for ever.
+    // Ready means that the kinds are known. A module that never finishes loading delays that only for a bounded time.
     Promise.all([ownKinds, withinTime(loading, serverDefaults.announceMs)]).then(() => health.started()),
-    // Not before: an election over a kind that is not served yet would begin with a pause.
+    // An election over a kind that is not served yet would start with a back-off.
     ownKinds.then(() => manager?.start()),
     loading.then(({ starting }) => starting),
   ])
@@ -210,8 +210,8 @@ export async function startServer(
 }
 
 /**
- * Of all servers on one etcd, one runs the controllers, by lease. On the embedded store this is the only process, so
- * there is nobody to elect; and a restart after a crash need not wait for the end of the lease of who crashed.
+ * Of all servers on one etcd, the holder of the lease runs the controllers. On the embedded store there is only one process
+ * and no election, so a restart after a crash does not wait for a lease to expire.
  */
 function managerOptions(
   { store, lease, reservedDomain }: ServerOptions,
@@ -235,7 +235,7 @@ async function openStorage(
   log: Logger,
 ): Promise<Storage> {
   if (store.kind === 'embedded') return openEmbeddedStorage({ dataDir: store.dataDir, log })
-  // What speaks to etcd takes a large part of the program's start, and is only needed here.
+  // Loading the etcd client is a large part of the program's start.
   const { openEtcdStorage } = await import('../storage/etcd/index.ts')
   return openEtcdStorage({
     endpoints: store.endpoints,
@@ -265,29 +265,26 @@ function listen(app: ApiServer, { listen: address, basePath, tls }: ServerOption
   })
 }
 
-/** Shows a renewed certificate from the next connection on; one that cannot be used is reported and the old one stays. */
+/** Uses a renewed certificate from the next connection on. Reports an unusable one and keeps the old one. */
 function renewCertificates(
   app: ApiServer,
   { cert, key }: NonNullable<ServerOptions['tls']>,
   log: Logger,
 ): FileWatch {
   const failed = (error: unknown) =>
-    log.error(
-      { path: cert.path, err: error },
-      'the certificate cannot be renewed; the one before stays in use',
-    )
+    log.error({ path: cert.path, err: error }, 'failed to reload the certificate, keeping the old one')
   return new FileWatch({
     paths: [cert.path, key.path],
     known: [cert.text, key.text],
     failed,
     changed: ([newCert = '', newKey = '']) => {
       app.renewTls({ cert: newCert, key: newKey })
-      log.info({ path: cert.path }, 'the certificate has been renewed')
+      log.info({ path: cert.path }, 'reloaded the certificate')
     },
   })
 }
 
-/** The usual reasons, in words that say what to do. */
+/** Explains the usual reasons, with the remedy. */
 function describeListenError({ code, message }: NodeJS.ErrnoException, address: ListenAddress): string {
   const where = `cannot listen on ${formatAddress(address)}`
   if (code === 'EADDRINUSE')
@@ -298,8 +295,8 @@ function describeListenError({ code, message }: NodeJS.ErrnoException, address: 
 }
 
 /**
- * Loads every plugin that can be and starts it; the others' faults become their status. Each one's fault stays its own.
- * @returns when all are loaded and their kinds registered; `starting` resolves when they are started, or have failed.
+ * Loads and starts every plugin. The fault of a plugin becomes its status and does not affect the others.
+ * Resolves when all are loaded and their kinds are registered; `starting` resolves when they have started or failed.
  */
 async function startPlugins(
   dirs: readonly string[],
@@ -313,7 +310,7 @@ async function startPlugins(
   for await (const outcome of loadPlugins(dirs)) {
     if ('error' in outcome) {
       const { dir, error } = outcome
-      log.error({ dir, err: error }, 'a plugin cannot be loaded')
+      log.error({ dir, err: error }, 'failed to load a plugin')
       failed.push(outcome)
       failures.push({ name: objectNameOf(dir), progress: 'failed' })
       continue
@@ -322,7 +319,7 @@ async function startPlugins(
     if (objectNameOf(dir) !== plugin.name) statuses.forgetLoadError(objectNameOf(dir), dir)
     const runner = new PluginRunner(outcome, environment)
     runners.push(runner)
-    // Its kinds are registered before this returns.
+    // Registers its kinds before it returns.
     starts.push(runner.start())
   }
   const taken = new Set(runners.map(({ name }) => name))
@@ -334,7 +331,7 @@ async function startPlugins(
   return { starting: Promise.all(starts).then(() => statuses.settled()) }
 }
 
-/** Plugins say their names themselves; one that could not has the name of its folder, unless that is taken. */
+/** Returns a name for a plugin that could not be loaded: its folder's, with a number if that is taken. */
 function unusedName(name: string, taken: ReadonlySet<string>): string {
   let candidate = name
   for (let count = 2; taken.has(candidate); count++) candidate = `${name}-${count}`
@@ -349,9 +346,9 @@ interface Stoppable {
   readonly runners: readonly PluginRunner[]
   readonly follower: LogFollower
   readonly storage: Storage
-  /** What is read again when it changes. */
+  /** Files that are reloaded when they change. */
   readonly files: readonly { close(): void }[]
-  /** What is done every few minutes, until `stopping`. */
+  /** Periodic work, until `stopping`. */
   readonly chores: Promise<unknown>
   readonly stopping: AbortController
   readonly forced: AbortSignal
@@ -372,12 +369,12 @@ async function stopServer({
   forced,
   log,
 }: Stoppable): Promise<void> {
-  log.info({}, 'the server is shutting down')
+  log.info({}, 'shutting down')
   health.drain()
   const deadline = performance.now() + serverDefaults.drainMs
   const closed = app.drainConnections()
-  // Controllers finish their current item: they read and write through the API, which must still be there. Meanwhile the
-  // clients' watches are ended, spread over the time.
+  // Controllers finish their current item through the API, which must still serve. Clients' watches end spread over this
+  // time.
   const patience = serverDefaults.drainMs - serverDefaults.closingMs
   await withinTime(
     Promise.all([manager?.stop(), ...runners.map(runner => runner.stop()), app.drainWatches(patience)]),
@@ -394,5 +391,5 @@ async function stopServer({
   await chores
   await follower.stop()
   await storage.close()
-  log.info({}, 'the server has stopped')
+  log.info({}, 'stopped')
 }

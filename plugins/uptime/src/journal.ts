@@ -2,7 +2,7 @@ import { appendFile, mkdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
 export const journalDefaults = Object.freeze({
-  /** Size in bytes at which a file is rotated: about two thousand changes. A probe uses at most twice this on disk. */
+  /** A file is rotated at this size in bytes: about two thousand changes. A probe uses at most twice this on disk. */
   fileBytes: 256 * 1024,
 })
 

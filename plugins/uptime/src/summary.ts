@@ -10,7 +10,7 @@ import { Probe, type ProbeState, probeStates } from './probe.ts'
 export interface Summary {
   readonly total: number
   readonly states: Readonly<Record<ProbeState, number>>
-  /** The version at which they were counted. */
+  /** The version that they were counted at. */
   readonly version: string
 }
 

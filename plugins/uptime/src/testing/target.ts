@@ -38,7 +38,7 @@ export class Target {
   }
 }
 
-/** Returns a loopback URL at which nothing listens. */
+/** Returns a loopback URL without a listener. */
 export async function deadUrl(): Promise<string> {
   const server = createTcpServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
