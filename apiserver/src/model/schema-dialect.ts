@@ -1,8 +1,9 @@
-import { isRecord } from '@setpoint/controller-runtime/api'
 /**
  * Translates a model's OpenAPI 3.0 schemas to JSON Schema draft 7 for ajv. Rejects keywords that cannot be enforced,
  * since a constraint without effect is misleading.
  */
+
+import { isRecord } from '@setpoint/controller-runtime/api'
 import type { JsonObject } from './json-value.ts'
 import { shorten } from './text-position.ts'
 
