@@ -208,6 +208,28 @@ describe("initial events at the client's pace", () => {
     while (!subscription.isLive) await nextTurn()
   })
 
+  it('share the bytes of each turn, so that many readers with room do not delay other requests', async () => {
+    await using world = await open()
+    const { registry, served, gate } = world.rooms
+    const bytes = 256 * 1024
+    const count = 8
+    for (let n = 0; n < count; n++)
+      await registry.create(served, thing(`o${n}`, { tags: ['x'.repeat(bytes)] }), options)
+    const present = await gate.pass()
+    const clients = Array.from({ length: 8 }, () => new Client())
+    for (const sink of clients)
+      world.watches
+        .add({ request: { ...changes, after: undefined, initialEvents: true }, sink, present })
+        .pump()
+    const sent = () => clients.reduce((sum, { said }) => sum + said.length, 0)
+    const mostInTurn = (paceDefaults.entries * paceDefaults.bytesOfEntry) / bytes + 1
+    for (let before = 0; sent() < clients.length * (count + 1); await nextTurn()) {
+      expect(sent() - before).toBeLessThanOrEqual(mostInTurn)
+      before = sent()
+    }
+    expect(clients.map(({ said }) => said.at(-1))).toEqual(clients.map(() => 'SYNC'))
+  })
+
   it('share each turn with all others, callers in turn', async () => {
     await using world = await open()
     const after = await world.rooms.gate.pass()

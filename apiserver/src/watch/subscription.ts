@@ -161,13 +161,15 @@ export class Subscription implements AudienceMember {
   /** Sends what is due, as far as the client keeps up. Called at the start and when the client has read something. */
   pump(): void {
     this.#tookAt = this.#now()
-    if (this.#state.phase !== 'initial' && this.#state.phase !== 'catching up') return
-    if (this.#pace.isSpent) {
-      this.#pace.wait(this.#caller, this.#goOn)
-      return
+    while (this.#state.phase === 'initial' || this.#state.phase === 'catching up') {
+      if (!this.#hasRoom()) return
+      if (this.#pace.isSpent) {
+        this.#pace.wait(this.#caller, this.#goOn)
+        return
+      }
+      if (this.#state.phase === 'initial') this.#sendInitial(this.#state)
+      else this.#catchUp()
     }
-    while (this.#state.phase === 'initial' && this.#hasRoom() && this.#sendInitial(this.#state));
-    if (this.#state.phase === 'catching up' && this.#hasRoom()) this.#catchUp()
   }
 
   /** Sends the audience's events. */
@@ -223,48 +225,41 @@ export class Subscription implements AudienceMember {
     this.#sink.end(end)
   }
 
-  /** Sends some of the initial events. Returns false if the search for them goes on in a later turn. */
-  #sendInitial({ entries, revision }: State & { phase: 'initial' }): boolean {
+  /** Sends initial events: one write, or what the pace allows. */
+  #sendInitial({ entries, revision }: State & { phase: 'initial' }): void {
     const events: WireEvent[] = []
     let bytes = 0
-    while (bytes < watchDefaults.writeBytes) {
+    while (bytes < watchDefaults.writeBytes && !this.#pace.isSpent) {
       const { done, value } = entries.next()
       if (done) {
         if (this.#request.bookmarks) events.push(bookmarkEvent(this.#cache.served, revision, true))
         this.#state = { phase: 'catching up' }
         break
       }
-      if (typeof value === 'number') {
-        this.#pace.spend(value)
-        if (!this.#pace.isSpent) continue
-        this.#write(events)
-        this.#pace.wait(this.#caller, this.#goOn)
-        return false
+      if (typeof value === 'number') this.#pace.spend(value)
+      else {
+        events.push({ type: 'ADDED', object: value.bytes, version: undefined })
+        bytes += value.bytes.length
       }
-      events.push({ type: 'ADDED', object: value.bytes, version: undefined })
-      bytes += value.bytes.length
     }
+    this.#pace.spendBytes(bytes)
     this.#write(events)
-    return true
   }
 
-  /** Sends old changes, in turns with other subscriptions. */
+  /** Sends old changes: one write, or what the pace allows. */
   #catchUp(): void {
     const { history, served } = this.#cache
     if (this.#position < history.floor) {
       this.expire()
       return
     }
-    let events: WireEvent[] = []
+    const events: WireEvent[] = []
     let bytes = 0
-    while (!this.#pace.isSpent) {
+    let hasAll = false
+    while (bytes < watchDefaults.writeBytes && !this.#pace.isSpent) {
       const change = history.next(this.#position)
-      if (change === undefined) {
-        this.#write(events)
-        this.#state = { phase: 'live' }
-        this.#audience.join(this)
-        return
-      }
+      hasAll = change === undefined
+      if (change === undefined) break
       this.#position = change.revision
       this.#pace.spend(this.#audience.testWork)
       const type = this.#audience.typeOf(change)
@@ -272,14 +267,12 @@ export class Subscription implements AudienceMember {
       const event = new ChangeEvents(served, change).of(type)
       events.push(event)
       bytes += event.object.length
-      if (bytes < watchDefaults.writeBytes) continue
-      this.#write(events)
-      if (!this.#hasRoom()) return
-      events = []
-      bytes = 0
     }
+    this.#pace.spendBytes(bytes)
     this.#write(events)
-    this.#pace.wait(this.#caller, this.#goOn)
+    if (!hasAll) return
+    this.#state = { phase: 'live' }
+    this.#audience.join(this)
   }
 
   #hasRoom(): boolean {

@@ -3,6 +3,8 @@ import { FairQueue } from '../cache/index.ts'
 export const paceDefaults = Object.freeze({
   /** Entries that all subscriptions together look at in one turn of the event loop: a few milliseconds. */
   entries: 4_096,
+  /** Bytes written to clients that cost as much as one entry: the kernel copies them at once, so 2 MiB in one turn. */
+  bytesOfEntry: 512,
 })
 
 /**
@@ -20,6 +22,10 @@ export class WatchPace {
 
   spend(entries: number): void {
     this.#left -= entries
+  }
+
+  spendBytes(bytes: number): void {
+    this.#left -= bytes / paceDefaults.bytesOfEntry
   }
 
   /** Calls back in a turn that has entries left, unless `cancel` comes first. */
