@@ -7,15 +7,17 @@ export interface JsonPointer {
   readonly tokens: readonly string[]
 }
 
+/** Levels of the deepest place that a pointer can name. No document nests deeper. */
+const maxDepth = 200
+
 /** @throws PointerError if `text` is not a pointer */
 export function parsePointer(text: string): JsonPointer {
   if (text === '') return { text, tokens: [] }
   if (!text.startsWith('/')) throw new PointerError("must be empty or start with '/'")
   if (/~(?![01])/.test(text)) throw new PointerError("must write '~' as ~0 and '/' as ~1")
-  const tokens = text
-    .slice(1)
-    .split('/')
-    .map(token => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const parts = text.slice(1).split('/', maxDepth + 1)
+  if (parts.length > maxDepth) throw new PointerError(`must have at most ${maxDepth} levels`)
+  const tokens = parts.map(token => token.replaceAll('~1', '/').replaceAll('~0', '~'))
   // The same rule as for field names in a body.
   if (tokens.includes('__proto__'))
     throw new PointerError('has the field name __proto__, which is not allowed')

@@ -126,7 +126,7 @@ function readOwners(value: unknown, causes: Causes): OwnerReference[] | undefine
 
 function readMap(field: string, value: unknown, causes: Causes): Record<string, string> | undefined {
   if (value === undefined || value === null) return undefined
-  if (typeof value !== 'object' || Array.isArray(value)) {
+  if (!isRecord(value)) {
     causes.add(wrongType(field, 'a map of strings'))
     return undefined
   }
@@ -138,8 +138,10 @@ function readMap(field: string, value: unknown, causes: Causes): Record<string, 
   return undefined
 }
 
-function hasOnlyStrings(value: object): value is Record<string, string> {
-  return Object.values(value).every(text => typeof text === 'string')
+function hasOnlyStrings(map: Record<string, unknown>): map is Record<string, string> {
+  // Allocates nothing, unlike Object.values. A decoded object inherits no enumerable field.
+  for (const key in map) if (typeof map[key] !== 'string') return false
+  return true
 }
 
 /**

@@ -229,6 +229,7 @@ describe('a JSON patch', () => {
     ['[{"op":"add","path":"a","value":1}]', "start with '/'"],
     ['[{"op":"add","path":"/a~","value":1}]', '~0'],
     ['[{"op":"add","path":"/a~2","value":1}]', '~0'],
+    [`[{"op":"add","path":"${'/a'.repeat(1_000_000)}","value":1}]`, 'at most 200 levels'],
     ['[{"op":"add","path":"/__proto__/polluted","value":1}]', '__proto__'],
     ['[{"op":"copy","from":"/__proto__","path":"/a"}]', '__proto__'],
   ])('%s is malformed', (patch, why) => {
