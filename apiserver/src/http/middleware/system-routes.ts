@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { Router } from '@koa/router'
 import type { Metrics } from '../../metrics/index.ts'
 import type { ModelRegistry } from '../../model/index.ts'
@@ -35,9 +36,15 @@ export function systemRoutes({ health, metrics, models, paths }: SystemRoutesPar
   router.get('/livez', live)
   router.get('/healthz', live)
   router.get('/readyz', ready)
+  let scrape: Promise<string> | undefined
   router.get('/metrics', async (ctx: Context) => {
+    // The text takes milliseconds to build. Scrapes that arrive in the same turn of the event loop share it.
+    scrape ??= setImmediate().then(() => {
+      scrape = undefined
+      return metrics.text()
+    })
     ctx.set('content-type', metrics.contentType)
-    ctx.body = await metrics.text()
+    ctx.body = await scrape
   })
   const version = json(() => versionInfo())
   const groups = json(() => groupList(models))
