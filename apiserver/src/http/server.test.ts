@@ -1,7 +1,9 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { silentLogger } from '@setpoint/controller-runtime'
+import { Gauge } from 'prom-client'
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { WebSocket } from 'ws'
 import { openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
 import { HistoryReplay, ModelSnapshot, ReadGate } from '../cache/index.ts'
 import { Metrics } from '../metrics/index.ts'
@@ -23,6 +25,8 @@ const path = `/apis/${testModel.apiVersion}/${testModel.plural}`
 
 interface Served extends AsyncDisposable {
   readonly rooms: Rooms
+  readonly metrics: Metrics
+  readonly resourceApi: ResourceApi
   readonly hub: WatchHub
   readonly app: ApiServer
   readonly port: number
@@ -55,15 +59,17 @@ async function serve(): Promise<Served> {
   models.add(served)
   const log = silentLogger
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
+  const metrics = new Metrics({ models, follower, hub })
+  const resourceApi = new ResourceApi({ models, registry, follower, gate, basePath: '' })
   const app = new ApiServer({
     models,
-    api: new ResourceApi({ models, registry, follower, gate, basePath: '' }),
+    api: resourceApi,
     routes: new CustomRoutes(models, 'setpoint.dev'),
     hub,
     watchConnections: new WatchConnections(),
     access: new LocalAccess(),
     health: new Health({ storage, follower, plugins: () => [] }),
-    metrics: new Metrics({ models, follower, hub }),
+    metrics,
     log,
     isStarting: () => false,
     basePath: '',
@@ -72,6 +78,8 @@ async function serve(): Promise<Served> {
   await once(app.server, 'listening')
   return {
     rooms,
+    metrics,
+    resourceApi,
     hub,
     app,
     port: (app.server.address() as AddressInfo).port,
@@ -278,6 +286,57 @@ describe('a request', () => {
       },
       { timeout: requestLimits.discardMs + 60_000 },
     )
+  })
+})
+
+describe('the metrics', () => {
+  it('are built once for all scrapes that arrive in one turn of the event loop', async () => {
+    await using server = await serve()
+    let built = 0
+    new Gauge({
+      name: 'builds',
+      help: 'Counts the scrapes that read it.',
+      registers: [server.metrics.registry],
+      collect() {
+        this.set(++built)
+      },
+    })
+    const scrape = ['GET /metrics HTTP/1.1', 'Host: localhost', '']
+    const { socket, received } = send(server.port, [...Array(9).fill(scrape).flat(), ...scrape.slice(0, -1)])
+    while ((received().match(/^builds \d+$/gm) ?? []).length < 10) await once(socket, 'data')
+    expect(new Set(received().match(/^builds \d+$/gm))).toEqual(new Set(['builds 1']))
+    const later = send(server.port, scrape.slice(0, -1))
+    while (!/^builds 2$/m.test(later.received())) await once(later.socket, 'data')
+  })
+})
+
+describe('a socket of many watches', () => {
+  it('has one message handled in each turn of the event loop', async () => {
+    await using server = await serve()
+    let turn = 0
+    let isOver = false
+    const count = () => {
+      turn++
+      if (!isOver) setImmediate(count)
+    }
+    count()
+    const { resourceApi } = server
+    const turns: number[] = []
+    const cacheOf = resourceApi.cacheOf.bind(resourceApi)
+    vi.spyOn(resourceApi, 'cacheOf').mockImplementation(served => {
+      turns.push(turn)
+      return cacheOf(served)
+    })
+    const socket = new WebSocket(`ws://127.0.0.1:${server.port}/apis`, 'v1.watch.setpoint.dev')
+    await once(socket, 'open')
+    const connection = Reflect.get(socket, '_socket') as Socket
+    connection.cork()
+    for (let n = 0; n < 20; n++) socket.send(JSON.stringify({ op: 'subscribe', id: String(n), path }))
+    connection.uncork()
+    await expect.poll(() => server.hub.size).toBe(20)
+    isOver = true
+    expect(new Set(turns).size).toBe(20)
+    socket.terminate()
   })
 })
 

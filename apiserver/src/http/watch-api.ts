@@ -185,7 +185,6 @@ export class WatchApi {
     signal?: AbortSignal,
   ): Promise<{ cache: ModelCache; request: WatchRequest; present: Revision; release: () => void }> {
     const cache = this.#parts.api.cacheOf(served)
-    stay.place.checkText(selectorTextBytes(query))
     const request = readWatchRequest(cache, path.name, query, transport)
     const release = stay.place.subscribe(request.selector)
     const { hub } = this.#parts
@@ -200,13 +199,6 @@ export class WatchApi {
       throw error
     }
   }
-}
-
-function selectorTextBytes(query: URLSearchParams): number {
-  let bytes = 0
-  for (const parameter of ['labelSelector', 'fieldSelector'])
-    for (const text of query.getAll(parameter)) bytes += Buffer.byteLength(text)
-  return bytes
 }
 
 /** A connection with watches, from its admission to its end. */

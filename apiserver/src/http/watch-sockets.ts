@@ -63,6 +63,8 @@ function webSocketServer(
     // Events are framed once for all subscribers; compression would frame them for each.
     perMessageDeflate: false,
     maxPayload: socketDefaults.maxMessageBytes,
+    // One message of a socket in each turn of the event loop, so that many of them do not delay other clients.
+    allowSynchronousEvents: false,
     clientTracking: false,
     handleProtocols,
   })

@@ -105,17 +105,6 @@ export class WatchPlace {
   }
 
   /**
-   * Refuses a subscription whose selectors do not fit, by the length of their text, so that they are not parsed in vain.
-   * @throws ApiError 429 past a bound
-   */
-  checkText(bytes: number): void {
-    const { selectorBytes, selectorBytesPerUser, selectorBytesInAll } = subscriptionLimits
-    this.#check('this connection has', this.#ofSocket, bytes, Infinity, selectorBytes)
-    this.#check(`${this.#user} has`, this.#ofUser, bytes, Infinity, selectorBytesPerUser)
-    this.#check('all users have', this.#inAll, bytes, Infinity, selectorBytesInAll)
-  }
-
-  /**
    * Counts one more subscription, until the returned function is called.
    * @throws ApiError 429 past a bound
    */
