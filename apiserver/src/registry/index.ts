@@ -5,6 +5,7 @@
  */
 export type { Scope } from './object-draft.ts'
 export { createMergePatch } from './patch.ts'
+export { deletePreconditions } from './preconditions.ts'
 export * from './refusals.ts'
 export * from './registry.ts'
 export * from './reservation-rebuild.ts'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { ApiError, compareVersions, isRecord, isVersion } from '@setpoint/controller-runtime/api'
+import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import {
   type BareMeta,
@@ -20,9 +20,9 @@ import {
 } from '../model/index.ts'
 import { Causes, echo } from './causes.ts'
 import { type ClientMeta, checkMetadata, checkObjectName, keepNotes, readMetadata } from './metadata.ts'
-import { badRequest, conflict, invalid } from './refusals.ts'
+import { badRequest, invalid } from './refusals.ts'
 import { uniqueLimits } from './unique-index.ts'
-import type { Preconditions, WriteOptions } from './write-options.ts'
+import type { WriteOptions } from './write-options.ts'
 
 /** An object that has passed every check and is ready to be stored. */
 export interface Draft {
@@ -76,51 +76,6 @@ function describeMismatch({ model }: ServedModel, apiVersion: unknown, kind: unk
     return `the body has no ${missing}: ${takes}`
   }
   return `the body is of kind ${show(kind)} and apiVersion ${show(apiVersion)}, but ${takes}`
-}
-
-/** Reads the preconditions in an update's metadata. @throws ApiError 400 for a version that is not a number */
-export function preconditionsOf(given: {
-  uid?: string
-  version?: string
-  resourceVersion?: string
-}): Preconditions {
-  const preconditions: { uid?: string; versions?: string[] } = {}
-  if (given.uid !== undefined) preconditions.uid = given.uid
-  for (const field of ['version', 'resourceVersion'] as const) {
-    const version = given[field]
-    if (version === undefined) continue
-    if (!isVersion(version))
-      throw badRequest(`metadata.${field} ${show(version)} is not a version: it must be a decimal number`)
-    preconditions.versions ??= []
-    preconditions.versions.push(version)
-  }
-  return preconditions
-}
-
-/** @throws ApiError 409 if the stored object does not meet a precondition */
-export function checkPreconditions(
-  served: ServedModel,
-  name: string,
-  wanted: Preconditions,
-  uid: string,
-  version: string,
-): void {
-  if (wanted.uid !== undefined && wanted.uid !== uid) {
-    throw conflict(
-      served,
-      name,
-      `the uid is ${uid}, not ${echo(wanted.uid)}: it is another object of the same name`,
-    )
-  }
-  for (const given of wanted.versions ?? []) {
-    if (compareVersions(given, version) !== 0) {
-      throw conflict(
-        served,
-        name,
-        `the object has been modified: its version is ${version}, not ${given}; apply your changes to the latest version and try again`,
-      )
-    }
-  }
 }
 
 export function draftCreation(

@@ -107,3 +107,12 @@ export function fromStorageError(error: unknown): unknown {
   }
   return error
 }
+
+/** Waits for a call of the store, and converts its errors to ApiErrors. */
+export async function withApiErrors<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call
+  } catch (error) {
+    throw fromStorageError(error)
+  }
+}

@@ -1,0 +1,159 @@
+import type { Revision } from '@setpoint/controller-runtime/api'
+import type { ServedModel } from '../model/index.ts'
+import {
+  decodeStored,
+  decodeWire,
+  noReservations,
+  objectStart,
+  reservationsOf,
+  type StoredObject,
+  wireBytes,
+} from '../model/index.ts'
+import type { KeyValue, Storage } from '../storage/index.ts'
+import type { Draft } from './object-draft.ts'
+import { conflict, notFound, withApiErrors } from './refusals.ts'
+import type { WriteOptions, WriteResult } from './write-options.ts'
+import type { Write } from './write-plan.ts'
+import { type ReadyWrite, transactionDefaults, type WriteTransactions } from './write-transaction.ts'
+
+/** An object in the cache, as a write needs it. */
+export interface CachedObject {
+  readonly revision: Revision
+  /** Wire JSON. */
+  readonly bytes: Buffer
+  /** Index values by position in the model's IndexSet. */
+  readonly values: readonly (readonly string[])[]
+  /** See `Entry`. */
+  readonly storedFormDiffers?: true
+}
+
+/** Finds an object in the cache. */
+export type CacheLookup = (served: ServedModel, name: string) => CachedObject | undefined
+
+/** The object that a write starts from. */
+export interface Current extends StoredObject {
+  readonly revision: Revision
+  /** Wire JSON. */
+  readonly bytes: Buffer
+  /** False if it comes from the cache, which may be behind the store. */
+  readonly isLive: boolean
+}
+
+/** What a write makes of the current object. */
+export interface Decision {
+  readonly draft: Draft
+  readonly removes: boolean
+}
+
+/**
+ * Changes existing objects:
+ *
+ *     cached object ──decide──▶ transaction ──succeeded──▶ done
+ *           │                        │ ▲
+ *           │ refused, unchanged     │ │ lost the comparison: it returns the live object
+ *           ▼                        ▼ │
+ *       live object ─────────────▶ decide ──refused, unchanged──▶ done
+ *
+ * Every refusal rests on a live read of the store, because the cache may be behind. All methods reject with ApiError.
+ */
+export class CommitLoop {
+  readonly #storage: Storage
+  readonly #transactions: WriteTransactions
+  readonly #cached: CacheLookup
+
+  constructor(storage: Storage, transactions: WriteTransactions, cached: CacheLookup) {
+    this.#storage = storage
+    this.#transactions = transactions
+    this.#cached = cached
+  }
+
+  /**
+   * Changes an object in one transaction. Starts from the cached object, and decides again on the live one if the cached
+   * one leads to no transaction or the transaction loses the comparison.
+   * The errors of a transaction are final: one with an unknown outcome must not be sent again.
+   * @param decide returns undefined if nothing changes, and throws to refuse
+   */
+  async run(
+    served: ServedModel,
+    name: string,
+    decide: (current: Current) => Decision | undefined,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    const cached = this.#cached(served, name)
+    let current = cached && fromCache(served, cached)
+    current ??= await this.read(served, name, options)
+    for (let attempt = 1; ; attempt++) {
+      if (current === undefined) throw notFound(served, name)
+      let decision: Decision | undefined
+      let ready: ReadyWrite | undefined
+      try {
+        decision = decide(current)
+        ready = decision && (await this.#transactions.prepare(toWrite(served, name, current, decision)))
+      } catch (error) {
+        if (current.isLive) throw error
+        const live: Current | undefined = await this.read(served, name, options)
+        // The cache was current, so the refusal stands and a plugin's functions do not run twice.
+        if (live?.revision === current.revision) throw error
+        current = live
+        continue
+      }
+      if (decision === undefined || ready === undefined) {
+        if (current.isLive) return { name, bytes: current.bytes, warnings: [] }
+        current = await this.read(served, name, options)
+        continue
+      }
+      const outcome = await this.#transactions.commit(ready, options)
+      if (outcome.stored) {
+        const { json, warnings } = decision.draft
+        const revision = options.dryRun ? current.revision : outcome.revision
+        return { name, bytes: wireBytes(served, name, Buffer.from(json), revision), warnings }
+      }
+      if (attempt === transactionDefaults.attempts)
+        throw conflict(served, name, 'the object keeps changing; try again')
+      current = toCurrent(served, name, outcome.current)
+    }
+  }
+
+  /** Reads an object from the store, not from the cache. */
+  async read(
+    served: ServedModel,
+    name: string,
+    options: { signal?: AbortSignal },
+  ): Promise<Current | undefined> {
+    const { pair } = await withApiErrors(this.#storage.get(served.keyOf(name), options))
+    return toCurrent(served, name, pair)
+  }
+}
+
+function toCurrent(served: ServedModel, name: string, pair: KeyValue | undefined): Current | undefined {
+  if (pair === undefined) return undefined
+  const { value, modRevision: revision } = pair
+  const bytes = wireBytes(served, name, value, revision, objectStart(value))
+  return { ...decodeStored(value), revision, bytes, isLive: true }
+}
+
+/** Returns undefined if the cache does not tell the stored form. */
+function fromCache(served: ServedModel, cached: CachedObject): Current | undefined {
+  if (cached.storedFormDiffers) return undefined
+  const { bytes, revision, values } = cached
+  const object = decodeWire(bytes)
+  return { object, reservations: reservationsOf(served, values), revision, bytes, isLive: false }
+}
+
+function toWrite(
+  served: ServedModel,
+  name: string,
+  { revision, reservations }: Current,
+  { draft, removes }: Decision,
+): Write {
+  const { json, claims = noReservations } = draft
+  return {
+    served,
+    name,
+    uid: draft.object.metadata.uid,
+    previous: { revision, reservations },
+    next: removes ? undefined : { json, reservations: draft.reservations, claims },
+    // Releasing values, or keeping the recorded ones, does not depend on the indexes in force.
+    indexed: !removes && draft.isIndexed,
+  }
+}

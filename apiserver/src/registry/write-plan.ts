@@ -1,0 +1,75 @@
+import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
+import type { ServedModel } from '../model/index.ts'
+import {
+  encodeStored,
+  joinReservations,
+  noReservations,
+  type Reservations,
+  reservationsWithout,
+} from '../model/index.ts'
+import { storageLimits } from '../storage/index.ts'
+import { reservationKey } from './unique-index.ts'
+
+/** A change of one object. Without `next` it removes the object. */
+export interface Write {
+  readonly served: ServedModel
+  readonly name: string
+  readonly uid: string
+  /** Undefined if the write creates the object. */
+  readonly previous: { readonly revision: Revision; readonly reservations: Reservations } | undefined
+  readonly next:
+    | {
+        readonly json: string
+        readonly reservations: Reservations
+        /** Values to take if they are free. */
+        readonly claims: Reservations
+      }
+    | undefined
+  /** True if the write depends on the model's unique indexes, so that it compares their record. */
+  readonly indexed: boolean
+}
+
+export interface PlannedReservation {
+  readonly index: string
+  readonly value: string
+  readonly key: string
+  /** True if the write can do without the value when another object holds it. */
+  readonly claimed: boolean
+}
+
+/** The stored form of a write, and the reservations that it takes and releases. */
+export interface WritePlan {
+  /** Undefined if the write removes the object. */
+  readonly value: Buffer | undefined
+  readonly claims: Reservations
+  readonly taken: readonly PlannedReservation[]
+  readonly released: readonly { index: string; value: string }[]
+}
+
+/** @throws ApiError 413 if the value is too large for the store */
+export function planWrite(write: Write, claims = write.next?.claims ?? noReservations): WritePlan {
+  const { served, previous, next } = write
+  const before = previous?.reservations ?? noReservations
+  const needed = next?.reservations ?? noReservations
+  const after = joinReservations(needed, claims)
+  const planned = (pairs: readonly { index: string; value: string }[], claimed: boolean) =>
+    pairs.map(pair => ({ ...pair, claimed, key: reservationKey(served, pair.index, pair.value) }))
+  const value = next && encodeStored(next.json, after)
+  if (value !== undefined && value.length > storageLimits.valueBytes) {
+    // Optional claims must not make the value too large.
+    if (claims !== noReservations) return planWrite(write, noReservations)
+    throw new ApiError(
+      'RequestEntityTooLarge',
+      `the object is ${value.length} bytes, at most ${storageLimits.valueBytes} can be stored`,
+    )
+  }
+  return {
+    value,
+    claims,
+    taken: [
+      ...planned(reservationsWithout(needed, before), false),
+      ...planned(reservationsWithout(claims, before), true),
+    ],
+    released: reservationsWithout(before, after),
+  }
+}

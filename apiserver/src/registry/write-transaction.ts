@@ -1,0 +1,150 @@
+import { type Revision, type StatusCause, zeroRevision } from '@setpoint/controller-runtime/api'
+import { filterReservations } from '../model/index.ts'
+import type { Compare, KeyValue, Operation, Storage } from '../storage/index.ts'
+import { echo } from './causes.ts'
+import { conflict, valuesTaken, withApiErrors } from './refusals.ts'
+import { holds } from './reservation-rebuild.ts'
+import { decodeHolder, encodeHolder, reservationKey } from './unique-index.ts'
+import type { UniqueIndexRecords } from './unique-index-record.ts'
+import type { WriteOptions } from './write-options.ts'
+import { type PlannedReservation, planWrite, type Write, type WritePlan } from './write-plan.ts'
+
+export const transactionDefaults = Object.freeze({
+  /** Attempts at one write before it fails with a conflict. Each lost attempt means that another write succeeded. */
+  attempts: 50,
+})
+
+/** A write that is ready for its first transaction. */
+export interface ReadyWrite {
+  readonly write: Write
+  readonly plan: WritePlan
+  /** Undefined if the write does not compare the record of unique indexes. */
+  readonly recordRevision: Revision | undefined
+}
+
+export type Outcome =
+  | { readonly stored: true; readonly revision: Revision }
+  | { readonly stored: false; readonly current: KeyValue | undefined }
+
+/**
+ * Executes planned writes, each as one transaction. It compares the object's revision, the record of unique indexes, and
+ * the absence of each unique value that the write takes. All methods reject with ApiError.
+ */
+export class WriteTransactions {
+  readonly #storage: Storage
+  readonly #records: UniqueIndexRecords
+
+  constructor(storage: Storage, records: UniqueIndexRecords) {
+    this.#storage = storage
+    this.#records = records
+  }
+
+  /** @throws ApiError 413 if the object is too large, 503 if the write needs unique indexes that are not in force */
+  async prepare(write: Write): Promise<ReadyWrite> {
+    const plan = planWrite(write)
+    const recordRevision = write.indexed
+      ? await withApiErrors(this.#records.revision(write.served))
+      : undefined
+    return { write, plan, recordRevision }
+  }
+
+  /**
+   * Runs one write as one transaction. Retries only after a stale record of unique indexes or an orphaned reservation.
+   * @returns the current object if it is not the one that the write started from
+   */
+  async commit(ready: ReadyWrite, options: WriteOptions): Promise<Outcome> {
+    const { write } = ready
+    const { served, name, previous } = write
+    const key = served.keyOf(name)
+    const recordKey = this.#records.keyOf(served)
+    let { plan, recordRevision } = ready
+    const staleReservations = new Map<string, Revision>()
+    for (let attempt = 1; ; attempt++) {
+      const compares: Compare[] = [{ key, modRevision: previous?.revision ?? zeroRevision }]
+      if (recordRevision !== undefined) compares.push({ key: recordKey, modRevision: recordRevision })
+      for (const reservation of plan.taken) {
+        compares.push({
+          key: reservation.key,
+          modRevision: staleReservations.get(reservation.key) ?? zeroRevision,
+        })
+      }
+      const onSuccess = options.dryRun ? [] : operationsOf(write, plan)
+      const onFailure = compares.map(compare => compare.key)
+      const call = options.signal === undefined ? {} : { signal: options.signal }
+      const result = await withApiErrors(this.#storage.transact({ compares, onSuccess, onFailure }, call))
+      if (result.succeeded) return { stored: true, revision: result.revision }
+      const now = new Map(
+        result.pairs.flatMap(pair => (pair === undefined ? [] : [[pair.key, pair] as const])),
+      )
+      const current = now.get(key)
+      if ((current?.modRevision ?? zeroRevision) !== (previous?.revision ?? zeroRevision))
+        return { stored: false, current }
+      if (attempt === transactionDefaults.attempts)
+        throw conflict(served, name, 'its unique values keep changing hands; try again')
+      if (recordRevision !== undefined && now.get(recordKey)?.modRevision !== recordRevision) {
+        recordRevision = await withApiErrors(this.#records.refresh(served))
+      }
+      const lost = await this.#checkHolders(write, plan.taken, now, staleReservations)
+      if (lost.size > 0) {
+        const claims = filterReservations(
+          plan.claims,
+          (index, value) => !lost.has(reservationKey(served, index, value)),
+        )
+        plan = planWrite(write, claims)
+      }
+    }
+  }
+
+  /**
+   * Checks the reservations that made the transaction fail. A reservation that its holder has not recorded is orphaned
+   * and may be taken over, at the revision seen.
+   * @returns the keys of claimed values that other objects hold
+   * @throws ApiError 409 with index, value and holder, if another object holds a required value
+   */
+  async #checkHolders(
+    write: Write,
+    taken: readonly PlannedReservation[],
+    now: ReadonlyMap<string, KeyValue>,
+    stale: Map<string, Revision>,
+  ): Promise<ReadonlySet<string>> {
+    const { served } = write
+    const causes: StatusCause[] = []
+    const lost = new Set<string>()
+    for (const { index, value, key, claimed } of taken) {
+      const pair = now.get(key)
+      if (pair === undefined) {
+        stale.delete(key)
+        continue
+      }
+      const holder = decodeHolder(pair.value)
+      const held =
+        holder.uid !== write.uid &&
+        (await withApiErrors(holds(this.#storage, served, holder.name, holder.uid, index, value)))
+      if (held && claimed) lost.add(key)
+      else if (held) {
+        const message = `the value ${JSON.stringify(echo(value))} of the unique index ${index} is held by ${JSON.stringify(holder.name)}`
+        causes.push({ reason: 'FieldValueDuplicate', field: index, message })
+      } else stale.set(key, pair.modRevision)
+    }
+    if (causes.length > 0) throw valuesTaken(served, write.name, causes)
+    return lost
+  }
+}
+
+/** The operations of a write: the object, then the reservations that it takes, then those that it releases. */
+function operationsOf({ served, name, uid }: Write, { value, taken, released }: WritePlan): Operation[] {
+  const key = served.keyOf(name)
+  const operations: Operation[] = [
+    value === undefined ? { type: 'delete', key } : { type: 'put', key, value },
+  ]
+  for (const reservation of taken) {
+    operations.push({
+      type: 'put',
+      key: reservation.key,
+      value: encodeHolder({ name, uid, value: reservation.value }),
+    })
+  }
+  for (const { index, value: old } of released)
+    operations.push({ type: 'delete', key: reservationKey(served, index, old) })
+  return operations
+}
