@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
-import { connectionDefaults } from './connections.ts'
+import { connectionDefaults } from './connection.ts'
 import { type HealthAnswer, healthAnswer, leadershipNotes, type ManagerState } from './health.ts'
 
 export interface HealthEndpointParts {

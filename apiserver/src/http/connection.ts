@@ -1,0 +1,244 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Clock } from '@setpoint/controller-runtime'
+import { ApiError } from '@setpoint/controller-runtime/api'
+import type { Logger } from '../log/index.ts'
+import { retryAfterSeconds } from '../registry/index.ts'
+import { errorResponse } from './error-response.ts'
+import { endWith } from './raw-response.ts'
+import { refuseBody } from './request-body.ts'
+import { mayEndHttp } from './upgrade-offer.ts'
+
+export const connectionDefaults = Object.freeze({
+  /** Milliseconds before an idle connection is closed: more than load balancers keep theirs, which must close first. */
+  keepAliveMs: 75_000,
+  /** Milliseconds for a request's line and headers, and for the first request of a new connection. */
+  headersMs: 60_000,
+  /** Milliseconds for a whole request: its largest body at 10 KiB per second. */
+  requestMs: 300_000,
+  /** Milliseconds for a TLS handshake. */
+  handshakeMs: 20_000,
+  /** Milliseconds without a byte of a body before its request is rejected. */
+  bodyStallMs: 30_000,
+  /** Milliseconds without progress of a response before its client is disconnected. Progress shows in steps of 100 KiB. */
+  responseStallMs: 60_000,
+  /** Milliseconds between two checks of all connections. */
+  checkMs: 1_000,
+  /** Milliseconds of silence before the kernel's first TCP keep-alive probe. */
+  probeAfterMs: 30_000,
+})
+
+/** The same while the server drains. */
+export const drainDefaults = Object.freeze({
+  /**
+   * Checks of an idle connection before it is closed: half a second for one more request, whose response announces the
+   * close. To a client that sends a request during the close, it looks lost. Checks are counted, not time: between two
+   * of them everything that has arrived is read, also on a busy machine.
+   */
+  idleChecks: 10,
+  bodyStallMs: 3_000,
+  responseStallMs: 8_000,
+  checkMs: 50,
+  /** Milliseconds for the client to close its half of a connection after the server has closed its own. */
+  lingerMs: 1_000,
+})
+
+/** A request with its response. */
+interface Exchange {
+  readonly message: IncomingMessage
+  readonly response: ServerResponse
+}
+
+/** The bytes transferred in one direction, and the time of the last change. */
+interface Progress {
+  bytes: number
+  at: number
+}
+
+/**
+ * A connection with HTTP requests:
+ *
+ *     idle ⇄ busy       `#open` has requests while busy
+ *     idle → ending     the server's half is closed; later requests are read but not handled, to avoid a reset
+ *     any  → closed
+ *
+ * Disconnects a client that stalls within a request or does not read its response. Requests behind a response that
+ * announces the end of the connection are not handled (RFC 9112, 9.6).
+ */
+export class Connection {
+  readonly #socket: Socket
+  readonly #clock: Clock
+  readonly #log: Logger
+  readonly #isStream: (response: ServerResponse) => boolean
+  /** Requests without a complete response, oldest first. */
+  readonly #open: Exchange[] = []
+  /** Checks without a request since the server drains. */
+  #idleChecks = 0
+  readonly #received: Progress
+  readonly #sent: Progress
+  #latest: IncomingMessage | undefined
+  /** Bytes read at the end of the last response: more bytes belong to another request. */
+  #respondedBytes = 0
+  /** The response that announces the end of the connection. */
+  #last: ServerResponse | undefined
+  /** Later requests are not handled, because Node's parser has dropped bytes of the connection. */
+  #isSealed = false
+  #endingSince: number | undefined
+
+  constructor(
+    socket: Socket,
+    options: {
+      clock: Clock
+      log: Logger
+      /** Returns true for a response without an end. */
+      isStream: (response: ServerResponse) => boolean
+    },
+  ) {
+    this.#socket = socket
+    this.#clock = options.clock
+    this.#log = options.log
+    this.#isStream = options.isStream
+    const at = this.#clock.monotonic()
+    this.#received = { bytes: 0, at }
+    this.#sent = { bytes: 0, at }
+  }
+
+  get isBusy(): boolean {
+    return this.#open.length > 0
+  }
+
+  get isEnding(): boolean {
+    return this.#endingSince !== undefined
+  }
+
+  /** Registers a request. Returns false if it must not be handled. */
+  begin(message: IncomingMessage, response: ServerResponse, isDraining: boolean): boolean {
+    if (this.isEnding || this.#isSealed || this.#last?.headersSent) {
+      message.resume()
+      return false
+    }
+    // Another request was sent before the client could read the announcement.
+    if (this.#last !== undefined) this.#last.shouldKeepAlive = true
+    const exchange: Exchange = { message, response }
+    this.#open.push(exchange)
+    this.#latest = message
+    this.#isSealed = mayEndHttp(message)
+    if (isDraining || this.#last !== undefined || this.#isSealed) this.#announceEnd(response)
+    const now = this.#clock.monotonic()
+    this.#received.at = now
+    if (this.#open.length === 1) this.#sent.at = now
+    response.once('close', () => this.#responded(exchange))
+    return true
+  }
+
+  #responded(exchange: Exchange): void {
+    this.#open.splice(this.#open.indexOf(exchange), 1)
+    if (this.isBusy) return
+    this.#idleChecks = 0
+    this.#respondedBytes = this.#socket.bytesRead
+    if (this.#last !== undefined && !this.#socket.destroyed) this.end()
+  }
+
+  /** Rejects malformed or late input. Responses to earlier requests are sent first. */
+  refuse(error: ApiError): void {
+    const newest = this.#open.at(-1)
+    if (newest === undefined) {
+      if (!this.isEnding) this.end(error)
+    } else if (newest.message.complete || !refuseBody(newest.message, error)) {
+      this.#endAfterResponses(newest)
+    }
+  }
+
+  /** Announces the end of the connection with the newest response, if its headers are not sent yet. */
+  drain(): void {
+    const newest = this.#open.at(-1)
+    if (newest !== undefined && !newest.response.headersSent) this.#announceEnd(newest.response)
+  }
+
+  /** Closes the server's half, after an error response if a request has begun. */
+  end(error?: ApiError): void {
+    this.#endingSince = this.#clock.monotonic()
+    const hasBegun = this.#socket.bytesRead > this.#respondedBytes && this.#latest?.complete !== false
+    if (error !== undefined && hasBegun) endWith(this.#socket, errorResponse(error))
+    else this.#socket.end()
+  }
+
+  /** Closes the responses that wait behind the current one. To be called when the socket has closed. */
+  abandon(): void {
+    // Node closes only the current response. A watch behind it would stay open until its own time limit.
+    for (const { response } of [...this.#open]) {
+      if (response.socket !== null) continue
+      response.destroy()
+      response.emit('close')
+    }
+  }
+
+  /**
+   * Disconnects a client that stalls. While the server drains, also ends an idle connection.
+   * @param drainedAt the start of the drain
+   */
+  check(now: number, drainedAt: number | undefined): void {
+    if (this.#endingSince !== undefined) {
+      if (now - this.#endingSince >= drainDefaults.lingerMs) this.#socket.destroy()
+      return
+    }
+    const newest = this.#open.at(-1)
+    if (newest !== undefined) this.#checkProgress(newest, now, drainedAt)
+    else if (drainedAt !== undefined) {
+      this.#idleChecks++
+      if (this.#idleChecks >= drainDefaults.idleChecks) this.end(shuttingDown('it did not arrive in time'))
+    }
+  }
+
+  #checkProgress(newest: Exchange, now: number, drainedAt: number | undefined): void {
+    const socket = this.#socket
+    const { bodyStallMs, responseStallMs } = drainedAt === undefined ? connectionDefaults : drainDefaults
+    note(this.#received, socket.bytesRead, now)
+    note(this.#sent, socket.bytesWritten - socket.writableLength, now)
+    if (socket.writableLength === 0) this.#sent.at = now
+    const since = (at: number) => now - Math.max(at, drainedAt ?? at)
+    if (!newest.message.complete && since(this.#received.at) >= bodyStallMs) {
+      const why = `no data of the body arrived for ${bodyStallMs / 1000} s`
+      refuseBody(
+        newest.message,
+        drainedAt === undefined ? new ApiError('BadRequest', why) : shuttingDown(why),
+      )
+    }
+    const [current] = this.#open
+    // A stream ends with its response, or when the client closes its half: Node then closes the server's.
+    const isEndless =
+      current !== undefined &&
+      this.#isStream(current.response) &&
+      !current.response.writableEnded &&
+      socket.writable
+    if (since(this.#sent.at) >= responseStallMs && !isEndless) {
+      const { url } = current?.message ?? {}
+      this.#log.warn({ path: url }, 'disconnected a client that did not read its response')
+      socket.destroy()
+    }
+  }
+
+  #announceEnd(response: ServerResponse): void {
+    this.#last = response
+    response.shouldKeepAlive = false
+  }
+
+  /** Ends the connection after the responses to all open requests. */
+  #endAfterResponses({ response }: Exchange): void {
+    if (this.#last !== undefined) return
+    if (response.headersSent) this.#last = response
+    else this.#announceEnd(response)
+  }
+}
+
+function note(progress: Progress, bytes: number, now: number): void {
+  if (bytes === progress.bytes) return
+  progress.bytes = bytes
+  progress.at = now
+}
+
+function shuttingDown(why: string): ApiError {
+  return new ApiError('ServiceUnavailable', `the server is shutting down and dropped the request: ${why}`, {
+    retryAfterSeconds,
+  })
+}
