@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { compareCodePoints } from '../model/code-point-order.ts'
-import { CountedTree, type CountedTreeView } from './counted-tree.ts'
+import { CountedTree } from './counted-tree.ts'
+import type { CountedTreeView } from './counted-tree-view.ts'
 import { createNameTree } from './index-tree.ts'
 import { finish } from './work.ts'
 

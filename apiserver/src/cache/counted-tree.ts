@@ -1,7 +1,33 @@
+import { CountedTreeView } from './counted-tree-view.ts'
+import {
+  childAt,
+  childFor,
+  leaf,
+  lowerBound,
+  noCounts,
+  type PairComparator,
+  type PairOrder,
+  sizeOf,
+  type TreeNode,
+} from './tree-node.ts'
 import { type Work, workDefaults } from './work.ts'
 
+export const treeDefaults = Object.freeze({
+  /** Most pairs of a leaf and children of a branch. Measured: wider nodes copy more, narrower ones search deeper. */
+  width: 64,
+})
+
+const width = treeDefaults.width
+/** A node below this size is joined with its neighbour, or refilled from it. */
+const sparse = width >> 2
+/** The largest size of a joined or filled node. It leaves room, so that the next insertion does not split the node. */
+const joined = width - sparse
+
+let lastGeneration = 0
+
 /**
- * A B+ tree of pairs, ordered and with positions: each branch counts the pairs of its children. Snapshots take O(1).
+ * A B+ tree of pairs, ordered and with positions: each branch counts the pairs of its children. It has one writer and
+ * any number of snapshots, which take O(1).
  *
  *                       ┌ least pair and count of each child ┐
  *     branch            │ (a,1) 3   (d,4) 2   (f,6) 3         │
@@ -20,210 +46,6 @@ import { type Work, workDefaults } from './work.ts'
  * - The first separator of a branch is never compared. Except in a first child, it equals the parent's separator for the
  *   branch, so neighbours can be joined as they are.
  */
-
-/** Compares two pairs. Returns a negative number, zero or a positive number. */
-export type PairComparator<K, S> = (
-  leftKey: K | undefined,
-  leftValue: S | undefined,
-  rightKey: K | undefined,
-  rightValue: S | undefined,
-) => number
-
-/** The order of pairs. `S` is the part of a value that takes part in the order, and all that a search needs. */
-export interface PairOrder<K, S> {
-  /** Returns a comparator that is correct if its left pair is this one. */
-  comparing(key: K | undefined, value: S | undefined): PairComparator<K, S>
-  /** Whether values take part in the order. If not, keys are unique, and branches keep no references to values. */
-  readonly byValue: boolean
-}
-
-export const treeDefaults = Object.freeze({
-  /** Most pairs of a leaf and children of a branch. Measured: wider nodes copy more, narrower ones search deeper. */
-  width: 64,
-})
-
-const width = treeDefaults.width
-/** A node below this size is joined with its neighbour, or refilled from it. */
-const sparse = width >> 2
-/** The largest size of a joined or filled node. It leaves room, so that the next insertion does not split the node. */
-const joined = width - sparse
-
-interface Node<K, V> {
-  generation: number
-  /** The keys of a leaf, or of a branch's separators. */
-  keys: (K | undefined)[]
-  /** The values of a leaf, or of a branch's separators if the order is by value. */
-  values: (V | undefined)[]
-  /** Absent in leaves. */
-  children: Node<K, V>[] | undefined
-  counts: number[]
-}
-
-const noCounts: number[] = []
-let lastGeneration = 0
-
-/** An immutable state of a tree. Positions count from 0. */
-export class CountedTreeView<K, V extends S, S = V> {
-  protected root: Node<K, V>
-  protected pairs: number
-  protected readonly order: PairOrder<K, S>
-
-  constructor(order: PairOrder<K, S>, root: Node<K, V>, pairs: number) {
-    this.order = order
-    this.root = root
-    this.pairs = pairs
-  }
-
-  get size(): number {
-    return this.pairs
-  }
-
-  /** Returns the number of pairs before this one, which need not be in the tree. */
-  rank(key: K | undefined, value?: S): number {
-    const compare = this.order.comparing(key, value)
-    let node = this.root
-    let rank = 0
-    while (node.children !== undefined) {
-      const at = childFor(node, compare, key, value)
-      for (let i = 0; i < at; i++) rank += node.counts[i] ?? 0
-      node = childAt(node.children, at)
-    }
-    return rank + lowerBound(node, compare, key, value)
-  }
-
-  /** Returns the value of the pair that compares equal, or undefined. */
-  get(key: K | undefined, value?: S): V | undefined {
-    const compare = this.order.comparing(key, value)
-    let node = this.root
-    while (node.children !== undefined) {
-      node = childAt(node.children, childFor(node, compare, key, value))
-    }
-    const at = lowerBound(node, compare, key, value)
-    if (at === node.keys.length) return undefined
-    const found = node.values[at]
-    return compare(key, value, node.keys[at], found) === 0 ? found : undefined
-  }
-
-  /** Returns the key at a position, or undefined outside the tree. */
-  keyAt(position: number): K | undefined {
-    return this.cursor(position).key
-  }
-
-  /** Returns the value at a position, or undefined outside the tree. */
-  valueAt(position: number): V | undefined {
-    return this.cursor(position).value
-  }
-
-  /** Returns a cursor on the pair at a position. Outside the tree it is on no pair. */
-  cursor(position: number): Cursor<K, V> {
-    return new Cursor(this.root, this.pairs, position)
-  }
-
-  /** Calls `visit` with the values of the positions from `from` to `to` (exclusive), ascending. */
-  forEachValue(visit: (value: V) => void, from = 0, to = this.pairs): void {
-    const cursor = this.cursor(Math.max(0, from))
-    for (let left = Math.min(to, this.pairs) - Math.max(0, from); left > 0; left--) {
-      const value = cursor.value
-      if (value !== undefined) visit(value)
-      cursor.next()
-    }
-  }
-}
-
-/** Iterates over the pairs of a view in either direction. A step takes O(1), a jump O(log n). */
-export class Cursor<K, V> {
-  readonly #root: Node<K, V>
-  readonly #size: number
-  #leaf: Node<K, V>
-  /** Position of the leaf's first pair. */
-  #leafStart = 0
-  #at = 0
-
-  constructor(root: Node<K, V>, size: number, position: number) {
-    this.#root = root
-    this.#size = size
-    this.#leaf = root
-    this.moveTo(position)
-  }
-
-  get position(): number {
-    return this.#leafStart + this.#at
-  }
-
-  get key(): K | undefined {
-    return this.#leaf.keys[this.#at]
-  }
-
-  get value(): V | undefined {
-    return this.#leaf.values[this.#at]
-  }
-
-  /** The key of the previous pair; undefined at the first. */
-  get keyBefore(): K | undefined {
-    return this.#at > 0 ? this.#leaf.keys[this.#at - 1] : this.#peek(this.position - 1)
-  }
-
-  /** The key of the next pair; undefined at the last. */
-  get keyAfter(): K | undefined {
-    return this.#at + 1 < this.#leaf.keys.length
-      ? this.#leaf.keys[this.#at + 1]
-      : this.#peek(this.position + 1)
-  }
-
-  #peek(position: number): K | undefined {
-    return new Cursor(this.#root, this.#size, position).key
-  }
-
-  /** Moves to the next pair. Returns false after the last pair; the cursor is then on no pair. */
-  next(): boolean {
-    this.#at++
-    if (this.#at < this.#leaf.keys.length) return true
-    return this.moveTo(this.#leafStart + this.#at)
-  }
-
-  /** Moves to the previous pair. Returns false before the first pair; the cursor is then on no pair. */
-  previous(): boolean {
-    this.#at--
-    if (this.#at >= 0) return true
-    return this.moveTo(this.#leafStart + this.#at)
-  }
-
-  moveTo(position: number): boolean {
-    if (position < 0 || position >= this.#size) {
-      this.#leaf = outside
-      this.#leafStart = position
-      this.#at = 0
-      return false
-    }
-    let node = this.#root
-    let start = 0
-    while (node.children !== undefined) {
-      let at = 0
-      for (;;) {
-        const count = node.counts[at]
-        if (count === undefined) throw new Error('counted tree: counts do not add up')
-        if (position < start + count) break
-        start += count
-        at++
-      }
-      node = childAt(node.children, at)
-    }
-    this.#leaf = node
-    this.#leafStart = start
-    this.#at = position - start
-    return true
-  }
-}
-
-const outside: Node<never, never> = {
-  generation: 0,
-  keys: [],
-  values: [],
-  children: undefined,
-  counts: noCounts,
-}
-
-/** The mutable tree, with one writer and any number of snapshots. */
 export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S> {
   #generation: number
   /** The snapshot of the present state, until the next change. */
@@ -295,7 +117,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   #appended = false
 
   #set(
-    node: Node<K, V>,
+    node: TreeNode<K, V>,
     compare: PairComparator<K, S>,
     key: K | undefined,
     value: V,
@@ -331,7 +153,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     return true
   }
 
-  #delete(node: Node<K, V>, compare: PairComparator<K, S>, key: K | undefined, value?: S): boolean {
+  #delete(node: TreeNode<K, V>, compare: PairComparator<K, S>, key: K | undefined, value?: S): boolean {
     if (node.children === undefined) {
       const at = lowerBound(node, compare, key, value)
       if (at === node.keys.length || compare(key, value, node.keys[at], node.values[at]) !== 0) return false
@@ -350,7 +172,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   }
 
   /** Joins the children `at` and `at + 1`, or distributes their content evenly if it is too much for one node. */
-  #refill(node: Node<K, V>, children: Node<K, V>[], at: number): void {
+  #refill(node: TreeNode<K, V>, children: TreeNode<K, V>[], at: number): void {
     const left = this.#own(childAt(children, at))
     const right = this.#own(childAt(children, at + 1))
     left.keys = left.keys.concat(right.keys)
@@ -377,8 +199,8 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   }
 
   /** Moves the content from `at` on to a new node, which it returns. */
-  #split(node: Node<K, V>, at: number): Node<K, V> {
-    const right: Node<K, V> = {
+  #split(node: TreeNode<K, V>, at: number): TreeNode<K, V> {
+    const right: TreeNode<K, V> = {
       generation: this.#generation,
       keys: node.keys.slice(at),
       values: node.values.slice(at),
@@ -395,7 +217,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
     return right
   }
 
-  #branch(children: Node<K, V>[]): Node<K, V> {
+  #branch(children: TreeNode<K, V>[]): TreeNode<K, V> {
     return {
       generation: this.#generation,
       keys: children.map(child => child.keys[0]),
@@ -406,7 +228,7 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   }
 
   /** Returns the node itself if no snapshot shares it, otherwise a copy. */
-  #own(node: Node<K, V>): Node<K, V> {
+  #own(node: TreeNode<K, V>): TreeNode<K, V> {
     if (node.generation === this.#generation) return node
     return {
       generation: this.#generation,
@@ -445,60 +267,7 @@ function* mapped<T>(
   return made
 }
 
-function leaf<K, V>(generation: number, keys: (K | undefined)[], values: (V | undefined)[]): Node<K, V> {
-  return { generation, keys, values, children: undefined, counts: noCounts }
-}
-
-function sizeOf<K, V>(node: Node<K, V>): number {
-  if (node.children === undefined) return node.keys.length
-  let size = 0
-  for (const count of node.counts) size += count
-  return size
-}
-
 /** Returns the middle; or the last position if the tree grows at its end, so that full nodes stay behind. */
-function splitPoint<K, V>(node: Node<K, V>, appended: boolean): number {
+function splitPoint<K, V>(node: TreeNode<K, V>, appended: boolean): number {
   return appended ? node.keys.length - 1 : node.keys.length >> 1
-}
-
-function childAt<K, V>(children: readonly Node<K, V>[], at: number): Node<K, V> {
-  const child = children[at]
-  if (child === undefined) throw new Error('counted tree: no such child')
-  return child
-}
-
-/** Returns the first position in a leaf whose pair is not before the given one. */
-function lowerBound<K, V extends S, S>(
-  node: Node<K, V>,
-  compare: PairComparator<K, S>,
-  key: K | undefined,
-  value: S | undefined,
-): number {
-  const { keys, values } = node
-  let low = 0
-  let high = keys.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (compare(key, value, keys[middle], values[middle]) > 0) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
-/** Returns the child whose range contains the pair: the last one whose separator is not after it. */
-function childFor<K, V extends S, S>(
-  node: Node<K, V>,
-  compare: PairComparator<K, S>,
-  key: K | undefined,
-  value: S | undefined,
-): number {
-  const { keys, values } = node
-  let low = 1
-  let high = keys.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (compare(key, value, keys[middle], values[middle]) >= 0) low = middle + 1
-    else high = middle
-  }
-  return low - 1
 }

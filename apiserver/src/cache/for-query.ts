@@ -1,6 +1,6 @@
 /** The narrow door for `query`: snapshots with their indexes, orders, and the turns that long work takes. */
 export { allByUnit, sorted } from './candidate-sort.ts'
-export type { Cursor } from './counted-tree.ts'
+export type { Cursor } from './counted-tree-view.ts'
 export type { Entry } from './entry.ts'
 export { first, type IndexTree, type Slot } from './index-tree.ts'
 export type { ModelSnapshot } from './model-snapshot.ts'

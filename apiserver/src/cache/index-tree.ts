@@ -1,6 +1,8 @@
 import { compareCodePoints, ordersByUnit } from '../model/index.ts'
-import { CountedTree, type CountedTreeView, type PairComparator } from './counted-tree.ts'
+import { CountedTree } from './counted-tree.ts'
+import type { CountedTreeView } from './counted-tree-view.ts'
 import type { Entry } from './entry.ts'
+import type { PairComparator } from './tree-node.ts'
 
 /**
  * One object of a store while it exists. Indexes point to slots, so a write leaves an index alone if no value changes in

@@ -1,5 +1,5 @@
 import type { IndexSet } from '../model/index.ts'
-import type { CountedTreeView } from './counted-tree.ts'
+import type { CountedTreeView } from './counted-tree-view.ts'
 import type { Entry } from './entry.ts'
 import type { IndexTree, Slot } from './index-tree.ts'
 import type { PartialIndexes } from './partial-indexes.ts'

@@ -1,7 +1,9 @@
 import { compareCodePoints, compareUnits, IndexSet, noValues, ordersByUnit } from '../model/index.ts'
-import { CountedTree, type CountedTreeView, type PairComparator, type PairOrder } from './counted-tree.ts'
+import { CountedTree } from './counted-tree.ts'
+import type { CountedTreeView } from './counted-tree-view.ts'
 import type { Entry } from './entry.ts'
 import { largestOf, type Named, type Slot, smallestOf } from './index-tree.ts'
+import type { PairComparator, PairOrder } from './tree-node.ts'
 
 /** One key of a sort: an index by position, and its direction. */
 export interface SortKey {
