@@ -17,7 +17,6 @@
  *     testing/     (its own entry) a real server, a conformance suite and faults, for tests
  */
 export * from './api/index.ts'
-export { Breather } from './breather.ts'
 export * from './cache/index.ts'
 // `Patch` is the decorator of `plugin/routes.ts`, as the contract has it; the type of patches takes the longer name.
 export {
@@ -86,3 +85,4 @@ export { unlessAborted } from './unless-aborted.ts'
 export * from './wait/index.ts'
 export * from './watch/index.ts'
 export * from './workqueue/index.ts'
+export { Yielder } from './yielder.ts'

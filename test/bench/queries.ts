@@ -2,12 +2,12 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { systemClock } from '@setpoint/controller-runtime'
 import { toRevision } from '@setpoint/controller-runtime/api'
-import { Breather } from '@setpoint/controller-runtime/internal'
+import { Yielder } from '@setpoint/controller-runtime/internal'
 import type { Entry } from '../../apiserver/dist/cache/entry.js'
+import { FairScheduler } from '../../apiserver/dist/cache/fair-scheduler.js'
+import { listIndexDefaults } from '../../apiserver/dist/cache/list-indexes.js'
 import { ModelStore } from '../../apiserver/dist/cache/model-store.js'
-import { partialDefaults } from '../../apiserver/dist/cache/partial-indexes.js'
 import { SortOrder } from '../../apiserver/dist/cache/sort-order.js'
-import { Turns } from '../../apiserver/dist/cache/turns.js'
 import { finish } from '../../apiserver/dist/cache/work.js'
 import { IndexSet } from '../../apiserver/dist/model/index-set.js'
 import { type ListQuery, parseListQuery, runQuery } from '../../apiserver/dist/query/index.js'
@@ -49,16 +49,16 @@ function entryOf(indexes: IndexSet, n: number): Entry {
 interface Filled {
   readonly store: ModelStore
   readonly indexes: IndexSet
-  readonly turns: Turns
+  readonly scheduler: FairScheduler
 }
 
 async function fill(count: number): Promise<Filled> {
   const indexes = new IndexSet(Item)
   const entries = Array.from({ length: count }, (_, n) => entryOf(indexes, n))
   return {
-    store: await ModelStore.from(indexes, entries, new Breather(systemClock)),
+    store: await ModelStore.from(indexes, entries, new Yielder(systemClock)),
     indexes,
-    turns: new Turns(),
+    scheduler: new FairScheduler(),
   }
 }
 
@@ -73,8 +73,8 @@ async function time(call: () => Promise<void>): Promise<number> {
   return median(samples)
 }
 
-async function page({ store, turns }: Filled, query: ListQuery): Promise<void> {
-  const { items } = await runQuery(store.snapshot(), query, turns, { caller: 'bench' })
+async function page({ store, scheduler }: Filled, query: ListQuery): Promise<void> {
+  const { items } = await runQuery(store.snapshot(), query, scheduler, { caller: 'bench' })
   if (items.length !== 20) throw new Error(`${items.length} items`)
 }
 
@@ -140,8 +140,8 @@ export async function queries(): Promise<Row[]> {
   rows.push(await updates('update of the indexed fields of one of 100,000 objects', []))
   rows.push(
     await updates(
-      `the same, kept in ${partialDefaults.indexes} partial indexes as well`,
-      sortsOf(many.indexes).slice(0, partialDefaults.indexes),
+      `the same, kept in ${listIndexDefaults.indexes} list indexes as well`,
+      sortsOf(many.indexes).slice(0, listIndexDefaults.indexes),
     ),
   )
   return rows

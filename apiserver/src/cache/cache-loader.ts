@@ -1,6 +1,6 @@
 import type { Clock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import { Breather } from '@setpoint/controller-runtime/internal'
+import { Yielder } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import type { KeyValue, Storage } from '../storage/index.ts'
@@ -35,7 +35,7 @@ export class CacheLoader {
     at?: Revision,
     onProgress?: (objects: number) => void,
   ): Promise<ModelCache> {
-    const breather = new Breather(this.#clock)
+    const yielder = new Yielder(this.#clock)
     const limit = loaderDefaults.pageSize
     let cache: ModelCache | undefined
     let objectsRead = 0
@@ -49,7 +49,7 @@ export class CacheLoader {
       for (const pair of pairs) {
         cache.load(pair)
         // Index functions may be slow: do not block for a whole page of them.
-        const pause = breather.pause()
+        const pause = yielder.pause()
         if (pause !== undefined) await pause
       }
       objectsRead += pairs.length
@@ -57,7 +57,7 @@ export class CacheLoader {
       onProgress?.(pairs.length)
     }
     cache ??= this.#newCache(served, at ?? zeroRevision)
-    await cache.finishLoading(breather)
+    await cache.finishLoading(yielder)
     return cache
   }
 

@@ -1,6 +1,6 @@
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { laterRevision } from '@setpoint/controller-runtime/api'
-import { Breather } from '@setpoint/controller-runtime/internal'
+import { Yielder } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { pagesOf } from './cache-loader.ts'
@@ -104,7 +104,7 @@ export class ConsistencyCheck {
     // Between two turns the cache is at the follower's position, or at its own revision if it was built later.
     const revision = laterRevision(this.#follower.position, cache.revision)
     const cached = new Alongside(storedRevisions(cache.store.snapshot(), cache.unreadable))
-    const breather = new Breather(this.#clock)
+    const yielder = new Yielder(this.#clock)
     const found: Difference = { revision, count: 0, names: [] }
     const differs = (name: string) => {
       found.count++
@@ -121,7 +121,7 @@ export class ConsistencyCheck {
         const name = key.slice(keyPrefix.length)
         for (const surplus of cached.before(name)) differs(surplus.name)
         if (cached.take(name)?.revision !== modRevision) differs(name)
-        const pause = breather.pause()
+        const pause = yielder.pause()
         if (pause !== undefined) await pause
       }
     }

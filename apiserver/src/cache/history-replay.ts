@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { Revision } from '@setpoint/controller-runtime/api'
-import { Breather, unlessAborted } from '@setpoint/controller-runtime/internal'
+import { unlessAborted, Yielder } from '@setpoint/controller-runtime/internal'
 import { CompactedError, type Storage, StoreUnavailableError } from '../storage/index.ts'
 import type { Entry } from './entry.ts'
 import { bytesOf, type CacheEvent, historyDefaults } from './history.ts'
@@ -185,7 +185,7 @@ export class HistoryReplay {
     const events: CacheEvent[] = []
     // The latest state of each object, which is the previous state of its next change.
     const latest = new Map<string, Entry>()
-    const breather = new Breather(this.#clock)
+    const yielder = new Yielder(this.#clock)
     let floor = after
     let first = 0
     let bytes = 0
@@ -202,7 +202,7 @@ export class HistoryReplay {
           latest.delete(change.key)
           continue
         }
-        const pause = breather.pause()
+        const pause = yielder.pause()
         if (pause !== undefined) await pause
         const event = cache.toEvent(change, latest.get(change.key))
         if (event.next === undefined) latest.delete(change.key)

@@ -1,6 +1,6 @@
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { laterRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import { Breather, type CancelTimer } from '@setpoint/controller-runtime/internal'
+import { type CancelTimer, Yielder } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import { type Change, CompactedError, type Storage, type WatchBatch } from '../storage/index.ts'
@@ -249,17 +249,17 @@ export class LogFollower {
   async #follow(signal: AbortSignal): Promise<void> {
     this.#attempt = new AbortController()
     const either = AbortSignal.any([signal, this.#attempt.signal])
-    const breather = new Breather(this.#clock)
+    const yielder = new Yielder(this.#clock)
     for await (const batch of this.#storage.watch(wholeLog, { after: this.#position, signal: either }))
-      await this.#takeIn(batch, breather)
+      await this.#takeIn(batch, yielder)
   }
 
   /** Applies a batch with pauses, because after an outage it may be large. */
-  async #takeIn({ changes, revision }: WatchBatch, breather: Breather): Promise<void> {
+  async #takeIn({ changes, revision }: WatchBatch, yielder: Yielder): Promise<void> {
     let whole = this.#position
     for (const [at, change] of changes.entries()) {
       if (at > 0 && change.revision > whole) {
-        const pause = breather.pause()
+        const pause = yielder.pause()
         if (pause !== undefined) {
           this.#advance(whole)
           await pause
@@ -269,7 +269,7 @@ export class LogFollower {
       this.#dispatch(change)
     }
     this.#advance(revision)
-    await breather.pause()
+    await yielder.pause()
   }
 
   #dispatch(change: Change): void {

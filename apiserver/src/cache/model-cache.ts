@@ -1,13 +1,13 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import type { Breather } from '@setpoint/controller-runtime/internal'
+import type { Yielder } from '@setpoint/controller-runtime/internal'
 import type { ServedModel } from '../model/index.ts'
 import type { Change, KeyValue } from '../storage/index.ts'
 import type { Entry } from './entry.ts'
 import { decodeEntry, type IndexProblem } from './entry-codec.ts'
 import { type CacheEvent, History } from './history.ts'
 import { ModelStore } from './model-store.ts'
-import { SnapshotShelf } from './snapshot-shelf.ts'
+import { SnapshotCache } from './snapshot-cache.ts'
 
 /** Is notified after each change of a cache. */
 interface CacheObserver {
@@ -20,7 +20,7 @@ interface CacheObserver {
 export class ModelCache {
   readonly served: ServedModel
   /** Snapshots that lists were served from. */
-  readonly shelf: SnapshotShelf
+  readonly snapshots: SnapshotCache
   #store: ModelStore
   #history: History
   /** Every change up to this revision has been applied. */
@@ -42,7 +42,7 @@ export class ModelCache {
   ) {
     const now = () => clock.monotonic()
     this.served = served
-    this.shelf = new SnapshotShelf(this, now)
+    this.snapshots = new SnapshotCache(this, now)
     this.#store = new ModelStore(served.indexes)
     this.#history = new History(revision, now)
     this.#revision = revision
@@ -91,10 +91,10 @@ export class ModelCache {
   }
 
   /** Builds the objects and indexes from the loaded entries. Call it once, before the first `apply`. */
-  async finishLoading(breather: Breather): Promise<void> {
+  async finishLoading(yielder: Yielder): Promise<void> {
     const entries = this.#loading
     this.#loading = []
-    this.#store = await ModelStore.from(this.served.indexes, entries, breather)
+    this.#store = await ModelStore.from(this.served.indexes, entries, yielder)
   }
 
   /** Applies one change of the log. Skips a change that has been applied already. */
@@ -129,13 +129,13 @@ export class ModelCache {
   /** Evicts snapshots, history and indexes that have grown too old. */
   trim(): void {
     this.#history.trim()
-    this.shelf.trim()
+    this.snapshots.trim()
     this.#store.trim()
   }
 
   /** Ends every watch at once, because the cache is known to be wrong. `reset` follows. */
   distrust(): void {
-    this.shelf.clear()
+    this.snapshots.clear()
     for (const observer of this.#observers) observer.reset()
   }
 
@@ -144,7 +144,7 @@ export class ModelCache {
     this.#store = loaded.#store
     this.#history = loaded.#history
     this.#revision = loaded.#revision
-    this.shelf.clear()
+    this.snapshots.clear()
     this.#unreadable.clear()
     for (const [name, revision] of loaded.#unreadable) this.#unreadable.set(name, revision)
     this.#problems.clear()

@@ -2,7 +2,7 @@ import type { IndexSet } from '../model/index.ts'
 import type { CountedTreeView } from './counted-tree-view.ts'
 import type { Entry } from './entry.ts'
 import type { IndexTree, Slot } from './index-tree.ts'
-import type { PartialIndexes } from './partial-indexes.ts'
+import type { ListIndexes } from './list-indexes.ts'
 
 /** One index of a snapshot. A single-value index has one tree in all three roles. */
 export interface IndexView {
@@ -24,7 +24,7 @@ export class ModelSnapshot {
   /** Pairs (label key, object). */
   readonly labelKeys: IndexTree
   /** Indexes of single lists. */
-  readonly partials: PartialIndexes
+  readonly listIndexes: ListIndexes
   /** The number of the last write in this snapshot. */
   readonly written: number
 
@@ -33,14 +33,14 @@ export class ModelSnapshot {
     objects: CountedTreeView<string, Entry, unknown>,
     views: readonly IndexView[],
     labelKeys: IndexTree,
-    partials: PartialIndexes,
+    listIndexes: ListIndexes,
     written: number,
   ) {
     this.indexes = indexes
     this.objects = objects
     this.views = views
     this.labelKeys = labelKeys
-    this.partials = partials
+    this.listIndexes = listIndexes
     this.written = written
   }
 

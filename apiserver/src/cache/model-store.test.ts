@@ -1,6 +1,6 @@
 import { systemClock } from '@setpoint/controller-runtime'
 import { multiValueIndex, singleValueIndex, toRevision } from '@setpoint/controller-runtime/api'
-import { Breather } from '@setpoint/controller-runtime/internal'
+import { Yielder } from '@setpoint/controller-runtime/internal'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { countReads } from '../../../test/support/rooms.ts'
@@ -64,7 +64,7 @@ describe('a model store', () => {
       return { ...rest, values: [...values.slice(0, -1), tags] }
     }
     const [first, second] = [withTags(before.list), withTags(after.list)]
-    const store = await ModelStore.from(indexes, [first], new Breather(systemClock))
+    const store = await ModelStore.from(indexes, [first], new Yielder(systemClock))
     store.apply(second, first)
     const tags = store.snapshot().view(indexes.positionOf('spec.tags')).values
     expect(tags.size).toBe(size)
@@ -130,7 +130,7 @@ function contentOf(snapshot: ModelSnapshot): unknown {
 }
 
 describe('a model store built from many entries', () => {
-  const breather = () => new Breather(systemClock)
+  const yielder = () => new Yielder(systemClock)
   const text = fc.constantFrom('', 'a', 'b', 'ab', '\u{ffff}', '\u{1f600}')
   const drawn = fc.record({
     name: fc.oneof(
@@ -153,7 +153,7 @@ describe('a model store built from many entries', () => {
         fc.array(fc.tuple(drawn, fc.boolean()), { maxLength: 60 }),
         async (objects, writes) => {
           const entries = objects.map(entryOf).sort(byName)
-          const filled = await ModelStore.from(indexes, entries, breather())
+          const filled = await ModelStore.from(indexes, entries, yielder())
           const written = new ModelStore(indexes)
           for (const one of entries) written.apply(one, undefined)
           const before = filled.snapshot()
@@ -177,7 +177,7 @@ describe('a model store built from many entries', () => {
     const entries = Array.from({ length: count }, (_, n) =>
       entry(`n${String(n).padStart(6, '0')}`, `${(n * 7919) % count}`.padStart(6, '0')),
     )
-    const { values } = (await ModelStore.from(indexes, entries, breather())).snapshot().view(n)
+    const { values } = (await ModelStore.from(indexes, entries, yielder())).snapshot().view(n)
     expect(values.size).toBe(count)
     for (let at = 0; at < count; at += 101) expect(values.keyAt(at)).toBe(String(at).padStart(6, '0'))
   })
@@ -185,18 +185,18 @@ describe('a model store built from many entries', () => {
   test('keeps sorted values, and sorts those that ascend only by UTF-16 unit', async () => {
     const byUnits = ['a', '\u{1f600}', '\u{ffff}']
     const entries = byUnits.map((value, at) => entry(`n${at}`, value))
-    const { values } = (await ModelStore.from(indexes, entries, breather())).snapshot().view(n)
+    const { values } = (await ModelStore.from(indexes, entries, yielder())).snapshot().view(n)
     expect([0, 1, 2].map(at => values.keyAt(at))).toEqual(['a', '\u{ffff}', '\u{1f600}'])
     const gaps = [entry('n0', 'a'), entry('n1', 'a'), entry('n2', 'b'), entry('n3')]
-    const again = (await ModelStore.from(indexes, gaps, breather())).snapshot().view(n).values
+    const again = (await ModelStore.from(indexes, gaps, yielder())).snapshot().view(n).values
     expect([0, 1, 2, 3].map(at => again.valueAt(at)?.name)).toEqual(['n0', 'n1', 'n2', 'n3'])
     const early = [entry('n0'), entry('n1', 'a')]
-    const moved = (await ModelStore.from(indexes, early, breather())).snapshot().view(n).values
+    const moved = (await ModelStore.from(indexes, early, yielder())).snapshot().view(n).values
     expect([0, 1].map(at => moved.valueAt(at)?.name)).toEqual(['n1', 'n0'])
   })
 
   test('rejects names that do not ascend', async () => {
     const twice = [entry('a'), entry('a')]
-    await expect(ModelStore.from(indexes, twice, breather())).rejects.toThrow('a comes after a')
+    await expect(ModelStore.from(indexes, twice, yielder())).rejects.toThrow('a comes after a')
   })
 })

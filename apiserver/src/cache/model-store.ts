@@ -1,4 +1,4 @@
-import type { Breather } from '@setpoint/controller-runtime/internal'
+import type { Yielder } from '@setpoint/controller-runtime/internal'
 import { compareCodePoints, IndexSet, noValues } from '../model/index.ts'
 import type { CountedTree } from './counted-tree.ts'
 import type { Entry } from './entry.ts'
@@ -10,10 +10,10 @@ import {
   type Slot,
   smallestOf,
 } from './index-tree.ts'
+import { ListIndexes } from './list-indexes.ts'
 import { type IndexView, ModelSnapshot } from './model-snapshot.ts'
 import { type Pairs, sortPairs } from './pair-sort.ts'
-import { PartialIndexes } from './partial-indexes.ts'
-import { finishBreathing } from './work.ts'
+import { finishYielding } from './work.ts'
 
 /**
  * The objects of one model by name, with all their indexes. One writer; readers take snapshots.
@@ -29,7 +29,7 @@ export class ModelStore {
   readonly #labelKeys = createIndexTree()
   /** By position; the first is `#slots`. */
   readonly #indexes: readonly Index[]
-  readonly #partials = new PartialIndexes(() => this.size)
+  readonly #listIndexes = new ListIndexes(() => this.size)
   #written = 0
   #snapshot: ModelSnapshot | undefined
 
@@ -45,13 +45,13 @@ export class ModelStore {
    * Builds a store of these entries faster than `apply` would, since every index is sorted once.
    * @throws RangeError if the names do not ascend
    */
-  static async from(indexes: IndexSet, entries: readonly Entry[], breather: Breather): Promise<ModelStore> {
+  static async from(indexes: IndexSet, entries: readonly Entry[], yielder: Yielder): Promise<ModelStore> {
     const store = new ModelStore(indexes)
-    await store.#fill(entries, breather)
+    await store.#fill(entries, yielder)
     return store
   }
 
-  async #fill(entries: readonly Entry[], breather: Breather): Promise<void> {
+  async #fill(entries: readonly Entry[], yielder: Yielder): Promise<void> {
     this.#written++
     const names = entries.map(entry => entry.name)
     names.forEach((name, at) => {
@@ -59,17 +59,17 @@ export class ModelStore {
       if (before !== undefined && compareCodePoints(before, name) >= 0)
         throw new RangeError(`model store: ${name} comes after ${before}`)
     })
-    await finishBreathing(this.#objects.fill(names, entries), breather)
+    await finishYielding(this.#objects.fill(names, entries), yielder)
     const slots = entries.map(entry => ({ name: entry.name, entry, written: this.#written }))
     for (const [position, index] of this.#indexes.entries()) {
-      await breather.pause()
-      await index.fill(slots, position, breather)
+      await yielder.pause()
+      await index.fill(slots, position, yielder)
     }
     const pairs = await sortPairs(
       eachPair(slots, slot => Object.keys(slot.entry.labels)),
-      breather,
+      yielder,
     )
-    await finishBreathing(this.#labelKeys.fill(pairs.values, pairs.objects), breather)
+    await finishYielding(this.#labelKeys.fill(pairs.values, pairs.objects), yielder)
   }
 
   get size(): number {
@@ -118,21 +118,21 @@ export class ModelStore {
         this.#objects.snapshot(),
         this.#indexes.map(index => index.view()),
         this.#labelKeys.snapshot(),
-        this.#partials,
+        this.#listIndexes,
         this.#written,
       )
-      this.#partials.captured(this.#snapshot)
+      this.#listIndexes.captured(this.#snapshot)
     }
     return this.#snapshot
   }
 
-  /** Drops unused partial indexes. Call it about every 30 seconds. */
+  /** Drops unused list indexes. Call it about every 30 seconds. */
   trim(): void {
-    this.#partials.trim()
+    this.#listIndexes.trim()
   }
 
   #reindex(slot: StoredSlot, next: Entry | undefined, previous: Entry | undefined): void {
-    this.#partials.changed(slot, next, previous)
+    this.#listIndexes.changed(slot, next, previous)
     for (let position = 0; position < this.#indexes.length; position++) {
       if (position === IndexSet.name && previous && next) continue
       const before = previous && valuesAt(previous, position)
@@ -167,7 +167,7 @@ interface Index {
   /** Changes the object's values. They are undefined if it does not exist before or after. */
   change(slot: StoredSlot, before: readonly string[] | undefined, after: readonly string[] | undefined): void
   /** Fills the empty index at `position` with all objects, in the order of their names. */
-  fill(slots: readonly StoredSlot[], position: number, breather: Breather): Promise<void>
+  fill(slots: readonly StoredSlot[], position: number, yielder: Yielder): Promise<void>
   view(): IndexView
 }
 
@@ -200,12 +200,12 @@ class SingleValueIndex implements Index {
     if (after !== undefined) this.#tree.set(after[0], slot)
   }
 
-  async fill(slots: readonly StoredSlot[], position: number, breather: Breather): Promise<void> {
+  async fill(slots: readonly StoredSlot[], position: number, yielder: Yielder): Promise<void> {
     const values = slots.map(slot => valuesAt(slot.entry, position)[0])
     // Names are in order already.
     const pairs = { values, objects: slots }
-    const sorted = position === IndexSet.name ? pairs : await sortPairs(pairs, breather)
-    await finishBreathing(this.#tree.fill(sorted.values, sorted.objects), breather)
+    const sorted = position === IndexSet.name ? pairs : await sortPairs(pairs, yielder)
+    await finishYielding(this.#tree.fill(sorted.values, sorted.objects), yielder)
   }
 
   view(): IndexView {
@@ -231,33 +231,33 @@ class MultiValueIndex implements Index {
     move(this.#largest, slot, before && { value: largestOf(before) }, after && { value: largestOf(after) })
   }
 
-  async fill(slots: readonly StoredSlot[], position: number, breather: Breather): Promise<void> {
+  async fill(slots: readonly StoredSlot[], position: number, yielder: Yielder): Promise<void> {
     const valuesOf = (slot: StoredSlot) => valuesAt(slot.entry, position)
     const smallest = await sortPairs(
       { values: slots.map(slot => smallestOf(valuesOf(slot))), objects: slots },
-      breather,
+      yielder,
     )
-    await finishBreathing(this.#smallest.fill(smallest.values, smallest.objects), breather)
+    await finishYielding(this.#smallest.fill(smallest.values, smallest.objects), yielder)
     // If no object has two values, all orders are the same, with objects without a value at the end.
     if (slots.every(slot => valuesOf(slot).length < 2)) {
-      await finishBreathing(this.#largest.fill(smallest.values, smallest.objects), breather)
+      await finishYielding(this.#largest.fill(smallest.values, smallest.objects), yielder)
       const missing = smallest.values.indexOf(undefined)
       const count = missing < 0 ? slots.length : missing
-      await finishBreathing(
+      await finishYielding(
         this.#values.fill(smallest.values.slice(0, count), smallest.objects.slice(0, count)),
-        breather,
+        yielder,
       )
       return
     }
-    await breather.pause()
+    await yielder.pause()
     const largest = await sortPairs(
       { values: slots.map(slot => largestOf(valuesOf(slot))), objects: slots },
-      breather,
+      yielder,
     )
-    await finishBreathing(this.#largest.fill(largest.values, largest.objects), breather)
-    await breather.pause()
-    const each = await sortPairs(eachPair(slots, valuesOf), breather)
-    await finishBreathing(this.#values.fill(each.values, each.objects), breather)
+    await finishYielding(this.#largest.fill(largest.values, largest.objects), yielder)
+    await yielder.pause()
+    const each = await sortPairs(eachPair(slots, valuesOf), yielder)
+    await finishYielding(this.#values.fill(each.values, each.objects), yielder)
   }
 
   view(): IndexView {

@@ -1,7 +1,7 @@
-import type { Breather } from '@setpoint/controller-runtime/internal'
+import type { Yielder } from '@setpoint/controller-runtime/internal'
 import { compareCodePoints, compareUnits, ordersByUnit } from '../model/index.ts'
 import { mergeRuns } from './run-merge.ts'
-import { finishBreathing } from './work.ts'
+import { finishYielding } from './work.ts'
 
 const steps = Object.freeze({
   /** Texts sorted in one step, which takes some tens of milliseconds. */
@@ -22,13 +22,13 @@ export interface Pairs<T> {
  *
  * It is a counting sort that compares only distinct values, since most indexes have few of them.
  */
-export async function sortPairs<T>({ values, objects }: Pairs<T>, breather: Breather): Promise<Pairs<T>> {
-  if (await ascend(values, breather)) return { values, objects }
+export async function sortPairs<T>({ values, objects }: Pairs<T>, yielder: Yielder): Promise<Pairs<T>> {
+  if (await ascend(values, yielder)) return { values, objects }
   const groups = new Map<string, number>()
   const sizes: number[] = []
   const groupOf = new Uint32Array(values.length)
   for (let at = 0; at < values.length; at++) {
-    if (at % steps.between === 0) await breather.pause()
+    if (at % steps.between === 0) await yielder.pause()
     const value = values[at]
     if (value === undefined) continue
     let group = groups.get(value)
@@ -43,7 +43,7 @@ export async function sortPairs<T>({ values, objects }: Pairs<T>, breather: Brea
   // The position of the next pair of each group.
   const places = new Uint32Array(sizes.length)
   let place = 0
-  for (const value of await sortTexts([...groups.keys()], breather)) {
+  for (const value of await sortTexts([...groups.keys()], yielder)) {
     const group = groups.get(value) ?? 0
     places[group] = place
     place += sizes[group] ?? 0
@@ -52,7 +52,7 @@ export async function sortPairs<T>({ values, objects }: Pairs<T>, breather: Brea
   const sortedObjects = new Array<T>(objects.length)
   let at = 0
   for (const object of objects) {
-    if (at % steps.between === 0) await breather.pause()
+    if (at % steps.between === 0) await yielder.pause()
     const value = values[at]
     const group = groupOf[at++] ?? 0
     const to = value === undefined ? place++ : (places[group] ?? 0)
@@ -64,10 +64,10 @@ export async function sortPairs<T>({ values, objects }: Pairs<T>, breather: Brea
 }
 
 /** Returns true if the values are sorted already. Many grow with names, such as counters and times. */
-async function ascend(values: readonly (string | undefined)[], breather: Breather): Promise<boolean> {
+async function ascend(values: readonly (string | undefined)[], yielder: Yielder): Promise<boolean> {
   let before: string | undefined = ''
   for (let at = 0; at < values.length; at++) {
-    if (at % steps.between === 0) await breather.pause()
+    if (at % steps.between === 0) await yielder.pause()
     const value = values[at]
     // If the left text orders by unit, `<` is the order of code points.
     if (value !== undefined && (before === undefined || value < before || !ordersByUnit(value))) return false
@@ -77,12 +77,12 @@ async function ascend(values: readonly (string | undefined)[], breather: Breathe
 }
 
 /** Sorts distinct texts by code point, in runs that it merges, so that no step takes long. */
-async function sortTexts(texts: readonly string[], breather: Breather): Promise<readonly string[]> {
+async function sortTexts(texts: readonly string[], yielder: Yielder): Promise<readonly string[]> {
   const compare = texts.every(ordersByUnit) ? compareUnits : compareCodePoints
   const runs: (readonly string[])[] = []
   for (let at = 0; at < texts.length; at += steps.run) {
-    await breather.pause()
+    await yielder.pause()
     runs.push(texts.slice(at, at + steps.run).sort(compare))
   }
-  return finishBreathing(mergeRuns(runs, compare), breather)
+  return finishYielding(mergeRuns(runs, compare), yielder)
 }

@@ -1,8 +1,8 @@
-import type { Breather } from '@setpoint/controller-runtime/internal'
+import type { Yielder } from '@setpoint/controller-runtime/internal'
 
 /**
  * Long work in short steps: a generator that yields the number of entries handled since its last yield. Its runner
- * (`Turns`) decides when to let other work run. Tests count the yielded entries.
+ * (`FairScheduler`) decides when to let other work run. Tests count the yielded entries.
  *
  * An entry handled is one step along an index, one object tested, or one object put into place in a sort: a few tenths
  * of a microsecond. Work that takes as long as several entries counts as several.
@@ -31,11 +31,11 @@ export function finish<T>(work: Work<T>): T {
 }
 
 /** Does all of the work, with pauses. */
-export async function finishBreathing<T>(work: Work<T>, breather: Breather): Promise<T> {
+export async function finishYielding<T>(work: Work<T>, yielder: Yielder): Promise<T> {
   for (;;) {
     const { done, value } = work.next()
     if (done) return value
-    const pause = breather.pause()
+    const pause = yielder.pause()
     if (pause !== undefined) await pause
   }
 }

@@ -1,11 +1,11 @@
 import { ApiError, laterRevision, type Revision } from '@setpoint/controller-runtime/api'
 import {
+  FairScheduler,
   type LogFollower,
   type ModelCache,
   type ModelSnapshot,
-  Places,
   type ReadGate,
-  Turns,
+  Semaphore,
   type WorkOwner,
 } from '../cache/index.ts'
 import type { ModelRegistry, ServedModel } from '../model/index.ts'
@@ -52,8 +52,8 @@ export class ResourceApi {
   readonly #follower: LogFollower
   readonly #gate: ReadGate
   readonly #basePath: string
-  readonly #turns = new Turns()
-  readonly #answers = new Places('long lists', {
+  readonly #scheduler = new FairScheduler()
+  readonly #answers = new Semaphore('long lists', {
     holders: Infinity,
     holdersPerCaller: Infinity,
     weight: answerDefaults.objects,
@@ -173,7 +173,7 @@ export class ResourceApi {
     respond: () => Promise<ApiResponse>,
   ): Promise<ApiResponse> {
     if (objects <= answerDefaults.short) return respond()
-    const release = await this.#answers.enter(objects, ownerOf(request))
+    const release = await this.#answers.acquire(objects, ownerOf(request))
     try {
       return { ...(await respond()), release }
     } catch (error) {
@@ -184,7 +184,7 @@ export class ResourceApi {
 
   async #list(cache: ModelCache, query: ListQuery, request: ApiRequest): Promise<ApiResponse> {
     const { snapshot, version } = await this.#stateFor(cache, query)
-    const result = await runQuery(snapshot, query, this.#turns, ownerOf(request))
+    const result = await runQuery(snapshot, query, this.#scheduler, ownerOf(request))
     if (result.items.length > answerDefaults.short) request.signal?.throwIfAborted()
     const { served } = cache
     if (result.kind === 'page') {
@@ -220,7 +220,7 @@ export class ResourceApi {
           'Expired',
           `version ${at.revision} does not exist yet: the current version is ${known}`,
         )
-      return { snapshot: cache.shelf.at(at.revision), version: at.revision }
+      return { snapshot: cache.snapshots.at(at.revision), version: at.revision }
     }
     if (at.kind === 'notOlderThan' && at.revision > known) {
       throw new ApiError('Timeout', `Too large resource version: ${at.revision}, current: ${known}`, {
@@ -228,7 +228,7 @@ export class ResourceApi {
         causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
       })
     }
-    return { snapshot: cache.shelf.present(), version: laterRevision(known, cache.revision) }
+    return { snapshot: cache.snapshots.present(), version: laterRevision(known, cache.revision) }
   }
 
   /** Deletes the objects that a list would return, one by one, until the client disconnects. */
@@ -236,7 +236,7 @@ export class ResourceApi {
     const { deletion, options } = await readDeleteParameters(request)
     const query = parseListQuery(request.query, cache.served.indexes)
     await this.#catchUp(cache, request.signal)
-    const { items } = await runQuery(cache.store.snapshot(), query, this.#turns, ownerOf(request))
+    const { items } = await runQuery(cache.store.snapshot(), query, this.#scheduler, ownerOf(request))
     const deleted: Buffer[] = []
     for (const { name } of items) {
       request.signal?.throwIfAborted()

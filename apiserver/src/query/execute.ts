@@ -1,12 +1,12 @@
 import {
   type Entry,
+  type FairScheduler,
+  type ListIndexSpec,
+  listIndexDefaults,
   type ModelSnapshot,
   type OrderView,
-  type PartialSpec,
-  partialDefaults,
   type Slot,
   SortOrder,
-  type Turns,
   type Work,
   type WorkOwner,
   workDefaults,
@@ -43,66 +43,66 @@ interface ChunkResult {
 /**
  * Runs a query on one state, which may take some turns of the event loop. Reads only index values, except of the
  * objects that it returns. A cheap page is read in the cheapest of several ways (`PageRequest`). An expensive
- * list gets an index (`PartialIndexes`), and its pages are read from there by position.
+ * list gets an index (`ListIndexes`), and its pages are read from there by position.
  *
  * @throws ApiError 429 when too many long lists are under way; the reason of the owner's signal
  */
 export function runQuery(
   snapshot: ModelSnapshot,
   query: ListQuery & { paging: PagePaging },
-  turns: Turns,
+  scheduler: FairScheduler,
   owner: WorkOwner,
 ): Promise<PageResult>
 export function runQuery(
   snapshot: ModelSnapshot,
   query: ListQuery & { paging: ChunkPaging },
-  turns: Turns,
+  scheduler: FairScheduler,
   owner: WorkOwner,
 ): Promise<ChunkResult>
 export function runQuery(
   snapshot: ModelSnapshot,
   query: ListQuery,
-  turns: Turns,
+  scheduler: FairScheduler,
   owner: WorkOwner,
 ): Promise<PageResult | ChunkResult>
 export async function runQuery(
   snapshot: ModelSnapshot,
   query: ListQuery,
-  turns: Turns,
+  scheduler: FairScheduler,
   owner: WorkOwner,
 ): Promise<PageResult | ChunkResult> {
   const { paging } = query
-  if (paging.kind === 'chunk') return turns.run(chunkOf(snapshot, query, paging), snapshot.size, owner)
+  if (paging.kind === 'chunk') return scheduler.run(chunkOf(snapshot, query, paging), snapshot.size, owner)
   const order = new SortOrder(query.sort)
   const paged = { ...query, paging }
-  const answer = await turns.run(pageOrCost(snapshot, paged, order), snapshot.size, owner)
+  const answer = await scheduler.run(pageOrCost(snapshot, paged, order), snapshot.size, owner)
   if (typeof answer === 'object') return answer
   return (
-    (await pageByIndex(snapshot, paged, answer, turns, owner)) ??
-    turns.run(plannedPage(snapshot, paged, order), snapshot.size, owner)
+    (await pageByIndex(snapshot, paged, answer, scheduler, owner)) ??
+    scheduler.run(plannedPage(snapshot, paged, order), snapshot.size, owner)
   )
 }
 
 /**
  * Returns a page of an index for this list, which is built if it is missing.
  * @param cost microseconds that the index saves a page
- * @returns undefined as `PartialIndexes.obtain`
+ * @returns undefined as `ListIndexes.obtain`
  */
 export async function pageByIndex(
   snapshot: ModelSnapshot,
   query: PageQuery,
   cost: number,
-  turns: Turns,
+  scheduler: FairScheduler,
   owner: WorkOwner,
 ): Promise<PageResult | undefined> {
   const order = new SortOrder(query.sort)
-  const spec = partialSpec(snapshot, query, order)
+  const spec = listIndexSpec(snapshot, query, order)
   function* fill() {
     const request = yield* requestOf(snapshot, query, order)
     return yield* request.all()
   }
-  const view = await snapshot.partials.obtain(spec, snapshot, cost, fill, turns, owner)
-  return view && turns.run(pageOf(snapshot, view, query.paging), view.size, owner)
+  const view = await snapshot.listIndexes.obtain(spec, snapshot, cost, fill, scheduler, owner)
+  return view && scheduler.run(pageOf(snapshot, view, query.paging), view.size, owner)
 }
 
 type PageQuery = ListQuery & { readonly paging: PagePaging }
@@ -111,8 +111,8 @@ type PageQuery = ListQuery & { readonly paging: PagePaging }
 function* pageOrCost(snapshot: ModelSnapshot, query: PageQuery, order: SortOrder): Work<PageResult | number> {
   const plans = (yield* requestOf(snapshot, query, order)).plans()
   const cost = savedByIndex(plans, query.paging)
-  const isExpensive = cost >= partialDefaults.repeatedCost
-  if (isExpensive && snapshot.partials.isWorth(partialSpec(snapshot, query, order), cost)) return cost
+  const isExpensive = cost >= listIndexDefaults.repeatedCost
+  if (isExpensive && snapshot.listIndexes.isWorth(listIndexSpec(snapshot, query, order), cost)) return cost
   return yield* planned(snapshot, plans)
 }
 
@@ -135,7 +135,7 @@ function savedByIndex([cheapest]: readonly Plan[], { size }: PagePaging): number
   return cheapest.cost - size * queryDefaults.itemCost
 }
 
-function partialSpec({ indexes }: ModelSnapshot, { selector }: ListQuery, order: SortOrder): PartialSpec {
+function listIndexSpec({ indexes }: ModelSnapshot, { selector }: ListQuery, order: SortOrder): ListIndexSpec {
   const terms = ({ key, operator, values }: (typeof selector.labels)[number]) =>
     JSON.stringify([key, operator, [...values].sort()])
   return {

@@ -1,12 +1,12 @@
 import { systemClock } from '@setpoint/controller-runtime'
 import { toRevision } from '@setpoint/controller-runtime/api'
-import { Breather } from '@setpoint/controller-runtime/internal'
+import { Yielder } from '@setpoint/controller-runtime/internal'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { indexes, timestamp } from '../../../test/support/query-oracle.ts'
 import type { Entry } from '../cache/entry.ts'
+import { FairScheduler, fairSchedulerDefaults } from '../cache/fair-scheduler.ts'
+import { listIndexDefaults } from '../cache/list-indexes.ts'
 import { ModelStore } from '../cache/model-store.ts'
-import { partialDefaults } from '../cache/partial-indexes.ts'
-import { Turns, turnDefaults } from '../cache/turns.ts'
 import { type Work, type WorkOwner, workDefaults } from '../cache/work.ts'
 import { runQuery } from './execute.ts'
 import { parseListQuery } from './list-query.ts'
@@ -46,7 +46,7 @@ function entryOf(n: number, rank = (n * 7919) % count): Entry {
 }
 
 /** Counts the steps of the work in total, per step, and between two turns of the event loop. */
-class CountingTurns extends Turns {
+class CountingScheduler extends FairScheduler {
   handled = 0
   largestStep = 0
   largestReads = 0
@@ -84,8 +84,8 @@ const query = (text: string) => parseListQuery(new URLSearchParams(text), indexe
 
 const ann: WorkOwner = { caller: 'ann' }
 
-async function ask(store: ModelStore, turns: Turns, text: string, owner = ann) {
-  const answer = await runQuery(store.snapshot(), query(text), turns, owner)
+async function ask(store: ModelStore, scheduler: FairScheduler, text: string, owner = ann) {
+  const answer = await runQuery(store.snapshot(), query(text), scheduler, owner)
   if (answer.kind !== 'page') throw new Error('no page')
   return { total: answer.total, names: answer.items.map(({ name }) => name) }
 }
@@ -99,7 +99,7 @@ let store: ModelStore
 
 async function freshStore(): Promise<ModelStore> {
   const entries = Array.from({ length: count }, (_, n) => entryOf(n))
-  return ModelStore.from(indexes, entries, new Breather(systemClock))
+  return ModelStore.from(indexes, entries, new Yielder(systemClock))
 }
 
 beforeAll(async () => {
@@ -131,16 +131,16 @@ describe('a page of 20', { timeout: 300_000 }, () => {
     'in the middle, selected by "%s", costs no more than the page after the first request',
     async selector => {
       for (const sort of sorts) {
-        const first = await ask(store, new Turns(), `${selector}&${sort}&${middle}`)
+        const first = await ask(store, new FairScheduler(), `${selector}&${sort}&${middle}`)
         for (const page of [1, 300, 700, 701]) {
-          const turns = new CountingTurns()
+          const scheduler = new CountingScheduler()
           reads = 0
-          const { total, names } = await ask(store, turns, `${selector}&${sort}&page=${page}&size=20`)
+          const { total, names } = await ask(store, scheduler, `${selector}&${sort}&page=${page}&size=20`)
           expect(total, sort).toBe(first.total)
           if (page === 700) expect(names, sort).toEqual(first.names)
           // A page that is cheap without an index may cost as much as the minimum for which an index is built.
           if (page === 700 || page === 701) {
-            expect(turns.handled, `${sort} page ${page}`).toBeLessThan(little)
+            expect(scheduler.handled, `${sort} page ${page}`).toBeLessThan(little)
             expect(reads, `${sort} page ${page}`).toBeLessThan(little)
           }
         }
@@ -151,21 +151,21 @@ describe('a page of 20', { timeout: 300_000 }, () => {
   test('is the same and as cheap after writes, with the new total', async () => {
     const own = await freshStore()
     const text = `fieldSelector=spec.owner%3Do1&sort=spec.n,asc&${middle}`
-    const before = await ask(own, new Turns(), text)
+    const before = await ask(own, new FairScheduler(), text)
     const snapshot = own.snapshot()
     for (let n = 1; n < 400; n += 2) {
       const name = `g${String(n).padStart(6, '0')}`
       own.apply(n % 3 === 0 ? undefined : entryOf(n, (n * 31) % count), own.get(name))
     }
-    const turns = new CountingTurns()
-    const after = await ask(own, turns, text)
-    expect(turns.handled).toBeLessThan(little)
+    const scheduler = new CountingScheduler()
+    const after = await ask(own, scheduler, text)
+    expect(scheduler.handled).toBeLessThan(little)
     expect(after.total).toBe(before.total - 67)
-    const everything = await ask(own, new Turns(), text.replace(middle, ''))
+    const everything = await ask(own, new FairScheduler(), text.replace(middle, ''))
     expect(after.names).toEqual(everything.names.slice(699 * 20, 700 * 20))
-    const old = await runQuery(snapshot, query(text), turns, ann)
+    const old = await runQuery(snapshot, query(text), scheduler, ann)
     expect(old.items.map(({ name }) => name)).toEqual(before.names)
-    expect(turns.handled).toBeLessThan(2 * little)
+    expect(scheduler.handled).toBeLessThan(2 * little)
   })
 })
 
@@ -185,51 +185,51 @@ describe('long lists', { timeout: 300_000 }, () => {
 
   test('stay within their bound of work per turn of the event loop, regardless of their number', async () => {
     const own = await freshStore()
-    const turns = new CountingTurns()
+    const scheduler = new CountingScheduler()
     const snapshot = own.snapshot()
-    await Promise.all(all.map(text => runQuery(snapshot, query(text), turns, ann)))
-    expect(turns.handled).toBeGreaterThan(10 * turnDefaults.entries)
-    expect(turns.mostInTurn).toBeLessThanOrEqual(turnDefaults.entries + 2 * workDefaults.stride)
-    expect(turns.largestStep).toBeLessThanOrEqual(2 * workDefaults.stride)
+    await Promise.all(all.map(text => runQuery(snapshot, query(text), scheduler, ann)))
+    expect(scheduler.handled).toBeGreaterThan(10 * fairSchedulerDefaults.entries)
+    expect(scheduler.mostInTurn).toBeLessThanOrEqual(fairSchedulerDefaults.entries + 2 * workDefaults.stride)
+    expect(scheduler.largestStep).toBeLessThanOrEqual(2 * workDefaults.stride)
     // Three sort keys or terms read the values of an object that many times.
-    expect(turns.largestReads).toBeLessThanOrEqual(8 * workDefaults.stride)
+    expect(scheduler.largestReads).toBeLessThanOrEqual(8 * workDefaults.stride)
   })
 
   test('stop when their client has gone, and so does an index build without waiting lists', async () => {
     const own = await freshStore()
     const text = `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`
     for (const asked of [text, text.replace(middle, '')]) {
-      const turns = new CountingTurns()
+      const scheduler = new CountingScheduler()
       const gone = new AbortController()
-      const answer = ask(own, turns, asked, { caller: 'ann', signal: gone.signal })
+      const answer = ask(own, scheduler, asked, { caller: 'ann', signal: gone.signal })
       const reason = new Error('gone')
       gone.abort(reason)
       await expect(answer).rejects.toBe(reason)
-      const { handled } = turns
+      const { handled } = scheduler
       for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
-      expect(turns.handled).toBe(handled)
+      expect(scheduler.handled).toBe(handled)
     }
-    expect(own.snapshot().partials.size).toBe(0)
+    expect(own.snapshot().listIndexes.size).toBe(0)
     const gone = new AbortController()
-    const turns = new CountingTurns()
+    const scheduler = new CountingScheduler()
     const [left, stayed] = [
-      ask(own, turns, text, { caller: 'bob', signal: gone.signal }),
-      ask(own, turns, text),
+      ask(own, scheduler, text, { caller: 'bob', signal: gone.signal }),
+      ask(own, scheduler, text),
     ]
     gone.abort(new Error('gone'))
     await expect(left).rejects.toThrow('gone')
     expect((await stayed).names).toHaveLength(20)
-    expect(own.snapshot().partials.size).toBe(1)
+    expect(own.snapshot().listIndexes.size).toBe(1)
   })
 
   test('are bounded in number while they wait: one more gets 429', async () => {
-    const turns = new Turns(1)
+    const scheduler = new FairScheduler(1)
     const snapshot = store.snapshot()
     const gone = new AbortController()
     const asked = Array.from(
-      { length: turnDefaults.atOncePerCaller + turnDefaults.waitingPerCaller + 50 },
+      { length: fairSchedulerDefaults.atOncePerCaller + fairSchedulerDefaults.waitingPerCaller + 50 },
       () =>
-        runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), turns, {
+        runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), scheduler, {
           caller: 'ann',
           signal: gone.signal,
         }).then(
@@ -248,139 +248,142 @@ describe('long lists', { timeout: 300_000 }, () => {
 describe('indexes built for lists', { timeout: 300_000 }, () => {
   test('are also built for cheaper lists that are repeated, without evicting more useful ones', async () => {
     const own = await freshStore()
-    const { partials } = own.snapshot()
+    const { listIndexes } = own.snapshot()
     const dear = `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`
-    await ask(own, new Turns(), dear)
-    const days = Array.from({ length: partialDefaults.indexes + 5 }, (_, at) => at)
+    await ask(own, new FairScheduler(), dear)
+    const days = Array.from({ length: listIndexDefaults.indexes + 5 }, (_, at) => at)
     const cheap = (at: number) => `fieldSelector=spec.n%20in%20(${few(at)})&sort=spec.owner&page=2&size=20`
-    for (const at of days) await ask(own, new Turns(), cheap(at))
-    expect(partials.size).toBe(1)
-    for (const at of days) await ask(own, new Turns(), cheap(at))
-    expect(partials.size).toBe(partialDefaults.indexes)
-    const turns = new CountingTurns()
-    await ask(own, turns, dear)
-    await ask(own, turns, cheap(days.length - 1))
+    for (const at of days) await ask(own, new FairScheduler(), cheap(at))
+    expect(listIndexes.size).toBe(1)
+    for (const at of days) await ask(own, new FairScheduler(), cheap(at))
+    expect(listIndexes.size).toBe(listIndexDefaults.indexes)
+    const scheduler = new CountingScheduler()
+    await ask(own, scheduler, dear)
+    await ask(own, scheduler, cheap(days.length - 1))
     // Each of the thousand values of a request needs a search.
-    expect(turns.handled).toBeLessThan(2 * little + 8 * 1000)
+    expect(scheduler.handled).toBeLessThan(2 * little + 8 * 1000)
   })
 
   test('are bounded in number and size, and the last one built stays', async () => {
     const own = await freshStore()
-    const { partials } = own.snapshot()
+    const { listIndexes } = own.snapshot()
     const texts = ['spec.owner%3Do0', 'spec.owner%3Do1', 'spec.tags%3Dt1'].flatMap(selector =>
       sorts.map(sort => `fieldSelector=${selector}&${sort}&page=500&size=20`),
     )
     for (const text of texts) {
-      await ask(own, new Turns(), text)
-      const turns = new CountingTurns()
-      await ask(own, turns, text)
-      expect(turns.handled).toBeLessThan(little)
-      expect(partials.size).toBeLessThanOrEqual(partialDefaults.indexes)
-      expect(partials.places).toBeLessThanOrEqual(partialDefaults.placesPerObject * count)
+      await ask(own, new FairScheduler(), text)
+      const scheduler = new CountingScheduler()
+      await ask(own, scheduler, text)
+      expect(scheduler.handled).toBeLessThan(little)
+      expect(listIndexes.size).toBeLessThanOrEqual(listIndexDefaults.indexes)
+      expect(listIndexes.entries).toBeLessThanOrEqual(listIndexDefaults.entriesPerObject * count)
     }
-    expect(partials.size).toBeGreaterThan(2)
+    expect(listIndexes.size).toBeGreaterThan(2)
   })
 
   test('are evicted when they have not been used for a while', async () => {
     const own = await freshStore()
-    await ask(own, new Turns(), `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`)
-    const { partials } = own.snapshot()
-    for (let trim = 0; trim < partialDefaults.idleTrims; trim++) own.trim()
-    expect(partials.size).toBe(1)
+    await ask(own, new FairScheduler(), `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`)
+    const { listIndexes } = own.snapshot()
+    for (let trim = 0; trim < listIndexDefaults.idleTrims; trim++) own.trim()
+    expect(listIndexes.size).toBe(1)
     own.trim()
-    expect(partials.size).toBe(0)
+    expect(listIndexes.size).toBe(0)
   })
 
   test('are built once for all waiting lists, and only if they save much work', async () => {
     const own = await freshStore()
-    const turns = new CountingTurns()
+    const scheduler = new CountingScheduler()
     const text = `fieldSelector=spec.owner%3Do0&sort=spec.n&${middle}`
-    await ask(own, turns, text)
-    const once = turns.handled
-    const other = new CountingTurns()
+    await ask(own, scheduler, text)
+    const once = scheduler.handled
+    const other = new CountingScheduler()
     const again = await freshStore()
     await Promise.all(Array.from({ length: 20 }, () => ask(again, other, text)))
     expect(other.handled).toBeLessThan(once + 20 * little)
-    const { size } = own.snapshot().partials
+    const { size } = own.snapshot().listIndexes
     for (const cheap of [
       'sort=spec.n',
       'fieldSelector=spec.n%3D000001&sort=spec.owner',
       'sort=spec.owner&sort=spec.n',
     ])
-      await ask(own, turns, `${cheap}&page=1&size=20`)
-    expect(own.snapshot().partials.size).toBe(size)
+      await ask(own, scheduler, `${cheap}&page=1&size=20`)
+    expect(own.snapshot().listIndexes.size).toBe(size)
   })
 })
 
 describe('callers', { timeout: 300_000 }, () => {
-  test('take turns: a list of one does not wait for all lists of another', async () => {
-    const turns = new Turns()
+  test('are shared fairly: a list of one does not wait for all lists of another', async () => {
+    const scheduler = new FairScheduler()
     const snapshot = store.snapshot()
     const done: string[] = []
     const list = (caller: string, n: number) =>
-      runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), turns, { caller }).then(() => {
+      runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), scheduler, { caller }).then(() => {
         done.push(`${caller}${n}`)
       })
     const many = Array.from({ length: 40 }, (_, n) => list('ann', n))
     await list('bob', 0)
-    expect(done.length).toBeLessThan(1 + 2 * turnDefaults.atOncePerCaller)
+    expect(done.length).toBeLessThan(1 + 2 * fairSchedulerDefaults.atOncePerCaller)
     await Promise.all(many)
-    expect(turns.size).toBe(0)
+    expect(scheduler.size).toBe(0)
   })
 
   test('with too much waiting work are refused, and others are not', async () => {
-    const turns = new Turns(1)
+    const scheduler = new FairScheduler(1)
     const snapshot = store.snapshot()
     const gone = new AbortController()
     const list = (caller: string) =>
-      runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), turns, { caller, signal: gone.signal }).then(
+      runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), scheduler, {
+        caller,
+        signal: gone.signal,
+      }).then(
         () => 'answered',
         error => (error === gone.signal.reason ? 'gone' : error.code),
       )
-    const { atOncePerCaller, waitingPerCaller } = turnDefaults
+    const { atOncePerCaller, waitingPerCaller } = fairSchedulerDefaults
     const asked = Array.from({ length: atOncePerCaller + waitingPerCaller + 50 }, () => list('ann'))
     const other = list('bob')
     await new Promise(setImmediate)
-    expect(turns.size).toBe(atOncePerCaller + waitingPerCaller + 1)
+    expect(scheduler.size).toBe(atOncePerCaller + waitingPerCaller + 1)
     gone.abort(new Error('gone'))
-    expect(turns.size).toBe(0)
+    expect(scheduler.size).toBe(0)
     expect((await Promise.all(asked)).filter(outcome => outcome === 429)).toHaveLength(50)
     expect(await other).toBe('gone')
   })
 
   test('each build one index at a time, and list without an index meanwhile', async () => {
     const own = await freshStore()
-    const { partials } = own.snapshot()
+    const { listIndexes } = own.snapshot()
     const gone = new AbortController()
     const owner = (caller: string) => ({ caller, signal: gone.signal })
-    const turns = new CountingTurns(64)
+    const scheduler = new CountingScheduler(64)
     const texts = Array.from(
       { length: 50 },
       (_, n) => `fieldSelector=spec.owner%3Do0&labelSelector=x${n}!%3Dy&sort=spec.tags&${middle}`,
     )
-    const lists = texts.map(text => ask(own, turns, text, owner('ann')).catch(() => undefined))
+    const lists = texts.map(text => ask(own, scheduler, text, owner('ann')).catch(() => undefined))
     for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
-    expect(partials.building).toBe(1)
-    lists.push(ask(own, turns, `${texts[0]}&sort=spec.n`, owner('bob')).catch(() => undefined))
+    expect(listIndexes.building).toBe(1)
+    lists.push(ask(own, scheduler, `${texts[0]}&sort=spec.n`, owner('bob')).catch(() => undefined))
     for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
-    expect(partials.building).toBe(2)
+    expect(listIndexes.building).toBe(2)
     gone.abort(new Error('gone'))
     await Promise.all(lists)
-    expect([partials.building, partials.size, turns.size]).toEqual([0, 0, 0])
+    expect([listIndexes.building, listIndexes.size, scheduler.size]).toEqual([0, 0, 0])
   })
 
   test('with many indexes lose their own, not those of others', async () => {
     const own = await freshStore()
     const bobs = `fieldSelector=spec.owner%3Do1&sort=spec.n&${middle}`
-    await ask(own, new Turns(), bobs, { caller: 'bob' })
-    for (let n = 0; n < 2 * partialDefaults.indexes; n++)
+    await ask(own, new FairScheduler(), bobs, { caller: 'bob' })
+    for (let n = 0; n < 2 * listIndexDefaults.indexes; n++)
       await ask(
         own,
-        new Turns(),
+        new FairScheduler(),
         `fieldSelector=spec.owner%3Do0&labelSelector=x${n}!%3Dy&sort=spec.n&${middle}`,
       )
-    const turns = new CountingTurns()
-    await ask(own, turns, bobs, { caller: 'bob' })
-    expect(turns.handled).toBeLessThan(little)
+    const scheduler = new CountingScheduler()
+    await ask(own, scheduler, bobs, { caller: 'bob' })
+    expect(scheduler.handled).toBeLessThan(little)
   })
 })

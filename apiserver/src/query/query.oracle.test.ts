@@ -15,10 +15,10 @@ import {
   timestamp,
 } from '../../../test/support/query-oracle.ts'
 import type { Entry } from '../cache/entry.ts'
+import { FairScheduler } from '../cache/fair-scheduler.ts'
 import type { ModelSnapshot } from '../cache/model-snapshot.ts'
 import { ModelStore } from '../cache/model-store.ts'
 import { SortOrder } from '../cache/sort-order.ts'
-import { Turns } from '../cache/turns.ts'
 import { finish } from '../cache/work.ts'
 import { pageByIndex, runQuery } from './execute.ts'
 import { type ListQuery, parseListQuery } from './list-query.ts'
@@ -53,9 +53,9 @@ function entryOf(gadget: Gadget, revision: number): Entry {
 }
 
 const ann = { caller: 'ann' }
-const turns = new Turns()
+const scheduler = new FairScheduler()
 /** Yields to the event loop after each step of any work. */
-const shortTurns = new Turns(1)
+const shortScheduler = new FairScheduler(1)
 
 interface Expected {
   readonly total: number
@@ -82,7 +82,7 @@ async function check(
   used: Set<string>,
 ): Promise<void> {
   const parsed = parseListQuery(parametersOf(query), indexes)
-  const answer = await runQuery(snapshot, parsed, turns, ann)
+  const answer = await runQuery(snapshot, parsed, scheduler, ann)
   expect(answer.kind === 'page' && answer.total).toBe(expected.total)
   expect(namesOf(answer.items)).toEqual(expected.names)
   const { paging } = parsed
@@ -113,11 +113,11 @@ async function checkIndex(
   const parsed = parseListQuery(parametersOf(query), indexes)
   const { paging } = parsed
   if (paging.kind !== 'page') return
-  let found = await pageByIndex(snapshot, { ...parsed, paging }, 1, shortTurns, ann)
+  let found = await pageByIndex(snapshot, { ...parsed, paging }, 1, shortScheduler, ann)
   // Other indexes are being built.
   while (found === undefined) {
     await new Promise(setImmediate)
-    found = await pageByIndex(snapshot, { ...parsed, paging }, 1, shortTurns, ann)
+    found = await pageByIndex(snapshot, { ...parsed, paging }, 1, shortScheduler, ann)
   }
   expect({ total: found.total, names: namesOf(found.items) }).toEqual(expected)
 }
@@ -140,7 +140,7 @@ async function checkChunks(
       paging: { kind: 'chunk', limit: query.limit, after },
       at: { kind: 'latest' },
     }
-    const { items, next, remaining } = await runQuery(snapshot, chunk, turns, ann)
+    const { items, next, remaining } = await runQuery(snapshot, chunk, scheduler, ann)
     for (const { name } of items) names.push(name)
     const left = expected.length - names.length
     expect(next !== undefined).toBe(left > 0)

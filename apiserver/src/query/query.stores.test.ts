@@ -13,12 +13,12 @@ import {
   step,
 } from '../../../test/support/query-oracle.ts'
 import { openRooms, type Rooms } from '../../../test/support/rooms.ts'
-import { Turns } from '../cache/index.ts'
+import { FairScheduler } from '../cache/index.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
 import { openEtcdStorage } from '../storage/etcd/index.ts'
 import { parseListQuery, runQuery } from './index.ts'
 
-const turns = new Turns()
+const scheduler = new FairScheduler()
 
 /** Holds an object that is declared deleted, so that it stays. */
 const finalizer = 'demo.example.com/hold'
@@ -60,7 +60,7 @@ async function check(
 ): Promise<void> {
   const parsed = parseListQuery(parametersOf(query), served.indexes)
   await gate.pass()
-  const answer = await runQuery(cache.store.snapshot(), parsed, turns, { caller: 'ann' })
+  const answer = await runQuery(cache.store.snapshot(), parsed, scheduler, { caller: 'ann' })
   const matching = gadgets.filter(gadget => query.terms.every(term => satisfies(gadget, spell(term).term)))
   const all = inOrder(matching, query.sort).map(({ name }) => name)
   const { page = 1, size } = query

@@ -1,6 +1,6 @@
 import { systemClock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import { Breather } from '@setpoint/controller-runtime/internal'
+import { Yielder } from '@setpoint/controller-runtime/internal'
 import type { ServedModel } from '../model/index.ts'
 import {
   decodeStored,
@@ -54,7 +54,7 @@ interface Rebuild {
  */
 export async function rebuildReservations(rebuild: Rebuild): Promise<void> {
   const { storage, served, signal, onProgress } = rebuild
-  const breather = new Breather(systemClock)
+  const yielder = new Yielder(systemClock)
   let after: string | undefined
   for (;;) {
     const page = await storage.list(served.keyPrefix, {
@@ -65,7 +65,7 @@ export async function rebuildReservations(rebuild: Rebuild): Promise<void> {
     for (let at = 0; at < page.pairs.length; at += rebuildDefaults.concurrency) {
       const some = page.pairs.slice(at, at + rebuildDefaults.concurrency)
       await Promise.all(some.map(pair => settle(rebuild, pair)))
-      await breather.pause()
+      await yielder.pause()
     }
     onProgress?.(page.pairs.length)
     after = page.pairs.at(-1)?.key

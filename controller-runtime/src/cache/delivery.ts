@@ -1,7 +1,7 @@
 import type { ApiObject } from '../api/object.ts'
-import { Breather } from '../breather.ts'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
+import { Yielder } from '../yielder.ts'
 import type { Change } from './store.ts'
 
 /**
@@ -49,7 +49,7 @@ export class Delivery<T extends ApiObject> {
   readonly #handler: InformerHandler<T>
   readonly #log: Logger
   readonly #clock: Clock
-  readonly #breather: Breather
+  readonly #yielder: Yielder
   /** By name, in the order of `since`: a later change updates the entry in place. */
   readonly #pending = new Map<string, Pending<T>>()
   #running = false
@@ -64,7 +64,7 @@ export class Delivery<T extends ApiObject> {
     this.#handler = handler
     this.#log = log
     this.#clock = clock
-    this.#breather = new Breather(clock)
+    this.#yielder = new Yielder(clock)
     this.synced = new Promise(resolve => {
       this.#resolveSynced = resolve
     })
@@ -122,7 +122,7 @@ export class Delivery<T extends ApiObject> {
   }
 
   async #run(): Promise<void> {
-    this.#breather.begin()
+    this.#yielder.begin()
     for (const [name, change] of this.#pending) {
       this.#pending.delete(name)
       this.#busySince = change.since
@@ -137,7 +137,7 @@ export class Delivery<T extends ApiObject> {
       this.#busySince = undefined
       if (change.initial && this.#initialLeft !== undefined && --this.#initialLeft === 0)
         this.#resolveSynced()
-      const pause = this.#breather.pause()
+      const pause = this.#yielder.pause()
       if (pause !== undefined) await pause
     }
     this.#running = false

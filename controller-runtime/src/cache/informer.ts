@@ -1,12 +1,12 @@
 import type { IndexDeclaration } from '../api/index-spec.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
-import { Breather } from '../breather.ts'
 import type { Client, SelectorOptions } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { deepFreeze } from '../freeze.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { Watcher, type WatcherEvent, type WatcherOptions } from '../watch/watcher.ts'
+import { Yielder } from '../yielder.ts'
 import { Delivery, type HandlerLag, type InformerHandler } from './delivery.ts'
 import { type Change, Store } from './store.ts'
 import { applyTransform, type TransformOption } from './transform.ts'
@@ -69,7 +69,7 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
   readonly synced: Promise<void>
   readonly #log: Logger
   readonly #clock: Clock
-  readonly #breather: Breather
+  readonly #yielder: Yielder
   readonly #watcher: Watcher<T>
   readonly #transform: TransformOption<T>
   readonly #store: Store<T>
@@ -87,7 +87,7 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     this.model = model
     this.#log = (options.log ?? silentLogger).child({ informer: `${model.plural}.${model.group}` })
     this.#clock = options.clock ?? systemClock
-    this.#breather = new Breather(this.#clock)
+    this.#yielder = new Yielder(this.#clock)
     this.#transform = options
     this.#store = new Store(model)
     this.#watcher = new Watcher(client, model, {
@@ -229,7 +229,7 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
         const objects: T[] = []
         for (const object of event.objects) {
           objects.push(this.#keep(object))
-          await this.#breather.pause()
+          await this.#yielder.pause()
         }
         if (!this.#stopping.signal.aborted) this.#replace(objects, event.version, event.askedAt)
         return

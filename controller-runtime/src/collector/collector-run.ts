@@ -3,7 +3,6 @@ import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, OwnerReference } from '../api/object.ts'
 import { propagationFinalizers } from '../api/propagation.ts'
-import { Breather } from '../breather.ts'
 import type { Client } from '../client/client.ts'
 import { failureFields, isServerAway } from '../client/server-away.ts'
 import { type Clock, sleep } from '../clock.ts'
@@ -13,6 +12,7 @@ import type { QueueStatus } from '../metrics/index.ts'
 import type { WatcherEvent } from '../watch/watcher.ts'
 import type { WorkQueueObserver } from '../workqueue/queue-observer.ts'
 import { priorities, WorkQueue } from '../workqueue/work-queue.ts'
+import { Yielder } from '../yielder.ts'
 import { type CollectorCounts, collectorDefaults } from './defaults.ts'
 import {
   Graph,
@@ -57,7 +57,7 @@ export class CollectorRun {
   readonly #graph = new Graph()
   readonly #views = new Map<string, KindView>()
   readonly #queue: WorkQueue
-  readonly #breather: Breather
+  readonly #yielder: Yielder
   /** Work on waiting objects that depends on views which are behind. */
   readonly #parked = new Set<WorkKey>()
   readonly #orphanRecords: OrphanRecords
@@ -71,7 +71,7 @@ export class CollectorRun {
     this.#signal = signal
     this.#counts = counts
     this.#queue = new WorkQueue({ clock, backoffMaxMs: collectorDefaults.backoffMaxMs, observer })
-    this.#breather = new Breather(clock)
+    this.#yielder = new Yielder(clock)
     this.#orphanRecords = new OrphanRecords(client, reservedDomain)
     setMaxListeners(0, signal)
   }
@@ -139,7 +139,7 @@ export class CollectorRun {
         for (const object of event.objects) {
           keys.add(keyOf(model, object.metadata))
           this.#enqueue(this.#graph.apply(model, object), priorities.initial)
-          const pause = this.#breather.pause()
+          const pause = this.#yielder.pause()
           if (pause !== undefined) await pause
         }
         this.#enqueue(this.#graph.retain(model, keys), priorities.initial)
@@ -179,7 +179,7 @@ export class CollectorRun {
         cancel()
         this.#queue.done(key)
       }
-      const pause = this.#breather.pause()
+      const pause = this.#yielder.pause()
       if (pause !== undefined) await pause
     }
   }

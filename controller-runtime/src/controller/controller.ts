@@ -1,13 +1,13 @@
 import PQueue from 'p-queue'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
-import { Breather } from '../breather.ts'
 import type { HandlerRegistration } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { type ControllerMetrics, ControllerRecorder } from '../metrics/index.ts'
 import { priorities, type WorkItem, WorkQueue } from '../workqueue/work-queue.ts'
+import { Yielder } from '../yielder.ts'
 import { type ControllerDefinition, controllerDefaults } from './builder.ts'
 import { ControllerCaches } from './caches.ts'
 import { DeadlineTimer } from './deadline-timer.ts'
@@ -315,9 +315,9 @@ export class Controller<T extends ApiObject = ApiObject> {
       lister: (model, runSignal) => caches.caughtUpLister(model, runSignal),
     }
     // Yields to the event loop between runs that never wait.
-    const breather = new Breather(this.#clock)
+    const yielder = new Yielder(this.#clock)
     for (;;) {
-      await breather.pause()
+      await yielder.pause()
       if (this.#slots.pending >= this.#definition.concurrency) {
         await new Promise(resolve => this.#slots.once('next', resolve))
         continue

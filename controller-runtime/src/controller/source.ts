@@ -1,11 +1,11 @@
 import type { ApiObject } from '../api/object.ts'
 import { Backoff } from '../backoff.ts'
-import { Breather } from '../breather.ts'
 import type { Lister } from '../cache/informer.ts'
 import { type Clock, sleep } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import { unlessAborted } from '../unless-aborted.ts'
 import { priorities, type WorkQueue } from '../workqueue/work-queue.ts'
+import { Yielder } from '../yielder.ts'
 
 /** Limits and times of event sources. */
 export const sourceDefaults = Object.freeze({
@@ -92,7 +92,7 @@ async function follow<T extends ApiObject>(
   { queue, clock }: SourceRunOptions<T>,
   signal: AbortSignal,
 ): Promise<void> {
-  const breather = new Breather(clock)
+  const yielder = new Yielder(clock)
   const iterator = items[Symbol.asyncIterator]()
   try {
     for (;;) {
@@ -101,7 +101,7 @@ async function follow<T extends ApiObject>(
       if (next.done === true) return
       const { name, priority = priorities.live } = read(next.value)
       queue.add(name, { priority, reason: 'source' })
-      await breather.pause()
+      await yielder.pause()
     }
   } finally {
     // Not awaited: a generator that ignores the signal never returns.

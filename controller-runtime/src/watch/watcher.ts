@@ -4,7 +4,6 @@ import { type ApiObject, initialEventsEndAnnotation } from '../api/object.ts'
 import { compareVersions } from '../api/version.ts'
 import { closeCodes, type WatchEvent } from '../api/watch-event.ts'
 import { Backoff } from '../backoff.ts'
-import { Breather } from '../breather.ts'
 import type { SelectorOptions, WatchOptions, WatchStream } from '../client/client.ts'
 import { MalformedEventError } from '../client/decode.ts'
 import { InactivityTimer } from '../client/inactivity-timer.ts'
@@ -13,6 +12,7 @@ import { TransportError } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { unlessAborted } from '../unless-aborted.ts'
+import { Yielder } from '../yielder.ts'
 
 /** Times of a watcher, in ms, as in client-go and kube-rs. */
 export const watcherDefaults = Object.freeze({
@@ -135,7 +135,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
   readonly #backoff: Backoff
   /** Used while the server cannot be reached. */
   readonly #awayBackoff: Backoff
-  readonly #breather: Breather
+  readonly #yielder: Yielder
   readonly #counts = { opened: 0, replaced: 0, malformed: 0, outOfDate: 0 }
   /** Monotonic ms since when every attempt has found the server unreachable. */
   #awaySince: number | undefined
@@ -146,7 +146,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
     this.#options = options
     this.#log = (options.log ?? silentLogger).child({ watch: `${model.plural}.${model.group}` })
     this.#clock = options.clock ?? systemClock
-    this.#breather = new Breather(this.#clock)
+    this.#yielder = new Yielder(this.#clock)
     const baseMs = options.backoffBaseMs ?? watcherDefaults.backoffBaseMs
     const maxMs = options.backoffMaxMs ?? watcherDefaults.backoffMaxMs
     const random = options.random ?? Math.random
@@ -240,7 +240,7 @@ export class Watcher<T extends ApiObject = ApiObject> {
             { type: 'replaced', objects: [...objects.values()], version, askedAt },
           ]
         }
-        await this.#breather.pause()
+        await this.#yielder.pause()
       }
     } finally {
       cancelWarning()

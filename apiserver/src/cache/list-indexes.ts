@@ -1,14 +1,14 @@
 import { isApiError } from '@setpoint/controller-runtime/api'
 import { unlessAborted } from '@setpoint/controller-runtime/internal'
 import type { Entry } from './entry.ts'
+import type { FairScheduler } from './fair-scheduler.ts'
 import type { Slot } from './index-tree.ts'
-import { PartialIndex, type PartialSpec, type SnapshotState } from './partial-index.ts'
+import { ListIndex, type ListIndexSpec, type SnapshotState } from './list-index.ts'
 import type { Candidate, OrderView } from './sort-order.ts'
-import type { Turns } from './turns.ts'
 import type { Work, WorkOwner } from './work.ts'
 
-export const partialDefaults = Object.freeze({
-  /** Partial indexes of a model. Every write is checked against each, and moving an object in one takes some 2 µs. */
+export const listIndexDefaults = Object.freeze({
+  /** List indexes of a model. Every write is checked against each, and moving an object in one takes some 2 µs. */
   indexes: 12,
   /** Indexes being built at once, in all and for one caller. Further lists run without an index. */
   building: 4,
@@ -19,10 +19,10 @@ export const partialDefaults = Object.freeze({
   /** Lists whose first request is remembered. */
   asked: 128,
   /**
-   * Places in all partial indexes of a model, for each of its objects. A place takes about 24 bytes, so the indexes add
+   * Entries in all list indexes of a model, for each of its objects. An entry takes about 24 bytes, so the indexes add
    * less than a tenth to objects of 1 KiB.
    */
-  placesPerObject: 4,
+  entriesPerObject: 4,
   /** An index that is unused for this many trims (one every 30 seconds) is dropped: the lifetime of a snapshot. */
   idleTrims: 10,
   /** Writes and snapshots queued while an index is filled. Past this the index serves old states only. */
@@ -34,7 +34,7 @@ interface Building {
   /** The caller whose list was the first to need it. */
   readonly caller: string
   readonly cost: number
-  readonly index: PartialIndex
+  readonly index: ListIndex
   readonly abort: AbortController
   /** Snapshots that it will cover when it is complete. */
   readonly covered: WeakSet<SnapshotState>
@@ -52,7 +52,7 @@ interface Change {
 
 interface Kept {
   readonly caller: string
-  readonly index: PartialIndex
+  readonly index: ListIndex
   /** Whether it follows writes; otherwise it serves one old snapshot. */
   readonly live: boolean
   /** Microseconds that it saves a page. */
@@ -63,8 +63,8 @@ interface Kept {
 }
 
 /**
- * The partial indexes of one model. An expensive page makes the cache build one, in turns, while reads and writes go
- * on. The index is kept up to date as long as it is used.
+ * The list indexes of one model. An expensive page makes the cache build one while reads and writes go on. The index is
+ * kept up to date as long as it is used.
  *
  *     obtain ──▶ filled from a snapshot ──▶ catching up with the writes since ──▶ live ──unused, or too many──▶ evicted
  *
@@ -77,7 +77,7 @@ interface Kept {
  * Invariant (query.oracle.test.ts; bounds and costs: query-work.test.ts): an index in a snapshot equals the snapshot's
  * objects, selected and sorted.
  */
-export class PartialIndexes {
+export class ListIndexes {
   /** By id. */
   readonly #kept = new Map<string, Kept>()
   readonly #building = new Map<string, Building>()
@@ -106,25 +106,25 @@ export class PartialIndexes {
   }
 
   /** Objects in all of them. */
-  get places(): number {
-    let places = 0
-    for (const { index } of this.#kept.values()) places += index.size
-    return places
+  get entries(): number {
+    let entries = 0
+    for (const { index } of this.#kept.values()) entries += index.size
+    return entries
   }
 
   /** Returns the index as of a snapshot, or undefined. */
-  find(spec: PartialSpec, snapshot: SnapshotState): OrderView | undefined {
+  find(spec: ListIndexSpec, snapshot: SnapshotState): OrderView | undefined {
     return this.#use(spec.id, snapshot) ?? this.#use(idOfOld(spec, snapshot), snapshot)
   }
 
   /** Returns true if a list whose page costs this many microseconds should get an index. Remembers the request. */
-  isWorth({ id }: PartialSpec, cost: number): boolean {
-    if (cost >= partialDefaults.cost || this.#kept.has(id)) return true
-    if (cost < partialDefaults.repeatedCost) return false
+  isWorth({ id }: ListIndexSpec, cost: number): boolean {
+    if (cost >= listIndexDefaults.cost || this.#kept.has(id)) return true
+    if (cost < listIndexDefaults.repeatedCost) return false
     const again = this.#asked.delete(id)
     this.#asked.add(id)
     for (const oldest of this.#asked) {
-      if (this.#asked.size <= partialDefaults.asked) break
+      if (this.#asked.size <= listIndexDefaults.asked) break
       this.#asked.delete(oldest)
     }
     return again
@@ -138,11 +138,11 @@ export class PartialIndexes {
    * @returns undefined if the caller, or all callers, build too much already, or if too many writes came in between
    */
   async obtain(
-    spec: PartialSpec,
+    spec: ListIndexSpec,
     snapshot: SnapshotState,
     cost: number,
     fill: () => Work<readonly Candidate[]>,
-    turns: Turns,
+    scheduler: FairScheduler,
     owner: WorkOwner,
   ): Promise<OrderView | undefined> {
     const known = this.find(spec, snapshot)
@@ -152,7 +152,7 @@ export class PartialIndexes {
     let building = this.#building.get(id)
     if (building === undefined) {
       if (!this.#mayBuild(owner.caller)) return undefined
-      building = this.#build(id, spec, snapshot, cost, fill, turns, owner.caller)
+      building = this.#build(id, spec, snapshot, cost, fill, scheduler, owner.caller)
     }
     building.waiting++
     try {
@@ -188,7 +188,7 @@ export class PartialIndexes {
   trim(): void {
     this.#trims++
     for (const [id, { usedAt }] of this.#kept) {
-      if (this.#trims - usedAt > partialDefaults.idleTrims) this.#kept.delete(id)
+      if (this.#trims - usedAt > listIndexDefaults.idleTrims) this.#kept.delete(id)
     }
     this.#evict()
   }
@@ -204,17 +204,17 @@ export class PartialIndexes {
 
   #build(
     id: string,
-    spec: PartialSpec,
+    spec: ListIndexSpec,
     base: SnapshotState,
     cost: number,
     fill: () => Work<readonly Candidate[]>,
-    turns: Turns,
+    scheduler: FairScheduler,
     caller: string,
   ): Building {
     const building: Building = {
       caller,
       cost,
-      index: new PartialIndex(spec),
+      index: new ListIndex(spec),
       abort: new AbortController(),
       covered: new WeakSet([base]),
       pending: base === this.#present ? [] : undefined,
@@ -223,15 +223,15 @@ export class PartialIndexes {
     }
     this.#building.set(id, building)
     const owner = { caller, signal: building.abort.signal }
-    building.done = turns.run(this.#make(id, building, base, fill), base.size, owner)
+    building.done = scheduler.run(this.#make(id, building, base, fill), base.size, owner)
     return building
   }
 
   #mayBuild(caller: string): boolean {
-    if (this.#building.size >= partialDefaults.building) return false
+    if (this.#building.size >= listIndexDefaults.building) return false
     let ofCaller = 0
     for (const building of this.#building.values()) if (building.caller === caller) ofCaller++
-    return ofCaller < partialDefaults.buildingPerCaller
+    return ofCaller < listIndexDefaults.buildingPerCaller
   }
 
   *#make(
@@ -264,7 +264,7 @@ export class PartialIndexes {
   #note(one: Change | SnapshotState): void {
     for (const building of this.#building.values()) {
       if (building.pending === undefined) continue
-      if (building.pending.length >= partialDefaults.pending) {
+      if (building.pending.length >= listIndexDefaults.pending) {
         building.pending = undefined
         continue
       }
@@ -275,12 +275,12 @@ export class PartialIndexes {
 
   /**
    * Evicts indexes past the bounds, but not the one that was just built. The victim is the one with the least credit of
-   * the caller who holds the most places. With each use an index gets its cost as credit above that of the last evicted
+   * the caller who holds the most entries. With each use an index gets its cost as credit above that of the last evicted
    * one, so the least credit means the longest time unused in proportion to the cost.
    */
   #evict(built?: string): void {
-    const places = partialDefaults.placesPerObject * this.#objects()
-    while (this.#kept.size > partialDefaults.indexes || this.places > places) {
+    const entries = listIndexDefaults.entriesPerObject * this.#objects()
+    while (this.#kept.size > listIndexDefaults.indexes || this.entries > entries) {
       const caller = this.#largestHolder(built)
       let victim: [id: string, kept: Kept] | undefined
       for (const [id, kept] of this.#kept) {
@@ -294,19 +294,19 @@ export class PartialIndexes {
     }
   }
 
-  /** The caller who holds the most places and has an index that may be evicted. */
+  /** The caller who holds the most entries and has an index that may be evicted. */
   #largestHolder(built: string | undefined): string | undefined {
-    const holders = new Map<string, { places: number; evictable: boolean }>()
+    const holders = new Map<string, { entries: number; evictable: boolean }>()
     for (const [id, { caller, index }] of this.#kept) {
-      const known = holders.get(caller) ?? { places: 0, evictable: false }
+      const known = holders.get(caller) ?? { entries: 0, evictable: false }
       holders.set(caller, {
-        places: known.places + index.size + 1,
+        entries: known.entries + index.size + 1,
         evictable: known.evictable || id !== built,
       })
     }
-    let largest: [caller: string, places: number] | undefined
-    for (const [caller, { places, evictable }] of holders) {
-      if (evictable && places > (largest?.[1] ?? 0)) largest = [caller, places]
+    let largest: [caller: string, entries: number] | undefined
+    for (const [caller, { entries, evictable }] of holders) {
+      if (evictable && entries > (largest?.[1] ?? 0)) largest = [caller, entries]
     }
     return largest?.[0]
   }
@@ -315,6 +315,6 @@ export class PartialIndexes {
 /** The cost of a queued write in entries handled: two searches of a tree, and copies of some nodes. */
 const changeWork = 16
 
-function idOfOld({ id }: PartialSpec, { written }: SnapshotState): string {
+function idOfOld({ id }: ListIndexSpec, { written }: SnapshotState): string {
   return `${id}@${written}`
 }

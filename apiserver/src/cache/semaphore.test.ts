@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Places } from './places.ts'
+import { Semaphore } from './semaphore.ts'
 
 const limits = {
   holders: 3,
@@ -11,11 +11,11 @@ const limits = {
 }
 
 function open() {
-  const places = new Places('lists', limits)
+  const semaphore = new Semaphore('lists', limits)
   const held: string[] = []
   const releases = new Map<string, () => void>()
   const ask = (name: string, weight: number, signal?: AbortSignal) =>
-    places.enter(weight, { caller: name.slice(0, 1), signal }).then(release => {
+    semaphore.acquire(weight, { caller: name.slice(0, 1), signal }).then(release => {
       held.push(name)
       releases.set(name, release)
     })
@@ -23,11 +23,11 @@ function open() {
     releases.get(name)?.()
     await new Promise(setImmediate)
   }
-  return { places, held, ask, release }
+  return { semaphore, held, ask, release }
 }
 
-describe('places', () => {
-  it('are bounded for each caller and in all, and callers take turns', async () => {
+describe('a semaphore', () => {
+  it('bounds the holders of each caller and in all, and serves callers round-robin', async () => {
     const { held, ask, release } = open()
     for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2']) void ask(name, 1)
     await new Promise(setImmediate)
@@ -40,8 +40,8 @@ describe('places', () => {
     expect(held.slice(4)).toEqual(['b2', 'a4'])
   })
 
-  it('are bounded by weight; a request past the bound is admitted alone and not overtaken by other callers', async () => {
-    const { places, held, ask, release } = open()
+  it('bounds the weight; a request past the bound is admitted alone and not overtaken by other callers', async () => {
+    const { semaphore, held, ask, release } = open()
     for (const [name, weight] of [
       ['a1', 5],
       ['b1', 50],
@@ -55,10 +55,10 @@ describe('places', () => {
     await release('b1')
     expect(held).toEqual(['a1', 'b1', 'c1'])
     await release('c1')
-    expect(places.weight).toBe(0)
+    expect(semaphore.weight).toBe(0)
   })
 
-  it('refuse a request with 429 if too many wait, for a caller or in all', async () => {
+  it('rejects a request with 429 if too many wait, of one caller or in all', async () => {
     const { ask } = open()
     for (const name of ['a1', 'b1', 'c1', 'a2', 'a3', 'a4']) void ask(name, 1)
     await expect(ask('a5', 1)).rejects.toMatchObject({
@@ -70,15 +70,15 @@ describe('places', () => {
     await expect(ask('c2', 1)).rejects.toMatchObject({ code: 429 })
   })
 
-  it('are not reserved for a caller that has left', async () => {
-    const { places, held, ask, release } = open()
+  it('skips a waiting request that was aborted', async () => {
+    const { semaphore, held, ask, release } = open()
     const gone = new AbortController()
     void ask('a1', 10)
     const waiting = ask('b1', 5, gone.signal)
     void ask('c1', 1)
     gone.abort(new Error('gone'))
     await expect(waiting).rejects.toThrow('gone')
-    expect(places.waiting).toBe(1)
+    expect(semaphore.waiting).toBe(1)
     await release('a1')
     expect(held).toEqual(['a1', 'c1'])
   })

@@ -4,8 +4,8 @@ import type { Named, Slot } from './index-tree.ts'
 import { type Candidate, type OrderKey, type OrderView, type SortOrder, sameKey } from './sort-order.ts'
 import { type Work, workDefaults } from './work.ts'
 
-/** The content of a partial index: the objects that a predicate selects, in the order of a sort. */
-export interface PartialSpec {
+/** The content of a list index: the objects that a predicate selects, in the order of a sort. */
+export interface ListIndexSpec {
   /** Equal for specs with the same selector and sort. */
   readonly id: string
   readonly order: SortOrder
@@ -24,13 +24,13 @@ export interface SnapshotState {
  * An index over some of the objects of a store, for one selector and one sort. Any page of that list is read from it
  * by position. It is filled from a snapshot and can then follow the writes after it.
  */
-export class PartialIndex {
-  readonly #spec: PartialSpec
+export class ListIndex {
+  readonly #spec: ListIndexSpec
   readonly #tree: CountedTree<OrderKey, Slot, Named>
   /** Weak, so that dropping the index frees its views of all snapshots. */
   readonly #views = new WeakMap<SnapshotState, OrderView>()
 
-  constructor(spec: PartialSpec) {
+  constructor(spec: ListIndexSpec) {
     this.#spec = spec
     this.#tree = spec.order.createTree()
   }

@@ -1,10 +1,10 @@
 import type { Clock } from './clock.ts'
 
 /**
- * Keeps a long loop of short steps from blocking the event loop: `await breather.pause()` in each step yields to it once
+ * Keeps a long loop of short steps from blocking the event loop: `await yielder.pause()` in each step yields to it once
  * `sliceMs` have passed since the last yield.
  */
-export class Breather {
+export class Yielder {
   readonly #clock: Clock
   readonly #sliceMs: number
   #since: number

@@ -3,7 +3,7 @@ import type { History } from './history.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 import type { ModelStore } from './model-store.ts'
 
-export const shelfDefaults = Object.freeze({
+export const snapshotCacheDefaults = Object.freeze({
   /** Snapshots of each model. Bounds the lists that clients can page through concurrently. */
   snapshots: 64,
   /** Milliseconds that a snapshot is kept after its last use, as long as the store keeps its history. */
@@ -27,7 +27,7 @@ interface Kept {
  * The snapshots of one model that lists were served from, so that further pages come from the same state. Snapshots share
  * almost all of their memory with each other and with the present state.
  */
-export class SnapshotShelf {
+export class SnapshotCache {
   readonly #cache: Present
   readonly #now: () => number
   /** Ascending by revision. */
@@ -77,9 +77,9 @@ export class SnapshotShelf {
 
   /** Evicts snapshots that were unused for too long, and those past the bound. */
   trim(): void {
-    const oldest = this.#now() - shelfDefaults.maxAgeMs
+    const oldest = this.#now() - snapshotCacheDefaults.maxAgeMs
     this.#kept = this.#kept.filter(kept => kept.usedAt >= oldest)
-    while (this.#kept.length > shelfDefaults.snapshots) {
+    while (this.#kept.length > snapshotCacheDefaults.snapshots) {
       // The least recently used one, which need not be the oldest state.
       let least = 0
       for (const [at, kept] of this.#kept.entries()) {

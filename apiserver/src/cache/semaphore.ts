@@ -2,7 +2,7 @@ import { ApiError } from '@setpoint/controller-runtime/api'
 import { FairQueue } from './fair-queue.ts'
 import type { WorkOwner } from './work.ts'
 
-interface PlaceLimits {
+interface SemaphoreLimits {
   /** Holders at once, and the weight that they hold together. */
   readonly holders: number
   readonly weight: number
@@ -14,16 +14,16 @@ interface PlaceLimits {
   readonly waitingPerCaller: number
 }
 
-export interface PlaceRequest {
+export interface SemaphoreRequest {
   readonly caller: string
   readonly weight: number
-  /** Called once, when the request has its place: within `request`, or later. */
+  /** Called once, when the request is admitted: within `request`, or later. */
   readonly admitted: () => void
 }
 
 /**
- * Bounds what many callers do at once. Requests beyond a bound wait: callers take turns, and each has its own requests
- * in order.
+ * A weighted semaphore that is fair between callers. Requests beyond a bound wait; callers are served round-robin, and
+ * the requests of one caller in order.
  *
  *     request ──▶ waiting ──▶ admitted ──release──▶ gone
  *                    └────────withdraw─────────────▶ gone
@@ -31,16 +31,16 @@ export interface PlaceRequest {
  * A request that is heavier than a bound is admitted alone. A heavy request is not overtaken by lighter ones of other
  * callers, unless its own caller's bound holds it back.
  */
-export class Places {
+export class Semaphore {
   readonly #what: string
-  readonly #limits: PlaceLimits
-  readonly #waiting = new FairQueue<PlaceRequest>()
+  readonly #limits: SemaphoreLimits
+  readonly #waiting = new FairQueue<SemaphoreRequest>()
   readonly #held = new Map<string, { holders: number; weight: number }>()
   #holders = 0
   #weight = 0
 
   /** @param what names the requests in the refusal, as in "too many long lists" */
-  constructor(what: string, limits: PlaceLimits) {
+  constructor(what: string, limits: SemaphoreLimits) {
     this.#what = what
     this.#limits = limits
   }
@@ -55,7 +55,7 @@ export class Places {
   }
 
   /** @throws ApiError 429 when too many requests wait. */
-  request(request: PlaceRequest): void {
+  request(request: SemaphoreRequest): void {
     const { caller } = request
     const { waiting, waitingPerCaller } = this.#limits
     const ofCaller = this.#waiting.sizeOf(caller) >= waitingPerCaller
@@ -70,14 +70,14 @@ export class Places {
   }
 
   /**
-   * Waits for a place. Returns the function that releases it, which may be called repeatedly.
+   * Waits until it is admitted. Returns the function that releases the weight, which may be called repeatedly.
    * @throws ApiError 429; the reason of the owner's signal
    */
-  enter(weight: number, { caller, signal }: WorkOwner): Promise<() => void> {
+  acquire(weight: number, { caller, signal }: WorkOwner): Promise<() => void> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted()
       let isHeld = false
-      const request: PlaceRequest = {
+      const request: SemaphoreRequest = {
         caller,
         weight,
         admitted: () => {
@@ -99,12 +99,12 @@ export class Places {
   }
 
   /** Takes back a request that waits; does nothing if it does not. */
-  withdraw(request: PlaceRequest): void {
+  withdraw(request: SemaphoreRequest): void {
     if (this.#waiting.delete(request.caller, request)) this.#admit()
   }
 
   /** To be called once for each request that was admitted. */
-  release({ caller, weight }: PlaceRequest): void {
+  release({ caller, weight }: SemaphoreRequest): void {
     this.#holders--
     this.#weight -= weight
     const held = this.#held.get(caller)
@@ -141,7 +141,7 @@ export class Places {
     return held.holders < holdersPerCaller && held.weight < weightPerCaller
   }
 
-  #fits({ weight }: PlaceRequest): boolean {
+  #fits({ weight }: SemaphoreRequest): boolean {
     return (
       this.#holders < this.#limits.holders &&
       (this.#weight === 0 || this.#weight + weight <= this.#limits.weight)

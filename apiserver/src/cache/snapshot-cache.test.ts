@@ -2,7 +2,7 @@ import { isApiError } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
 import { openRooms, thing } from '../../../test/support/rooms.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
-import { SnapshotShelf, shelfDefaults } from './snapshot-shelf.ts'
+import { SnapshotCache, snapshotCacheDefaults } from './snapshot-cache.ts'
 
 describe('kept snapshots', () => {
   it('are served for every revision until the next change', async () => {
@@ -10,12 +10,12 @@ describe('kept snapshots', () => {
     const { registry, served, gate, cache } = rooms
     await registry.create(served, thing('a'), options)
     const first = await gate.pass()
-    const snapshot = cache.shelf.present()
+    const snapshot = cache.snapshots.present()
     await registry.create(served, thing('b'), options)
     await gate.pass()
-    expect(cache.shelf.at(first)).toBe(snapshot)
-    expect(cache.shelf.at(first).get('b')).toBeUndefined()
-    expect(cache.shelf.at(cache.revision).get('b')?.name).toBe('b')
+    expect(cache.snapshots.at(first)).toBe(snapshot)
+    expect(cache.snapshots.at(first).get('b')).toBeUndefined()
+    expect(cache.snapshots.at(cache.revision).get('b')?.name).toBe('b')
   })
 
   it('that do not exist are refused with 410, not replaced by another state', async () => {
@@ -26,7 +26,7 @@ describe('kept snapshots', () => {
     await gate.pass()
     let thrown: unknown
     try {
-      cache.shelf.at(before)
+      cache.snapshots.at(before)
     } catch (error) {
       thrown = error
     }
@@ -37,15 +37,15 @@ describe('kept snapshots', () => {
     await using rooms = await openRooms()
     const { registry, served, gate, cache } = rooms
     let now = 0
-    const shelf = new SnapshotShelf(cache, () => now)
+    const snapshots = new SnapshotCache(cache, () => now)
     const first = await gate.pass()
-    const snapshot = shelf.present()
-    for (let n = 0; n < shelfDefaults.snapshots + 5; n++) {
+    const snapshot = snapshots.present()
+    for (let n = 0; n < snapshotCacheDefaults.snapshots + 5; n++) {
       await registry.create(served, thing(`t${n}`), options)
       await gate.pass()
       now++
-      shelf.present()
-      expect(shelf.at(first)).toBe(snapshot)
+      snapshots.present()
+      expect(snapshots.at(first)).toBe(snapshot)
     }
   })
 })

@@ -1,8 +1,8 @@
 import { FairQueue } from './fair-queue.ts'
-import { type PlaceRequest, Places } from './places.ts'
+import { Semaphore, type SemaphoreRequest } from './semaphore.ts'
 import { type Work, type WorkOwner, workDefaults } from './work.ts'
 
-export const turnDefaults = Object.freeze({
+export const fairSchedulerDefaults = Object.freeze({
   /**
    * Entries that all work together may handle between two turns of the event loop, give or take a stride. That takes
    * one to four milliseconds, depending on the processor's cache.
@@ -20,41 +20,42 @@ export const turnDefaults = Object.freeze({
 })
 
 /** A piece of work that could not be completed at once. */
-interface Task extends PlaceRequest {
+interface Task extends SemaphoreRequest {
   /** Handles up to so many entries. Returns whether there is more to do. */
   step(entries: number): boolean
 }
 
 /**
  * Shares the process between long work and everything else, and between the callers of long work. Work that needs
- * little is done at once while the turn has entries left; the rest goes on by turns, one caller after another.
+ * little is done at once while the turn of the event loop has entries left; the rest goes on in later turns, callers
+ * round-robin.
  *
  *     run ──little to do──▶ done
- *      └──▶ waiting for a place ──▶ taking turns ──▶ done, or aborted by its signal
+ *      └──▶ waiting for the semaphore ──▶ running ──▶ done, or aborted by its signal
  */
-export class Turns {
+export class FairScheduler {
   readonly #entries: number
   /** Entries that may still be handled in this turn of the event loop. */
   #left: number
-  readonly #places = new Places('long lists', {
-    holders: turnDefaults.atOnce,
-    holdersPerCaller: turnDefaults.atOncePerCaller,
-    weight: turnDefaults.held,
-    weightPerCaller: turnDefaults.heldPerCaller,
-    waiting: turnDefaults.waiting,
-    waitingPerCaller: turnDefaults.waitingPerCaller,
+  readonly #semaphore = new Semaphore('long lists', {
+    holders: fairSchedulerDefaults.atOnce,
+    holdersPerCaller: fairSchedulerDefaults.atOncePerCaller,
+    weight: fairSchedulerDefaults.held,
+    weightPerCaller: fairSchedulerDefaults.heldPerCaller,
+    waiting: fairSchedulerDefaults.waiting,
+    waitingPerCaller: fairSchedulerDefaults.waitingPerCaller,
   })
-  readonly #taking = new FairQueue<Task>()
+  readonly #running = new FairQueue<Task>()
   #scheduled = false
 
-  constructor(entries: number = turnDefaults.entries) {
+  constructor(entries: number = fairSchedulerDefaults.entries) {
     this.#entries = entries
     this.#left = entries
   }
 
   /** Pieces of work under way or waiting. */
   get size(): number {
-    return this.#taking.size + this.#places.waiting
+    return this.#running.size + this.#semaphore.waiting
   }
 
   /**
@@ -98,17 +99,17 @@ export class Turns {
           return false
         },
         admitted: () => {
-          this.#taking.push(caller, task)
+          this.#running.push(caller, task)
           this.#schedule()
         },
       }
       const abort = () => {
-        this.#places.withdraw(task)
-        if (this.#taking.delete(caller, task)) this.#places.release(task)
+        this.#semaphore.withdraw(task)
+        if (this.#running.delete(caller, task)) this.#semaphore.release(task)
         reject(signal?.reason)
       }
       try {
-        this.#places.request(task)
+        this.#semaphore.request(task)
         signal?.addEventListener('abort', abort, { once: true })
       } catch (error) {
         reject(error)
@@ -125,12 +126,12 @@ export class Turns {
   #turn(): void {
     this.#left = this.#entries
     while (this.#left > 0) {
-      const task = this.#taking.shift()
+      const task = this.#running.shift()
       if (task === undefined) break
-      if (task.step(Math.min(this.#left, workDefaults.stride))) this.#taking.push(task.caller, task)
-      else this.#places.release(task)
+      if (task.step(Math.min(this.#left, workDefaults.stride))) this.#running.push(task.caller, task)
+      else this.#semaphore.release(task)
     }
     this.#scheduled = false
-    if (this.#taking.size > 0) this.#schedule()
+    if (this.#running.size > 0) this.#schedule()
   }
 }
