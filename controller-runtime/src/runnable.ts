@@ -16,7 +16,7 @@ export interface Runnable {
 
 /** Passed to a runnable. */
 export interface RunnableContext {
-  /** If the runnable needs the leader, its writes are fenced. */
+  /** If the runnable needs the leader, the leadership guard checks its writes. */
   readonly client: Client
   /** Aborted when the manager stops or, if the runnable needs the leader, when leadership is lost. */
   readonly signal: AbortSignal

@@ -26,8 +26,8 @@ export const controllerDefaults = Object.freeze({
   staleCacheTimeoutMs: 5_000,
   /** Delay before a run whose cache was stale is retried. */
   staleCacheRequeueMs: 1_000,
-  /** Delay before a run that the fence refused is retried. Most such processes exit earlier. */
-  fencedRequeueMs: 1_000,
+  /** Delay before a run is retried that the leadership guard refused. Most such processes exit earlier. */
+  notLeaderRequeueMs: 1_000,
   /** Warns if the caches have not synced after this long. A kind that is not served is awaited indefinitely. */
   syncWarningMs: 30_000,
   /** Attempts to remove the finalizer after a clean-up, before the clean-up counts as failed. */

@@ -33,7 +33,7 @@ export interface ControllerOptions {
    * Throws if this process may no longer act as the leader. Called before each run and each of its writes. A run that it
    * stops is requeued and not counted as a failure.
    */
-  readonly fence?: () => void
+  readonly leadershipGuard?: () => void
   /** Returns a number in [0, 1), for the back-off of sources. Default `Math.random`. */
   readonly random?: () => number
 }
@@ -69,7 +69,7 @@ export class Controller<T extends ApiObject = ApiObject> {
   readonly #log: Logger
   readonly #clock: Clock
   readonly #random: () => number
-  readonly #fence: (() => void) | undefined
+  readonly #leadershipGuard: (() => void) | undefined
   readonly #metrics: ControllerMetrics | undefined
   readonly #recorder = new ControllerRecorder()
   readonly #queue: WorkQueue
@@ -98,7 +98,7 @@ export class Controller<T extends ApiObject = ApiObject> {
     this.#log = (options.log ?? silentLogger).child({ controller: this.name })
     this.#clock = options.clock ?? systemClock
     this.#random = options.random ?? Math.random
-    this.#fence = options.fence
+    this.#leadershipGuard = options.leadershipGuard
     this.#metrics = options.metrics
     this.#queue = new WorkQueue({
       ...retry,
@@ -309,7 +309,7 @@ export class Controller<T extends ApiObject = ApiObject> {
     const host: RunHost = {
       client: this.#client,
       log: this.#log,
-      fence: this.#fence,
+      leadershipGuard: this.#leadershipGuard,
       wrote: (model, object, removed) => caches.wrote(model, object, removed),
       uncertain: (model, name) => caches.uncertain(model, name),
       lister: (model, runSignal) => caches.caughtUpLister(model, runSignal),
@@ -376,7 +376,7 @@ export class Controller<T extends ApiObject = ApiObject> {
     } catch (error) {
       const forced = this.#forcedOutcome(run)
       if (forced !== undefined) return forced
-      if (run.fenced) return { kind: 'fenced', error }
+      if (run.lacksLeadership) return { kind: 'notLeader', error }
       return { kind: error instanceof StaleCacheError ? 'stale' : 'failed', error }
     }
   }

@@ -9,10 +9,10 @@ export interface ReconcileReport {
   /** The object's name. */
   readonly object: string
   /**
-   * `stale`: requeued because a cache did not show the controller's own last write in time. `fenced`: requeued because
-   * this process may no longer act as the leader.
+   * `stale`: requeued because a cache did not show the controller's own last write in time. `notLeader`: requeued
+   * because this process may no longer act as the leader.
    */
-  readonly outcome: 'success' | 'error' | 'terminalError' | 'stale' | 'fenced'
+  readonly outcome: 'success' | 'error' | 'terminalError' | 'stale' | 'notLeader'
   /** 1, plus the number of consecutive failures before it. */
   readonly attempt: number
   readonly reconcileId: string

@@ -229,19 +229,19 @@ describe('a failure', () => {
   }
 })
 
-describe('the fence', () => {
-  /** A controller with a fence that the test opens and closes. */
+describe('the leadership guard', () => {
+  /** A controller whose leadership the test ends and restores. */
   function setUp(reconcile: (context: { close(): void; write(): Promise<unknown> }) => Promise<void>) {
     const clock = new FakeClock()
     const server = new MemoryServer()
     const client = createClient(server)
-    const fence = { closed: false }
+    const leadership = { lost: false }
     const manager = createManager({ client, clock, drainTimeoutMs: 50 })
     const builder = new ControllerBuilder(Gadget).reconcile(
       async (gadget: ObjectOf<typeof Gadget>, context) =>
         reconcile({
           close: () => {
-            fence.closed = true
+            leadership.lost = true
           },
           write: () => context.client.patchStatus(Gadget, gadget, { phase: 'Ready' }),
         }),
@@ -249,8 +249,8 @@ describe('the fence', () => {
     const controller = new Controller(builder.build(), {
       client,
       clock,
-      fence: () => {
-        if (fence.closed) throw new Error('no longer the leader')
+      leadershipGuard: () => {
+        if (leadership.lost) throw new Error('no longer the leader')
       },
     })
     manager.add(controller)
@@ -266,19 +266,19 @@ describe('the fence', () => {
         await stopped
       },
     })
-    return { clock, server, client, controller, fence }
+    return { clock, server, client, controller, leadership }
   }
 
   test('while it is closed, runs are requeued and not counted as failed', async () => {
     let runs = 0
-    const { clock, client, controller, fence } = setUp(async () => void runs++)
-    fence.closed = true
+    const { clock, client, controller, leadership } = setUp(async () => void runs++)
+    leadership.lost = true
     await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     await settle()
     await clock.advance(10_000)
     expect(runs).toBe(0)
     expect(controller.counts.failed).toBe(0)
-    fence.closed = false
+    leadership.lost = false
     await clock.advance(1_000)
     expect(runs).toBe(1)
   })
@@ -294,7 +294,7 @@ describe('the fence', () => {
     })()
     await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
     await eventually(() => outcomes.length === 1)
-    expect(outcomes).toEqual(['fenced'])
+    expect(outcomes).toEqual(['notLeader'])
     expect(server.peek('gadgets', 'a')?.status).toBeUndefined()
     expect(server.requests.filter(request => request.startsWith('PATCH'))).toEqual([])
   })

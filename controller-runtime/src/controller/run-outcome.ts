@@ -24,7 +24,7 @@ export interface ControllerCounts {
 type ReconciledOutcome =
   | { readonly kind: 'done'; readonly requeueAfterMs: number | undefined }
   | { readonly kind: 'stale'; readonly error: unknown }
-  | { readonly kind: 'fenced'; readonly error: unknown }
+  | { readonly kind: 'notLeader'; readonly error: unknown }
   | { readonly kind: 'failed'; readonly error: unknown }
 
 /** The outcome of a run. */
@@ -48,7 +48,7 @@ interface OutcomeHandlerOptions {
  *     done         resets the back-off; requeues after `requeueAfterMs`
  *     failed       requeues with back-off, except after a TerminalError or the last attempt
  *     stale        requeues after a second, not counted as a failure
- *     fenced       requeues after a second, not counted as a failure
+ *     notLeader    requeues after a second, not counted as a failure
  *     gone         resets the back-off
  *     interrupted  resets the back-off
  */
@@ -117,10 +117,10 @@ export class OutcomeHandler {
         this.#recorder.reconciled('requeue', durationMs)
         run.log.warn({ error: String(outcome.error) }, 'cache does not show the last write yet, requeueing')
         return this.#requeue(run, controllerDefaults.staleCacheRequeueMs)
-      case 'fenced':
+      case 'notLeader':
         this.#recorder.reconciled('requeue', durationMs)
         run.log.warn({ error: String(outcome.error) }, 'not the leader, requeueing')
-        return this.#requeue(run, controllerDefaults.fencedRequeueMs)
+        return this.#requeue(run, controllerDefaults.notLeaderRequeueMs)
       case 'failed':
         this.#counts.failed++
         this.#recorder.reconciled('error', durationMs)

@@ -14,7 +14,7 @@ export interface RunHost {
   readonly client: Client
   readonly log: Logger
   /** Throws if this process may no longer act as the leader. */
-  readonly fence: (() => void) | undefined
+  readonly leadershipGuard: (() => void) | undefined
   wrote(model: Model, object: ApiObject, removed: boolean): void
   uncertain(model: Model, name: string): void
   lister<T extends ApiObject>(model: Model<T>, signal: AbortSignal): Promise<Lister<T>>
@@ -33,8 +33,8 @@ export class Run implements WriteObserver {
   timedOut = false
   /** Whether the controller has gone to standby since. */
   interrupted = false
-  /** Whether the fence refused the run or one of its writes. */
-  fenced = false
+  /** Whether the leadership guard refused the run or one of its writes. */
+  lacksLeadership = false
   readonly #host: RunHost
   #abort: AbortController | undefined
   #abortReason: Error | undefined
@@ -119,12 +119,12 @@ export class Run implements WriteObserver {
     this.free()
   }
 
-  /** @throws the error of the fence. */
+  /** @throws the error of the leadership guard. */
   writing(): void {
     try {
-      this.#host.fence?.()
+      this.#host.leadershipGuard?.()
     } catch (error) {
-      this.fenced = true
+      this.lacksLeadership = true
       throw error
     }
   }

@@ -3,7 +3,7 @@
  * active at a time. The plugin host runs a plugin's `setup` and collects its controllers and routes.
  */
 export type { EventLoopDelayMeter } from './event-loop-watch.ts'
-export { FencedTransport } from './fenced-transport.ts'
+export { GuardedTransport } from './guarded-transport.ts'
 export type { HealthCheck, ManagerHealth } from './health.ts'
 export { LeadershipLostError } from './leader-election.ts'
 export { type LeaderElectionOptions, leaderElectionDefaults } from './leader-election-options.ts'

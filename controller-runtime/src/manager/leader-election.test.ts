@@ -59,7 +59,7 @@ class Election {
       story,
       get mayAct() {
         try {
-          elector.fence()
+          elector.leadershipGuard()
           return true
         } catch {
           return false
@@ -309,13 +309,13 @@ describe('a leader', () => {
     expect(a.story).toEqual(['started', 'lost'])
   })
 
-  test('that was suspended for a minute is fenced at its first step, before any timer fires', async () => {
+  test('that was suspended for a minute may not act at its first step, before any timer fires', async () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(3_000)
     expect(a.mayAct).toBe(true)
     a.clock.stall(60_000)
-    expect(() => a.elector.fence()).toThrow(LeadershipLostError)
+    expect(() => a.elector.leadershipGuard()).toThrow(LeadershipLostError)
     expect(a.story).toEqual(['started', 'lost'])
   })
 

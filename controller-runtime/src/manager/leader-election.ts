@@ -28,16 +28,17 @@ interface LeaderElectorOptions {
 }
 
 /**
- * Elects one of several candidates by a `Lease` object, with the rules of client-go's leader election and a fence.
+ * Elects one of several candidates by a `Lease` object, with the rules of client-go's leader election and a leadership
+ * guard.
  *
  *     idle ──start──▶ candidate ──claimed──▶ leading ──end──▶ ended (released)
  *                      ▲   │ withdraw           │
  *                      │   └──────▶ ended       │ deadline passed, or another holds the lease
  *
  * Guarantees
- * - `fence()` throws from `renewDeadlineMs` after the start of the last successful renewal, by the monotonic clock. It
- *   needs no timer: a process that was suspended for a minute finds it closed at its first step. Others wait for
- *   `leaseDurationMs`, which is longer.
+ * - `leadershipGuard()` throws from `renewDeadlineMs` after the start of the last successful renewal, by the monotonic
+ *   clock. It needs no timer: a process that was suspended for a minute gets the error at its first step. Others wait
+ *   for `leaseDurationMs`, which is longer.
  * - A candidate that has withdrawn never becomes the leader, even if its last attempt succeeds.
  *
  * Caveats
@@ -105,7 +106,7 @@ export class LeaderElector {
   }
 
   /** @throws LeadershipLostError unless this candidate is the leader and its last renewal is recent enough. */
-  fence(): void {
+  leadershipGuard(): void {
     if (this.isLeader) return
     this.#lose('the renew deadline has passed')
     throw new LeadershipLostError(`${this.identity} does not hold the lease ${this.lease}`)
@@ -296,7 +297,7 @@ export class LeaderElector {
     this.#wake()
   }
 
-  /** Closes the fence. */
+  /** Makes the leadership guard throw. */
   #close(): void {
     this.#cancelDeadline()
     this.#deadline = Number.NEGATIVE_INFINITY

@@ -6,7 +6,7 @@ import { claim, holderOf, type Lease, type LeaseModel, type LeaseSpec, releaseOf
 import { hasEnded } from './process-identity.ts'
 
 interface LeaseLockOptions {
-  /** Not fenced, since the fence depends on it. */
+  /** Not guarded, since the leadership guard depends on it. */
   readonly client: Client
   readonly clock: Clock
   readonly model: LeaseModel

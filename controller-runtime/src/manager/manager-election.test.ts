@@ -94,7 +94,7 @@ describe('a standby manager', () => {
         .map(({ metadata: { name } }) => name),
     ).toEqual(['a', 'b'])
     expect(second.manager.leadership).toMatchObject({ isLeader: false, leader: 'first' })
-    expect(() => second.manager.fence()).toThrow(LeadershipLostError)
+    expect(() => second.manager.leadershipGuard()).toThrow(LeadershipLostError)
     await expect(second.manager.client.delete(Gadget, 'a')).rejects.toThrow(LeadershipLostError)
     expect((await second.manager.client.get(Gadget, 'a')).metadata.name).toBe('a')
     expect(second.manager.health()).toMatchObject({ live: true, ready: true })
@@ -330,7 +330,7 @@ describe('runnables', () => {
     expect(runs).toBe(4)
   })
 
-  test('write through a fence only if they need the leader', async () => {
+  test('write through the leadership guard only if they need the leader', async () => {
     const world = new World()
     await world.create('a', 'b')
     const { manager, link } = world.join('only')
@@ -414,7 +414,7 @@ describe('stop', () => {
     await world.pass(10_000)
     await stopped
     expect(await world.holder).toBe('only')
-    expect(() => manager.fence()).toThrow(LeadershipLostError)
+    expect(() => manager.leadershipGuard()).toThrow(LeadershipLostError)
   })
 
   test('leaves the lease to expire if a runnable has not ended', async () => {
@@ -503,7 +503,7 @@ describe('health', () => {
 })
 
 describe('a plugin', () => {
-  test('writes through the fence in its controllers, and without it in its routes', async () => {
+  test('writes through the leadership guard in its controllers, and without it in its routes', async () => {
     const world = new World()
     await world.create('a', 'b')
     const { manager, clock, link } = world.join('only')
@@ -534,12 +534,12 @@ describe('a plugin', () => {
   })
 })
 
-test('an election needs a transport, which the fence wraps', () => {
+test('an election needs a transport, which the leadership guard wraps', () => {
   const client = createClient(new MemoryServer())
   expect(() => createManager({ client, leaderElection: { lease: 'work' } })).toThrow(TypeError)
 })
 
-test('without an election a manager is active at once, and its fence is open', async () => {
+test('without an election a manager is active at once, and its leadership guard does not throw', async () => {
   const world = new World()
   await world.create('a')
   const manager = createManager({ transport: world.server })
@@ -547,7 +547,7 @@ test('without an election a manager is active at once, and its fence is open', a
   recording(manager, 'alone', seen)
   manager.start()
   await manager.synced()
-  manager.fence()
+  manager.leadershipGuard()
   expect(manager.leadership).toBeUndefined()
   await manager.stop()
 })

@@ -14,7 +14,7 @@ import { ControllerMetrics } from '../metrics/index.ts'
 import type { Runnable } from '../runnable.ts'
 import { unlessAborted } from '../unless-aborted.ts'
 import { type EventLoopDelayMeter, EventLoopWatch, measureEventLoopDelay } from './event-loop-watch.ts'
-import { FencedTransport } from './fenced-transport.ts'
+import { GuardedTransport } from './guarded-transport.ts'
 import { type HealthCheck, healthOf, type ManagerHealth } from './health.ts'
 import { LeaderElector } from './leader-election.ts'
 import { describeElection } from './leader-election-metrics.ts'
@@ -80,20 +80,23 @@ export function createManager(options: ManagerOptions): Manager {
  * - Each step of `stop` has a timeout. The lease is released last, and only if every run has ended.
  */
 export class Manager {
-  /** Acts for no plugin; plugins' controllers have their own client. With an election its writes are fenced. */
+  /**
+   * Acts for no plugin; plugins' controllers have their own client. With an election the leadership guard checks its
+   * writes.
+   */
   readonly client: Client
   /**
    * Call this before anything that only the leader may do. Does nothing without an election.
    * @throws LeadershipLostError unless this manager is the leader and its last renewal is recent enough.
    */
-  readonly fence: () => void
+  readonly leadershipGuard: () => void
   /** For controllers built elsewhere; `controller` passes them on. */
   readonly metrics: ControllerMetrics | undefined
   readonly #log: Logger
   readonly #clock: Clock
   readonly #drainTimeoutMs: number
   readonly #pool: InformerPool
-  /** The client without a fence. */
+  /** The client without the leadership guard. */
   readonly #openClient: Client
   readonly #elector: LeaderElector | undefined
   readonly #eventLoop: EventLoopWatch | undefined
@@ -119,12 +122,12 @@ export class Manager {
     this.#drainTimeoutMs = options.drainTimeoutMs ?? managerDefaults.drainTimeoutMs
     this.#pool = new InformerPool({ client: open, log: this.#log, clock: this.#clock })
     if (leaderElection === undefined) {
-      this.fence = () => {}
+      this.leadershipGuard = () => {}
       this.client = open
       return
     }
     if (transport === undefined) {
-      throw new TypeError('leader election needs a transport, which it fences')
+      throw new TypeError('leader election needs a transport, which the leadership guard wraps')
     }
     const settings = readLeaderElectionOptions(leaderElection)
     const elector = new LeaderElector({
@@ -137,8 +140,8 @@ export class Manager {
     })
     this.#elector = elector
     if (options.registry !== undefined) describeElection(options.registry, elector)
-    this.fence = () => elector.fence()
-    this.client = createClient(new FencedTransport(transport, this.fence))
+    this.leadershipGuard = () => elector.leadershipGuard()
+    this.client = createClient(new GuardedTransport(transport, this.leadershipGuard))
     const { eventLoopDelay } = options
     this.#eventLoop = new EventLoopWatch({
       clock: this.#clock,
@@ -175,7 +178,7 @@ export class Manager {
       client: this.client,
       log: this.#log,
       clock: this.#clock,
-      fence: this.fence,
+      leadershipGuard: this.leadershipGuard,
       ...(this.metrics && { metrics: this.metrics }),
     })
     this.add(controller)

@@ -11,7 +11,7 @@ import { EventRecorder } from '../events/event-recorder.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import type { Plugin, PluginContext } from '../plugin/plugin.ts'
 import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
-import { FencedTransport } from './fenced-transport.ts'
+import { GuardedTransport } from './guarded-transport.ts'
 import type { Manager } from './manager.ts'
 
 /** Times of a plugin's setup, in ms. */
@@ -29,10 +29,10 @@ export interface PluginHostOptions {
   /** Runs the plugin's controllers once `setup` has succeeded. Without it they are built but do not run. */
   readonly manager?: Manager
   /**
-   * Provides fence and metrics of controllers that are added to a manager later. Controllers are fenced, routes are not.
-   * Default: `manager`.
+   * Provides leadership guard and metrics of controllers that are added to a manager later. The guard does not apply to
+   * routes. Default: `manager`.
    */
-  readonly builtFor?: Pick<Manager, 'fence' | 'metrics'>
+  readonly builtFor?: Pick<Manager, 'leadershipGuard' | 'metrics'>
   /** Sent with every request of the plugin's client, besides the plugin header. Lower-case names. */
   readonly reservedHeaders?: Readonly<Record<string, string>>
   readonly clock?: Clock
@@ -66,11 +66,13 @@ export interface HostedPlugin {
 export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): Promise<HostedPlugin> {
   const { transport, manager, reservedHeaders: headers, clock } = options
   const log = (options.log ?? silentLogger).child({ plugin: plugin.name })
-  const { fence, metrics } = options.builtFor ?? manager ?? {}
+  const { leadershipGuard, metrics } = options.builtFor ?? manager ?? {}
   const identity = { plugin: plugin.name, ...(headers && { headers }) }
   const client = createClient(transport, identity)
   const controllersClient =
-    fence === undefined ? client : createClient(new FencedTransport(transport, fence), identity)
+    leadershipGuard === undefined
+      ? client
+      : createClient(new GuardedTransport(transport, leadershipGuard), identity)
   const events = new EventRecorder({
     client,
     reporter: plugin.name,
@@ -123,7 +125,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
           log,
           name,
           ...(clock && { clock }),
-          ...(fence && { fence }),
+          ...(leadershipGuard && { leadershipGuard }),
           ...(metrics && { metrics }),
         }),
       )

@@ -7,21 +7,21 @@ import type {
 } from '../client/transport.ts'
 
 /**
- * A transport that calls `fence` before each write; reads and watches pass. It wraps the transport, so that helpers that
+ * A transport that calls `leadershipGuard` before each write; reads and watches pass. It wraps the transport, so that helpers that
  * send several requests cannot bypass it.
  */
-export class FencedTransport implements Transport {
+export class GuardedTransport implements Transport {
   readonly #inner: Transport
-  readonly #fence: () => void
+  readonly #leadershipGuard: () => void
 
-  constructor(inner: Transport, fence: () => void) {
+  constructor(inner: Transport, leadershipGuard: () => void) {
     this.#inner = inner
-    this.#fence = fence
+    this.#leadershipGuard = leadershipGuard
   }
 
-  /** @throws the error of `fence`. */
+  /** @throws the error of `leadershipGuard`. */
   async request(request: TransportRequest): Promise<TransportResponse> {
-    if (request.method !== 'GET') this.#fence()
+    if (request.method !== 'GET') this.#leadershipGuard()
     return this.#inner.request(request)
   }
 
