@@ -1,4 +1,4 @@
-import { ApiError } from '@setpoint/controller-runtime'
+import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
 import { closeCodes, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import {
   encodeAll,
@@ -187,10 +187,6 @@ function readRequest(text: string | undefined): Request {
     throw badRequest(`id must be a string of 1 to ${multiplexerDefaults.idLength} characters`)
   if (op === 'unsubscribe') return { op, id }
   return { op, id, path }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }
 
 function badRequest(why: string): ApiError {

@@ -1,4 +1,9 @@
-import { ApiError, type PropagationPolicy, propagationPolicies } from '@setpoint/controller-runtime/api'
+import {
+  ApiError,
+  isRecord,
+  type PropagationPolicy,
+  propagationPolicies,
+} from '@setpoint/controller-runtime/api'
 import { type DecodedBody, decodeBody, decodeDocument } from '../model/index.ts'
 import {
   badRequest,
@@ -182,8 +187,4 @@ function readPropagation(
     )
   }
   return known
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
