@@ -50,14 +50,7 @@ export class FakeClock implements Clock {
   async advance(ms: number): Promise<void> {
     const end = this.#monotonicMs + ms
     await settle()
-    for (;;) {
-      const timer = this.#next()
-      if (timer === undefined || timer.at > end) break
-      this.#monotonicMs = Math.max(this.#monotonicMs, timer.at)
-      this.#timers.delete(timer)
-      timer.callback()
-      await settle()
-    }
+    while (this.#fireNext(end)) await settle()
     this.#monotonicMs = end
     await settle()
   }
@@ -65,14 +58,18 @@ export class FakeClock implements Clock {
   /** Advances the time by `ms` and fires due timers, without letting promises settle. */
   advanceSync(ms: number): void {
     const end = this.#monotonicMs + ms
-    for (;;) {
-      const timer = this.#next()
-      if (timer === undefined || timer.at > end) break
-      this.#monotonicMs = Math.max(this.#monotonicMs, timer.at)
-      this.#timers.delete(timer)
-      timer.callback()
-    }
+    while (this.#fireNext(end)) {}
     this.#monotonicMs = end
+  }
+
+  /** Fires the next timer if it is due by `end`. Returns false if no timer is due. */
+  #fireNext(end: number): boolean {
+    const timer = this.#next()
+    if (timer === undefined || timer.at > end) return false
+    this.#monotonicMs = Math.max(this.#monotonicMs, timer.at)
+    this.#timers.delete(timer)
+    timer.callback()
+    return true
   }
 
   /** Advances the time without firing timers, as if the event loop were blocked; the next advance fires them. */

@@ -1,9 +1,10 @@
 import http, { type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Clock } from '../../clock.ts'
 import { type Decoder, eventStreamDecoder, lineDecoder, passThrough } from './event-decoder.ts'
-import type { Exchange, FaultInjector } from './fault-injector.ts'
+import type { FaultInjector } from './fault-injector.ts'
 import { Flow, type FlowEnd } from './flow.ts'
 import { headersFor, statusBody } from './headers.ts'
+import { HeldExchange } from './held-exchange.ts'
 
 interface HttpExchangeOptions {
   readonly request: IncomingMessage
@@ -14,46 +15,22 @@ interface HttpExchangeOptions {
 }
 
 /** A request and its response. */
-export class HttpExchange implements Exchange {
+export class HttpExchange extends HeldExchange {
   readonly #options: HttpExchangeOptions
-  readonly #flows: Flow[] = []
-  #upstream: ClientRequest | undefined
-  #held: boolean
-  /** The client or the server disconnected while this was held. */
-  #isBroken = false
-  #over = false
 
   constructor(options: HttpExchangeOptions) {
+    super(options.injector)
     this.#options = options
-    const { response, injector } = options
-    this.#held = injector.holdsNew
-    injector.enter(this)
-    response.on('close', () => {
-      this.#isBroken = true
-      if (!this.#held) this.#end()
-    })
-    if (!this.#held) this.#forward()
+    options.response.on('close', () => this.clientClosed())
+    this.begin()
   }
 
   cut(): void {
     this.#options.request.socket.resetAndDestroy()
-    this.#end()
+    this.end()
   }
 
-  hold(): void {
-    this.#held = true
-    for (const flow of this.#flows) flow.hold()
-  }
-
-  release(): void {
-    if (!this.#held) return
-    this.#held = false
-    if (this.#isBroken) this.cut()
-    else if (this.#upstream === undefined) this.#forward()
-    else for (const flow of this.#flows) flow.release()
-  }
-
-  #forward(): void {
+  protected forward(): ClientRequest {
     const { request, injector, target, clock } = this.#options
     const upstream = http.request({
       host: target.hostname.replace(/^\[|\]$/g, ''),
@@ -63,35 +40,35 @@ export class HttpExchange implements Exchange {
       headers: headersFor(request, target, injector.change !== undefined),
       agent: false,
     })
-    this.#upstream = upstream
     upstream.on('error', () => {
-      if (!this.#over) this.#broken()
+      if (!this.isOver) this.serverBroke()
     })
     upstream.on('response', incoming => this.#onResponse(incoming))
-    this.#flows.push(
+    this.addFlow(
       new Flow({
         source: request,
         sink: upstream,
         clock,
         decoder: passThrough,
         faults: noFaults,
-        held: this.#held,
+        held: this.isHeld,
         onEnd: end => (end === 'whole' ? upstream.end() : upstream.destroy()),
       }),
     )
+    return upstream
   }
 
   #onResponse(incoming: IncomingMessage): void {
     const { response, injector, clock } = this.#options
     const { statusCode = 502, statusMessage = '' } = incoming
-    this.#flows.push(
+    this.addFlow(
       new Flow({
         source: incoming,
         sink: response,
         clock,
         decoder: decoderOf(injector, incoming),
         faults: injector,
-        held: this.#held,
+        held: this.isHeld,
         begin: () => {
           response.writeHead(statusCode, statusMessage, responseHeaders(incoming))
           response.flushHeaders()
@@ -106,22 +83,8 @@ export class HttpExchange implements Exchange {
     if (end === 'whole') response.end()
     else if (end === 'truncated') {
       request.socket.end()
-      this.#end()
-    } else this.#broken()
-  }
-
-  /** The connection to the server broke. While held, the client does not notice. */
-  #broken(): void {
-    if (this.#held) this.#isBroken = true
-    else this.cut()
-  }
-
-  #end(): void {
-    if (this.#over) return
-    this.#over = true
-    this.#options.injector.leave(this)
-    for (const flow of this.#flows) flow.stop()
-    this.#upstream?.destroy()
+      this.end()
+    } else this.serverBroke()
   }
 }
 

@@ -2,9 +2,10 @@ import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import type { Clock } from '../../clock.ts'
 import { passThrough, UpgradeDecoder, webSocketDecoder } from './event-decoder.ts'
-import type { Exchange, FaultInjector } from './fault-injector.ts'
+import type { FaultInjector } from './fault-injector.ts'
 import { Flow, type FlowEnd } from './flow.ts'
 import { headersFor, statusBody } from './headers.ts'
+import { HeldExchange } from './held-exchange.ts'
 
 interface UpgradeExchangeOptions {
   readonly request: IncomingMessage
@@ -17,48 +18,26 @@ interface UpgradeExchangeOptions {
 }
 
 /** An upgraded connection, from its request to its end. */
-export class UpgradeExchange implements Exchange {
+export class UpgradeExchange extends HeldExchange {
   readonly #options: UpgradeExchangeOptions
   #upstream: Socket | undefined
-  #flows: Flow[] = []
-  #held: boolean
-  /** The client or the server disconnected while this was held. */
-  #isBroken = false
-  #over = false
 
   constructor(options: UpgradeExchangeOptions) {
+    super(options.injector)
     this.#options = options
-    const { client, injector } = options
-    this.#held = injector.holdsNew
-    injector.enter(this)
+    const { client } = options
     client.on('error', () => {})
-    client.on('close', () => {
-      this.#isBroken = true
-      if (!this.#held) this.#end()
-    })
-    if (!this.#held) this.#forward()
+    client.on('close', () => this.clientClosed())
+    this.begin()
   }
 
   cut(): void {
     this.#options.client.resetAndDestroy()
     this.#upstream?.resetAndDestroy()
-    this.#end()
+    this.end()
   }
 
-  hold(): void {
-    this.#held = true
-    for (const flow of this.#flows) flow.hold()
-  }
-
-  release(): void {
-    if (!this.#held) return
-    this.#held = false
-    if (this.#isBroken) this.cut()
-    else if (this.#upstream === undefined) this.#forward()
-    else for (const flow of this.#flows) flow.release()
-  }
-
-  #forward(): void {
+  protected forward(): Socket {
     const { request, client, head, injector, target, clock } = this.#options
     const upstream = connect(Number(target.port || 80), target.hostname.replace(/^\[|\]$/g, ''))
     this.#upstream = upstream
@@ -67,8 +46,8 @@ export class UpgradeExchange implements Exchange {
     if (head.length > 0) upstream.write(head)
     const { change } = injector
     const upgraded = () => (change === undefined ? passThrough : webSocketDecoder(change))
-    const common = { clock, held: this.#held }
-    this.#flows = [
+    const common = { clock, held: this.isHeld }
+    this.addFlow(
       new Flow({
         ...common,
         source: client,
@@ -77,6 +56,8 @@ export class UpgradeExchange implements Exchange {
         faults: { delayMs: 0, truncation: undefined },
         onEnd: end => (end === 'whole' ? upstream.end() : upstream.destroy()),
       }),
+    )
+    this.addFlow(
       new Flow({
         ...common,
         source: upstream,
@@ -85,23 +66,16 @@ export class UpgradeExchange implements Exchange {
         faults: injector,
         onEnd: end => this.#onResponseEnd(end),
       }),
-    ]
+    )
+    return upstream
   }
 
   #onResponseEnd(end: FlowEnd): void {
     if (end === 'broken') this.cut()
     else {
       this.#options.client.end()
-      if (end === 'truncated') this.#end()
+      if (end === 'truncated') this.end()
     }
-  }
-
-  #end(): void {
-    if (this.#over) return
-    this.#over = true
-    this.#options.injector.leave(this)
-    for (const flow of this.#flows) flow.stop()
-    this.#upstream?.destroy()
   }
 }
 
