@@ -197,7 +197,7 @@ describe('a counted tree', () => {
     expect([tree.rank(undefined, ''), tree.rank(undefined, undefined)]).toEqual([4, 5])
   })
 
-  test('has no pairs at positions outside', () => {
+  test('returns no pair for a position outside of it', () => {
     const tree = createPairTree()
     tree.set('a', '1')
     expect([tree.valueAt(-1), tree.valueAt(0), tree.valueAt(1)]).toEqual([undefined, '1', undefined])

@@ -74,7 +74,7 @@ describe('history replay', () => {
     expect(cache.history.floor).toBe(floor)
   })
 
-  it('has the previous state of each change after the last one without it', async () => {
+  it('delivers each change with its previous state, starting after the last change without one', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const start = first.revision
@@ -145,7 +145,7 @@ describe('history replay', () => {
       expect(cache.history.next(version)?.revision).toBe(versions[at + 1])
   })
 
-  it('lets other clients resume if one was away for too long', async () => {
+  it('resumes other clients if one was away for too long', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage, cache: first } = rooms
     const versions = [first.revision]
@@ -159,7 +159,7 @@ describe('history replay', () => {
     expect(cache.history.size).toBe(8)
   })
 
-  it('lets clients resume whose changes survive a compaction during the read', async () => {
+  it('resumes the clients whose changes survive a compaction during the read', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage, cache: first } = rooms
     const versions = [first.revision]
@@ -203,7 +203,7 @@ describe('history replay', () => {
     expect(cache.history.floor).toBe(start)
   })
 
-  it('gives up a read that takes too long, so that clients list again', async () => {
+  it('aborts a read that takes too long, so that clients list again', async () => {
     await using rooms = await openRooms()
     const { registry, served, cache: first } = rooms
     const start = first.revision

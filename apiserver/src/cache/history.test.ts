@@ -90,7 +90,7 @@ describe('history', () => {
     expect(resumed(history, 4999)).toEqual([5000, 5001])
   })
 
-  it('prepends older events without a gap, the newest if there is no room for all', () => {
+  it('prepends older events without a gap, and only the newest if there is no room for all', () => {
     const history = new History(toRevision(10), () => 0, limits)
     history.push(event(11))
     history.prepend([event(7), event(9)], toRevision(6))

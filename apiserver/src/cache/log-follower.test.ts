@@ -265,7 +265,7 @@ describe('log follower', () => {
     }
   })
 
-  it('evicts old history of a kind that has fallen quiet', async () => {
+  it('evicts old history of a kind that no longer changes', async () => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms
     const clock = new FakeClock()
@@ -361,7 +361,7 @@ describe('read gate', () => {
     await second
   })
 
-  it('lets readers through after a transaction that touched no object', async () => {
+  it('admits reads after a transaction that changed no object', async () => {
     const etcd = await startEtcd({ unsafeNoFsync: true })
     const storage = await openEtcdStorage({ endpoints: [etcd.endpoint] })
     const follower = new LogFollower({ storage, log: silentLogger })

@@ -172,7 +172,7 @@ describe('a model store built from many entries', () => {
     )
   })
 
-  test('sorts more distinct values than one step does', async () => {
+  test('sorts more distinct values than fit into one step', async () => {
     const count = 70_000
     const entries = Array.from({ length: count }, (_, n) =>
       entry(`n${String(n).padStart(6, '0')}`, `${(n * 7919) % count}`.padStart(6, '0')),

@@ -4,8 +4,8 @@ import { openRooms, thing } from '../../../test/support/rooms.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
 import { SnapshotCache, snapshotCacheDefaults } from './snapshot-cache.ts'
 
-describe('kept snapshots', () => {
-  it('are served for every revision until the next change', async () => {
+describe('the snapshot cache', () => {
+  it('serves a snapshot for every revision until the next change', async () => {
     await using rooms = await openRooms()
     const { registry, served, gate, cache } = rooms
     await registry.create(served, thing('a'), options)
@@ -18,7 +18,7 @@ describe('kept snapshots', () => {
     expect(cache.snapshots.at(cache.revision).get('b')?.name).toBe('b')
   })
 
-  it('that do not exist are refused with 410, not replaced by another state', async () => {
+  it('rejects a revision without a snapshot with 410, and serves no other state', async () => {
     await using rooms = await openRooms()
     const { registry, served, gate, cache } = rooms
     const before = await gate.pass()
@@ -33,7 +33,7 @@ describe('kept snapshots', () => {
     expect(isApiError(thrown, 'Expired')).toBe(true)
   })
 
-  it('in use outlive unused ones', async () => {
+  it('evicts the least recently used snapshot', async () => {
     await using rooms = await openRooms()
     const { registry, served, gate, cache } = rooms
     let now = 0

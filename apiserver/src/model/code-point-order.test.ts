@@ -32,7 +32,7 @@ const text = fc.oneof(
     .map(parts => parts.join('')),
 )
 
-describe('the order of strings', () => {
+describe('string comparison', () => {
   test('is by code point, also where UTF-16 units differ', () => {
     expect(compareCodePoints('\u{ffff}', '\u{1f600}')).toBeLessThan(0)
     expect('\u{ffff}' < '\u{1f600}').toBe(false)
@@ -44,7 +44,7 @@ describe('the order of strings', () => {
     )
   })
 
-  test('is the order of the UTF-8 bytes', () => {
+  test('agrees with the order of the UTF-8 bytes', () => {
     fc.assert(
       fc.property(text, text, (left, right) => {
         expect(Math.sign(compareCodePoints(left, right))).toBe(
@@ -55,7 +55,7 @@ describe('the order of strings', () => {
     )
   })
 
-  test('is the order of units if either text orders by unit', () => {
+  test('agrees with the order of UTF-16 units if either text orders by unit', () => {
     fc.assert(
       fc.property(text, text, (left, right) => {
         fc.pre(ordersByUnit(left) || ordersByUnit(right))
@@ -71,7 +71,7 @@ describe('the order of strings', () => {
     ['', 'a'],
     ['a', 'ab'],
     ['Z', 'a'],
-  ])('%j comes before %j', (left, right) => {
+  ])('puts %j before %j', (left, right) => {
     expect(compareCodePoints(left, right)).toBeLessThan(0)
     expect(compareCodePoints(right, left)).toBeGreaterThan(0)
     expect(compareCodePoints(left, left)).toBe(0)

@@ -24,7 +24,7 @@ function refusal(run: () => unknown, reason: StatusReason = 'BadRequest'): ApiEr
 const values = fc.jsonValue({ maxDepth: 6 }).filter(value => !JSON.stringify(value).includes('"__proto__":'))
 
 describe('a JSON body', () => {
-  it('has at most as many fields as each check can walk, in all its objects together', () => {
+  it('with too many fields in all its objects together is rejected with 413', () => {
     const parts = (count: number) => `{"parts":[${Array(count).fill('{"a":1}').join(',')}]}`
     const { maxFields } = decodeDefaults
     expect(json(parts(maxFields - 1))).toHaveProperty('parts.length', maxFields - 1)
@@ -66,7 +66,7 @@ describe('a JSON body', () => {
     ['"\\x"', 'line 1, column 1 (offset 0)', 'the escape'],
     ['"\\u12"', 'line 1, column 1 (offset 0)', 'the escape'],
     ['\u00a0{}', 'line 1, column 1 (offset 0)', 'found "\\u00a0"'],
-  ])('%j is refused with where and why', (text, where, why) => {
+  ])('%j is rejected with the position and the reason', (text, where, why) => {
     const { message } = refusal(() => json(text))
     expect(message).toContain(where)
     expect(message).toContain(why)
@@ -88,7 +88,7 @@ describe('a JSON body', () => {
     [[...bytes('{"a":"é\uFFFD'), 0xc3, 0x28], 11],
     [[...bytes('\uFEFF"x'), 0xe2, 0x82], 5],
     [[0x22, 0xed, 0xa0, 0x80, 0x22], 1],
-  ])('of bytes that are no UTF-8 is refused with the first such byte', (body, at) => {
+  ])('that is not UTF-8 is rejected with the position of the first invalid byte', (body, at) => {
     for (const type of ['json', 'yaml'] as const) {
       expect(refusal(() => decodeDocument(Uint8Array.from(body), type)).message).toContain(`at byte ${at}`)
     }
@@ -102,7 +102,7 @@ describe('a JSON body', () => {
     ['-1e400', 'column 1', 'out of range'],
     ['1e-400', 'column 1', 'become 0'],
     ['[-1E-400]', 'column 2', 'become 0'],
-  ])('%s is refused rather than rounded', (text, where, what) => {
+  ])('%s is rejected, not rounded', (text, where, what) => {
     const { message } = refusal(() => json(text))
     expect(message).toContain(where)
     expect(message).toContain(what)
@@ -138,11 +138,11 @@ describe('a JSON body', () => {
     '{"a":[{"__proto__":1}]}',
     '{"\\u005f_proto__":1}',
     '{"__pr\\u006fto__":1}',
-  ])('%s is refused for its field name', text => {
+  ])('%s is rejected for its field name', text => {
     expect(refusal(() => json(text)).message).toContain('__proto__')
   })
 
-  it('may name fields like inherited properties', () => {
+  it('may have fields with the names of inherited properties', () => {
     const text = '{"constructor":{"prototype":{"x":1}},"toString":1,"hasOwnProperty":2,"a":"__proto__"}'
     expect(JSON.stringify(json(text))).toBe(text)
     expect(JSON.stringify(yaml(text))).toBe(text)
@@ -177,7 +177,7 @@ describe('a YAML body', () => {
     )
   })
 
-  it('decodes every dumped value, including strings that look like other types', () => {
+  it('decodes every value that js-yaml writes, including strings that look like other types', () => {
     fc.assert(
       fc.property(values, value => {
         expect(deepEqual(yaml(dump(value)), json(JSON.stringify(value)))).toBe(true)
@@ -237,7 +237,7 @@ describe('a YAML body', () => {
     ['a: 1\n---\nb: 2', 'line 2, column 1', 'expected one document'],
     ['\n# x\n---\n', '', 'nothing but blank lines'],
     ['a: "\\q"', 'line 1', 'escape'],
-  ])('%j is refused with where and why', (text, where, why) => {
+  ])('%j is rejected with the position and the reason', (text, where, why) => {
     const { message } = refusal(() => yaml(text))
     expect(message).toContain(where)
     expect(message).toContain(why)
@@ -254,8 +254,8 @@ describe('a YAML body', () => {
   })
 })
 
-describe('a text of several YAML documents', () => {
-  it('decodes each with its first line, and a malformed one does not hide the others', () => {
+describe('a stream of YAML documents', () => {
+  it('decodes each document with its first line, also after a malformed one', () => {
     const text = [
       '# a file', // 1
       '', // 2
@@ -298,11 +298,11 @@ describe('a text of several YAML documents', () => {
     for (const text of ['', '\uFEFF', '# x\n\n', '---\n---\n...\n']) expect(decodeDocuments(text)).toEqual([])
   })
 
-  it('that is null is a document', () => {
+  it('may contain a document that is null', () => {
     expect(decodeDocuments('null')).toEqual([{ line: 1, value: null }])
   })
 
-  it('decodes every dumped document', () => {
+  it('decodes every document that js-yaml writes', () => {
     fc.assert(
       fc.property(fc.array(values, { maxLength: 5 }), list => {
         const documents = decodeDocuments(list.map(value => `---\n${dump(value)}`).join(''))
@@ -312,7 +312,7 @@ describe('a text of several YAML documents', () => {
   })
 })
 
-describe('any input at all', () => {
+describe('any input', () => {
   const run = (body: Uint8Array) => {
     for (const type of ['json', 'yaml'] as const) {
       try {

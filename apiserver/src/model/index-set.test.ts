@@ -83,7 +83,7 @@ test('objects with equal content share their values and labels', () => {
   expect(indexes.labelsOf(object('g3'))).toBe(indexes.labelsOf(object('g4', {}, {})))
 })
 
-test('different values are never mixed up by sharing, and sharing is bounded', () => {
+test('sharing never confuses different values, and is bounded', () => {
   let tags: string[] = []
   const indexes = indexSet(multiValueIndex({ name: 'spec.tags', indexFunc: () => tags }))
   const lists = [
@@ -144,7 +144,7 @@ test('a failing index function is reported with its index and message', () => {
   ])
 })
 
-test('sharing pauses while lists hardly repeat, and resumes later', () => {
+test('sharing pauses while few lists repeat, and resumes later', () => {
   let tag = ''
   const indexes = indexSet(multiValueIndex({ name: 'spec.tags', indexFunc: () => [tag] }))
   const valuesOf = (text: string) => {

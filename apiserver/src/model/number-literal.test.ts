@@ -32,7 +32,7 @@ const literals = fc
     return `${sign}${whole}${fraction === null ? '' : `.${fraction}`}${exponent === null ? '' : `e${exponent}`}`
   })
 
-describe('a decimal that a double keeps exactly', () => {
+describe('isExactDecimal', () => {
   it.each([
     '0',
     '-0',
@@ -46,7 +46,7 @@ describe('a decimal that a double keeps exactly', () => {
     '1e308',
     '5e-324',
     '1e23',
-  ])('%s is', literal => {
+  ])('returns true for %s', literal => {
     expect(isExactDecimal(literal)).toBe(true)
   })
 
@@ -56,7 +56,7 @@ describe('a decimal that a double keeps exactly', () => {
     '12345678901234567000',
     '1.7976931348623157e308',
     '0.30000000000000004',
-  ])('%s is', literal => {
+  ])('returns true for %s', literal => {
     expect(isExactDecimal(literal)).toBe(true)
   })
 
@@ -77,7 +77,7 @@ describe('a decimal that a double keeps exactly', () => {
     'Infinity',
     'NaN',
     '0x10',
-  ])('%s is not', literal => {
+  ])('returns false for %s', literal => {
     expect(isExactDecimal(literal)).toBe(false)
   })
 

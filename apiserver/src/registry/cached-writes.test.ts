@@ -78,7 +78,7 @@ async function openWorld(): Promise<World> {
   }
 }
 
-/** A world whose cache still holds `stale`, while the store holds what `change` has made of it. */
+/** A world whose cache still holds `stale`, while `change` has replaced it in the store. */
 async function openStale(
   stale: object,
   change: (other: Registry, served: ServedModel) => Promise<unknown>,
@@ -295,7 +295,7 @@ describe('a write to an object that has changed since the cache saw it', () => {
     expect(await outcome(put({ n: 3 }, { version: current }))).toBe('ok')
   })
 
-  it('writes the state in the cache again, and nothing if it equals the live one', async () => {
+  it('restores the cached state, and writes nothing if it equals the live one', async () => {
     await using world = await openStale(thing('a', { n: 1 }), changeSpec({ n: 2 }))
     const { put } = writesOf(world)
     const current = await live(world)
@@ -321,7 +321,7 @@ describe('a write to an object that has changed since the cache saw it', () => {
     expect(new Set(await Promise.all(writes.map(outcome)))).toEqual(new Set(['404 NotFound']))
   })
 
-  it('finds an object that the cache does not hold yet', async () => {
+  it('finds an object that is not cached yet', async () => {
     await using world = await openWorld()
     world.freeze()
     await world.other.create(world.rooms.served, thing('a', { n: 1 }), options)
@@ -366,7 +366,7 @@ describe('a write to an object that has changed since the cache saw it', () => {
     expect(await holders()).toEqual(['b', undefined, undefined])
   })
 
-  it('marks an object that has got finalizers since instead of removing it', async () => {
+  it('marks an object that has gained finalizers instead of removing it', async () => {
     await using world = await openStale(thing('a'), (other, served) =>
       other.replace(served, 'a', thing('a', {}, { finalizers }), 'object', options),
     )
@@ -393,7 +393,7 @@ describe('a write to an object that has changed since the cache saw it', () => {
     expect(await live(world)).toBeUndefined()
   })
 
-  it('may take away a finalizer while unique indexes are recomputed, and nothing else', async () => {
+  it('may only remove finalizers while unique indexes are recomputed', async () => {
     const two = [...finalizers, 'example.com/g']
     await using world = await openWorld()
     const { registry, served, storage } = world.rooms
@@ -420,7 +420,7 @@ describe('a write to an object that has changed since the cache saw it', () => {
     expect((await live(world))?.metadata.finalizers).toEqual(finalizers)
   })
 
-  it('loses none of many patches that meet on several servers', async () => {
+  it('loses none of many concurrent patches on several servers', async () => {
     await using world = await openStale(thing('a'), changeSpec({ n: 1 }))
     const { registry, served } = world.rooms
     const keys = Array.from({ length: 24 }, (_, n) => `k${n}`)

@@ -124,7 +124,7 @@ describe('finalizers past their bound', () => {
   })
 })
 
-describe('a refusal of very many violations', () => {
+describe('the rejection of many violations', () => {
   const bodies: [string, object][] = [
     ['owner references', thing('a', {}, { ownerReferences: times(500_000, () => ({})) })],
     ['finalizers', thing('a', {}, { finalizers: times(500_000, () => '') })],
@@ -172,7 +172,7 @@ describe('a refusal of very many violations', () => {
 describe('the work of a write', () => {
   const size = 3000
 
-  it('ends at a part past its bound, whatever else is wrong', async () => {
+  it('ends at the first part past its bound, whatever else is wrong', async () => {
     await using rooms = await openRooms()
     const labels = Object.fromEntries(times(200_000, n => [`-${n}`, '']))
     const body = thing('a', { tags: [1], email: 2 }, { labels })

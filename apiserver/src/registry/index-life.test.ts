@@ -226,7 +226,7 @@ describe('the record of unique indexes', () => {
     expect(await holdings()).toEqual({})
   })
 
-  it('says that it is being recomputed after a crash, and the next server to start finishes it', async () => {
+  it('says that it is being recomputed after a crash, and the next server that starts finishes it', async () => {
     const old = await start([byCode])
     for (let i = 0; i < 300; i++) await old.create(`o${i}`, { code: `c${i}`, other: `v${i}` })
     const crashing = new Server(storage, [byCode, byOther])
@@ -314,8 +314,8 @@ describe('the record of unique indexes', () => {
   })
 })
 
-describe('stored objects with the same value', () => {
-  it('leave it to the oldest, even if a younger one held it by the earlier function', async () => {
+describe('stored objects with the same unique value', () => {
+  it('cede it to the oldest, even if a younger one held it under the earlier function', async () => {
     const old = await start([byCode])
     await old.create('older', { code: 'X' })
     await old.create('younger', { code: 'x' })
@@ -328,7 +328,7 @@ describe('stored objects with the same value', () => {
     expect(content(after)).toEqual(content(before))
   })
 
-  it('stay writable unchanged, cannot take another held value, and get their own when it is free', async () => {
+  it('can keep it without holding it, cannot take another held value, and hold it once it is free', async () => {
     const old = await start([])
     await old.create('a', { code: 'x' })
     await old.create('b', { code: 'x' })

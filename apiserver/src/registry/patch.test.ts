@@ -45,7 +45,7 @@ describe('a merge patch', () => {
     expect(JSON.stringify(applyMergePatch(json(target), json(patch)))).toBe(result)
   })
 
-  it('leaves target and patch as they are, and shares nothing with them', () => {
+  it('does not change target and patch, and shares nothing with them', () => {
     const target = { a: { list: [{ x: 1 }] }, b: { c: 1 } }
     const patch = { d: { e: [{ y: 1 }] }, b: { f: 2 } }
     const before = JSON.stringify([target, patch])
@@ -59,14 +59,14 @@ describe('a merge patch', () => {
     expect(JSON.stringify([target, patch])).toBe(before)
   })
 
-  it('with a field __proto__ touches no prototype', () => {
+  it('with a field __proto__ changes no prototype', () => {
     const result = applyMergePatch({}, json('{"__proto__":{"polluted":1},"a":{"__proto__":{"polluted":1}}}'))
     expect(Object.getPrototypeOf(result)).toBe(Object.prototype)
     expect({}).not.toHaveProperty('polluted')
     expect(result).not.toHaveProperty('polluted')
   })
 
-  it('that was computed turns one value into the other, and is undefined for equal ones', () => {
+  it('made by createMergePatch turns one value into the other, and is undefined for equal ones', () => {
     fc.assert(
       fc.property(values, values, (from, to) => {
         const patch = createMergePatch(from, to)
@@ -78,7 +78,7 @@ describe('a merge patch', () => {
     )
   })
 
-  it('that was computed contains only the differences', () => {
+  it('made by createMergePatch contains only the differences', () => {
     const from = { a: 1, b: { c: 1, d: [1, 2], e: 3 }, f: 1 }
     const to = { a: 1, b: { c: 2, d: [1, 2], g: undefined }, h: { i: 1 } }
     expect(createMergePatch(from, to)).toEqual({ b: { c: 2, e: null }, f: null, h: { i: 1 } })
@@ -238,7 +238,7 @@ describe('a JSON patch', () => {
     )
   })
 
-  it('leaves its target unchanged, whether it fails or applies', () => {
+  it('does not change its target, whether it fails or applies', () => {
     const target = { a: { b: [1, 2] } }
     expect(() =>
       applyJsonPatch(target, [
@@ -271,12 +271,12 @@ describe('a JSON patch', () => {
     expect(() => applyJsonPatch({}, operations(jsonPatchDefaults.maxOperations + 1))).toThrow(tooLarge)
   })
 
-  it('cannot exhaust the memory by copying', () => {
+  it('is rejected with 413 if it copies too much', () => {
     const doubling = Array.from({ length: 60 }, (_, index) => ({ op: 'copy', from: '', path: `/c${index}` }))
     expect(() => applyJsonPatch({ a: 'x'.repeat(100) }, doubling)).toThrow(tooLarge)
   })
 
-  it('cannot keep the server busy by shifting a long list repeatedly', () => {
+  it('is rejected with 413 if it shifts a long list repeatedly', () => {
     const list = Array.from({ length: 700_000 }, () => 0)
     for (const operation of [
       { op: 'add', path: '/0', value: 1 },
@@ -291,7 +291,7 @@ describe('a JSON patch', () => {
     }
   })
 
-  it('cannot nest deeper than a document may, by moves or by copies', () => {
+  it('cannot nest its target deeper than a document may be, by moves or by copies', () => {
     const moves = Array.from({ length: 3000 }, () => [
       { op: 'add', path: '/b', value: {} },
       { op: 'move', from: '/a', path: '/b/a' },
@@ -302,7 +302,7 @@ describe('a JSON patch', () => {
     expect(() => applyJsonPatch({ a: {} }, thenCopy)).toThrow(tooLarge)
   })
 
-  it('that another implementation computed turns one value into the other', () => {
+  it('made by another implementation turns one value into the other', () => {
     fc.assert(
       fc.property(values, values, (from, to) => {
         // The other implementation cannot replace the root.
