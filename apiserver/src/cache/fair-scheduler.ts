@@ -27,7 +27,7 @@ interface Task extends SemaphoreRequest {
 
 /**
  * Shares the process between long work and everything else, and between the callers of long work. Work that needs
- * little is done at once while the turn of the event loop has entries left; the rest goes on in later turns, callers
+ * little is done at once while the turn of the event loop has entries left. The rest goes on in later turns, callers
  * round-robin.
  *
  *     run ──little to do──▶ done

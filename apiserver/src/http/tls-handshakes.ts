@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
 
 /**
- * The TLS handshakes in progress. Node emits another socket after the handshake than the one that it accepted, so the
- * client's address tells which it was.
+ * The TLS handshakes in progress. After a handshake Node emits another socket than the one that it accepted, so the two
+ * are matched by the client's address.
  */
 export class TlsHandshakes {
   readonly #sockets = new Map<string, Socket>()

@@ -7,8 +7,8 @@ import type {
 } from '../client/transport.ts'
 
 /**
- * A transport that calls `leadershipGuard` before each write; reads and watches pass. It wraps the transport, so that helpers that
- * send several requests cannot bypass it.
+ * A transport that calls `leadershipGuard` before each write; reads and watches pass. It wraps the transport, so that
+ * helpers that send several requests cannot bypass it.
  */
 export class GuardedTransport implements Transport {
   readonly #inner: Transport
