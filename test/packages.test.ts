@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -92,6 +93,20 @@ test.each(packages)('the package of %s contains its files for users, and no test
     const [, map] = /^\/\/# sourceMappingURL=(.*)$/m.exec(text) ?? []
     if (map !== undefined) expect(files, file).toContain(join(dirname(file), map))
   }
+})
+
+test.each([
+  ['apiserver', ['@setpoint/controller-runtime', 'cockatiel', 'etcd3', 'lmdb']],
+  ['controller-runtime', []],
+])('the bundle of %s imports only Node and the packages that must stay apart', async (name, apart) => {
+  const bundle = join(folder, 'node_modules/@setpoint', name, 'bundle')
+  const imported = new Set<string>()
+  for (const file of await readdir(bundle)) {
+    const text = await readFile(join(bundle, file), 'utf8')
+    for (const [, specifier = ''] of text.matchAll(/^(?:import|\} from|import .* from) ?"([^".][^"]*)";$/gm))
+      imported.add(specifier.replace(/^(@[^/]+\/[^/]+)\/.*/, '$1'))
+  }
+  expect([...imported].filter(each => !isBuiltin(each)).sort()).toEqual(apart)
 })
 
 test('a plugin compiles under strict against the packages, and the server runs it', async () => {

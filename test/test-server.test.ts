@@ -39,7 +39,7 @@ test('without the server’s package the error says what to install; with the pa
   try {
     // The SDK, installed apart from the server.
     const sdk = join(folder, 'elsewhere', 'sdk')
-    await cp(join(root, 'controller-runtime', 'dist'), join(sdk, 'dist'), { recursive: true })
+    await cp(join(root, 'controller-runtime', 'bundle'), join(sdk, 'bundle'), { recursive: true })
     await cp(join(root, 'controller-runtime', 'package.json'), join(sdk, 'package.json'))
     const { dependencies }: { dependencies: object } = JSON.parse(
       await readFile(join(sdk, 'package.json'), 'utf8'),

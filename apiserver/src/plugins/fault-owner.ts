@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { basename, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { packageFolder } from '../package-folder.ts'
 import { placesOf } from './error-place.ts'
 
 /** Names of the plugins by folder. Node never unloads a module, so this is a fact of the process. */
@@ -33,4 +34,4 @@ function isOnStack(error: Error, dir: string): boolean {
   }
 }
 
-const serverFolder = fileURLToPath(new URL('../../', import.meta.url))
+const serverFolder = fileURLToPath(packageFolder)

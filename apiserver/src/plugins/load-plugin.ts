@@ -4,6 +4,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isPlugin, type Plugin } from '@setpoint/controller-runtime'
 import { isRecord } from '@setpoint/controller-runtime/api'
 import semver from 'semver'
+import { packageFolder } from '../package-folder.ts'
 import { findSyntaxError, placeOf } from './error-place.ts'
 import { rememberPlugin } from './fault-owner.ts'
 import { installModuleHooks } from './module-hooks.ts'
@@ -40,7 +41,7 @@ export const loadDefaults = Object.freeze({
 })
 
 /** The `plugins/` folder next to this server's package, in the repository and in an installation of it. */
-const installedPlugins = fileURLToPath(new URL('../../../plugins/', import.meta.url))
+const installedPlugins = fileURLToPath(new URL('../plugins/', packageFolder))
 
 /**
  * Returns the plugin folders as absolute paths without duplicates: `dirs`, or by default every folder of the
