@@ -16,6 +16,11 @@ export const bounds = Object.freeze({
   /** The 99th percentile of a GET and of a list of the second caller, as multiples of the quiet ones. */
   getRatio: 5,
   listRatio: 10,
+  /**
+   * Milliseconds of an attack that lasts. A shorter one, such as a single large body, is judged by the longest pause: how
+   * many requests of a window it delays says more about the window.
+   */
+  lastingMs: 2_000,
   /** Minimum milliseconds for a quiet percentile, because attacker, server and second caller share the processors. */
   quietMs: 4,
   /** Memory and descriptors after an attack, as multiples of those before. */
@@ -59,10 +64,16 @@ export class Arena implements AsyncDisposable {
     const broken: string[] = []
     const slow: string[] = []
     const { target, quiet, before } = await this.#placeFor(attack)
+    const began = performance.now()
+    let lastedMs = 0
     const hit = await this.#witness.during(async () => {
-      await Promise.all([this.#run(attack, target, broken, slow), sleep(bounds.windowMs[this.#form])])
+      const run = this.#run(attack, target, broken, slow).then(() => {
+        lastedMs = performance.now() - began
+      })
+      await Promise.all([run, sleep(bounds.windowMs[this.#form])])
     })
-    judge(quiet, hit, broken, slow)
+    judgePauses(hit, broken, slow)
+    if (lastedMs >= bounds.lastingMs) judgePercentiles(quiet, hit, slow)
     const figures = [describe(quiet, hit)]
     if (target.isUp) {
       const after = await this.#returned(target, before, attack)
@@ -209,13 +220,16 @@ async function fill(
   if (refused !== undefined) throw new Error(`an object was refused: ${refused.status} ${refused.text}`)
 }
 
-function judge(quiet: Sight, hit: Sight, broken: string[], slow: string[]): void {
+function judgePauses(hit: Sight, broken: string[], slow: string[]): void {
   for (const [what, { count, failures }] of Object.entries(hit)) {
     if (failures.length > 0)
       broken.push(`${what} failed ${failures.length} of ${count} times: ${failures[0]}`)
   }
-  const { livezMs, getRatio, listRatio } = bounds
-  if (hit.livez.maxMs > livezMs) slow.push(`/livez took ${Math.round(hit.livez.maxMs)} ms`)
+  if (hit.livez.maxMs > bounds.livezMs) slow.push(`/livez took ${Math.round(hit.livez.maxMs)} ms`)
+}
+
+function judgePercentiles(quiet: Sight, hit: Sight, slow: string[]): void {
+  const { getRatio, listRatio } = bounds
   const ratios = [
     ['GET', ratioOf(quiet.get.p99Ms, hit.get.p99Ms), getRatio],
     ['list', ratioOf(quiet.list.p99Ms, hit.list.p99Ms), listRatio],

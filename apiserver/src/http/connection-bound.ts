@@ -37,7 +37,7 @@ export class ConnectionBound {
     socket.once('close', () => this.#open--)
   }
 
-  /** Allows a connection to be replaced: it has no request in progress, or is in its TLS handshake. */
+  /** Allows a connection to be replaced: it waits for its client, for example for a request or to read a response. */
   markIdle(socket: Socket): void {
     this.#idle.add(socket)
   }

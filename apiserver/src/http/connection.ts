@@ -107,6 +107,11 @@ export class Connection {
     return this.#open.length > 0
   }
 
+  /** True if only the client has something left to do: to read responses that are complete. */
+  get isUnread(): boolean {
+    return this.isBusy && this.#open.every(({ response }) => response.writableEnded)
+  }
+
   get isEnding(): boolean {
     return this.#endingSince !== undefined
   }

@@ -441,6 +441,21 @@ describe('a server with as many connections as it may have', () => {
     for (const { hasEnded } of busy) expect(hasEnded).toBe(false)
   })
 
+  it('closes one whose client does not read a complete response, before it stalls', async () => {
+    const server = await serve((message, response) => {
+      if (message.url === '/large') response.end(Buffer.alloc(64_000_000))
+    }, 2)
+    const unread = await accepted(server)
+    unread.socket.pause()
+    unread.get('/large')
+    const waiting = await accepted(server)
+    waiting.get('/never')
+    await eventually(() => expect(server.handled).toHaveLength(2))
+    await server.clock.advance(connectionDefaults.checkMs)
+    await accepted(server)
+    expect(server.accepted.map(({ destroyed }) => destroyed)).toEqual([true, false, false])
+  })
+
   it('counts one that no longer speaks HTTP until it closes', async () => {
     const server = await serve(echoes, 1)
     const released = await accepted(server)

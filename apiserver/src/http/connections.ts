@@ -154,7 +154,11 @@ export class Connections {
 
   #checkAll(): void {
     const now = this.#clock.monotonic()
-    for (const connection of this.#all.values()) connection.check(now, this.#drainedAt)
+    for (const [socket, connection] of this.#all) {
+      connection.check(now, this.#drainedAt)
+      // Otherwise one client with many unread responses would hold all connections until they stall.
+      if (connection.isUnread) this.#bound.markIdle(socket)
+    }
     if (this.#drainedAt !== undefined && now - this.#drainedAt >= drainDefaults.lingerMs)
       this.#handshakes.destroyAll()
     this.#scheduleCheck()
