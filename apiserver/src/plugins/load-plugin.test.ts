@@ -1,17 +1,33 @@
-import { execFile } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { discoverPlugins, loadPlugin, PluginLoadError } from './load-plugin.ts'
 
 /**
  * Plugins are loaded by the compiled server in a process of its own: within a test, imports would go through the
- * test runner instead of Node.
+ * test runner instead of Node. The process runs the body of an async function for each message.
  */
 const compiled = new URL('../../dist/plugins/load-plugin.js', import.meta.url).href
+const program = `
+  import { loadPlugin, PluginLoadError } from ${JSON.stringify(compiled)}
+  const AsyncFunction = (async () => {}).constructor
+  process.on('message', body =>
+    new AsyncFunction('loadPlugin', 'PluginLoadError', body)(loadPlugin, PluginLoadError).then(
+      value => process.send({ value }),
+      error => process.send({ error: String(error?.stack) })))`
+let server: ChildProcess
+
+beforeAll(() => {
+  server = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
+})
+
+afterAll(() => server.kill('SIGKILL'))
 
 let root: string
 
@@ -32,14 +48,12 @@ async function folder(name: string, files: Record<string, string | object>): Pro
   return dir
 }
 
-/** Runs a module that may use `loadPlugin`, and returns the value that it passes to `answer`. */
-async function inServer(text: string): Promise<unknown> {
-  const script = `
-    import { loadPlugin, PluginLoadError } from ${JSON.stringify(compiled)}
-    const answer = value => process.stdout.write(JSON.stringify(value))
-    ${text}`
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script])
-  return JSON.parse(stdout)
+/** Runs the body of an async function that may use `loadPlugin`, and returns its result. */
+async function inServer(body: string): Promise<unknown> {
+  server.send(body)
+  const [{ value, error }] = await once(server, 'message')
+  if (error !== undefined) throw new Error(error)
+  return value
 }
 
 async function load(...dirs: string[]): Promise<unknown[]> {
@@ -49,7 +63,7 @@ async function load(...dirs: string[]): Promise<unknown[]> {
       const { plugin, ...rest } = await loadPlugin(dir)
       loaded.push({ name: plugin.name, models: plugin.models.map(({ kind }) => kind), ...rest })
     }
-    answer(loaded)`)
+    return loaded`)
   return Array.isArray(result) ? result : []
 }
 
@@ -65,10 +79,9 @@ async function refusal(dir: string): Promise<string> {
 /** The same for a refusal after the import, with the thrown error. */
 async function importRefusal(dir: string, importTimeoutMs = 30_000): Promise<unknown> {
   return inServer(`
-    await loadPlugin(${JSON.stringify(dir)}, { importTimeoutMs: ${importTimeoutMs} }).catch(error => {
+    return await loadPlugin(${JSON.stringify(dir)}, { importTimeoutMs: ${importTimeoutMs} }).then(() => 'loaded', error => {
       if (!(error instanceof PluginLoadError) || error.dir !== ${JSON.stringify(dir)}) throw error
-      answer({ message: error.message, cause: error.cause?.message, stack: error.cause?.stack })
-      process.exit()
+      return { message: error.message, cause: error.cause?.message, stack: error.cause?.stack }
     })`)
 }
 
@@ -155,7 +168,7 @@ describe('a plugin in a folder of its own, without node_modules', () => {
     const result = await inServer(`
       await loadPlugin(${JSON.stringify(one)})
       await loadPlugin(${JSON.stringify(two)})
-      answer(globalThis.seen.map(each => each === globalThis.seen[0]))`)
+      return globalThis.seen.map(each => each === globalThis.seen[0])`)
     expect(result).toEqual([true, true])
   })
 
