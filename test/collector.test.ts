@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type ApiObject, type Collection, objectOf, refusalOf } from './support/api.ts'
 import { itemsOf, partsOf } from './support/kinds.ts'
 import { writeFiles } from './support/plugins.ts'
@@ -14,11 +14,8 @@ afterEach(async () => {
 })
 
 /** One plugin declares the owners (items), another their dependents (parts). */
-async function serve(store: (typeof stores)[number], role = 'all') {
-  const world = await startWorld(store, ['items-plugin', 'parts-plugin'], { args: ['--role', role] })
-  cleanups.push(() => world.end())
-  return { world, ...kindsOf(world) }
-}
+const serve = (store: (typeof stores)[number], role: string) =>
+  startWorld(store, ['items-plugin', 'parts-plugin'], { args: ['--role', role] })
 
 function kindsOf({ api }: World) {
   return { items: itemsOf(api), parts: partsOf(api) }
@@ -73,9 +70,32 @@ async function collectorHasPassed(parts: Collection): Promise<void> {
   }
 }
 
+/** Removes every object, also those with finalizers. */
+async function empty(collections: readonly Collection[]): Promise<void> {
+  await eventually(async () => {
+    for (const collection of collections) {
+      await collection.api.delete(collection.path)
+      const { names } = await collection.list()
+      for (const name of names)
+        await collection.api.mergePatch(collection.at(name), { metadata: { finalizers: null } })
+      expect(names).toEqual([])
+    }
+  })
+}
+
 describe.each(stores)('the collector of dependents, on the %s store', store => {
+  let world: World
+  let items: Collection
+  let parts: Collection
+
+  beforeAll(async () => {
+    world = await serve(store, 'all')
+    ;({ items, parts } = kindsOf(world))
+  })
+  afterEach(() => empty([parts, items]))
+  afterAll(() => world?.end())
+
   it('collects the dependents of a deleted object in all generations, and nothing else', async () => {
-    const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const other = await items.create('other', {})
     const child = await parts.create('child', {}, owned(to(owner)))
@@ -98,7 +118,6 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
   })
 
   it('removes an owner deleted in the foreground after its blocking dependents', async () => {
-    const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const child = await parts.create('child', {}, owned(to(owner, true)))
     await parts.create('grandchild', {}, owned(to(child, true)))
@@ -130,7 +149,6 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
   })
 
   it('orphans dependents on request and removes their owner references', async () => {
-    const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const other = await items.create('other', {})
     const orphan = await parts.create('orphan', { note: 'mine' }, owned(to(owner, true)))
@@ -148,7 +166,6 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
   })
 
   it('compares uids: it collects dependents of an earlier owner of the name, not those of the current one', async () => {
-    const { world, items, parts } = await serve(store)
     const first = await items.create('owner', {})
     await parts.create('old', {}, owned(to(first)))
     objectOf(await world.api.delete(items.at('owner')))
@@ -162,7 +179,6 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
   })
 
   it('collects dependents of an owner that never existed, but not of an unknown kind', async () => {
-    const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     await parts.create('of-nobody', {}, owned(nobody()))
     await parts.create('of-another-uid', {}, owned({ ...nobody(), name: 'owner' }))
@@ -186,7 +202,6 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
   })
 
   it('leaves dependents alone while the kind of their owner is not served or its plugin has failed', async () => {
-    const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const gone = await items.create('gone', {})
     const kept = await parts.create('kept', {}, owned(to(owner)))
@@ -223,29 +238,7 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     expect((await items.read('gone')).metadata.uid).toBe(gone.metadata.uid)
   })
 
-  it('in a process of its own, collects dependents of owners deleted while it did not run', async () => {
-    const { world, items, parts } = await serve(store, 'apiserver')
-    const first = await startControllers(world)
-    const owner = await items.create('owner', {})
-    const other = await items.create('other', {})
-    const parent = await items.create('parent', {})
-    await parts.create('a', {}, owned(to(owner)))
-    await parts.create('b', {}, owned(to(other)))
-    await parts.create('c', {}, owned(to(parent, true)))
-    await collectorHasPassed(parts)
-    await first.kill('SIGTERM')
-    objectOf(await world.api.delete(items.at('owner')))
-    objectOf(await world.api.delete(items.at('parent'), { propagationPolicy: 'Foreground' }))
-    await startControllers(world)
-    await isGone(parts, 'a')
-    await isGone(parts, 'c')
-    await isGone(items, 'parent')
-    await collectorHasPassed(parts)
-    expect((await parts.list()).names).toEqual(['b'])
-  })
-
   it('carries on after the server was killed in the middle', async () => {
-    const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const parent = await items.create('parent', {})
     const other = await items.create('other', {})
@@ -276,7 +269,6 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
   })
 
   it('never collects a dependent that was adopted at the last moment', async () => {
-    const { world, items, parts } = await serve(store)
     const owner = await items.create('owner', {})
     const adopter = await items.create('adopter', {})
     const names = Array.from({ length: 120 }, (_, n) => `part-${n}`)
@@ -299,7 +291,6 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
   })
 
   it('removes objects that own each other, with any deletion policy', async () => {
-    const { world, items, parts } = await serve(store)
     const circle = async (name: string) => {
       const a = await items.create(`${name}-a`, {})
       const b = await parts.create(`${name}-b`, {}, owned(to(a, true)))
@@ -331,7 +322,6 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
   })
 
   it("applies the policy of a collection's deletion to each object, and does nothing for a dry run", async () => {
-    const { world, items, parts } = await serve(store)
     for (const name of ['a', 'b']) {
       const owner = await items.create(name, {}, { labels: { 'example.com/set': 'x' } })
       await parts.create(`of-${name}`, {}, owned(to(owner, true)))
@@ -351,5 +341,30 @@ describe.each(stores)('the collector of dependents, on the %s store', store => {
     await collectorHasPassed(parts)
     expect((await parts.list()).items.flatMap(referencesOf)).toEqual([])
     expect((await items.list()).names).toEqual([bystander.metadata.name])
+  })
+})
+
+describe.each(stores)('the collector in a process of its own, on the %s store', store => {
+  it('collects dependents of owners deleted while it did not run', async () => {
+    const world = await serve(store, 'apiserver')
+    cleanups.push(() => world.end())
+    const { items, parts } = kindsOf(world)
+    const first = await startControllers(world)
+    const owner = await items.create('owner', {})
+    const other = await items.create('other', {})
+    const parent = await items.create('parent', {})
+    await parts.create('a', {}, owned(to(owner)))
+    await parts.create('b', {}, owned(to(other)))
+    await parts.create('c', {}, owned(to(parent, true)))
+    await collectorHasPassed(parts)
+    await first.kill('SIGTERM')
+    objectOf(await world.api.delete(items.at('owner')))
+    objectOf(await world.api.delete(items.at('parent'), { propagationPolicy: 'Foreground' }))
+    await startControllers(world)
+    await isGone(parts, 'a')
+    await isGone(parts, 'c')
+    await isGone(items, 'parent')
+    await collectorHasPassed(parts)
+    expect((await parts.list()).names).toEqual(['b'])
   })
 })
