@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { type Clock, silentLogger, systemClock } from '@setpoint/controller-runtime'
+import { type Clock, type Logger, silentLogger, systemClock } from '@setpoint/controller-runtime'
 import { isApiError, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { describe, expect, it } from 'vitest'
@@ -72,7 +72,14 @@ describe('log follower', () => {
         return page
       },
     }
-    await using follower = Object.assign(new LogFollower({ storage: failing, log: silentLogger }), {
+    const failed = hold()
+    const log: Logger = {
+      ...silentLogger,
+      warn(_, message) {
+        if (message.startsWith('failed to build the cache')) failed.release()
+      },
+    }
+    await using follower = Object.assign(new LogFollower({ storage: failing, log }), {
       [Symbol.asyncDispose]: () => follower.stop(),
     })
     follower.start()
@@ -83,7 +90,7 @@ describe('log follower', () => {
     loseLog()
     await expect.poll(() => follower.trouble).toMatch(/being rebuilt/)
     first.release()
-    await new Promise(resolve => setTimeout(resolve, 20))
+    await Promise.race([failed.held, adding])
     second.release()
     const cache = await adding
     await expect.poll(() => follower.trouble).toBeUndefined()

@@ -166,8 +166,8 @@ function noise(bytes: number): Buffer {
 /** Waits until a number has not changed for many turns of the event loop: the kernel's buffers are full. */
 async function standstill(read: () => number | undefined): Promise<void> {
   let last = read()
-  for (let turns = 0; turns < 200; turns++) {
-    await new Promise(resolve => setTimeout(resolve, 1))
+  for (let turns = 0; turns < 2_000; turns++) {
+    await new Promise(setImmediate)
     const now = read()
     if (now !== last) turns = 0
     last = now

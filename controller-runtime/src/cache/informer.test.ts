@@ -335,7 +335,7 @@ describe('handlers', () => {
         server.compact()
         server.cutWatches()
       } else if (what < 77) addView()
-      else if (what < 85) await new Promise(resolve => setTimeout(resolve, 1))
+      else if (what < 85) await new Promise(setImmediate)
     }
     await create(client, 'last', -1)
     expected.set('last', -1)

@@ -1,6 +1,6 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import {
   type EtcdOptions,
   type EtcdProcess,
@@ -146,17 +146,17 @@ describe('a watch on etcd', () => {
           if (error instanceof StoreUnavailableError) refused.push(value)
           else if (!(error instanceof OutcomeUnknownError)) throw error
           // Limits the number of refusals while etcd starts.
-          await new Promise(resolve => setTimeout(resolve, 5))
+          await vi.waitFor(() => storage.head(), { timeout: 60_000, interval: 10 })
         }
       }
     })
     for (let round = 0; round < 3; round++) {
       const target = acknowledged.size + 300
-      while (acknowledged.size < target) await new Promise(resolve => setTimeout(resolve, 10))
+      await expect.poll(() => acknowledged.size).toBeGreaterThanOrEqual(target)
       await etcd.restart()
     }
     const end = acknowledged.size + 100
-    while (acknowledged.size < end) await new Promise(resolve => setTimeout(resolve, 10))
+    await expect.poll(() => acknowledged.size).toBeGreaterThanOrEqual(end)
     writing = false
     await Promise.all(writers)
     const last = await commit(storage, put('objects/last', 'last'))
