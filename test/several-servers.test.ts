@@ -1,9 +1,9 @@
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf, refusalOf } from './support/api.ts'
 import { startEtcd } from './support/etcd.ts'
 import { fieldsOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
-import { startServer } from './support/server.ts'
+import { type ServerProcess, startServer } from './support/server.ts'
 import { startSlowProxy } from './support/slow-proxy.ts'
 import { copyFixture, startWorld, type World } from './support/worlds.ts'
 
@@ -14,18 +14,23 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-async function worldOf(): Promise<World> {
-  const world = await startWorld('etcd', ['items-plugin'])
-  cleanups.push(() => world.end())
-  return world
-}
-
 describe('two servers on one etcd', () => {
+  let world: World
+  let other: ServerProcess
+
+  beforeAll(async () => {
+    world = await startWorld('etcd', ['items-plugin'])
+    other = await world.another()
+  })
+  afterEach(async () => {
+    await world.api.delete(itemsOf(world.api).path)
+    expect((await itemsOf(world.api).list()).names).toEqual([])
+  })
+  afterAll(() => world?.end())
+
   it('a list or read begun after an acknowledged write on the other contains it', {
     timeout: patience,
   }, async () => {
-    const world = await worldOf()
-    const other = await world.another()
     const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
     const writers = Array.from({ length: 8 }, async (_, writer) => {
       for (let n = 0; n < 625; n++) {
@@ -81,8 +86,6 @@ describe('two servers on one etcd', () => {
   it('an unconditional PUT of the old value, just after the other wrote a new one, is stored', {
     timeout: patience,
   }, async () => {
-    const world = await worldOf()
-    const other = await world.another()
     const here = itemsOf(world.api)
     const there = itemsOf(new Api(other.url))
     const first = await here.create('one', { op: 'old' })
@@ -99,8 +102,6 @@ describe('two servers on one etcd', () => {
   it('a refusal is never based on a stale cache', {
     timeout: patience,
   }, async () => {
-    const world = await worldOf()
-    const other = await world.another()
     const here = itemsOf(world.api)
     const there = itemsOf(new Api(other.url))
     for (let n = 0; n < 40; n++) {
@@ -123,8 +124,6 @@ describe('two servers on one etcd', () => {
   it('exactly one of two concurrent writers of one unique value wins', {
     timeout: patience,
   }, async () => {
-    const world = await worldOf()
-    const other = await world.another()
     const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
     for (let round = 0; round < 200; round++) {
       const code = `value-${round}`
@@ -146,8 +145,6 @@ describe('two servers on one etcd', () => {
   })
 
   it('exactly one of two writers with the same version wins', { timeout: patience }, async () => {
-    const world = await worldOf()
-    const other = await world.another()
     const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
     let { version } = (await itemsOf(world.api).create('one', { op: 'start' })).metadata
     for (let round = 0; round < 50; round++) {
@@ -164,8 +161,6 @@ describe('two servers on one etcd', () => {
   })
 
   it('none of many patches of one object through both is lost', { timeout: patience }, async () => {
-    const world = await worldOf()
-    const other = await world.another()
     const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
     await itemsOf(world.api).create('one', {})
     const keys: string[] = []
