@@ -88,16 +88,12 @@ describe('resuming', () => {
         initial(watch)
         watch.send(modified('a', 8))
         watch.send(bookmark(20))
-        setTimeout(() => watch.cut(), 20)
       },
       watch => watch.send(modified('a', 21)),
     ])
-    expect(await next(events, 4)).toEqual([
-      'replaced a@5,b@3 v7',
-      'applied a v8',
-      'bookmark v20',
-      'applied a v21',
-    ])
+    expect(await next(events, 3)).toEqual(['replaced a@5,b@3 v7', 'applied a v8', 'bookmark v20'])
+    server.watches[0]?.cut()
+    expect(await next(events, 1)).toEqual(['applied a v21'])
     expect(server.watches.map(watch => watch.version)).toEqual([null, '20'])
   })
 
@@ -147,17 +143,14 @@ describe('resuming', () => {
   })
 
   test('a normal close of a healthy watch is followed by an immediate reconnect', async () => {
-    const { server, events } = await setUp(
-      [
-        watch => {
-          initial(watch)
-          setTimeout(() => watch.close(1000), 30)
-        },
-        watch => watch.send(modified('a', 8)),
-      ],
-      { healthyAfterMs: 1, backoffBaseMs: 60_000, backoffMaxMs: 60_000 },
-    )
-    expect(await next(events, 2)).toEqual(['replaced a@5,b@3 v7', 'applied a v8'])
+    const { server, events } = await setUp([initial, watch => watch.send(modified('a', 8))], {
+      healthyAfterMs: 0,
+      backoffBaseMs: 60_000,
+      backoffMaxMs: 60_000,
+    })
+    expect(await next(events, 1)).toEqual(['replaced a@5,b@3 v7'])
+    server.watches[0]?.close(1000)
+    expect(await next(events, 1)).toEqual(['applied a v8'])
     expect(server.watches).toHaveLength(2)
   })
 })
