@@ -16,6 +16,7 @@
  *     wait/        waitFor: waits until one object meets a condition
  *     testing/     (its own entry) a real server, a conformance suite and faults, for tests
  */
+export { compareCodePoints, compareUnits, ordersByUnit } from './api/code-point-order.ts'
 export * from './api/index.ts'
 export * from './cache/index.ts'
 // `Patch` is the decorator of `plugin/routes.ts`, as the contract has it; the type of patches takes the longer name.

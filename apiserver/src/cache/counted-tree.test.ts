@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { compareCodePoints } from '../model/code-point-order.ts'
+import { compareCodePoints } from '../model/index.ts'
 import { CountedTree } from './counted-tree.ts'
 import type { CountedTreeView } from './counted-tree-view.ts'
 import { createNameTree } from './index-tree.ts'

@@ -5,7 +5,7 @@
  * - A decoded value is exactly what the text says: numbers keep their value or are refused.
  * - Nothing here knows requests, caches or stores.
  */
-export * from './code-point-order.ts'
+export { compareCodePoints, compareUnits, ordersByUnit } from '@setpoint/controller-runtime/internal'
 export * from './decode.ts'
 export * from './deep-equal.ts'
 export * from './field-path.ts'
