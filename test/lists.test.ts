@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, type Collection, listOf, objectOf, queryText, refusalOf } from './support/api.ts'
-import { textOf } from './support/json.ts'
+import { fieldsOf, textOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
 import { createAll, startWorld, stores, type World } from './support/worlds.ts'
 
@@ -413,6 +413,23 @@ describe.each(stores)('lists on the %s store', store => {
       ['metadata.labels!=x.com/l\\=v', ['five', 'four', 'seven', 'six', 'three', 'two']],
       ['metadata.deletionTimestamp!=(nothing)', ['five', 'four', 'one', 'seven', 'six', 'three', 'two']],
       ['', ['five', 'four', 'one', 'seven', 'six', 'three', 'two']],
+      ['spec.rank<a', ['seven', 'six', 'three']],
+      ['spec.rank<=a', ['one', 'seven', 'six', 'three']],
+      ['spec.rank>a', ['five', 'two']],
+      ['spec.rank>=a', ['five', 'one', 'two']],
+      ['spec.rank>=9,spec.rank<b', ['five', 'one', 'six']],
+      [' spec.rank > 9 , spec.rank > a , spec.rank <= b ', ['five', 'two']],
+      ['spec.rank>b,spec.rank<a', []],
+      ['spec.rank>=', ['five', 'one', 'seven', 'six', 'three', 'two']],
+      ['spec.rank<', []],
+      ['spec.rank<a\\,b', ['one', 'seven', 'six', 'three']],
+      ['spec.rank=<a', []],
+      ['spec.tags<c', ['five', 'one']],
+      ['spec.tags<c,spec.tags>green', ['one']],
+      ['spec.tags>=red,spec.rank!=a', ['two']],
+      ['metadata.name>=six', ['six', 'three', 'two']],
+      ['metadata.labels>=x.com/', ['one']],
+      ['metadata.deletionTimestamp>=2000', ['seven']],
     ])('%s', async (fieldSelector, expected) => {
       expect(await sorted({ fieldSelector })).toEqual(expected)
     })
@@ -430,6 +447,32 @@ describe.each(stores)('lists on the %s store', store => {
 
     it('that are repeated are joined by AND', async () => {
       expect(await sorted({ fieldSelector: ['spec.tags=red', 'spec.rank=b'] })).toEqual(['two'])
+    })
+
+    it('that compare page with an exact total, and in chunks', async () => {
+      const { raw, names: page } = await items.list({
+        fieldSelector: 'spec.rank>=9',
+        sort: 'spec.rank,desc',
+        page: '2',
+        size: '3',
+      })
+      expect([page, raw.total, raw.totalPages]).toEqual([['six'], 4, 2])
+      const first = await items.list({ fieldSelector: 'spec.rank>=9', limit: '3' })
+      expect(first.names).toEqual(['five', 'one', 'six'])
+      const rest = await items.list({
+        fieldSelector: 'spec.rank>=9',
+        limit: '3',
+        continue: textOf(fieldsOf(first.raw.metadata).continue),
+      })
+      expect(rest.names).toEqual(['two'])
+    })
+
+    it('of labels do not compare: the term is named', async () => {
+      const refused = refusalOf(
+        await api.get(`${items.path}${queryText({ labelSelector: 'tier>front' })}`),
+        400,
+      )
+      expect(refused.message).toContain('"tier>front": a label selector cannot compare')
     })
 
     it('with = and != of any value together select every object once', async () => {

@@ -695,6 +695,14 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('c')).metadata.deletionTimestamp).toBeUndefined()
     })
 
+    it('deletes the objects within bounds', async () => {
+      for (const rank of ['a', 'b', 'c', 'd']) await items.create(rank, { rank })
+      await items.create('none', {})
+      const answer = await api.delete(`${items.path}?fieldSelector=spec.rank%3E=b,spec.rank%3Cd`)
+      expect(answer.status).toBe(200)
+      expect((await items.list({ sort: 'metadata.name' })).names).toEqual(['a', 'd', 'none'])
+    })
+
     it('deletes nothing if a selector does not parse', async () => {
       await items.create('a', {})
       refusalOf(await api.delete(`${items.path}?labelSelector=a%20b`), 400)

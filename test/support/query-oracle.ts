@@ -57,7 +57,20 @@ export const timestamp = (n: number) => new Date(Date.UTC(2024, 0, 1) + n * 1000
 export interface TermText {
   dialect: 'label' | 'field'
   key: string
-  operator: '=' | '==' | '!=' | 'in' | 'notin' | '=()' | '!=()' | 'exists' | 'absent'
+  operator:
+    | '='
+    | '=='
+    | '!='
+    | 'in'
+    | 'notin'
+    | '=()'
+    | '!=()'
+    | 'exists'
+    | 'absent'
+    | '<'
+    | '<='
+    | '>'
+    | '>='
   values: string[]
 }
 
@@ -90,6 +103,7 @@ function valuesOf(gadget: Gadget, { dialect, key }: { dialect: string; key: stri
 export function satisfies(gadget: Gadget, term: TermText): boolean {
   const values = valuesOf(gadget, term)
   const any = values.some(value => term.values.includes(value))
+  const [bound = ''] = term.values
   switch (term.operator) {
     case 'exists':
       return values.length > 0
@@ -99,6 +113,14 @@ export function satisfies(gadget: Gadget, term: TermText): boolean {
     case '!=()':
     case 'notin':
       return !any
+    case '<':
+      return values.some(value => byCodePoint(value, bound) < 0)
+    case '<=':
+      return values.some(value => byCodePoint(value, bound) <= 0)
+    case '>':
+      return values.some(value => byCodePoint(value, bound) > 0)
+    case '>=':
+      return values.some(value => byCodePoint(value, bound) >= 0)
     default:
       return any
   }
@@ -160,7 +182,10 @@ const fieldTerm: fc.Arbitrary<TermText> = fc.constantFrom(...indexes.names).chai
   fc.record({
     dialect: fc.constant('field' as const),
     key: fc.constant(key),
-    operator: fc.constantFrom('=', '==', '!=', 'in', 'notin', '=()', '!=()'),
+    operator: fc.oneof(
+      fc.constantFrom<TermText['operator'][]>('=', '==', '!=', 'in', 'notin', '=()', '!=()'),
+      fc.constantFrom<TermText['operator'][]>('<', '<=', '>', '>='),
+    ),
     values: fc.array(
       key === 'metadata.name'
         ? names(12)
@@ -173,6 +198,18 @@ const fieldTerm: fc.Arbitrary<TermText> = fc.constantFrom(...indexes.names).chai
     ),
   }),
 )
+
+/** Two comparisons of one field, which are one range if its index has single values. */
+const range = fc
+  .tuple(
+    fieldTerm,
+    fc.constantFrom('>' as const, '>=' as const),
+    fc.constantFrom('<' as const, '<=' as const),
+  )
+  .map(([term, lower, upper]): TermText[] => [
+    { ...term, operator: lower },
+    { ...term, operator: upper, values: term.values.slice(-1) },
+  ])
 
 const list = (operator: string) => ['in', 'notin', '=()', '!=()'].includes(operator)
 
@@ -199,7 +236,9 @@ export function spell({ dialect, key, operator, values }: TermText): { term: Ter
 }
 
 export const query = fc.record({
-  terms: fc.array(fc.oneof(labelTerm, fieldTerm), { maxLength: 3 }),
+  terms: fc
+    .array(fc.oneof(...[labelTerm, fieldTerm].map(term => term.map(one => [one])), range), { maxLength: 3 })
+    .map(terms => terms.flat()),
   repeated: fc.boolean(),
   sort: fc.array(
     fc.record({

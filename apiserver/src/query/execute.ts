@@ -178,7 +178,8 @@ function* chunkOf(
   const wanted = limit ?? Infinity
   const items: Entry[] = []
   let more = false
-  yield* selectedByName(snapshot, selector, after, entry => {
+  // One more shows whether there is a next chunk.
+  yield* selectedByName(snapshot, selector, { after, wanted: wanted + 1 }, entry => {
     if (items.length < wanted) items.push(entry)
     else more = true
     return !more

@@ -4,6 +4,7 @@
  * tells a watch whether an object is selected. Nothing here reads the store or decodes an object. Long lists share the
  * process (`FairScheduler`), so one caller's lists do not delay another's.
  */
+export * from './bounds.ts'
 export * from './continue-token.ts'
 export * from './execute.ts'
 export * from './list-query.ts'

@@ -90,6 +90,8 @@ describe('a list request is refused, with parameter, term and reason, for', () =
     ['fieldSelector=spec.n=1,,spec.n=2', 'fieldSelector: "": empty term, is there an extra comma?'],
     ['fieldSelector=spec.n=(a', 'fieldSelector: "spec.n=(a": missing closing bracket'],
     ['fieldSelector=spec.n', 'fieldSelector: "spec.n": a field selector needs an operator and a value'],
+    ['fieldSelector=spec.nope<1', `fieldSelector: unknown field "spec.nope"; registered are ${registered}`],
+    ['labelSelector=app<web', 'labelSelector: "app<web": a label selector cannot compare by order'],
     ['labelSelector==v', 'labelSelector: "=v": the key is empty'],
     ['labelSelector=app=web,', 'labelSelector: "": empty term, is there an extra comma?'],
     ['labelSelector=app=(a)', 'labelSelector: "app=(a)": "(" in a value must be escaped with a backslash'],

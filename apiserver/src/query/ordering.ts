@@ -40,7 +40,7 @@ export class Ordering {
     return this.present - to + (rank - from)
   }
 
-  /** The first position of the ranks from `from` to `to`, all of one value. */
+  /** The first position of the ranks from `from` to `to`, which are all ranks of one value or of a range of values. */
   positionOfRun(from: number, to: number): number {
     return this.descending && from < this.present ? this.present - to : from
   }

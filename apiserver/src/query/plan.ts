@@ -345,7 +345,7 @@ export class PageRequest {
       return this.#at(term.negated ? gapsBetween(intervals, this.#snapshot.size) : intervals)
     }
     const [run, ...more] = term.runs
-    if (run === undefined || more.length > 0) return undefined
+    if (run === undefined || more.length > 0 || !term.inNameOrder) return undefined
     const total = countOf(term, this.#snapshot.size)
     if (key.index === IndexSet.name && total !== undefined) {
       const complement = term.negated ? new Complement(this.#snapshot, term.tree, run) : undefined

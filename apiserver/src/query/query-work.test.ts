@@ -126,6 +126,9 @@ describe('a page of 20', { timeout: 300_000 }, () => {
     'fieldSelector=spec.owner%3Do1&labelSelector=app%3Dweb',
     'fieldSelector=spec.owner!%3Do1&labelSelector=app!%3Dweb',
     'fieldSelector=spec.tags%20in%20(t0,t1,t2)',
+    'fieldSelector=spec.n<045000',
+    'fieldSelector=spec.tags>t1',
+    'fieldSelector=spec.tags>t1,spec.tags<t3',
     '',
   ])(
     'in the middle, selected by "%s", costs no more than the page after the first request',
@@ -166,6 +169,90 @@ describe('a page of 20', { timeout: 300_000 }, () => {
     const old = await runQuery(snapshot, query(text), scheduler, ann)
     expect(old.items.map(({ name }) => name)).toEqual(before.names)
     expect(scheduler.handled).toBeLessThan(2 * little)
+  })
+})
+
+describe('a comparison', { timeout: 300_000 }, () => {
+  /** What listing handles and reads, and the names of all chunks if `text` has a limit. */
+  async function costOf(own: ModelStore, text: string) {
+    const scheduler = new CountingScheduler()
+    const names: string[] = []
+    const parsed = query(text)
+    let { paging } = parsed
+    let total: number | undefined
+    reads = 0
+    for (;;) {
+      const answer = await runQuery(own.snapshot(), { ...parsed, paging }, scheduler, ann)
+      for (const { name } of answer.items) names.push(name)
+      if (answer.kind === 'page') total = answer.total
+      else if (answer.next !== undefined && paging.kind === 'chunk') {
+        if (names.length > count) throw new Error('the chunks do not end')
+        paging = { ...paging, after: answer.next }
+        continue
+      }
+      return { handled: scheduler.handled, reads, total, names }
+    }
+  }
+
+  /** Sorting so many objects, with a few steps for each. */
+  const sorting = (objects: number) => objects * (Math.log2(objects) + 8)
+
+  test('of a small range handles only the objects of the range, at the first request and by any sort', async () => {
+    const own = await freshStore()
+    const range = 'fieldSelector=spec.n>=000100,spec.n<000200'
+    for (const sort of [...sorts, 'sort=spec.owner&sort=spec.tags&sort=spec.n']) {
+      for (const paging of ['', 'page=3&size=20', 'page=9&size=20']) {
+        const { handled, reads, total } = await costOf(own, `${range}&${sort}&${paging}`)
+        expect(total).toBe(100)
+        expect(handled, `${sort} ${paging}`).toBeLessThan(sorting(100))
+        expect(reads, `${sort} ${paging}`).toBeLessThan(sorting(100))
+      }
+    }
+    const chunks = await costOf(own, `${range}&limit=40`)
+    expect(chunks.names).toHaveLength(100)
+    expect(chunks.handled).toBeLessThan(3 * sorting(100))
+    expect(own.snapshot().listIndexes.size).toBe(0)
+  })
+
+  test('of a large range reads a page in the order of the field by position, without an index of the list', async () => {
+    const own = await freshStore()
+    for (const [selector, sort, size] of [
+      ['spec.n>000999', 'spec.n,asc', count - 1_000],
+      ['spec.n>=001000,spec.n<=030999', 'spec.n,desc', 30_000],
+      ['metadata.name>g030000', 'metadata.name,desc', count - 30_001],
+      // Every third object and every seventh have the tag t0.
+      ['spec.tags<t1', 'spec.tags,asc', 25_714],
+    ] as const) {
+      const { handled, reads, total, names } = await costOf(
+        own,
+        `fieldSelector=${selector}&sort=${sort}&page=300&size=20`,
+      )
+      expect(total).toBe(size)
+      expect(names).toHaveLength(20)
+      expect(handled, selector).toBeLessThan(little)
+      expect(reads, selector).toBeLessThan(little)
+    }
+    expect(own.snapshot().listIndexes.size).toBe(0)
+  })
+
+  test('of a large range pages in the order of names in one pass over the objects', async () => {
+    for (const selector of [
+      'spec.n<030000&limit=100',
+      'spec.n>=015000,spec.n<018000&limit=100',
+      'spec.n<024000&limit=50000',
+      'metadata.name>=g030000&limit=100',
+    ]) {
+      const { handled, names } = await costOf(store, `fieldSelector=${selector}`)
+      expect(names.length, selector).toBeGreaterThan(2_000)
+      expect(handled, selector).toBeLessThan(1.1 * count)
+    }
+  })
+
+  test('of names pages by position', async () => {
+    const range = 'fieldSelector=metadata.name>=g030000,metadata.name<g030100'
+    const { handled, names } = await costOf(store, `${range}&limit=40`)
+    expect([names.length, names[0], names[99]]).toEqual([100, 'g030000', 'g030099'])
+    expect(handled).toBeLessThan(200)
   })
 })
 

@@ -14,11 +14,20 @@ import { compareCodePoints, IndexSet } from '../model/index.ts'
 import { testWorkOf } from './match.ts'
 import { membersOf } from './members.ts'
 import { planCosts } from './plan.ts'
-import { compileTerms, type Term } from './terms.ts'
+import { compileTerms, type Run, type Term } from './terms.ts'
+import { sortCost } from './window.ts'
 
 /** Objects of a snapshot, names ascending, one after another. */
 interface ByName {
   next(): Entry | undefined
+}
+
+/** A part of the selected objects. */
+interface Chunk {
+  /** They come after this name. */
+  readonly after: string | undefined
+  /** Objects that the caller wants, at most. */
+  readonly wanted: number
 }
 
 /**
@@ -29,12 +38,12 @@ interface ByName {
 export function* selectedByName(
   snapshot: ModelSnapshot,
   selector: Selector,
-  after: string | undefined,
+  chunk: Chunk,
   visit: (entry: Entry) => boolean,
 ): Work<void> {
   const terms = yield* compileTerms(snapshot, selector)
   const each = testWorkOf(terms.length)
-  const source = yield* smallest(snapshot, terms, after)
+  const source = yield* cheapest(snapshot, terms, chunk)
   let handled = 0
   for (;;) {
     const entry = source.next()
@@ -48,30 +57,49 @@ export function* selectedByName(
   yield handled
 }
 
-/** The objects of the smallest term after `after`, or all objects if a scan is cheaper. */
-function* smallest(snapshot: ModelSnapshot, terms: readonly Term[], after: string | undefined): Work<ByName> {
-  let cost = snapshot.size * planCosts.scanned
-  let cheapest: Term | undefined
+/** The objects of the term that is the cheapest, or all objects if a scan is cheaper. */
+function* cheapest(snapshot: ModelSnapshot, terms: readonly Term[], { after, wanted }: Chunk): Work<ByName> {
+  const { size } = snapshot
+  let cost = Infinity
+  let fewest = size
+  let best: Term | undefined
   for (const term of terms) {
     const members = membersOf(snapshot, term)
     if (members === undefined) continue
+    fewest = Math.min(fewest, members.size)
     const each = planCosts.gathered + members.searches * planCosts.search
-    const termCost = members.size * each + term.runs.length * planCosts.search
+    const more = isLazy(term) ? term.runs.length * planCosts.search : sortCost(members.size)
+    const termCost = members.size * each + more
     if (termCost > cost) continue
     cost = termCost
-    cheapest = term
+    best = term
   }
-  if (cheapest === undefined) return everything(snapshot, after)
-  if (cheapest.negated) return yield* outside(snapshot, cheapest, after)
-  yield cheapest.runs.length
-  return new MergedRuns(snapshot, cheapest, after)
+  // A scan stops at the last wanted object, and the next chunk goes on from there. Collecting starts over.
+  const stops = best !== undefined && !isLazy(best) && wanted < fewest
+  const scanned = stops ? (wanted / fewest) * size : size
+  if (best === undefined || scanned * planCosts.scanned < cost) {
+    return within(snapshot, { from: 0, to: size }, after)
+  }
+  if (!isLazy(best)) return yield* collected(snapshot, best, after)
+  const [run, ...more] = best.runs
+  // The positions of names in their index are those of the objects.
+  const ofNames = best.tree === snapshot.view(IndexSet.name).values
+  if (ofNames && run !== undefined && more.length === 0) return within(snapshot, run, after)
+  yield best.runs.length
+  return new MergedRuns(snapshot, best, after)
 }
 
-function everything(snapshot: ModelSnapshot, after: string | undefined): ByName {
-  const from = after === undefined ? 0 : snapshot.objects.rank(nextName(after))
-  const cursor = snapshot.objects.cursor(from)
+/** Returns true if the objects of a term are found in the order of names, one by one. */
+function isLazy({ negated, inNameOrder }: Term): boolean {
+  return inNameOrder && !negated
+}
+
+/** The objects in a run of positions by name. */
+function within({ objects }: ModelSnapshot, { from, to }: Run, after: string | undefined): ByName {
+  const cursor = objects.cursor(after === undefined ? from : Math.max(from, objects.rank(nextName(after))))
   return {
     next() {
+      if (cursor.position >= to) return undefined
       const { value } = cursor
       cursor.next()
       return value
@@ -79,8 +107,8 @@ function everything(snapshot: ModelSnapshot, after: string | undefined): ByName 
   }
 }
 
-/** The objects that a negated term selects, collected and sorted. */
-function* outside(snapshot: ModelSnapshot, term: Term, after: string | undefined): Work<ByName> {
+/** The objects that a term selects, collected and sorted. */
+function* collected(snapshot: ModelSnapshot, term: Term, after: string | undefined): Work<ByName> {
   const found: Candidate[] = []
   const members = membersOf(snapshot, term)
   if (members !== undefined) {

@@ -1,9 +1,16 @@
-import { matches, type Requirement, type Selector } from '@setpoint/controller-runtime/api'
+import {
+  isComparison,
+  matches,
+  matchesAll,
+  type Requirement,
+  type Selector,
+} from '@setpoint/controller-runtime/api'
 import { type Entry, first, type IndexTree, type ModelSnapshot, type Work } from '../cache/for-query.ts'
 import { IndexSet, noValues } from '../model/index.ts'
+import { type Bounds, boundIn, boundsOf } from './bounds.ts'
 import { labelValuesOf } from './match.ts'
 
-/** Neighbours of one value in a tree, ranks `from` up to but not including `to`: their names ascend. */
+/** Neighbours in a tree, ranks `from` up to but not including `to`: all pairs of one value, or of a range of values. */
 export interface Run {
   readonly from: number
   readonly to: number
@@ -20,6 +27,8 @@ export interface Term {
   readonly negated: boolean
   /** Whether one object may be in several runs, so that the sum of their sizes is only an upper bound. */
   readonly overlapping: boolean
+  /** Whether names ascend within each run. */
+  readonly inNameOrder: boolean
   /** Whether the tree has every object exactly once, so that what is not in the runs is the rest of the tree. */
   readonly whole: boolean
   /** Objects in the runs; an upper bound if `overlapping`. */
@@ -31,21 +40,24 @@ export interface Term {
 /** Entries that finding the run of one value counts as: two searches of a tree. */
 const searchWork = 8
 
-/** The terms of a selector. Equal conditions are merged, and so are exclusions of the same key. */
+/** The terms of a selector. Equal conditions are merged, and so are exclusions and comparisons of the same key. */
 export function* compileTerms(snapshot: ModelSnapshot, selector: Selector): Work<Term[]> {
   const terms: Term[] = []
   for (const requirement of simplify(selector.labels)) terms.push(yield* labelTerm(snapshot, requirement))
   for (const requirement of simplify(selector.fields)) terms.push(yield* fieldTerm(snapshot, requirement))
+  for (const [key, bounds] of boundsOf(selector.fields))
+    terms.push(...(yield* rangeTerms(snapshot, key, bounds)))
   return terms
 }
 
-/** A term for one run of a tree that has every object once. */
+/** A term for all objects of one value in a tree that has every object once. */
 export function runTerm(tree: IndexTree, run: Run, test: (entry: Entry) => boolean): Term {
   return {
     tree,
     runs: [run],
     negated: false,
     overlapping: false,
+    inNameOrder: true,
     whole: true,
     inRuns: run.to - run.from,
     test,
@@ -85,6 +97,49 @@ function* fieldTerm(snapshot: ModelSnapshot, requirement: Requirement): Work<Ter
   )
 }
 
+/**
+ * One of several values is below a bound if the smallest is, and above it if the largest is. The trees of both have each
+ * object once, so its range is exact. Two bounds are one range if there is one value, and otherwise two terms, since
+ * different values may satisfy them.
+ */
+function* rangeTerms(snapshot: ModelSnapshot, key: string, bounds: Bounds): Work<Term[]> {
+  const position = snapshot.indexes.positionOf(key)
+  const { smallest, largest } = snapshot.view(position)
+  const { lower, upper } = bounds
+  yield searchWork
+  const rangeTerm = (tree: IndexTree, range: Bounds): Term => {
+    const requirements = [range.lower, range.upper].filter(bound => bound !== undefined)
+    const run = rangeOf(tree, range)
+    const size = run.to - run.from
+    return {
+      tree,
+      runs: size > 0 ? [run] : [],
+      negated: false,
+      overlapping: false,
+      inNameOrder: position === IndexSet.name,
+      whole: true,
+      inRuns: size,
+      test: entry => matchesAll(requirements, () => entry.values[position] ?? noValues),
+    }
+  }
+  if (smallest === largest) return [rangeTerm(smallest, bounds)]
+  const terms: Term[] = []
+  if (lower !== undefined) terms.push(rangeTerm(largest, { lower, upper: undefined }))
+  if (upper !== undefined) terms.push(rangeTerm(smallest, { lower: undefined, upper }))
+  return terms
+}
+
+/** The ranks of the values within bounds. Without such values the run is empty. */
+function rangeOf(tree: IndexTree, { lower, upper }: Bounds): Run {
+  const from =
+    lower === undefined ? 0 : tree.rank(boundIn(lower), lower.operator === '>=' ? first : undefined)
+  const to =
+    upper === undefined
+      ? tree.rank(undefined, first)
+      : tree.rank(boundIn(upper), upper.operator === '<' ? first : undefined)
+  return { from, to: Math.max(from, to) }
+}
+
 function* term(
   tree: IndexTree,
   values: readonly string[],
@@ -105,14 +160,17 @@ function* term(
     inRuns += to - from
   }
   runs.sort((left, right) => left.from - right.from)
-  return { tree, runs, negated, overlapping: overlapping && runs.length > 1, whole, inRuns, test }
+  const repeats = overlapping && runs.length > 1
+  return { tree, runs, negated, overlapping: repeats, inNameOrder: true, whole, inRuns, test }
 }
 
+/** Merges equal requirements and exclusions of one key. Leaves out comparisons: see `boundsOf`. */
 function simplify(requirements: readonly Requirement[]): Requirement[] {
   const excluded = new Map<string, Set<string>>()
   const others = new Map<string, Requirement>()
   for (const requirement of requirements) {
     const { key, operator, values } = requirement
+    if (isComparison(operator)) continue
     if (operator !== 'notin') {
       others.set(JSON.stringify([operator, key, values]), requirement)
       continue

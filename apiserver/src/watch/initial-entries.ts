@@ -26,7 +26,12 @@ export function initialEntries(store: ModelStore, audience: Audience): Iterator<
   const earlier = findings.get(audience)?.deref()
   if (earlier?.snapshot === snapshot) return eachOf(earlier)
   const found: Entry[] = []
-  const work = selectedByName(snapshot, selector, undefined, entry => found.push(entry) > 0)
+  const work = selectedByName(
+    snapshot,
+    selector,
+    { after: undefined, wanted: Infinity },
+    entry => found.push(entry) > 0,
+  )
   const finding = { snapshot, found, work }
   findings.set(audience, new WeakRef(finding))
   return eachOf(finding)

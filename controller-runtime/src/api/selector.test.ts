@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
+  type ComparisonOperator,
   escapeSelectorValue,
   formatRequirements,
   matches,
@@ -14,6 +15,11 @@ import {
 
 const is = (key: string, ...values: string[]): Requirement => ({ key, operator: 'in', values })
 const isNot = (key: string, ...values: string[]): Requirement => ({ key, operator: 'notin', values })
+const compare = (key: string, operator: ComparisonOperator, bound: string): Requirement => ({
+  key,
+  operator,
+  values: [bound],
+})
 const has = (key: string): Requirement => ({ key, operator: 'exists', values: [] })
 const hasNot = (key: string): Requirement => ({ key, operator: 'absent', values: [] })
 
@@ -98,6 +104,11 @@ describe('a label selector', () => {
     ['k===v', '"k===v": "=" in a value must be escaped with a backslash'],
     ['k=!v', '"k=!v": "!" in a value must be escaped with a backslash'],
     ['k=a=b', '"k=a=b": "=" in a value must be escaped with a backslash'],
+    ['k<1', '"k<1": a label selector cannot compare by order'],
+    ['k <= 1', '"k <= 1": a label selector cannot compare by order'],
+    ['a,k>1', '"k>1": a label selector cannot compare by order'],
+    ['k>=1', '"k>=1": a label selector cannot compare by order'],
+    ['!k<1', '"!k<1": unexpected text after the key in \'!key\''],
     ['k=\\', '"k=\\\\": unexpected backslash at the end'],
     ['k=a\\b', '"k=a\\\\b": "b" cannot be escaped'],
   ])('%j is rejected with the term and the reason', (text, message) => {
@@ -105,8 +116,9 @@ describe('a label selector', () => {
   })
 
   test.each([
-    'k>1',
-    'k<1',
+    'k=>1',
+    'k=a<1',
+    '-k<1',
     '-k=v',
     'k-=v',
     'a/b/c=v',
@@ -152,6 +164,26 @@ describe('a field selector', () => {
     ['f=01', [is('f', '01')]],
     ['f=ä😀', [is('f', 'ä😀')]],
     ['f in (in)', [is('f', 'in')]],
+    ['f<v', [compare('f', '<', 'v')]],
+    ['f<=v', [compare('f', '<=', 'v')]],
+    ['f>v', [compare('f', '>', 'v')]],
+    ['f>=v', [compare('f', '>=', 'v')]],
+    [' f  <  v w , f >= \\ v', [compare('f', '<', 'v w'), compare('f', '>=', ' v')]],
+    ['f<', [compare('f', '<', '')]],
+    ['f>=a,f<b', [compare('f', '>=', 'a'), compare('f', '<', 'b')]],
+    ['f<\\=v', [compare('f', '<', '=v')]],
+    ['f<<v', [compare('f', '<', '<v')]],
+    ['f<>v', [compare('f', '<', '>v')]],
+    ['f>=\\(a\\,b\\)', [compare('f', '>=', '(a,b)')]],
+    ['f<a<b', [compare('f', '<', 'a<b')]],
+    // In a value, `<` and `>` stand for themselves, escaped or not.
+    ['f=<v', [is('f', '<v')]],
+    ['f=>v', [is('f', '>v')]],
+    ['f=a<b', [is('f', 'a<b')]],
+    ['f!=a>b', [isNot('f', 'a>b')]],
+    ['f in (a<b,>)', [is('f', 'a<b', '>')]],
+    ['f=\\<\\>', [is('f', '<>')]],
+    ['f<\\<v', [compare('f', '<', '<v')]],
   ])('%j is read as it is meant', (text, requirements) => {
     expect(parseFieldSelector(text)).toEqual(requirements)
   })
@@ -168,6 +200,14 @@ describe('a field selector', () => {
     ['f=v,', '"": empty term, is there an extra comma?'],
     ['f=a=b', '"f=a=b": "=" in a value must be escaped with a backslash'],
     ['f=a!', '"f=a!": "!" in a value must be escaped with a backslash'],
+    ['f<==v', '"f<==v": "=" in a value must be escaped with a backslash'],
+    ['f<!v', '"f<!v": "!" in a value must be escaped with a backslash'],
+    ['f<(a,b)', '"f<(a,b)": "(" in a value must be escaped with a backslash'],
+    // The name of a field ends at the first `<` or `>`.
+    ['a<b=c', '"a<b=c": "=" in a value must be escaped with a backslash'],
+    ['f!<v', '"f!<v": expected an operator after "f"'],
+    ['!f<v', '"!f<v": unexpected text after the key in \'!key\''],
+    ['<v', '"<v": the key is empty'],
     ['f=a\\', '"f=a\\\\": unexpected backslash at the end'],
     ['=v', '"=v": the key is empty'],
   ])('%j is rejected with the term and the reason', (text, message) => {
@@ -229,6 +269,21 @@ describe('matching', () => {
     [has('k'), [], false],
     [hasNot('k'), [], true],
     [hasNot('k'), [''], false],
+    [compare('k', '<', 'b'), ['a'], true],
+    [compare('k', '<', 'b'), ['b'], false],
+    [compare('k', '<=', 'b'), ['b'], true],
+    [compare('k', '>', 'b'), ['b'], false],
+    [compare('k', '>', 'b'), ['ba'], true],
+    [compare('k', '>=', 'b'), ['b'], true],
+    [compare('k', '<', '9'), ['10'], true],
+    [compare('k', '<', 'b'), ['c', 'a'], true],
+    [compare('k', '>', ''), [''], false],
+    [compare('k', '>=', ''), [''], true],
+    [compare('k', '>=', ''), [], false],
+    [compare('k', '<=', 'z'), [], false],
+    // By code point, not by UTF-16 unit.
+    [compare('k', '<', '\u{1f600}'), ['\u{ffff}'], true],
+    [compare('k', '>', '\u{ffff}'), ['\u{1f600}'], true],
   ])('%j of %j is %s', (requirement, values, expected) => {
     expect(matches(requirement, values)).toBe(expected)
   })
@@ -257,7 +312,7 @@ describe('formatRequirements', () => {
   const anyValue = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc
-      .array(fc.constantFrom(',', '(', ')', '=', '!', '\\', ' ', '\t', '\n', 'a', 'in'))
+      .array(fc.constantFrom(',', '(', ')', '=', '!', '<', '>', '\\', ' ', '\t', '\n', 'a', 'in'))
       .map(parts => parts.join('')),
   )
   const listOf = (value: fc.Arbitrary<string>, empty: fc.Arbitrary<string[]>) =>
@@ -272,11 +327,15 @@ describe('formatRequirements', () => {
   const inOrNot = fc.constantFrom('in' as const, 'notin' as const)
 
   test('a field selector parses to the same requirements', () => {
-    const requirement = fc.record({
-      key: fc.constantFrom('metadata.name', 'spec.n', 'in', 'notin'),
-      operator: inOrNot,
-      values: listOf(anyValue, fc.constant([''])),
-    })
+    const key = fc.constantFrom('metadata.name', 'spec.n', 'in', 'notin')
+    const requirement = fc.oneof(
+      fc.record({ key, operator: inOrNot, values: listOf(anyValue, fc.constant([''])) }),
+      fc.record({
+        key,
+        operator: fc.constantFrom<ComparisonOperator[]>('<', '<=', '>', '>='),
+        values: fc.tuple(anyValue),
+      }),
+    )
     fc.assert(
       fc.property(fc.array(requirement, { maxLength: 5 }), requirements => {
         expect(parseFieldSelector(formatRequirements(requirements))).toEqual(requirements)
@@ -321,7 +380,24 @@ describe('formatRequirements', () => {
 
   test('any text either parses or throws a SelectorError', () => {
     const text = fc.array(
-      fc.constantFrom('a', 'k', ' ', ',', '(', ')', '=', '!', '\\', 'in', 'notin', ' in (', 'é', '/'),
+      fc.constantFrom(
+        'a',
+        'k',
+        ' ',
+        ',',
+        '(',
+        ')',
+        '=',
+        '!',
+        '<',
+        '>',
+        '\\',
+        'in',
+        'notin',
+        ' in (',
+        'é',
+        '/',
+      ),
       { maxLength: 12 },
     )
     fc.assert(

@@ -1,21 +1,26 @@
+import { compareCodePoints } from './code-point-order.ts'
 import { checkLabelKey, checkLabelValue } from './names.ts'
 
 /**
  * Parsing and evaluation of label and field selectors, shared by lists, watches and the SDK.
  *
  *     labels   k=v  k==v  k!=v  k  !k  k in (a,b)  k notin (a,b)
- *     fields   f=v  f==v  f!=v  f=(a,b)  f!=(a,b)  f in (a,b)  f notin (a,b)
+ *     fields   f=v  f==v  f!=v  f=(a,b)  f!=(a,b)  f in (a,b)  f notin (a,b)  f<v  f<=v  f>v  f>=v
  *
- * A comma joins terms by AND. In a field's value, a comma, bracket, `=`, `!` or backslash needs a backslash before it.
- * White space around keys, operators and values is ignored (`\ ` keeps it). An invalid selector is rejected with the
- * term and the reason.
+ * A comma joins terms by AND. In a field's value, a comma, bracket, `=`, `!` or backslash needs a backslash before it;
+ * `<` and `>` may have one. A key ends at the first `<` or `>`. White space around keys, operators and values is ignored
+ * (`\ ` keeps it). An invalid selector is rejected with the term and the reason.
  */
 export interface Requirement {
   readonly key: string
-  readonly operator: 'in' | 'notin' | 'exists' | 'absent'
-  /** The distinct values of `in` and `notin`; otherwise empty. */
+  /** Only fields have comparisons. */
+  readonly operator: 'in' | 'notin' | 'exists' | 'absent' | ComparisonOperator
+  /** The distinct values of `in` and `notin`, the bound of a comparison; otherwise empty. */
   readonly values: readonly string[]
 }
+
+/** Compares a value with a bound by code point. */
+export type ComparisonOperator = '<' | '<=' | '>' | '>='
 
 /** Terms joined by AND: a compiled `labelSelector` and `fieldSelector`. */
 export interface Selector {
@@ -72,7 +77,10 @@ export function matchesAll(
   return true
 }
 
-/** Returns true if the values satisfy one requirement. `notin` is the exact negation of `in`. */
+/**
+ * Returns true if the values satisfy one requirement. `notin` is the exact negation of `in`. A comparison needs any of
+ * the values to satisfy it, so it is false without values.
+ */
 export function matches(requirement: Requirement, values: readonly string[]): boolean {
   switch (requirement.operator) {
     case 'exists':
@@ -83,7 +91,31 @@ export function matches(requirement: Requirement, values: readonly string[]): bo
       return includesAny(requirement.values, values)
     case 'notin':
       return !includesAny(requirement.values, values)
+    default: {
+      const [bound = ''] = requirement.values
+      for (const value of values) if (compares(value, requirement.operator, bound)) return true
+      return false
+    }
   }
+}
+
+function compares(value: string, operator: ComparisonOperator, bound: string): boolean {
+  const order = compareCodePoints(bound, value)
+  switch (operator) {
+    case '<':
+      return order > 0
+    case '<=':
+      return order >= 0
+    case '>':
+      return order < 0
+    case '>=':
+      return order <= 0
+  }
+}
+
+/** Returns true if the operator compares with a bound. */
+export function isComparison(operator: string): operator is ComparisonOperator {
+  return /^[<>]=?$/.test(operator)
 }
 
 function includesAny(wanted: readonly string[], values: readonly string[]): boolean {
@@ -110,6 +142,7 @@ export function formatRequirements(requirements: readonly Requirement[]): string
       if (operator === 'exists') return key
       if (operator === 'absent') return `!${key}`
       const escaped = values.map(escapeSelectorValue)
+      if (isComparison(operator)) return `${key}${operator}${escaped[0]}`
       if (escaped.length === 1) return `${key}${operator === 'in' ? '=' : '!='}${escaped[0]}`
       return `${key} ${operator} (${escaped.join(',')})`
     })
@@ -167,10 +200,11 @@ function splitTerms(text: string): string[] {
   return terms
 }
 
-const termPattern = /^\s*(!?)\s*([^\s=!(),\\]*)\s*(==|=|!=|(?<=\s)(?:in|notin)(?=\s*\()|)\s*([\s\S]*)$/
+const termPattern =
+  /^\s*(!?)\s*([^\s=!(),\\<>]*)\s*(==|=|!=|<=|<|>=|>|(?<=\s)(?:in|notin)(?=\s*\()|)\s*([\s\S]*)$/
 
 function parseTerm(term: string, dialect: Dialect): Requirement {
-  const [, negation, slice = '', operator, rest = ''] = termPattern.exec(term) ?? []
+  const [, negation, slice = '', operator = '', rest = ''] = termPattern.exec(term) ?? []
   if (term.trim() === '') throw new SelectorError(term, 'empty term, is there an extra comma?')
   if (slice === '') throw new SelectorError(term, 'the key is empty')
   const key = propertyKey(slice)
@@ -186,6 +220,10 @@ function parseTerm(term: string, dialect: Dialect): Requirement {
   if (operator === '') {
     if (rest !== '') throw new SelectorError(term, `expected an operator after ${JSON.stringify(key)}`)
     return existence(term, key, 'exists', dialect)
+  }
+  if (isComparison(operator)) {
+    if (dialect === 'label') throw new SelectorError(term, 'a label selector cannot compare by order')
+    return { key, operator, values: [parseValue(term, rest)] }
   }
   const wordOperator = operator === 'in' || operator === 'notin'
   const isList = wordOperator || (dialect === 'field' && rest.startsWith('('))
@@ -241,7 +279,7 @@ function parseValue(term: string, text: string): string {
     if (character === '\\') {
       const escaped = trimmed[++at]
       if (escaped === undefined) throw new SelectorError(term, 'unexpected backslash at the end')
-      if (!/[,()=!\\\s]/.test(escaped)) {
+      if (!/[,()=!\\<>\s]/.test(escaped)) {
         throw new SelectorError(term, `${JSON.stringify(escaped)} cannot be escaped`)
       }
       value += escaped

@@ -46,6 +46,7 @@ describe('the key of an informer', () => {
       informerKey(Gadget, { fieldSelector: 'a=b' }),
       informerKey(Gadget, { fieldSelector: 'a=b\\,c' }),
       informerKey(Gadget, { fieldSelector: 'a in (b,c)' }),
+      ...['a<b', 'a<=b', 'a>b', 'a>=b'].map(fieldSelector => informerKey(Gadget, { fieldSelector })),
     ]
     expect(new Set(keys).size).toBe(keys.length)
   })

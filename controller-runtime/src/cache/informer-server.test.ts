@@ -194,23 +194,28 @@ describe('while only the watch is disconnected', () => {
     ])
   })
 
-  test('an object that starts to match the selector is added, one that stops matching is deleted', async () => {
-    const { client, proxy, informer: start } = await setUp()
-    await create(client, 'in', 1, { tier: 'front' })
-    await create(client, 'out', 1, { tier: 'back' })
-    const informer = start({ labelSelector: 'tier=front' })
-    const view = new View(informer)
-    await eventually(() => view.objects.size === 1)
-    await client.patch(Widget, 'out', { metadata: { labels: { tier: 'front' } } })
-    await eventually(() => view.objects.size === 2)
-    proxy.watches.refuse(503)
-    proxy.watches.cut()
-    await client.patch(Widget, 'in', { metadata: { labels: { tier: 'back' } } })
-    proxy.watches.accept()
-    await eventually(() => view.objects.size === 1)
-    expect(view.told).toEqual(['add in', 'add out', 'delete in'])
-    expect(view.faults).toEqual([])
-  })
+  test.each([{ labelSelector: 'tier=front' }, { fieldSelector: 'spec.size>=5' }])(
+    'an object that starts to match %j is added, one that stops matching is deleted',
+    async selectors => {
+      const { client, proxy, informer: start } = await setUp()
+      const inside = { metadata: { labels: { tier: 'front' } }, spec: { size: 5 } }
+      const outside = { metadata: { labels: { tier: 'back' } }, spec: { size: 4 } }
+      await create(client, 'in', 5, { tier: 'front' })
+      await create(client, 'out', 4, { tier: 'back' })
+      const informer = start(selectors)
+      const view = new View(informer)
+      await eventually(() => view.objects.size === 1)
+      await client.patch(Widget, 'out', inside)
+      await eventually(() => view.objects.size === 2)
+      proxy.watches.refuse(503)
+      proxy.watches.cut()
+      await client.patch(Widget, 'in', outside)
+      proxy.watches.accept()
+      await eventually(() => view.objects.size === 1)
+      expect(view.told).toEqual(['add in', 'add out', 'delete in'])
+      expect(view.faults).toEqual([])
+    },
+  )
 })
 
 describe('waitFor', () => {

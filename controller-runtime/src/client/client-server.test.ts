@@ -118,6 +118,8 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     })
     expect(page.items.map(item => item.metadata.name)).toEqual(['c', 'b'])
     expect(page).toMatchObject({ total: 3, totalPages: 2, hasNext: true })
+    const within = await client.list(Widget, { fieldSelector: ['metadata.name>=b', 'metadata.name<e'] })
+    expect(within.items.map(item => item.metadata.name).sort()).toEqual(['b', 'c', 'd'])
     const names: string[] = []
     for await (const item of client.items(Widget, { pageSize: 2 })) {
       // Objects written during the iteration are not part of it.

@@ -222,34 +222,39 @@ test('writers do not starve a reader: it waits only for earlier writes', async (
   expect(seen[0]).toBeGreaterThanOrEqual(3)
 })
 
-test('with selectors, a write to an excluded object is not awaited, one to a selected object is', async () => {
-  await using server = await startTestServer({ models: [Gadget, Part] })
-  const clock = new FakeClock()
-  const seen: string[][] = []
-  const manager = server.manager({ clock })
-  let runs = 0
-  manager.controller(Gadget, c =>
-    c.reads(Part, { labelSelector: 'tier=front' }).reconcile(async (_gadget, { client, lister }) => {
-      const look = async () => {
-        const parts = await lister(Part)
-        seen.push(parts.list().map(part => part.metadata.name))
-      }
-      if (runs++ > 0) return
-      await client.create(Part, { metadata: { name: 'hidden' }, spec: {} })
-      await look()
-      await client.create(Part, { metadata: { name: 'shown', labels: { tier: 'front' } }, spec: {} })
-      await look()
-      await client.patch(Part, 'shown', { metadata: { labels: { tier: 'back' } } })
-      await look()
-      await client.patch(Part, 'hidden', { metadata: { labels: { tier: 'front' } } })
-      await look()
-      await client.delete(Part, 'hidden')
-      await look()
-    }),
-  )
-  manager.start()
-  await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
-  // The clock stands still: a wait that ends only by its timeout would never end.
-  await eventually(() => seen.length === 5)
-  expect(seen).toEqual([[], ['shown'], [], ['hidden'], []])
-})
+test.each([{ labelSelector: 'tier=front' }, { fieldSelector: 'spec.colour>=m' }])(
+  'with %j, a write to an excluded object is not awaited, one to a selected object is',
+  async selectors => {
+    await using server = await startTestServer({ models: [Gadget, Part] })
+    const clock = new FakeClock()
+    const seen: string[][] = []
+    const manager = server.manager({ clock })
+    const selected = { metadata: { labels: { tier: 'front' } }, spec: { colour: 'm' } }
+    const excluded = { metadata: { labels: { tier: 'back' } }, spec: { colour: 'b' } }
+    let runs = 0
+    manager.controller(Gadget, c =>
+      c.reads(Part, selectors).reconcile(async (_gadget, { client, lister }) => {
+        const look = async () => {
+          const parts = await lister(Part)
+          seen.push(parts.list().map(part => part.metadata.name))
+        }
+        if (runs++ > 0) return
+        await client.create(Part, { metadata: { name: 'hidden' }, spec: {} })
+        await look()
+        await client.create(Part, { metadata: { name: 'shown', ...selected.metadata }, spec: selected.spec })
+        await look()
+        await client.patch(Part, 'shown', excluded)
+        await look()
+        await client.patch(Part, 'hidden', selected)
+        await look()
+        await client.delete(Part, 'hidden')
+        await look()
+      }),
+    )
+    manager.start()
+    await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    // The clock stands still: a wait that ends only by its timeout would never end.
+    await eventually(() => seen.length === 5)
+    expect(seen).toEqual([[], ['shown'], [], ['hidden'], []])
+  },
+)
