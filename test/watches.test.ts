@@ -199,6 +199,11 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       ['fieldSelector=spec.tags%3Dred', { tags: ['red'] }, { tags: ['blue'] }],
       ['fieldSelector=spec.rank%20in%20(a,b)', { rank: 'a' }, { rank: 'c' }],
       ['fieldSelector=spec.rank!%3Da', { rank: 'b' }, { rank: 'a' }],
+      ['fieldSelector=spec.rank%3Cb', { rank: 'a' }, { rank: 'b' }],
+      ['fieldSelector=spec.rank%3E=b', { rank: 'b' }, { rank: 'a' }],
+      ['fieldSelector=spec.rank%3E=b,spec.rank%3Cd', { rank: 'b' }, { rank: 'd' }],
+      ['fieldSelector=spec.tags%3Em', { tags: ['a', 'z'] }, { tags: ['a'] }],
+      ['fieldSelector=spec.tags%3Ea,spec.tags%3Cb', { tags: ['a', 'c'] }, { tags: ['a'] }],
     ])('%s turn changes into ADDED and DELETED', async (query, matching, other) => {
       await items.create('there', { count: 0, ...matching })
       await items.create('elsewhere', { count: 0, ...other })
@@ -224,6 +229,17 @@ describe.each(stores)('watches over WebSocket on the %s store', store => {
       // The last state that matched, with the version of the change.
       expect(objectIn(events[2]).spec).toEqual({ ...stayed.spec })
       expect(objectIn(events[4]).spec).toEqual({ ...back.spec })
+    })
+
+    it('by order end when the object loses its value, and begin when it has one again', async () => {
+      const watching = await watch('fieldSelector=spec.rank%3E=b')
+      await watching.synced()
+      await items.create('x', { rank: 'b' })
+      await patch('x', { rank: null })
+      await patch('x', { count: 1 })
+      const back = await patch('x', { rank: 'c' })
+      await watching.reaches(back.metadata.version)
+      expect(watching.story).toEqual(['ADDED x', 'DELETED x', 'ADDED x'])
     })
 
     it('by label, and by both at once', async () => {

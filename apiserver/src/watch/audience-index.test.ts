@@ -48,7 +48,10 @@ const labelTerm = fc
 const fieldTerm = fc
   .tuple(fc.constantFrom('spec.tags', 'spec.email', 'metadata.name', 'metadata.labels'), value, value)
   .chain(([f, a, b]) =>
-    fc.constantFrom(`${f}=${a}`, `${f}!=${a}`, `${f}=(${a},${b})`, `${f} notin (${a},${b})`),
+    fc.constantFrom(
+      ...[`${f}=${a}`, `${f}!=${a}`, `${f}=(${a},${b})`, `${f} notin (${a},${b})`],
+      ...[`${f}<${a}`, `${f}<=${a}`, `${f}>${a}`, `${f}>=${a}`, `${f}>=${a},${f}<${b}`],
+    ),
   )
 const interests = fc.array(
   fc
@@ -116,16 +119,41 @@ describe('the audiences of a change', () => {
     expect(found.length).toBeLessThan(5)
   })
 
+  it('are few among many with ranges that do not contain the value, before or after the change', () => {
+    const bound = (n: number) => String(n).padStart(4, '0')
+    const index = indexOf(
+      Array.from({ length: 1_000 }, (_, n) =>
+        interest(undefined, '', `spec.email>=${bound(n)},spec.email<${bound(n + 1)},spec.tags!=x`),
+      ),
+    )
+    const previous = entry('a', { email: `${bound(40)}5` }, {})
+    const next = entry('a', { email: `${bound(700)}5` }, {})
+    expect(visited(index, { revision: toRevision(++revision), previous, next })).toHaveLength(2)
+    expect(visited(index, { revision: toRevision(++revision), previous: next, next })).toHaveLength(1)
+    const none = entry('a', {}, {})
+    expect(visited(index, { revision: toRevision(++revision), previous: undefined, next: none })).toEqual([])
+  })
+
+  it('are found by two comparisons that different values of an object satisfy', () => {
+    const both = interest(undefined, '', 'spec.tags>=c,spec.tags<b')
+    const next = entry('x', { tags: ['a', 'c'] }, {})
+    const found = visited(indexOf([both]), { revision: toRevision(++revision), previous: undefined, next })
+    expect(found).toEqual([interestKey(both)])
+  })
+
   it('are the same for the same terms in another order, and are removed completely', () => {
     const index = new AudienceIndex(served.indexes)
     const make = (each: Interest) => index.ensure(each, () => new Audience(served, each))
     const one = make(interest(undefined, 'x=a,y in (b,c)', 'spec.tags=a'))
     expect(make(interest(undefined, 'y in (c,b),x=a', 'spec.tags=a'))).toBe(one)
     const other = make(interest('a', 'x=a', ''))
-    index.remove(one)
-    index.remove(other)
+    const ranges = ['spec.email<b', 'spec.email<=b', 'metadata.name>=a'].map(fields =>
+      make(interest(undefined, '', fields)),
+    )
+    for (const each of [one, other, ...ranges]) index.remove(each)
     expect(index.size).toBe(0)
-    const change = { revision: toRevision(++revision), previous: undefined, next: entry('a', {}, { x: 'a' }) }
+    const next = entry('a', { email: 'a' }, { x: 'a' })
+    const change = { revision: toRevision(++revision), previous: undefined, next }
     expect(visited(index, change)).toEqual([])
   })
 })

@@ -1,17 +1,20 @@
 import type { Selector } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
 import { IndexSet, noValues } from '../model/index.ts'
+import { boundIn, boundsOf } from '../query/index.ts'
 import { type Audience, type Interest, interestKey } from './audience.ts'
+import { RangeTable, type ValueRange } from './range-table.ts'
 
 /**
  * How a change finds an audience: by one term that every selected object satisfies. Of several terms it is the one with
- * the fewest other audiences, so a common value in many selectors leads to few of them. An audience with only negative
- * terms has no such term, and every change tests it.
+ * the fewest other audiences, so a common value in many selectors leads to few of them. A comparison is an anchor only
+ * without a term that names values. An audience with only negative terms has no such term, and every change tests it.
  */
 type Anchor =
   | { readonly by: 'name'; readonly name: string }
   | { readonly by: 'field'; readonly position: number; readonly values: readonly string[] }
   | { readonly by: 'label'; readonly key: string; readonly values: readonly string[] }
+  | { readonly by: 'range'; readonly position: number; readonly range: ValueRange }
   | { readonly by: 'label key'; readonly key: string }
   | { readonly by: 'nothing' }
 
@@ -61,6 +64,7 @@ export class AudienceIndex {
   readonly #byName = new ValueTable()
   /** By position in the model's indexes. */
   readonly #byField = new Map<number, ValueTable>()
+  readonly #byRange = new Map<number, RangeTable<Audience>>()
   readonly #byLabel = new Map<string, ValueTable>()
   readonly #byLabelKey = new ValueTable()
   readonly #asked = new Set<Audience>()
@@ -113,9 +117,11 @@ export class AudienceIndex {
 
   #follow(entry: Entry, visit: (audience: Audience) => void): void {
     this.#byName.visit(entry.name, visit)
-    for (const [position, table] of this.#byField) {
-      if (position === IndexSet.name) table.visit(entry.name, visit)
-      else for (const value of entry.values[position] ?? noValues) table.visit(value, visit)
+    for (const tables of [this.#byField, this.#byRange]) {
+      for (const [position, table] of tables) {
+        if (position === IndexSet.name) table.visit(entry.name, visit)
+        else for (const value of entry.values[position] ?? noValues) table.visit(value, visit)
+      }
     }
     if (this.#byLabel.size === 0 && this.#byLabelKey.isEmpty) return
     for (const key of Object.keys(entry.labels)) {
@@ -135,6 +141,14 @@ export class AudienceIndex {
       case 'label':
         changeTable(this.#byLabel, anchor.key, anchor.values, audience, change)
         break
+      case 'range': {
+        const { position, range } = anchor
+        const table = this.#byRange.get(position) ?? new RangeTable()
+        this.#byRange.set(position, table)
+        table[change](range, audience)
+        if (table.isEmpty) this.#byRange.delete(position)
+        break
+      }
       case 'label key':
         this.#byLabelKey[change](anchor.key, audience)
         break
@@ -153,8 +167,22 @@ export class AudienceIndex {
     for (const { key, operator, values } of labels) {
       if (operator === 'in') candidates.push({ by: 'label', key, values })
     }
-    const [first = this.#withoutValues(labels), ...others] = candidates
+    const [first = this.#rangeOf(fields) ?? this.#withoutValues(labels), ...others] = candidates
     return others.reduce((best, other) => (this.#crowd(other) < this.#crowd(best) ? other : best), first)
+  }
+
+  /** A range that contains a value of every selected object. */
+  #rangeOf(fields: Selector['fields']): Anchor | undefined {
+    for (const [key, { lower, upper }] of boundsOf(fields)) {
+      const position = this.#indexes.indexOf(key)
+      if (position === undefined) continue
+      const from = lower === undefined ? '' : boundIn(lower)
+      const to = upper && boundIn(upper)
+      // Of several values, one may satisfy the lower bound and another the upper one.
+      const isJoint = to === undefined || !this.#indexes.specs[position]?.multiple
+      return { by: 'range', position, range: { from: isJoint ? from : '', to } }
+    }
+    return undefined
   }
 
   #withoutValues(labels: Selector['labels']): Anchor {
