@@ -1,3 +1,5 @@
+import { isRecord } from './is-record.ts'
+import { type KeysOf, refuseUnknownKeys } from './known-keys.ts'
 import type { ApiObject } from './object.ts'
 
 interface IndexBase {
@@ -9,6 +11,14 @@ interface IndexBase {
   readonly unique?: boolean
   /** Increase it whenever the `indexFunc` of a unique index changes. Default 1. */
   readonly version?: number
+}
+
+const indexKeys: KeysOf<IndexBase & { indexFunc: unknown }> = {
+  name: true,
+  order: true,
+  unique: true,
+  version: true,
+  indexFunc: true,
 }
 
 /** One index of a model. */
@@ -32,11 +42,14 @@ export class IndexValueError extends TypeError {
   override readonly name = 'IndexValueError'
 }
 
-/** Declares an index of at most one value for each object. `indexFunc` returns a string or undefined. */
+/**
+ * Declares an index of at most one value for each object. `indexFunc` returns a string or undefined.
+ * @throws TypeError for an unknown key, or if `indexFunc` is missing.
+ */
 export function singleValueIndex<T = ApiObject>(
   options: IndexBase & { indexFunc(object: T): string | undefined },
 ): IndexDeclaration<T> {
-  const { indexFunc, ...rest } = checked(options)
+  const { indexFunc, ...rest } = checked('singleValueIndex', options)
   return declare(rest, false, (object: T) => {
     const value: unknown = indexFunc(object)
     if (value === undefined) return []
@@ -47,11 +60,14 @@ export function singleValueIndex<T = ApiObject>(
   })
 }
 
-/** Declares an index of several values for each object, such as tags. `indexFunc` returns strings; duplicates count once. */
+/**
+ * Declares an index of several values for each object, such as tags. `indexFunc` returns strings; duplicates count once.
+ * @throws TypeError for an unknown key, or if `indexFunc` is missing.
+ */
 export function multiValueIndex<T = ApiObject>(
   options: IndexBase & { indexFunc(object: T): readonly string[] },
 ): IndexDeclaration<T> {
-  const { indexFunc, ...rest } = checked(options)
+  const { indexFunc, ...rest } = checked('multiValueIndex', options)
   return declare(rest, true, (object: T) => {
     const values: unknown = indexFunc(object)
     if (!Array.isArray(values)) {
@@ -68,10 +84,12 @@ export function multiValueIndex<T = ApiObject>(
   })
 }
 
-/** @throws TypeError if `indexFunc` is missing */
-function checked<O extends IndexBase & { readonly indexFunc: unknown }>(options: O): O {
-  if (typeof options?.indexFunc !== 'function')
-    throw new TypeError(`index ${options?.name ?? 'without a name'}: indexFunc must be a function`)
+/** @throws TypeError for an unknown key, or if `indexFunc` is missing. */
+function checked<O extends IndexBase & { readonly indexFunc: unknown }>(declaredBy: string, options: O): O {
+  if (!isRecord(options)) throw new TypeError(`${declaredBy} must be given an object`)
+  const { name = 'without a name', indexFunc } = options
+  refuseUnknownKeys(options, indexKeys, `${declaredBy} of the index ${name}`)
+  if (typeof indexFunc !== 'function') throw new TypeError(`index ${name}: indexFunc must be a function`)
   return options
 }
 

@@ -11,6 +11,7 @@ export {
   singleValueIndex,
 } from './index-spec.ts'
 export { isRecord } from './is-record.ts'
+export { type KeysOf, nearestName, refuseUnknownKeys, unknownKeys } from './known-keys.ts'
 export * from './model.ts'
 export * from './names.ts'
 export * from './object.ts'

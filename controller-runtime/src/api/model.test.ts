@@ -80,7 +80,9 @@ describe('a model', () => {
       ...gadget,
       indexes: [singleValueIndex({ name: 'spec.n', indexFunc: undefinedValue })],
     })
-    expect(defineModel({ ...indexed, plural: 'others' }).indexes).toEqual(indexed.indexes)
+    expect(defineModel({ ...gadget, plural: 'others', indexes: indexed.indexes }).indexes).toEqual(
+      indexed.indexes,
+    )
   })
 
   test('has its declared indexes', () => {
@@ -160,6 +162,57 @@ describe('a model', () => {
       { indexes: [singleValueIndex({ name: 'a', version: 0, indexFunc: undefinedValue })] },
       'index a: version must be an integer from 1',
     ],
+    [
+      'a text for unique',
+      {
+        indexes: [
+          Reflect.apply(singleValueIndex, undefined, [
+            { name: 'a', unique: 'no', indexFunc: undefinedValue },
+          ]),
+        ],
+      },
+      'index a: unique must be true or false',
+    ],
+    ['a misspelled key', { indexs: [] }, 'unknown key indexs in defineModel, did you mean indexes?'],
+    ['an unknown key', { uid: 'x' }, 'unknown key uid in defineModel, valid keys are group, version, kind'],
+    [
+      'a misspelled part of its schema',
+      { schema: { spec: {}, staus: {} } },
+      'unknown key staus in schema, did you mean status?',
+    ],
+    [
+      'a misspelled subresource',
+      { subresources: { state: true } },
+      'unknown key state in subresources, did you mean status?',
+    ],
+    ['a list of subresources', { subresources: ['status'] }, 'subresources must be an object such as'],
+    [
+      'an object for the status',
+      { subresources: { status: {} } },
+      'subresources.status must be true or false',
+    ],
+    [
+      'a misspelled key of a column',
+      { printerColumns: [{ name: 'N', type: 'integer', jsonPath: '.spec.n', JSONPath: '.spec.n' }] },
+      'unknown key JSONPath in printerColumns[0], did you mean jsonPath?',
+    ],
+    [
+      'a column of an unknown type',
+      { printerColumns: [{ name: 'N', type: 'int', jsonPath: '.spec.n' }] },
+      'printerColumns[0].type must be one of string, integer',
+    ],
+    [
+      'a column without a path',
+      { printerColumns: [{ name: 'N', type: 'integer' }] },
+      'printerColumns[0].jsonPath must be a path such as .spec.email',
+    ],
+    [
+      'a column without a name',
+      { printerColumns: [{ type: 'integer', jsonPath: '.spec.n' }] },
+      '[0].name must',
+    ],
+    ['a text for a column', { printerColumns: ['.spec.n'] }, 'printerColumns[0] must be an object'],
+    ['an object for its columns', { printerColumns: {} }, 'printerColumns must be an array'],
   ])('with %s is rejected with the reason', (_, changes, message) => {
     expect(() => declare(changes)).toThrow(ModelError)
     expect(() => declare(changes)).toThrow(message)
@@ -169,6 +222,19 @@ describe('a model', () => {
     expect(() => declare({ group: 'A', version: 'B', kind: 'c', plural: 'D' })).toThrow(
       /group .*; version .*; kind .*; plural /,
     )
+  })
+
+  test.each([undefined, null, 'Gadget', [gadget]])('is not declared by %j', declaration => {
+    expect(() => Reflect.apply(defineModel, undefined, [declaration])).toThrow(
+      'defineModel must be given an object',
+    )
+  })
+
+  test('with a misspelled key does not compile', () => {
+    // @ts-expect-error: the key is indexes
+    expect(() => defineModel({ ...gadget, indexs: [] })).toThrow(ModelError)
+    // @ts-expect-error: the key is unique
+    expect(() => singleValueIndex({ name: 'a', uniqe: true, indexFunc: undefinedValue })).toThrow(TypeError)
   })
 
   test('may have the empty group, which is reserved for the server', () => {
@@ -196,6 +262,24 @@ describe('an index', () => {
       }
     },
   )
+
+  test.each([
+    ['uniqe', 'did you mean unique?'],
+    ['indexFn', 'did you mean indexFunc?'],
+    ['multiple', 'valid keys are name, order, unique, version, indexFunc'],
+  ])('with the unknown key %s is rejected', (key, advice) => {
+    for (const factory of [singleValueIndex, multiValueIndex]) {
+      expect(() =>
+        Reflect.apply(factory, undefined, [{ name: 'spec.n', indexFunc: undefinedValue, [key]: true }]),
+      ).toThrow(`unknown key ${key} in ${factory.name} of the index spec.n, ${advice}`)
+    }
+  })
+
+  test.each([undefined, null, 'spec.n', []])('is not declared by %j', options => {
+    expect(() => Reflect.apply(multiValueIndex, undefined, [options])).toThrow(
+      'multiValueIndex must be given an object',
+    )
+  })
 
   test.each([null, 7, true, [], ['a'], {}])('of one value rejects %j', value => {
     const index = singleValueIndex(answering(value))()

@@ -1,4 +1,6 @@
 import { type IndexDeclaration, type IndexSpec, isIndexDeclaration, isIndexSpec } from './index-spec.ts'
+import { isRecord } from './is-record.ts'
+import { type KeysOf, unknownKeys } from './known-keys.ts'
 import { checkDnsLabel, checkSubdomain } from './names.ts'
 import type { ApiObject } from './object.ts'
 import type { FromSchema, Schema } from './schema.ts'
@@ -7,6 +9,8 @@ import type { FromSchema, Schema } from './schema.ts'
 export interface PrinterColumn {
   readonly name: string
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'date'
+  /** OpenAPI format of the type, for example `int64` or `date-time`. */
+  readonly format?: string
   /** JSON path of the value, for example `.spec.email`. */
   readonly jsonPath: string
   readonly description?: string
@@ -14,11 +18,22 @@ export interface PrinterColumn {
   readonly priority?: number
 }
 
+const columnKeys: KeysOf<PrinterColumn> = {
+  name: true,
+  type: true,
+  format: true,
+  jsonPath: true,
+  description: true,
+  priority: true,
+}
+
 /** The OpenAPI v3 schemas of `spec` and `status`. */
 export interface ModelSchema {
   readonly spec: Schema
   readonly status?: Schema
 }
+
+const schemaKeys: KeysOf<ModelSchema> = { spec: true, status: true }
 
 /** The type of `status`; any object without a status schema. */
 export type StatusFromSchema<S extends ModelSchema> = S extends { readonly status: infer Status }
@@ -44,6 +59,20 @@ export interface ModelDeclaration<S extends ModelSchema = ModelSchema> {
   )[]
   readonly printerColumns?: readonly PrinterColumn[]
 }
+
+const modelKeys: KeysOf<ModelDeclaration> = {
+  group: true,
+  version: true,
+  kind: true,
+  singular: true,
+  plural: true,
+  schema: true,
+  subresources: true,
+  indexes: true,
+  printerColumns: true,
+}
+
+const subresourceKeys: KeysOf<ModelDeclaration['subresources'] & object> = { status: true }
 
 /** A declared resource kind. `T` is the type of its objects. */
 export interface Model<T extends ApiObject = ApiObject> {
@@ -83,6 +112,7 @@ export class ModelError extends Error {
 export function defineModel<const S extends ModelSchema>(
   declaration: ModelDeclaration<S>,
 ): Model<ApiObject<FromSchema<S['spec']>, StatusFromSchema<S>>> {
+  if (!isRecord(declaration)) throw new ModelError('defineModel must be given an object')
   const indexes: IndexSpec<ObjectOfSchema<S>>[] = []
   const problems = problemsOf(declaration)
   const declared: unknown = declaration.indexes ?? []
@@ -122,7 +152,7 @@ export function defineModel<const S extends ModelSchema>(
 }
 
 function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
-  const problems: string[] = []
+  const problems = unknownKeys(declaration, modelKeys, 'defineModel')
   const text = (
     field: 'group' | 'version' | 'kind' | 'singular' | 'plural',
     check: (value: string) => string | undefined,
@@ -139,18 +169,48 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   )
   text('singular', checkDnsLabel)
   text('plural', checkDnsLabel)
-  const spec: unknown = declaration.schema?.spec
-  if (typeof spec !== 'object' || spec === null) problems.push('schema.spec must be an OpenAPI v3 schema')
+  const {
+    schema,
+    subresources = {},
+    printerColumns = [],
+  }: Readonly<Record<string, unknown>> = { ...declaration }
+  if (!isRecord(schema) || !isRecord(schema.spec)) problems.push('schema.spec must be an OpenAPI v3 schema')
+  else problems.push(...unknownKeys(schema, schemaKeys, 'schema'))
+  if (!isRecord(subresources)) problems.push('subresources must be an object such as { status: true }')
+  else {
+    problems.push(...unknownKeys(subresources, subresourceKeys, 'subresources'))
+    if (typeof (subresources.status ?? false) !== 'boolean')
+      problems.push('subresources.status must be true or false')
+  }
+  if (!Array.isArray(printerColumns)) problems.push('printerColumns must be an array')
+  else problems.push(...printerColumns.flatMap(problemsOfColumn))
   return problems
 }
 
-function problemOfIndex({ name, order, version }: IndexSpec<never>, taken: ReadonlySet<string>) {
+const columnTypes: ReadonlySet<unknown> = new Set(['string', 'integer', 'number', 'boolean', 'date'])
+
+function problemsOfColumn(column: unknown, at: number): string[] {
+  const place = `printerColumns[${at}]`
+  if (!isRecord(column)) return [`${place} must be an object`]
+  const { name, type, jsonPath } = column
+  return [
+    ...unknownKeys(column, columnKeys, place),
+    ...(typeof name === 'string' && name !== '' ? [] : [`${place}.name must be a string`]),
+    ...(columnTypes.has(type) ? [] : [`${place}.type must be one of ${[...columnTypes].join(', ')}`]),
+    ...(typeof jsonPath === 'string' && jsonPath.startsWith('.')
+      ? []
+      : [`${place}.jsonPath must be a path such as .spec.email`]),
+  ]
+}
+
+function problemOfIndex({ name, order, unique, version }: IndexSpec<never>, taken: ReadonlySet<string>) {
   if (typeof name !== 'string') return 'every index must have a name'
   if (!/^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$/.test(name))
     return `index name ${JSON.stringify(name)} must consist of letters, digits, '.', '-', '_' and '/'`
   if (taken.has(name))
     return `index name ${JSON.stringify(name)} is already in use, or is the name of a default index`
   if (order !== 'ASC' && order !== 'DESC') return `index ${name}: order must be ASC or DESC`
+  if (typeof unique !== 'boolean') return `index ${name}: unique must be true or false`
   if (!Number.isSafeInteger(version) || version < 1) return `index ${name}: version must be an integer from 1`
   return undefined
 }

@@ -1,3 +1,5 @@
+import { isRecord } from '../api/is-record.ts'
+import { type KeysOf, unknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
@@ -17,6 +19,8 @@ export interface PluginDeclaration {
    */
   setup?(plugin: PluginContext): void | Promise<void>
 }
+
+const pluginKeys: KeysOf<PluginDeclaration> = { name: true, models: true, setup: true }
 
 /** A plugin made by `definePlugin`, the default export of its module. */
 export interface Plugin extends PluginDeclaration {
@@ -44,15 +48,19 @@ const marker = Symbol.for('setpoint.dev/plugin')
 
 /**
  * Defines a plugin, to be exported by default.
- * @throws TypeError if the name is invalid or a model was not made by `defineModel`.
+ * @throws TypeError for an unknown key, an invalid name, or a model that was not made by `defineModel`.
  */
 export function definePlugin(declaration: PluginDeclaration): Plugin {
+  if (!isRecord(declaration)) throw new TypeError('definePlugin must be given an object')
   const { name, models = [], setup } = declaration
   if (typeof name !== 'string' || !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name)) {
     throw new TypeError(
       `plugin name ${JSON.stringify(name)} must be at most 63 lowercase letters, digits and '-', starting and ending with a letter or digit`,
     )
   }
+  const problems = unknownKeys(declaration, pluginKeys, 'definePlugin')
+  if (problems.length > 0) throw new TypeError(`plugin ${name}: ${problems.join('; ')}`)
+  if (!Array.isArray(models)) throw new TypeError(`plugin ${name}: models must be an array`)
   for (const model of models) {
     if (typeof model?.apiVersion !== 'string')
       throw new TypeError(`plugin ${name}: models must be made by defineModel`)

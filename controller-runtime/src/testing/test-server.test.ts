@@ -147,12 +147,13 @@ test('errors are those of the SDK copy of the test, also of a refused watch', as
 })
 
 test('a model that cannot be served is rejected, and nothing is left behind', async () => {
+  const { apiVersion: _, ...declaration } = Gadget
   const reserved = definePlugin({
     name: 'bad',
-    models: [defineModel({ ...Gadget, group: 'apps.setpoint.dev' })],
+    models: [defineModel({ ...declaration, group: 'apps.setpoint.dev' })],
   })
   await expect(startTestServer({ plugins: [reserved] })).rejects.toThrow('reserved')
-  const twin = defineModel({ ...Gadget, kind: 'Other', singular: 'other' })
+  const twin = defineModel({ ...declaration, kind: 'Other', singular: 'other' })
   await expect(startTestServer({ models: [Gadget, twin] })).rejects.toThrow('already served')
 })
 
