@@ -1,3 +1,4 @@
+import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { InformerSelection } from '../cache/informer-pool.ts'
@@ -5,11 +6,14 @@ import { TokenBucket } from '../workqueue/token-bucket.ts'
 import {
   type ControllerInput,
   type InputOptions,
+  inputKeys,
   type MapToNames,
   mappedInput,
   type OwnsOptions,
   ownedInput,
+  ownsKeys,
   readingInput,
+  selectionKeys,
 } from './inputs.ts'
 import { compileSelectors } from './object-selection.ts'
 import { changedBeyondStatus, type Filter, toPredicate, type UpdatePredicate } from './predicates.ts'
@@ -50,6 +54,14 @@ export interface RetryOptions {
   /** Retries per second over all objects, after a burst. Default: unlimited. */
   readonly rate?: { readonly perSecond: number; readonly burst: number }
 }
+
+const retryKeys: KeysOf<RetryOptions> = {
+  maxAttempts: true,
+  backoffBaseMs: true,
+  backoffMaxMs: true,
+  rate: true,
+}
+const rateKeys: KeysOf<RetryOptions['rate'] & object> = { perSecond: true, burst: true }
 
 /** What a controller does; the result of a `ControllerBuilder`. */
 export interface ControllerDefinition<T extends ApiObject = ApiObject> {
@@ -132,9 +144,10 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
    * Reconciles the owner when a dependent is added, changes or is deleted. By default the owner is the controller
    * reference (`controller: true`), matched by group and kind. If the reference changes, both owners are reconciled.
    * `context.lister` reads the dependents.
-   * @throws SelectorError if a selector is invalid.
+   * @throws SelectorError if a selector is invalid; TypeError for an unknown option.
    */
   owns<D extends ApiObject>(model: Model<D>, options: OwnsOptions<D> = {}): this {
+    refuseUnknownKeys(options, ownsKeys, `owns of ${model.kind}`)
     compileSelectors(model, options)
     this.#inputs.push(ownedInput(this.#model, model, options))
     return this
@@ -143,9 +156,10 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   /**
    * Reconciles the objects whose names `map` returns for an object of another kind that is added, changes or is deleted.
    * For an update, both states are mapped. If `map` throws, the error is logged. `context.lister` reads the objects.
-   * @throws SelectorError if a selector is invalid.
+   * @throws SelectorError if a selector is invalid; TypeError for an unknown option.
    */
   watches<D extends ApiObject>(model: Model<D>, map: MapToNames<D>, options: InputOptions<D> = {}): this {
+    refuseUnknownKeys(options, inputKeys, `watches of ${model.kind}`)
     compileSelectors(model, options)
     this.#inputs.push(mappedInput(model, callable('watches', map), options))
     return this
@@ -153,9 +167,10 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
 
   /**
    * Makes a kind readable by `context.lister`. Its events trigger no reconcile.
-   * @throws SelectorError if a selector is invalid.
+   * @throws SelectorError if a selector is invalid; TypeError for an unknown option.
    */
   reads<D extends ApiObject>(model: Model<D>, selection: InformerSelection<D> = {}): this {
+    refuseUnknownKeys(selection, selectionKeys, `reads of ${model.kind}`)
     compileSelectors(model, selection)
     this.#inputs.push(readingInput(model, selection))
     return this
@@ -177,6 +192,8 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
 
   /** Sets how failures are retried. Default: without limit, after 5 ms that double up to 1000 s. */
   retry(options: RetryOptions): this {
+    refuseUnknownKeys(options, retryKeys, 'retry')
+    if (options.rate !== undefined) refuseUnknownKeys(options.rate, rateKeys, 'rate of retry')
     const { maxAttempts, backoffBaseMs, backoffMaxMs } = options
     if (maxAttempts !== undefined && (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1)) {
       throw new TypeError(`maxAttempts must be an integer from 1, is ${maxAttempts}`)

@@ -13,7 +13,7 @@ import { ControllerCaches } from './caches.ts'
 import { DeadlineTimer } from './deadline-timer.ts'
 import { addFinalizer, finalizerStep, removeFinalizer } from './finalizer.ts'
 import type { InformerSource } from './inputs.ts'
-import { type Reconcile, StaleCacheError } from './reconcile.ts'
+import { refuseFinalizeResult, requeueAfterMsOf, StaleCacheError } from './reconcile.ts'
 import { type ReconcileResults, ResultFanOut, resultsDefaults } from './results.ts'
 import { Run, type RunHost } from './run.ts'
 import { type ControllerCounts, type Outcome, OutcomeHandler } from './run-outcome.ts'
@@ -400,7 +400,7 @@ export class Controller<T extends ApiObject = ApiObject> {
         if (finalizer !== undefined) await addFinalizer(run.client, model, object, finalizer)
         return { kind: 'done', requeueAfterMs: undefined }
       case 'finalize':
-        await this.#definition.finalize(object, run.context())
+        refuseFinalizeResult(await this.#definition.finalize(object, run.context()))
         if (finalizer !== undefined) {
           await removeFinalizer(run.client, model, object, finalizer, controllerDefaults.finalizerAttempts)
         }
@@ -409,17 +409,8 @@ export class Controller<T extends ApiObject = ApiObject> {
         run.isLastAttempt = run.attempt >= (retry.maxAttempts ?? Number.POSITIVE_INFINITY)
         return {
           kind: 'done',
-          requeueAfterMs: requeueAfterMs(await this.#definition.reconcile(object, run.context())),
+          requeueAfterMs: requeueAfterMsOf(await this.#definition.reconcile(object, run.context())),
         }
     }
   }
-}
-
-function requeueAfterMs(result: Awaited<ReturnType<Reconcile<ApiObject>>>): number | undefined {
-  const ms: unknown = result?.requeueAfterMs
-  if (ms === undefined) return undefined
-  if (typeof ms !== 'number' || !(ms >= 0)) {
-    throw new TypeError(`requeueAfterMs must be a number of at least 0, is ${String(ms)}`)
-  }
-  return ms
 }

@@ -1,3 +1,4 @@
+import type { KeysOf } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { HandlerRegistration, Informer, Lister } from '../cache/informer.ts'
@@ -39,6 +40,14 @@ export interface OwnsOptions<T extends ApiObject> extends InputOptions<T> {
   /** Maps to every owner of the controller's kind, not only the one with `controller: true`. */
   readonly matchEveryOwner?: boolean
 }
+
+export const selectionKeys: KeysOf<InformerSelection> = {
+  labelSelector: true,
+  fieldSelector: true,
+  transform: true,
+}
+export const inputKeys: KeysOf<InputOptions<ApiObject>> = { ...selectionKeys, filter: true }
+export const ownsKeys: KeysOf<OwnsOptions<ApiObject>> = { ...inputKeys, matchEveryOwner: true }
 
 /** Receives the events of an input. */
 export interface InputSink extends MapContext {

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { ApiObject } from '../api/object.ts'
 import { matchesAll, parseLabelSelector } from '../api/selector.ts'
 
@@ -16,6 +17,8 @@ export interface Predicate<T extends ApiObject = ApiObject> {
   /** `object` is the last known state. */
   delete?(object: T): boolean
 }
+
+const predicateKeys: KeysOf<Predicate> = { add: true, update: true, delete: true }
 
 /** A predicate; a plain function filters updates. */
 export type Filter<T extends ApiObject = ApiObject> = Predicate<T> | UpdatePredicate<T>
@@ -86,9 +89,12 @@ export function not<T extends ApiObject>(filter: Filter<T>): Predicate<T> {
   return join([filter], (opinions, hear) => !opinions.every(hear))
 }
 
-/** Returns a filter as a predicate. */
+/** Returns a filter as a predicate. @throws TypeError for a plain object with other keys than those of a predicate. */
 export function toPredicate<T extends ApiObject>(filter: Filter<T>): Predicate<T> {
-  return typeof filter === 'function' ? { update: filter } : filter
+  if (typeof filter === 'function') return { update: filter }
+  // A predicate of a class may have fields of its own.
+  if (Object.getPrototypeOf(filter) === Object.prototype) refuseUnknownKeys(filter, predicateKeys, 'filter')
+  return filter
 }
 
 type Decide = <F>(opinions: readonly F[], hear: (opinion: F) => boolean) => boolean

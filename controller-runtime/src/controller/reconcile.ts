@@ -1,3 +1,5 @@
+import { isRecord } from '../api/is-record.ts'
+import { type KeysOf, unknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Lister } from '../cache/informer.ts'
@@ -37,11 +39,44 @@ export interface ReconcileResult {
   readonly requeueAfterMs?: number
 }
 
+const resultKeys: KeysOf<ReconcileResult> = { requeueAfterMs: true }
+
+/** Returns the delay of a reconciler's result. @throws TypeError for anything but a result or nothing. */
+export function requeueAfterMsOf(result: unknown): number | undefined {
+  const expected = 'reconcile must return { requeueAfterMs } or nothing'
+  if (result === undefined || result === null) return undefined
+  if (!isRecord(result)) throw new TypeError(`${expected}, returned ${describe(result)}`)
+  const problems = unknownKeys(result, resultKeys, 'the result')
+  if (problems.length > 0) throw new TypeError(`${expected}: ${problems.slice(0, 3).join('; ')}`)
+  const { requeueAfterMs: ms } = result
+  if (ms === undefined) return undefined
+  if (typeof ms !== 'number' || !(ms >= 0)) {
+    throw new TypeError(`requeueAfterMs must be a number of at least 0, is ${String(ms)}`)
+  }
+  return ms
+}
+
+/** @throws TypeError if a finalizer returned anything: the finalizer is removed once it resolves, whatever its result. */
+export function refuseFinalizeResult(result: unknown): void {
+  if (result === undefined || result === null) return
+  throw new TypeError(
+    `finalize must return nothing, returned ${describe(result)}; to keep the finalizer and run again, throw an error`,
+  )
+}
+
+function describe(result: unknown): string {
+  if (typeof result === 'string') return 'a string'
+  if (Array.isArray(result)) return 'an array'
+  if (isRecord(result)) return `an object with ${Object.keys(result).slice(0, 3).join(', ') || 'no keys'}`
+  return typeof result === 'function' ? 'a function' : `the ${typeof result} ${String(result)}`
+}
+
 /**
  * Reconciles an object. It must be idempotent: it runs at every start, after changes (with the newest state only), and
  * after failures. The object is frozen; `structuredClone` returns a mutable copy.
  *
- * A rejection is retried with exponential back-off; a TerminalError only after the next change.
+ * A rejection is retried with exponential back-off; a TerminalError only after the next change. Any other result is a
+ * rejection with a TypeError.
  */
 export type Reconcile<T extends ApiObject> = (
   object: T,
@@ -51,7 +86,7 @@ export type Reconcile<T extends ApiObject> = (
 
 /**
  * Undoes what reconcile did outside the object. It must be idempotent: it may run more than once, and after an
- * interrupted reconcile. The finalizer is removed only after it has resolved.
+ * interrupted reconcile. The finalizer is removed only after it has resolved. A result is a rejection with a TypeError.
  */
 export type Finalize<T extends ApiObject> = (object: T, context: ReconcileContext) => Promise<void> | void
 

@@ -1,3 +1,5 @@
+import { isRecord } from '../api/is-record.ts'
+import { refuseUnknownKeys } from '../api/known-keys.ts'
 import type { ApiObject } from '../api/object.ts'
 import { Backoff } from '../backoff.ts'
 import type { Lister } from '../cache/informer.ts'
@@ -113,10 +115,8 @@ async function follow<T extends ApiObject>(
 
 /** @throws TypeError if the value is not an item. */
 function read(item: unknown): { readonly name: string; readonly priority?: number } {
-  const { name, priority } =
-    typeof item === 'object' && item !== null
-      ? { name: 'name' in item && item.name, priority: 'priority' in item ? item.priority : undefined }
-      : { name: item, priority: undefined }
+  const { name, priority, ...others } = isRecord(item) ? item : { name: item }
+  refuseUnknownKeys(others, { name: true, priority: true }, 'an item of the source')
   if (typeof name !== 'string' || name === '') {
     throw new TypeError('a source must yield names, or objects with a name')
   }
