@@ -3,7 +3,7 @@
  * since a constraint without effect is misleading.
  */
 
-import { isRecord } from '@setpoint/controller-runtime/api'
+import { isRecord, nearestName } from '@setpoint/controller-runtime/api'
 import type { JsonObject } from './json-value.ts'
 import { shorten } from './text-position.ts'
 
@@ -76,6 +76,24 @@ const annotations = new Set([
   'xml',
 ])
 
+/** The keywords `x-kubernetes-*` that this server enforces; others are rejected. */
+const kubernetesKeywords: ReadonlySet<string> = new Set(['x-kubernetes-preserve-unknown-fields'])
+
+/** Keywords that `toJsonSchema` translates one by one. */
+const translated: ReadonlySet<string> = new Set([
+  'additionalProperties',
+  'allOf',
+  'anyOf',
+  'exclusiveMaximum',
+  'exclusiveMinimum',
+  'items',
+  'not',
+  'nullable',
+  'oneOf',
+  'properties',
+  'type',
+])
+
 /** Keyword of `schema-compiler.ts` that bounds the errors of a value. Compilers without it ignore it. */
 export const errorBudget = 'setpointErrorBudget'
 
@@ -83,15 +101,21 @@ const types = new Set(['object', 'array', 'string', 'integer', 'number', 'boolea
 
 /**
  * Returns the JSON Schema for an OpenAPI schema. `nullable` admits null in addition to the type, and to an enum even if
- * that does not list it. `x-*` keywords are ignored. ajv compiles every schema that this function returns.
- * @throws SchemaError for keywords outside the dialect, such as `$ref` and `const`, and for invalid values
+ * that does not list it. Ignores `x-*` keywords, except `x-kubernetes-*`. ajv compiles every schema that this function
+ * returns.
+ * @throws SchemaError for keywords outside the dialect, such as `$ref`, `const` and those of Kubernetes that are not
+ *   enforced, and for invalid values
  */
 export function toJsonSchema(schema: unknown, place: string): JsonObject {
   if (!isRecord(schema)) throw new SchemaError(`${place} must be a schema, which is an object`)
   const result: JsonObject = {}
   for (const [keyword, value] of Object.entries(schema)) {
-    if (value === undefined || keyword.startsWith('x-') || annotations.has(keyword)) continue
+    if (value === undefined || annotations.has(keyword)) continue
     const at = `${place}.${keyword}`
+    if (keyword.startsWith('x-')) {
+      refuseUnenforced(keyword, at)
+      continue
+    }
     const rule = plain.get(keyword)
     if (rule !== undefined) {
       if (!rule.holds(value)) throw new SchemaError(`${at} ${rule.rule}, is ${show(value)}`)
@@ -115,8 +139,16 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
       if (typeof value !== 'string' || !types.has(value)) {
         throw new SchemaError(`${at} must be one of ${[...types].join(', ')}, is ${show(value)}`)
       }
-    } else if (keyword !== 'nullable' && keyword !== 'exclusiveMinimum' && keyword !== 'exclusiveMaximum') {
-      throw new SchemaError(`${at} is not a keyword of OpenAPI 3.0 schemas that this server enforces`)
+    } else if (!translated.has(keyword)) {
+      const nearest = nearestName(keyword, [
+        ...plain.keys(),
+        ...annotations,
+        ...translated,
+        ...kubernetesKeywords,
+      ])
+      throw new SchemaError(
+        `${at} is not a keyword of OpenAPI 3.0 schemas that this server enforces${nearest === undefined ? '' : `, did you mean ${nearest}?`}`,
+      )
     }
   }
   addTypes(result, schema)
@@ -128,6 +160,15 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
     delete result.pattern
   }
   return result
+}
+
+/** @throws SchemaError for a keyword of Kubernetes that has no effect here. Other `x-*` keywords are for other tools. */
+function refuseUnenforced(keyword: string, place: string): void {
+  if (!keyword.startsWith('x-kubernetes-') || kubernetesKeywords.has(keyword)) return
+  const nearest = nearestName(keyword, kubernetesKeywords)
+  throw new SchemaError(
+    `${place} is not enforced by this server, ${nearest === undefined ? `which enforces ${[...kubernetesKeywords].join(', ')}` : `did you mean ${nearest}?`}`,
+  )
 }
 
 /** Compiles a pattern in Unicode mode, or without it if that fails, as for `[\w\-]`. */

@@ -205,7 +205,19 @@ describe('the dialect', () => {
       { properties: { a: { items: { $ref: '#/x' } } } },
       'schema.spec.properties.a.items.$ref is not a keyword',
     ],
-    [{ maxlength: 5 }, 'schema.spec.maxlength is not a keyword'],
+    [
+      { maxlength: 5 },
+      'schema.spec.maxlength is not a keyword of OpenAPI 3.0 schemas that this server enforces, did you mean maxLength?',
+    ],
+    [{ requird: ['a'] }, 'did you mean required?'],
+    [
+      { properties: { port: { 'x-kubernetes-group-version-kind': [] } } },
+      'schema.spec.properties.port.x-kubernetes-group-version-kind is not enforced by this server',
+    ],
+    [
+      { 'x-kubernetes-preserve-unknown-field': true },
+      'schema.spec.x-kubernetes-preserve-unknown-field is not enforced by this server, did you mean x-kubernetes-preserve-unknown-fields?',
+    ],
     [{ properties: { a: { pattern: '[' } } }, 'schema.spec.properties.a.pattern is no regular expression'],
     [{ minLength: -1 }, 'schema.spec.minLength must be an integer of at least 0, is -1'],
     [{ properties: { a: { required: 'x' } } }, 'schema.spec.properties.a.required must be an array'],

@@ -40,7 +40,8 @@ export interface SchemaValidator {
 }
 
 /**
- * Returns the validator of a model's OpenAPI 3.0 schemas. Unknown formats and `x-*` are ignored. Compiles the schemas at
+ * Returns the validator of a model's OpenAPI 3.0 schemas. Unknown formats are ignored, and so are `x-*` other
+ * than those of Kubernetes. Compiles the schemas at
  * the first object, because many kinds of a server are never written.
  *
  * Caveat: patterns are the plugin author's code. A pattern that backtracks for long blocks the server.
