@@ -2,8 +2,13 @@ import { setMaxListeners } from 'node:events'
 import type { IncomingHttpHeaders } from 'node:http'
 import { Router } from '@koa/router'
 import type { RouteResponse } from '@setpoint/controller-runtime'
-import { ApiError, isReservedDomain } from '@setpoint/controller-runtime/api'
-import type { HostedPlugin, Route, RouteGroup } from '@setpoint/controller-runtime/internal'
+import { ApiError, isRecord, isReservedDomain, unknownKeys } from '@setpoint/controller-runtime/api'
+import {
+  type HostedPlugin,
+  type Route,
+  type RouteGroup,
+  routeResponseKeys,
+} from '@setpoint/controller-runtime/internal'
 import type { Next } from 'koa'
 import type { ModelRegistry } from '../model/index.ts'
 import { decodeDocument } from '../model/index.ts'
@@ -240,8 +245,6 @@ function headersForHandler(headers: IncomingHttpHeaders): Record<string, string 
   return Object.fromEntries(names.map(name => [name, headerOf(headers, name)]))
 }
 
-const responseFields: ReadonlySet<string> = new Set(['status', 'headers', 'body'])
-
 /** @throws TypeError naming the mistake in what a handler returned */
 function checkResponse(response: unknown): asserts response is RouteResponse | undefined | null {
   if (response === undefined || response === null) return
@@ -250,13 +253,14 @@ function checkResponse(response: unknown): asserts response is RouteResponse | u
     const what = typeof response === 'object' ? (response.constructor?.name ?? 'object') : typeof response
     throw new TypeError(`the handler must return { status?, headers?, body? } or nothing, not a ${what}`)
   }
-  const unknown = Object.keys(response).filter(field => !responseFields.has(field))
-  if (unknown.length > 0) {
+  const problems = unknownKeys(response, routeResponseKeys, "the handler's result")
+  if (problems.length > 0) {
     throw new TypeError(
-      `the handler must return { status?, headers?, body? }, not ${unknown.join(', ')}; put the content into body`,
+      `the handler must return { status?, headers?, body? }, with the content in body: ${problems.slice(0, 3).join('; ')}`,
     )
   }
-  const { status } = response as { status?: unknown }
+  const { status, headers = {} }: { status?: unknown; headers?: unknown } = response
+  if (!isRecord(headers)) throw new TypeError('the headers must be an object of names and values')
   const isStatus = Number.isInteger(status) && Number(status) >= 200 && Number(status) <= 599
   if (status !== undefined && !isStatus)
     throw new TypeError(`the status must be an integer from 200 to 599, is ${JSON.stringify(status)}`)

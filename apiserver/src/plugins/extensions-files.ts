@@ -3,7 +3,7 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { decodeDocuments } from '../model/index.ts'
 
-/** A document that was not applied, with the reason. */
+/** A document that was not applied, or has unknown fields. */
 export interface ExtensionProblem {
   /** Path below the resources folder, separated by `/`. */
   readonly file: string

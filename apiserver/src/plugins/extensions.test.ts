@@ -8,6 +8,7 @@ import {
   applyExtensions,
   type ExtensionResult,
   extensionDefaults,
+  type KindAndContent,
   type NewExtension,
   type ResourceWriter,
 } from './extensions.ts'
@@ -40,6 +41,12 @@ class MemoryWriter implements ResourceWriter {
     const asked: unknown = Reflect.get(Object(Reflect.get(mergePatch, 'metadata')), 'version')
     if (asked !== live.metadata.version) throw new ApiError('Conflict', `gadgets ${name} was changed`)
     return this.#store(name, applyMergePatch(live, mergePatch))
+  }
+
+  /** Fields that start with x are unknown. */
+  unknownFields({ apiVersion, kind, spec }: KindAndContent): readonly string[] {
+    this.#checkKind(apiVersion, kind)
+    return Object.keys(Object(spec)).flatMap(field => (field.startsWith('x') ? [`spec.${field}`] : []))
   }
 
   /** A user's write: not counted, and always with a new version. */
@@ -391,6 +398,32 @@ describe('a bad document', () => {
       'name',
       'version',
     ])
+  })
+})
+
+describe('a field that the kind does not know', () => {
+  it('is kept, and is a problem with file and line at every start', async () => {
+    const text = `${gadget('one', '{n: 1}')}---\n${gadget('two', '{n: 2, xn: 3, xtra: {}}', ', label: {a: b}')}`
+    await ship({ 'a.yaml': text })
+    const problems = [
+      {
+        file: 'extensions/a.yaml',
+        line: 5,
+        message:
+          'Gadget two is applied, but its kind does not know the fields metadata.label, spec.xn, spec.xtra',
+        transient: false,
+      },
+    ]
+    expect(await apply()).toEqual({ applied: 2, unchanged: 0, problems })
+    expect(writer.objects.get('two')?.spec).toEqual({ n: 2, xn: 3, xtra: {} })
+    expect(await apply()).toEqual({ applied: 0, unchanged: 2, problems })
+  })
+
+  it('is named only if it is among the first ten', async () => {
+    const many = Array.from({ length: 12 }, (_, at) => `x${at}: 1`).join(', ')
+    await ship({ 'a.yaml': gadget('one', `{${many}}`) })
+    const [problem] = (await apply()).problems
+    expect(problem?.message).toMatch(/fields spec\.x0, .*, spec\.x9 and 2 more$/)
   })
 })
 

@@ -8,7 +8,7 @@ import {
   nameLimits,
 } from '@setpoint/controller-runtime/api'
 import semver from 'semver'
-import { deepEqual } from '../model/index.ts'
+import { deepEqual, formatPath, type SchemaSubject } from '../model/index.ts'
 import { createMergePatch } from '../registry/index.ts'
 import { type ExtensionDocument, type ExtensionProblem, readExtensions } from './extensions-files.ts'
 import { mergeShipped } from './extensions-merge.ts'
@@ -29,6 +29,17 @@ export interface ResourceWriter {
    * @throws ApiError as a PATCH of the object does
    */
   patch(apiVersion: string, kind: string, name: string, mergePatch: object): Promise<ApiObject>
+  /**
+   * Returns the paths of the fields outside metadata that the kind does not know.
+   * @throws ApiError as `get` does
+   */
+  unknownFields(object: KindAndContent): readonly string[]
+}
+
+/** The fields of an object other than its metadata. */
+export interface KindAndContent extends Readonly<SchemaSubject> {
+  readonly apiVersion: string
+  readonly kind: string
 }
 
 /** An object as a file declares it, with the annotations that record this. */
@@ -60,7 +71,7 @@ export interface ExtensionResult {
   readonly applied: number
   /** Number of objects that needed no change. */
   readonly unchanged: number
-  /** Documents that were not applied. */
+  /** Documents that were not applied or have unknown fields. */
   readonly problems: readonly ExtensionProblem[]
 }
 
@@ -75,6 +86,8 @@ export const extensionDefaults = Object.freeze({
    * for others.
    */
   documentBytes: (nameLimits.annotationBytes / 8) * 7,
+  /** Most unknown fields named in a problem. */
+  shownFields: 10,
 })
 
 /**
@@ -91,7 +104,8 @@ export const extensionDefaults = Object.freeze({
  * The applied document is recorded in annotations of the object under `plugins.<reserved domain>/`. They mark the object
  * as the plugin's, and other writers cannot change them.
  *
- * Every document is tried, whether or not the others succeed.
+ * Every document is tried, whether or not the others succeed. A document with fields that its kind does not know is
+ * applied, because such fields are kept, and is a problem.
  * @throws only the reason of `signal`
  */
 export async function applyExtensions(options: ExtensionOptions): Promise<ExtensionResult> {
@@ -107,13 +121,18 @@ export async function applyExtensions(options: ExtensionOptions): Promise<Extens
       refuseRepetition(declared, document, shipped)
       if (await apply(shipped, options)) applied++
       else unchanged++
+      const message = describeUnknownFields(shipped, options.writer)
+      if (message !== undefined) problems.push({ ...placeOf(document), message, transient: false })
     } catch (error) {
       signal?.throwIfAborted()
-      const { file, line } = document
-      problems.push({ file, line, ...explain(error) })
+      problems.push({ ...placeOf(document), ...explain(error) })
     }
   }
   return { applied, unchanged, problems }
+}
+
+function placeOf({ file, line }: ExtensionDocument): Pick<ExtensionProblem, 'file' | 'line'> {
+  return { file, line }
 }
 
 /** The reason why a document is not applied, other than an error of the API. */
@@ -165,6 +184,32 @@ const serverFields: ReadonlySet<string> = new Set([
   'managedFields',
   'selfLink',
 ])
+
+/** Fields of metadata that a file can set. */
+const metadataFields: ReadonlySet<string> = new Set([
+  'name',
+  'labels',
+  'annotations',
+  'finalizers',
+  'ownerReferences',
+])
+
+/** Names the fields of an applied document that its kind does not know. */
+function describeUnknownFields(
+  { apiVersion, kind, name, content }: Shipped,
+  writer: ResourceWriter,
+): string | undefined {
+  const fields = [
+    ...Object.keys(content.metadata).flatMap(field =>
+      metadataFields.has(field) ? [] : [formatPath(['metadata', field])],
+    ),
+    ...writer.unknownFields({ apiVersion, kind, ...content }),
+  ]
+  if (fields.length === 0) return undefined
+  const shown = fields.slice(0, extensionDefaults.shownFields)
+  const more = fields.length > shown.length ? ` and ${fields.length - shown.length} more` : ''
+  return `${kind} ${name} is applied, but its kind does not know the fields ${shown.join(', ')}${more}`
+}
 
 function readShipped(value: unknown, reservedDomain: string): Shipped {
   if (!isRecord(value))

@@ -269,7 +269,7 @@ export class PluginRunner {
       { applied: result.applied, unchanged: result.unchanged, problems: result.problems.length },
       'applied the shipped objects',
     )
-    for (const problem of result.problems) this.#log.warn({ ...problem }, 'failed to apply a shipped object')
+    for (const problem of result.problems) this.#log.warn({ ...problem }, 'a shipped object has a problem')
     this.#problems = [...known, ...result.problems.map(describeProblem)]
     this.#publish('Started')
     return !result.problems.some(problem => problem.transient)

@@ -1,7 +1,7 @@
 import { ApiError, type ApiObject } from '@setpoint/controller-runtime/api'
 import type { ModelRegistry, ServedModel } from '../model/index.ts'
-import { notReady, type Registry, serviceWriteOptions } from '../registry/index.ts'
-import type { ResourceWriter } from './extensions.ts'
+import { notReady, type Registry, serviceWriteOptions, unknownFieldsOf } from '../registry/index.ts'
+import type { KindAndContent, ResourceWriter } from './extensions.ts'
 
 /** Writes the objects that plugins ship straight to the registry, without the access checks of HTTP. */
 export class RegistryWriter implements ResourceWriter {
@@ -34,6 +34,10 @@ export class RegistryWriter implements ResourceWriter {
       serviceWriteOptions,
     )
     return JSON.parse(result.bytes.toString())
+  }
+
+  unknownFields(object: KindAndContent): readonly string[] {
+    return unknownFieldsOf(this.#find(object.apiVersion, object.kind), object)
   }
 
   #explainAbsence(apiVersion: string, kind: string): string {

@@ -15,6 +15,7 @@ import {
   remainingViolations,
   reservationsOf,
   reservationsWithout,
+  type SchemaSubject,
   type StoredObject,
   shorten,
 } from '../model/index.ts'
@@ -229,11 +230,7 @@ function withDefaults(served: ServedModel, object: BareObject): BareObject {
 /** Returns a warning for each unknown field. @throws ApiError 400 with the fields, under `Strict` */
 function checkUnknownFields(served: ServedModel, object: BareObject, options: WriteOptions): string[] {
   if (options.fieldValidation === 'Ignore') return []
-  const fields = served.schemas.unknownFields(object)
-  for (const field of Object.keys(object)) {
-    if (fields.length === objectLimits.violations) break
-    if (!knownFields.has(field)) fields.push(formatPath([field]))
-  }
+  const fields = unknownFieldsOf(served, object)
   if (fields.length === 0) return []
   if (options.fieldValidation === 'Strict') {
     throw new ApiError(
@@ -252,6 +249,16 @@ function checkUnknownFields(served: ServedModel, object: BareObject, options: Wr
 }
 
 const knownFields = new Set(['apiVersion', 'kind', 'metadata', 'spec', 'status'])
+
+/** Returns the paths of the unknown fields outside metadata, at most `objectLimits.violations`. */
+export function unknownFieldsOf(served: ServedModel, object: SchemaSubject): string[] {
+  const fields = served.schemas.unknownFields(object)
+  for (const field of Object.keys(object)) {
+    if (fields.length >= objectLimits.violations) break
+    if (!knownFields.has(field)) fields.push(formatPath([field]))
+  }
+  return fields
+}
 
 /**
  * Returns the unique values that an object must hold and those that it may claim. Adds a cause for every index that

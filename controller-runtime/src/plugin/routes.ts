@@ -1,3 +1,4 @@
+import type { KeysOf } from '../api/known-keys.ts'
 import { checkDnsLabel, checkSubdomain } from '../api/names.ts'
 import type { Client } from '../client/client.ts'
 import type { Logger } from '../logger.ts'
@@ -50,6 +51,9 @@ export interface RouteResponse {
   /** Strings and bytes are sent unchanged, other values as JSON. */
   readonly body?: unknown
 }
+
+/** The keys of a `RouteResponse`; the server refuses others. */
+export const routeResponseKeys: KeysOf<RouteResponse> = { status: true, headers: true, body: true }
 
 /** Handles a request. If it throws, the server responds with 500, or with the status of an ApiError. */
 export type RouteHandler<Pattern extends string = string> = (
