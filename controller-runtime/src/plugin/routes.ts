@@ -9,23 +9,41 @@ export interface UserInfo {
   readonly groups: readonly string[]
 }
 
-/** The values of the `:name` segments of a pattern. */
-export type RouteParams<Pattern extends string = string> = Readonly<Record<string, string>> & {
-  readonly [Name in ParamNames<Pattern>]: string
-}
+/**
+ * The values of the parameters of a pattern: `:name`, `*name` for the rest of the path, and `{/:name}` for an optional
+ * part. If the pattern is not a literal type, any name may be absent.
+ */
+export type RouteParams<Pattern extends string = string> = string extends Pattern
+  ? Readonly<Record<string, string | undefined>>
+  : Readonly<ParamsIn<Pattern>>
 
-type ParamNames<Pattern extends string> = Pattern extends `${infer Part}/${infer Rest}`
-  ? ParamName<Part> | ParamNames<Rest>
-  : ParamName<Pattern>
+type ParamsIn<Pattern extends string> = Pattern extends `${infer Before}{${infer Optional}}${infer After}`
+  ? { [Name in NamesIn<Before | After>]: string } & { [Name in NamesIn<Optional>]?: string }
+  : { [Name in NamesIn<Pattern>]: string }
 
-type ParamName<Part extends string> = Part extends `:${infer Name}` ? Name : never
+type NamesIn<Text extends string> = Exclude<NamesAfter<Text, ':'> | NamesAfter<Text, '*'>, ''>
 
-/** Passed to a route's handler; `params` has the names of the pattern if it is a literal type. */
+type NamesAfter<Text extends string, Mark extends string> = Text extends `${string}${Mark}${infer Rest}`
+  ? LeadingName<Rest> | NamesAfter<Rest, Mark>
+  : never
+
+type LeadingName<Text extends string, Name extends string = ''> = Text extends `${infer Next}${infer Rest}`
+  ? Lowercase<Next> extends NameCharacter
+    ? LeadingName<Rest, `${Name}${Next}`>
+    : Name
+  : Name
+
+type NameCharacter = Characters<'abcdefghijklmnopqrstuvwxyz0123456789_$'>
+type Characters<Text extends string> = Text extends `${infer First}${infer Rest}`
+  ? First | Characters<Rest>
+  : never
+
+/** Passed to a route's handler; `params` has only the names of the pattern if that is a literal type. */
 export interface RouteRequest<Pattern extends string = string> {
   readonly method: string
   /** The path of the request, without the query. */
   readonly path: string
-  /** Decoded values of the `:name` segments. */
+  /** Decoded values of the pattern's parameters. */
   readonly params: RouteParams<Pattern>
   readonly query: URLSearchParams
   /**
