@@ -155,7 +155,8 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
 
   /**
    * Reconciles the objects whose names `map` returns for an object of another kind that is added, changes or is deleted.
-   * For an update, both states are mapped. If `map` throws, the error is logged. `context.lister` reads the objects.
+   * For an update, both states are mapped. If `map` throws or rejects, the error is logged. `context.lister` reads other
+   * objects.
    * @throws SelectorError if a selector is invalid; TypeError for an unknown option.
    */
   watches<D extends ApiObject>(model: Model<D>, map: MapToNames<D>, options: InputOptions<D> = {}): this {

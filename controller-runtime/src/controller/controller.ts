@@ -166,7 +166,7 @@ export class Controller<T extends ApiObject = ApiObject> {
       this.#listenToOwn(caches),
       ...caches.listen({
         log: this.#log,
-        lister: model => caches.lister(model),
+        lister: async model => caches.lister(model),
         enqueue: (name, initial, reason) =>
           this.#queue.add(name, { priority: initial ? priorities.initial : priorities.live, reason }),
       }),

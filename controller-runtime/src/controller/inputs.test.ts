@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, expectTypeOf, test } from 'vitest'
 import { type Harness, ownedBy, settle, startHarness } from '../../../test/support/sdk/controller-harness.ts'
 import { eventually } from '../../../test/support/sdk/eventually.ts'
 import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
@@ -12,7 +12,9 @@ import { createManager } from '../manager/manager.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { startTestServer } from '../testing/test-server.ts'
 import { ControllerBuilder } from './builder.ts'
+import type { MapContext } from './inputs.ts'
 import { generationChanged } from './predicates.ts'
+import type { ReconcileContext } from './reconcile.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>
 type Build = (controller: ControllerBuilder<GadgetObject>, runs: string[]) => ControllerBuilder<GadgetObject>
@@ -129,16 +131,18 @@ describe('watches', () => {
     expect(controller.queue).toEqual({ depth: 0, delayed: 0, processing: 0 })
   })
 
-  test.each<[how: string, map: (part: ObjectOf<typeof Part>) => string]>([
+  test.each<[how: string, map: (part: ObjectOf<typeof Part>) => string | Promise<string>]>([
     [
       'throws',
       () => {
         throw new Error('no mapping')
       },
     ],
+    ['rejects', () => Promise.reject(new Error('no mapping'))],
     // Possible in plain JavaScript.
-    ['answers a promise', () => JSON.parse('{"then":1}')],
-    ['answers numbers', () => JSON.parse('[1]')],
+    ['returns an object', () => JSON.parse('{"then":1}')],
+    ['returns numbers', () => JSON.parse('[1]')],
+    ['resolves to a number', async () => JSON.parse('1')],
   ])(
     'the error of a mapping that %s is logged, and other events and mappings are not affected',
     async (_how, bad) => {
@@ -163,16 +167,28 @@ describe('watches', () => {
 
   test('a mapping reads other kinds through their indexes', async () => {
     const { client, woken } = await setUp(c =>
-      c.watches(Part, ({ spec: { colour = '' } }, { lister }) =>
-        lister(Gadget)
-          .byIndex('spec.colour', colour)
-          .map(gadget => gadget.metadata.name),
-      ),
+      c.watches(Part, async ({ spec: { colour = '' } }, { lister }) => {
+        const gadgets = await lister(Gadget)
+        return gadgets.byIndex('spec.colour', colour).map(gadget => gadget.metadata.name)
+      }),
     )
     await client.patch(Gadget, 'b', { spec: { colour: 'red' } })
     await woken(1)
     await client.create(Part, { metadata: { name: 'p' }, spec: { colour: 'red' } })
     expect(await woken(1)).toEqual(['b'])
+  })
+
+  test('a mapping that never settles delays no other event', async () => {
+    const { client, woken } = await setUp(c =>
+      c.watches(Part, ({ spec }) => (spec.gadget === undefined ? new Promise<never>(() => {}) : spec.gadget)),
+    )
+    await client.create(Part, { metadata: { name: 'p' }, spec: {} })
+    await client.create(Part, { metadata: { name: 'q' }, spec: { gadget: 'a' } })
+    expect(await woken(1)).toEqual(['a'])
+  })
+
+  test('a lister is the same in a mapping as in a reconcile', () => {
+    expectTypeOf<MapContext['lister']>().toEqualTypeOf<ReconcileContext['lister']>()
   })
 
   test('the kind may be that of the controller', async () => {
@@ -297,7 +313,7 @@ describe('caches of other kinds', () => {
     expect(() => builder.reads(Part, { labelSelector: ',' })).toThrow(SelectorError)
   })
 
-  test('a lister of an undeclared kind throws and names the declaration to add', async () => {
+  test('a lister of an undeclared kind rejects and names the declaration to add', async () => {
     const Other = defineModel({
       group: 'demo.example.com',
       version: 'v1',
@@ -308,13 +324,22 @@ describe('caches of other kinds', () => {
     })
     const errors: unknown[] = []
     const harness = startHarness(Gadget, c =>
-      c.reads(Part).reconcile(async (_gadget, { lister }) => {
-        await lister(Other).catch((error: unknown) => errors.push(error))
-      }),
+      c
+        .watches(Part, async (_part, { lister }) => {
+          await lister(Other).catch((error: unknown) => errors.push(error))
+          return 'x'
+        })
+        .reconcile(async (_gadget, { lister }) => {
+          await lister(Other).catch((error: unknown) => errors.push(error))
+        }),
     )
     harnesses.push(harness)
     await harness.client.create(Gadget, { metadata: { name: 'x' }, spec: { size: 1 } })
     await eventually(() => errors.length === 1)
-    expect(String(errors[0])).toMatch(/others.demo.example.com.*owns, watches or reads/)
+    await harness.client.create(Part, { metadata: { name: 'p' }, spec: {} })
+    await eventually(() => errors.length === 3)
+    for (const error of errors) {
+      expect(String(error)).toMatch(/TypeError: .*others.demo.example.com.*owns, watches or reads/)
+    }
   })
 })

@@ -17,17 +17,18 @@ export type MappedNames = string | Iterable<string> | undefined
 /** What a mapping function receives besides the object. */
 export interface MapContext {
   /**
-   * Returns the cache of the controller's own kind, or of one that it owns, watches or reads. Use an index rather than
-   * searching all objects for each event.
+   * Returns a cache as `ReconcileContext.lister` does. It resolves at once: the controller's own writes may be missing, and
+   * their events follow. Use an index rather than searching all objects for each event.
+   * @throws TypeError for a kind that the controller does not read.
    */
-  lister<T extends ApiObject>(model: Model<T>): Lister<T>
+  lister<T extends ApiObject>(model: Model<T>): Promise<Lister<T>>
 }
 
-/**
- * Maps an object of another kind to names of objects of the controller's model. Synchronous: it reads other objects
- * through listers.
- */
-export type MapToNames<T extends ApiObject> = (object: T, context: MapContext) => MappedNames
+/** Maps an object of another kind to names of objects of the controller's model. It reads other objects through listers. */
+export type MapToNames<T extends ApiObject> = (
+  object: T,
+  context: MapContext,
+) => MappedNames | Promise<MappedNames>
 
 /** Which objects and events of another kind a controller receives. */
 export interface InputOptions<T extends ApiObject> extends InformerSelection<T> {
@@ -116,15 +117,27 @@ function handlerOf<T extends ApiObject>(
   sink: InputSink,
 ) {
   const enqueue = (objects: readonly T[], initial: boolean, reason: string) => {
-    const names = new Set<string>()
-    for (const object of objects) {
-      try {
-        for (const name of namesIn(map(object, sink))) names.add(name)
-      } catch (error) {
-        sink.log.error({ err: error, kind: model.kind, object: object.metadata.name }, 'event mapping failed')
+    const enqueued = new Set<string>()
+    const enqueueAll = (mapped: unknown) => {
+      for (const name of namesIn(mapped)) {
+        if (enqueued.has(name)) continue
+        enqueued.add(name)
+        sink.enqueue(name, initial, reason)
       }
     }
-    for (const name of names) sink.enqueue(name, initial, reason)
+    for (const object of objects) {
+      const fail = (error: unknown) => {
+        sink.log.error({ err: error, kind: model.kind, object: object.metadata.name }, 'event mapping failed')
+      }
+      try {
+        const mapped = map(object, sink)
+        // Not awaited: a mapping that never settles must not delay other events.
+        if (mapped instanceof Promise) mapped.then(enqueueAll).catch(fail)
+        else enqueueAll(mapped)
+      } catch (error) {
+        fail(error)
+      }
+    }
   }
   const passes = (object: T, test: () => boolean | undefined) => {
     try {
@@ -158,7 +171,7 @@ function namesIn(mapped: unknown): readonly string[] {
   const names: unknown[] = isIterable(mapped) ? [...mapped] : [mapped]
   return names.map(name => {
     if (typeof name === 'string') return name
-    throw new TypeError('a mapping must return names synchronously')
+    throw new TypeError('a mapping must return names: a string, strings, or undefined')
   })
 }
 
