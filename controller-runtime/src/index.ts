@@ -134,6 +134,7 @@ export {
   MalformedEventError,
   type MergePatch,
   mutableCopy,
+  type NewObjectOf,
   type Patch as ObjectPatch,
   RetryingTransport,
   retryOnConflict,

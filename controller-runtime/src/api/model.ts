@@ -2,8 +2,8 @@ import { type IndexDeclaration, type IndexSpec, isIndexDeclaration, isIndexSpec 
 import { isRecord } from './is-record.ts'
 import { type KeysOf, unknownKeys } from './known-keys.ts'
 import { checkDnsLabel, checkSubdomain } from './names.ts'
-import type { ApiObject } from './object.ts'
-import type { FromSchema, Schema } from './schema.ts'
+import type { ApiObject, ObjectInput } from './object.ts'
+import type { FromSchema, Schema, SchemaUse } from './schema.ts'
 
 /** A column of tables that display objects of a kind. */
 export interface PrinterColumn {
@@ -36,12 +36,18 @@ export interface ModelSchema {
 const schemaKeys: KeysOf<ModelSchema> = { spec: true, status: true }
 
 /** The type of `status`; any object without a status schema. */
-export type StatusFromSchema<S extends ModelSchema> = S extends { readonly status: infer Status }
-  ? FromSchema<Status>
+export type StatusFromSchema<S extends ModelSchema, Use extends SchemaUse = 'read'> = S extends {
+  readonly status: infer Status
+}
+  ? FromSchema<Status, Use>
   : Record<string, unknown>
 
 /** The type of the objects that these schemas describe. */
-export type ObjectOfSchema<S extends ModelSchema> = ApiObject<FromSchema<S['spec']>, StatusFromSchema<S>>
+export type ObjectOfSchema<S extends ModelSchema> = ApiObject<
+  FromSchema<S['spec']>,
+  StatusFromSchema<S>,
+  ObjectInput<FromSchema<S['spec'], 'write'>, StatusFromSchema<S, 'write'>>
+>
 
 /** The declaration of a model. Objects have no content besides `spec` and `status`. */
 export interface ModelDeclaration<S extends ModelSchema = ModelSchema> {
@@ -111,7 +117,7 @@ export class ModelError extends Error {
  */
 export function defineModel<const S extends ModelSchema>(
   declaration: ModelDeclaration<S>,
-): Model<ApiObject<FromSchema<S['spec']>, StatusFromSchema<S>>> {
+): Model<ObjectOfSchema<S>> {
   if (!isRecord(declaration)) throw new ModelError('defineModel must be given an object')
   const indexes: IndexSpec<ObjectOfSchema<S>>[] = []
   const problems = problemsOf(declaration)

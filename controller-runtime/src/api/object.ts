@@ -31,14 +31,33 @@ export interface ObjectMeta {
   annotations?: Record<string, string>
 }
 
-/** An object as the server returns it. */
-export interface ApiObject<Spec = unknown, Status = unknown> {
+/** The content of an object as a writer sends it, in which fields with a default may be absent. */
+export interface ObjectInput<Spec = unknown, Status = unknown> {
+  readonly spec: Spec
+  readonly status: Status
+}
+
+/** A key that no object has. It connects the types of reading and writing. */
+declare const input: unique symbol
+
+/** An object as the server returns it. `Input` is a type only: the content as writers send it. */
+export interface ApiObject<
+  Spec = unknown,
+  Status = unknown,
+  Input extends ObjectInput = ObjectInput<Spec, Status>,
+> {
   apiVersion: string
   kind: string
   metadata: ObjectMeta
   spec: Spec
   status?: Status
+  readonly [input]?: Input
 }
+
+/** The `spec` of an object of type T as a writer sends it. */
+export type SpecInput<T extends ApiObject> = NonNullable<T[typeof input]>['spec']
+/** The `status` of an object of type T as a writer sends it. */
+export type StatusInput<T extends ApiObject> = NonNullable<T[typeof input]>['status']
 
 /** An object as a client sends it for creation. The server fills in the rest. */
 export interface NewObject<Spec = unknown, Status = unknown> {

@@ -1,5 +1,5 @@
 import { describe, expectTypeOf, test } from 'vitest'
-import type { DesiredObject, MergePatch, NewObjectOf } from '../client/bodies.ts'
+import type { DesiredObject, MergePatch, NewObjectOf, Patch } from '../client/bodies.ts'
 import type { Draft } from '../client/draft.ts'
 import { type Condition, conditionsSchema } from '../conditions.ts'
 import { defineModel, type ObjectOf } from './model.ts'
@@ -46,11 +46,33 @@ const Site = defineModel({
 })
 type SiteObject = ObjectOf<typeof Site>
 
+const Parted = defineModel({
+  group: 'demo.example.com',
+  version: 'v1',
+  kind: 'Parted',
+  singular: 'parted',
+  plural: 'parteds',
+  schema: {
+    spec: {
+      type: 'object',
+      required: ['parts'],
+      properties: {
+        parts: {
+          type: 'array',
+          items: { type: 'object', properties: { n: { type: 'integer', default: 0 } } },
+        },
+      },
+    },
+    status: { type: 'object', properties: { seen: { type: 'integer', default: 0 } } },
+  },
+})
+type PartedObject = ObjectOf<typeof Parted>
+
 interface SiteSpec {
   url: string
   routes: { path: string; port?: string | number }[]
   method?: 'GET' | 'HEAD'
-  retries?: number
+  retries: number
   note?: string | null
   headers?: Record<string, string>
   limits?: { cpu: number; memory?: number }
@@ -155,11 +177,64 @@ describe('single schemas', () => {
   })
 })
 
+describe('a field with a default', () => {
+  type S = {
+    type: 'object'
+    required: readonly ['a', 'b', 'parts']
+    properties: {
+      a: { type: 'string'; default: 'x' }
+      b: { type: 'string' }
+      c: { type: 'integer'; default: 1 }
+      d: { type: 'integer' }
+      e: { type: 'string'; nullable: true; default: null }
+      parts: { type: 'array'; items: { type: 'object'; properties: { n: { type: 'integer'; default: 0 } } } }
+      nested: { type: 'object'; properties: { n: { type: 'integer'; default: 0 } } }
+    }
+  }
+
+  test('is there for a reader, at any depth', () => {
+    expectTypeOf<Of<S>>().toEqualTypeOf<{
+      a: string
+      b: string
+      c: number
+      d?: number
+      e: string | null
+      parts: { n: number }[]
+      nested?: { n: number }
+    }>()
+  })
+
+  test('may be omitted by a writer, even if it is required', () => {
+    expectTypeOf<FromSchema<S, 'write'>>().toEqualTypeOf<{
+      a?: string
+      b: string
+      c?: number
+      d?: number
+      e?: string | null
+      parts: { n?: number }[]
+      nested?: { n?: number }
+    }>()
+  })
+
+  test('within anyOf and oneOf is optional, since its default has no effect there', () => {
+    type Part = { type: 'object'; properties: { n: { type: 'integer'; default: 0 } } }
+    expectTypeOf<Of<{ anyOf: readonly [Part] }>>().toEqualTypeOf<{ n?: number }>()
+    expectTypeOf<Of<{ allOf: readonly [Part] }>>().toEqualTypeOf<{ n: number }>()
+  })
+
+  test('cannot be told from others if the schema is known only at run time', () => {
+    expectTypeOf<Of<{ type: 'object'; properties: { a: Schema } }>>().toEqualTypeOf<{ a?: unknown }>()
+  })
+})
+
 describe('types for writing', () => {
   test('a new object needs the required fields, and none that the server sets', () => {
     expectTypeOf<{ metadata: { name: string }; spec: { url: string; routes: [] } }>().toExtend<
       NewObjectOf<SiteObject>
     >()
+    // A stored object can be sent back.
+    expectTypeOf<SiteObject>().toExtend<NewObjectOf<SiteObject>>()
+    expectTypeOf<NewObjectOf<SiteObject>['spec']['retries']>().toEqualTypeOf<number | undefined>()
     expectTypeOf<{ metadata: object; spec: { url: string } }>().not.toExtend<NewObjectOf<SiteObject>>()
     expectTypeOf<{ metadata: object; spec: { url: number; routes: [] } }>().not.toExtend<
       NewObjectOf<SiteObject>
@@ -178,9 +253,19 @@ describe('types for writing', () => {
     expectTypeOf<SpecPatch>().not.toHaveProperty('uri')
   })
 
+  test('items with defaults may be incomplete in whatever a writer sends', () => {
+    expectTypeOf<{ spec: { parts: [{ n: 1 }, object] } }>().toExtend<Patch<PartedObject>>()
+    expectTypeOf<NonNullable<DesiredObject<PartedObject>['spec']>>().toEqualTypeOf<{
+      readonly parts?: { n?: number }[]
+    }>()
+    expectTypeOf<NonNullable<NewObjectOf<PartedObject>['status']>>().toEqualTypeOf<{ seen?: number }>()
+    expectTypeOf<NonNullable<PartedObject['status']>>().toEqualTypeOf<{ seen: number }>()
+  })
+
   test('a draft is writable except server-managed fields and the status; its spec is partial', () => {
     type SiteDraft = Draft<SiteObject>
     expectTypeOf<SiteDraft['spec']>().toEqualTypeOf<Partial<SiteSpec>>()
+    expectTypeOf<Draft<PartedObject>['spec']['parts']>().toEqualTypeOf<{ n?: number }[] | undefined>()
     expectTypeOf<Pick<SiteDraft['metadata'], 'labels'>>().toEqualTypeOf<{ labels?: Record<string, string> }>()
     expectTypeOf<Pick<SiteDraft['metadata'], 'uid'>>().toEqualTypeOf<{ readonly uid?: string }>()
     expectTypeOf<Pick<SiteDraft, 'apiVersion'>>().toEqualTypeOf<{ readonly apiVersion: string }>()

@@ -34,30 +34,38 @@ export interface Schema {
 }
 
 /**
+ * Which fields of an object are optional: for a reader the server has filled in the defaults; a writer may omit fields
+ * with a default. Within `anyOf` and `oneOf` defaults have no effect ('plain').
+ */
+export type SchemaUse = 'read' | 'write' | 'plain'
+
+/**
  * The TypeScript type of the values that a schema describes; `unknown` if the schema does not say.
  *
- * A field that is not `required` is optional, even with a `default`, since writers may omit it. `anyOf`, `oneOf` and
- * `allOf` are ignored next to a `type`, since they only narrow it.
+ * A field that is neither `required` nor has a `default` is optional. `anyOf`, `oneOf` and `allOf` are ignored next to a
+ * `type`, since they only narrow it.
  */
-export type FromSchema<S> = S extends { readonly nullable: true } ? FromNonNull<S> | null : FromNonNull<S>
+export type FromSchema<S, Use extends SchemaUse = 'read'> = S extends { readonly nullable: true }
+  ? FromNonNull<S, Use> | null
+  : FromNonNull<S, Use>
 
-type FromNonNull<S> = S extends { readonly enum: readonly (infer E)[] }
+type FromNonNull<S, Use extends SchemaUse> = S extends { readonly enum: readonly (infer E)[] }
   ? E
   : S extends { readonly 'x-kubernetes-int-or-string': true }
     ? number | string
     : S extends { readonly type: infer Type }
-      ? FromType<S, Type>
+      ? FromType<S, Type, Use>
       : S extends { readonly properties: object }
-        ? FromObject<S>
+        ? FromObject<S, Use>
         : S extends { readonly anyOf: readonly (infer Part)[] }
           ? FromEach<Part>
           : S extends { readonly oneOf: readonly (infer Part)[] }
             ? FromEach<Part>
             : S extends { readonly allOf: readonly [infer First, ...infer Rest] }
-              ? FromSchema<First> & FromAll<Rest>
+              ? FromSchema<First, Use> & FromAll<Rest, Use>
               : unknown
 
-type FromType<S, Type> = [Type] extends ['string']
+type FromType<S, Type, Use extends SchemaUse> = [Type] extends ['string']
   ? string
   : [Type] extends ['integer' | 'number']
     ? number
@@ -65,33 +73,41 @@ type FromType<S, Type> = [Type] extends ['string']
       ? boolean
       : [Type] extends ['array']
         ? S extends { readonly items: infer I }
-          ? FromSchema<I>[]
+          ? FromSchema<I, Use>[]
           : unknown[]
         : [Type] extends ['object']
-          ? FromObject<S>
+          ? FromObject<S, Use>
           : unknown
 
 /** A union of the types of all parts. */
-type FromEach<Part> = Part extends unknown ? FromSchema<Part> : never
-type FromAll<Parts> = Parts extends readonly [infer First, ...infer Rest]
-  ? FromSchema<First> & FromAll<Rest>
+type FromEach<Part> = Part extends unknown ? FromSchema<Part, 'plain'> : never
+type FromAll<Parts, Use extends SchemaUse> = Parts extends readonly [infer First, ...infer Rest]
+  ? FromSchema<First, Use> & FromAll<Rest, Use>
   : unknown
 
-type FromObject<S> = S extends { readonly properties: infer P }
+type FromObject<S, Use extends SchemaUse> = S extends { readonly properties: infer P }
   ? Simplify<
-      { -readonly [K in keyof P as K extends RequiredOf<S> ? K : never]: FromSchema<P[K]> } & {
-        -readonly [K in keyof P as K extends RequiredOf<S> ? never : K]?: FromSchema<P[K]>
+      { -readonly [K in keyof P as K extends PresentIn<S, P, Use> ? K : never]: FromSchema<P[K], Use> } & {
+        -readonly [K in keyof P as K extends PresentIn<S, P, Use> ? never : K]?: FromSchema<P[K], Use>
       } & MoreOf<S>
     >
   : S extends { readonly additionalProperties: false }
     ? Record<string, never>
     : S extends { readonly additionalProperties: infer A extends Schema }
-      ? Record<string, FromSchema<A>>
+      ? Record<string, FromSchema<A, Use>>
       : Record<string, unknown>
 
 /** Additional fields, if the schema explicitly allows them. */
 type MoreOf<S> = S extends { readonly additionalProperties: true | object }
   ? { [name: string]: unknown }
   : unknown
+
+/** The names of the fields that are not optional. */
+type PresentIn<S, P, Use extends SchemaUse> = {
+  read: RequiredOf<S> | DefaultedOf<P>
+  write: Exclude<RequiredOf<S>, DefaultedOf<P>>
+  plain: RequiredOf<S>
+}[Use]
 type RequiredOf<S> = S extends { readonly required: readonly (infer R)[] } ? R : never
+type DefaultedOf<P> = { [K in keyof P]: P[K] extends { readonly default: unknown } ? K : never }[keyof P]
 type Simplify<T> = { [K in keyof T]: T[K] }

@@ -1,7 +1,7 @@
-import type { ApiObject, NewObject, ObjectMeta } from '../api/object.ts'
+import type { ApiObject, NewObject, ObjectMeta, SpecInput, StatusInput } from '../api/object.ts'
 
-/** An object of type T as a client sends it for creation. */
-export type NewObjectOf<T extends ApiObject> = NewObject<T['spec'], T['status']>
+/** An object of type T as a client sends it for creation. Fields with a default are optional. */
+export type NewObjectOf<T extends ApiObject> = NewObject<SpecInput<T>, StatusInput<T>>
 
 /**
  * An object of type T as a client sends it to replace the stored one. With `metadata.version` the write fails with
@@ -25,7 +25,7 @@ export type JsonPatchOperation =
   | { readonly op: 'move' | 'copy'; readonly from: string; readonly path: string }
 
 /** An array is a JSON Patch (RFC 6902), an object a merge patch (RFC 7396). */
-export type Patch<T> = readonly JsonPatchOperation[] | MergePatch<T>
+export type Patch<T extends ApiObject> = readonly JsonPatchOperation[] | MergePatch<NewObjectOf<T>>
 
 /** The fields that `Client.apply` sets. Write the status with `patchStatus`. */
 export interface DesiredObject<T extends ApiObject = ApiObject> {
@@ -33,7 +33,7 @@ export interface DesiredObject<T extends ApiObject = ApiObject> {
     ObjectMeta,
     'labels' | 'annotations' | 'finalizers' | 'ownerReferences'
   >
-  readonly spec?: DesiredFields<T['spec']>
+  readonly spec?: DesiredFields<SpecInput<T>>
 }
 
 /** A part of a value, at any depth; arrays are replaced as a whole. */

@@ -1,5 +1,5 @@
 import type { Model } from '../api/model.ts'
-import type { ApiObject, ObjectList } from '../api/object.ts'
+import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
 import type { WatchEvent } from '../api/watch-event.ts'
 import type { DesiredObject, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
 import type { ConflictRetryOptions } from './conflict-retry.ts'
@@ -147,7 +147,7 @@ export interface Client {
   patchStatus<T extends ApiObject>(
     model: Model<T>,
     target: string | T,
-    status: MergePatch<NonNullable<T['status']>>,
+    status: MergePatch<NonNullable<StatusInput<T>>>,
     options?: PatchOptions,
   ): Promise<T>
   /**

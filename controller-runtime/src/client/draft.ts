@@ -1,5 +1,5 @@
 import type { Model } from '../api/model.ts'
-import type { ApiObject, ObjectMeta } from '../api/object.ts'
+import type { ApiObject, ObjectMeta, SpecInput } from '../api/object.ts'
 import { deepFreeze } from '../freeze.ts'
 import type { ReplacementOf } from './bodies.ts'
 
@@ -15,7 +15,7 @@ export interface Draft<T extends ApiObject = ApiObject> {
   readonly kind: string
   readonly metadata: WritableMeta &
     Readonly<Partial<Omit<ObjectMeta, keyof WritableMeta>>> & { readonly name: string }
-  spec: T['spec'] extends object ? Partial<T['spec']> : T['spec']
+  spec: SpecInput<T> extends object ? Partial<SpecInput<T>> : SpecInput<T>
   /** Read-only: write it with `patchStatus`. */
   readonly status?: Readonly<NonNullable<T['status']>>
 }

@@ -1,6 +1,6 @@
 import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
-import type { ApiObject, ObjectList } from '../api/object.ts'
+import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
 import type { DesiredObject, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
 import type {
   Client,
@@ -96,7 +96,7 @@ export class ObservedClient implements Client {
   patchStatus<T extends ApiObject>(
     model: Model<T>,
     target: string | T,
-    status: MergePatch<NonNullable<T['status']>>,
+    status: MergePatch<NonNullable<StatusInput<T>>>,
     options?: PatchOptions,
   ): Promise<T> {
     return this.#write(model, nameOf(target), options, false, () =>

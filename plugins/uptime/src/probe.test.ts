@@ -1,3 +1,4 @@
+import type { NewObjectOf } from '@setpoint/controller-runtime'
 import { startTestServer, type TestServer } from '@setpoint/controller-runtime/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import uptime from './index.ts'
@@ -9,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-function create(name: string, spec: ProbeObject['spec']): Promise<ProbeObject> {
+function create(name: string, spec: NewObjectOf<ProbeObject>['spec']): Promise<ProbeObject> {
   return server.client.create(Probe, { metadata: { name }, spec })
 }
 

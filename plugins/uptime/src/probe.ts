@@ -143,10 +143,10 @@ export type ProbeStatus = NonNullable<ProbeObject['status']>
 
 /** Milliseconds between the starts of two checks. */
 export function intervalMs({ spec }: ProbeObject): number {
-  return (spec.intervalSeconds ?? probeDefaults.intervalSeconds) * 1000
+  return spec.intervalSeconds * 1000
 }
 
 /** Timeout of a check in ms; at most the interval, so that checks do not overlap. */
 export function timeoutMs(probe: ProbeObject): number {
-  return Math.min((probe.spec.timeoutSeconds ?? probeDefaults.timeoutSeconds) * 1000, intervalMs(probe))
+  return Math.min(probe.spec.timeoutSeconds * 1000, intervalMs(probe))
 }

@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Manager, ReconcileReport, ReconcileResults } from '@setpoint/controller-runtime'
+import type { Manager, NewObjectOf, ReconcileReport, ReconcileResults } from '@setpoint/controller-runtime'
 import { FakeClock, startTestServer, type TestServer } from '@setpoint/controller-runtime/testing'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Journal } from './journal.ts'
@@ -36,7 +36,7 @@ afterEach(async () => {
 
 /** Creates the probe `p` and waits for its first check. */
 async function create(
-  spec: ProbeObject['spec'],
+  spec: NewObjectOf<ProbeObject>['spec'],
   outcome?: ReconcileReport['outcome'],
 ): Promise<number | undefined> {
   await server.client.create(Probe, { metadata: { name: 'p' }, spec })
