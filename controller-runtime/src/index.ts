@@ -23,6 +23,8 @@
 
 export {
   type ApiObject,
+  type DeepMutable,
+  type DeepReadonly,
   defineModel,
   type FromSchema,
   type Model,

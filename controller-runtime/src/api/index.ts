@@ -2,6 +2,7 @@
  * Types and rules that client and server share: object, event and error shapes, names and labels, selectors,
  * and the declaration of models. No I/O and no dependencies; the server imports it too.
  */
+export type { DeepMutable, DeepReadonly } from './deep-readonly.ts'
 export * from './errors.ts'
 export {
   type IndexDeclaration,

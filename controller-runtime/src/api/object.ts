@@ -8,7 +8,10 @@ export interface OwnerReference {
   blockOwnerDeletion?: boolean
 }
 
-/** The metadata of a stored object. Only the server sets the fields marked "server". */
+/**
+ * The metadata of a stored object. Only the server sets the fields marked "server". The lists are read-only, so that a
+ * function that takes an object of a kind without lists takes a frozen one too; to change a list, assign another.
+ */
 export interface ObjectMeta {
   name: string
   /** If `name` is absent, the server generates a name with this prefix. */
@@ -25,8 +28,8 @@ export interface ObjectMeta {
   creationTimestamp: string
   /** Server: RFC 3339; set when the deletion starts. */
   deletionTimestamp?: string
-  finalizers?: string[]
-  ownerReferences?: OwnerReference[]
+  finalizers?: readonly string[]
+  ownerReferences?: readonly OwnerReference[]
   labels?: Record<string, string>
   annotations?: Record<string, string>
 }

@@ -1,3 +1,4 @@
+import type { DeepReadonly } from './deep-readonly.ts'
 import type { ApiObject, ObjectMeta, OwnerReference } from './object.ts'
 
 /**
@@ -9,7 +10,7 @@ import type { ApiObject, ObjectMeta, OwnerReference } from './object.ts'
 
 /** An object that may have owners: stored, or not yet created. */
 export interface Dependent {
-  readonly metadata: Readonly<Partial<ObjectMeta>>
+  readonly metadata: DeepReadonly<Partial<ObjectMeta>>
 }
 
 /** Options of an owner reference. */
@@ -39,7 +40,7 @@ export class AlreadyOwnedError extends Error {
  * @throws AlreadyOwnedError if it has another controller; TypeError if the owner was never stored
  */
 export function setControllerReference<T extends Dependent>(
-  owner: ApiObject,
+  owner: DeepReadonly<ApiObject>,
   dependent: T,
   { blockOwnerDeletion = true }: OwnerReferenceOptions = {},
 ): T {
@@ -56,7 +57,7 @@ export function setControllerReference<T extends Dependent>(
  * @throws TypeError if the owner was never stored
  */
 export function setOwnerReference<T extends Dependent>(
-  owner: ApiObject,
+  owner: DeepReadonly<ApiObject>,
   dependent: T,
   { blockOwnerDeletion }: OwnerReferenceOptions = {},
 ): T {
@@ -66,7 +67,7 @@ export function setOwnerReference<T extends Dependent>(
 }
 
 /** Returns the dependent without its references to `owner`, and to earlier objects of that name. */
-export function removeOwnerReference<T extends Dependent>(owner: ApiObject, dependent: T): T {
+export function removeOwnerReference<T extends Dependent>(owner: DeepReadonly<ApiObject>, dependent: T): T {
   const reference = referenceTo(owner)
   const references = ownersOf(dependent)
   return withReferences(
@@ -81,7 +82,7 @@ export function controllerOf(object: Dependent): OwnerReference | undefined {
 }
 
 /** Returns true if `owner` is an owner of the object, by uid. */
-export function isOwnedBy(object: Dependent, owner: ApiObject): boolean {
+export function isOwnedBy(object: Dependent, owner: DeepReadonly<ApiObject>): boolean {
   const { uid } = owner.metadata
   return ownersOf(object).some(reference => reference.uid === uid)
 }
@@ -96,7 +97,7 @@ function ownersOf({ metadata }: Dependent): readonly OwnerReference[] {
   return metadata.ownerReferences ?? []
 }
 
-function referenceTo({ apiVersion, kind, metadata: { name, uid } }: ApiObject): OwnerReference {
+function referenceTo({ apiVersion, kind, metadata: { name, uid } }: DeepReadonly<ApiObject>): OwnerReference {
   for (const [field, value] of Object.entries({ apiVersion, kind, name, uid })) {
     if (typeof value !== 'string' || value === '') {
       throw new TypeError(`an owner must have been stored: it has no ${field}`)

@@ -2,6 +2,7 @@ import { describe, expectTypeOf, test } from 'vitest'
 import type { DesiredObject, MergePatch, NewObjectOf, Patch } from '../client/bodies.ts'
 import type { Draft } from '../client/draft.ts'
 import { type Condition, conditionsSchema } from '../conditions.ts'
+import type { DeepReadonly } from './deep-readonly.ts'
 import { defineModel, type ObjectOf } from './model.ts'
 import type { FromSchema, Schema } from './schema.ts'
 
@@ -245,10 +246,10 @@ describe('types for writing', () => {
     type SpecPatch = NonNullable<MergePatch<SiteObject>['spec']>
     expectTypeOf<SpecPatch['url']>().toEqualTypeOf<string | null | undefined>()
     expectTypeOf<SpecPatch['method']>().toEqualTypeOf<'GET' | 'HEAD' | null | undefined>()
-    expectTypeOf<SpecPatch['routes']>().toEqualTypeOf<SiteSpec['routes'] | null | undefined>()
+    expectTypeOf<SpecPatch['routes']>().toEqualTypeOf<DeepReadonly<SiteSpec['routes']> | null | undefined>()
     expectTypeOf<NonNullable<SpecPatch['limits']>['cpu']>().toEqualTypeOf<number | null | undefined>()
     expectTypeOf<NonNullable<SpecPatch['headers']>>().toEqualTypeOf<{
-      [x: string]: string | null | undefined
+      readonly [x: string]: string | null | undefined
     }>()
     expectTypeOf<SpecPatch>().not.toHaveProperty('uri')
   })
@@ -256,9 +257,11 @@ describe('types for writing', () => {
   test('items with defaults may be incomplete in whatever a writer sends', () => {
     expectTypeOf<{ spec: { parts: [{ n: 1 }, object] } }>().toExtend<Patch<PartedObject>>()
     expectTypeOf<NonNullable<DesiredObject<PartedObject>['spec']>>().toEqualTypeOf<{
-      readonly parts?: { n?: number }[]
+      readonly parts?: readonly { readonly n?: number }[]
     }>()
-    expectTypeOf<NonNullable<NewObjectOf<PartedObject>['status']>>().toEqualTypeOf<{ seen?: number }>()
+    expectTypeOf<NonNullable<NewObjectOf<PartedObject>['status']>>().toEqualTypeOf<{
+      readonly seen?: number
+    }>()
     expectTypeOf<NonNullable<PartedObject['status']>>().toEqualTypeOf<{ seen: number }>()
   })
 

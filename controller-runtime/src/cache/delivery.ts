@@ -1,5 +1,7 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Clock } from '../clock.ts'
+import { asFrozen } from '../freeze.ts'
 import type { Logger } from '../logger.ts'
 import { Yielder } from '../yielder.ts'
 import type { Change } from './store.ts'
@@ -10,10 +12,10 @@ import type { Change } from './store.ts'
  */
 export interface InformerHandler<T extends ApiObject = ApiObject> {
   /** `initial` is true if the object existed when the handler or the informer started. */
-  onAdd?(object: T, info: { readonly initial: boolean }): void | Promise<void>
-  onUpdate?(before: T, after: T): void | Promise<void>
+  onAdd?(object: DeepReadonly<T>, info: { readonly initial: boolean }): void | Promise<void>
+  onUpdate?(before: DeepReadonly<T>, after: DeepReadonly<T>): void | Promise<void>
   /** `object` is the last known state. */
-  onDelete?(object: T): void | Promise<void>
+  onDelete?(object: DeepReadonly<T>): void | Promise<void>
 }
 
 interface Pending<T extends ApiObject> {
@@ -147,14 +149,14 @@ export class Delivery<T extends ApiObject> {
   *#calls({ before, after, last, initial }: Pending<T>): Generator<unknown, void> {
     const handler = this.#handler
     if (before === undefined) {
-      if (after !== undefined) yield handler.onAdd?.(after, { initial })
+      if (after !== undefined) yield handler.onAdd?.(asFrozen(after), { initial })
     } else if (after === undefined) {
-      yield handler.onDelete?.(last)
+      yield handler.onDelete?.(asFrozen(last))
     } else if (before.metadata.uid !== after.metadata.uid) {
-      yield handler.onDelete?.(before)
-      yield handler.onAdd?.(after, { initial: false })
+      yield handler.onDelete?.(asFrozen(before))
+      yield handler.onAdd?.(asFrozen(after), { initial: false })
     } else if (before !== after) {
-      yield handler.onUpdate?.(before, after)
+      yield handler.onUpdate?.(asFrozen(before), asFrozen(after))
     }
   }
 }

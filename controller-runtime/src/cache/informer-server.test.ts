@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../../test/support/sdk/eventually.ts'
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { singleValueIndex } from '../api/index-spec.ts'
 import type { ObjectOf } from '../api/model.ts'
 import { defineModel } from '../api/model.ts'
@@ -30,6 +31,7 @@ const Widget = defineModel({
   indexes: [singleValueIndex({ name: 'spec.size', indexFunc: widget => String(widget.spec.size) })],
 })
 type WidgetObject = ObjectOf<typeof Widget>
+type CachedWidget = DeepReadonly<WidgetObject>
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
@@ -78,7 +80,7 @@ const create = (client: Client, name: string, size = 1, labels: Record<string, s
 
 /** Records the calls of a handler; throws if they are not a valid history of objects. */
 class View {
-  readonly objects = new Map<string, WidgetObject>()
+  readonly objects = new Map<string, CachedWidget>()
   readonly faults: string[] = []
   readonly told: string[] = []
 
@@ -104,13 +106,13 @@ class View {
     })
   }
 
-  #take(what: string, object: WidgetObject): void {
+  #take(what: string, object: CachedWidget): void {
     this.objects.set(object.metadata.name, object)
     this.told.push(`${what} ${object.metadata.name}`)
   }
 }
 
-const stateOf = (objects: Iterable<WidgetObject>) =>
+const stateOf = (objects: Iterable<CachedWidget>) =>
   [...objects].map(({ metadata: { name, uid, version } }) => `${name} ${uid} ${version}`).sort()
 
 test('after cuts at any byte, refusals, delays and half-open watches, copy, index and handlers match the server', async () => {

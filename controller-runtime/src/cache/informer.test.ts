@@ -66,6 +66,7 @@ describe('the copy', () => {
       if (object) Object.assign(object.spec, { size: 5 })
     }).toThrow(TypeError)
     expect(() => {
+      // @ts-expect-error: it is read-only for the compiler too
       if (object) object.metadata.labels = {}
     }).toThrow(TypeError)
   })

@@ -1,9 +1,10 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { IndexDeclaration } from '../api/index-spec.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client, SelectorOptions } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
-import { deepFreeze } from '../freeze.ts'
+import { asFrozen, deepFreeze } from '../freeze.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { Watcher, type WatcherEvent, type WatcherOptions } from '../watch/watcher.ts'
 import { Yielder } from '../yielder.ts'
@@ -40,14 +41,14 @@ export interface HandlerRegistration {
 
 /** Read access to an informer's objects. Each call reads one state of the store. Objects are frozen. */
 export interface Lister<T extends ApiObject = ApiObject> {
-  get(name: string): T | undefined
-  list(): readonly T[]
+  get(name: string): DeepReadonly<T> | undefined
+  list(): readonly DeepReadonly<T>[]
   /**
    * Returns the objects with the given value in an index: one of the model, a default one (such as `metadata.labels` with
    * values `key=value`), or one added to this cache.
    * @throws TypeError if there is no such index.
    */
-  byIndex(index: string, value: string): readonly T[]
+  byIndex(index: string, value: string): readonly DeepReadonly<T>[]
 }
 
 /**
@@ -124,16 +125,16 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     return this.#store.size
   }
 
-  get(name: string): T | undefined {
-    return this.#store.get(name)
+  get(name: string): DeepReadonly<T> | undefined {
+    return asFrozen(this.#store.get(name))
   }
 
-  list(): readonly T[] {
-    return this.#store.list()
+  list(): readonly DeepReadonly<T>[] {
+    return asFrozen(this.#store.list())
   }
 
-  byIndex(index: string, value: string): readonly T[] {
-    return this.#store.byIndex(index, value)
+  byIndex(index: string, value: string): readonly DeepReadonly<T>[] {
+    return asFrozen(this.#store.byIndex(index, value))
   }
 
   /**
@@ -254,7 +255,9 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     if (metadata.resourceVersion === metadata.version) metadata.resourceVersion = metadata.version
     deepFreeze(object)
     try {
-      return deepFreeze(applyTransform(this.#transform, object))
+      const kept = applyTransform(this.#transform, object)
+      deepFreeze(kept)
+      return kept
     } catch (error) {
       this.#log.error(
         { err: error, object: object.metadata.name },

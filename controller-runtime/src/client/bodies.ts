@@ -1,21 +1,24 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { ApiObject, NewObject, ObjectMeta, SpecInput, StatusInput } from '../api/object.ts'
 
 /** An object of type T as a client sends it for creation. Fields with a default are optional. */
-export type NewObjectOf<T extends ApiObject> = NewObject<SpecInput<T>, StatusInput<T>>
+export type NewObjectOf<T extends ApiObject> = DeepReadonly<NewObject<SpecInput<T>, StatusInput<T>>>
 
 /**
  * An object of type T as a client sends it to replace the stored one. With `metadata.version` the write fails with
  * Conflict unless that is the current version; without it, the write is unconditional.
  */
-export type ReplacementOf<T extends ApiObject> = NewObjectOf<T> & { metadata: { name: string } }
+export type ReplacementOf<T extends ApiObject> = NewObjectOf<T> & {
+  readonly metadata: { readonly name: string }
+}
 
 /** RFC 7396: sets the given fields, removes those that are `null`, replaces arrays as a whole. */
 export type MergePatch<T> = unknown extends T
   ? unknown
   : T extends readonly unknown[]
-    ? T
+    ? DeepReadonly<T>
     : T extends object
-      ? { [K in keyof T]?: MergePatch<T[K]> | null }
+      ? { readonly [K in keyof T]?: MergePatch<T[K]> | null }
       : T
 
 /** One step of RFC 6902. `path` and `from` are JSON Pointers. */
@@ -29,9 +32,8 @@ export type Patch<T extends ApiObject> = readonly JsonPatchOperation[] | MergePa
 
 /** The fields that `Client.apply` sets. Write the status with `patchStatus`. */
 export interface DesiredObject<T extends ApiObject = ApiObject> {
-  readonly metadata: { readonly name: string } & Pick<
-    ObjectMeta,
-    'labels' | 'annotations' | 'finalizers' | 'ownerReferences'
+  readonly metadata: { readonly name: string } & DeepReadonly<
+    Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>
   >
   readonly spec?: DesiredFields<SpecInput<T>>
 }
@@ -40,7 +42,7 @@ export interface DesiredObject<T extends ApiObject = ApiObject> {
 export type DesiredFields<S> = unknown extends S
   ? unknown
   : S extends readonly unknown[]
-    ? S
+    ? DeepReadonly<S>
     : S extends object
       ? { readonly [K in keyof S]?: DesiredFields<S[K]> }
       : S

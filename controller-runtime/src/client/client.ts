@@ -1,3 +1,4 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
 import type { WatchEvent } from '../api/watch-event.ts'
@@ -131,7 +132,7 @@ export interface Client {
    */
   patch<T extends ApiObject>(
     model: Model<T>,
-    target: string | T,
+    target: string | DeepReadonly<T>,
     patch: Patch<T>,
     options?: PatchOptions,
   ): Promise<T>
@@ -139,14 +140,18 @@ export interface Client {
    * Replaces the status: through the status subresource if the model has one, else by replacing the object.
    * @throws ApiError Conflict if the object has changed since it was read.
    */
-  updateStatus<T extends ApiObject>(model: Model<T>, object: T, options?: WriteOptions): Promise<T>
+  updateStatus<T extends ApiObject>(
+    model: Model<T>,
+    object: DeepReadonly<T>,
+    options?: WriteOptions,
+  ): Promise<T>
   /**
    * Merges into the status only, through the status subresource if the model has one. Unlike `updateStatus`, it does
    * not conflict with other writers. If `target` is the object, its uid is a precondition.
    */
   patchStatus<T extends ApiObject>(
     model: Model<T>,
-    target: string | T,
+    target: string | DeepReadonly<T>,
     status: MergePatch<NonNullable<StatusInput<T>>>,
     options?: PatchOptions,
   ): Promise<T>

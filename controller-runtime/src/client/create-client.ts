@@ -1,3 +1,4 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { ApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
@@ -143,7 +144,7 @@ class TransportClient implements Client {
 
   async updateStatus<T extends ApiObject>(
     model: Model<T>,
-    object: T,
+    object: DeepReadonly<T>,
     options: WriteOptions = {},
   ): Promise<T> {
     return this.#put(model, statusPath(model, object.metadata.name), object, options)
@@ -168,7 +169,7 @@ class TransportClient implements Client {
 
   async patch<T extends ApiObject>(
     model: Model<T>,
-    target: string | T,
+    target: string | DeepReadonly<T>,
     patch: Patch<T>,
     options: PatchOptions = {},
   ): Promise<T> {
@@ -177,7 +178,7 @@ class TransportClient implements Client {
 
   async patchStatus<T extends ApiObject>(
     model: Model<T>,
-    target: string | T,
+    target: string | DeepReadonly<T>,
     status: MergePatch<NonNullable<StatusInput<T>>>,
     options: PatchOptions = {},
   ): Promise<T> {
@@ -187,7 +188,7 @@ class TransportClient implements Client {
   async #patch<T extends ApiObject>(
     model: Model<T>,
     path: string,
-    target: string | ApiObject,
+    target: string | DeepReadonly<ApiObject>,
     patch: unknown,
     options: PatchOptions,
   ): Promise<T> {
@@ -278,7 +279,7 @@ class TransportClient implements Client {
   }
 }
 
-function nameOf(target: string | ApiObject): string {
+function nameOf(target: string | DeepReadonly<ApiObject>): string {
   return typeof target === 'string' ? target : target.metadata.name
 }
 
@@ -287,7 +288,11 @@ function writeQuery({ dryRun, fieldValidation }: WriteOptions): Record<string, s
 }
 
 /** Adds uid and version to a merge patch; the server treats them as preconditions. */
-function withPreconditions(patch: unknown, target: string | ApiObject, version: string | undefined): unknown {
+function withPreconditions(
+  patch: unknown,
+  target: string | DeepReadonly<ApiObject>,
+  version: string | undefined,
+): unknown {
   const uid = typeof target === 'string' ? undefined : target.metadata.uid
   if ((uid === undefined && version === undefined) || typeof patch !== 'object' || patch === null)
     return patch

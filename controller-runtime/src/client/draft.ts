@@ -1,3 +1,4 @@
+import type { DeepMutable } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectMeta, SpecInput } from '../api/object.ts'
 import { deepFreeze } from '../freeze.ts'
@@ -28,8 +29,9 @@ export type Mutate<T extends ApiObject = ApiObject> =
   | ((draft: Draft<T>) => void | Promise<void>)
   | ((draft: Draft<T>) => Draft<T> | undefined | Promise<Draft<T> | undefined>)
 
-/** Returns a deep copy that can be changed; cached objects are frozen. */
-export function mutableCopy<T>(object: T): T {
+/** Returns a deep copy that can be changed, as `structuredClone` does; cached objects are frozen. */
+export function mutableCopy<T>(object: T): DeepMutable<T>
+export function mutableCopy(object: unknown): unknown {
   return structuredClone(object)
 }
 

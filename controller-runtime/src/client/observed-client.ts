@@ -1,3 +1,4 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
@@ -78,7 +79,7 @@ export class ObservedClient implements Client {
 
   patch<T extends ApiObject>(
     model: Model<T>,
-    target: string | T,
+    target: string | DeepReadonly<T>,
     patch: Patch<T>,
     options?: PatchOptions,
   ): Promise<T> {
@@ -87,7 +88,11 @@ export class ObservedClient implements Client {
     )
   }
 
-  updateStatus<T extends ApiObject>(model: Model<T>, object: T, options?: WriteOptions): Promise<T> {
+  updateStatus<T extends ApiObject>(
+    model: Model<T>,
+    object: DeepReadonly<T>,
+    options?: WriteOptions,
+  ): Promise<T> {
     return this.#write(model, object.metadata.name, options, false, () =>
       this.#inner.updateStatus(model, object, this.#with(options)),
     )
@@ -95,7 +100,7 @@ export class ObservedClient implements Client {
 
   patchStatus<T extends ApiObject>(
     model: Model<T>,
-    target: string | T,
+    target: string | DeepReadonly<T>,
     status: MergePatch<NonNullable<StatusInput<T>>>,
     options?: PatchOptions,
   ): Promise<T> {
@@ -159,7 +164,7 @@ export class ObservedClient implements Client {
   }
 }
 
-function nameOf(target: string | ApiObject): string {
+function nameOf(target: string | DeepReadonly<ApiObject>): string {
   return typeof target === 'string' ? target : target.metadata.name
 }
 

@@ -1,3 +1,4 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
@@ -75,10 +76,10 @@ export interface ControllerDefinition<T extends ApiObject = ApiObject> {
   readonly inputs: readonly ControllerInput[]
   readonly retry: RetryOptions
   // Methods for bivariance: a controller of a specific model is usable as a controller of any model.
-  reconcile(object: T, context: ReconcileContext): ReturnType<Reconcile<ApiObject>>
-  finalize(object: T, context: ReconcileContext): ReturnType<Finalize<ApiObject>>
-  passesAdd(object: T): boolean
-  passesUpdate(before: T, after: T): boolean
+  reconcile(object: DeepReadonly<T>, context: ReconcileContext): ReturnType<Reconcile<ApiObject>>
+  finalize(object: DeepReadonly<T>, context: ReconcileContext): ReturnType<Finalize<ApiObject>>
+  passesAdd(object: DeepReadonly<T>): boolean
+  passesUpdate(before: DeepReadonly<T>, after: DeepReadonly<T>): boolean
   /** Follows every source until the signal is aborted. */
   followSources(options: SourceRunOptions<T>, signal: AbortSignal): void
 }
@@ -251,10 +252,11 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
       finalizer: this.#finalizer,
       inputs: Object.freeze([...this.#inputs]),
       retry: this.#retry,
-      reconcile: (object: T, context: ReconcileContext) => reconcile?.(object, context),
-      finalize: (object: T, context: ReconcileContext) => finalize?.(object, context),
-      passesAdd: (object: T) => filter.add?.(object) ?? true,
-      passesUpdate: (before: T, after: T) => filter.update?.(before, after) ?? true,
+      reconcile: (object: DeepReadonly<T>, context: ReconcileContext) => reconcile?.(object, context),
+      finalize: (object: DeepReadonly<T>, context: ReconcileContext) => finalize?.(object, context),
+      passesAdd: (object: DeepReadonly<T>) => filter.add?.(object) ?? true,
+      passesUpdate: (before: DeepReadonly<T>, after: DeepReadonly<T>) =>
+        filter.update?.(before, after) ?? true,
       followSources: (options: SourceRunOptions<T>, signal: AbortSignal) => {
         for (const source of sources) void runSource(source, options, signal)
       },

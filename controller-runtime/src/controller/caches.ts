@@ -1,3 +1,4 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { HandlerRegistration, Informer, Lister } from '../cache/informer.ts'
@@ -144,6 +145,6 @@ function isOf<R extends ApiObject>(reading: Reading, model: Model<R>): reading i
 
 /** Forgets writes once the cache shows them. */
 function forgetShown<R extends ApiObject>(informer: Informer<R>, writes: OwnWrites<R>): HandlerRegistration {
-  const forget = ({ metadata: { name } }: R) => writes.observed(name)
+  const forget = ({ metadata: { name } }: DeepReadonly<ApiObject>) => writes.observed(name)
   return informer.addHandler({ onAdd: forget, onUpdate: (_before, after) => forget(after), onDelete: forget })
 }

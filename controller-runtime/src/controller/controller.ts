@@ -1,4 +1,5 @@
 import PQueue from 'p-queue'
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { HandlerRegistration } from '../cache/informer.ts'
@@ -252,20 +253,20 @@ export class Controller<T extends ApiObject = ApiObject> {
   }
 
   /** A filter cannot hide an object that needs finalizing. */
-  #passesAdd(object: T): boolean {
+  #passesAdd(object: DeepReadonly<T>): boolean {
     if (finalizerStep(object, this.#definition.finalizer) === 'finalize') return true
     return this.#passes(object, () => this.#definition.passesAdd(object))
   }
 
   /** A filter cannot hide that the finalizer was added, or that deletion has started. */
-  #passesUpdate(before: T, after: T): boolean {
+  #passesUpdate(before: DeepReadonly<T>, after: DeepReadonly<T>): boolean {
     const { finalizer } = this.#definition
     if (finalizerStep(before, finalizer) !== finalizerStep(after, finalizer)) return true
     if (before.metadata.deletionTimestamp !== after.metadata.deletionTimestamp) return true
     return this.#passes(after, () => this.#definition.passesUpdate(before, after))
   }
 
-  #passes(object: T, test: () => boolean): boolean {
+  #passes(object: DeepReadonly<T>, test: () => boolean): boolean {
     try {
       return test()
     } catch (error) {

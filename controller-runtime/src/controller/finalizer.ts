@@ -1,3 +1,4 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { ApiError, isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
@@ -18,7 +19,10 @@ import type { Client } from '../client/client.ts'
  */
 type FinalizerStep = 'add' | 'reconcile' | 'finalize' | 'none'
 
-export function finalizerStep({ metadata }: ApiObject, finalizer: string | undefined): FinalizerStep {
+export function finalizerStep(
+  { metadata }: DeepReadonly<ApiObject>,
+  finalizer: string | undefined,
+): FinalizerStep {
   if (finalizer === undefined) return 'reconcile'
   const present = metadata.finalizers?.includes(finalizer) ?? false
   if (metadata.deletionTimestamp === undefined) return present ? 'reconcile' : 'add'
@@ -32,7 +36,7 @@ export function finalizerStep({ metadata }: ApiObject, finalizer: string | undef
 export async function addFinalizer<T extends ApiObject>(
   client: Client,
   model: Model<T>,
-  object: T,
+  object: DeepReadonly<T>,
   finalizer: string,
 ): Promise<void> {
   const { name, version, finalizers } = object.metadata
@@ -64,12 +68,12 @@ export async function addFinalizer<T extends ApiObject>(
 export async function removeFinalizer<T extends ApiObject>(
   client: Client,
   model: Model<T>,
-  object: T,
+  object: DeepReadonly<T>,
   finalizer: string,
   attempts: number,
 ): Promise<void> {
   const { name, uid } = object.metadata
-  let current = object
+  let current: DeepReadonly<ApiObject> = object
   for (let attempt = 1; ; attempt++) {
     const index = current.metadata.finalizers?.indexOf(finalizer) ?? -1
     if (index === -1 || current.metadata.uid !== uid) return

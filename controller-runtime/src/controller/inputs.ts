@@ -1,3 +1,4 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { KeysOf } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
@@ -26,7 +27,7 @@ export interface MapContext {
 
 /** Maps an object of another kind to names of objects of the controller's model. It reads other objects through listers. */
 export type MapToNames<T extends ApiObject> = (
-  object: T,
+  object: DeepReadonly<T>,
   context: MapContext,
 ) => MappedNames | Promise<MappedNames>
 
@@ -101,8 +102,8 @@ export function ownedInput<T extends ApiObject>(
   dependent: Model<T>,
   { matchEveryOwner = false, ...options }: OwnsOptions<T>,
 ): ControllerInput {
-  const owners = ({ metadata: { ownerReferences = [] } }: T) =>
-    ownerReferences.flatMap(({ apiVersion, kind, name, controller }) =>
+  const owners = ({ metadata }: DeepReadonly<T>) =>
+    (metadata.ownerReferences ?? []).flatMap(({ apiVersion, kind, name, controller }) =>
       kind === owner.kind && groupOf(apiVersion) === owner.group && (matchEveryOwner || controller === true)
         ? [name]
         : [],
@@ -116,7 +117,7 @@ function handlerOf<T extends ApiObject>(
   predicate: Predicate<T>,
   sink: InputSink,
 ) {
-  const enqueue = (objects: readonly T[], initial: boolean, reason: string) => {
+  const enqueue = (objects: readonly DeepReadonly<T>[], initial: boolean, reason: string) => {
     const enqueued = new Set<string>()
     const enqueueAll = (mapped: unknown) => {
       for (const name of namesIn(mapped)) {
@@ -139,7 +140,7 @@ function handlerOf<T extends ApiObject>(
       }
     }
   }
-  const passes = (object: T, test: () => boolean | undefined) => {
+  const passes = (object: DeepReadonly<T>, test: () => boolean | undefined) => {
     try {
       return test() ?? true
     } catch (error) {
@@ -151,14 +152,14 @@ function handlerOf<T extends ApiObject>(
   const { kind } = model
   const [added, updated, deleted] = [`${kind} added`, `${kind} updated`, `${kind} deleted`]
   return {
-    onAdd(object: T, { initial }: { readonly initial: boolean }) {
+    onAdd(object: DeepReadonly<T>, { initial }: { readonly initial: boolean }) {
       if (passes(object, () => predicate.add?.(object))) enqueue([object], initial, added)
     },
     // Objects that the previous state mapped to are reconciled too.
-    onUpdate(before: T, after: T) {
+    onUpdate(before: DeepReadonly<T>, after: DeepReadonly<T>) {
       if (passes(after, () => predicate.update?.(before, after))) enqueue([before, after], false, updated)
     },
-    onDelete(object: T) {
+    onDelete(object: DeepReadonly<T>) {
       if (passes(object, () => predicate.delete?.(object))) enqueue([object], false, deleted)
     },
   }

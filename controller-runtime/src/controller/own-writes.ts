@@ -1,5 +1,5 @@
 import type { Model } from '../api/model.ts'
-import type { ApiObject } from '../api/object.ts'
+import type { ApiObject, ObjectMeta } from '../api/object.ts'
 import { compareVersions } from '../api/version.ts'
 import type { Informer } from '../cache/informer.ts'
 import type { Client, SelectorOptions } from '../client/client.ts'
@@ -57,8 +57,14 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
   }
 
   wrote(model: Model, object: ApiObject, removed: boolean): void {
-    if (!this.#concerns(model)) return
-    const { name, uid, version } = object.metadata
+    if (this.#concerns(model)) this.#remember(object.metadata, removed, !this.#selects(object))
+  }
+
+  #remember(
+    { name, uid, version }: Pick<ObjectMeta, 'name' | 'uid' | 'version'>,
+    removed: boolean,
+    hidden: boolean,
+  ): void {
     this.#uncertain.delete(name)
     const previous = this.#pending.get(name)
     const newest =
@@ -67,7 +73,7 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
       name,
       version: newest,
       removedUid: removed ? uid : previous?.removedUid,
-      hidden: !this.#selects(object),
+      hidden,
       acknowledgedAt: this.#clock.monotonic(),
     })
     // The event may arrive before the response.
@@ -124,7 +130,7 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
     this.#uncertain.delete(name)
     const cached = this.#informer.get(name)
     if (live !== undefined) this.wrote(model, live, false)
-    else if (cached !== undefined) this.wrote(model, cached, true)
+    else if (cached !== undefined) this.#remember(cached.metadata, true, false)
   }
 
   #sweep(): void {

@@ -1,10 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { ApiObject } from '../api/object.ts'
 import { matchesAll, parseLabelSelector } from '../api/selector.ts'
 
 /** Returns true if the change from `before` to `after` triggers a reconcile. If it throws, the change passes. */
-export type UpdatePredicate<T extends ApiObject = ApiObject> = (before: T, after: T) => boolean
+export type UpdatePredicate<T extends ApiObject = ApiObject> = (
+  before: DeepReadonly<T>,
+  after: DeepReadonly<T>,
+) => boolean
 
 /**
  * Decides which events trigger a reconcile. Events without a method pass; `and`, `or` and `not` ignore missing methods. If
@@ -12,10 +16,10 @@ export type UpdatePredicate<T extends ApiObject = ApiObject> = (before: T, after
  */
 export interface Predicate<T extends ApiObject = ApiObject> {
   // Methods for bivariance: a predicate over any object is usable for a specific type.
-  add?(object: T): boolean
-  update?(before: T, after: T): boolean
+  add?(object: DeepReadonly<T>): boolean
+  update?(before: DeepReadonly<T>, after: DeepReadonly<T>): boolean
   /** `object` is the last known state. */
-  delete?(object: T): boolean
+  delete?(object: DeepReadonly<T>): boolean
 }
 
 const predicateKeys: KeysOf<Predicate> = { add: true, update: true, delete: true }
@@ -52,7 +56,9 @@ export function annotationsChanged(...keys: readonly string[]): UpdatePredicate 
 }
 
 /** Passes objects that satisfy `test`. An update passes if either state does, so leaving the set is noticed. */
-export function matching<T extends ApiObject>(test: (object: T) => boolean): Required<Predicate<T>> {
+export function matching<T extends ApiObject>(
+  test: (object: DeepReadonly<T>) => boolean,
+): Required<Predicate<T>> {
   return {
     add: object => test(object),
     update: (before, after) => test(after) || test(before),
@@ -107,11 +113,14 @@ function join<T extends ApiObject>(filters: readonly Filter<T>[], decide: Decide
     predicate.delete ? [predicate.delete.bind(predicates[at])] : [],
   )
   return {
-    ...(adds.length > 0 && { add: (object: T) => decide(adds, add => add(object)) }),
+    ...(adds.length > 0 && { add: (object: DeepReadonly<T>) => decide(adds, add => add(object)) }),
     ...(updates.length > 0 && {
-      update: (before: T, after: T) => decide(updates, update => update(before, after)),
+      update: (before: DeepReadonly<T>, after: DeepReadonly<T>) =>
+        decide(updates, update => update(before, after)),
     }),
-    ...(deletes.length > 0 && { delete: (object: T) => decide(deletes, remove => remove(object)) }),
+    ...(deletes.length > 0 && {
+      delete: (object: DeepReadonly<T>) => decide(deletes, remove => remove(object)),
+    }),
   }
 }
 
@@ -123,7 +132,7 @@ function differ(
   return keys.length === 0 ? !isDeepStrictEqual(before, after) : keys.some(key => before[key] !== after[key])
 }
 
-function desired({ status: _status, metadata, ...content }: ApiObject): object {
+function desired({ status: _status, metadata, ...content }: DeepReadonly<ApiObject>): object {
   const { version: _version, resourceVersion: _resourceVersion, generation: _generation, ...meta } = metadata
   return { ...content, metadata: meta }
 }

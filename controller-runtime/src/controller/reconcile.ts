@@ -1,3 +1,4 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isRecord } from '../api/is-record.ts'
 import { type KeysOf, unknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
@@ -73,13 +74,13 @@ function describe(result: unknown): string {
 
 /**
  * Reconciles an object. It must be idempotent: it runs at every start, after changes (with the newest state only), and
- * after failures. The object is frozen; `structuredClone` returns a mutable copy.
+ * after failures. The object is frozen; `mutableCopy` returns a copy that can be changed.
  *
  * A rejection is retried with exponential back-off; a TerminalError only after the next change. Any other result is a
  * rejection with a TypeError.
  */
 export type Reconcile<T extends ApiObject> = (
-  object: T,
+  object: DeepReadonly<T>,
   context: ReconcileContext,
   // biome-ignore lint/suspicious/noConfusingVoidType: a function declared to return nothing is a valid reconciler.
 ) => Promise<ReconcileResult | void> | ReconcileResult | void
@@ -88,7 +89,10 @@ export type Reconcile<T extends ApiObject> = (
  * Undoes what reconcile did outside the object. It must be idempotent: it may run more than once, and after an
  * interrupted reconcile. The finalizer is removed only after it has resolved. A result is a rejection with a TypeError.
  */
-export type Finalize<T extends ApiObject> = (object: T, context: ReconcileContext) => Promise<void> | void
+export type Finalize<T extends ApiObject> = (
+  object: DeepReadonly<T>,
+  context: ReconcileContext,
+) => Promise<void> | void
 
 /** A cache does not show the controller's own last write in time. The run is requeued. */
 export class StaleCacheError extends Error {

@@ -1,3 +1,4 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isConflict, isNotFound } from '../api/errors.ts'
 import { Informer } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
@@ -29,6 +30,8 @@ export interface EventKeeperOptions {
   readonly perObject?: number
   readonly inAll?: number
 }
+
+type CachedEvent = DeepReadonly<Event>
 
 /**
  * Deletes events that are too old, too many for one object, or too many in total: the oldest first. It runs every minute,
@@ -65,10 +68,10 @@ export class EventKeeper implements Runnable {
     }
   }
 
-  #surplus(events: readonly Event[]): Event[] {
+  #surplus(events: readonly CachedEvent[]): CachedEvent[] {
     const nowMs = this.#clock.now()
     const { lifetimeMs, perObject, inAll } = this.#limits
-    const surplus: Event[] = []
+    const surplus: CachedEvent[] = []
     const kept = new Map<string, number>()
     let all = 0
     const newestFirst = events
@@ -86,7 +89,7 @@ export class EventKeeper implements Runnable {
     return surplus
   }
 
-  async #remove(client: Client, events: readonly Event[], signal: AbortSignal): Promise<number> {
+  async #remove(client: Client, events: readonly CachedEvent[], signal: AbortSignal): Promise<number> {
     let removed = 0
     for (const { metadata } of events) {
       const { name, uid, version } = metadata
@@ -102,7 +105,7 @@ export class EventKeeper implements Runnable {
 }
 
 /** Returns the time of the last occurrence in ms since the epoch; if implausible, the time of creation. */
-function lastOccurrence({ spec, metadata }: Event, nowMs: number): number {
+function lastOccurrence({ spec, metadata }: CachedEvent, nowMs: number): number {
   const lastMs = Date.parse(spec.lastTimestamp)
   const believable = lastMs <= nowMs + eventKeeperDefaults.clockSkewMs
   return believable ? lastMs : Date.parse(metadata.creationTimestamp)

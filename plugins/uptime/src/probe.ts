@@ -1,4 +1,10 @@
-import { defineModel, multiValueIndex, type ObjectOf, singleValueIndex } from '@setpoint/controller-runtime'
+import {
+  type DeepReadonly,
+  defineModel,
+  multiValueIndex,
+  type ObjectOf,
+  singleValueIndex,
+} from '@setpoint/controller-runtime'
 
 /** Limits and defaults of probes. The schema below and the README repeat them. */
 export const probeDefaults = Object.freeze({
@@ -142,11 +148,11 @@ export type ProbeObject = ObjectOf<typeof Probe>
 export type ProbeStatus = NonNullable<ProbeObject['status']>
 
 /** Milliseconds between the starts of two checks. */
-export function intervalMs({ spec }: ProbeObject): number {
+export function intervalMs({ spec }: DeepReadonly<ProbeObject>): number {
   return spec.intervalSeconds * 1000
 }
 
 /** Timeout of a check in ms; at most the interval, so that checks do not overlap. */
-export function timeoutMs(probe: ProbeObject): number {
+export function timeoutMs(probe: DeepReadonly<ProbeObject>): number {
   return Math.min(probe.spec.timeoutSeconds * 1000, intervalMs(probe))
 }

@@ -1,4 +1,10 @@
-import type { Clock, ControllerBuilder, MergePatch, ReconcileContext } from '@setpoint/controller-runtime'
+import type {
+  Clock,
+  ControllerBuilder,
+  DeepReadonly,
+  MergePatch,
+  ReconcileContext,
+} from '@setpoint/controller-runtime'
 import { type CheckResult, checkUrl } from './check.ts'
 import type { Journal } from './journal.ts'
 import { intervalMs, Probe, type ProbeObject, type ProbeStatus, probeDefaults, timeoutMs } from './probe.ts'
@@ -32,10 +38,10 @@ export function superviseProbes(
 
 /** Checks the probe. @returns the probe with its new status. */
 async function check(
-  probe: ProbeObject,
+  probe: DeepReadonly<ProbeObject>,
   { client, signal, log }: ReconcileContext,
   clock: Clock,
-): Promise<ProbeObject> {
+): Promise<DeepReadonly<ProbeObject>> {
   const { spec, status, metadata } = probe
   const time = new Date(clock.now()).toISOString()
   const request = { url: spec.url, timeoutMs: timeoutMs(probe), expectStatus: spec.expectStatus }
@@ -47,7 +53,7 @@ async function check(
 }
 
 /** Records the current state in the journal. @throws the file system's error; the status is written already. */
-async function note({ metadata, spec, status }: ProbeObject, journal: Journal): Promise<void> {
+async function note({ metadata, spec, status }: DeepReadonly<ProbeObject>, journal: Journal): Promise<void> {
   const { state, message = '', lastTransitionTime } = status ?? {}
   if (state === undefined || lastTransitionTime === undefined) return
   const change = { time: lastTransitionTime, probe: metadata.name, url: spec.url, to: state, message }
@@ -63,7 +69,7 @@ async function note({ metadata, spec, status }: ProbeObject, journal: Journal): 
  * Read from the status rather than a timer, so that a restart, a changed label or a second controller causes no early
  * check.
  */
-export function dueInMs(probe: ProbeObject, clock: Pick<Clock, 'now'>): number {
+export function dueInMs(probe: DeepReadonly<ProbeObject>, clock: Pick<Clock, 'now'>): number {
   const { metadata, status } = probe
   if (status?.lastCheckTime === undefined || status.observedGeneration !== metadata.generation) return 0
   const sinceMs = clock.now() - Date.parse(status.lastCheckTime)
@@ -74,7 +80,7 @@ export function dueInMs(probe: ProbeObject, clock: Pick<Clock, 'now'>): number {
 
 /** Returns the patch of the status after a check; null removes fields without a value. */
 function statusPatch(
-  { metadata, status = {} }: ProbeObject,
+  { metadata, status = {} }: DeepReadonly<ProbeObject>,
   { state, reason, message, httpStatus, latencyMs }: CheckResult,
   time: string,
 ): MergePatch<ProbeStatus> {
