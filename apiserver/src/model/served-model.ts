@@ -1,4 +1,4 @@
-import type { Model } from '@setpoint/controller-runtime/api'
+import { type Model, ModelError } from '@setpoint/controller-runtime/api'
 import { IndexSet } from './index-set.ts'
 import { compileSchemas, type SchemaValidator } from './schema-validator.ts'
 
@@ -32,6 +32,7 @@ export class ServedModel {
   phase: ModelPhase = { name: 'Starting' }
 
   constructor(model: Model, plugin?: string) {
+    if (model.versions.length > 0) throw new ModelError('this server serves only one version of a kind')
     this.model = model
     this.plugin = plugin
     this.resource = `${model.group}/${model.plural}`

@@ -14,6 +14,13 @@ export {
 export { isRecord } from './is-record.ts'
 export { type KeysOf, nearestName, refuseUnknownKeys, unknownKeys } from './known-keys.ts'
 export * from './model.ts'
+export {
+  type ConvertedContent,
+  type ConvertibleObject,
+  compareApiVersions,
+  type ModelVersion,
+  type VersionDeclaration,
+} from './model-version.ts'
 export * from './names.ts'
 export * from './object.ts'
 export * from './owners.ts'

@@ -1,6 +1,7 @@
 import { type IndexDeclaration, type IndexSpec, isIndexDeclaration, isIndexSpec } from './index-spec.ts'
 import { isRecord } from './is-record.ts'
 import { type KeysOf, unknownKeys } from './known-keys.ts'
+import { type ModelVersion, problemsOfVersions, type VersionDeclarations } from './model-version.ts'
 import { checkDnsLabel, checkSubdomain } from './names.ts'
 import type { ApiObject, ObjectInput } from './object.ts'
 import type { FromSchema, Schema, SchemaUse } from './schema.ts'
@@ -50,7 +51,10 @@ export type ObjectOfSchema<S extends ModelSchema> = ApiObject<
 >
 
 /** The declaration of a model. Objects have no content besides `spec` and `status`. */
-export interface ModelDeclaration<S extends ModelSchema = ModelSchema> {
+export interface ModelDeclaration<
+  S extends ModelSchema = ModelSchema,
+  V extends readonly ModelSchema[] = readonly ModelSchema[],
+> {
   readonly group: string
   readonly version: string
   readonly kind: string
@@ -64,6 +68,10 @@ export interface ModelDeclaration<S extends ModelSchema = ModelSchema> {
     | IndexSpec<ObjectOfSchema<NoInfer<S>>>
   )[]
   readonly printerColumns?: readonly PrinterColumn[]
+  /** Further versions that are served. `version` and `schema` are the hub, which indexes and controllers see. */
+  readonly versions?: VersionDeclarations<V, NoInfer<S>>
+  /** The version that objects are stored in. Default: the hub. */
+  readonly storedVersion?: string
 }
 
 const modelKeys: KeysOf<ModelDeclaration> = {
@@ -76,6 +84,8 @@ const modelKeys: KeysOf<ModelDeclaration> = {
   subresources: true,
   indexes: true,
   printerColumns: true,
+  versions: true,
+  storedVersion: true,
 }
 
 const subresourceKeys: KeysOf<ModelDeclaration['subresources'] & object> = { status: true }
@@ -93,6 +103,10 @@ export interface Model<T extends ApiObject = ApiObject> {
   readonly subresources: { readonly status: boolean }
   readonly indexes: readonly IndexSpec<T>[]
   readonly printerColumns: readonly PrinterColumn[]
+  /** The versions other than the hub. */
+  readonly versions: readonly ModelVersion[]
+  /** The version that objects are stored in, if the declaration names one. Otherwise it is the hub. */
+  readonly storedVersion?: string
 }
 
 /** The object type of a model: `ObjectOf<typeof Gadget>`. */
@@ -115,8 +129,8 @@ export class ModelError extends Error {
  * Declares a resource kind. The types of `spec` and `status` are inferred from the schema.
  * @throws ModelError that lists every problem of the declaration.
  */
-export function defineModel<const S extends ModelSchema>(
-  declaration: ModelDeclaration<S>,
+export function defineModel<const S extends ModelSchema, const V extends readonly ModelSchema[] = []>(
+  declaration: ModelDeclaration<S, V>,
 ): Model<ObjectOfSchema<S>> {
   if (!isRecord(declaration)) throw new ModelError('defineModel must be given an object')
   const indexes: IndexSpec<ObjectOfSchema<S>>[] = []
@@ -143,6 +157,7 @@ export function defineModel<const S extends ModelSchema>(
     )
   }
   const { group, version, kind, singular, plural, schema, subresources, printerColumns = [] } = declaration
+  const { versions = [], storedVersion }: Pick<ModelDeclaration, 'versions' | 'storedVersion'> = declaration
   return Object.freeze({
     group,
     version,
@@ -154,6 +169,10 @@ export function defineModel<const S extends ModelSchema>(
     subresources: { status: subresources?.status ?? false },
     indexes: Object.freeze(indexes),
     printerColumns: Object.freeze([...printerColumns]),
+    versions: Object.freeze(
+      versions.map(each => Object.freeze({ ...each, apiVersion: `${group}/${each.name}` })),
+    ),
+    ...(storedVersion !== undefined && { storedVersion }),
   })
 }
 
@@ -190,6 +209,9 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   }
   if (!Array.isArray(printerColumns)) problems.push('printerColumns must be an array')
   else problems.push(...printerColumns.flatMap(problemsOfColumn))
+  problems.push(
+    ...problemsOfVersions(declaration.version, declaration.versions ?? [], declaration.storedVersion),
+  )
   return problems
 }
 

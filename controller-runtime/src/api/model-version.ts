@@ -1,0 +1,142 @@
+import { isRecord } from './is-record.ts'
+import { checkDnsLabel } from './names.ts'
+import type { ObjectMeta } from './object.ts'
+import type { FromSchema, Schema } from './schema.ts'
+
+/** An object as conversion functions get it: a copy of its own, without a version. */
+export interface ConvertibleObject<Spec = unknown, Status = unknown> {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: Omit<ObjectMeta, 'version' | 'resourceVersion'>
+  readonly spec: Spec
+  readonly status?: Status | undefined
+}
+
+/** The result of a conversion. All other parts of an object are the same in every version. */
+export interface ConvertedContent<Spec = unknown, Status = unknown> {
+  readonly spec: Spec
+  readonly status?: Status | undefined
+}
+
+/** The OpenAPI v3 schemas of `spec` and `status` in one version. */
+export interface VersionSchema {
+  readonly spec: Schema
+  readonly status?: Schema
+}
+
+type StatusOf<S extends VersionSchema> = S extends { readonly status: infer Status }
+  ? FromSchema<Status>
+  : Record<string, unknown>
+type ConvertibleOf<S extends VersionSchema> = ConvertibleObject<FromSchema<S['spec']>, StatusOf<S>>
+type ContentOf<S extends VersionSchema> = ConvertedContent<FromSchema<S['spec']>, StatusOf<S>>
+
+/**
+ * A version of a kind other than its hub. Conversions are synchronous and pure: the same object always gives the same
+ * result. One that throws fails the request with 500.
+ */
+export interface VersionDeclaration<
+  S extends VersionSchema = VersionSchema,
+  Hub extends VersionSchema = VersionSchema,
+> {
+  /** The API version, such as `v1beta1`. */
+  readonly name: string
+  readonly schema: S
+  /** What to do instead. Requests to this version get it in a `Warning` header. */
+  readonly deprecated?: string
+  /**
+   * Converts an object of this version to the hub. `previous` is the stored object at the hub when a request changes it,
+   * so that what only the hub has can be kept. It is undefined when an object is created or read from the store.
+   */
+  toHub(old: ConvertibleOf<S>, context: { readonly previous: ConvertibleOf<Hub> | undefined }): ContentOf<Hub>
+  /** Converts an object at the hub to this version. */
+  fromHub(hub: ConvertibleOf<Hub>): ContentOf<S>
+}
+
+/** The versions of a declaration, each with its own schema. */
+export type VersionDeclarations<V extends readonly VersionSchema[], Hub extends VersionSchema> = {
+  readonly [K in keyof V]: VersionDeclaration<V[K], Hub>
+}
+
+/** A version of a model other than its hub. */
+export interface ModelVersion {
+  readonly name: string
+  /** `<group>/<name>` */
+  readonly apiVersion: string
+  readonly schema: VersionSchema
+  readonly deprecated?: string
+  // Method syntax, because it is bivariant: the functions take objects of the declared schemas.
+  toHub(
+    old: ConvertibleObject,
+    context: { readonly previous: ConvertibleObject | undefined },
+  ): ConvertedContent<unknown, Record<string, unknown>>
+  fromHub(hub: ConvertibleObject): ConvertedContent<unknown, Record<string, unknown>>
+}
+
+/** Returns the problems of `versions` and `storedVersion` in a declaration. */
+export function problemsOfVersions(hub: unknown, versions: unknown, storedVersion: unknown): string[] {
+  if (!Array.isArray(versions)) return ['versions must be an array']
+  const problems: string[] = []
+  const names = new Set([hub])
+  for (const declared of versions) {
+    if (!isRecord(declared)) {
+      problems.push('each of versions must be an object with name, schema, toHub and fromHub')
+      continue
+    }
+    const { name, schema, deprecated, toHub, fromHub } = declared
+    const problem = typeof name === 'string' ? checkDnsLabel(name) : 'must be a string'
+    if (problem !== undefined) problems.push(`the name of a version ${problem}`)
+    else if (names.has(name)) problems.push(`version ${name} is declared twice`)
+    names.add(name)
+    const which = `version ${JSON.stringify(name)}`
+    const unknown = Object.keys(declared).filter(key => !versionKeys.has(key))
+    if (unknown.length > 0)
+      problems.push(
+        `${which} has unknown keys: ${unknown.join(', ')}; known are ${[...versionKeys].join(', ')}`,
+      )
+    const spec = isRecord(schema) ? schema.spec : undefined
+    if (!isRecord(spec)) problems.push(`${which}: schema.spec must be an OpenAPI v3 schema`)
+    if (deprecated !== undefined && (typeof deprecated !== 'string' || deprecated === ''))
+      problems.push(`${which}: deprecated must be the text of the warning`)
+    if (typeof toHub !== 'function') problems.push(`${which}: toHub must be a function`)
+    if (typeof fromHub !== 'function') problems.push(`${which}: fromHub must be a function`)
+  }
+  if (storedVersion !== undefined && !names.has(storedVersion))
+    problems.push(
+      `storedVersion ${JSON.stringify(storedVersion)} is not a version of the model: it has ${[...names].join(', ')}`,
+    )
+  return problems
+}
+
+/** With `apiVersion`, because a declaration may take the versions of another model. */
+const versionKeys: ReadonlySet<string> = new Set([
+  'name',
+  'schema',
+  'deprecated',
+  'toHub',
+  'fromHub',
+  'apiVersion',
+])
+
+/**
+ * Compares API versions for sorting, in Kubernetes' order: general availability first, then beta and alpha, each from the
+ * newest (v2, v1, v2beta1, v1beta2, v1beta1, v1alpha1). Other names follow, in alphabetical order.
+ */
+export function compareApiVersions(left: string, right: string): number {
+  const a = rankOf(left)
+  const b = rankOf(right)
+  if (a === undefined || b === undefined) {
+    if (a !== undefined) return -1
+    if (b !== undefined) return 1
+    return left < right ? -1 : left > right ? 1 : 0
+  }
+  return b.stage - a.stage || b.major - a.major || b.minor - a.minor
+}
+
+const stages = ['alpha', 'beta', undefined]
+
+function rankOf(version: string): { stage: number; major: number; minor: number } | undefined {
+  const found = /^v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?$/.exec(version)
+  if (found === null) return undefined
+  const [, major, stage, minor = 0] = found
+  return { stage: stages.indexOf(stage), major: Number(major), minor: Number(minor) }
+}
