@@ -21,6 +21,8 @@ export type IndexProblem =
   | { readonly kind: 'function'; readonly index: string; readonly message: string }
   /** It has a value of a unique index that another object holds, because stored data clashed when the index was added. */
   | { readonly kind: 'unheld'; readonly index: string; readonly value: string }
+  /** A conversion function failed, so the object cannot be read in that version. */
+  | { readonly kind: 'conversion'; readonly version: string; readonly message: string }
 
 /**
  * Converts a stored value to a cache entry: decodes it once, calls the model's index functions, and splices the version
@@ -45,7 +47,7 @@ export function decodeEntry(
   const unheld = recorded === wanted ? noUnheld : reservationsWithout(wanted, recorded)
   // The name in the object is a text of its own, where one cut out of a key keeps the key alive.
   const own = object.metadata.name === name ? object.metadata.name : name
-  const bytes = wireBytes(served, name, value, revision, start)
+  const bytes = wireBytes(served.hub, name, value, revision, start)
   const entry = { name: own, revision, bytes, labels, values }
   return {
     entry: recorded === wanted && isOfVersion ? entry : { ...entry, storedFormDiffers: true },

@@ -1,10 +1,11 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { Yielder } from '@setpoint/controller-runtime/internal'
-import type { ServedModel } from '../model/index.ts'
+import type { ConversionError, ServedModel, ServedVersion } from '../model/index.ts'
 import type { Change, KeyValue } from '../storage/index.ts'
+import { ConvertedViews } from './converted-views.ts'
 import type { Entry } from './entry.ts'
-import { decodeEntry, type IndexProblem } from './entry-codec.ts'
+import { decodeEntry, entryDefaults, type IndexProblem } from './entry-codec.ts'
 import { type CacheEvent, History } from './history.ts'
 import { ModelStore } from './model-store.ts'
 import { SnapshotCache } from './snapshot-cache.ts'
@@ -21,6 +22,7 @@ export class ModelCache {
   readonly served: ServedModel
   /** Snapshots that lists were served from. */
   readonly snapshots: SnapshotCache
+  readonly #views = new ConvertedViews((entry, error) => this.#noteFailure(entry, error))
   #store: ModelStore
   #history: History
   /** Every change up to this revision has been applied. */
@@ -59,7 +61,12 @@ export class ModelCache {
     return this.#history
   }
 
-  /** Objects whose index function failed or whose unique values others hold, by name. */
+  /** Returns the wire JSON of an entry of this cache in a version. @throws ConversionError */
+  bytesOf(entry: Entry, version: ServedVersion): Buffer {
+    return version.isHub ? entry.bytes : this.#views.bytesOf(entry, version)
+  }
+
+  /** Objects whose index function or conversion failed, or whose unique values others hold, by name. */
   get problems(): ReadonlyMap<string, readonly IndexProblem[]> {
     return this.#problems
   }
@@ -170,6 +177,15 @@ export class ModelCache {
     if (problems !== undefined && problems.length > 0) this.#problems.set(name, problems)
     else if (!this.#problems.delete(name)) return
     this.#problemsChanged()
+  }
+
+  /** Adds the failure to the problems of an object until its next change. */
+  #noteFailure({ name, revision }: Entry, { to: version, problem }: ConversionError): void {
+    if (this.#store.get(name)?.revision !== revision) return
+    const known = this.#problems.get(name) ?? []
+    if (known.some(each => each.kind === 'conversion' && each.version === version)) return
+    const message = problem.slice(0, entryDefaults.messageLength)
+    this.#note(name, [...known, { kind: 'conversion', version, message }])
   }
 
   #read(key: string, value: Buffer, revision: Revision): ReturnType<typeof decodeEntry> | undefined {

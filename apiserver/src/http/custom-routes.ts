@@ -101,8 +101,8 @@ export class CustomRoutes {
         `plugin ${JSON.stringify(plugin)}: the group of its routes, ${JSON.stringify(group)}, is reserved for the service; use a sub-domain of your own`,
       )
     }
-    for (const { model, plugin: owner } of this.#models.all()) {
-      if (model.group !== group || model.version !== version) continue
+    for (const { model, versions, plugin: owner } of this.#models.all()) {
+      if (model.group !== group || !versions.some(({ name }) => name === version)) continue
       const route = routes.find(({ pattern }) => matchesGenerated(pattern, model.plural))
       if (route !== undefined) {
         throw new RouteConflictError(

@@ -19,15 +19,15 @@ export function group(models: ModelRegistry, name: string): object | undefined {
 /** `GET /apis/<group>/<version>`: Kubernetes' APIResourceList, or undefined if nothing is served there. */
 export function resourceList(models: ModelRegistry, groupVersion: string): object | undefined {
   const resources = [...models.all()]
-    .filter(({ model }) => model.apiVersion === groupVersion)
+    .filter(({ versions }) => versions.some(({ apiVersion }) => apiVersion === groupVersion))
     .flatMap(({ model }) => describeModel(model))
   return resources.length === 0
     ? undefined
     : { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources }
 }
 
-function describeGroup(name: string, versions: ReadonlySet<string>) {
-  const described = [...versions].map(version => ({ groupVersion: `${name}/${version}`, version }))
+function describeGroup(name: string, versions: readonly string[]) {
+  const described = versions.map(version => ({ groupVersion: `${name}/${version}`, version }))
   return { name, versions: described, preferredVersion: described[0] }
 }
 

@@ -1,5 +1,6 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log/index.ts'
+import { ConversionError } from '../model/index.ts'
 import { fromStorageError } from '../registry/index.ts'
 import type { ApiResponse } from './api-request.ts'
 
@@ -21,6 +22,8 @@ export class MethodNotAllowedError extends ApiError {
  */
 export function toApiError(thrown: unknown, log: Logger, fields: object): ApiError {
   const error = fromStorageError(thrown)
+  if (error instanceof ConversionError)
+    log.error({ ...fields, plugin: error.plugin, err: error.cause }, error.message)
   if (error instanceof ApiError) return error
   if (error instanceof URIError) return new ApiError('BadRequest', 'the path is not properly percent-encoded')
   log.error({ ...fields, err: error }, 'failed to handle request')

@@ -1,5 +1,6 @@
 import { ApiError, laterRevision, type Revision } from '@setpoint/controller-runtime/api'
 import {
+  type Entry,
   FairScheduler,
   type LogFollower,
   type ModelCache,
@@ -8,25 +9,19 @@ import {
   Semaphore,
   type WorkOwner,
 } from '../cache/index.ts'
-import type { ModelRegistry, ServedModel } from '../model/index.ts'
+import type { ModelRegistry, ServedModel, ServedVersion } from '../model/index.ts'
 import { encodeContinue, type ListQuery, pageFields, parseListQuery, runQuery } from '../query/index.ts'
 import type { Scope } from '../registry/index.ts'
 import { notFound, notReady, type Registry, type WriteOptions, type WriteResult } from '../registry/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { MethodNotAllowedError } from './error-response.ts'
 import { listBody } from './list-response.ts'
+import { warningHeaders } from './warning-headers.ts'
 import { readDeleteParameters, readObject, readPatch, readWriteOptions } from './write-parameters.ts'
 
 const collectionMethods = ['GET', 'HEAD', 'POST', 'DELETE'] as const
 const nameMethods = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'] as const
 const statusMethods = ['GET', 'HEAD', 'PUT', 'PATCH'] as const
-
-export const warningDefaults = Object.freeze({
-  /** Characters of one warning. */
-  maxLength: 256,
-  /** Characters of all warnings of a response (Kubernetes' limit): clients reject headers that are too large. */
-  maxTotal: 4096,
-})
 
 export const answerDefaults = Object.freeze({
   /** Objects of the longest list that is short. Short lists are not limited. */
@@ -85,30 +80,39 @@ export class ResourceApi {
 
   /** @throws ApiError */
   async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
+    const version = served.versionNamed(request.path.version)
+    const response = await this.#respond(served, version, request)
+    return version.warning === undefined ? response : withWarning(response, version.warning)
+  }
+
+  async #respond(served: ServedModel, version: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
     const { method, path } = request
     const verb = method === 'HEAD' ? 'GET' : method
     const failure = failureOf(served)
     // Objects of a failed plugin must stay deletable. The registry reads them from the store.
     if (failure !== undefined && path.name !== undefined && path.subresource === undefined && verb !== 'GET')
-      return this.#write(served, path.name, 'object', request, { onlyLettingGo: failure })
+      return this.#write(served, version, path.name, 'object', request, { onlyLettingGo: failure })
     const cache = this.cacheOf(served)
     if (path.name === undefined) {
       if (verb === 'GET') {
         const query = parseListQuery(request.query, served.indexes)
-        return this.#held(expectedObjects(query, cache), request, () => this.#list(cache, query, request))
+        return this.#held(expectedObjects(query, cache), request, () =>
+          this.#list(cache, version, query, request),
+        )
       }
-      if (verb === 'POST') return this.#create(served, request)
+      if (verb === 'POST') return this.#create(served, version, request)
       if (verb === 'DELETE')
-        return this.#held(cache.store.size, request, () => this.#deleteCollection(cache, request))
+        return this.#held(cache.store.size, request, () => this.#deleteCollection(cache, version, request))
       throw new MethodNotAllowedError(method, collectionMethods)
     }
     const scope = path.subresource === 'status' ? 'status' : 'object'
-    if (verb === 'GET') return this.#get(cache, path.name, request)
-    return this.#write(served, path.name, scope, request, {})
+    if (verb === 'GET') return this.#get(cache, version, path.name, request)
+    return this.#write(served, version, path.name, scope, request, {})
   }
 
   async #write(
     served: ServedModel,
+    version: ServedVersion,
     name: string,
     scope: Scope,
     request: ApiRequest,
@@ -116,20 +120,21 @@ export class ResourceApi {
   ): Promise<ApiResponse> {
     const { method } = request
     if (method === 'PUT') {
-      const options = { ...readWriteOptions(request), ...bounds }
+      const options = { ...readWriteOptions(request), ...bounds, version }
       const { document, warnings } = await readObject(request, options.fieldValidation)
       const result = await this.#registry.replace(served, name, document, scope, options)
       return written(200, withWarnings(result, warnings))
     }
     if (method === 'PATCH') {
-      const options = { ...readWriteOptions(request), ...bounds }
+      const options = { ...readWriteOptions(request), ...bounds, version }
       const { warnings, ...patch } = await readPatch(request, options.fieldValidation)
       const result = await this.#registry.patch(served, name, patch, scope, options)
       return written(200, withWarnings(result, warnings))
     }
     if (method === 'DELETE' && scope === 'object') {
       const { deletion, options } = await readDeleteParameters(request)
-      return written(200, await this.#registry.delete(served, name, deletion, options))
+      const result = await this.#registry.delete(served, name, deletion, { ...options, version })
+      return written(200, result)
     }
     throw new MethodNotAllowedError(method, scope === 'status' ? statusMethods : nameMethods)
   }
@@ -150,20 +155,24 @@ export class ResourceApi {
     this.cacheOf(served)
   }
 
-  async #create(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
-    const options = readWriteOptions(request)
+  async #create(served: ServedModel, version: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
+    const options = { ...readWriteOptions(request), version }
     const { document, warnings } = await readObject(request, options.fieldValidation)
     const result = await this.#registry.create(served, document, options)
-    const { apiVersion, plural } = served.model
-    const location = `${this.#basePath}/apis/${apiVersion}/${plural}/${result.name}`
+    const location = `${this.#basePath}/apis/${version.apiVersion}/${served.model.plural}/${result.name}`
     return written(201, withWarnings(result, warnings), { location })
   }
 
-  async #get(cache: ModelCache, name: string, request: ApiRequest): Promise<ApiResponse> {
+  async #get(
+    cache: ModelCache,
+    version: ServedVersion,
+    name: string,
+    request: ApiRequest,
+  ): Promise<ApiResponse> {
     if (request.query.get('resourceVersion') !== '0') await this.#catchUp(cache, request.signal)
     const entry = cache.store.get(name)
     if (entry === undefined) throw notFound(cache.served, name)
-    return { status: 200, headers: objectHeaders, body: entry.bytes }
+    return { status: 200, headers: objectHeaders, body: cache.bytesOf(entry, version) }
   }
 
   /** Waits for room for a response of so many objects. The response releases it once it is sent. */
@@ -182,17 +191,22 @@ export class ResourceApi {
     }
   }
 
-  async #list(cache: ModelCache, query: ListQuery, request: ApiRequest): Promise<ApiResponse> {
+  async #list(
+    cache: ModelCache,
+    as: ServedVersion,
+    query: ListQuery,
+    request: ApiRequest,
+  ): Promise<ApiResponse> {
     const { snapshot, version } = await this.#stateFor(cache, query)
     const result = await runQuery(snapshot, query, this.#scheduler, ownerOf(request))
     if (result.items.length > answerDefaults.short) request.signal?.throwIfAborted()
-    const { served } = cache
+    const bytesOf = (entry: Entry) => cache.bytesOf(entry, as)
     if (result.kind === 'page') {
       const fields = query.paging.kind === 'page' ? pageFields(query.paging, result.total) : {}
       return {
         status: 200,
         headers: objectHeaders,
-        body: await listBody(served, version, {}, fields, result.items),
+        body: await listBody(as, version, {}, fields, result.items, bytesOf),
       }
     }
     const { next, remaining } = result
@@ -203,7 +217,7 @@ export class ResourceApi {
     return {
       status: 200,
       headers: objectHeaders,
-      body: await listBody(served, version, chunk, {}, result.items),
+      body: await listBody(as, version, chunk, {}, result.items, bytesOf),
     }
   }
 
@@ -232,7 +246,7 @@ export class ResourceApi {
   }
 
   /** Deletes the objects that a list would return, one by one, until the client disconnects. */
-  async #deleteCollection(cache: ModelCache, request: ApiRequest): Promise<ApiResponse> {
+  async #deleteCollection(cache: ModelCache, as: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
     const { deletion, options } = await readDeleteParameters(request)
     const query = parseListQuery(request.query, cache.served.indexes)
     await this.#catchUp(cache, request.signal)
@@ -241,7 +255,9 @@ export class ResourceApi {
     for (const { name } of items) {
       request.signal?.throwIfAborted()
       try {
-        deleted.push((await this.#registry.delete(cache.served, name, deletion, options)).bytes)
+        deleted.push(
+          (await this.#registry.delete(cache.served, name, deletion, { ...options, version: as })).bytes,
+        )
       } catch (error) {
         if (!(error instanceof ApiError && error.reason === 'NotFound')) throw error
       }
@@ -250,13 +266,7 @@ export class ResourceApi {
     return {
       status: 200,
       headers: objectHeaders,
-      body: await listBody(
-        cache.served,
-        version,
-        {},
-        {},
-        deleted.map(bytes => ({ bytes })),
-      ),
+      body: await listBody(as, version, {}, {}, deleted, bytes => bytes),
     }
   }
 }
@@ -284,26 +294,15 @@ function withWarnings(result: WriteResult, warnings: readonly string[]): WriteRe
   return warnings.length === 0 ? result : { ...result, warnings: [...warnings, ...result.warnings] }
 }
 
+/** Adds a Warning header to the response. */
+function withWarning({ headers, ...response }: ApiResponse, text: string): ApiResponse {
+  const warning = [...warningHeaders([text]), ...[headers.warning ?? []].flat()]
+  return { ...response, headers: { ...headers, warning } }
+}
+
 function written(status: number, result: WriteResult, headers: Record<string, string> = {}): ApiResponse {
   const { warnings, bytes } = result
   if (warnings.length === 0) return { status, headers: { ...objectHeaders, ...headers }, body: bytes }
   const warning = warningHeaders(warnings)
   return { status, headers: { ...objectHeaders, ...headers, warning }, body: bytes }
-}
-
-/** Returns Warning headers. The last one counts the warnings that exceed the limit. */
-function warningHeaders(warnings: readonly string[]): string[] {
-  const { maxLength, maxTotal } = warningDefaults
-  const shown: string[] = []
-  let length = 0
-  for (const text of warnings) {
-    // JSON escapes all other control characters.
-    const value = JSON.stringify(text.replaceAll('\u007f', '').slice(0, maxLength))
-    length += value.length
-    if (length > maxTotal) break
-    shown.push(value)
-  }
-  const left = warnings.length - shown.length
-  if (left > 0) shown.push(JSON.stringify(`and ${left} more`))
-  return shown.map(value => `299 - ${value}`)
 }

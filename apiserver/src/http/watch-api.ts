@@ -17,6 +17,7 @@ import {
 import type { ResourcePath } from './api-request.ts'
 import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
+import { warningHeaders } from './warning-headers.ts'
 import type { WatchConnection } from './watch-connection.ts'
 import { WatchMultiplexer } from './watch-multiplexer.ts'
 import { readWatchRequest, type WatchTransport } from './watch-parameters.ts'
@@ -79,6 +80,8 @@ export class WatchApi {
       // 'close' has been emitted already: the watch would never end.
       if (response.destroyed) return
       stay.check()
+      const warning = warningOf(target)
+      if (warning !== undefined) response.setHeader('warning', warning)
       const watch = hub.open(cache, request, new StreamSink(response, form), present, {
         caller: identity.user.name,
       })
@@ -107,7 +110,7 @@ export class WatchApi {
     try {
       const { cache, request, present } = await this.#admit(stay, target, overWebSocket)
       stay.check()
-      const connection = this.#sockets.accept('single', message, socket, head)
+      const connection = this.#sockets.accept('single', message, socket, head, warningOf(target))
       if (connection === undefined) return false
       const watch = this.#parts.hub.open(cache, request, new SocketSink(connection), present, {
         caller: identity.user.name,
@@ -185,7 +188,7 @@ export class WatchApi {
     signal?: AbortSignal,
   ): Promise<{ cache: ModelCache; request: WatchRequest; present: Revision; release: () => void }> {
     const cache = this.#parts.api.cacheOf(served)
-    const request = readWatchRequest(cache, path.name, query, transport)
+    const request = readWatchRequest(cache, path, query, transport)
     const release = stay.place.subscribe(request.selector)
     const { hub } = this.#parts
     try {
@@ -199,6 +202,12 @@ export class WatchApi {
       throw error
     }
   }
+}
+
+/** Returns the Warning header for a watch of a deprecated version. */
+function warningOf({ served, path }: WatchTarget): string | undefined {
+  const { warning } = served.versionNamed(path.version)
+  return warning === undefined ? undefined : warningHeaders([warning])[0]
 }
 
 /** A connection with watches, from its admission to its end. */

@@ -168,6 +168,7 @@ function statusOf({ code }: WatchEnd): number {
   if (code === closeCodes.normal) return 200
   if (code === closeCodes.expired) return 410
   if (code === closeCodes.policyViolation) return 403
+  if (code === closeCodes.internalError) return 500
   return 503
 }
 

@@ -3,6 +3,7 @@ import type { ModelCache } from '../cache/index.ts'
 import { parseSelector } from '../query/index.ts'
 import { badRequest } from '../registry/index.ts'
 import { type WatchRequest, watchDefaults } from '../watch/index.ts'
+import type { ResourcePath } from './api-request.ts'
 
 /** How the transports of a watch differ. */
 export interface WatchTransport {
@@ -14,7 +15,7 @@ export interface WatchTransport {
 /** Parses the parameters of a watch, with Kubernetes' rules. @throws ApiError 400 */
 export function readWatchRequest(
   cache: ModelCache,
-  name: string | undefined,
+  { name, version }: Pick<ResourcePath, 'name' | 'version'>,
   query: URLSearchParams,
   transport: WatchTransport,
 ): WatchRequest {
@@ -30,6 +31,7 @@ export function readWatchRequest(
   const initialEvents = sendInitialEvents ?? after === undefined
   return {
     name,
+    version: cache.served.versionNamed(version),
     selector: parseSelector(query, cache.served.indexes),
     after: initialEvents ? undefined : after,
     // With initial events, the version is the minimum for the initial state.

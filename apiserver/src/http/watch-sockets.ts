@@ -13,26 +13,34 @@ export class WatchSockets {
   readonly #multiplexed = webSocketServer(protocols => protocols.has(multiplexProtocol) && multiplexProtocol)
   readonly #connections = new Set<WatchConnection>()
   readonly #pings: NodeJS.Timeout
+  /** The Warning headers of handshakes. */
+  readonly #warnings = new WeakMap<IncomingMessage, string>()
 
   /** `refuse` responds to a malformed handshake. */
   constructor(refuse: (socket: Duplex, why: string) => void) {
     for (const server of [this.#single, this.#multiplexed])
       server.on('wsClientError', (error, socket) => refuse(socket, error.message))
+    this.#single.on('headers', (headers, message) => {
+      const warning = this.#warnings.get(message)
+      if (warning !== undefined) headers.push(`Warning: ${warning}`)
+    })
     this.#pings = setInterval(() => {
       for (const connection of this.#connections) connection.ping()
     }, socketDefaults.pingMs)
     this.#pings.unref()
   }
 
-  /** Completes the upgrade. Returns undefined if the handshake was malformed and has been rejected. */
+  /** Completes the upgrade, with a Warning header in the response if given. Returns undefined if the handshake was malformed and has been rejected. */
   accept(
     kind: 'single' | 'multiplexed',
     message: IncomingMessage,
     socket: Duplex,
     head: Buffer,
+    warning?: string,
   ): WatchConnection | undefined {
     const server = kind === 'single' ? this.#single : this.#multiplexed
     let connection: WatchConnection | undefined
+    if (warning !== undefined) this.#warnings.set(message, warning)
     // Calls back before it returns, or never.
     server.handleUpgrade(message, socket, head, client => {
       const opened = new WatchConnection(client, socket)

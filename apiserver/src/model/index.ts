@@ -6,6 +6,7 @@
  * - Nothing here knows requests, caches or stores.
  */
 export { compareCodePoints, compareUnits, ordersByUnit } from '@setpoint/controller-runtime/internal'
+export { ConversionError } from './conversion-error.ts'
 export * from './decode.ts'
 export * from './deep-equal.ts'
 export * from './field-path.ts'
@@ -16,5 +17,6 @@ export * from './object-limits.ts'
 export * from './reservations.ts'
 export * from './schema-validator.ts'
 export * from './served-model.ts'
+export { ServedVersion } from './served-version.ts'
 export * from './stored-object.ts'
 export * from './text-position.ts'

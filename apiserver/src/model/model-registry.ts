@@ -1,3 +1,4 @@
+import { compareApiVersions } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from './served-model.ts'
 
 /** A model clashes with one that is already served. */
@@ -12,7 +13,7 @@ export class ModelRegistry {
 
   /** @throws ModelConflictError if the resource or the kind is taken; the message names both owners */
   add(served: ServedModel): void {
-    const { group, version, kind, plural } = served.model
+    const { group, kind, plural } = served.model
     const holder = this.#byResource.get(served.resource)
     if (holder !== undefined) {
       throw new ModelConflictError(
@@ -20,30 +21,33 @@ export class ModelRegistry {
       )
     }
     for (const other of this.#byResource.values()) {
-      if (other.model.group === group && other.model.version === version && other.model.kind === kind) {
+      if (other.model.group !== group || other.model.kind !== kind) continue
+      const shared = served.versions.find(({ name }) => other.versions.some(each => each.name === name))
+      if (shared !== undefined) {
         throw new ModelConflictError(
-          `kind ${kind} of ${group}/${version} of ${ownerOf(served)} is already served: declared by ${ownerOf(other)} as ${other.model.plural}`,
+          `kind ${kind} of ${shared.apiVersion} of ${ownerOf(served)} is already served: declared by ${ownerOf(other)} as ${other.model.plural}`,
         )
       }
     }
     this.#byResource.set(served.resource, served)
-    this.#byPath.set(`${group}/${version}/${plural}`, served)
+    for (const { apiVersion } of served.versions) this.#byPath.set(`${apiVersion}/${plural}`, served)
   }
 
   remove(served: ServedModel): void {
-    const { group, version, plural } = served.model
     if (this.#byResource.get(served.resource) !== served) return
     this.#byResource.delete(served.resource)
-    this.#byPath.delete(`${group}/${version}/${plural}`)
+    for (const { apiVersion } of served.versions) this.#byPath.delete(`${apiVersion}/${served.model.plural}`)
   }
 
+  /** Returns the model that serves a version of a kind. */
   find(group: string, version: string, plural: string): ServedModel | undefined {
     return this.#byPath.get(`${group}/${version}/${plural}`)
   }
 
   findKind(apiVersion: string, kind: string): ServedModel | undefined {
     for (const served of this.#byResource.values()) {
-      if (served.model.apiVersion === apiVersion && served.model.kind === kind) return served
+      if (served.model.kind !== kind) continue
+      if (served.versions.some(version => version.apiVersion === apiVersion)) return served
     }
     return undefined
   }
@@ -52,14 +56,15 @@ export class ModelRegistry {
     return this.#byResource.values()
   }
 
-  /** Returns the versions of each group, both in the order of registration. */
-  groups(): Map<string, Set<string>> {
+  /** Returns the versions of each group in Kubernetes' order. The groups are in the order of registration. */
+  groups(): Map<string, string[]> {
     const groups = new Map<string, Set<string>>()
-    for (const { model } of this.all()) {
-      const versions = groups.get(model.group) ?? new Set()
-      groups.set(model.group, versions.add(model.version))
+    for (const { model, versions } of this.all()) {
+      const known = groups.get(model.group) ?? new Set()
+      for (const { name } of versions) known.add(name)
+      groups.set(model.group, known)
     }
-    return groups
+    return new Map([...groups].map(([group, versions]) => [group, [...versions].sort(compareApiVersions)]))
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Model, ModelError } from '@setpoint/controller-runtime/api'
 import { IndexSet } from './index-set.ts'
-import { compileSchemas, type SchemaValidator } from './schema-validator.ts'
+import type { SchemaValidator } from './schema-validator.ts'
+import { ServedVersion } from './served-version.ts'
 
 /**
  * The phase of a model.
@@ -19,6 +20,11 @@ export class ServedModel {
   readonly resource: string
   /** Prefix of the keys of its objects. */
   readonly keyPrefix: string
+  /** The version that indexes, hooks and controllers see. */
+  readonly hub: ServedVersion
+  /** All versions, the hub first. */
+  readonly versions: readonly ServedVersion[]
+  /** The schemas of the hub. */
   readonly schemas: SchemaValidator
   readonly indexes: IndexSet
   /** The unique indexes among the declared ones, with their positions in `indexes`. */
@@ -27,23 +33,33 @@ export class ServedModel {
     readonly version: number
     readonly position: number
   }[]
-  /** The wire JSON of every object begins with this, followed by the name. */
-  readonly wirePrefix: string
   phase: ModelPhase = { name: 'Starting' }
 
   constructor(model: Model, plugin?: string) {
-    if (model.versions.length > 0) throw new ModelError('this server serves only one version of a kind')
+    if (model.storedVersion !== undefined && model.storedVersion !== model.version) {
+      throw new ModelError(
+        `storedVersion ${model.storedVersion} is not supported: objects are stored in the hub, ${model.version}`,
+      )
+    }
     this.model = model
     this.plugin = plugin
     this.resource = `${model.group}/${model.plural}`
     this.keyPrefix = `objects/${this.resource}/`
-    this.schemas = compileSchemas(model.schema)
+    this.hub = new ServedVersion(model, plugin)
+    this.versions = [this.hub, ...model.versions.map(version => new ServedVersion(model, plugin, version))]
+    this.schemas = this.hub.schemas
     this.indexes = new IndexSet(model)
     this.uniqueIndexes = model.indexes.flatMap(({ unique, name, version }) => {
       const position = this.indexes.indexOf(name)
       return unique && position !== undefined ? [{ name, version, position }] : []
     })
-    this.wirePrefix = `{"apiVersion":${JSON.stringify(model.apiVersion)},"kind":${JSON.stringify(model.kind)},"metadata":{"name":"`
+  }
+
+  /** Returns the version with a name such as `v1`. @throws RangeError if the model does not have it */
+  versionNamed(name: string): ServedVersion {
+    const found = this.versions.find(version => version.name === name)
+    if (found === undefined) throw new RangeError(`${this.resource} has no version ${name}`)
+    return found
   }
 
   keyOf(name: string): string {

@@ -1,20 +1,15 @@
-import type { ObjectMeta, OwnerReference, Revision } from '@setpoint/controller-runtime/api'
+import type { ObjectMeta, Revision } from '@setpoint/controller-runtime/api'
+import type { BareObject } from './bare-object.ts'
 import type { Reservations } from './reservations.ts'
-import type { ServedModel } from './served-model.ts'
 
-/** Metadata as stored, without the version: that is the revision of the write. */
-export interface BareMeta extends Omit<ObjectMeta, 'version' | 'resourceVersion'> {
-  ownerReferences?: OwnerReference[]
-}
+export type { BareMeta, BareObject } from './bare-object.ts'
 
-/** An object without its version, with its keys in the order of the JSON. */
-export interface BareObject {
-  apiVersion: string
-  kind: string
-  metadata: BareMeta
-  spec: unknown
-  status?: unknown
-  [unknownField: string]: unknown
+/** The version whose form the wire JSON of an object has. */
+export interface WireVersion {
+  readonly apiVersion: string
+  readonly kind: string
+  /** The wire JSON of every object begins with this, followed by the name. */
+  readonly wirePrefix: string
 }
 
 /**
@@ -63,38 +58,37 @@ export function decodeStored(value: Buffer): StoredObject {
  * @param from offset of the object in `json`
  */
 export function wireBytes(
-  served: ServedModel,
+  version: WireVersion,
   name: string,
   json: Buffer,
   revision: Revision,
   from = 0,
 ): Buffer {
-  const head = served.wirePrefix.length + name.length + 1
-  const prefix = `${served.wirePrefix}${name}"`
+  const head = version.wirePrefix.length + name.length + 1
+  const prefix = `${version.wirePrefix}${name}"`
   if (json.toString('latin1', from, from + head) !== prefix)
-    return Buffer.from(encodeWire(served, JSON.parse(json.toString('utf8', from)), revision))
-  const version = `,"version":"${revision}","resourceVersion":"${revision}"`
-  const bytes = Buffer.allocUnsafe(json.length - from + version.length)
+    return Buffer.from(encodeWire(version, JSON.parse(json.toString('utf8', from)), revision))
+  const spliced = `,"version":"${revision}","resourceVersion":"${revision}"`
+  const bytes = Buffer.allocUnsafe(json.length - from + spliced.length)
   json.copy(bytes, 0, from, from + head)
-  bytes.write(version, head, 'latin1')
-  json.copy(bytes, head + version.length, from + head)
+  bytes.write(spliced, head, 'latin1')
+  json.copy(bytes, head + spliced.length, from + head)
   return bytes
 }
 
-/** Encodes an object that was stored under another API version of its kind. */
-function encodeWire(served: ServedModel, object: BareObject, revision: Revision): string {
-  return JSON.stringify(wireObject(served, object, revision))
+function encodeWire(version: WireVersion, object: BareObject, revision: Revision): string {
+  return JSON.stringify(wireObject(version, object, revision))
 }
 
 /** Returns the wire form of an object, which shares its content. */
-export function wireObject(served: ServedModel, object: BareObject, revision: Revision): object {
+export function wireObject(version: WireVersion, object: BareObject, revision: Revision): object {
   const { name, ...rest } = object.metadata
-  const version = String(revision)
+  const text = String(revision)
   return {
     ...object,
-    apiVersion: served.model.apiVersion,
-    kind: served.model.kind,
-    metadata: { name, version, resourceVersion: version, ...rest },
+    apiVersion: version.apiVersion,
+    kind: version.kind,
+    metadata: { name, version: text, resourceVersion: text, ...rest },
   }
 }
 
@@ -107,13 +101,13 @@ export function decodeWire(bytes: Buffer): BareObject {
 
 /** Returns the wire object with another version, as DELETED events carry it. */
 export function withVersion(
-  served: ServedModel,
+  version: WireVersion,
   name: string,
   wire: Buffer,
   from: Revision,
   to: Revision,
 ): Buffer {
-  const head = served.wirePrefix.length + name.length + 1
+  const head = version.wirePrefix.length + name.length + 1
   const before = `,"version":"${from}","resourceVersion":"${from}"`
   const after = `,"version":"${to}","resourceVersion":"${to}"`
   const bytes = Buffer.allocUnsafe(wire.length - before.length + after.length)

@@ -108,9 +108,13 @@ export class IndexReport {
   }
 
   async #describe(name: string, problem: IndexProblem): Promise<ReportedProblem> {
+    const object = JSON.stringify(name)
+    if (problem.kind === 'conversion') {
+      const source = `conversion of ${this.#served.resource} to ${problem.version}`
+      return { source, message: `fails for ${object}: ${problem.message}` }
+    }
     const { index } = problem
     const source = `index ${index} of ${this.#served.resource}`
-    const object = JSON.stringify(name)
     if (problem.kind === 'function') return { source, message: `fails for ${object}: ${problem.message}` }
     const { value } = problem
     const shown = JSON.stringify(

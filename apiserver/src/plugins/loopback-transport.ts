@@ -65,7 +65,7 @@ export class LoopbackTransport implements Transport {
     try {
       const { path, served, query } = this.#resolve(target)
       const cache = this.#api.cacheOf(served)
-      const request = readWatchRequest(cache, path.name, query, { bookmarksByDefault: true })
+      const request = readWatchRequest(cache, path, query, { bookmarksByDefault: true })
       const present = await this.#hub.admit(cache, request, signal)
       signal.throwIfAborted()
       return new LoopbackWatch(

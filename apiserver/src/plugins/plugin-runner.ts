@@ -132,9 +132,11 @@ export class PluginRunner {
           `the kind ${model.kind} uses ${group}, which is reserved for the service (${reservedDomain}); use a sub-domain of your own`,
         )
       }
-      const clash = routes.clashWith(model.apiVersion, model.plural, model.kind)
-      if (clash !== undefined) throw new PluginStartError(clash)
       const served = this.#compile(model)
+      for (const { apiVersion } of served.versions) {
+        const clash = routes.clashWith(apiVersion, model.plural, model.kind)
+        if (clash !== undefined) throw new PluginStartError(clash)
+      }
       models.add(served)
       this.#models.push(served)
     }

@@ -1,8 +1,10 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/index.ts'
+import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
+  ConversionError,
   decodeStored,
   decodeWire,
+  encodeObject,
   noReservations,
   objectStart,
   reservationsOf,
@@ -79,6 +81,7 @@ export class CommitLoop {
     decide: (current: Current) => Decision | undefined,
     options: WriteOptions,
   ): Promise<WriteResult> {
+    const { version = served.hub } = options
     const cached = this.#cached(served, name)
     let current = cached && fromCache(served, cached)
     current ??= await this.read(served, name, options)
@@ -86,8 +89,10 @@ export class CommitLoop {
       if (current === undefined) throw notFound(served, name)
       let decision: Decision | undefined
       let ready: ReadyWrite | undefined
+      let shown: Shown | undefined
       try {
         decision = decide(current)
+        shown = decision && showIn(served, version, decision.draft)
         ready = decision && (await this.#transactions.prepare(toWrite(served, name, current, decision)))
       } catch (error) {
         if (current.isLive) throw error
@@ -97,16 +102,16 @@ export class CommitLoop {
         current = live
         continue
       }
-      if (decision === undefined || ready === undefined) {
-        if (current.isLive) return { name, bytes: current.bytes, warnings: [] }
+      if (decision === undefined || ready === undefined || shown === undefined) {
+        if (current.isLive) return { name, bytes: bytesIn(served, version, name, current), warnings: [] }
         current = await this.read(served, name, options)
         continue
       }
       const outcome = await this.#transactions.commit(ready, options)
       if (outcome.stored) {
-        const { json, warnings } = decision.draft
+        const { warnings } = decision.draft
         const revision = options.dryRun ? current.revision : outcome.revision
-        return { name, bytes: wireBytes(served, name, Buffer.from(json), revision), warnings }
+        return { name, bytes: wireBytes(shown.version, name, Buffer.from(shown.json), revision), warnings }
       }
       if (attempt === transactionDefaults.attempts)
         throw conflict(served, name, 'the object keeps changing; try again')
@@ -125,10 +130,47 @@ export class CommitLoop {
   }
 }
 
+/** An object's JSON in the version of a response. */
+interface Shown {
+  readonly version: ServedVersion
+  readonly json: string
+}
+
+/**
+ * Returns what a response shows of a write. It is converted before the write, so that a failure stores nothing. No
+ * conversion blocks a deletion or the removal of finalizers: those show the hub if the conversion fails.
+ * @throws ConversionError
+ */
+export function showIn(
+  served: ServedModel,
+  version: ServedVersion,
+  { object, json, isIndexed }: Pick<Draft, 'object' | 'json' | 'isIndexed'>,
+): Shown {
+  const atHub = { version: served.hub, json }
+  if (version.isHub) return atHub
+  try {
+    return { version, json: encodeObject(version.fromHub(object)) }
+  } catch (error) {
+    if (isIndexed || !(error instanceof ConversionError)) throw error
+    return atHub
+  }
+}
+
+function bytesIn(
+  served: ServedModel,
+  version: ServedVersion,
+  name: string,
+  { object, bytes, revision }: Current,
+): Buffer {
+  if (version.isHub) return bytes
+  const shown = showIn(served, version, { object, json: encodeObject(object), isIndexed: false })
+  return wireBytes(shown.version, name, Buffer.from(shown.json), revision)
+}
+
 function toCurrent(served: ServedModel, name: string, pair: KeyValue | undefined): Current | undefined {
   if (pair === undefined) return undefined
   const { value, modRevision: revision } = pair
-  const bytes = wireBytes(served, name, value, revision, objectStart(value))
+  const bytes = wireBytes(served.hub, name, value, revision, objectStart(value))
   return { ...decodeStored(value), revision, bytes, isLive: true }
 }
 

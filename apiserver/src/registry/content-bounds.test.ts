@@ -204,7 +204,7 @@ describe('the work of a write', () => {
       },
       spec: {},
     }
-    const client = readClientObject(served, thing('a', {}, { labels: { new: '' }, finalizers: names }))
+    const client = readClientObject(served.hub, thing('a', {}, { labels: { new: '' }, finalizers: names }))
     client.meta.finalizers = sent.list
     const draft = draftUpdate(
       served,

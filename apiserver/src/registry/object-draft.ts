@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/index.ts'
+import { ApiError, isRecord, type StatusCause } from '@setpoint/controller-runtime/api'
+import type { ConversionError, SchemaValidator, ServedModel, ServedVersion } from '../model/index.ts'
 import {
   type BareMeta,
   type BareObject,
@@ -52,14 +52,13 @@ export interface ClientObject {
 
 /**
  * Splits a decoded body into its parts.
- * @throws ApiError 400 if it is not an object of the path's kind
+ * @throws ApiError 400 if it is not an object of the path's kind and version
  */
-export function readClientObject(served: ServedModel, body: unknown): ClientObject {
+export function readClientObject(version: ServedVersion, body: unknown): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
   const { apiVersion, kind, metadata, ...content } = body
-  const { model } = served
-  if (apiVersion !== model.apiVersion || kind !== model.kind) {
-    throw badRequest(describeMismatch(served, apiVersion, kind))
+  if (apiVersion !== version.apiVersion || kind !== version.kind) {
+    throw badRequest(describeMismatch(version, apiVersion, kind))
   }
   if (metadata !== undefined && metadata !== null && !isRecord(metadata))
     throw badRequest('metadata must be an object')
@@ -68,8 +67,8 @@ export function readClientObject(served: ServedModel, body: unknown): ClientObje
   return { meta, content, causes }
 }
 
-function describeMismatch({ model }: ServedModel, apiVersion: unknown, kind: unknown): string {
-  const takes = `this path takes kind ${show(model.kind)} of apiVersion ${show(model.apiVersion)}`
+function describeMismatch(version: ServedVersion, apiVersion: unknown, kind: unknown): string {
+  const takes = `this path takes kind ${show(version.kind)} of apiVersion ${show(version.apiVersion)}`
   if (kind === undefined || apiVersion === undefined) {
     const missing = [apiVersion === undefined && 'apiVersion', kind === undefined && 'kind']
       .filter(Boolean)
@@ -106,8 +105,56 @@ export function draftCreation(
   const { reservedDomain } = environment
   checkMetadata(metadata, undefined, { plugin: options.plugin, reservedDomain }, causes)
   const { status, ...withoutStatus } = content
-  const object = composeObject(served, metadata, served.model.subresources.status ? withoutStatus : content)
-  return finishDraft(served, withDefaults(served, object), undefined, causes, options)
+  const created = served.model.subresources.status ? withoutStatus : content
+  const converted = contentAtHub(served, metadata, created, undefined, causes, options)
+  const object = composeObject(served.hub, metadata, converted.content)
+  return finishDraft(served, withDefaults(served.schemas, object), undefined, causes, converted)
+}
+
+/** The stored object as a request sees it, in the version of its path. */
+export interface StoredView {
+  readonly view: BareObject
+  /** Set if the object cannot be converted to that version. `view` then has the content of the hub. */
+  readonly failure?: ConversionError
+}
+
+/** Content at the hub, and how the rest of the write treats unknown fields. */
+interface ContentAtHub {
+  readonly content: Record<string, unknown>
+  readonly fieldValidation: WriteOptions['fieldValidation']
+  /** Warnings about the content in the version of the request. */
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Converts content of the request's version to the hub, after its version's defaults and checks. If the content equals
+ * the stored one in that version, the stored content at the hub is returned, so that a change of the metadata loses
+ * nothing.
+ * @throws ApiError 422 with the violations of the version's schema; ConversionError
+ */
+function contentAtHub(
+  served: ServedModel,
+  metadata: BareMeta,
+  content: Record<string, unknown>,
+  stored: (StoredView & { readonly hub: BareObject }) | undefined,
+  causes: Causes,
+  options: WriteOptions,
+): ContentAtHub {
+  const { version = served.hub, fieldValidation } = options
+  if (version.isHub) return { content, fieldValidation, warnings: [] }
+  const object = composeObject(version, metadata, content)
+  if (
+    stored !== undefined &&
+    deepEqual({ ...object, metadata: undefined }, { ...stored.view, metadata: undefined })
+  )
+    return { content: stored.hub, fieldValidation: 'Ignore', warnings: [] }
+  if (stored?.failure !== undefined) throw stored.failure
+  if (causes.stops) throw invalid(served, metadata.name, causes)
+  const completed = withDefaults(version.schemas, object)
+  for (const violation of violationsLeft(version.schemas, completed, stored?.view)) causes.add(violation)
+  const warnings = checkUnknownFields(version.schemas, completed, options)
+  if (!causes.isEmpty) throw invalid(served, metadata.name, causes)
+  return { content: version.toHub(completed, stored?.hub), fieldValidation: 'Ignore', warnings }
 }
 
 /** The part of an object that a write may change. */
@@ -123,6 +170,7 @@ export function draftUpdate(
   scope: Scope,
   options: WriteOptions,
   reservedDomain: string,
+  seen: StoredView = { view: stored.object },
 ): Draft | undefined {
   const { object: previous } = stored
   const { meta, content } = client
@@ -141,19 +189,22 @@ export function draftUpdate(
             : keepNotes(meta.annotations, owned.annotations, reservedDomain),
         })
   checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }, causes)
-  const object = composeObject(served, metadata, contentOf(served, previous, content, scope))
+  const sent = contentOf(served, seen.view, content, scope)
+  const converted = contentAtHub(served, metadata, sent, { ...seen, hub: previous }, causes, options)
+  const object = composeObject(served.hub, metadata, contentOf(served, previous, converted.content, scope))
   if (onlyTakesAwayFinalizers(object, previous)) {
     // No schema or index may block this, or objects could become undeletable.
     if (!causes.isEmpty) throw invalid(served, owned.name, causes)
     if (object.metadata.finalizers?.length === owned.finalizers?.length) return undefined
     return unindexedDraft(object, stored)
   }
+  if (seen.failure !== undefined) throw seen.failure
   if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
-  const completed = withDefaults(served, object)
+  const completed = withDefaults(served.schemas, object)
   const isChanged = !deepEqual(completed, previous)
   if (scope === 'object' && isChanged && desiredStateDiffers(served, completed, previous))
     metadata.generation = owned.generation + 1
-  const draft = finishDraft(served, completed, stored, causes, options)
+  const draft = finishDraft(served, completed, stored, causes, converted)
   return isChanged ? draft : undefined
 }
 
@@ -200,18 +251,13 @@ function finishDraft(
   completed: BareObject,
   stored: StoredObject | undefined,
   causes: Causes,
-  options: WriteOptions,
+  options: Omit<ContentAtHub, 'content'>,
 ): Draft {
   const { name } = completed.metadata
   if (causes.stops) throw invalid(served, name, causes)
-  let violations = served.schemas.validate(completed)
-  if (violations.length > 0 && stored !== undefined) {
-    // A newer default must not make an unchanged field look changed.
-    const before = withDefaults(served, stored.object)
-    violations = remainingViolations(violations, served.schemas.validate(before), completed, before)
-  }
-  for (const { field, reason, message } of violations) causes.add({ field, reason, message })
-  const warnings = checkUnknownFields(served, completed, options)
+  const violations = violationsLeft(served.schemas, completed, stored?.object)
+  for (const violation of violations) causes.add(violation)
+  const warnings = [...options.warnings, ...checkUnknownFields(served.schemas, completed, options)]
   // Index functions may rely on the schema, so they only see valid objects.
   const json = encodeObject(completed)
   const values = violations.length === 0 ? indexDraft(served, json, stored, causes) : undefined
@@ -219,18 +265,37 @@ function finishDraft(
   return { object: completed, json, ...values, isIndexed: true, warnings }
 }
 
-function withDefaults(served: ServedModel, object: BareObject): BareObject {
-  if (!served.schemas.hasDefaults) return object
+/** Returns the violations of an object, without those that the stored one has in the same place. */
+function violationsLeft(
+  schemas: SchemaValidator,
+  completed: BareObject,
+  stored: BareObject | undefined,
+): StatusCause[] {
+  let violations = schemas.validate(completed)
+  if (violations.length > 0 && stored !== undefined) {
+    // A newer default must not make an unchanged field look changed.
+    const before = withDefaults(schemas, stored)
+    violations = remainingViolations(violations, schemas.validate(before), completed, before)
+  }
+  return violations.map(({ field, reason, message }) => ({ field, reason, message }))
+}
+
+function withDefaults(schemas: SchemaValidator, object: BareObject): BareObject {
+  if (!schemas.hasDefaults) return object
   const completed: BareObject = { ...object, spec: structuredClone(object.spec) }
   if (object.status !== undefined) completed.status = structuredClone(object.status)
-  served.schemas.applyDefaults(completed)
+  schemas.applyDefaults(completed)
   return completed
 }
 
 /** Returns a warning for each unknown field. @throws ApiError 400 with the fields, under `Strict` */
-function checkUnknownFields(served: ServedModel, object: BareObject, options: WriteOptions): string[] {
+function checkUnknownFields(
+  schemas: SchemaValidator,
+  object: BareObject,
+  options: Pick<WriteOptions, 'fieldValidation'>,
+): string[] {
   if (options.fieldValidation === 'Ignore') return []
-  const fields = unknownFieldsOf(served, object)
+  const fields = unknownFieldsOf(schemas, object)
   if (fields.length === 0) return []
   if (options.fieldValidation === 'Strict') {
     throw new ApiError(
@@ -251,8 +316,8 @@ function checkUnknownFields(served: ServedModel, object: BareObject, options: Wr
 const knownFields = new Set(['apiVersion', 'kind', 'metadata', 'spec', 'status'])
 
 /** Returns the paths of the unknown fields outside metadata, at most `objectLimits.violations`. */
-export function unknownFieldsOf(served: ServedModel, object: SchemaSubject): string[] {
-  const fields = served.schemas.unknownFields(object)
+export function unknownFieldsOf(schemas: SchemaValidator, object: SchemaSubject): string[] {
+  const fields = schemas.unknownFields(object)
   for (const field of Object.keys(object)) {
     if (fields.length >= objectLimits.violations) break
     if (!knownFields.has(field)) fields.push(formatPath([field]))
@@ -360,13 +425,12 @@ function onlyTakesAwayFinalizers(next: BareObject, previous: BareObject): boolea
 
 /** Builds an object with its fields in a fixed order. `wireBytes` relies on the first three. */
 function composeObject(
-  served: ServedModel,
+  version: ServedVersion,
   metadata: BareMeta,
   content: Record<string, unknown>,
 ): BareObject {
   const { spec = {}, status, apiVersion: _apiVersion, kind: _kind, metadata: _metadata, ...unknown } = content
-  const { model } = served
-  const object: BareObject = { apiVersion: model.apiVersion, kind: model.kind, metadata, spec }
+  const object: BareObject = { apiVersion: version.apiVersion, kind: version.kind, metadata, spec }
   if (status !== undefined) object.status = status
   return Object.assign(object, unknown)
 }

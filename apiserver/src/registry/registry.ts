@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto'
 import { ApiError, finalizersForDeletion, nameLimits } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/index.ts'
+import type { BareObject, ServedModel, ServedVersion } from '../model/index.ts'
 import {
+  ConversionError,
   decodeStored,
   encodeObject,
   noReservations,
@@ -11,7 +12,7 @@ import {
 } from '../model/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { echo } from './causes.ts'
-import { type CacheLookup, CommitLoop, type Current, type Decision } from './commit-loop.ts'
+import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
 import {
   type ClientObject,
   draftCreation,
@@ -19,6 +20,7 @@ import {
   draftUpdate,
   readClientObject,
   type Scope,
+  type StoredView,
 } from './object-draft.ts'
 import { applyJsonPatch, applyMergePatch } from './patch.ts'
 import { checkPreconditions, preconditionsOf } from './preconditions.ts'
@@ -69,7 +71,7 @@ export class Registry {
   }
 
   async create(served: ServedModel, body: unknown, options: WriteOptions): Promise<WriteResult> {
-    const client = readClientObject(served, body)
+    const client = readClientObject(options.version ?? served.hub, body)
     const { name, generateName } = client.meta
     if (name !== undefined) return this.#createNamed(served, name, client, options)
     if (generateName === undefined) {
@@ -104,6 +106,7 @@ export class Registry {
       reservedDomain: this.#reservedDomain,
     })
     const { json } = draft
+    const shown = showIn(served, options.version ?? served.hub, draft)
     const write = {
       served,
       name,
@@ -118,8 +121,8 @@ export class Registry {
       throw nameTaken(served, name, holder?.metadata.deletionTimestamp !== undefined)
     }
     const bytes = options.dryRun
-      ? Buffer.from(json)
-      : wireBytes(served, name, Buffer.from(json), outcome.revision)
+      ? Buffer.from(shown.json)
+      : wireBytes(shown.version, name, Buffer.from(shown.json), outcome.revision)
     return { name, bytes, warnings: draft.warnings }
   }
 
@@ -130,12 +133,13 @@ export class Registry {
     scope: Scope,
     options: WriteOptions,
   ): Promise<WriteResult> {
-    const client = readClientObject(served, body)
+    const version = options.version ?? served.hub
+    const client = readClientObject(version, body)
     checkBodyName(name, client.meta.name)
     return this.#commits.run(
       served,
       name,
-      current => this.#draftUpdate(served, current, client, scope, options),
+      current => this.#draftUpdate(served, current, client, scope, options, viewOf(version, current.object)),
       options,
     )
   }
@@ -148,15 +152,17 @@ export class Registry {
     scope: Scope,
     options: WriteOptions,
   ): Promise<WriteResult> {
+    const version = options.version ?? served.hub
     const apply = patch.type === 'json' ? applyJsonPatch : applyMergePatch
     return this.#commits.run(
       served,
       name,
       current => {
-        const patched = apply(wireObject(served, current.object, current.revision), patch.document)
-        const client = readClientObject(served, patched)
+        const seen = viewOf(version, current.object)
+        const patched = apply(wireObject(version, seen.view, current.revision), patch.document)
+        const client = readClientObject(version, patched)
         checkBodyName(name, client.meta.name)
-        return this.#draftUpdate(served, current, client, scope, options)
+        return this.#draftUpdate(served, current, client, scope, options, seen)
       },
       options,
     )
@@ -169,10 +175,11 @@ export class Registry {
     client: ClientObject,
     scope: Scope,
     options: WriteOptions,
+    seen: StoredView,
   ): Decision | undefined {
     const { name, uid } = current.object.metadata
     checkPreconditions(served, name, preconditionsOf(client.meta), uid, String(current.revision))
-    const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain)
+    const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen)
     if (draft === undefined) return undefined
     const { deletionTimestamp, finalizers } = draft.object.metadata
     return { draft, removes: deletionTimestamp !== undefined && finalizers === undefined }
@@ -205,20 +212,33 @@ export class Registry {
     )
   }
 
-  /** Reads an object from the store, not from the cache. */
+  /** Reads an object from the store, not from the cache. @throws ConversionError */
   async readLive(
     served: ServedModel,
     name: string,
+    version: ServedVersion = served.hub,
   ): Promise<{ bytes: Buffer; stored: StoredObject } | undefined> {
     const current = await this.#commits.read(served, name, {})
     if (current === undefined) return undefined
-    return { bytes: current.bytes, stored: current }
+    if (version.isHub) return { bytes: current.bytes, stored: current }
+    const wire = wireObject(version, version.fromHub(current.object), current.revision)
+    return { bytes: Buffer.from(JSON.stringify(wire)), stored: current }
   }
 
   /** Returns the name of the object that holds a value of a unique index. */
   async holderOf(served: ServedModel, index: string, value: string): Promise<string | undefined> {
     const { pair } = await withApiErrors(this.#storage.get(reservationKey(served, index, value)))
     return pair && decodeHolder(pair.value).name
+  }
+}
+
+/** Returns the stored object as a request to this version sees it. */
+function viewOf(version: ServedVersion, object: BareObject): StoredView {
+  try {
+    return { view: version.fromHub(object) }
+  } catch (error) {
+    if (!(error instanceof ConversionError)) throw error
+    return { view: { ...object, apiVersion: version.apiVersion }, failure: error }
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ApiError, PropagationPolicy } from '@setpoint/controller-runtime/api'
+import type { ServedVersion } from '../model/index.ts'
 
 /** The options of a write request. */
 export interface WriteOptions {
@@ -12,6 +13,8 @@ export interface WriteOptions {
   readonly isService?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
   readonly onlyLettingGo?: ApiError
+  /** The version of the request and of its response. Default: the hub. */
+  readonly version?: ServedVersion
   readonly signal?: AbortSignal
 }
 

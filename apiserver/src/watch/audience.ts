@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { ChangeType, Selector } from '@setpoint/controller-runtime/api'
+import { type ApiError, type ChangeType, isApiError, type Selector } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
-import type { ServedModel } from '../model/index.ts'
+import type { ServedModel, ServedVersion } from '../model/index.ts'
 import { matchesEntry, testWork } from '../query/index.ts'
 import { bookmarkEvent, type ChangeEvents, type WireEvent } from './wire-event.ts'
 
@@ -15,6 +15,8 @@ export interface Interest {
   /** One object, which may not exist yet; undefined for the collection. */
   readonly name: string | undefined
   readonly selector: Selector
+  /** The version of the objects. Default: the hub. */
+  readonly version?: ServedVersion
 }
 
 /** The bytes of one tick by codec, encoded once for all subscriptions with that codec. */
@@ -26,6 +28,8 @@ export interface AudienceMember {
   skip: number
   deliver(events: readonly WireEvent[], shared: SharedBytes): void
   deliverBookmark(events: readonly WireEvent[], shared: SharedBytes): void
+  /** Ends with an ERROR. */
+  fail(error: ApiError): void
 }
 
 /**
@@ -38,6 +42,8 @@ export interface AudienceMember {
  */
 export class Audience {
   readonly interest: Interest
+  /** The version of its objects. */
+  readonly version: ServedVersion
   /** The last change that found this audience, which may be found in several ways. */
   seen: CacheEvent | undefined
   /** Subscriptions of this interest, live or not. */
@@ -52,6 +58,7 @@ export class Audience {
   constructor(served: ServedModel, interest: Interest) {
     this.#served = served
     this.interest = interest
+    this.version = interest.version ?? served.hub
     this.testWork = testWork(interest.selector)
   }
 
@@ -73,7 +80,14 @@ export class Audience {
   changed(events: ChangeEvents): boolean {
     const type = this.typeOf(events.change)
     if (type === undefined) return false
-    const event = events.of(type)
+    let event: WireEvent
+    try {
+      event = events.of(type, this.version)
+    } catch (error) {
+      if (!isApiError(error)) throw error
+      this.#fail(error)
+      return false
+    }
     this.#pending.push(event)
     this.#pendingBytes += event.object.length
     if (this.#pendingBytes > audienceDefaults.pendingBytes) {
@@ -81,6 +95,12 @@ export class Audience {
       return false
     }
     return this.#pending.length === 1
+  }
+
+  /** Ends the live subscriptions, because they cannot get the next event. */
+  #fail(error: ApiError): void {
+    this.flush()
+    for (const subscription of [...this.#live]) subscription.fail(error)
   }
 
   /** Sends the pending events. */
@@ -96,7 +116,7 @@ export class Audience {
   /** Everything up to `revision` has been sent. */
   bookmark(revision: Parameters<typeof bookmarkEvent>[1]): void {
     this.flush()
-    const events = [bookmarkEvent(this.#served, revision)]
+    const events = [bookmarkEvent(this.version, revision)]
     const shared: SharedBytes = new Map()
     for (const subscription of this.#live) subscription.deliverBookmark(events, shared)
   }
@@ -116,10 +136,10 @@ export class Audience {
 }
 
 /** Equal for interests with the same terms, in any order. A long key is replaced by its hash. */
-export function interestKey({ name, selector }: Interest): string {
+export function interestKey({ name, selector, version }: Interest): string {
   const sorted = (terms: Selector['labels']) =>
     terms.map(({ key, operator, values }) => JSON.stringify([key, operator, [...values].sort()])).sort()
-  const key = JSON.stringify([name, sorted(selector.labels), sorted(selector.fields)])
+  const key = JSON.stringify([name, sorted(selector.labels), sorted(selector.fields), version?.name])
   return key.length <= longestKey ? key : createHash('sha256').update(key).digest('base64')
 }
 

@@ -49,8 +49,8 @@ export class ModelWatches {
   /** Adds a subscription, which leaves when it ends. */
   add({ onEnd, ...parts }: Omit<SubscriptionParts, 'cache' | 'audience' | 'pace' | 'onSent'>): Subscription {
     const { served } = this.#cache
-    const { name, selector } = parts.request
-    const interest = { name, selector }
+    const { name, selector, version = served.hub } = parts.request
+    const interest = { name, selector, version }
     const audience = this.#audiences.ensure(interest, () => new Audience(served, interest))
     audience.members++
     const subscription: Subscription = new Subscription({
@@ -91,7 +91,7 @@ export class ModelWatches {
 
   #changed(change: CacheEvent): void {
     if (this.#audiences.size === 0) return
-    const events = new ChangeEvents(this.#cache.served, change)
+    const events = new ChangeEvents(this.#cache, change)
     this.#audiences.visit(change, audience => {
       if (audience.isLive && audience.changed(events)) this.#dirty.push(audience)
     })

@@ -1,4 +1,4 @@
-import { ApiError, type Revision } from '@setpoint/controller-runtime'
+import { ApiError, isApiError, type Revision } from '@setpoint/controller-runtime'
 import { closeCodes, laterRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
 import type { Entry, ModelCache } from '../cache/index.ts'
 import type { Audience, AudienceMember, Interest, SharedBytes } from './audience.ts'
@@ -198,7 +198,7 @@ export class Subscription implements AudienceMember {
   /** Sends a last bookmark before the end. */
   bookmark(revision: Revision): void {
     this.#audience.flush()
-    this.deliverBookmark([bookmarkEvent(this.#cache.served, revision)], new Map())
+    this.deliverBookmark([bookmarkEvent(this.#audience.version, revision)], new Map())
   }
 
   /** Ends the watch if its client sets the pace and reads nothing. To be called from time to time. */
@@ -216,6 +216,14 @@ export class Subscription implements AudienceMember {
     this.end({ code: closeCodes.expired, reason: 'Expired' })
   }
 
+  /** Ends with an ERROR, because an object cannot be shown. */
+  fail(error: ApiError): void {
+    if (this.hasEnded) return
+    this.#write([errorEvent(error.toStatus())])
+    const code = error.code === 503 ? closeCodes.tryAgainLater : closeCodes.internalError
+    this.end({ code, reason: error.reason })
+  }
+
   end(end: WatchEnd): void {
     if (this.hasEnded) return
     this.#state = { phase: 'ended' }
@@ -229,26 +237,33 @@ export class Subscription implements AudienceMember {
   #sendInitial({ entries, revision }: State & { phase: 'initial' }): void {
     const events: WireEvent[] = []
     let bytes = 0
+    let failure: ApiError | undefined
     while (bytes < watchDefaults.writeBytes && !this.#pace.isSpent) {
       const { done, value } = entries.next()
       if (done) {
-        if (this.#request.bookmarks) events.push(bookmarkEvent(this.#cache.served, revision, true))
+        if (this.#request.bookmarks) events.push(bookmarkEvent(this.#audience.version, revision, true))
         this.#state = { phase: 'catching up' }
         break
       }
       if (typeof value === 'number') this.#pace.spend(value)
       else {
-        events.push({ type: 'ADDED', object: value.bytes, version: undefined })
-        bytes += value.bytes.length
+        const object = orError(() => this.#cache.bytesOf(value, this.#audience.version))
+        if (isApiError(object)) {
+          failure = object
+          break
+        }
+        events.push({ type: 'ADDED', object, version: undefined })
+        bytes += object.length
       }
     }
     this.#pace.spendBytes(bytes)
     this.#write(events)
+    if (failure !== undefined) this.fail(failure)
   }
 
   /** Sends old changes: one write, or what the pace allows. */
   #catchUp(): void {
-    const { history, served } = this.#cache
+    const { history } = this.#cache
     if (this.#position < history.floor) {
       this.expire()
       return
@@ -256,6 +271,7 @@ export class Subscription implements AudienceMember {
     const events: WireEvent[] = []
     let bytes = 0
     let hasAll = false
+    let failure: ApiError | undefined
     while (bytes < watchDefaults.writeBytes && !this.#pace.isSpent) {
       const change = history.next(this.#position)
       hasAll = change === undefined
@@ -264,12 +280,17 @@ export class Subscription implements AudienceMember {
       this.#pace.spend(this.#audience.testWork)
       const type = this.#audience.typeOf(change)
       if (type === undefined) continue
-      const event = new ChangeEvents(served, change).of(type)
+      const event = orError(() => new ChangeEvents(this.#cache, change).of(type, this.#audience.version))
+      if (isApiError(event)) {
+        failure = event
+        break
+      }
       events.push(event)
       bytes += event.object.length
     }
     this.#pace.spendBytes(bytes)
     this.#write(events)
+    if (failure !== undefined) this.fail(failure)
     if (!hasAll) return
     this.#state = { phase: 'live' }
     this.#audience.join(this)
@@ -294,5 +315,15 @@ export class Subscription implements AudienceMember {
     }
     this.#onSent(events.length)
     this.#sink.write(bytes)
+  }
+}
+
+/** Returns the error that the call throws for the client. */
+function orError<T>(call: () => T): T | ApiError {
+  try {
+    return call()
+  } catch (error) {
+    if (isApiError(error)) return error
+    throw error
   }
 }

@@ -4,9 +4,8 @@ import {
   type Revision,
   type Status,
 } from '@setpoint/controller-runtime/api'
-import type { CacheEvent } from '../cache/index.ts'
-import type { ServedModel } from '../model/index.ts'
-import { withVersion } from '../model/index.ts'
+import type { CacheEvent, ModelCache } from '../cache/index.ts'
+import { type ServedVersion, withVersion } from '../model/index.ts'
 
 /** One event of a watch, before a codec gives it the form of a transport. */
 export interface WireEvent {
@@ -19,12 +18,11 @@ export interface WireEvent {
 
 /** A BOOKMARK: everything up to `revision` has been sent. */
 export function bookmarkEvent(
-  { model }: ServedModel,
+  { apiVersion, kind }: ServedVersion,
   revision: Revision,
   endsInitialEvents = false,
 ): WireEvent {
   const version = String(revision)
-  const { apiVersion, kind } = model
   const metadata = {
     version,
     resourceVersion: version,
@@ -41,27 +39,34 @@ export function errorEvent(status: Status): WireEvent {
 /** The events of one change, each made at most once for all subscriptions. */
 export class ChangeEvents {
   readonly change: CacheEvent
-  readonly #served: ServedModel
-  readonly #events: Partial<Record<ChangeType, WireEvent>> = {}
+  readonly #cache: Pick<ModelCache, 'bytesOf'>
+  readonly #events = new Map<ServedVersion, Partial<Record<ChangeType, WireEvent>>>()
 
-  constructor(served: ServedModel, change: CacheEvent) {
-    this.#served = served
+  constructor(cache: Pick<ModelCache, 'bytesOf'>, change: CacheEvent) {
+    this.#cache = cache
     this.change = change
   }
 
-  /** A DELETED event carries the last content with the version of the change that ended it. */
-  of(type: ChangeType): WireEvent {
-    const known = this.#events[type]
+  /**
+   * A DELETED event carries the last content with the version of the change that ended it.
+   * @throws ConversionError
+   */
+  of(type: ChangeType, version: ServedVersion): WireEvent {
+    let events = this.#events.get(version)
+    if (events === undefined) {
+      events = {}
+      this.#events.set(version, events)
+    }
+    const known = events[type]
     if (known !== undefined) return known
     const { next, previous, revision } = this.change
     const entry = type === 'DELETED' ? previous : next
     if (entry === undefined) throw new Error(`a change at ${revision} has no object for ${type}`)
+    const bytes = this.#cache.bytesOf(entry, version)
     const object =
-      type === 'DELETED'
-        ? withVersion(this.#served, entry.name, entry.bytes, entry.revision, revision)
-        : entry.bytes
+      type === 'DELETED' ? withVersion(version, entry.name, bytes, entry.revision, revision) : bytes
     const event: WireEvent = { type, object, version: revision }
-    this.#events[type] = event
+    events[type] = event
     return event
   }
 }

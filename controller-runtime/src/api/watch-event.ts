@@ -24,6 +24,8 @@ export const closeCodes = Object.freeze({
   goingAway: 1001,
   /** The credentials have expired. */
   policyViolation: 1008,
+  /** The server or a plugin failed to produce the next event. The last event is an ERROR with the reason. */
+  internalError: 1011,
   /** The client was too slow, or the server is not ready: resume from the last version. */
   tryAgainLater: 1013,
   /** The server no longer keeps the requested version: list again. */

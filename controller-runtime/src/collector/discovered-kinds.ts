@@ -60,18 +60,21 @@ export class DiscoveredKinds implements KindSource {
   async #discover(signal: AbortSignal): Promise<Model[]> {
     const unserved = await this.#transport.request({ method: 'GET', path: unservable, signal })
     if (unserved.status !== 404) throw decodeError(unserved)
-    const models: Model[] = []
+    const models = new Map<string, Model>()
     for (const group of arrayOf(await this.#get('/apis', signal), 'groups')) {
       for (const version of arrayOf(group, 'versions')) {
         const groupVersion = textOf(version, 'groupVersion')
         const resources = await this.#get(`/apis/${groupVersion}`, signal)
         for (const resource of arrayOf(resources, 'resources')) {
           const model = this.#modelOf(groupVersion, resource)
-          if (model !== undefined) models.push(model)
+          if (model === undefined) continue
+          // All versions have the same objects. The first one is the preferred one.
+          const resource = `${model.group}/${model.plural}`
+          if (!models.has(resource)) models.set(resource, model)
         }
       }
     }
-    return models
+    return [...models.values()]
   }
 
   async #get(path: string, signal: AbortSignal): Promise<unknown> {
