@@ -1,4 +1,4 @@
-import { definePlugin } from '@setpoint/controller-runtime'
+import { defineModel, definePlugin } from '@setpoint/controller-runtime'
 import { startTestServer, type TestServer } from '@setpoint/controller-runtime/testing'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, Collection, objectOf, refusalOf } from './support/api.ts'
@@ -255,5 +255,42 @@ describe('a conversion that throws', () => {
     objectOf(await api.delete(v1beta1.at('bad')))
     objectOf(await api.mergePatch(v1beta1.at('bad'), { metadata: { finalizers: null } }))
     expect((await v1.list()).names).toEqual([])
+  })
+})
+
+describe('objects stored in another version than the hub', () => {
+  let stored: TestServer
+  let hub: Collection
+  let beta: Collection
+
+  beforeAll(async () => {
+    stored = await startTestServer({ models: [defineModel({ ...Gadget, storedVersion: 'v1beta1' })] })
+    const other = new Api(await stored.listen())
+    hub = new Collection(other, `${group}/v1`, 'Gadget', 'gadgets')
+    beta = new Collection(other, `${group}/v1beta1`, 'Gadget', 'gadgets')
+  })
+
+  afterAll(() => stored.close())
+
+  it('look the same as if they were stored at the hub', async () => {
+    const created = await hub.create('a', { size: 5 }, { labels: { l: 'v' } })
+    expect((await hub.read('a')).raw).toEqual(created.raw)
+    expect((await beta.read('a')).spec).toEqual({ text: '5', shade: 'red' })
+    expect((await hub.list({ fieldSelector: 'spec.size=5' })).names).toEqual(['a'])
+    const patched = objectOf(await hub.api.mergePatch(hub.at('a'), { spec: { size: 6 } }))
+    expect([patched.spec, patched.metadata.generation]).toEqual([{ size: 6, colour: 'red' }, 2])
+    const unchanged = objectOf(await hub.api.mergePatch(hub.at('a'), { spec: { size: 6 } }))
+    expect(unchanged.raw).toEqual(patched.raw)
+    const written = objectOf(await beta.api.mergePatch(beta.at('a'), { spec: { text: '7' } }))
+    expect(written.spec).toEqual({ text: '7', shade: 'red' })
+    expect((await hub.read('a')).spec).toEqual({ size: 7, colour: 'red' })
+    objectOf(await hub.api.delete(hub.at('a')))
+    refusalOf(await beta.api.get(beta.at('a')), 404)
+  })
+
+  it('are refused if the stored version would lose a part of them', async () => {
+    refusalOf(await hub.api.post(hub.path, hub.body('a', { size: 5, unit: 'm' })), 500)
+    refusalOf(await hub.api.post(`${hub.path}?dryRun=All`, hub.body('a', { size: 5, unit: 'm' })), 500)
+    expect((await hub.list()).names).toEqual([])
   })
 })

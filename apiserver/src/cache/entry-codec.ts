@@ -1,12 +1,16 @@
-import type { Revision } from '@setpoint/controller-runtime/api'
+import type { ApiError, Revision } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import {
+  atHub,
   type BareObject,
+  ConversionError,
+  encodeObject,
   objectStart,
   type Reservations,
   reservationsOf,
   reservationsWithout,
   wireBytes,
+  wireVersionOf,
 } from '../model/index.ts'
 import type { Entry } from './entry.ts'
 
@@ -37,9 +41,12 @@ export function decodeEntry(
 ): { entry: Entry; problems: readonly IndexProblem[] } {
   // Creates no view of the part: that would be a view for every object.
   const start = objectStart(value)
-  const object: BareObject = JSON.parse(value.toString('utf8', start))
+  const raw: BareObject = JSON.parse(value.toString('utf8', start))
+  const { object, failure } = atHub(served, raw)
+  if (failure !== undefined) return unconvertedEntry(served, name, raw, failure, revision)
   // Before the author's functions get the object, which may change it.
-  const isOfVersion = object.apiVersion === served.model.apiVersion && object.kind === served.model.kind
+  const isOfVersion = object === raw && object.kind === served.model.kind
+  const json = object === raw ? undefined : Buffer.from(encodeObject(object))
   const labels = served.indexes.labelsOf(object)
   const { values, problems } = served.indexes.tryValuesOf(object)
   const wanted = reservationsOf(served, values)
@@ -47,7 +54,10 @@ export function decodeEntry(
   const unheld = recorded === wanted ? noUnheld : reservationsWithout(wanted, recorded)
   // The name in the object is a text of its own, where one cut out of a key keeps the key alive.
   const own = object.metadata.name === name ? object.metadata.name : name
-  const bytes = wireBytes(served.hub, name, value, revision, start)
+  const bytes =
+    json === undefined
+      ? wireBytes(served.hub, name, value, revision, start)
+      : wireBytes(served.hub, name, json, revision)
   const entry = { name: own, revision, bytes, labels, values }
   return {
     entry: recorded === wanted && isOfVersion ? entry : { ...entry, storedFormDiffers: true },
@@ -62,6 +72,36 @@ export function decodeEntry(
             })),
             ...unheld.map(({ index, value }) => ({ kind: 'unheld' as const, index, value })),
           ],
+  }
+}
+
+/** Returns the entry of an object that cannot be converted to the hub. It keeps the version that it is stored in. */
+function unconvertedEntry(
+  served: ServedModel,
+  name: string,
+  raw: BareObject,
+  error: ApiError,
+  revision: Revision,
+): { entry: Entry; problems: readonly IndexProblem[] } {
+  const { apiVersion } = raw
+  const message = error instanceof ConversionError ? error.problem : error.message
+  return {
+    entry: {
+      name,
+      revision,
+      bytes: wireBytes(wireVersionOf(apiVersion, raw.kind), name, Buffer.from(encodeObject(raw)), revision),
+      labels: served.indexes.labelsOf(raw),
+      values: served.indexes.metadataValuesOf(raw),
+      storedFormDiffers: true,
+      unconverted: { apiVersion, error },
+    },
+    problems: [
+      {
+        kind: 'conversion',
+        version: served.hub.name,
+        message: message.slice(0, entryDefaults.messageLength),
+      },
+    ],
   }
 }
 

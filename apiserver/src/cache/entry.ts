@@ -1,4 +1,4 @@
-import type { Revision } from '@setpoint/controller-runtime/api'
+import type { ApiError, Revision } from '@setpoint/controller-runtime/api'
 
 /**
  * One version of one object in the cache. It is immutable. The cache, its snapshots, the history and responses share it.
@@ -21,4 +21,9 @@ export interface Entry {
    * `values`, or was stored under another API version. A write to it starts from a live read.
    */
   readonly storedFormDiffers?: true
+  /**
+   * Set if the stored object cannot be converted to the hub. `bytes` is then in the version `apiVersion` that it is stored
+   * in, and only the default indexes have values.
+   */
+  readonly unconverted?: { readonly apiVersion: string; readonly error: ApiError }
 }

@@ -61,8 +61,16 @@ export class ModelCache {
     return this.#history
   }
 
-  /** Returns the wire JSON of an entry of this cache in a version. @throws ConversionError */
+  /**
+   * Returns the wire JSON of an entry of this cache in a version.
+   * @throws ConversionError; ApiError 503 if the object is stored in a version that this server does not know
+   */
   bytesOf(entry: Entry, version: ServedVersion): Buffer {
+    const { unconverted } = entry
+    if (unconverted !== undefined) {
+      if (unconverted.apiVersion === version.apiVersion) return entry.bytes
+      throw unconverted.error
+    }
     return version.isHub ? entry.bytes : this.#views.bytesOf(entry, version)
   }
 

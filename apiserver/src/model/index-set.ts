@@ -116,6 +116,13 @@ export class IndexSet {
     return { values, problems: problems ?? noProblems }
   }
 
+  /** Returns the values of the default indexes, which need the metadata only. All others are empty. */
+  metadataValuesOf(object: IndexedObject): (readonly string[])[] {
+    return this.specs.map((_, position) =>
+      position < defaultIndexes.length ? this.#valuesAt(position, object) : noValues,
+    )
+  }
+
   #valuesAt(position: number, object: IndexedObject): readonly string[] {
     return this.#share(position, this.#freshValuesAt(position, object))
   }

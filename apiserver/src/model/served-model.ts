@@ -1,4 +1,4 @@
-import { type Model, ModelError } from '@setpoint/controller-runtime/api'
+import type { Model } from '@setpoint/controller-runtime/api'
 import { IndexSet } from './index-set.ts'
 import type { SchemaValidator } from './schema-validator.ts'
 import { ServedVersion } from './served-version.ts'
@@ -24,6 +24,8 @@ export class ServedModel {
   readonly hub: ServedVersion
   /** All versions, the hub first. */
   readonly versions: readonly ServedVersion[]
+  /** The version that the plugin wants objects to be stored in. The record in the store decides. */
+  readonly storedVersion: ServedVersion
   /** The schemas of the hub. */
   readonly schemas: SchemaValidator
   readonly indexes: IndexSet
@@ -36,17 +38,13 @@ export class ServedModel {
   phase: ModelPhase = { name: 'Starting' }
 
   constructor(model: Model, plugin?: string) {
-    if (model.storedVersion !== undefined && model.storedVersion !== model.version) {
-      throw new ModelError(
-        `storedVersion ${model.storedVersion} is not supported: objects are stored in the hub, ${model.version}`,
-      )
-    }
     this.model = model
     this.plugin = plugin
     this.resource = `${model.group}/${model.plural}`
     this.keyPrefix = `objects/${this.resource}/`
     this.hub = new ServedVersion(model, plugin)
     this.versions = [this.hub, ...model.versions.map(version => new ServedVersion(model, plugin, version))]
+    this.storedVersion = this.versionNamed(model.storedVersion ?? model.version)
     this.schemas = this.hub.schemas
     this.indexes = new IndexSet(model)
     this.uniqueIndexes = model.indexes.flatMap(({ unique, name, version }) => {

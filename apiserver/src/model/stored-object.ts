@@ -1,4 +1,4 @@
-import type { ObjectMeta, Revision } from '@setpoint/controller-runtime/api'
+import type { ApiError, ObjectMeta, Revision } from '@setpoint/controller-runtime/api'
 import type { BareObject } from './bare-object.ts'
 import type { Reservations } from './reservations.ts'
 
@@ -21,7 +21,12 @@ export interface WireVersion {
  * an object.
  */
 export interface StoredObject {
+  /** At the hub, or as stored if that fails. */
   readonly object: BareObject
+  /** As stored, if that is another version than the hub. */
+  readonly raw?: BareObject
+  /** Set if the stored object cannot be converted to the hub. */
+  readonly failure?: ApiError
   readonly reservations: Reservations
 }
 
@@ -44,7 +49,7 @@ export function objectBytes(value: Buffer): Buffer {
   return value.subarray(objectStart(value))
 }
 
-/** Decodes a value of `encodeStored`. @throws SyntaxError if it is malformed */
+/** Decodes a value of `encodeStored`, in the version that it is stored in. @throws SyntaxError if it is malformed */
 export function decodeStored(value: Buffer): StoredObject {
   const end = value.indexOf(0x0a)
   return {

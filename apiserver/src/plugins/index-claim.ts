@@ -2,6 +2,8 @@ import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import {
+  checkStoredVersions,
+  claimStoredVersion,
   RebuildSupersededError,
   rebuildReservations,
   type Standing,
@@ -18,6 +20,8 @@ interface IndexClaim {
   readonly storage: Storage
   readonly records: UniqueIndexRecords
   readonly served: ServedModel
+  /** The version of the plugin that declares the model. Default 0.0.0. */
+  readonly pluginVersion?: string
   readonly log: Logger
   readonly signal: AbortSignal
   readonly clock?: Clock
@@ -29,10 +33,18 @@ interface IndexClaim {
  * Puts a model's unique indexes in force when a server starts. If another set was in force, or a server stopped while it
  * computed the reservations, they are computed first. Waits while the store is unavailable.
  *
- * Claims the model once: if another server claims it during that time, the other server's set stands.
- * @returns the standing of this server's set. @throws when aborted
+ * Claims the model once: if another server claims it during that time, the other server's set stands. Likewise for the
+ * version that objects are stored in.
+ * @returns the standing of this server's set. @throws UnreadableVersionError; when aborted
  */
 export async function claimIndexes(claim: IndexClaim): Promise<Standing> {
+  const stored = { ...claim, by: claim.pluginVersion ?? '0.0.0' }
+  await untilStoreAnswers(claim, () => checkStoredVersions(stored))
+  await claimUniqueIndexes(claim)
+  return untilStoreAnswers(claim, () => claimStoredVersion(stored))
+}
+
+async function claimUniqueIndexes(claim: IndexClaim): Promise<Standing> {
   const { storage, records, served, log, signal, onProgress } = claim
   const { resource } = served
   const { standing, recompute } = await untilStoreAnswers(claim, () => records.establish(served))

@@ -35,6 +35,21 @@ export function pluginModel(reservedDomain: string) {
               },
             },
           },
+          migrations: {
+            type: 'array',
+            description: 'Migrations of stored objects to another version of their kind.',
+            items: {
+              type: 'object',
+              required: ['kind', 'to', 'total', 'done', 'failed'],
+              properties: {
+                kind: { type: 'string', description: 'As in kinds.' },
+                to: { type: 'string', description: 'The version that objects are stored in.' },
+                total: { type: 'integer' },
+                done: { type: 'integer' },
+                failed: { type: 'integer' },
+              },
+            },
+          },
           problems: {
             type: 'array',
             description: 'Problems that need attention although the plugin runs.',

@@ -16,6 +16,7 @@ import type { LoadedPlugin } from './load-plugin.ts'
 import type { PluginStatus } from './plugin-kind.ts'
 import type { PluginStatuses } from './plugin-status.ts'
 import { RegistryWriter } from './registry-writer.ts'
+import { type MigrationState, VersionMigration } from './version-migration.ts'
 
 export const runnerDefaults = Object.freeze({
   /** Milliseconds between attempts at YAML documents with transient problems. */
@@ -63,6 +64,7 @@ export class PluginRunner {
   #status: PluginStatus
   #problems: ReportedProblem[] = []
   readonly #findings = new Map<ServedModel, IndexFindings>()
+  readonly #migrations = new Map<ServedModel, MigrationState>()
   /** The activity of each model that has not started yet, by resource. */
   readonly #progress = new Map<string, string>()
 
@@ -181,6 +183,7 @@ export class PluginRunner {
       storage,
       records: registry.records,
       served,
+      pluginVersion: this.#loaded.packageVersion,
       log,
       signal,
       onProgress: this.#watchProgress(served, 'the values of its unique indexes are being computed'),
@@ -205,6 +208,28 @@ export class PluginRunner {
     await indexes.report()
     this.#progress.delete(served.resource)
     served.phase = { name: 'Started' }
+    this.#migrate(served)
+  }
+
+  /** Migrates the stored objects to the version in force. */
+  #migrate(served: ServedModel): void {
+    const { registry, storage } = this.#environment
+    const { signal } = this.#stopped
+    const publish = () => {
+      if (this.#status.phase === 'Started') this.#publish('Started')
+    }
+    const migration = new VersionMigration({
+      storage,
+      records: registry.records,
+      served,
+      log: this.#log,
+      signal,
+      changed: state => {
+        this.#migrations.set(served, state)
+        publish()
+      },
+    })
+    void migration.run()
   }
 
   /** Reports progress to `/readyz?verbose` and the log. Returns a function that takes the number of objects read. */
@@ -314,7 +339,20 @@ export class PluginRunner {
             ]
           : []),
       ],
-      problems: [...shown, ...findings.flatMap(({ problems }) => problems)],
+      problems: [
+        ...shown,
+        ...findings.flatMap(({ problems }) => problems),
+        ...[...this.#migrations].flatMap(([served, state]) => failuresOf(served, state)),
+      ],
+      ...(this.#migrations.size > 0 && {
+        migrations: [...this.#migrations].map(([{ model }, { to, total, done, failed }]) => ({
+          kind: `${model.plural}.${model.group}`,
+          to,
+          total,
+          done,
+          failed,
+        })),
+      }),
     }
     if (deepEqual(status, this.#status)) return
     this.#status = status
@@ -330,6 +368,13 @@ export class PluginRunner {
 }
 
 type Condition = NonNullable<PluginStatus['conditions']>[number]
+
+function failuresOf({ resource }: ServedModel, { to, failures }: MigrationState): ReportedProblem[] {
+  return failures.map(({ name, message }) => ({
+    source: `migration of ${resource} to ${to}`,
+    message: `${JSON.stringify(name)} cannot be migrated: ${message}`,
+  }))
+}
 
 function describeProblem({ file, line, message }: ExtensionProblem): { source: string; message: string } {
   return { source: `${file}:${line}`, message }

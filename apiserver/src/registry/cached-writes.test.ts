@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ApiError, type ApiObject } from '@setpoint/controller-runtime/api'
+import { ApiError, type ApiObject, defineModel, isRecord, type Model } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
 import { bound, hold, openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
 import { noReservations } from '../model/reservations.ts'
@@ -14,6 +14,19 @@ import { decodeHolder, reservationKey } from './unique-index.ts'
 import { defaultWriteOptions, type WriteResult } from './write-options.ts'
 
 const options = defaultWriteOptions
+
+/** The model with a second version that has the same form. */
+const versionedModel = defineModel({
+  ...testModel,
+  versions: [
+    {
+      name: 'v0',
+      schema: { spec: { type: 'object' } },
+      toHub: ({ spec }) => ({ spec }),
+      fromHub: ({ spec }) => ({ spec: isRecord(spec) ? spec : {} }),
+    },
+  ],
+})
 const finalizers = ['example.com/f']
 const parse = ({ bytes }: WriteResult): ApiObject => JSON.parse(bytes.toString())
 
@@ -31,14 +44,14 @@ interface World extends AsyncDisposable {
   follow(): Promise<void>
 }
 
-async function openWorld(): Promise<World> {
+async function openWorld(model: Model = testModel): Promise<World> {
   const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-cached-writes-'))
   const storage = await openEmbeddedStorage({ dataDir })
   const calls = { get: 0, transact: 0 }
   let fault: Error | undefined
   let { held, release } = hold()
   release()
-  const rooms = await openRooms(testModel, {
+  const rooms = await openRooms(model, {
     ...bound(storage),
     get(...args) {
       calls.get++
@@ -458,13 +471,13 @@ describe('a write starts from a live read', () => {
   })
 
   it('if the object was stored under another API version', async () => {
-    await using world = await openWorld()
+    await using world = await openWorld(versionedModel)
     await storeRaw(world, 'test.example.com/v0', { n: 1 })
     const { put } = writesOf(world)
-    await put({ n: 1 })
+    await put({ n: 2 })
     expect(world.calls).toMatchObject({ get: 1, transact: 1 })
     await world.follow()
-    await put({ n: 2 })
+    await put({ n: 3 })
     expect(world.calls).toMatchObject({ get: 0, transact: 1 })
   })
 

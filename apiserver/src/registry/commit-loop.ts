@@ -1,6 +1,7 @@
 import type { Revision } from '@setpoint/controller-runtime/api'
 import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
+  atHub,
   ConversionError,
   decodeStored,
   decodeWire,
@@ -9,7 +10,10 @@ import {
   objectStart,
   reservationsOf,
   type StoredObject,
+  storedJson,
+  type WireVersion,
   wireBytes,
+  wireVersionOf,
 } from '../model/index.ts'
 import type { KeyValue, Storage } from '../storage/index.ts'
 import type { Draft } from './object-draft.ts'
@@ -132,13 +136,14 @@ export class CommitLoop {
 
 /** An object's JSON in the version of a response. */
 interface Shown {
-  readonly version: ServedVersion
+  readonly version: WireVersion
   readonly json: string
 }
 
 /**
  * Returns what a response shows of a write. It is converted before the write, so that a failure stores nothing. No
- * conversion blocks a deletion or the removal of finalizers: those show the hub if the conversion fails.
+ * conversion blocks a deletion or the removal of finalizers: if it fails, those show the hub, or else the version that the
+ * object is stored in.
  * @throws ConversionError
  */
 export function showIn(
@@ -146,13 +151,13 @@ export function showIn(
   version: ServedVersion,
   { object, json, isIndexed }: Pick<Draft, 'object' | 'json' | 'isIndexed'>,
 ): Shown {
-  const atHub = { version: served.hub, json }
-  if (version.isHub) return atHub
+  const asItIs = { version: wireVersionOf(object.apiVersion, object.kind), json }
+  if (object.apiVersion === version.apiVersion || object.apiVersion !== served.hub.apiVersion) return asItIs
   try {
     return { version, json: encodeObject(version.fromHub(object)) }
   } catch (error) {
     if (isIndexed || !(error instanceof ConversionError)) throw error
-    return atHub
+    return asItIs
   }
 }
 
@@ -170,8 +175,19 @@ function bytesIn(
 function toCurrent(served: ServedModel, name: string, pair: KeyValue | undefined): Current | undefined {
   if (pair === undefined) return undefined
   const { value, modRevision: revision } = pair
-  const bytes = wireBytes(served.hub, name, value, revision, objectStart(value))
-  return { ...decodeStored(value), revision, bytes, isLive: true }
+  const { object: raw, reservations } = decodeStored(value)
+  const { object, failure } = atHub(served, raw)
+  const current = { reservations, revision, isLive: true }
+  if (object === raw)
+    return { ...current, object, bytes: wireBytes(served.hub, name, value, revision, objectStart(value)) }
+  const shown = object ?? raw
+  const bytes = wireBytes(
+    wireVersionOf(shown.apiVersion, shown.kind),
+    name,
+    Buffer.from(encodeObject(shown)),
+    revision,
+  )
+  return { ...current, object: shown, raw, bytes, ...(failure && { failure }) }
 }
 
 /** Returns undefined if the cache does not tell the stored form. */
@@ -189,12 +205,14 @@ function toWrite(
   { draft, removes }: Decision,
 ): Write {
   const { json, claims = noReservations } = draft
+  const jsonIn = (version: ServedVersion) =>
+    draft.isIndexed ? storedJson(served, version, draft.object, json) : (draft.rawJson ?? json)
   return {
     served,
     name,
     uid: draft.object.metadata.uid,
     previous: { revision, reservations },
-    next: removes ? undefined : { json, reservations: draft.reservations, claims },
+    next: removes ? undefined : { jsonIn, reservations: draft.reservations, claims },
     // Releasing values, or keeping the recorded ones, does not depend on the indexes in force.
     indexed: !removes && draft.isIndexed,
   }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { ApiError, isRecord, type StatusCause } from '@setpoint/controller-runtime/api'
-import type { ConversionError, SchemaValidator, ServedModel, ServedVersion } from '../model/index.ts'
+import type { SchemaValidator, ServedModel, ServedVersion } from '../model/index.ts'
 import {
   type BareMeta,
   type BareObject,
@@ -28,8 +28,10 @@ import type { WriteOptions } from './write-options.ts'
 /** An object that has passed every check and is ready to be stored. */
 export interface Draft {
   readonly object: BareObject
-  /** The object's JSON. The stored bytes and the response contain it. */
+  /** The object's JSON at the hub. The response contains it, and the stored bytes if objects are stored in the hub. */
   readonly json: string
+  /** The JSON to store, if the object keeps the version that it is stored in, and that is not the hub. */
+  readonly rawJson?: string
   /** The unique values that the object must hold. */
   readonly reservations: Reservations
   /**
@@ -107,7 +109,7 @@ export function draftCreation(
   const { status, ...withoutStatus } = content
   const created = served.model.subresources.status ? withoutStatus : content
   const converted = contentAtHub(served, metadata, created, undefined, causes, options)
-  const object = composeObject(served.hub, metadata, converted.content)
+  const object = composeObject(served.hub, metadata, converted.content ?? {})
   return finishDraft(served, withDefaults(served.schemas, object), undefined, causes, converted)
 }
 
@@ -115,39 +117,39 @@ export function draftCreation(
 export interface StoredView {
   readonly view: BareObject
   /** Set if the object cannot be converted to that version. `view` then has the content of the hub. */
-  readonly failure?: ConversionError
+  readonly failure?: ApiError
 }
 
 /** Content at the hub, and how the rest of the write treats unknown fields. */
 interface ContentAtHub {
-  readonly content: Record<string, unknown>
+  /** Undefined if it is what is stored. */
+  readonly content: Record<string, unknown> | undefined
   readonly fieldValidation: WriteOptions['fieldValidation']
   /** Warnings about the content in the version of the request. */
   readonly warnings: readonly string[]
 }
 
 /**
- * Converts content of the request's version to the hub, after its version's defaults and checks. If the content equals
- * the stored one in that version, the stored content at the hub is returned, so that a change of the metadata loses
- * nothing.
+ * Converts content of the request's version to the hub, after its version's defaults and checks. Content that equals the
+ * stored one in that version is not converted, so that a change of the metadata loses nothing.
  * @throws ApiError 422 with the violations of the version's schema; ConversionError
  */
 function contentAtHub(
   served: ServedModel,
   metadata: BareMeta,
   content: Record<string, unknown>,
-  stored: (StoredView & { readonly hub: BareObject }) | undefined,
+  stored: (StoredView & { readonly hub: BareObject | undefined }) | undefined,
   causes: Causes,
   options: WriteOptions,
 ): ContentAtHub {
   const { version = served.hub, fieldValidation } = options
-  if (version.isHub) return { content, fieldValidation, warnings: [] }
+  if (version.isHub && stored?.failure === undefined) return { content, fieldValidation, warnings: [] }
   const object = composeObject(version, metadata, content)
   if (
     stored !== undefined &&
     deepEqual({ ...object, metadata: undefined }, { ...stored.view, metadata: undefined })
   )
-    return { content: stored.hub, fieldValidation: 'Ignore', warnings: [] }
+    return { content: undefined, fieldValidation: 'Ignore', warnings: [] }
   if (stored?.failure !== undefined) throw stored.failure
   if (causes.stops) throw invalid(served, metadata.name, causes)
   const completed = withDefaults(version.schemas, object)
@@ -190,8 +192,13 @@ export function draftUpdate(
         })
   checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }, causes)
   const sent = contentOf(served, seen.view, content, scope)
-  const converted = contentAtHub(served, metadata, sent, { ...seen, hub: previous }, causes, options)
-  const object = composeObject(served.hub, metadata, contentOf(served, previous, converted.content, scope))
+  const hub = stored.failure === undefined ? previous : undefined
+  const converted = contentAtHub(served, metadata, sent, { ...seen, hub }, causes, options)
+  const next = hub && converted.content && contentOf(served, hub, converted.content, scope)
+  const object =
+    converted.content === undefined
+      ? { ...previous, metadata }
+      : composeObject(served.hub, metadata, next ?? converted.content)
   if (onlyTakesAwayFinalizers(object, previous)) {
     // No schema or index may block this, or objects could become undeletable.
     if (!causes.isEmpty) throw invalid(served, owned.name, causes)
@@ -199,6 +206,7 @@ export function draftUpdate(
     return unindexedDraft(object, stored)
   }
   if (seen.failure !== undefined) throw seen.failure
+  if (stored.failure !== undefined && converted.content === undefined) throw stored.failure
   if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
   const completed = withDefaults(served.schemas, object)
   const isChanged = !deepEqual(completed, previous)
@@ -220,11 +228,13 @@ export function draftDeletionMark(stored: StoredObject, finalizers: string[], no
   return unindexedDraft({ ...object, metadata }, stored)
 }
 
-/** Returns a draft that keeps the stored reservations. Checks neither schema nor indexes. */
+/** Returns a draft that keeps the stored version and reservations. Checks neither schema nor indexes. */
 function unindexedDraft(object: BareObject, stored: StoredObject): Draft {
+  const { raw } = stored
   return {
     object,
     json: encodeObject(object),
+    ...(raw !== undefined && { rawJson: encodeObject({ ...raw, metadata: object.metadata }) }),
     reservations: stored.reservations,
     isIndexed: false,
     warnings: [],

@@ -1,12 +1,13 @@
 import { randomInt } from 'node:crypto'
 import { ApiError, finalizersForDeletion, nameLimits } from '@setpoint/controller-runtime/api'
-import type { BareObject, ServedModel, ServedVersion } from '../model/index.ts'
+import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
   ConversionError,
   decodeStored,
   encodeObject,
   noReservations,
   type StoredObject,
+  storedJson,
   wireBytes,
   wireObject,
 } from '../model/index.ts'
@@ -112,7 +113,11 @@ export class Registry {
       name,
       uid: draft.object.metadata.uid,
       previous: undefined,
-      next: { json, reservations: draft.reservations, claims: noReservations },
+      next: {
+        jsonIn: (stored: ServedVersion) => storedJson(served, stored, draft.object, json),
+        reservations: draft.reservations,
+        claims: noReservations,
+      },
       indexed: true,
     }
     const outcome = await this.#transactions.commit(await this.#transactions.prepare(write), options)
@@ -139,7 +144,7 @@ export class Registry {
     return this.#commits.run(
       served,
       name,
-      current => this.#draftUpdate(served, current, client, scope, options, viewOf(version, current.object)),
+      current => this.#draftUpdate(served, current, client, scope, options, viewOf(version, current)),
       options,
     )
   }
@@ -158,7 +163,7 @@ export class Registry {
       served,
       name,
       current => {
-        const seen = viewOf(version, current.object)
+        const seen = viewOf(version, current)
         const patched = apply(wireObject(version, seen.view, current.revision), patch.document)
         const client = readClientObject(version, patched)
         checkBodyName(name, client.meta.name)
@@ -220,6 +225,7 @@ export class Registry {
   ): Promise<{ bytes: Buffer; stored: StoredObject } | undefined> {
     const current = await this.#commits.read(served, name, {})
     if (current === undefined) return undefined
+    if (current.failure !== undefined) throw current.failure
     if (version.isHub) return { bytes: current.bytes, stored: current }
     const wire = wireObject(version, version.fromHub(current.object), current.revision)
     return { bytes: Buffer.from(JSON.stringify(wire)), stored: current }
@@ -233,7 +239,11 @@ export class Registry {
 }
 
 /** Returns the stored object as a request to this version sees it. */
-function viewOf(version: ServedVersion, object: BareObject): StoredView {
+function viewOf(version: ServedVersion, { object, failure }: StoredObject): StoredView {
+  if (failure !== undefined) {
+    const view = { ...object, apiVersion: version.apiVersion }
+    return object.apiVersion === version.apiVersion ? { view } : { view, failure }
+  }
   try {
     return { view: version.fromHub(object) }
   } catch (error) {

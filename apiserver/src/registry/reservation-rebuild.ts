@@ -3,6 +3,7 @@ import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { Yielder } from '@setpoint/controller-runtime/internal'
 import type { ServedModel } from '../model/index.ts'
 import {
+  atHub,
   decodeStored,
   objectBytes,
   type Reservations,
@@ -35,7 +36,7 @@ interface Rebuild {
   readonly signal: AbortSignal
   /** Called after each page with the number of objects settled. */
   readonly onProgress?: (objects: number) => void
-  /** Called for a stored value that does not decode. The value stays as it is. */
+  /** Called for a stored value that does not decode or convert. The value stays as it is. */
   readonly onCorrupt?: (key: string, error: unknown) => void
 }
 
@@ -234,9 +235,12 @@ function replaceReservations(value: Buffer, reservations: Reservations): Buffer 
   return Buffer.concat([Buffer.from(`${JSON.stringify(reservations)}\n`), objectBytes(value)])
 }
 
-function decode({ onCorrupt }: Rebuild, { key, value }: KeyValue): StoredObject | undefined {
+function decode({ served, onCorrupt }: Rebuild, { key, value }: KeyValue): StoredObject | undefined {
   try {
-    return decodeStored(value)
+    const { object: raw, reservations } = decodeStored(value)
+    const { object, failure } = atHub(served, raw)
+    if (failure !== undefined) throw failure
+    return { object, reservations }
   } catch (error) {
     onCorrupt?.(key, error)
     return undefined

@@ -1,5 +1,5 @@
 import { isRecord, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/index.ts'
+import type { ServedModel, ServedVersion } from '../model/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { notReady } from './refusals.ts'
 
@@ -21,11 +21,32 @@ interface UniqueIndexRecord {
   readonly highest: Versions
   /** True while the reservations are being computed. They are incomplete until then. */
   readonly recomputing: boolean
+  /** The versions that objects are stored in. Missing in records of earlier releases. */
+  readonly stored?: StoredVersions
+}
+
+/** The versions in which the objects of a model are stored, by name. */
+export interface StoredVersions {
+  /** The version that writes store. */
+  readonly version: string
+  /** All versions that a stored object may have. */
+  readonly all: readonly string[]
+  /** The version of the plugin that chose it. */
+  readonly by: string
+}
+
+/** What a write needs of a record that is in force. */
+export interface InForce {
+  readonly revision: Revision
+  /** The version that objects are stored in. */
+  readonly stored: ServedVersion
 }
 
 /**
  * The records of the unique indexes in force, one for each model. Every write that depends on them compares the revision
  * of its model's record, so no server writes by another set.
+ *
+ * The record also has the versions that objects are stored in (`StoredVersionClaim`).
  *
  *     (absent) ──no objects──▶ in force ◀──── every object is settled ────┐
  *         └──objects─────────────────┐  │                                 │
@@ -44,8 +65,8 @@ interface UniqueIndexRecord {
  */
 export class UniqueIndexRecords {
   readonly #storage: Storage
-  /** Revisions of the records that have this server's sets in force. */
-  readonly #revisions = new Map<ServedModel, Revision>()
+  /** The records that have this server's sets in force. */
+  readonly #inForce = new Map<ServedModel, InForce>()
   readonly #standings = new Map<ServedModel, Standing>()
   readonly #observers = new Map<ServedModel, () => void>()
 
@@ -68,26 +89,25 @@ export class UniqueIndexRecords {
   }
 
   /**
-   * Returns the record's revision for a write of this model to compare.
-   * @throws ApiError 503 if this server's set of unique indexes is not in force
+   * Returns the record's revision for a write of this model to compare, and the version to store.
+   * @throws ApiError 503 if this server's set of unique indexes is not in force, or it does not know the stored version
    */
-  async revision(served: ServedModel): Promise<Revision> {
-    return this.#revisions.get(served) ?? (await this.refresh(served))
+  async inForce(served: ServedModel): Promise<InForce> {
+    return this.#inForce.get(served) ?? (await this.refresh(served))
   }
 
-  /** Reads the record again after a failed comparison. Throws the same errors as `revision`. */
-  async refresh(served: ServedModel): Promise<Revision> {
+  /** Reads the record again after a failed comparison. Throws the same errors as `inForce`. */
+  async refresh(served: ServedModel): Promise<InForce> {
     const standing = await this.check(served)
-    const revision = this.#revisions.get(served)
-    if (revision !== undefined) return revision
+    const inForce = this.#inForce.get(served)
+    if (inForce !== undefined) return inForce
     throw notReady(served, standing.name === 'in force' ? 'its unique indexes are changing' : standing.why)
   }
 
   /** Reads the record and returns the standing of this server's set. @throws the store's errors */
   async check(served: ServedModel): Promise<Standing> {
     const { pair } = await this.#storage.get(this.keyOf(served))
-    const record = pair && decodeRecord(pair.value)
-    return this.#see(served, record && standingIn(record, served), pair?.modRevision)
+    return this.#see(served, pair && decodeRecord(pair.value), pair?.modRevision)
   }
 
   /**
@@ -101,15 +121,16 @@ export class UniqueIndexRecords {
     for (;;) {
       const { pair } = await this.#storage.get(key)
       const record = pair && decodeRecord(pair.value)
-      const standing = record && standingIn(record, served)
+      const standing = record && uniqueStandingIn(record, served)
       if (record !== undefined && standing !== undefined) {
         const older = standing.name === 'superseded' && newerIndex(record.highest, unique) !== undefined
         if (standing.name !== 'superseded' || older) {
           const recompute = standing.name === 'recomputing' ? pair?.modRevision : undefined
-          return { standing: this.#see(served, standing, pair?.modRevision), recompute }
+          return { standing: this.#see(served, record, pair?.modRevision), recompute }
         }
       }
       const next: UniqueIndexRecord = {
+        ...record,
         unique,
         highest: highestOf(record?.highest ?? {}, unique),
         // Every write compares a record, so a kind with neither record nor objects stays empty meanwhile.
@@ -121,7 +142,7 @@ export class UniqueIndexRecords {
       })
       if (!result.succeeded) continue
       return {
-        standing: this.#see(served, standingIn(next, served), result.revision),
+        standing: this.#see(served, next, result.revision),
         recompute: next.recomputing ? result.revision : undefined,
       }
     }
@@ -137,10 +158,12 @@ export class UniqueIndexRecords {
     const { pair } = await this.#storage.get(key)
     if (pair?.modRevision === recomputed) {
       const unique = versionsOf(served)
-      const highest = highestOf(decodeRecord(pair.value)?.highest ?? {}, unique)
+      const record = decodeRecord(pair.value)
+      const highest = highestOf(record?.highest ?? {}, unique)
+      const next = { ...record, unique, highest, recomputing: false }
       await this.#storage.transact({
         compares: [{ key, modRevision: recomputed }],
-        onSuccess: [{ type: 'put', key, value: encodeRecord({ unique, highest, recomputing: false }) }],
+        onSuccess: [{ type: 'put', key, value: encodeRecord(next) }],
       })
     }
     return this.check(served)
@@ -151,13 +174,43 @@ export class UniqueIndexRecords {
     return pairs.length > 0
   }
 
-  #see(
+  /** Returns the versions that objects are stored in, with the revision of the record. @throws the store's errors */
+  async storedVersions(
     served: ServedModel,
-    standing: Standing = { name: 'superseded', why: 'nothing says which unique indexes are in force' },
-    revision?: Revision,
-  ): Standing {
-    if (standing.name === 'in force' && revision !== undefined) this.#revisions.set(served, revision)
-    else this.#revisions.delete(served)
+  ): Promise<{ readonly stored: StoredVersions | undefined; readonly revision: Revision }> {
+    const { pair } = await this.#storage.get(this.keyOf(served))
+    return { stored: pair && decodeRecord(pair.value)?.stored, revision: pair?.modRevision ?? zeroRevision }
+  }
+
+  /**
+   * Changes the versions that objects are stored in, if the record still has this revision. The record must exist.
+   * @returns true if it has been changed
+   */
+  async changeStoredVersions(
+    served: ServedModel,
+    stored: StoredVersions,
+    modRevision: Revision,
+  ): Promise<boolean> {
+    const key = this.keyOf(served)
+    const { pair } = await this.#storage.get(key)
+    const record = pair && decodeRecord(pair.value)
+    if (record === undefined || pair?.modRevision !== modRevision) return false
+    const { succeeded } = await this.#storage.transact({
+      compares: [{ key, modRevision }],
+      onSuccess: [{ type: 'put', key, value: encodeRecord({ ...record, stored }) }],
+    })
+    return succeeded
+  }
+
+  #see(served: ServedModel, record: UniqueIndexRecord | undefined, revision?: Revision): Standing {
+    const standing: Standing =
+      record === undefined
+        ? { name: 'superseded', why: 'nothing says which unique indexes are in force' }
+        : standingIn(record, served)
+    const stored = record && storedIn(record, served)
+    if (standing.name === 'in force' && revision !== undefined && stored !== undefined)
+      this.#inForce.set(served, { revision, stored })
+    else this.#inForce.delete(served)
     const previous = this.#standings.get(served)
     this.#standings.set(served, standing)
     if (previous !== undefined && !sameStanding(previous, standing)) this.#observers.get(served)?.()
@@ -170,7 +223,20 @@ function sameStanding(left: Standing, right: Standing): boolean {
   return left.name === right.name && left.why === right.why
 }
 
+/** Returns the version that objects are stored in, or undefined if this server does not know it. */
+function storedIn({ stored }: UniqueIndexRecord, served: ServedModel): ServedVersion | undefined {
+  return stored === undefined ? served.hub : served.versions.find(({ name }) => name === stored.version)
+}
+
 function standingIn(record: UniqueIndexRecord, served: ServedModel): Standing {
+  if (storedIn(record, served) === undefined) {
+    const why = `its objects are stored in ${record.stored?.version}, which this version of the plugin does not declare`
+    return { name: 'superseded', why }
+  }
+  return uniqueStandingIn(record, served)
+}
+
+function uniqueStandingIn(record: UniqueIndexRecord, served: ServedModel): Standing {
   const unique = versionsOf(served)
   if (sameVersions(record.unique, unique)) {
     if (!record.recomputing) return { name: 'in force' }
@@ -236,7 +302,18 @@ function decodeRecord(value: Buffer): UniqueIndexRecord | undefined {
     unique: record.unique,
     highest: isVersions(record.highest) ? record.highest : record.unique,
     recomputing: record.recomputing === true,
+    ...(isStoredVersions(record.stored) && { stored: record.stored }),
   }
+}
+
+function isStoredVersions(value: unknown): value is StoredVersions {
+  return (
+    isRecord(value) &&
+    typeof value.version === 'string' &&
+    typeof value.by === 'string' &&
+    Array.isArray(value.all) &&
+    value.all.every(name => typeof name === 'string')
+  )
 }
 
 function isVersions(value: unknown): value is Versions {

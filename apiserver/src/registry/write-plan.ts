@@ -1,5 +1,5 @@
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/index.ts'
+import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
   encodeStored,
   joinReservations,
@@ -19,7 +19,8 @@ export interface Write {
   readonly previous: { readonly revision: Revision; readonly reservations: Reservations } | undefined
   readonly next:
     | {
-        readonly json: string
+        /** Returns the object's JSON in the version that it is stored in. @throws ConversionError */
+        jsonIn(version: ServedVersion): string
         readonly reservations: Reservations
         /** Values to take if they are free. */
         readonly claims: Reservations
@@ -46,18 +47,25 @@ export interface WritePlan {
   readonly released: readonly { index: string; value: string }[]
 }
 
-/** @throws ApiError 413 if the value is too large for the store */
-export function planWrite(write: Write, claims = write.next?.claims ?? noReservations): WritePlan {
+/**
+ * @param stored the version that objects are stored in
+ * @throws ApiError 413 if the value is too large for the store; ConversionError
+ */
+export function planWrite(
+  write: Write,
+  stored: ServedVersion,
+  claims = write.next?.claims ?? noReservations,
+): WritePlan {
   const { served, previous, next } = write
   const before = previous?.reservations ?? noReservations
   const needed = next?.reservations ?? noReservations
   const after = joinReservations(needed, claims)
   const planned = (pairs: readonly { index: string; value: string }[], claimed: boolean) =>
     pairs.map(pair => ({ ...pair, claimed, key: reservationKey(served, pair.index, pair.value) }))
-  const value = next && encodeStored(next.json, after)
+  const value = next && encodeStored(next.jsonIn(stored), after)
   if (value !== undefined && value.length > storageLimits.valueBytes) {
     // Optional claims must not make the value too large.
-    if (claims !== noReservations) return planWrite(write, noReservations)
+    if (claims !== noReservations) return planWrite(write, stored, noReservations)
     throw new ApiError(
       'RequestEntityTooLarge',
       `the object is ${value.length} bytes, at most ${storageLimits.valueBytes} can be stored`,

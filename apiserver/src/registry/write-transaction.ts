@@ -5,7 +5,7 @@ import { echo } from './causes.ts'
 import { conflict, valuesTaken, withApiErrors } from './refusals.ts'
 import { holds } from './reservation-rebuild.ts'
 import { decodeHolder, encodeHolder, reservationKey } from './unique-index.ts'
-import type { UniqueIndexRecords } from './unique-index-record.ts'
+import type { InForce, UniqueIndexRecords } from './unique-index-record.ts'
 import type { WriteOptions } from './write-options.ts'
 import { type PlannedReservation, planWrite, type Write, type WritePlan } from './write-plan.ts'
 
@@ -18,8 +18,8 @@ export const transactionDefaults = Object.freeze({
 export interface ReadyWrite {
   readonly write: Write
   readonly plan: WritePlan
-  /** Undefined if the write does not compare the record of unique indexes. */
-  readonly recordRevision: Revision | undefined
+  /** Undefined if the write does not compare the model's record. */
+  readonly inForce: InForce | undefined
 }
 
 export type Outcome =
@@ -39,13 +39,15 @@ export class WriteTransactions {
     this.#records = records
   }
 
-  /** @throws ApiError 413 if the object is too large, 503 if the write needs unique indexes that are not in force */
+  /**
+   * @throws ApiError 413 if the object is too large, 503 if this server's unique indexes are not in force or it does not
+   *   know the stored version; ConversionError
+   */
   async prepare(write: Write): Promise<ReadyWrite> {
-    const plan = planWrite(write)
-    const recordRevision = write.indexed
-      ? await withApiErrors(this.#records.revision(write.served))
-      : undefined
-    return { write, plan, recordRevision }
+    const { served, indexed } = write
+    const inForce = indexed ? await withApiErrors(this.#records.inForce(served)) : undefined
+    const plan = planWrite(write, inForce?.stored ?? served.hub)
+    return { write, plan, inForce }
   }
 
   /**
@@ -57,11 +59,11 @@ export class WriteTransactions {
     const { served, name, previous } = write
     const key = served.keyOf(name)
     const recordKey = this.#records.keyOf(served)
-    let { plan, recordRevision } = ready
+    let { plan, inForce } = ready
     const staleReservations = new Map<string, Revision>()
     for (let attempt = 1; ; attempt++) {
       const compares: Compare[] = [{ key, modRevision: previous?.revision ?? zeroRevision }]
-      if (recordRevision !== undefined) compares.push({ key: recordKey, modRevision: recordRevision })
+      if (inForce !== undefined) compares.push({ key: recordKey, modRevision: inForce.revision })
       for (const reservation of plan.taken) {
         compares.push({
           key: reservation.key,
@@ -81,8 +83,10 @@ export class WriteTransactions {
         return { stored: false, current }
       if (attempt === transactionDefaults.attempts)
         throw conflict(served, name, 'its unique values keep changing hands; try again')
-      if (recordRevision !== undefined && now.get(recordKey)?.modRevision !== recordRevision) {
-        recordRevision = await withApiErrors(this.#records.refresh(served))
+      if (inForce !== undefined && now.get(recordKey)?.modRevision !== inForce.revision) {
+        const { stored } = inForce
+        inForce = await withApiErrors(this.#records.refresh(served))
+        if (inForce.stored !== stored) plan = planWrite(write, inForce.stored, plan.claims)
       }
       const lost = await this.#checkHolders(write, plan.taken, now, staleReservations)
       if (lost.size > 0) {
@@ -90,7 +94,7 @@ export class WriteTransactions {
           plan.claims,
           (index, value) => !lost.has(reservationKey(served, index, value)),
         )
-        plan = planWrite(write, claims)
+        plan = planWrite(write, inForce?.stored ?? served.hub, claims)
       }
     }
   }

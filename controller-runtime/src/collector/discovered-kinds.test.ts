@@ -68,6 +68,19 @@ test('yields the kinds once all are known, and again when they change', async ()
   await world.stop()
 })
 
+test('a kind with several versions is followed in the preferred one', async () => {
+  const versions = ['v1', 'v1beta1'].map(version => ({ groupVersion: `a.com/${version}`, version }))
+  const world = discovering({
+    '/apis/-': notServed,
+    '/apis': ok({ groups: [{ name: 'a.com', versions }] }),
+    '/apis/a.com/v1': resources('items'),
+    '/apis/a.com/v1beta1': resources('items', 'parts'),
+  })
+  await world.clock.advance(0)
+  expect(world.seen).toEqual([['a.com/v1 items Item', 'a.com/v1beta1 parts Part']])
+  await world.stop()
+})
+
 test('a kind is not considered gone because a part of discovery failed, or the server is away', async () => {
   const world = discovering({
     '/apis/-': notServed,

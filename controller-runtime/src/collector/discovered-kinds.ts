@@ -69,8 +69,8 @@ export class DiscoveredKinds implements KindSource {
           const model = this.#modelOf(groupVersion, resource)
           if (model === undefined) continue
           // All versions have the same objects. The first one is the preferred one.
-          const resource = `${model.group}/${model.plural}`
-          if (!models.has(resource)) models.set(resource, model)
+          const key = `${model.group}/${model.plural}`
+          if (!models.has(key)) models.set(key, model)
         }
       }
     }

@@ -1,0 +1,84 @@
+import { ApiError, isApiError, isRecord } from '@setpoint/controller-runtime/api'
+import type { BareObject } from './bare-object.ts'
+import { deepEqual } from './deep-equal.ts'
+import { formatPath } from './field-path.ts'
+import type { ServedModel } from './served-model.ts'
+import type { ServedVersion } from './served-version.ts'
+import { encodeObject } from './stored-object.ts'
+
+/** A stored object at the hub, or the reason why it cannot be converted to the hub. */
+export type AtHub =
+  | { readonly object: BareObject; readonly failure?: undefined }
+  | { readonly object?: undefined; readonly failure: ApiError }
+
+/**
+ * Converts an object as it is stored to the hub, with the hub's defaults, because its version may not have all fields. The
+ * failure is a ConversionError, or a 503 if this server does not know the version: another server may.
+ */
+export function atHub(served: ServedModel, raw: BareObject): AtHub {
+  if (raw.apiVersion === served.hub.apiVersion) return { object: raw }
+  const version = served.versions.find(({ apiVersion }) => apiVersion === raw.apiVersion)
+  if (version === undefined) return { failure: unknownVersion(served, raw) }
+  try {
+    const object = version.toHub(raw)
+    served.schemas.applyDefaults(object)
+    return { object }
+  } catch (error) {
+    if (!isApiError(error)) throw error
+    return { failure: error }
+  }
+}
+
+function unknownVersion({ model }: ServedModel, { metadata, apiVersion }: BareObject): ApiError {
+  const { group, plural } = model
+  return new ApiError(
+    'ServiceUnavailable',
+    `${plural}.${group} ${JSON.stringify(metadata.name)} is stored in ${apiVersion}, which this server's plugin does not declare`,
+    { group, kind: plural, name: metadata.name, retryAfterSeconds: 1 },
+  )
+}
+
+/**
+ * Returns the JSON of an object in the version that it is stored in. The conversion must lose nothing, because the object
+ * is read back from there.
+ * @param hubJson the object's JSON at the hub
+ * @throws ConversionError
+ */
+export function storedJson(
+  served: ServedModel,
+  version: ServedVersion,
+  object: BareObject,
+  hubJson: string,
+): string {
+  if (version.isHub) return hubJson
+  const stored = version.fromHub(object)
+  const back = version.toHub(stored)
+  served.schemas.applyDefaults(back)
+  const lost = firstDifference(object, back, [])
+  if (lost !== undefined) {
+    const problem = `${formatPath(lost)} is lost in ${version.name}, the version that objects are stored in`
+    throw version.failure(object.metadata.name, served.hub.name, version.name, problem, new Error(problem))
+  }
+  return encodeObject(stored)
+}
+
+/** Returns the path of the first field in which two values differ. */
+function firstDifference(
+  left: unknown,
+  right: unknown,
+  path: readonly (string | number)[],
+): (string | number)[] | undefined {
+  if (deepEqual(left, right)) return undefined
+  if (!isRecord(left) || !isRecord(right)) return [...path]
+  for (const key of new Set([...Object.keys(left), ...Object.keys(right)])) {
+    const found = firstDifference(left[key], right[key], [...path, key])
+    if (found !== undefined) return found
+  }
+  return [...path]
+}
+
+/** Returns the form of an apiVersion that the model may not declare. */
+export function wireVersionOf(apiVersion: string, kind: string) {
+  const wirePrefix = `{"apiVersion":${JSON.stringify(apiVersion)},"kind":${JSON.stringify(kind)},"metadata":{"name":"`
+  return { apiVersion, kind, wirePrefix }
+}

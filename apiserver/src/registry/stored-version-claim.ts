@@ -1,0 +1,131 @@
+import { systemClock } from '@setpoint/controller-runtime'
+import { Yielder } from '@setpoint/controller-runtime/internal'
+import semver from 'semver'
+import { objectStart, type ServedModel } from '../model/index.ts'
+import type { Storage } from '../storage/index.ts'
+import type { Standing, StoredVersions, UniqueIndexRecords } from './unique-index-record.ts'
+
+const claimDefaults = Object.freeze({
+  /** Objects in one page, held in memory together. */
+  pageSize: 200,
+})
+
+/** Objects are stored in a version that the plugin does not declare. */
+export class UnreadableVersionError extends Error {
+  override readonly name = 'UnreadableVersionError'
+
+  constructor({ model, versions }: ServedModel, version: string, objects: number) {
+    const declared = versions.map(({ name }) => name).join(', ')
+    super(
+      `${objects} ${objects === 1 ? 'object' : 'objects'} of ${model.plural}.${model.group} ${objects === 1 ? 'is' : 'are'} stored in ${version}, which the plugin does not declare (it has ${declared}): add it to versions, with its conversions`,
+    )
+  }
+}
+
+interface Claim {
+  readonly storage: Storage
+  readonly records: UniqueIndexRecords
+  readonly served: ServedModel
+  /** The plugin's version. */
+  readonly by: string
+  readonly signal: AbortSignal
+}
+
+/**
+ * Checks that this server can read every stored object of a model, before it claims anything.
+ * @throws UnreadableVersionError, and the store's errors
+ */
+export async function checkStoredVersions(claim: Claim): Promise<void> {
+  const { records, served } = claim
+  const { stored } = await records.storedVersions(served)
+  if (stored === undefined || !stored.all.every(name => knows(served, name))) await checkObjects(claim)
+}
+
+/** @throws UnreadableVersionError */
+async function checkObjects(claim: Claim): Promise<void> {
+  const { served } = claim
+  for (const [version, objects] of await countVersions(claim))
+    if (!knows(served, version)) throw new UnreadableVersionError(served, version, objects)
+}
+
+/**
+ * Makes the version that this server's plugin wants the stored one, when the server starts. Every write compares the
+ * record, so from then on all servers store that version, and one that does not know it refuses writes.
+ *
+ * Of two plugin versions the newer one decides; of equal ones, the server that starts later. An older one stores what the
+ * newer one wants. The version before stays in the record until no object has it (`migrateStoredVersions`).
+ *
+ * Assumptions: the record exists. `checkStoredVersions` has passed.
+ * @throws UnreadableVersionError, and the store's errors
+ */
+export async function claimStoredVersion(claim: Claim): Promise<Standing> {
+  const { records, served } = claim
+  for (;;) {
+    const { stored, revision } = await records.storedVersions(served)
+    const next = await nextVersions(claim, stored)
+    if (next === undefined) break
+    if (!(await records.changeStoredVersions(served, next, revision))) continue
+    // Another server may have stored an object in a version unknown here, between the check and the change.
+    if (stored !== undefined && !knows(served, stored.version)) await checkObjects(claim)
+    break
+  }
+  return records.check(served)
+}
+
+/** Returns the versions to record, or undefined if the record stands. */
+async function nextVersions(
+  claim: Claim,
+  stored: StoredVersions | undefined,
+): Promise<StoredVersions | undefined> {
+  const { served, by } = claim
+  const version = served.storedVersion.name
+  if (stored === undefined) {
+    const found = [...(await countVersions(claim)).keys()]
+    return { version, all: [...new Set([version, ...found])], by }
+  }
+  if (semver.lt(by, stored.by)) return undefined
+  const readable = stored.all.filter(name => knows(served, name))
+  const all = [...new Set([version, ...readable])]
+  const same = stored.version === version && all.length === stored.all.length && stored.by === by
+  return same ? undefined : { version, all, by }
+}
+
+function knows({ versions }: ServedModel, name: string): boolean {
+  return versions.some(version => version.name === name)
+}
+
+/** Counts the stored objects of a model by the name of their version. */
+export async function countVersions({
+  storage,
+  served,
+  signal,
+}: Pick<Claim, 'storage' | 'served' | 'signal'>): Promise<Map<string, number>> {
+  const yielder = new Yielder(systemClock)
+  const counts = new Map<string, number>()
+  let after: string | undefined
+  for (;;) {
+    const page = await storage.list(served.keyPrefix, {
+      signal,
+      limit: claimDefaults.pageSize,
+      ...(after !== undefined && { after }),
+    })
+    for (const { value } of page.pairs) {
+      const version = versionOf(value)
+      if (version !== undefined) counts.set(version, (counts.get(version) ?? 0) + 1)
+      const pause = yielder.pause()
+      if (pause !== undefined) await pause
+    }
+    after = page.pairs.at(-1)?.key
+    if (!page.more || after === undefined) return counts
+  }
+}
+
+/** An apiVersion has at most a sub-domain and a label. */
+const longestHead = 400
+
+/** Returns the name of the version that a value is stored in, without decoding it. Undefined if it is malformed. */
+export function versionOf(value: Buffer): string | undefined {
+  const start = objectStart(value)
+  const head = value.toString('latin1', start, start + longestHead)
+  return /^\{"apiVersion":"[^"/]*\/([^"]*)"/.exec(head)?.[1]
+}
