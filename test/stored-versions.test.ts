@@ -37,8 +37,8 @@ afterEach(async () => {
 })
 
 const beta = `schema: { spec: { type: 'object', required: ['text'], properties: { text: { type: 'string' } } } }`
-const hub = () =>
-  `schema: { spec: { type: 'object', required: ['size'], properties: { size: { type: 'integer' }, name: { type: 'string' } } } }`
+const hub = (more = '') =>
+  `schema: { spec: { type: 'object', required: ['size'${more}], properties: { size: { type: 'integer' }, name: { type: 'string' } } } }`
 
 /** The declarations of v1, with v1beta1 as another version, and of v1beta1 alone. */
 const both = (stored: string) => `version: 'v1', ${hub()}, storedVersion: '${stored}', versions: [{
@@ -238,5 +238,24 @@ describe('the migration of stored objects', () => {
       expect((await v1.api.mergePatch(v1.at(name), { metadata: { finalizers: null } })).status).toBe(200)
     }
     expect((await v1.list()).names).toEqual([])
+  })
+})
+
+describe('a stricter schema', () => {
+  it('lists the stored objects that violate it on the status, until they are repaired', async () => {
+    const old = await start(await release('1.0.0', hubOnly))
+    await fill(things(old, 'v1'), 7, n => (n === 0 ? { size: n, name: 'x' } : { size: n }))
+    await old.stop()
+    const strict = `version: 'v1', ${hub(`, 'name'`)}`
+    const next = await start(await release('2.0.0', strict))
+    await expect.poll(() => problemsOf(next)).toContain('6 stored objects violate the schema')
+    expect(await problemsOf(next)).toContain('spec.name')
+    expect(await problemsOf(next)).toContain('and 1 more')
+    const v1 = things(next, 'v1')
+    expect((await v1.list()).items).toHaveLength(7)
+    objectOf(await v1.api.mergePatch(v1.at('thing-1'), { spec: { name: 'x' } }))
+    await expect.poll(() => problemsOf(next)).toContain('5 stored objects violate the schema')
+    for (let n = 2; n < 7; n++) objectOf(await v1.api.delete(v1.at(`thing-${n}`)))
+    await expect.poll(() => problemsOf(next)).toBe('[]')
   })
 })

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger, Manager, Transport } from '@setpoint/controller-runtime'
 import { isReservedDomain, type Model, ModelError } from '@setpoint/controller-runtime/api'
 import { type HostedPlugin, setupPlugin } from '@setpoint/controller-runtime/internal'
-import type { LogFollower } from '../cache/index.ts'
+import type { LogFollower, ModelCache } from '../cache/index.ts'
 import type { CustomRoutes } from '../http/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import { deepEqual, ServedModel } from '../model/index.ts'
@@ -16,6 +16,7 @@ import type { LoadedPlugin } from './load-plugin.ts'
 import type { PluginStatus } from './plugin-kind.ts'
 import type { PluginStatuses } from './plugin-status.ts'
 import { RegistryWriter } from './registry-writer.ts'
+import { StoredViolations } from './stored-violations.ts'
 import { type MigrationState, VersionMigration } from './version-migration.ts'
 
 export const runnerDefaults = Object.freeze({
@@ -65,6 +66,8 @@ export class PluginRunner {
   #problems: ReportedProblem[] = []
   readonly #findings = new Map<ServedModel, IndexFindings>()
   readonly #migrations = new Map<ServedModel, MigrationState>()
+  /** The stored objects of each model that violate its schema. */
+  readonly #violations = new Map<ServedModel, ReportedProblem>()
   /** The activity of each model that has not started yet, by resource. */
   readonly #progress = new Map<string, string>()
 
@@ -208,12 +211,13 @@ export class PluginRunner {
     await indexes.report()
     this.#progress.delete(served.resource)
     served.phase = { name: 'Started' }
-    this.#migrate(served)
+    this.#watchStored(cache)
   }
 
-  /** Migrates the stored objects to the version in force. */
-  #migrate(served: ServedModel): void {
+  /** Migrates the stored objects to the version in force, and looks for those that violate the schema. */
+  #watchStored(cache: ModelCache): void {
     const { registry, storage } = this.#environment
+    const { served } = cache
     const { signal } = this.#stopped
     const publish = () => {
       if (this.#status.phase === 'Started') this.#publish('Started')
@@ -230,6 +234,16 @@ export class PluginRunner {
       },
     })
     void migration.run()
+    const violations = new StoredViolations({
+      cache,
+      signal,
+      changed: problem => {
+        if (problem === undefined) this.#violations.delete(served)
+        else this.#violations.set(served, problem)
+        publish()
+      },
+    })
+    void violations.run()
   }
 
   /** Reports progress to `/readyz?verbose` and the log. Returns a function that takes the number of objects read. */
@@ -342,6 +356,7 @@ export class PluginRunner {
       problems: [
         ...shown,
         ...findings.flatMap(({ problems }) => problems),
+        ...this.#violations.values(),
         ...[...this.#migrations].flatMap(([served, state]) => failuresOf(served, state)),
       ],
       ...(this.#migrations.size > 0 && {
