@@ -62,7 +62,7 @@ export function storedJson(
   return encodeObject(stored)
 }
 
-/** Returns the path of the first field in which two values differ. */
+/** Returns the path of the first field that differs. */
 function firstDifference(
   left: unknown,
   right: unknown,

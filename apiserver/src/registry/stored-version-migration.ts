@@ -113,7 +113,7 @@ async function rewrite(migration: Migration, seen: KeyValue): Promise<MigrationF
   return undefined
 }
 
-/** Returns the value in the version in force, or the reason why there is none. */
+/** Returns the value in the version in force, or the reason why it cannot be converted. */
 function migrated({ served, to }: Migration, { value }: KeyValue): Buffer | string {
   try {
     const { object: raw, reservations } = decodeStored(value)

@@ -1,8 +1,10 @@
 /**
- * Tools for testing plugins: a real server in the test's process, a conformance suite for reconcilers, a fake clock, a
- * fault-injecting proxy, and a recorder that checks the watches of a run. The SDK's own tests use them too.
+ * Tools for testing plugins: a real server in the test's process, a conformance suite for reconcilers, checks of
+ * conversions, a fake clock, a fault-injecting proxy, and a recorder that checks the watches of a run. The SDK's own
+ * tests use them too.
  */
 export * from './conformance/index.ts'
+export * from './conversions/index.ts'
 export { FakeClock } from './fake-clock.ts'
 export * from './fault-proxy/index.ts'
 export type { EtcdOfTest, OpenedTestServer, OpenTestServer, OpenTestServerOptions } from './server-entry.ts'
