@@ -23,10 +23,10 @@
 
 export {
   type ApiObject,
-  type DeepMutable,
-  type DeepReadonly,
   type ConvertedContent,
   type ConvertibleObject,
+  type DeepMutable,
+  type DeepReadonly,
   defineModel,
   type FromSchema,
   type Model,

@@ -1,7 +1,7 @@
 import { isRecord } from './is-record.ts'
 import { checkDnsLabel } from './names.ts'
 import type { ObjectMeta } from './object.ts'
-import type { FromSchema, Schema } from './schema.ts'
+import type { FromSchema, Schema, SchemaUse } from './schema.ts'
 
 /** An object as conversion functions get it: a copy of its own, without a version. */
 export interface ConvertibleObject<Spec = unknown, Status = unknown> {
@@ -24,11 +24,15 @@ export interface VersionSchema {
   readonly status?: Schema
 }
 
-type StatusOf<S extends VersionSchema> = S extends { readonly status: infer Status }
-  ? FromSchema<Status>
+type StatusOf<S extends VersionSchema, Use extends SchemaUse> = S extends { readonly status: infer Status }
+  ? FromSchema<Status, Use>
   : Record<string, unknown>
-type ConvertibleOf<S extends VersionSchema> = ConvertibleObject<FromSchema<S['spec']>, StatusOf<S>>
-type ContentOf<S extends VersionSchema> = ConvertedContent<FromSchema<S['spec']>, StatusOf<S>>
+type ConvertibleOf<S extends VersionSchema> = ConvertibleObject<FromSchema<S['spec']>, StatusOf<S, 'read'>>
+/** Fields with a default may be left out: the server sets them. */
+type ContentOf<S extends VersionSchema> = ConvertedContent<
+  FromSchema<S['spec'], 'write'>,
+  StatusOf<S, 'write'>
+>
 
 /**
  * A version of a kind other than its hub. Conversions are synchronous and pure: the same object always gives the same
