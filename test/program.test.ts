@@ -125,6 +125,7 @@ describe('the program', () => {
       expect([resources.status, fieldsOf(resources.body).kind]).toEqual([200, 'APIResourceList'])
       for (const plural of ['items', 'devices', 'devices/status', 'vaults'])
         expect(resources.text).toContain(`"${plural}"`)
+      expect(resources.text).toContain('"shortNames":["dv"],"categories":["all"]')
       refusalOf(await api.get('/apis/nobody.example.com/v1'), 404)
     })
   })

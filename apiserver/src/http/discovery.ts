@@ -31,8 +31,12 @@ function describeGroup(name: string, versions: readonly string[]) {
   return { name, versions: described, preferredVersion: described[0] }
 }
 
-function describeModel({ plural, singular, kind, subresources }: Model): object[] {
-  const resource = { name: plural, singularName: singular, namespaced: false, kind, verbs: objectVerbs }
+function describeModel({ plural, singular, kind, subresources, shortNames, categories }: Model): object[] {
+  const resource = {
+    ...{ name: plural, singularName: singular, namespaced: false, kind, verbs: objectVerbs },
+    ...(shortNames.length > 0 && { shortNames }),
+    ...(categories.length > 0 && { categories }),
+  }
   if (!subresources.status) return [resource]
   return [
     resource,

@@ -173,6 +173,9 @@ describe('a model', () => {
       },
       'index a: unique must be true or false',
     ],
+    ['a short name in capitals', { shortNames: ['GD'] }, 'shortNames must be an array of names'],
+    ['one category', { categories: 'all' }, 'categories must be an array of names'],
+    ['namespaces', { scope: 'Namespaced' }, 'namespaced kinds are not supported'],
     ['a misspelled key', { indexs: [] }, 'unknown key indexs in defineModel, did you mean indexes?'],
     ['an unknown key', { uid: 'x' }, 'unknown key uid in defineModel, valid keys are group, version, kind'],
     [

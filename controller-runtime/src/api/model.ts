@@ -68,13 +68,20 @@ export interface ModelDeclaration<
     | IndexSpec<ObjectOfSchema<NoInfer<S>>>
   )[]
   readonly printerColumns?: readonly PrinterColumn[]
+  /** Short forms of the plural for command lines, for example `gd`. Discovery shows them. */
+  readonly shortNames?: readonly string[]
+  /** Groups of kinds, for example `all`. Discovery shows them. */
+  readonly categories?: readonly string[]
+  /** Objects are not in namespaces. */
+  readonly scope?: 'Cluster'
   /** Further versions that are served. `version` and `schema` are the hub, which indexes and controllers see. */
   readonly versions?: VersionDeclarations<V, NoInfer<S>>
   /** The version that objects are stored in. Default: the hub. */
   readonly storedVersion?: string
 }
 
-const modelKeys: KeysOf<ModelDeclaration> = {
+/** With `apiVersion`, because a declaration may spread another model. */
+const modelKeys: KeysOf<ModelDeclaration & { apiVersion: string }> = {
   group: true,
   version: true,
   kind: true,
@@ -84,8 +91,12 @@ const modelKeys: KeysOf<ModelDeclaration> = {
   subresources: true,
   indexes: true,
   printerColumns: true,
+  shortNames: true,
+  categories: true,
+  scope: true,
   versions: true,
   storedVersion: true,
+  apiVersion: true,
 }
 
 const subresourceKeys: KeysOf<ModelDeclaration['subresources'] & object> = { status: true }
@@ -103,6 +114,8 @@ export interface Model<T extends ApiObject = ApiObject> {
   readonly subresources: { readonly status: boolean }
   readonly indexes: readonly IndexSpec<T>[]
   readonly printerColumns: readonly PrinterColumn[]
+  readonly shortNames: readonly string[]
+  readonly categories: readonly string[]
   /** The versions other than the hub. */
   readonly versions: readonly ModelVersion[]
   /** The version that objects are stored in, if the declaration names one. Otherwise it is the hub. */
@@ -157,6 +170,7 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     )
   }
   const { group, version, kind, singular, plural, schema, subresources, printerColumns = [] } = declaration
+  const { shortNames = [], categories = [] } = declaration
   const { versions = [], storedVersion }: Pick<ModelDeclaration, 'versions' | 'storedVersion'> = declaration
   return Object.freeze({
     group,
@@ -169,6 +183,8 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     subresources: { status: subresources?.status ?? false },
     indexes: Object.freeze(indexes),
     printerColumns: Object.freeze([...printerColumns]),
+    shortNames: Object.freeze([...shortNames]),
+    categories: Object.freeze([...categories]),
     versions: Object.freeze(
       versions.map(each => Object.freeze({ ...each, apiVersion: `${group}/${each.name}` })),
     ),
@@ -198,6 +214,9 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
     schema,
     subresources = {},
     printerColumns = [],
+    shortNames = [],
+    categories = [],
+    scope = 'Cluster',
   }: Readonly<Record<string, unknown>> = { ...declaration }
   if (!isRecord(schema) || !isRecord(schema.spec)) problems.push('schema.spec must be an OpenAPI v3 schema')
   else problems.push(...unknownKeys(schema, schemaKeys, 'schema'))
@@ -209,6 +228,11 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   }
   if (!Array.isArray(printerColumns)) problems.push('printerColumns must be an array')
   else problems.push(...printerColumns.flatMap(problemsOfColumn))
+  for (const [field, names] of Object.entries({ shortNames, categories })) {
+    const areNames = Array.isArray(names) && names.every(name => checkDnsLabel(String(name)) === undefined)
+    if (!areNames) problems.push(`${field} must be an array of names of lowercase letters, digits and '-'`)
+  }
+  if (scope !== 'Cluster') problems.push("scope must be 'Cluster': namespaced kinds are not supported")
   problems.push(
     ...problemsOfVersions(declaration.version, declaration.versions ?? [], declaration.storedVersion),
   )
