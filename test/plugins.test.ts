@@ -338,7 +338,7 @@ describe("a handler's result", () => {
     bytes: '{ body: new Uint8Array([65]) }',
     json: '{ status: 201, body: [1] }',
     'a-number': '7',
-    'no-body': '({ total: 5 })',
+    'no-body': '({ total: 5, bdy: 6 })',
     'a-list': '[1]',
     'a-fetch-response': "new Response('x')",
     'odd-status': '{ status: 999 }',
@@ -374,7 +374,7 @@ describe("a handler's result", () => {
 
   it.each([
     ['a-number', /not a number/],
-    ['no-body', /not total; put the content into body/],
+    ['no-body', /the content in body: unknown key total .*; unknown key bdy .*, did you mean body\?/],
     ['a-list', /not a Array/],
     ['a-fetch-response', /not a Response/],
     ['odd-status', /an integer from 200 to 599, is 999/],

@@ -94,6 +94,12 @@ test.each<[how: string, begin: () => AsyncIterable<SourceItem>]>([
       yield JSON.parse('{"noName":true}')
     },
   ],
+  [
+    'yields an unknown key',
+    async function* () {
+      yield JSON.parse('{"name":"b","priorty":1}')
+    },
+  ],
 ])(
   'a function whose source %s is called again with back-off, and the controller continues',
   async (_how, begin) => {
