@@ -19,6 +19,7 @@ import type {
 import { apply, createOrUpdate } from './create-or-update.ts'
 import { decodeError, decodeEvent, decodeList, decodeObject } from './decode.ts'
 import type { Mutate } from './draft.ts'
+import { checkOptions, checkPreconditions } from './option-keys.ts'
 import { collectionPath, objectPath, statusPath, withQuery } from './paths.ts'
 import type { Transport, TransportRequest } from './transport.ts'
 
@@ -56,6 +57,7 @@ class TransportClient implements Client {
   }
 
   async get<T extends ApiObject>(model: Model<T>, name: string, options: ReadOptions = {}): Promise<T> {
+    checkOptions('get', options)
     const { resourceVersion, signal } = options
     const path = withQuery(objectPath(model, name), { resourceVersion })
     return decodeObject(model, await this.#send({ method: 'GET', path, signal }))
@@ -78,12 +80,14 @@ class TransportClient implements Client {
   }
 
   async list<T extends ApiObject>(model: Model<T>, options: ListOptions = {}): Promise<ObjectList<T>> {
+    checkOptions('list', options)
     const { signal, ...query } = options
     const path = withQuery(collectionPath(model), query)
     return decodeList(model, await this.#send({ method: 'GET', path, signal }))
   }
 
   async *items<T extends ApiObject>(model: Model<T>, options: ItemsOptions = {}): AsyncGenerator<T, void> {
+    checkOptions('items', options)
     const { pageSize = clientDefaults.pageSize, ...rest } = options
     if (rest.sort !== undefined) {
       yield* this.#pages(model, pageSize, rest)
@@ -123,6 +127,7 @@ class TransportClient implements Client {
     object: NewObjectOf<T>,
     options: WriteOptions = {},
   ): Promise<T> {
+    checkOptions('create', options)
     return decodeObject(
       model,
       await this.#send({
@@ -156,6 +161,7 @@ class TransportClient implements Client {
     object: object,
     options: WriteOptions,
   ): Promise<T> {
+    checkOptions('update', options)
     return decodeObject(
       model,
       await this.#send({
@@ -192,6 +198,7 @@ class TransportClient implements Client {
     patch: unknown,
     options: PatchOptions,
   ): Promise<T> {
+    checkOptions('patch', options)
     const json = Array.isArray(patch)
     return decodeObject(
       model,
@@ -223,7 +230,9 @@ class TransportClient implements Client {
   }
 
   async delete<T extends ApiObject>(model: Model<T>, name: string, options: DeleteOptions = {}): Promise<T> {
+    checkOptions('delete', options)
     const { preconditions, propagationPolicy, dryRun, signal } = options
+    checkPreconditions(preconditions)
     const body = {
       kind: 'DeleteOptions',
       apiVersion: 'v1',
@@ -242,6 +251,7 @@ class TransportClient implements Client {
   }
 
   async watch<T extends ApiObject>(model: Model<T>, options: WatchOptions = {}): Promise<WatchStream<T>> {
+    checkOptions('watch', options)
     const { name, signal = new AbortController().signal, ...query } = options
     const path = name === undefined ? collectionPath(model) : objectPath(model, name)
     const connection = await this.#transport.watch(withQuery(path, query), { signal, headers: this.#headers })

@@ -7,6 +7,7 @@ import type { DesiredObject, ReplacementOf } from './bodies.ts'
 import type { Client, CreateOrUpdateOptions, WriteOptions, WriteOutcome } from './client.ts'
 import { retryWhile } from './conflict-retry.ts'
 import { type Draft, draftOf, finishDraft, type Mutate } from './draft.ts'
+import { checkOptions } from './option-keys.ts'
 
 /** The write was refused because another writer interfered; `cause` is the refusal. */
 class WriteConflict extends Error {
@@ -26,6 +27,7 @@ export async function createOrUpdate<T extends ApiObject>(
   mutate: Mutate<T>,
   options: CreateOrUpdateOptions = {},
 ): Promise<WriteOutcome<T>> {
+  checkOptions('createOrUpdate', options)
   try {
     return await retryWhile(
       error => error instanceof WriteConflict,
