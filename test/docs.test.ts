@@ -9,7 +9,7 @@ import { defineModel } from '@setpoint/controller-runtime'
 import { reconcilerConformance } from '@setpoint/controller-runtime/testing'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { WebSocket } from 'ws'
-import { Api } from './support/api.ts'
+import { Api, Collection } from './support/api.ts'
 import { itemsOf } from './support/kinds.ts'
 import { startServer } from './support/server.ts'
 import { copyFixture } from './support/worlds.ts'
@@ -117,6 +117,43 @@ test('the client on the watch page shows every change once across a restart of t
     vi.unstubAllGlobals()
     await server.stop()
     await Promise.all([folder, plugin].map(dir => rm(dir, { recursive: true })))
+  }
+})
+
+test('the releases of the guide to versions follow each other on one store', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'versions-'))
+  await writeFiles(folder, await filesOfGuide('versions'))
+  await mkdir(join(folder, 'node_modules', '@setpoint'), { recursive: true })
+  await symlink(
+    join(root, 'controller-runtime'),
+    join(folder, 'node_modules', '@setpoint', 'controller-runtime'),
+  )
+  const { stdout } = await promisify(execFile)(process.execPath, ['--test', '--test-reporter=tap'], {
+    cwd: join(folder, 'release-2'),
+    env: { ...process.env, NODE_TEST_CONTEXT: undefined },
+  })
+  expect(stdout).toMatch(/^# pass 1$/m)
+  const release = (number: number) => ({ plugins: [join(folder, `release-${number}`)] })
+  const server = await startServer(release(1))
+  try {
+    const gadgets = (version: string) =>
+      new Collection(new Api(server.url), `demo.example.com/${version}`, 'Gadget', 'gadgets')
+    await gadgets('v1beta1').create('a', { size: '12 mm' })
+    for (const number of [2, 3]) {
+      await server.restart(release(number))
+      expect((await gadgets('v1').read('a')).spec).toEqual({ size: 12, unit: 'mm' })
+      expect((await gadgets('v1beta1').read('a')).spec).toEqual({ size: '12 mm' })
+    }
+    const { headers } = await new Api(server.url).get(gadgets('v1beta1').path)
+    const guide = await readFile(join(root, 'docs', 'guides', 'versions.md'), 'utf8')
+    expect(guide).toContain(`Warning: ${headers.get('warning')}`)
+    const plugin = () => new Api(server.url).get('/apis/plugins.setpoint.dev/v1/plugins/gadgets')
+    await expect
+      .poll(async () => (await plugin()).body)
+      .toMatchObject({ status: { migrations: [{ to: 'v1', total: 1, done: 1, failed: 0 }] } })
+  } finally {
+    await server.stop()
+    await rm(folder, { recursive: true })
   }
 })
 

@@ -44,7 +44,7 @@ const hub = (more = '') =>
 const both = (stored: string) => `version: 'v1', ${hub()}, storedVersion: '${stored}', versions: [{
   name: 'v1beta1', ${beta},
   toHub: ({ spec }) => { hook(); if (spec.text === 'bad') throw new Error('bad as it is'); return { spec: { size: Number(spec.text) } } },
-  fromHub: ({ spec }) => ({ spec: { text: String(spec.size) } }) }]`
+  fromHub: ({ spec }) => { if (spec.size === 13) throw new Error('no to 13'); return { spec: { text: String(spec.size) } } } }]`
 const betaOnly = `version: 'v1beta1', ${beta}`
 const hubOnly = `version: 'v1', ${hub()}`
 
@@ -238,6 +238,21 @@ describe('the migration of stored objects', () => {
       expect((await v1.api.mergePatch(v1.at(name), { metadata: { finalizers: null } })).status).toBe(200)
     }
     expect((await v1.list()).names).toEqual([])
+  })
+})
+
+describe('a conversion that fails on a read', () => {
+  it('is listed on the status until the object changes', async () => {
+    const server = await start(await release('1.0.0', both('v1')))
+    const v1 = things(server, 'v1')
+    const v1beta1 = things(server, 'v1beta1')
+    await v1.create('a', { size: 13 })
+    refusalOf(await v1beta1.api.get(v1beta1.at('a')), 500)
+    await expect.poll(() => problemsOf(server)).toContain('no to 13')
+    expect(await problemsOf(server)).toContain('conversion of stored.example.com/things to v1beta1')
+    objectOf(await v1.api.mergePatch(v1.at('a'), { spec: { size: 12 } }))
+    await expect.poll(() => problemsOf(server)).toBe('[]')
+    expect((await v1beta1.read('a')).spec).toEqual({ text: '12' })
   })
 })
 

@@ -4,6 +4,7 @@ import type { ConvertibleObject, ModelVersion, VersionSchema } from '../../api/m
 import { type SampleRandom, seededRandom } from './random.ts'
 import { type SampleValues, sampleOf } from './sample.ts'
 
+/** Defaults of `checkConversions`. */
 export const conversionCheckDefaults = Object.freeze({
   /** Objects generated for each version in each direction. */
   samples: 200,
