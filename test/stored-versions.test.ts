@@ -97,6 +97,10 @@ describe('a plugin that cannot read a stored version', () => {
       phase: 'Failed',
       message: expect.stringContaining('3 objects of things.stored.example.com are stored in v1beta1'),
     })
+    const { api, path } = things(after, 'v1')
+    refusalOf(await api.get(path), 503)
+    expect((await api.delete(`${path}/thing-0`)).status).toBe(200)
+    refusalOf(await api.delete(`${path}/thing-0`), 404)
   })
 
   it('starts once all of them have been migrated', async () => {

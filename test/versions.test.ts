@@ -1,6 +1,6 @@
-import { defineModel, definePlugin } from '@setpoint/controller-runtime'
+import { type ApiObject, defineModel, definePlugin, modelOfVersion } from '@setpoint/controller-runtime'
 import { startTestServer, type TestServer } from '@setpoint/controller-runtime/testing'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, test } from 'vitest'
 import { Api, Collection, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, fieldsOf } from './support/json.ts'
 import { calls, Gadget } from './support/versioned.ts'
@@ -204,6 +204,22 @@ describe('a write in another version', () => {
     objectOf(await api.mergePatch(v1beta1.at('a'), { metadata: { finalizers: null } }))
     refusalOf(await api.get(v1.at('a')), 404)
   })
+})
+
+test('a client of another version reads, writes and watches it', async () => {
+  const Beta = modelOfVersion<ApiObject<{ text: string; shade?: string }>>(Gadget, 'v1beta1')
+  const { client } = server
+  await client.create(Beta, { metadata: { name: 'a' }, spec: { text: '5' } })
+  const patched = await client.patch(Beta, 'a', { spec: { text: '6' } })
+  expect(patched.spec).toEqual({ text: '6', shade: 'blue' })
+  expect((await client.list(Beta)).items).toEqual([patched])
+  const stream = await client.watch(Beta)
+  for await (const event of stream) {
+    expect(event).toEqual({ type: 'ADDED', object: patched })
+    break
+  }
+  expect((await client.get(Gadget, 'a')).spec.size).toBe(6)
+  expect(() => modelOfVersion(Gadget, 'v2')).toThrow('Gadget has no version v2')
 })
 
 describe('a conversion that throws', () => {

@@ -32,6 +32,7 @@ export {
   type Model,
   ModelError,
   type ModelVersion,
+  modelOfVersion,
   multiValueIndex,
   type NewObject,
   type ObjectList,

@@ -151,8 +151,9 @@ export function showIn(
   version: ServedVersion,
   { object, json, isIndexed }: Pick<Draft, 'object' | 'json' | 'isIndexed'>,
 ): Shown {
+  if (object.apiVersion === version.apiVersion) return { version, json }
   const asItIs = { version: wireVersionOf(object.apiVersion, object.kind), json }
-  if (object.apiVersion === version.apiVersion || object.apiVersion !== served.hub.apiVersion) return asItIs
+  if (object.apiVersion !== served.hub.apiVersion) return asItIs
   try {
     return { version, json: encodeObject(version.fromHub(object)) }
   } catch (error) {

@@ -265,12 +265,14 @@ function finishDraft(
 ): Draft {
   const { name } = completed.metadata
   if (causes.stops) throw invalid(served, name, causes)
-  const violations = violationsLeft(served.schemas, completed, stored?.object)
+  // An object in another version says nothing about violations at the hub.
+  const before = stored?.failure === undefined ? stored : undefined
+  const violations = violationsLeft(served.schemas, completed, before?.object)
   for (const violation of violations) causes.add(violation)
   const warnings = [...options.warnings, ...checkUnknownFields(served.schemas, completed, options)]
   // Index functions may rely on the schema, so they only see valid objects.
   const json = encodeObject(completed)
-  const values = violations.length === 0 ? indexDraft(served, json, stored, causes) : undefined
+  const values = violations.length === 0 ? indexDraft(served, json, before, causes) : undefined
   if (!causes.isEmpty || values === undefined) throw invalid(served, name, causes)
   return { object: completed, json, ...values, isIndexed: true, warnings }
 }

@@ -192,6 +192,18 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
   })
 }
 
+/**
+ * Returns a model for clients of another version of a kind. `T` is the type of the objects in that version.
+ * @throws ModelError if the model does not have the version
+ */
+export function modelOfVersion<T extends ApiObject = ApiObject>(model: Model, name: string): Model<T> {
+  const found = model.versions.find(version => version.name === name)
+  if (found === undefined) throw new ModelError(`${model.kind} has no version ${name} besides its hub`)
+  const { storedVersion: _storedVersion, ...hub } = model
+  const { apiVersion, schema } = found
+  return Object.freeze({ ...hub, version: name, apiVersion, schema, indexes: [], versions: [] })
+}
+
 function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   const problems = unknownKeys(declaration, modelKeys, 'defineModel')
   const text = (
