@@ -7,17 +7,18 @@ import {
   type Logger,
   type Manager,
 } from '@setpoint/controller-runtime'
-import {
-  EventKeeper,
-  type HostedPlugin,
-  type PluginHostOptions,
-  setupPlugin,
-} from '@setpoint/controller-runtime/internal'
+import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { HealthEndpoint, type HealthEndpointParts } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import { describeLog } from '../metrics/index.ts'
-import { discoverPlugins, type LoadedPlugin, loadPlugins } from '../plugins/index.ts'
+import {
+  ControllersRunner,
+  installedSources,
+  PluginSpecs,
+  Plugins,
+  type ReloadOutcome,
+} from '../plugins/index.ts'
 import { warnIfReadableByAll } from '../security/index.ts'
 import type { ControllersOptions } from './flags.ts'
 import { withinTime } from './within-time.ts'
@@ -31,11 +32,13 @@ export const controllersDefaults = Object.freeze({
 export interface RunningControllers {
   /** Finishes the current reconciles, or aborts them with `force`, releases the lease and stops. */
   stop(options?: { readonly force?: boolean }): Promise<void>
+  /** Reloads the plugin of a source, by its label, see `Plugins.reload`. */
+  reloadPlugin(label: string): Promise<ReloadOutcome>
 }
 
 /**
- * Loads the plugins and runs their controllers, without models, routes or YAML. The server need not be reachable yet. Of
- * several such processes the holder of the lease works; the others stand by with filled caches. A plugin that cannot be
+ * Loads the plugins and runs their controllers, without models, routes or YAML. The server need not be reachable yet; its
+ * `Plugin` objects say which plugins are enabled. Of several such processes the holder of the lease works; the others stand by with filled caches. A plugin that cannot be
  * loaded is reported and left out.
  * @throws the error of `listen` for the health endpoint
  */
@@ -69,59 +72,30 @@ export async function startControllers(
   )
   manager.add(new EventKeeper({ reservedDomain }))
   manager.start()
-  const plugins = new ControllerPlugins({ transport, log, manager, reservedDomain })
-  const started = plugins.start(await discoverPlugins(options.plugins)).then(() => {
-    running = manager
+  const specs = new PluginSpecs({ transport, reservedDomain, log })
+  specs.start()
+  const environment = { transport, manager, specs, reservedDomain, log }
+  const plugins = new Plugins({
+    create: (loader, loaded) => new ControllersRunner(loader, loaded, environment),
+    specs,
+    log,
   })
+  const started = plugins
+    .start(options.plugins ?? (await installedSources()))
+    .then(({ starting }) => starting)
+    .then(() => {
+      running = manager
+    })
   await withinTime(started, controllersDefaults.announceMs)
   return {
     async stop(how) {
       health?.drain()
       await manager.stop(how)
       await plugins.stop()
+      await specs.stop()
       await health?.close()
     },
-  }
-}
-
-/** The plugins of this process. Their controllers are added to the manager. */
-class ControllerPlugins {
-  readonly #options: PluginHostOptions & { readonly log: Logger }
-  readonly #hosted: HostedPlugin[] = []
-  #stopped = false
-
-  constructor(options: PluginHostOptions & { readonly log: Logger }) {
-    this.#options = options
-  }
-
-  /** Resolves when every plugin is set up or left out with a log line. Each starts as soon as it is loaded. */
-  async start(dirs: readonly string[]): Promise<void> {
-    const settingUp: Promise<void>[] = []
-    for await (const outcome of loadPlugins(dirs)) {
-      if ('error' in outcome) this.#leaveOut(outcome.dir, outcome.error)
-      else settingUp.push(this.#setUp(outcome))
-    }
-    await Promise.all(settingUp)
-  }
-
-  async #setUp({ dir, plugin }: LoadedPlugin): Promise<void> {
-    if (this.#stopped) return
-    try {
-      const hosted = await setupPlugin(plugin, this.#options)
-      this.#hosted.push(hosted)
-      if (this.#stopped) await hosted.stop()
-    } catch (error) {
-      this.#leaveOut(dir, error)
-    }
-  }
-
-  #leaveOut(dir: string, error: unknown): void {
-    if (!this.#stopped) this.#options.log.error({ dir, err: error }, 'failed to start a plugin')
-  }
-
-  async stop(): Promise<void> {
-    this.#stopped = true
-    await Promise.all(this.#hosted.map(plugin => plugin.stop()))
+    reloadPlugin: label => plugins.reload(label),
   }
 }
 

@@ -1,5 +1,7 @@
+import type { PluginSource } from '../plugins/index.ts'
 import { builtInGroups } from '../security/access.ts'
 import { watchLimitDefaults } from '../watch/watch-limits.ts'
+import { readPluginSource } from './flags-plugin.ts'
 import {
   oneOf,
   type ReadFile,
@@ -15,7 +17,6 @@ import {
   readListenAddress,
   readNonEmpty,
   readPemFile,
-  readPluginDirectory,
   readSecretFile,
   readServerUrl,
   readTextFile,
@@ -201,11 +202,12 @@ export const flags = Object.freeze({
   plugin: {
     name: 'plugin',
     kind: 'repeatable',
-    placeholder: 'DIR',
-    description: 'folder of a plugin to load; by default every folder of plugins/ of the installation',
+    placeholder: 'SOURCE',
+    description:
+      'plugin to load: a folder, a .tgz of `npm pack`, or the name of a package that is installed in the working directory; by default every folder of plugins/ of the installation',
     commands: serve,
-    read: readPluginDirectory,
-  } satisfies ValueFlag<string>,
+    read: readPluginSource,
+  } satisfies ValueFlag<PluginSource>,
   maxWatches: value({
     name: 'max-watches',
     placeholder: 'COUNT',

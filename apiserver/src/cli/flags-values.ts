@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { BlockList, isIP, isIPv6 } from 'node:net'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { checkSubdomain } from '@setpoint/controller-runtime/api'
 import { TokenList, TokenListError } from '../security/token-list.ts'
 
@@ -81,19 +81,6 @@ export function readBasePath(text: string): string {
 /** Returns the absolute path. Relative paths start at the working directory. */
 export function readDirectory(text: string): string {
   return resolve(nonEmpty(text, 'a directory'))
-}
-
-/**
- * Returns the absolute path of a folder that has a package.json. Other faults of the plugin are reported by its status.
- */
-export function readPluginDirectory(text: string, readFile: ReadFile): string {
-  const dir = readDirectory(text)
-  try {
-    readFile(join(dir, 'package.json'))
-  } catch (error) {
-    throw new UsageError(`${quote(text)} holds no plugin: ${reasonOf(error)}`, { cause: error })
-  }
-  return dir
 }
 
 /** Returns `http://host:port`, `https://host:port`, or `host:port` without a scheme. */
@@ -218,7 +205,7 @@ function readText(path: string, readFile: ReadFile): string {
 }
 
 /** Returns an error's message on one line. */
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ')
 }
 

@@ -37,6 +37,11 @@ function refusal(args: string[], env: Env = {}, files: Record<string, string> = 
   throw new Error(`${args.join(' ')} was accepted`)
 }
 
+/** The source of a plugin in a folder of the working directory. */
+function folder(name: string) {
+  return { kind: 'folder' as const, path: resolve(name), label: resolve(name) }
+}
+
 /** A self-signed certificate and its key. */
 async function makeCertificate(): Promise<{ readonly cert: string; readonly key: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'setpoint-flags-'))
@@ -111,7 +116,7 @@ describe('setpoint serve', () => {
       watchLimits: { connections: 50, connectionsPerUser: 7 },
       tokenFile: { path: resolve('tokens.yaml'), text: '[]' },
       tls: undefined,
-      plugins: [resolve('one')],
+      plugins: [folder('one')],
       reservedDomain: 'example.com',
       lease: 'mine',
       logLevel: 'warn',
@@ -137,10 +142,10 @@ describe('setpoint serve', () => {
     const config = ['--config', 'c.yaml']
     expect(serve([...config, '--log-level', 'debug', '--plugin', 'one'], env, files)).toMatchObject({
       logLevel: 'debug',
-      plugins: [resolve('one')],
+      plugins: [folder('one')],
     })
-    expect(serve(config, env, files)).toMatchObject({ logLevel: 'warn', plugins: [resolve('two')] })
-    expect(serve(config, {}, files)).toMatchObject({ logLevel: 'error', plugins: [resolve('three')] })
+    expect(serve(config, env, files)).toMatchObject({ logLevel: 'warn', plugins: [folder('two')] })
+    expect(serve(config, {}, files)).toMatchObject({ logLevel: 'error', plugins: [folder('three')] })
   })
 
   it('treats an empty environment variable as unset', () => {
@@ -148,11 +153,11 @@ describe('setpoint serve', () => {
   })
 
   it('accepts a repeatable flag several times, and a list elsewhere', () => {
-    const plugins = [resolve('a'), resolve('b')]
+    const plugins = [folder('a'), folder('b')]
     expect(serve(['--plugin', 'a', '--plugin', 'b']).plugins).toEqual(plugins)
     expect(serve([], { SETPOINT_PLUGIN: 'a, b' }).plugins).toEqual(plugins)
     expect(serve(['--config', 'c'], {}, { c: 'plugin: [a, b]' }).plugins).toEqual(plugins)
-    expect(serve(['--config', 'c'], {}, { c: 'plugin: a,b' }).plugins).toEqual([resolve('a,b')])
+    expect(serve(['--config', 'c'], {}, { c: 'plugin: a,b' }).plugins).toEqual([folder('a,b')])
   })
 
   it('uses the last value of a flag given twice', () => {

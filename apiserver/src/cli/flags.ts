@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import type { UserInfo } from '@setpoint/controller-runtime'
+import type { PluginSource } from '../plugins/index.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments } from './command-line.ts'
 import { Settings } from './flags-settings.ts'
@@ -21,8 +22,8 @@ export { formatAddress, isLoopback, type ListenAddress, UsageError } from './fla
 export type ServeOptions = ServerOptions | ControllersOptions
 
 interface CommonOptions {
-  /** Absolute paths of plugin folders, or undefined for every folder of the installation's `plugins/`. */
-  readonly plugins: readonly string[] | undefined
+  /** The plugins to load, or undefined for every folder of the installation's `plugins/`. */
+  readonly plugins: readonly PluginSource[] | undefined
   readonly reservedDomain: string
   /** Name of the lease for leader election. */
   readonly lease: string

@@ -9,19 +9,19 @@ import {
 } from '@setpoint/controller-runtime'
 import { EventKeeper, eventModel, orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
-import { ApiServer, CustomRoutes, Health, type PluginProgress, watchLimitsWithin } from '../http/index.ts'
+import { ApiServer, CustomRoutes, Health, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import { describeLog, describeTokenFile, EtcdMetrics, Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/index.ts'
 import {
-  discoverPlugins,
-  type FailedLoad,
-  loadPlugins,
-  objectNameOf,
+  installedSources,
   type PluginEnvironment,
   PluginRunner,
+  PluginSpecs,
   PluginStatuses,
+  Plugins,
   pluginModel,
+  type ReloadOutcome,
   ServedKinds,
 } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startKind } from '../rooms.ts'
@@ -60,6 +60,8 @@ export interface RunningServer {
    * `force`, also on a later call, aborts the remaining work.
    */
   stop(options?: { readonly force?: boolean }): Promise<void>
+  /** Reloads the plugin of a source, by its label, see `Plugins.reload`. */
+  reloadPlugin(label: string): Promise<ReloadOutcome>
 }
 
 /**
@@ -79,8 +81,6 @@ export async function startServer(
   const rooms = assembleRooms({ storage, reservedDomain, basePath, log })
   const { follower, models, registry, hub, api, transport } = rooms
   const routes = new CustomRoutes(models, reservedDomain)
-  const runners: PluginRunner[] = []
-  const failures: PluginProgress[] = []
   const consistency = new ConsistencyCheck({ storage, follower, log })
   const metrics = new Metrics({ models, follower, hub, consistency })
   describeLog(metrics.registry, losses)
@@ -90,11 +90,11 @@ export async function startServer(
   const health = new Health({
     storage,
     follower,
-    plugins: () => [...runners, ...failures],
+    plugins: () => plugins?.progress ?? [],
     ...(manager && { manager }),
   })
-  let loaded = false
-  const isStarting = () => !loaded || runners.some(runner => !runner.isRegistered)
+  let plugins: Plugins | undefined
+  const isStarting = () => plugins?.isStarting ?? true
   manager?.add(
     new Collector({
       kinds: new ServedKinds(models, isStarting),
@@ -157,24 +157,32 @@ export async function startServer(
     signal: stopping.signal,
     ready: ownKinds,
   })
+  const specs = new PluginSpecs({ transport, reservedDomain, log })
+  // Rejects only when the server stops.
+  ownKinds.then(() => specs.start()).catch(() => {})
   const environment: PluginEnvironment = {
     storage,
     models,
     registry,
     follower,
+    hub,
     routes,
     transport,
     manager,
     statuses,
+    specs,
     reservedDomain,
     log,
   }
+  const running = new Plugins({
+    create: (loader, loaded) => new PluginRunner(loader, loaded, environment),
+    specs,
+    statuses,
+    log,
+  })
+  plugins = running
   // Even if the store is unavailable, so that the kinds of plugins get 503 until they are ready, not 404.
-  const loading = discoverPlugins(options.plugins)
-    .then(dirs => startPlugins(dirs, runners, failures, environment))
-    .finally(() => {
-      loaded = true
-    })
+  const loading = Promise.resolve(options.plugins ?? installedSources()).then(each => running.start(each))
   const started = Promise.all([
     // Ready means that the kinds are known. A module that never finishes loading delays that only for a bounded time.
     Promise.all([ownKinds, withinTime(loading, serverDefaults.announceMs)]).then(() => health.started()),
@@ -195,7 +203,8 @@ export async function startServer(
         health,
         hub,
         manager,
-        runners,
+        plugins: running,
+        specs,
         follower,
         storage,
         files,
@@ -206,6 +215,7 @@ export async function startServer(
       })
       return stopped
     },
+    reloadPlugin: label => running.reload(label),
   }
 }
 
@@ -294,56 +304,13 @@ function describeListenError({ code, message }: NodeJS.ErrnoException, address: 
   return `${where}: ${message}`
 }
 
-/**
- * Loads and starts every plugin. The fault of a plugin becomes its status and does not affect the others.
- * Resolves when all are loaded and their kinds are registered; `starting` resolves when they have started or failed.
- */
-async function startPlugins(
-  dirs: readonly string[],
-  runners: PluginRunner[],
-  failures: PluginProgress[],
-  environment: PluginEnvironment,
-): Promise<{ starting: Promise<void> }> {
-  const { log, statuses } = environment
-  const starts: Promise<void>[] = []
-  const failed: FailedLoad[] = []
-  for await (const outcome of loadPlugins(dirs)) {
-    if ('error' in outcome) {
-      const { dir, error } = outcome
-      log.error({ dir, err: error }, 'failed to load a plugin')
-      failed.push(outcome)
-      failures.push({ name: objectNameOf(dir), progress: 'failed' })
-      continue
-    }
-    const { dir, plugin } = outcome
-    if (objectNameOf(dir) !== plugin.name) statuses.forgetLoadError(objectNameOf(dir), dir)
-    const runner = new PluginRunner(outcome, environment)
-    runners.push(runner)
-    // Registers its kinds before it returns.
-    starts.push(runner.start())
-  }
-  const taken = new Set(runners.map(({ name }) => name))
-  for (const { dir, error } of failed) {
-    const name = unusedName(objectNameOf(dir), taken)
-    taken.add(name)
-    statuses.publishLoadError(name, error.message)
-  }
-  return { starting: Promise.all(starts).then(() => statuses.settled()) }
-}
-
-/** Returns a name for a plugin that could not be loaded: its folder's, with a number if that is taken. */
-function unusedName(name: string, taken: ReadonlySet<string>): string {
-  let candidate = name
-  for (let count = 2; taken.has(candidate); count++) candidate = `${name}-${count}`
-  return candidate
-}
-
 interface Stoppable {
   readonly app: ApiServer
   readonly health: Health
   readonly hub: WatchHub
   readonly manager: Manager | undefined
-  readonly runners: readonly PluginRunner[]
+  readonly plugins: Plugins
+  readonly specs: PluginSpecs
   readonly follower: LogFollower
   readonly storage: Storage
   /** Files that are reloaded when they change. */
@@ -360,7 +327,8 @@ async function stopServer({
   health,
   hub,
   manager,
-  runners,
+  plugins,
+  specs,
   follower,
   storage,
   files,
@@ -377,7 +345,7 @@ async function stopServer({
   // time.
   const patience = serverDefaults.drainMs - serverDefaults.closingMs
   await withinTime(
-    Promise.all([manager?.stop(), ...runners.map(runner => runner.stop()), app.drainWatches(patience)]),
+    Promise.all([manager?.stop(), plugins.stop(), specs.stop(), app.drainWatches(patience)]),
     patience,
     forced,
   )

@@ -23,7 +23,11 @@ export class RouteConflictError extends Error {
   override readonly name = 'RouteConflictError'
 }
 
+/** The `Retry-After` of the routes of a disabled plugin. */
+const retryAfterSeconds = 5
+
 interface Mounted {
+  readonly hosted: HostedPlugin
   readonly plugin: string
   readonly group: RouteGroup
   /** `/apis/<group>/<version>/` */
@@ -34,6 +38,8 @@ interface Mounted {
 /** The routes of plugins, below `/apis/<group>/<version>`. */
 export class CustomRoutes {
   readonly #mounted: Mounted[] = []
+  /** The group versions of disabled plugins, by plugin. */
+  readonly #closed = new Map<string, readonly string[]>()
   readonly #models: ModelRegistry
   readonly #reservedDomain: string
 
@@ -51,15 +57,24 @@ export class CustomRoutes {
       for (const other of [...this.#mounted, ...mounted]) checkShadowing(plugin, group, other)
       checkRepetition(plugin, group)
       const prefix = `/apis/${group.groupVersion}/`
-      mounted.push({ plugin, group, prefix, route: makeRouter(hosted, group).routes() })
+      mounted.push({ hosted, plugin, group, prefix, route: makeRouter(hosted, group).routes() })
     }
     this.#mounted.push(...mounted)
   }
 
-  remove(plugin: string): void {
+  remove(hosted: HostedPlugin): void {
     for (let at = this.#mounted.length - 1; at >= 0; at--) {
-      if (this.#mounted[at]?.plugin === plugin) this.#mounted.splice(at, 1)
+      if (this.#mounted[at]?.hosted === hosted) this.#mounted.splice(at, 1)
     }
+  }
+
+  /** Responds with 503 below these group versions of a disabled plugin, where nothing else is served, until `open`. */
+  close(plugin: string, groupVersions: readonly string[]): void {
+    this.#closed.set(plugin, groupVersions)
+  }
+
+  open(plugin: string): void {
+    this.#closed.delete(plugin)
   }
 
   /** Returns a message that names the route which clashes with a path of this model, or undefined. */
@@ -74,9 +89,16 @@ export class CustomRoutes {
     return undefined
   }
 
-  /** Runs the route that matches a request below /apis, or else `next`. @throws MethodNotAllowedError */
-  handle(ctx: Context, next: Next): Promise<void> {
+  /**
+   * Runs the route that matches a request below /apis, or else `next`.
+   * @throws MethodNotAllowedError; ApiError 503 for the routes of a disabled plugin
+   */
+  async handle(ctx: Context, otherwise: Next): Promise<void> {
     const { path = '' } = ctx.state
+    const next = () => {
+      this.#refuseClosed(path)
+      return otherwise()
+    }
     const mounted = this.#mounted.filter(({ prefix }) => path.startsWith(prefix))
     if (mounted.length === 0) return next()
     ctx.matched = []
@@ -92,6 +114,13 @@ export class CustomRoutes {
       await next()
     }
     return run(0)
+  }
+
+  #refuseClosed(path: string): void {
+    for (const [plugin, groupVersions] of this.#closed) {
+      if (groupVersions.some(each => path.startsWith(`/apis/${each}/`)))
+        throw new ApiError('ServiceUnavailable', `plugin ${plugin} is disabled`, { retryAfterSeconds })
+    }
   }
 
   #checkGroup(plugin: string, { groupVersion, routes }: RouteGroup): void {

@@ -89,7 +89,7 @@ export class ResourceApi {
     const { method, path } = request
     const verb = method === 'HEAD' ? 'GET' : method
     const failure = failureOf(served)
-    // Objects of a failed plugin must stay deletable. The registry reads them from the store.
+    // Objects of a failed or disabled plugin must stay deletable. The registry reads them from the store.
     if (failure !== undefined && path.name !== undefined && path.subresource === undefined && verb !== 'GET')
       return this.#write(served, version, path.name, 'object', request, { onlyLettingGo: failure })
     const cache = this.cacheOf(served)
@@ -285,9 +285,9 @@ function expectedObjects({ paging }: ListQuery, { store }: ModelCache): number {
   return Math.min((paging.kind === 'page' ? paging.size : paging.limit) ?? Infinity, store.size)
 }
 
-/** Returns the error for a kind whose plugin has failed. */
+/** Returns the error for a kind whose plugin has failed or was stopped. */
 function failureOf(served: ServedModel): ApiError | undefined {
-  return served.phase.name === 'Failed' ? notReady(served, served.phase.message) : undefined
+  return 'message' in served.phase ? notReady(served, served.phase.message) : undefined
 }
 
 function withWarnings(result: WriteResult, warnings: readonly string[]): WriteResult {

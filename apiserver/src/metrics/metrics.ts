@@ -13,7 +13,7 @@ interface MetricSources {
   readonly consistency?: Pick<ConsistencyCheck, 'counts'>
 }
 
-const pluginPhases = ['Starting', 'Started', 'Failed'] as const
+const pluginPhases = ['Starting', 'Started', 'Failed', 'Disabled'] as const
 type PluginPhase = (typeof pluginPhases)[number]
 
 /** The metrics of one server. */

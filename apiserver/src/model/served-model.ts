@@ -8,8 +8,10 @@ import { ServedVersion } from './served-version.ts'
  *
  *     Starting ──indexes built──▶ Started
  *        └─────fault of the plugin──▶ Failed
+ *
+ * Stopped is the phase of a disabled plugin's model, and of one whose plugin is being reloaded.
  */
-type ModelPhase = { name: 'Starting' } | { name: 'Started' } | { name: 'Failed'; message: string }
+type ModelPhase = { name: 'Starting' } | { name: 'Started' } | { name: 'Failed' | 'Stopped'; message: string }
 
 /** A model with its compiled schemas and indexes. */
 export class ServedModel {

@@ -4,6 +4,7 @@
  *
  * A plugin's fault stays its own: it fails with a reason in its `Plugin` object, and the server goes on.
  */
+export * from './controllers-runner.ts'
 export * from './fault-owner.ts'
 export * from './index-claim.ts'
 export * from './load-plugin.ts'
@@ -11,5 +12,9 @@ export * from './load-plugins.ts'
 export * from './loopback-transport.ts'
 export * from './plugin-kind.ts'
 export * from './plugin-runner.ts'
+export * from './plugin-source.ts'
+export * from './plugin-specs.ts'
 export * from './plugin-status.ts'
+export * from './plugins.ts'
 export * from './served-kinds.ts'
+export * from './unpack-archive.ts'

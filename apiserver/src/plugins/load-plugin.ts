@@ -7,7 +7,7 @@ import semver from 'semver'
 import { packageFolder } from '../package-folder.ts'
 import { findSyntaxError, placeOf } from './error-place.ts'
 import { rememberPlugin } from './fault-owner.ts'
-import { installModuleHooks } from './module-hooks.ts'
+import { installModuleHooks, urlOfGeneration } from './module-hooks.ts'
 
 /** A plugin with the facts of its folder. */
 export interface LoadedPlugin {
@@ -26,10 +26,13 @@ export interface LoadedPlugin {
 export class PluginLoadError extends Error {
   override readonly name = 'PluginLoadError'
   readonly dir: string
+  /** The message without the folder. */
+  readonly problem: string
 
   constructor(dir: string, problem: string, options?: ErrorOptions) {
     super(`plugin ${dir}: ${problem}`, options)
     this.dir = dir
+    this.problem = problem
   }
 }
 
@@ -43,15 +46,8 @@ export const loadDefaults = Object.freeze({
 /** The `plugins/` folder next to this server's package, in the repository and in an installation of it. */
 const installedPlugins = fileURLToPath(new URL('../plugins/', packageFolder))
 
-/**
- * Returns the plugin folders as absolute paths without duplicates: `dirs`, or by default every folder of the
- * installation's `plugins/` that has a package.json, by name. Does not check that `dirs` exist.
- */
-export async function discoverPlugins(
-  dirs: readonly string[] | undefined,
-  installation: string = installedPlugins,
-): Promise<string[]> {
-  if (dirs !== undefined) return [...new Set(dirs.map(dir => resolve(dir)))]
+/** Returns every folder of the installation's `plugins/` that has a package.json, as absolute paths, by name. */
+export async function discoverPlugins(installation: string = installedPlugins): Promise<string[]> {
   const names = await readdir(installation).catch(absent)
   const found: string[] = []
   for (const name of (names ?? []).sort()) {
@@ -61,20 +57,27 @@ export async function discoverPlugins(
   return found
 }
 
+export interface LoadOptions {
+  readonly importTimeoutMs?: number
+  /**
+   * Node imports a module once per process and never unloads it. Each further generation of a folder imports its modules
+   * once more. Default 0, the first.
+   */
+  readonly generation?: number
+}
+
 /**
  * Loads the plugin of a folder: imports the module named in its package.json, whose default export must be the result of
  * `definePlugin`. The plugin shares the server's copy of the SDK.
  *
- * Node imports a module once per process, so loading the folder again returns the same plugin or the same error.
+ * Loading the same generation of a folder again returns the same plugin or the same error.
  * @throws PluginLoadError for any fault of the folder; `cause` is the original error with its stack
  */
-export async function loadPlugin(
-  dir: string,
-  { importTimeoutMs }: { importTimeoutMs: number } = loadDefaults,
-): Promise<LoadedPlugin> {
+export async function loadPlugin(dir: string, options: LoadOptions = {}): Promise<LoadedPlugin> {
   const folder = resolve(dir)
+  const { importTimeoutMs = loadDefaults.importTimeoutMs, generation = 0 } = options
   try {
-    return await load(folder, importTimeoutMs)
+    return await load(folder, importTimeoutMs, generation)
   } catch (error) {
     if (error instanceof PluginLoadError) throw error
     // For example a file without read permission.
@@ -82,12 +85,13 @@ export async function loadPlugin(
   }
 }
 
-async function load(folder: string, importTimeoutMs: number): Promise<LoadedPlugin> {
+async function load(folder: string, importTimeoutMs: number, generation: number): Promise<LoadedPlugin> {
   const manifest = await readManifest(folder)
   const entry = await findEntry(folder, manifest)
   const resourcesDir = await findResources(folder, manifest)
   rememberPlugin(folder)
-  const plugin = pluginOf(folder, entry, await importEntry(folder, entry, importTimeoutMs))
+  const url = urlOfGeneration(pathToFileURL(entry).href, generation)
+  const plugin = pluginOf(folder, entry, await importEntry(folder, entry, url, importTimeoutMs))
   rememberPlugin(folder, plugin.name)
   const { name, version } = manifest
   return {
@@ -217,7 +221,7 @@ async function findResources(dir: string, { setpoint }: Manifest): Promise<strin
   )
 }
 
-async function importEntry(dir: string, entry: string, timeoutMs: number): Promise<object> {
+async function importEntry(dir: string, entry: string, url: string, timeoutMs: number): Promise<object> {
   installModuleHooks()
   const file = relative(dir, entry)
   let timer: NodeJS.Timeout | undefined
@@ -232,7 +236,7 @@ async function importEntry(dir: string, entry: string, timeoutMs: number): Promi
     }, timeoutMs)
   })
   try {
-    const imported: Promise<object> = import(pathToFileURL(entry).href)
+    const imported: Promise<object> = import(url)
     return await Promise.race([imported, late])
   } catch (error) {
     if (error instanceof PluginLoadError) throw error

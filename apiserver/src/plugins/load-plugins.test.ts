@@ -23,7 +23,7 @@ class Folders {
 
   async #collect(outcomes: AsyncIterable<LoadOutcome>): Promise<void> {
     for await (const outcome of outcomes)
-      this.seen.push('error' in outcome ? outcome.error.message : outcome.plugin.name)
+      this.seen.push('error' in outcome ? outcome.error.message : outcome.loaded.plugin.name)
   }
 
   load(dir: string, name = dir): Promise<void> {

@@ -1,70 +1,67 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
-import { type LoadedPlugin, loadPlugin, PluginLoadError } from './load-plugin.ts'
+import { type LoadedPlugin, PluginLoadError } from './load-plugin.ts'
 
 export const loadingDefaults = Object.freeze({
   /**
-   * Milliseconds after that later folders overtake a module. If two plugins declare the same kind, the first folder
-   * wins, unless it takes longer than this.
+   * Milliseconds after that later sources overtake a module. If two plugins declare the same kind, the first one wins,
+   * unless it takes longer than this.
    */
   orderMs: 5_000,
 })
 
-/** A folder that cannot be loaded as a plugin. */
-export interface FailedLoad {
-  readonly dir: string
-  readonly error: PluginLoadError
-}
-
-/** The outcome for one folder. */
-export type LoadOutcome = LoadedPlugin | FailedLoad
+/** The outcome of loading the plugin of one source. */
+export type LoadOutcome = { readonly source: string } & (
+  | { readonly loaded: LoadedPlugin }
+  | { readonly error: PluginLoadError }
+)
 
 /**
- * Loads all folders concurrently and yields each outcome in the order of the folders. A module that never finishes
- * loading does not block the others. If two plugins have the same name, the first one counts. Never rejects.
+ * Loads the plugins of all sources concurrently and yields each outcome in the order of the sources. A module that never
+ * finishes loading does not block the others. If two plugins have the same name, the first one counts. Never rejects.
  */
 export async function* loadPlugins(
-  dirs: readonly string[],
-  load: (dir: string) => Promise<LoadedPlugin> = loadPlugin,
+  sources: readonly string[],
+  load: (source: string) => Promise<LoadedPlugin>,
   clock: Clock = systemClock,
 ): AsyncGenerator<LoadOutcome, void> {
   const names = new Map<string, string>()
   const settle = (outcome: LoadOutcome): LoadOutcome => {
     if ('error' in outcome) return outcome
-    const { dir, plugin } = outcome
-    const twin = names.get(plugin.name)
+    const { source, loaded } = outcome
+    const { name } = loaded.plugin
+    const twin = names.get(name)
     if (twin === undefined) {
-      names.set(plugin.name, dir)
+      names.set(name, source)
       return outcome
     }
-    const problem = `the name ${JSON.stringify(plugin.name)} is that of the plugin in ${twin}; give it another in definePlugin`
-    return { dir, error: new PluginLoadError(dir, problem) }
+    const problem = `the name ${JSON.stringify(name)} is that of the plugin in ${twin}; give it another in definePlugin`
+    return { source, error: new PluginLoadError(source, problem) }
   }
-  const pending = new Map<string, Promise<{ dir: string; outcome: LoadOutcome }>>()
-  for (const dir of dirs) {
-    const loading = load(dir).catch((error: unknown) => ({
-      dir,
-      error:
-        error instanceof PluginLoadError ? error : new PluginLoadError(dir, String(error), { cause: error }),
-    }))
-    pending.set(
-      dir,
-      loading.then(outcome => ({ dir, outcome })),
+  const pending = new Map<string, Promise<LoadOutcome>>()
+  for (const source of sources) {
+    const loading = load(source).then(
+      loaded => ({ source, loaded }),
+      (error: unknown) => {
+        const known = error instanceof PluginLoadError
+        return { source, error: known ? error : new PluginLoadError(source, String(error), { cause: error }) }
+      },
     )
+    pending.set(source, loading)
   }
   let cancel = () => {}
   const patience = new Promise<undefined>(over => {
     cancel = clock.setTimeout(() => over(undefined), loadingDefaults.orderMs)
   })
-  for (const [dir, loading] of [...pending]) {
-    const loaded = await Promise.race([loading, patience])
-    if (loaded === undefined) continue
-    pending.delete(dir)
-    yield settle(loaded.outcome)
+  for (const [source, loading] of [...pending]) {
+    const outcome = await Promise.race([loading, patience])
+    if (outcome === undefined) continue
+    pending.delete(source)
+    yield settle(outcome)
   }
   cancel()
   while (pending.size > 0) {
-    const { dir, outcome } = await Promise.race(pending.values())
-    pending.delete(dir)
+    const outcome = await Promise.race(pending.values())
+    pending.delete(outcome.source)
     yield settle(outcome)
   }
 }

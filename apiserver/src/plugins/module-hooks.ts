@@ -3,17 +3,34 @@ import * as nodeModule from 'node:module'
 /** The package that plugins import, with or without a subpath. */
 const sdk = '@setpoint/controller-runtime'
 
+/** Query parameter of the modules of a reloaded plugin, so that Node imports them once more. */
+const generationParameter = 'setpoint-generation'
+
 interface ResolveContext {
   readonly parentURL?: string
 }
 
-type NextResolve = (specifier: string, context: ResolveContext) => unknown
+interface Resolved {
+  readonly url: string
+}
+
+type NextResolve = (specifier: string, context: ResolveContext) => Resolved
+
+/** Returns the URL of a module in a generation of its plugin. The first one, 0, has the plain URL. */
+export function urlOfGeneration(url: string, generation: number): string {
+  return generation === 0 ? url : `${url}?${generationParameter}=${generation}`
+}
 
 let installed = false
 
 /**
  * Makes every ES module of this process that imports the SDK get the server's own copy. A plugin needs no node_modules,
- * and one that has its own still shares the SDK's classes with the server. Idempotent.
+ * and one that has its own still shares the SDK's classes with the server.
+ *
+ * A module that is imported in a generation of its plugin imports its relative modules in the same one. Packages and
+ * CommonJS modules have one instance in the process.
+ *
+ * Idempotent.
  */
 export function installModuleHooks(): void {
   if (installed) return
@@ -26,8 +43,9 @@ export function installModuleHooks(): void {
   if (typeof registerHooks === 'function') {
     registerHooks({
       resolve(specifier: string, context: ResolveContext, nextResolve: NextResolve) {
-        if (specifier !== sdk && !specifier.startsWith(`${sdk}/`)) return nextResolve(specifier, context)
         const importer = context.parentURL
+        if (specifier !== sdk && !specifier.startsWith(`${sdk}/`))
+          return inGeneration(specifier, importer, nextResolve(specifier, context), generationParameter)
         try {
           return nextResolve(specifier, { ...context, parentURL })
         } catch (error) {
@@ -37,7 +55,7 @@ export function installModuleHooks(): void {
     })
   } else {
     nodeModule.register(`data:text/javascript,${encodeURIComponent(threadHooks)}`, {
-      data: { sdk, parentURL },
+      data: { sdk, parentURL, generationParameter },
     })
   }
 }
@@ -47,15 +65,30 @@ function unknownEntry(specifier: string, importer: string | undefined, cause: un
   return new Error(`the SDK has no entry "${specifier}", imported from ${importer}`, { cause })
 }
 
+/** Adds the generation of the importing module to a relative import. Self-contained, because `threadHooks` has its text. */
+function inGeneration<R extends { readonly url: string }>(
+  specifier: string,
+  importer: string | undefined,
+  resolved: R,
+  parameter: string,
+): R {
+  if (importer === undefined || !/^\.\.?\//.test(specifier) || !resolved.url.startsWith('file:'))
+    return resolved
+  const at = importer.indexOf(`?${parameter}=`)
+  if (at < 0 || resolved.url.includes('?')) return resolved
+  return { ...resolved, url: resolved.url + importer.slice(at) }
+}
+
 /** The hook above, as a module for `register`. */
 const threadHooks = `
-let sdk, parentURL
+let sdk, parentURL, generationParameter
 export function initialize(data) {
-  ({ sdk, parentURL } = data)
+  ({ sdk, parentURL, generationParameter } = data)
 }
 export async function resolve(specifier, context, nextResolve) {
-  if (specifier !== sdk && !specifier.startsWith(sdk + '/')) return nextResolve(specifier, context)
   const importer = context.parentURL
+  if (specifier !== sdk && !specifier.startsWith(sdk + '/'))
+    return inGeneration(specifier, importer, await nextResolve(specifier, context), generationParameter)
   try {
     return await nextResolve(specifier, { ...context, parentURL })
   } catch (error) {
@@ -63,4 +96,5 @@ export async function resolve(specifier, context, nextResolve) {
   }
 }
 ${unknownEntry}
+${inGeneration}
 `

@@ -9,17 +9,38 @@ export function pluginModel(reservedDomain: string) {
     singular: 'plugin',
     plural: 'plugins',
     schema: {
-      spec: { type: 'object' },
+      spec: {
+        type: 'object',
+        properties: {
+          enabled: {
+            type: 'boolean',
+            description: 'False stops the plugin on every server and controller process. Default: true.',
+          },
+          reload: {
+            anyOf: [{ type: 'string' }, { type: 'integer' }],
+            description: "Any new value reloads the plugin's code.",
+          },
+        },
+      },
       status: {
         type: 'object',
         properties: {
-          phase: { type: 'string', enum: ['Starting', 'Started', 'Failed'] },
+          phase: { type: 'string', enum: ['Starting', 'Started', 'Failed', 'Disabled'] },
           message: { type: 'string', description: 'Why the plugin is in this phase.' },
           version: { type: 'string', description: "Version of the plugin's package." },
+          source: {
+            type: 'string',
+            description: 'Where it was loaded from: a folder, npm:<package>, or the file of an archive.',
+          },
           kinds: {
             type: 'array',
             items: { type: 'string' },
             description: 'The kinds that the plugin declares, as <plural>.<group>.',
+          },
+          routes: {
+            type: 'array',
+            items: { type: 'string' },
+            description: 'The groups of its own routes, as <group>/<version>.',
           },
           conditions: {
             type: 'array',
@@ -69,9 +90,11 @@ export function pluginModel(reservedDomain: string) {
     indexes: [singleValueIndex({ name: 'status.phase', indexFunc: plugin => plugin.status?.phase })],
     printerColumns: [
       { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+      { name: 'Version', type: 'string', jsonPath: '.status.version' },
       { name: 'Message', type: 'string', jsonPath: '.status.message' },
     ],
   })
 }
 
 export type PluginStatus = NonNullable<ObjectOf<ReturnType<typeof pluginModel>>['status']>
+export type PluginPhase = NonNullable<PluginStatus['phase']>

@@ -1,32 +1,25 @@
-import { setTimeout as delay } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { Logger, Manager, Transport } from '@setpoint/controller-runtime'
 import { isReservedDomain, type Model, ModelError } from '@setpoint/controller-runtime/api'
 import { type HostedPlugin, setupPlugin } from '@setpoint/controller-runtime/internal'
-import type { LogFollower, ModelCache } from '../cache/index.ts'
+import type { LogFollower } from '../cache/index.ts'
 import type { CustomRoutes } from '../http/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
-import { deepEqual, ServedModel } from '../model/index.ts'
+import { ServedModel } from '../model/index.ts'
 import type { Registry } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
+import type { WatchHub } from '../watch/index.ts'
 import { placeOf } from './error-place.ts'
-import { applyExtensions, type ExtensionProblem } from './extensions.ts'
-import { claimIndexes } from './index-claim.ts'
-import { type IndexFindings, IndexReport, type ReportedProblem } from './index-report.ts'
+import type { ReportedProblem } from './index-report.ts'
+import { KindRunner } from './kind-runner.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
-import type { PluginStatus } from './plugin-kind.ts'
+import type { PluginPhase } from './plugin-kind.ts'
+import { PluginReport } from './plugin-report.ts'
+import type { PluginLoader } from './plugin-source.ts'
+import type { PluginSpec, PluginSpecs } from './plugin-specs.ts'
 import type { PluginStatuses } from './plugin-status.ts'
-import { RegistryWriter } from './registry-writer.ts'
-import { StoredViolations } from './stored-violations.ts'
-import { type MigrationState, VersionMigration } from './version-migration.ts'
-
-export const runnerDefaults = Object.freeze({
-  /** Milliseconds between attempts at YAML documents with transient problems. */
-  extensionsRetryMs: 5_000,
-  /** Objects between two log lines about the building of indexes. */
-  progressObjects: 50_000,
-  /** Most problems of shipped files in a status. The log has all of them. */
-  shownProblems: 20,
-})
+import type { PluginLifecycle, ReloadOutcome } from './plugins.ts'
+import { applyShippedObjects } from './shipped-objects.ts'
 
 /** The parts of the server that plugins use. */
 export interface PluginEnvironment {
@@ -34,11 +27,13 @@ export interface PluginEnvironment {
   readonly models: ModelRegistry
   readonly registry: Registry
   readonly follower: LogFollower
+  readonly hub: WatchHub
   readonly routes: CustomRoutes
   readonly transport: Transport
   /** Runs the controllers; absent if they run in another process. */
   readonly manager: Manager | undefined
   readonly statuses: PluginStatuses
+  readonly specs: Pick<PluginSpecs, 'get' | 'current' | 'routesOf'>
   readonly reservedDomain: string
   readonly log: Logger
 }
@@ -48,103 +43,319 @@ class PluginStartError extends Error {
   override readonly name = 'PluginStartError'
 }
 
+const disabled = 'spec.enabled is false'
+
+/** The work of a plugin that is set up. */
+interface Run {
+  readonly hosted: HostedPlugin
+  readonly stopped: AbortController
+}
+
 /**
  * One plugin in this server.
  *
- *     Starting ── models checked, setup run, indexes built ──▶ Started ── YAML applied, controllers run
- *        └────── any fault of the plugin ──▶ Failed: its kinds respond with 503 except to deletions; the server goes on
+ *     Starting ── set up, indexes built ──▶ Started ── YAML applied, controllers run
+ *      ▲  │                                  │   ▲
+ *      │  └───── any fault of the plugin ──▶ Failed  a reload with code that starts
+ *      │                                     │
+ *      └──── spec.enabled: true ──── Disabled ◀── spec.enabled: false, from every phase
+ *
+ * The kinds of a failed or disabled plugin respond with 503, except to deletions; the server goes on. One transition runs at
+ * a time, but disabling aborts a start.
  */
-export class PluginRunner {
+export class PluginRunner implements PluginLifecycle {
   readonly name: string
-  readonly #loaded: LoadedPlugin
+  readonly #loader: PluginLoader
   readonly #environment: PluginEnvironment
   readonly #log: Logger
-  readonly #stopped = new AbortController()
-  readonly #models: ServedModel[] = []
-  #hosted: HostedPlugin | undefined
-  #status: PluginStatus
-  #problems: ReportedProblem[] = []
-  readonly #findings = new Map<ServedModel, IndexFindings>()
-  readonly #migrations = new Map<ServedModel, MigrationState>()
-  /** The stored objects of each model that violate its schema. */
-  readonly #violations = new Map<ServedModel, ReportedProblem>()
-  /** The activity of each model that has not started yet, by resource. */
-  readonly #progress = new Map<string, string>()
+  readonly #report: PluginReport
+  #loaded: LoadedPlugin
+  #kinds: KindRunner[] = []
+  #run: Run | undefined
+  /** The spec that is in effect. */
+  #applied: PluginSpec | undefined
+  #setupProblems: readonly ReportedProblem[] = []
+  #shippedProblems: readonly ReportedProblem[] = []
+  #transitions: Promise<unknown> = Promise.resolve()
+  #stopped = false
 
-  constructor(loaded: LoadedPlugin, environment: PluginEnvironment) {
-    const { name, models } = loaded.plugin
+  constructor(loader: PluginLoader, loaded: LoadedPlugin, environment: PluginEnvironment) {
+    const { name } = loaded.plugin
     this.name = name
+    this.#loader = loader
     this.#loaded = loaded
     this.#environment = environment
     this.#log = environment.log.child({ plugin: name })
-    this.#status = {
-      version: loaded.packageVersion,
-      kinds: models.map(model => `${model.plural}.${model.group}`),
-    }
+    this.#report = new PluginReport(name, loader.source.label, environment.statuses)
+    this.#describe()
   }
 
-  /** Starts the plugin. Resolves when it has started or failed. Never rejects: errors go to the plugin's status. */
-  async start(): Promise<void> {
+  /**
+   * Registers the plugin's kinds before it returns, and starts the plugin if it is enabled. Resolves when it has started,
+   * failed or been found disabled. Never rejects: errors go to the plugin's status.
+   */
+  start(): Promise<void> {
     this.#publish('Starting', 'its models are being checked and their indexes built')
-    const { signal } = this.#stopped
-    try {
-      this.#registerModels()
-      await this.#setup()
-      await Promise.all(this.#models.map(served => this.#startModel(served)))
-    } catch (error) {
-      if (signal.aborted) return
-      const message = error instanceof Error ? error.message : String(error)
-      for (const served of this.#models)
-        served.phase = { name: 'Failed', message: `plugin ${this.name} has failed: ${message}` }
-      this.#environment.routes.remove(this.name)
-      await this.#hosted?.stop()
-      this.#log.error({ err: error }, 'the plugin has failed')
-      this.#publish('Failed', message)
-      return
-    }
-    this.#publish('Started')
-    this.#log.info({ kinds: this.#status.kinds }, 'the plugin has started')
-    for (const controller of this.#hosted?.controllers ?? []) this.#environment.manager?.add(controller)
-    await this.#applyExtensions()
+    const refusal = this.#register()
+    return this.#next(async () => {
+      if (refusal !== undefined) await this.#fail(refusal)
+      const spec = await this.#environment.specs.get(this.name).catch(() => undefined)
+      // The server stops.
+      if (spec === undefined) return
+      this.#applied = spec
+      if (!spec.enabled) await this.#disable()
+      else if (refusal === undefined) await this.#begin()
+    })
   }
 
-  /** True when its models and routes are registered, or it has failed. */
+  /** To be called when the spec of the `Plugin` object has changed. Resolves when it is in effect. */
+  follow(): Promise<void> {
+    if (this.#applied !== undefined && !this.#environment.specs.current(this.name).enabled)
+      this.#run?.stopped.abort()
+    return this.#next(async () => {
+      const applied = this.#applied
+      if (applied === undefined) return
+      const wanted = this.#environment.specs.current(this.name)
+      this.#applied = wanted
+      if (!wanted.enabled && applied.enabled) await this.#disable()
+      if (wanted.reload !== applied.reload) await this.#reload()
+      if (wanted.enabled && !applied.enabled) await this.#restart()
+    })
+  }
+
+  /**
+   * Loads the plugin's code again and replaces the running one. Resolves when the new code runs, or the old one runs on
+   * because the new one does not load, is not valid or fails in `setup`. Never rejects.
+   *
+   * A kind whose declaration is the same data keeps its cache and its watches. Functions are never the same, so a kind
+   * with index functions is built again: its watches end with 1013, and it responds with 503 meanwhile.
+   */
+  reload(): Promise<ReloadOutcome> {
+    return this.#next(() => this.#reload())
+  }
+
+  /** True when its models and routes are registered, or it has failed or is disabled. */
   get isRegistered(): boolean {
-    return this.#hosted !== undefined || this.#status.phase === 'Failed'
+    return this.#run !== undefined || this.#report.phase !== 'Starting'
   }
 
   /** One line for `/readyz?verbose`, which needs no credentials. The reason of a failure is in the Plugin object. */
   get progress(): string {
-    if (this.#status.phase === 'Starting') {
-      const models = [...this.#progress.values()]
-      return ['starting', ...models].join('; ')
-    }
-    return this.#status.phase === 'Failed' ? 'failed' : 'ok'
+    if (this.#report.phase === 'Starting')
+      return ['starting', ...this.#kinds.flatMap(({ progress }) => progress ?? [])].join('; ')
+    return this.#report.phase === 'Started' ? 'ok' : (this.#report.phase?.toLowerCase() ?? 'starting')
   }
 
+  /** Stops for good, with the server: the manager stops the controllers, and watches end with the others. */
   async stop(): Promise<void> {
-    this.#stopped.abort()
-    await this.#hosted?.stop()
+    this.#stopped = true
+    this.#run?.stopped.abort()
+    for (const kind of this.#kinds) kind.abort()
+    await this.#run?.hosted.stop()
   }
 
-  /** @throws PluginStartError, ModelConflictError or ModelError that names the wrong declaration */
-  #registerModels(): void {
-    const { models, reservedDomain, routes } = this.#environment
-    for (const model of this.#loaded.plugin.models) {
-      if (isReservedDomain(model.group, reservedDomain)) {
-        const group = model.group === '' ? 'the empty group' : `the group ${JSON.stringify(model.group)}`
-        throw new PluginStartError(
-          `the kind ${model.kind} uses ${group}, which is reserved for the service (${reservedDomain}); use a sub-domain of your own`,
-        )
+  #next<T>(transition: () => Promise<T>): Promise<T> {
+    const done = this.#transitions.then(transition)
+    this.#transitions = done.catch(() => {})
+    return done
+  }
+
+  /** Sets up the plugin, starts its kinds, and then its controllers. */
+  async #begin(): Promise<void> {
+    try {
+      const hosted = await this.#setUp(this.#loaded)
+      this.#noteUnmarked(hosted)
+      try {
+        this.#environment.routes.add(hosted)
+      } catch (error) {
+        await hosted.stop()
+        throw error
       }
-      const served = this.#compile(model)
-      for (const { apiVersion } of served.versions) {
-        const clash = routes.clashWith(apiVersion, model.plural, model.kind)
-        if (clash !== undefined) throw new PluginStartError(clash)
-      }
-      models.add(served)
-      this.#models.push(served)
+      await this.#work(hosted, undefined)
+    } catch (error) {
+      await this.#fail(error)
     }
+  }
+
+  /** Starts the kinds that are not served. Then starts the controllers, once those of `previous` have ended. */
+  async #work(hosted: HostedPlugin, previous: Run | undefined): Promise<void> {
+    const run: Run = { hosted, stopped: new AbortController() }
+    this.#report.describe({ routes: groupsOf(hosted) })
+    this.#run = run
+    this.#shippedProblems = []
+    const { signal } = run.stopped
+    const { manager, models, registry, reservedDomain } = this.#environment
+    const starting = this.#kinds.filter(({ served }) => served.phase.name === 'Starting')
+    const aborted = new Promise<void>(resolve => {
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    await Promise.race([Promise.all([this.#end(previous), ...starting.map(kind => kind.start())]), aborted])
+    if (signal.aborted) return
+    this.#publish('Started')
+    const { packageVersion: version, resourcesDir, plugin } = this.#loaded
+    this.#log.info({ kinds: plugin.models.map(resourceName) }, 'the plugin has started')
+    for (const controller of hosted.controllers) manager?.add(controller)
+    await applyShippedObjects({
+      plugin: this.name,
+      version,
+      resourcesDir,
+      models,
+      registry,
+      reservedDomain,
+      log: this.#log,
+      signal,
+      applied: problems => {
+        this.#shippedProblems = problems
+        this.#publish('Started')
+      },
+    })
+  }
+
+  async #fail(error: unknown): Promise<void> {
+    if (this.#stopped) return
+    const message = error instanceof Error ? error.message : String(error)
+    for (const kind of this.#kinds) kind.stop(`plugin ${this.name} has failed: ${message}`)
+    await this.#endRun()
+    this.#log.error({ err: error }, 'the plugin has failed')
+    this.#publish('Failed', message)
+  }
+
+  async #disable(): Promise<void> {
+    const { routes, specs } = this.#environment
+    const groups = this.#run === undefined ? specs.routesOf(this.name) : groupsOf(this.#run.hosted)
+    routes.close(this.name, groups)
+    this.#report.describe({ routes: [...groups] })
+    for (const kind of this.#kinds) kind.stop(`plugin ${this.name} is disabled`)
+    await this.#endRun()
+    this.#log.info({}, 'the plugin is disabled')
+    this.#publish('Disabled', disabled)
+  }
+
+  /** Starts a plugin that does not run, from the code that is loaded. */
+  async #restart(): Promise<void> {
+    this.#environment.routes.open(this.name)
+    this.#publish('Starting', 'its models are being checked and their indexes built')
+    const refusal = this.#register()
+    if (refusal === undefined) await this.#begin()
+    else await this.#fail(refusal)
+  }
+
+  async #reload(): Promise<ReloadOutcome> {
+    const running = this.#run
+    let hosted: HostedPlugin | undefined
+    try {
+      const next = await this.#loader.load()
+      const { name } = next.plugin
+      if (name !== this.name)
+        throw new PluginStartError(`its name has changed to ${JSON.stringify(name)}: restart the server`)
+      if (running !== undefined) {
+        hosted = await this.#setUp(next)
+        this.#replace(next.plugin.models, running.hosted, hosted)
+      }
+      this.#loaded = next
+    } catch (error) {
+      await hosted?.stop()
+      const message = error instanceof Error ? error.message : String(error)
+      this.#log.error({ err: error }, 'failed to reload the plugin')
+      this.#report.reloaded(running === undefined ? message : `the previous code keeps running: ${message}`)
+      this.#publish(this.#report.phase ?? 'Failed', this.#report.message)
+      return { reloaded: false, message }
+    }
+    this.#log.info({ version: this.#loaded.packageVersion }, 'reloaded the code of the plugin')
+    this.#describe()
+    this.#report.reloaded(undefined)
+    if (hosted !== undefined) {
+      this.#noteUnmarked(hosted)
+      await this.#work(hosted, running).catch(error => this.#fail(error))
+    } else if (this.#applied?.enabled === false) this.#publish('Disabled', disabled)
+    else await this.#restart()
+    return { reloaded: true }
+  }
+
+  /** Stops the controllers and routes of a run. */
+  async #end(run: Run | undefined): Promise<void> {
+    if (run === undefined) return
+    const { manager, routes } = this.#environment
+    const { hosted, stopped } = run
+    stopped.abort()
+    routes.remove(hosted)
+    await Promise.all([hosted.stop(), ...hosted.controllers.map(controller => manager?.remove(controller))])
+  }
+
+  async #endRun(): Promise<void> {
+    const run = this.#run
+    this.#run = undefined
+    this.#shippedProblems = []
+    await this.#end(run)
+  }
+
+  /** Registers the kinds of a plugin that does not run. Returns the error of the first one that cannot be registered. */
+  #register(): Error | undefined {
+    const { models } = this.#environment
+    for (const { served } of this.#kinds) models.remove(served)
+    this.#kinds = []
+    try {
+      for (const model of this.#loaded.plugin.models) this.#kinds.push(this.#addModel(model))
+      return undefined
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error))
+    }
+  }
+
+  /**
+   * Registers the kinds and routes of reloaded code in place of the present ones: all or nothing. Served kinds whose
+   * declaration is the same stay as they are.
+   * @throws PluginStartError, ModelConflictError or RouteConflictError that names the wrong declaration
+   */
+  #replace(next: readonly Model[], from: HostedPlugin, to: HostedPlugin): void {
+    const { models, routes } = this.#environment
+    const sameAs = (model: Model) => this.#kinds.find(({ served }) => isServedUnchanged(served, model))
+    const kept = new Set(next.map(sameAs))
+    const dropped = this.#kinds.filter(kind => !kept.has(kind))
+    const added: KindRunner[] = []
+    for (const { served } of dropped) models.remove(served)
+    routes.remove(from)
+    try {
+      const kinds = next.map(model => {
+        const same = sameAs(model)
+        if (same !== undefined) return same
+        const kind = this.#addModel(model)
+        added.push(kind)
+        return kind
+      })
+      routes.add(to)
+      this.#kinds = kinds
+    } catch (error) {
+      for (const { served } of added) models.remove(served)
+      for (const { served } of dropped) models.add(served)
+      routes.add(from)
+      throw error
+    }
+    for (const kind of dropped) kind.stop(`plugin ${this.name} is being reloaded`)
+  }
+
+  /** @throws PluginStartError or ModelConflictError that names the wrong declaration */
+  #addModel(model: Model): KindRunner {
+    const { models, reservedDomain, routes, storage, registry, follower, hub } = this.#environment
+    if (isReservedDomain(model.group, reservedDomain)) {
+      const group = model.group === '' ? 'the empty group' : `the group ${JSON.stringify(model.group)}`
+      throw new PluginStartError(
+        `the kind ${model.kind} uses ${group}, which is reserved for the service (${reservedDomain}); use a sub-domain of your own`,
+      )
+    }
+    const served = this.#compile(model)
+    for (const { apiVersion } of served.versions) {
+      const clash = routes.clashWith(apiVersion, model.plural, model.kind)
+      if (clash !== undefined) throw new PluginStartError(clash)
+    }
+    models.add(served)
+    const changed = () => {
+      if (this.#report.phase === 'Started') this.#publish('Started')
+    }
+    const pluginVersion = this.#loaded.packageVersion
+    return new KindRunner({
+      ...{ served, pluginVersion, storage, registry, follower, hub, log: this.#log, changed },
+    })
   }
 
   /** @throws PluginStartError that names the kind with an unusable schema */
@@ -157,240 +368,54 @@ export class PluginRunner {
     }
   }
 
-  async #setup(): Promise<void> {
-    const { transport, log, routes, manager, reservedDomain } = this.#environment
+  async #setUp({ dir, plugin }: LoadedPlugin): Promise<HostedPlugin> {
+    const { transport, log, manager, reservedDomain } = this.#environment
     const builtFor = manager && { builtFor: manager }
-    const { dir, plugin } = this.#loaded
-    const hosted = await setupPlugin(plugin, { transport, log, reservedDomain, ...builtFor }).catch(error => {
+    return setupPlugin(plugin, { transport, log, reservedDomain, ...builtFor }).catch(error => {
       const message = error instanceof Error ? error.message : `it has thrown ${String(error)}`
       const place = placeOf(error, dir)
       const where = place === undefined ? '' : ` (${place})`
       throw new PluginStartError(`its setup has failed: ${message}${where}`, { cause: error })
     })
-    this.#hosted = hosted
-    for (const name of hosted.unmarkedClasses) {
-      this.#problems.push({
-        source: `class ${name}`,
-        message: 'it is not marked with ApiVersion and is not exposed',
-      })
-    }
-    routes.add(hosted)
   }
 
-  /** Puts the model's unique indexes in force and builds its cache. Waits while the store is unavailable. */
-  async #startModel(served: ServedModel): Promise<void> {
-    const { registry, storage, follower } = this.#environment
-    const { signal } = this.#stopped
-    const log = this.#log
-    await claimIndexes({
-      storage,
-      records: registry.records,
-      served,
-      pluginVersion: this.#loaded.packageVersion,
-      log,
-      signal,
-      onProgress: this.#watchProgress(served, 'the values of its unique indexes are being computed'),
+  #noteUnmarked({ unmarkedClasses }: HostedPlugin): void {
+    this.#setupProblems = unmarkedClasses.map(name => ({
+      source: `class ${name}`,
+      message: 'it is not marked with ApiVersion and is not exposed',
+    }))
+  }
+
+  #describe(): void {
+    const { packageVersion: version, plugin } = this.#loaded
+    this.#report.describe({ version, kinds: plugin.models.map(resourceName) })
+  }
+
+  #publish(phase: PluginPhase, why?: string): void {
+    if (this.#stopped) return
+    const findings = this.#kinds.flatMap(kind => kind.findings ?? [])
+    this.#report.publish(phase, {
+      why,
+      findings,
+      problems: [...this.#setupProblems, ...this.#shippedProblems],
+      stored: this.#kinds.map(({ served, migration, violation }) => ({
+        kind: resourceName(served.model),
+        migration,
+        violation,
+      })),
     })
-    const report = this.#watchProgress(served, 'its indexes are being built')
-    let objects = 0
-    const cache = await follower.add(served, signal, count => {
-      objects += count
-      report(objects)
-    })
-    log.info({ resource: served.resource, objects: cache.store.size }, 'the indexes are built')
-    const indexes = new IndexReport({
-      cache,
-      registry,
-      log,
-      signal,
-      changed: findings => {
-        this.#note(served, findings)
-        if (this.#status.phase === 'Started') this.#publish('Started')
-      },
-    })
-    await indexes.report()
-    this.#progress.delete(served.resource)
-    served.phase = { name: 'Started' }
-    this.#watchStored(cache)
-  }
-
-  /** Migrates the stored objects to the version in force, and looks for those that violate the schema. */
-  #watchStored(cache: ModelCache): void {
-    const { registry, storage } = this.#environment
-    const { served } = cache
-    const { signal } = this.#stopped
-    const publish = () => {
-      if (this.#status.phase === 'Started') this.#publish('Started')
-    }
-    const migration = new VersionMigration({
-      storage,
-      records: registry.records,
-      served,
-      log: this.#log,
-      signal,
-      changed: state => {
-        this.#migrations.set(served, state)
-        publish()
-      },
-    })
-    void migration.run()
-    const violations = new StoredViolations({
-      cache,
-      signal,
-      changed: problem => {
-        if (problem === undefined) this.#violations.delete(served)
-        else this.#violations.set(served, problem)
-        publish()
-      },
-    })
-    void violations.run()
-  }
-
-  /** Reports progress to `/readyz?verbose` and the log. Returns a function that takes the number of objects read. */
-  #watchProgress(served: ServedModel, activity: string): (objects: number) => void {
-    const { resource } = served
-    let logged = 0
-    const note = (objects: number) =>
-      this.#progress.set(resource, `${resource}: ${activity}, ${objects} objects so far`)
-    note(0)
-    return objects => {
-      note(objects)
-      if (objects < logged) logged = 0
-      if (objects - logged < runnerDefaults.progressObjects) return
-      logged = objects
-      this.#log.info({ resource, objects }, activity)
-    }
-  }
-
-  #note(served: ServedModel, findings: IndexFindings): void {
-    const known = this.#findings.get(served)?.problems ?? []
-    for (const problem of findings.problems) {
-      const old = known.some(
-        ({ source, message }) => source === problem.source && message === problem.message,
-      )
-      if (!old) this.#log.warn({ ...problem }, 'the indexes have a problem')
-    }
-    this.#findings.set(served, findings)
-  }
-
-  async #applyExtensions(): Promise<void> {
-    const { resourcesDir } = this.#loaded
-    if (resourcesDir === undefined) return
-    const known = [...this.#problems]
-    const apply = () =>
-      this.#applyOnce(resourcesDir, known).catch(error => {
-        if (!this.#stopped.signal.aborted)
-          this.#log.error({ err: error }, 'failed to apply the shipped objects')
-        return true
-      })
-    // Objects of another plugin's kind may need several attempts. Starting does not wait for those.
-    if (!(await apply())) void this.#applyAgain(apply)
-  }
-
-  async #applyAgain(apply: () => Promise<boolean>): Promise<void> {
-    const { signal } = this.#stopped
-    do {
-      await delay(runnerDefaults.extensionsRetryMs, undefined, { signal, ref: false }).catch(() => {})
-    } while (!signal.aborted && !(await apply()))
-  }
-
-  /** Returns true if no transient problem is left. */
-  async #applyOnce(resourcesDir: string, known: readonly ReportedProblem[]): Promise<boolean> {
-    const { packageVersion, plugin } = this.#loaded
-    const { models, registry, reservedDomain } = this.#environment
-    const result = await applyExtensions({
-      resourcesDir,
-      plugin: plugin.name,
-      version: packageVersion,
-      reservedDomain,
-      writer: new RegistryWriter(models, registry),
-      signal: this.#stopped.signal,
-    })
-    this.#log.info(
-      { applied: result.applied, unchanged: result.unchanged, problems: result.problems.length },
-      'applied the shipped objects',
-    )
-    for (const problem of result.problems) this.#log.warn({ ...problem }, 'a shipped object has a problem')
-    this.#problems = [...known, ...result.problems.map(describeProblem)]
-    this.#publish('Started')
-    return !result.problems.some(problem => problem.transient)
-  }
-
-  #publish(phase: 'Starting' | 'Started' | 'Failed', why?: string): void {
-    const ready = { Starting: 'Unknown', Started: 'True', Failed: 'False' } as const
-    const findings = [...this.#findings.values()]
-    const notInForce = findings.find(({ standing }) => standing.name !== 'in force')?.standing
-    const { reason, message: indexes } =
-      notInForce === undefined || notInForce.name === 'in force'
-        ? { reason: 'InForce', message: 'its unique indexes are in force' }
-        : {
-            reason: notInForce.name === 'superseded' ? 'Superseded' : 'Recomputing',
-            message: `writes of some of its kinds get 503: ${notInForce.why}`,
-          }
-    const message =
-      why ?? (reason === 'InForce' ? 'its kinds are served' : `its kinds are served, but ${indexes}`)
-    const shown = this.#problems.slice(0, runnerDefaults.shownProblems)
-    if (this.#problems.length > shown.length) {
-      shown.push({
-        source: 'more',
-        message: `${this.#problems.length - shown.length} further problems are in the log`,
-      })
-    }
-    const status: PluginStatus = {
-      ...this.#status,
-      phase,
-      message,
-      conditions: [
-        this.#condition('Ready', ready[phase], phase, message),
-        ...(phase === 'Started'
-          ? [
-              this.#condition(
-                'UniqueIndexesInForce',
-                reason === 'InForce' ? 'True' : 'False',
-                reason,
-                indexes,
-              ),
-            ]
-          : []),
-      ],
-      problems: [
-        ...shown,
-        ...findings.flatMap(({ problems }) => problems),
-        ...this.#violations.values(),
-        ...[...this.#migrations].flatMap(([served, state]) => failuresOf(served, state)),
-      ],
-      ...(this.#migrations.size > 0 && {
-        migrations: [...this.#migrations].map(([{ model }, { to, total, done, failed }]) => ({
-          kind: `${model.plural}.${model.group}`,
-          to,
-          total,
-          done,
-          failed,
-        })),
-      }),
-    }
-    if (deepEqual(status, this.#status)) return
-    this.#status = status
-    this.#environment.statuses.publish(this.name, status)
-  }
-
-  #condition(type: string, status: 'True' | 'False' | 'Unknown', reason: string, message: string): Condition {
-    const previous = this.#status.conditions?.find(condition => condition.type === type)
-    const lastTransitionTime =
-      previous?.status === status ? previous.lastTransitionTime : new Date().toISOString()
-    return { type, status, reason, message, lastTransitionTime }
   }
 }
 
-type Condition = NonNullable<PluginStatus['conditions']>[number]
-
-function failuresOf({ resource }: ServedModel, { to, failures }: MigrationState): ReportedProblem[] {
-  return failures.map(({ name, message }) => ({
-    source: `migration of ${resource} to ${to}`,
-    message: `${JSON.stringify(name)} cannot be migrated: ${message}`,
-  }))
+function resourceName({ plural, group }: Model): string {
+  return `${plural}.${group}`
 }
 
-function describeProblem({ file, line, message }: ExtensionProblem): { source: string; message: string } {
-  return { source: `${file}:${line}`, message }
+function groupsOf({ routes }: HostedPlugin): string[] {
+  return [...new Set(routes.map(({ groupVersion }) => groupVersion))]
+}
+
+/** Returns true if a kind is served by the same declaration. Functions of another instance of a module are different. */
+function isServedUnchanged(served: ServedModel, model: Model): boolean {
+  return served.phase.name === 'Started' && isDeepStrictEqual(served.model, model)
 }

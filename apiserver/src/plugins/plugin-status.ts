@@ -9,7 +9,7 @@ import type { PluginStatus } from './plugin-kind.ts'
 /** Milliseconds between attempts to write a status while the store is unavailable. */
 const retryMs = 1000
 
-/** Reason of the condition `Ready` if a folder cannot be loaded. */
+/** Reason of the condition `Ready` if a source cannot be loaded. */
 const loadError = 'LoadError'
 
 /** Writes the `Plugin` objects. Retries the newest status of each plugin until it is stored. */
@@ -50,19 +50,20 @@ export class PluginStatuses {
     this.#writing.set(name, writing)
   }
 
-  /** Reports a folder that cannot be loaded. `message` starts with `plugin <folder>: `. */
-  publishLoadError(name: string, message: string): void {
+  /** Reports a source that cannot be loaded. `message` starts with `plugin <source>: `. */
+  publishLoadError(name: string, message: string, source: string): void {
     const lastTransitionTime = new Date().toISOString()
     this.publish(name, {
       phase: 'Failed',
       message,
+      source,
       conditions: [{ type: 'Ready', status: 'False', reason: loadError, message, lastTransitionTime }],
     })
   }
 
-  /** Deletes the object that `publishLoadError` stored for a folder that has loaded since, under another name. */
-  forgetLoadError(name: string, dir: string): void {
-    const forgetting = this.#forget(name, dir)
+  /** Deletes the object that `publishLoadError` stored for a source that has loaded since, under another name. */
+  forgetLoadError(name: string, source: string): void {
+    const forgetting = this.#forget(name, source)
       .catch(error => {
         if (!this.#signal.aborted)
           this.#log.warn({ plugin: name, err: error }, 'failed to delete an outdated plugin status')
@@ -71,13 +72,13 @@ export class PluginStatuses {
     this.#forgetting.add(forgetting)
   }
 
-  async #forget(name: string, dir: string): Promise<void> {
+  async #forget(name: string, source: string): Promise<void> {
     await this.#ready
     const live = await this.#registry.readLive(this.#served, name)
     const { uid } = live?.stored.object.metadata ?? {}
     const status = live?.stored.object.status as PluginStatus | undefined
     const isLoadError = status?.conditions?.some(({ reason }) => reason === loadError)
-    if (uid === undefined || !isLoadError || !status?.message?.startsWith(`plugin ${dir}: `)) return
+    if (uid === undefined || !isLoadError || !status?.message?.startsWith(`plugin ${source}: `)) return
     await this.#registry.delete(this.#served, name, { uid, versions: [] }, defaultWriteOptions)
   }
 

@@ -66,9 +66,9 @@ export interface InForce {
 export class UniqueIndexRecords {
   readonly #storage: Storage
   /** The records that have this server's sets in force. */
-  readonly #inForce = new Map<ServedModel, InForce>()
-  readonly #standings = new Map<ServedModel, Standing>()
-  readonly #observers = new Map<ServedModel, () => void>()
+  readonly #inForce = new WeakMap<ServedModel, InForce>()
+  readonly #standings = new WeakMap<ServedModel, Standing>()
+  readonly #observers = new WeakMap<ServedModel, () => void>()
 
   constructor(storage: Storage) {
     this.#storage = storage

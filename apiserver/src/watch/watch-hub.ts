@@ -40,6 +40,12 @@ export const goingAway: WatchEnd = Object.freeze({
   reason: 'the server is shutting down',
 })
 
+/** The end of the watches of a kind that is not served at the moment. */
+export const notServed: WatchEnd = Object.freeze({
+  code: closeCodes.tryAgainLater,
+  reason: 'the kind is not served at the moment',
+})
+
 /** All watches of this server: opens them, sends their bookmarks and ends them. */
 export class WatchHub {
   readonly #gate: ReadGate
@@ -48,8 +54,8 @@ export class WatchHub {
   readonly #log: Logger
   readonly #models = new Map<ModelCache, ModelWatches>()
   readonly #pace = new WatchPace()
-  /** Kept while a model is not served, because a counter must not fall. */
-  readonly #tallies = new Map<ServedModel, WatchTally>()
+  /** By resource. Kept while a model is not served, because a counter must not fall. */
+  readonly #tallies = new Map<string, readonly [ServedModel, WatchTally]>()
   readonly #stallChecks: NodeJS.Timeout
   #bookmarks: NodeJS.Timeout
   /** The watches of this process's controllers, which end by themselves. */
@@ -75,7 +81,7 @@ export class WatchHub {
 
   /** Every model that has been watched. */
   tallies(): Iterable<readonly [ServedModel, Readonly<WatchTally>]> {
-    return this.#tallies
+    return this.#tallies.values()
   }
 
   /** To be called for clients of other processes. @throws ApiError 503 once the server drains */
@@ -165,6 +171,15 @@ export class WatchHub {
     }
   }
 
+  /** Ends the watches of a cache that is no longer served, each with a last bookmark. */
+  drop(cache: ModelCache): void {
+    const watches = this.#models.get(cache)
+    if (watches === undefined) return
+    for (const subscription of [...watches.subscriptions]) this.#end(subscription, notServed)
+    watches.stop()
+    this.#models.delete(cache)
+  }
+
   /** Ends all watches at once and refuses new ones. */
   close(): void {
     this.#draining = true
@@ -196,10 +211,9 @@ export class WatchHub {
   }
 
   #tallyOf(served: ServedModel): WatchTally {
-    const known = this.#tallies.get(served)
-    if (known !== undefined) return known
-    const tally = { open: 0, sent: 0, tooSlow: 0 }
-    this.#tallies.set(served, tally)
+    const [, known] = this.#tallies.get(served.resource) ?? []
+    const tally = known ?? { open: 0, sent: 0, tooSlow: 0 }
+    this.#tallies.set(served.resource, [served, tally])
     return tally
   }
 

@@ -1,0 +1,69 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join, resolve } from 'node:path'
+import { discoverPlugins, type LoadedPlugin, loadPlugin, PluginLoadError } from './load-plugin.ts'
+import { objectNameOf } from './load-plugins.ts'
+import { unpackArchive } from './unpack-archive.ts'
+
+/** Where a plugin comes from. */
+export interface PluginSource {
+  readonly kind: 'folder' | 'package' | 'archive'
+  /** Absolute path of the folder, of the package's folder, or of the archive. */
+  readonly path: string
+  /** For people: the path, or `npm:<name>` for a package. Identifies the source. */
+  readonly label: string
+}
+
+/** Returns the plugins of the installation, see `discoverPlugins`. */
+export async function installedSources(): Promise<PluginSource[]> {
+  return (await discoverPlugins()).map(folderSource)
+}
+
+/** Returns the source of a plugin in a folder. */
+export function folderSource(dir: string): PluginSource {
+  const path = resolve(dir)
+  return { kind: 'folder', path, label: path }
+}
+
+/** Returns a valid object name for the plugin of a source, as long as its own name is unknown. */
+export function provisionalName({ kind, path, label }: PluginSource): string {
+  return objectNameOf(kind === 'package' ? label.slice('npm:'.length) : path.replace(/\.tgz$/, ''))
+}
+
+/**
+ * Loads the plugin of one source, each time with its present code. Node never unloads a module, so every load after the
+ * first one leaks the modules of the one before: as much memory as they hold.
+ */
+export class PluginLoader {
+  readonly source: PluginSource
+  #generation = 0
+
+  constructor(source: PluginSource) {
+    this.source = source
+  }
+
+  /** @throws PluginLoadError that names the source */
+  async load(): Promise<LoadedPlugin> {
+    const { kind, path, label } = this.source
+    const generation = this.#generation++
+    try {
+      const dir = kind === 'archive' ? await unpackToTemporaryFolder(path) : path
+      return await loadPlugin(dir, { generation })
+    } catch (error) {
+      if (error instanceof PluginLoadError)
+        throw new PluginLoadError(label, error.problem, { cause: error.cause })
+      throw new PluginLoadError(label, error instanceof Error ? error.message : String(error), {
+        cause: error,
+      })
+    }
+  }
+}
+
+/** Unpacks an archive into a new folder, which is removed when the process exits. */
+async function unpackToTemporaryFolder(path: string): Promise<string> {
+  const parent = mkdtempSync(join(tmpdir(), 'setpoint-plugin-'))
+  process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
+  const dir = join(parent, basename(path, '.tgz'))
+  await unpackArchive(path, dir)
+  return dir
+}

@@ -1,0 +1,53 @@
+import { createClient, Informer, type Logger, type Transport } from '@setpoint/controller-runtime'
+import type { ObjectOf } from '@setpoint/controller-runtime/api'
+import { pluginModel } from './plugin-kind.ts'
+
+/** What a `Plugin` object asks for. */
+export interface PluginSpec {
+  readonly enabled: boolean
+  readonly reload: string | number | undefined
+}
+
+type PluginObject = ObjectOf<ReturnType<typeof pluginModel>>
+
+/** Follows the specs of all `Plugin` objects, in a server or in a process of controllers. */
+export class PluginSpecs {
+  readonly #informer: Informer<PluginObject>
+
+  constructor(parts: { transport: Transport; reservedDomain: string; log: Logger }) {
+    const { transport, reservedDomain, log } = parts
+    this.#informer = new Informer(pluginModel(reservedDomain), { client: createClient(transport), log })
+  }
+
+  /** Starts following. Waits for the server in the background. */
+  start(): void {
+    this.#informer.start()
+  }
+
+  /** Waits until the specs are known and returns that of a plugin. @throws when stopped */
+  async get(name: string): Promise<PluginSpec> {
+    await this.#informer.synced
+    return this.current(name)
+  }
+
+  /** Returns the spec of a plugin as far as it is known. A plugin without an object is enabled. */
+  current(name: string): PluginSpec {
+    const spec = this.#informer.get(name)?.spec
+    return { enabled: spec?.enabled ?? true, reload: spec?.reload }
+  }
+
+  /** Returns the groups of a plugin's routes when a server last ran it. */
+  routesOf(name: string): readonly string[] {
+    return this.#informer.get(name)?.status?.routes ?? []
+  }
+
+  /** Calls back for each object and after each change. */
+  observe(changed: (name: string) => void): void {
+    const tell = ({ metadata }: PluginObject) => changed(metadata.name)
+    this.#informer.addHandler({ onAdd: tell, onUpdate: tell, onDelete: tell })
+  }
+
+  async stop(): Promise<void> {
+    await this.#informer.stop()
+  }
+}

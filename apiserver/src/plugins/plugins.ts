@@ -1,0 +1,181 @@
+import type { Logger } from '@setpoint/controller-runtime'
+import type { PluginProgress } from '../http/index.ts'
+import { type LoadedPlugin, PluginLoadError } from './load-plugin.ts'
+import { loadPlugins } from './load-plugins.ts'
+import { PluginLoader, type PluginSource, provisionalName } from './plugin-source.ts'
+import type { PluginSpecs } from './plugin-specs.ts'
+import type { PluginStatuses } from './plugin-status.ts'
+
+/** The result of a reload. `message` says why the plugin was not reloaded; what ran before runs on. */
+export type ReloadOutcome =
+  | { readonly reloaded: true }
+  | { readonly reloaded: false; readonly message: string }
+
+/** One plugin whose code is loaded, in a server or in a process of controllers. Its methods never reject. */
+export interface PluginLifecycle extends PluginProgress {
+  /** True when its kinds and routes are known. */
+  readonly isRegistered: boolean
+  /** Registers its kinds before it returns. Resolves when the plugin has started, failed or been found disabled. */
+  start(): Promise<void>
+  /** To be called when the spec of its `Plugin` object may have changed. Resolves when the spec is in effect. */
+  follow(): Promise<void>
+  reload(): Promise<ReloadOutcome>
+  /** Stops for good, with the process. */
+  stop(): Promise<void>
+}
+
+export interface PluginsOptions {
+  readonly create: (loader: PluginLoader, loaded: LoadedPlugin) => PluginLifecycle
+  readonly specs: Pick<PluginSpecs, 'current' | 'observe'>
+  /** Gets the sources that cannot be loaded; absent where another process writes the statuses. */
+  readonly statuses?: PluginStatuses
+  readonly log: Logger
+}
+
+/** One source and its plugin. */
+interface Slot {
+  readonly loader: PluginLoader
+  /** Undefined until the code has been loaded. */
+  runner: PluginLifecycle | undefined
+  /** Name of the `Plugin` object that says why the code cannot be loaded. */
+  failedAs: string | undefined
+  /** The `spec.reload` of that object that needs no action; undefined before the object was seen. */
+  seen: { readonly reload: string | number | undefined } | undefined
+}
+
+/** All plugins of this process: loads, starts, reloads and stops them. A plugin's fault does not affect the others. */
+export class Plugins {
+  readonly #options: PluginsOptions
+  readonly #slots: Slot[] = []
+  #isLoaded = false
+
+  constructor(options: PluginsOptions) {
+    this.#options = options
+  }
+
+  /** False until the kinds and routes of all plugins are known. */
+  get isStarting(): boolean {
+    return !this.#isLoaded || this.#slots.some(({ runner }) => runner !== undefined && !runner.isRegistered)
+  }
+
+  /** The state of each plugin whose code has been loaded or cannot be loaded. */
+  get progress(): PluginProgress[] {
+    return this.#slots.flatMap(({ loader, runner, failedAs }) => {
+      if (runner !== undefined) return runner
+      return failedAs === undefined ? [] : { name: provisionalName(loader.source), progress: 'failed' }
+    })
+  }
+
+  /**
+   * Loads and starts the plugins, and from then on follows their specs. Resolves when all are loaded and their kinds are
+   * registered; `starting` resolves when they have started, failed or been found disabled.
+   */
+  async start(sources: readonly PluginSource[]): Promise<{ starting: Promise<void> }> {
+    const { log, statuses, specs } = this.#options
+    const slots = new Map<string, Slot>()
+    for (const source of sources) {
+      if (slots.has(source.label)) continue
+      const slot = {
+        loader: new PluginLoader(source),
+        runner: undefined,
+        failedAs: undefined,
+        seen: undefined,
+      }
+      slots.set(source.label, slot)
+      this.#slots.push(slot)
+    }
+    specs.observe(name => void this.#follow(name))
+    const starts: Promise<void>[] = []
+    const failed: { slot: Slot; error: PluginLoadError }[] = []
+    const load = async (label: string) => {
+      const loader = slots.get(label)?.loader
+      if (loader === undefined) throw new Error(`unknown source ${label}`)
+      return loader.load()
+    }
+    for await (const outcome of loadPlugins([...slots.keys()], load)) {
+      const slot = slots.get(outcome.source)
+      if (slot === undefined) continue
+      if ('error' in outcome) {
+        const { source, error } = outcome
+        log.error({ source, err: error }, 'failed to load a plugin')
+        slot.failedAs = provisionalName(slot.loader.source)
+        failed.push({ slot, error })
+      } else starts.push(this.#run(slot, outcome.loaded))
+    }
+    this.#isLoaded = true
+    for (const { slot, error } of failed) this.#reportFailure(slot, error)
+    return { starting: Promise.all(starts).then(() => statuses?.settled()) }
+  }
+
+  /**
+   * Loads the code of a plugin again and runs it in place of the present code, see `PluginLifecycle`. Also starts a
+   * plugin whose code could not be loaded before. Never rejects.
+   * @param label the `label` of its source
+   */
+  async reload(label: string): Promise<ReloadOutcome> {
+    const slot = this.#slots.find(({ loader }) => loader.source.label === label)
+    if (slot === undefined) return { reloaded: false, message: `there is no plugin from ${label}` }
+    return slot.runner === undefined ? this.#loadAgain(slot) : slot.runner.reload()
+  }
+
+  /** Stops the plugins for good. */
+  async stop(): Promise<void> {
+    await Promise.all(this.#slots.map(({ runner }) => runner?.stop()))
+  }
+
+  /** Registers the kinds of a plugin before it returns. */
+  #run(slot: Slot, loaded: LoadedPlugin): Promise<void> {
+    const { statuses } = this.#options
+    const name = provisionalName(slot.loader.source)
+    if (name !== loaded.plugin.name) statuses?.forgetLoadError(name, slot.loader.source.label)
+    slot.failedAs = undefined
+    slot.runner = this.#options.create(slot.loader, loaded)
+    return slot.runner.start()
+  }
+
+  async #follow(name: string): Promise<void> {
+    for (const slot of this.#slots) {
+      if (slot.runner?.name === name) await slot.runner.follow()
+      else if (slot.runner === undefined && slot.failedAs === name) {
+        const { reload } = this.#options.specs.current(name)
+        const before = slot.seen
+        slot.seen = { reload }
+        if (before !== undefined && reload !== before.reload) await this.#loadAgain(slot)
+      }
+    }
+  }
+
+  /** Tries once more to load code that could not be loaded. */
+  async #loadAgain(slot: Slot): Promise<ReloadOutcome> {
+    const { label } = slot.loader.source
+    try {
+      const loaded = await slot.loader.load()
+      const { name } = loaded.plugin
+      if (this.#slots.some(({ runner }) => runner?.name === name))
+        throw new PluginLoadError(label, `the name ${JSON.stringify(name)} is that of another plugin`)
+      await this.#run(slot, loaded)
+      return { reloaded: true }
+    } catch (thrown) {
+      const error = thrown instanceof PluginLoadError ? thrown : new PluginLoadError(label, String(thrown))
+      this.#options.log.error({ source: label, err: error }, 'failed to load a plugin')
+      this.#reportFailure(slot, error)
+      return { reloaded: false, message: error.message }
+    }
+  }
+
+  #reportFailure(slot: Slot, { message }: PluginLoadError): void {
+    const { statuses } = this.#options
+    const taken = new Set(
+      this.#slots.flatMap(each => (each === slot ? [] : (each.runner?.name ?? each.failedAs ?? []))),
+    )
+    slot.failedAs = unusedName(provisionalName(slot.loader.source), taken)
+    statuses?.publishLoadError(slot.failedAs, message, slot.loader.source.label)
+  }
+}
+
+/** Returns the name, with a number if it is taken. */
+function unusedName(name: string, taken: ReadonlySet<string>): string {
+  let candidate = name
+  for (let count = 2; taken.has(candidate); count++) candidate = `${name}-${count}`
+  return candidate
+}

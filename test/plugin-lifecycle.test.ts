@@ -1,0 +1,301 @@
+import { rm } from 'node:fs/promises'
+import { afterEach, describe, expect, it } from 'vitest'
+import { Api, type Collection, objectOf, refusalOf } from './support/api.ts'
+import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
+import { pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
+import { type ServerProcess, spawnProgram, startServer } from './support/server.ts'
+import { Watch } from './support/watch.ts'
+import { eventually, startWorld, type World } from './support/worlds.ts'
+
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+})
+
+const demoPath = `${pluginsPath}/demo`
+const summaryOf = (name: string) => `/apis/console.api.demo.example.com/v1/gadgets/${name}/summary`
+
+async function setEnabled(api: Api, enabled: boolean, path = demoPath): Promise<void> {
+  objectOf(await api.mergePatch(path, { spec: { enabled } }))
+}
+
+const isInPhase = (api: Api, phase: string, name = 'demo') =>
+  eventually(async () => expect((await pluginStates(api)).get(name)?.phase).toBe(phase))
+
+const isReady = (gadgets: Collection, name: string, email: string) =>
+  eventually(async () => expect((await gadgets.read(name)).status).toEqual({ phase: 'Ready', seen: email }))
+
+async function startDemo(
+  store: 'embedded' | 'etcd',
+  fixtures = ['demo-plugin', 'items-plugin'],
+): Promise<World> {
+  const world = await startWorld(store, fixtures)
+  cleanups.push(() => world.end())
+  return world
+}
+
+/** A kind without functions, and one with an index function. */
+function modelsModule(schema = '{}'): string {
+  return `import { defineModel, singleValueIndex } from '@setpoint/controller-runtime'
+export const Plain = defineModel({
+  group: 'reloaded.example.com', version: 'v1', kind: 'Plain', singular: 'plain', plural: 'plains',
+  schema: { spec: { type: 'object' }, status: { type: 'object' } }, subresources: { status: true },
+})
+export const Indexed = defineModel({
+  group: 'reloaded.example.com', version: 'v1', kind: 'Indexed', singular: 'indexed', plural: 'indexeds',
+  schema: { spec: { type: 'object', properties: { text: { type: 'string', ...${schema} } } } },
+  indexes: [singleValueIndex({ name: 'spec.text', indexFunc: object => object.spec.text })],
+})
+`
+}
+
+function entryModule(word: string, top = ''): string {
+  return `import { definePlugin } from '@setpoint/controller-runtime'
+import { Indexed, Plain } from './models.js'
+import { reply } from './reply.js'
+${top}
+export default definePlugin({ name: 'reloaded', models: [Plain, Indexed], setup(plugin) {
+  plugin.controller(Plain, c => c.reconcile(async (object, { client }) => {
+    await client.patchStatus(Plain, object, { by: '${word}' })
+  }))
+  plugin.routes('api.reloaded.example.com/v1', r => r.get('/word', () => ({ body: { word: '${word}', reply } })))
+} })
+`
+}
+
+const files = {
+  'index.js': entryModule('one'),
+  'models.js': modelsModule(),
+  'reply.js': "export const reply = 'a'\n",
+}
+const wordPath = '/apis/api.reloaded.example.com/v1/word'
+const plainsPath = '/apis/reloaded.example.com/v1/plains'
+const indexedsPath = '/apis/reloaded.example.com/v1/indexeds'
+
+async function writeReloaded(): Promise<string> {
+  const dir = await writePlugin(files)
+  cleanups.push(() => rm(dir, { recursive: true, force: true }))
+  return dir
+}
+
+let reloads = 0
+async function askReload(api: Api, name = 'reloaded'): Promise<void> {
+  objectOf(await api.mergePatch(`${pluginsPath}/${name}`, { spec: { reload: `r${++reloads}` } }))
+}
+
+/** Waits until a reload has ended, and returns the condition that says how. */
+async function reload(api: Api, reason: 'Reloaded' | 'ReloadFailed'): Promise<string> {
+  await askReload(api)
+  return eventually(async () => {
+    const text = JSON.stringify((await pluginStates(api)).get('reloaded')?.object.status.conditions)
+    expect(text).toContain(`"reason":"${reason}"`)
+    return text
+  })
+}
+
+async function serveReloaded(): Promise<{ server: ServerProcess; api: Api; dir: string }> {
+  const dir = await writeReloaded()
+  const server = await startServer({ plugins: [dir] })
+  cleanups.push(() => server.stop())
+  return { server, api: new Api(server.url), dir }
+}
+
+describe('spec.enabled: false', () => {
+  it('stops kinds, watches, routes and controllers, and true starts them again', async () => {
+    const { api, server } = await startDemo('embedded')
+    const gadgets = gadgetsOf(api)
+    await gadgets.create('a', { email: 'a@example.com' })
+    await isReady(gadgets, 'a', 'a@example.com')
+    const watch = await Watch.open(server.url, gadgets.path)
+    const others = await Watch.open(server.url, itemsOf(api).path)
+    const version = await watch.synced()
+    await others.synced()
+    await setEnabled(api, false)
+    expect((await watch.closed).code).toBe(1013)
+    await isInPhase(api, 'Disabled')
+    for (const answer of [
+      await api.get(gadgets.path),
+      await api.get(gadgets.at('a')),
+      await api.get(`${gadgets.path}?watch=true`),
+      await api.post(gadgets.path, gadgets.body('b', { email: 'b@example.com' })),
+      await api.mergePatch(gadgets.at('a'), { spec: { n: 1 } }),
+    ]) {
+      expect(refusalOf(answer, 503).message).toContain('plugin demo is disabled')
+      expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
+    }
+    expect((await api.get(summaryOf('a'))).status).toBe(503)
+    expect(server.stderr()).not.toContain('"level":50')
+    await setEnabled(api, true)
+    await isInPhase(api, 'Started')
+    objectOf(await api.mergePatch(gadgets.at('a'), { spec: { email: 'a2@example.com' } }))
+    await isReady(gadgets, 'a', 'a2@example.com')
+    expect((await api.get(summaryOf('a'))).status).toBe(200)
+    const resumed = await Watch.open(server.url, `${gadgets.path}?version=${version}`)
+    await resumed.until(({ story }) => story.includes('MODIFIED a'))
+    await itemsOf(api).create('still-watched', {})
+    await others.until(({ story }) => story.includes('ADDED still-watched'))
+    await resumed.close()
+    await others.close()
+  })
+
+  it('lets objects be deleted and lose finalizers', async () => {
+    const { api } = await startDemo('embedded', ['demo-plugin'])
+    const gadgets = gadgetsOf(api)
+    await gadgets.create('a', { email: 'a@example.com' })
+    await isReady(gadgets, 'a', 'a@example.com')
+    await setEnabled(api, false)
+    await isInPhase(api, 'Disabled')
+    expect(objectOf(await api.delete(gadgets.at('a'))).metadata.deletionTimestamp).toBeDefined()
+    objectOf(await api.mergePatch(gadgets.at('a'), { metadata: { finalizers: null } }))
+    await setEnabled(api, true)
+    await isInPhase(api, 'Started')
+    refusalOf(await api.get(gadgets.at('a')), 404)
+    // Its unique value is free.
+    await gadgets.create('b', { email: 'a@example.com' })
+  })
+
+  it('holds on every server of one etcd and after a restart', async () => {
+    const world = await startDemo('etcd', ['demo-plugin'])
+    const second = await world.another()
+    const there = new Api(second.url)
+    const gadgets = gadgetsOf(world.api)
+    await gadgets.create('a', { email: 'a@example.com' })
+    await isReady(gadgets, 'a', 'a@example.com')
+    const watch = await Watch.open(second.url, gadgets.path)
+    await watch.synced()
+    await setEnabled(world.api, false)
+    expect((await watch.closed).code).toBe(1013)
+    await eventually(async () => refusalOf(await there.get(gadgets.path), 503))
+    await eventually(async () => refusalOf(await world.api.get(gadgets.path), 503))
+    await world.server.restart()
+    expect(refusalOf(await world.api.get(gadgets.path), 503).message).toContain('is disabled')
+    expect((await world.api.get(summaryOf('a'))).status).toBe(503)
+    await setEnabled(there, true)
+    for (const api of [world.api, there])
+      await eventually(async () => expect((await gadgetsOf(api).list()).names).toContain('a'))
+    objectOf(await there.mergePatch(gadgets.at('a'), { spec: { email: 'a2@example.com' } }))
+    await isReady(gadgets, 'a', 'a2@example.com')
+  })
+
+  it('stops the controllers of another process', async () => {
+    const dir = await writeReloaded()
+    const server = await startServer({ plugins: [dir], args: ['--role', 'apiserver'] })
+    cleanups.push(() => server.stop())
+    const api = new Api(server.url)
+    const running = spawnProgram(['serve', '--role', 'controllers', '--server', server.url, '--plugin', dir])
+    cleanups.push(() => running.kill('SIGKILL'))
+    const by = async (name: string) => objectOf(await api.get(`${plainsPath}/${name}`)).status.by
+    const create = (name: string) =>
+      api.post(plainsPath, {
+        apiVersion: 'reloaded.example.com/v1',
+        kind: 'Plain',
+        metadata: { name },
+        spec: {},
+      })
+    objectOf(await create('a'), 201)
+    await eventually(async () => expect(await by('a')).toBe('one'))
+    await setEnabled(api, false, `${pluginsPath}/reloaded`)
+    await running.says(/the plugin is disabled/, 'stderr')
+    await setEnabled(api, true, `${pluginsPath}/reloaded`)
+    await isInPhase(api, 'Started', 'reloaded')
+    objectOf(await create('b'), 201)
+    await eventually(async () => expect(await by('b')).toBe('one'))
+    await writeFiles(dir, { 'index.js': entryModule('two') })
+    await reload(api, 'Reloaded')
+    await running.says(/reloaded the code of the plugin/, 'stderr')
+    objectOf(await create('c'), 201)
+    await eventually(async () => expect(await by('c')).toBe('two'))
+  })
+})
+
+describe('spec.reload', () => {
+  it('runs the present code, with its relative modules, and keeps the watches of unchanged kinds', async () => {
+    const { api, server, dir } = await serveReloaded()
+    expect((await api.get(wordPath)).body).toEqual({ word: 'one', reply: 'a' })
+    const plains = await Watch.open(server.url, plainsPath)
+    const indexeds = await Watch.open(server.url, indexedsPath)
+    const plugins = await Watch.open(server.url, pluginsPath)
+    for (const watch of [plains, indexeds, plugins]) await watch.synced()
+    await writeFiles(dir, { 'index.js': entryModule('two'), 'reply.js': "export const reply = 'b'\n" })
+    await reload(api, 'Reloaded')
+    expect((await api.get(wordPath)).body).toEqual({ word: 'two', reply: 'b' })
+    // It has an index function, which is another one now.
+    expect((await indexeds.closed).code).toBe(1013)
+    objectOf(
+      await api.post(plainsPath, {
+        apiVersion: 'reloaded.example.com/v1',
+        kind: 'Plain',
+        metadata: { name: 'a' },
+        spec: {},
+      }),
+      201,
+    )
+    await plains.until(({ changes }) => changes.some(({ raw }) => JSON.stringify(raw).includes('"by":"two"')))
+    await isInPhase(api, 'Started', 'reloaded')
+    await plains.close()
+    await plugins.close()
+  })
+
+  it('changes a schema', async () => {
+    const { api, dir } = await serveReloaded()
+    const body = (name: string) => ({
+      apiVersion: 'reloaded.example.com/v1',
+      kind: 'Indexed',
+      metadata: { name },
+      spec: { text: 'long' },
+    })
+    objectOf(await api.post(indexedsPath, body('a')), 201)
+    await writeFiles(dir, { 'models.js': modelsModule('{ maxLength: 2 }') })
+    await reload(api, 'Reloaded')
+    await isInPhase(api, 'Started', 'reloaded')
+    refusalOf(await api.post(indexedsPath, body('b')), 422)
+    expect((await api.get(`${indexedsPath}?fieldSelector=spec.text%3Dlong`)).text).toContain('"name":"a"')
+  })
+
+  it.each([
+    ['does not parse', entryModule('two', 'const ='), 'SyntaxError'],
+    [
+      'throws in setup',
+      entryModule('two').replace('plugin.controller(', "throw new Error('no way'); plugin.controller("),
+      'no way',
+    ],
+    [
+      'has another name',
+      entryModule('two').replace("name: 'reloaded'", "name: 'other'"),
+      'restart the server',
+    ],
+    [
+      'uses a reserved group',
+      entryModule('two').replace('models: [Plain', "models: [{ ...Plain, group: 'x.setpoint.dev' }"),
+      'reserved',
+    ],
+  ])('keeps the previous code running if the new code %s', async (_, code, why) => {
+    const { api, server, dir } = await serveReloaded()
+    const indexeds = await Watch.open(server.url, indexedsPath)
+    await indexeds.synced()
+    await writeFiles(dir, { 'index.js': code })
+    expect(await reload(api, 'ReloadFailed')).toContain(why)
+    expect((await api.get(wordPath)).body).toEqual({ word: 'one', reply: 'a' })
+    await isInPhase(api, 'Started', 'reloaded')
+    await writeFiles(dir, { 'index.js': entryModule('three') })
+    await reload(api, 'Reloaded')
+    expect((await api.get(wordPath)).body).toEqual({ word: 'three', reply: 'a' })
+    // The failed reload did not touch it.
+    expect((await indexeds.closed).code).toBe(1013)
+  })
+
+  it('starts a plugin whose code could not be loaded', async () => {
+    const dir = await writePlugin({ ...files, 'index.js': 'const =' })
+    cleanups.push(() => rm(dir, { recursive: true, force: true }))
+    const server = await startServer({ plugins: [dir] })
+    cleanups.push(() => server.stop())
+    const api = new Api(server.url)
+    const [name = ''] = [...(await pluginStates(api)).keys()]
+    await isInPhase(api, 'Failed', name)
+    await writeFiles(dir, files)
+    await askReload(api, name)
+    await isInPhase(api, 'Started', 'reloaded')
+    expect((await api.get(wordPath)).body).toEqual({ word: 'one', reply: 'a' })
+    await eventually(async () => expect([...(await pluginStates(api)).keys()]).toEqual(['reloaded']))
+  })
+})
