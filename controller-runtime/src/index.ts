@@ -83,6 +83,9 @@ export {
   type RouteBuilder,
   type RouteRequest,
   type RouteResponse,
+  type SettingSchema,
+  type SettingsOf,
+  type SettingsSchema,
   type UserInfo,
 } from './plugin/index.ts'
 

@@ -17,30 +17,59 @@ export interface ConfigEntry {
   readonly origin: string
 }
 
+/** A configuration file. */
+export interface ConfigFile {
+  readonly flags: ReadonlyMap<Flag, ConfigEntry>
+  /** `plugins`: the settings of each plugin by name, with scalars as texts. */
+  readonly plugins: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+}
+
+/** The key for the settings of plugins. */
+const pluginsKey = 'plugins'
+
 /**
- * Reads a configuration file: one YAML mapping from flag names to values, or to lists for flags with several values.
+ * Reads a configuration file: one YAML mapping from flag names to values, or to lists for flags with several values,
+ * and from `plugins` to the settings of plugins.
  * Scalars keep their text, so `etcd-password: 007` keeps its zeros.
  *
  * @throws UsageError with file and line if the file is not such a mapping, or has an unknown key or a value of the wrong
  *   shape
  */
-export function readConfigFile(
-  { path, text }: NamedText,
-  accepted: readonly Flag[],
-): ReadonlyMap<Flag, ConfigEntry> {
+export function readConfigFile({ path, text }: NamedText, accepted: readonly Flag[]): ConfigFile {
   const { document, lines } = parse(path, text)
   const entries = new Map<Flag, ConfigEntry>()
+  let plugins: ConfigFile['plugins'] = {}
   for (const [key, value] of Object.entries(document)) {
     const place = `${path}:${lines.get(key) ?? 1}`
     const flag = accepted.find(({ name }) => name === key)
+    if (key === pluginsKey) {
+      plugins = sectionsOf(value, `${place}: ${key}`)
+      continue
+    }
     if (flag === undefined) {
-      const names = accepted.map(({ name }) => name).join(', ')
+      const names = [...accepted.map(({ name }) => name), pluginsKey].join(', ')
       throw new UsageError(`${place}: unknown key ${quote(key)}; accepted: ${names}`)
     }
     const origin = `${place}: ${key}`
     entries.set(flag, { texts: textsOf(flag, value, origin), origin })
   }
-  return entries
+  return { flags: entries, plugins }
+}
+
+/** Returns the sections of `plugins`. The plugins check what is in them. */
+function sectionsOf(value: unknown, origin: string): ConfigFile['plugins'] {
+  if (value === '') return {}
+  if (!isRecord(value))
+    throw new UsageError(
+      `${origin}: a mapping from plugins to their settings is accepted, not ${describe(value)}`,
+    )
+  const sections = Object.entries(value).map(([name, section]) => {
+    if (section === '') return [name, {}] as const
+    if (!isRecord(section))
+      throw new UsageError(`${origin}.${name}: a mapping of settings is accepted, not ${describe(section)}`)
+    return [name, section] as const
+  })
+  return Object.fromEntries(sections)
 }
 
 function textsOf(flag: Flag, value: unknown, origin: string): readonly string[] {

@@ -74,10 +74,12 @@ export async function startControllers(
   manager.start()
   const specs = new PluginSpecs({ transport, reservedDomain, log })
   specs.start()
-  const environment = { transport, manager, specs, reservedDomain, log }
-  const plugins = new Plugins({
+  const settings = { ...options.pluginSettings, names: (): string[] => plugins.names }
+  const environment = { transport, manager, specs, settings, reservedDomain, log }
+  const plugins: Plugins = new Plugins({
     create: (loader, loaded) => new ControllersRunner(loader, loaded, environment),
     specs,
+    settings,
     log,
   })
   const started = plugins

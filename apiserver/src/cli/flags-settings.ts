@@ -1,5 +1,5 @@
 import type { GivenFlags } from './command-line.ts'
-import { readConfigFile, splitList } from './config.ts'
+import { type ConfigFile, readConfigFile, splitList } from './config.ts'
 import {
   type CommandName,
   type DefaultedFlag,
@@ -20,6 +20,8 @@ interface Given {
 
 /** The settings of a command: flags, environment variables and the configuration file, in this order. */
 export class Settings {
+  /** `plugins` of the configuration file. */
+  readonly plugins: ConfigFile['plugins']
   readonly #sources: readonly ((flag: Flag) => Given | undefined)[]
   readonly #readFile: ReadFile
 
@@ -45,11 +47,10 @@ export class Settings {
     this.#sources = [commandLine, environment]
     const taken = flagsOf(command)
     const configFile = taken.includes(flags.config) ? this.optional(flags.config) : undefined
-    if (configFile !== undefined) {
-      const accepted = taken.filter(flag => flag !== flags.config)
-      const entries = readConfigFile(configFile, accepted)
-      this.#sources = [...this.#sources, flag => entries.get(flag)]
-    }
+    const accepted = taken.filter(flag => flag !== flags.config)
+    const config = configFile && readConfigFile(configFile, accepted)
+    this.plugins = config?.plugins ?? {}
+    if (config !== undefined) this.#sources = [...this.#sources, flag => config.flags.get(flag)]
   }
 
   /** Returns the source of a flag for messages, or undefined if it was not given. */

@@ -1,9 +1,10 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openssl } from '../../../test/support/openssl.ts'
 import { type CommandLine, parseCommandLine, type ServeOptions, UsageError } from './flags.ts'
+import { readPluginSource } from './flags-plugin.ts'
 import { environmentName, flags, flagsOf } from './flags-table.ts'
 
 type Env = Record<string, string>
@@ -57,6 +58,39 @@ async function makeCertificate(): Promise<{ readonly cert: string; readonly key:
 const { cert: pem, key } = await makeCertificate()
 const other = await makeCertificate()
 
+describe('--plugin', () => {
+  const cwd = resolve()
+  const read = (text: string, ...files: string[]) =>
+    readPluginSource(text, path => {
+      if (!files.includes(path)) throw new Error(`ENOENT: no such file or directory, open '${path}'`)
+      return '{}'
+    })
+
+  it('is a folder, an archive, or a package that is installed in the working directory or above', () => {
+    const inFolder = join(cwd, 'demo', 'package.json')
+    const installed = join(cwd, 'node_modules', 'demo', 'package.json')
+    const scoped = join(dirname(cwd), 'node_modules', '@acme', 'demo', 'package.json')
+    expect(read('./demo', inFolder)).toEqual(folder('demo'))
+    // A folder comes first.
+    expect(read('demo', inFolder, installed)).toEqual(folder('demo'))
+    expect(read('demo', installed)).toEqual({ kind: 'package', path: dirname(installed), label: 'npm:demo' })
+    expect(read('@acme/demo', scoped)).toEqual({
+      kind: 'package',
+      path: dirname(scoped),
+      label: 'npm:@acme/demo',
+    })
+    const archive = join(cwd, 'demo-1.0.0.tgz')
+    expect(read('demo-1.0.0.tgz')).toEqual({ kind: 'archive', path: archive, label: archive })
+  })
+
+  it.each(['demo', './demo', '@acme/demo', '../x/y', 'a b', '@acme', ''])(
+    '%j that is none is refused',
+    text => {
+      expect(() => read(text)).toThrow(UsageError)
+    },
+  )
+})
+
 describe('setpoint serve', () => {
   it('has a default for everything', () => {
     expect(serve([])).toEqual({
@@ -68,6 +102,7 @@ describe('setpoint serve', () => {
       tokenFile: undefined,
       tls: undefined,
       plugins: undefined,
+      pluginSettings: { env: {}, config: {} },
       reservedDomain: 'setpoint.dev',
       lease: 'setpoint-controllers',
       logLevel: 'info',
@@ -117,6 +152,7 @@ describe('setpoint serve', () => {
       tokenFile: { path: resolve('tokens.yaml'), text: '[]' },
       tls: undefined,
       plugins: [folder('one')],
+      pluginSettings: { env: {}, config: {} },
       reservedDomain: 'example.com',
       lease: 'mine',
       logLevel: 'warn',
@@ -325,6 +361,7 @@ describe('--role controllers', () => {
       serverToken: undefined,
       serverCa: undefined,
       plugins: undefined,
+      pluginSettings: { env: {}, config: {} },
       reservedDomain: 'setpoint.dev',
       lease: 'setpoint-controllers',
       logLevel: 'info',
@@ -421,12 +458,24 @@ describe('the configuration file', () => {
 
   it('is refused for an unknown key, naming its line and the valid keys', () => {
     expect(config('# settings\nlisten: 127.0.0.1:1\n\n"audit-log": x\n')).toMatch(
-      /^c\.yaml:4: unknown key "audit-log"; accepted: role, listen, .*, log-level, log-format$/,
+      /^c\.yaml:4: unknown key "audit-log"; accepted: role, listen, .*, log-format, plugins$/,
     )
     expect(config('plugin:\n- a\n- {b: c}\nhelp: x')).toContain(
       'c.yaml:1: plugin: a list of texts is accepted',
     )
     expect(config('plugin: [a,\n  b]\nconfig: other')).toContain('c.yaml:3: unknown key "config"')
+  })
+
+  it('has settings of plugins, with scalars as texts', () => {
+    const yaml = 'plugins:\n  demo:\n    retries: 05\n    tls: {port: 1}\n  other:\n'
+    expect(serve(['--config', 'c'], {}, { c: yaml }).pluginSettings.config).toEqual({
+      demo: { retries: '05', tls: { port: '1' } },
+      other: {},
+    })
+    expect(config('plugins: [a]')).toBe(
+      'c.yaml:1: plugins: a mapping from plugins to their settings is accepted, not a list',
+    )
+    expect(config('plugins: {demo: x}')).toContain('plugins.demo: a mapping of settings is accepted')
   })
 
   it('is refused for a bad value, naming its line', () => {

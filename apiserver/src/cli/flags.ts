@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import type { UserInfo } from '@setpoint/controller-runtime'
-import type { PluginSource } from '../plugins/index.ts'
+import type { PluginSource, SettingsSources } from '../plugins/index.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments } from './command-line.ts'
 import { Settings } from './flags-settings.ts'
@@ -24,6 +24,8 @@ export type ServeOptions = ServerOptions | ControllersOptions
 interface CommonOptions {
   /** The plugins to load, or undefined for every folder of the installation's `plugins/`. */
   readonly plugins: readonly PluginSource[] | undefined
+  /** Where the settings of plugins come from. */
+  readonly pluginSettings: SettingsSources
   readonly reservedDomain: string
   /** Name of the lease for leader election. */
   readonly lease: string
@@ -110,12 +112,13 @@ export function parseCommandLine(
     const groups = settings.several(flags.group) ?? [flags.group.default]
     return { command, user: { name, groups } }
   }
-  return { command, options: serveOptions(settings), warnings: strayVariables(env) }
+  return { command, options: serveOptions(settings, env), warnings: strayVariables(env) }
 }
 
-function serveOptions(settings: Settings): ServeOptions {
+function serveOptions(settings: Settings, env: SettingsSources['env']): ServeOptions {
   const common: CommonOptions = {
     plugins: settings.several(flags.plugin),
+    pluginSettings: { env: pluginVariables(env), config: settings.plugins },
     reservedDomain: settings.value(flags.reservedDomain),
     lease: settings.value(flags.lease),
     logLevel: settings.value(flags.logLevel),
@@ -281,12 +284,20 @@ function withScheme(endpoints: readonly string[], secure: boolean): string[] {
   return urls
 }
 
+/** The beginning of the variables for settings of plugins. */
+const pluginPrefix = 'SETPOINT_PLUGIN_'
+
+function pluginVariables(env: SettingsSources['env']): SettingsSources['env'] {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith(pluginPrefix)))
+}
+
 /** Warns of unknown `SETPOINT_` variables, which are likely misspelt. */
 function strayVariables(env: Readonly<Record<string, string | undefined>>): string[] {
   const known = new Set(allFlags.map(environmentName))
   // Kubernetes sets variables in every pod for each Service, and a Service may be called `setpoint`.
   const serviceLink = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/
   return Object.keys(env)
-    .filter(name => name.startsWith('SETPOINT_') && !known.has(name) && !serviceLink.test(name))
+    .filter(name => name.startsWith('SETPOINT_') && !name.startsWith(pluginPrefix))
+    .filter(name => !known.has(name) && !serviceLink.test(name))
     .map(name => `the environment variable ${name} is not a setting and has no effect`)
 }

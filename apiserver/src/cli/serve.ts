@@ -1,12 +1,14 @@
 import { ProgramLog } from '../log/index.ts'
+import { checkArchive } from '../plugins/index.ts'
 import { startControllers } from './controllers.ts'
 import { exitCodes } from './exit-codes.ts'
 import { handleFaults } from './faults.ts'
-import type { ServeOptions } from './flags.ts'
+import { type ServeOptions, UsageError } from './flags.ts'
 import { startServer } from './server.ts'
 
 /** Serves until a signal asks to stop. @throws the errors of the start */
 export async function serve(options: ServeOptions, warnings: readonly string[]): Promise<void> {
+  await checkArchives(options)
   const programLog = openLog(options)
   const log = programLog.logger
   for (const warning of warnings) log.warn({}, warning)
@@ -26,6 +28,16 @@ export async function serve(options: ServeOptions, warnings: readonly string[]):
   await programLog.flush()
   // Timers and sockets of plugins must not keep the process alive.
   process.exit(forced ? exitCodes.failure : 0)
+}
+
+/** @throws UsageError for an archive that cannot be read as a package */
+async function checkArchives({ plugins = [] }: ServeOptions): Promise<void> {
+  for (const { kind, path } of plugins) {
+    if (kind !== 'archive') continue
+    await checkArchive(path).catch((error: Error) => {
+      throw new UsageError(`--plugin: ${JSON.stringify(path)} holds no plugin: ${error.message}`)
+    })
+  }
 }
 
 interface Stoppable {

@@ -171,6 +171,7 @@ export async function startServer(
     manager,
     statuses,
     specs,
+    settings: { ...options.pluginSettings, names: () => plugins?.names ?? [] },
     reservedDomain,
     log,
   }
@@ -178,6 +179,7 @@ export async function startServer(
     create: (loader, loaded) => new PluginRunner(loader, loaded, environment),
     specs,
     statuses,
+    settings: options.pluginSettings,
     log,
   })
   plugins = running

@@ -2,6 +2,7 @@ import type { Clock } from '@setpoint/controller-runtime'
 import { type Logger as Pino, pino } from 'pino'
 import { LogOutput, type LogStream } from './log-output.ts'
 import { RepeatLimit } from './repeat-limit.ts'
+import { secrets } from './secrets.ts'
 import { formatText } from './text-format.ts'
 
 interface ProgramLogOptions {
@@ -53,7 +54,12 @@ export class ProgramLog {
           },
         },
       },
-      { write: line => output.write(format === 'text' ? formatText(line, { colour }) : line) },
+      {
+        write: line => {
+          const safe = secrets.redactLine(line)
+          output.write(format === 'text' ? formatText(safe, { colour }) : safe)
+        },
+      },
     )
   }
 

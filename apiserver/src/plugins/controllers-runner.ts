@@ -1,15 +1,17 @@
 import type { Logger, Manager, Transport } from '@setpoint/controller-runtime'
-import { type HostedPlugin, setupPlugin } from '@setpoint/controller-runtime/internal'
+import type { HostedPlugin } from '@setpoint/controller-runtime/internal'
 import type { LoadedPlugin } from './load-plugin.ts'
 import type { PluginLoader } from './plugin-source.ts'
 import type { PluginSpec, PluginSpecs } from './plugin-specs.ts'
 import type { PluginLifecycle, ReloadOutcome } from './plugins.ts'
+import { messageOf, type PluginSettings, setUp } from './set-up.ts'
 
 /** What plugins use in a process that only runs controllers. */
 export interface ControllersEnvironment {
   readonly transport: Transport
   readonly manager: Manager
   readonly specs: Pick<PluginSpecs, 'get' | 'current'>
+  readonly settings: PluginSettings
   readonly reservedDomain: string
   readonly log: Logger
 }
@@ -111,13 +113,13 @@ export class ControllersRunner implements PluginLifecycle {
       return { reloaded: true }
     } catch (error) {
       this.#log.error({ err: error }, 'failed to reload the plugin')
-      return { reloaded: false, message: error instanceof Error ? error.message : String(error) }
+      return { reloaded: false, message: messageOf(error) }
     }
   }
 
-  #setUp({ plugin }: LoadedPlugin): Promise<HostedPlugin> {
-    const { transport, log, manager, reservedDomain } = this.#environment
-    return setupPlugin(plugin, { transport, log, reservedDomain, builtFor: manager })
+  #setUp(loaded: LoadedPlugin): Promise<HostedPlugin> {
+    const { transport, log, manager, reservedDomain, settings } = this.#environment
+    return setUp(loaded, settings, { transport, log, reservedDomain, builtFor: manager })
   }
 
   #run(hosted: HostedPlugin): void {

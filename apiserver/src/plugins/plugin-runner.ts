@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger, Manager, Transport } from '@setpoint/controller-runtime'
 import { isReservedDomain, type Model, ModelError } from '@setpoint/controller-runtime/api'
-import { type HostedPlugin, setupPlugin } from '@setpoint/controller-runtime/internal'
+import type { HostedPlugin } from '@setpoint/controller-runtime/internal'
 import type { LogFollower } from '../cache/index.ts'
 import type { CustomRoutes } from '../http/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
@@ -9,7 +9,6 @@ import { ServedModel } from '../model/index.ts'
 import type { Registry } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { WatchHub } from '../watch/index.ts'
-import { placeOf } from './error-place.ts'
 import type { ReportedProblem } from './index-report.ts'
 import { KindRunner } from './kind-runner.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
@@ -19,6 +18,7 @@ import type { PluginLoader } from './plugin-source.ts'
 import type { PluginSpec, PluginSpecs } from './plugin-specs.ts'
 import type { PluginStatuses } from './plugin-status.ts'
 import type { PluginLifecycle, ReloadOutcome } from './plugins.ts'
+import { messageOf, type PluginSettings, PluginStartError, setUp } from './set-up.ts'
 import { applyShippedObjects } from './shipped-objects.ts'
 
 /** The parts of the server that plugins use. */
@@ -34,13 +34,9 @@ export interface PluginEnvironment {
   readonly manager: Manager | undefined
   readonly statuses: PluginStatuses
   readonly specs: Pick<PluginSpecs, 'get' | 'current' | 'routesOf'>
+  readonly settings: PluginSettings
   readonly reservedDomain: string
   readonly log: Logger
-}
-
-/** A plugin cannot start because of its declarations. */
-class PluginStartError extends Error {
-  override readonly name = 'PluginStartError'
 }
 
 const disabled = 'spec.enabled is false'
@@ -213,7 +209,7 @@ export class PluginRunner implements PluginLifecycle {
 
   async #fail(error: unknown): Promise<void> {
     if (this.#stopped) return
-    const message = error instanceof Error ? error.message : String(error)
+    const message = messageOf(error)
     for (const kind of this.#kinds) kind.stop(`plugin ${this.name} has failed: ${message}`)
     await this.#endRun()
     this.#log.error({ err: error }, 'the plugin has failed')
@@ -255,7 +251,7 @@ export class PluginRunner implements PluginLifecycle {
       this.#loaded = next
     } catch (error) {
       await hosted?.stop()
-      const message = error instanceof Error ? error.message : String(error)
+      const message = messageOf(error)
       this.#log.error({ err: error }, 'failed to reload the plugin')
       this.#report.reloaded(running === undefined ? message : `the previous code keeps running: ${message}`)
       this.#publish(this.#report.phase ?? 'Failed', this.#report.message)
@@ -368,15 +364,9 @@ export class PluginRunner implements PluginLifecycle {
     }
   }
 
-  async #setUp({ dir, plugin }: LoadedPlugin): Promise<HostedPlugin> {
-    const { transport, log, manager, reservedDomain } = this.#environment
-    const builtFor = manager && { builtFor: manager }
-    return setupPlugin(plugin, { transport, log, reservedDomain, ...builtFor }).catch(error => {
-      const message = error instanceof Error ? error.message : `it has thrown ${String(error)}`
-      const place = placeOf(error, dir)
-      const where = place === undefined ? '' : ` (${place})`
-      throw new PluginStartError(`its setup has failed: ${message}${where}`, { cause: error })
-    })
+  #setUp(loaded: LoadedPlugin): Promise<HostedPlugin> {
+    const { transport, log, manager, reservedDomain, settings } = this.#environment
+    return setUp(loaded, settings, { transport, log, reservedDomain, ...(manager && { builtFor: manager }) })
   }
 
   #noteUnmarked({ unmarkedClasses }: HostedPlugin): void {

@@ -2,6 +2,7 @@ import type { Logger } from '@setpoint/controller-runtime'
 import type { PluginProgress } from '../http/index.ts'
 import { type LoadedPlugin, PluginLoadError } from './load-plugin.ts'
 import { loadPlugins } from './load-plugins.ts'
+import { type SettingsSources, straySettings } from './plugin-settings.ts'
 import { PluginLoader, type PluginSource, provisionalName } from './plugin-source.ts'
 import type { PluginSpecs } from './plugin-specs.ts'
 import type { PluginStatuses } from './plugin-status.ts'
@@ -29,6 +30,7 @@ export interface PluginsOptions {
   readonly specs: Pick<PluginSpecs, 'current' | 'observe'>
   /** Gets the sources that cannot be loaded; absent where another process writes the statuses. */
   readonly statuses?: PluginStatuses
+  readonly settings: SettingsSources
   readonly log: Logger
 }
 
@@ -64,6 +66,11 @@ export class Plugins {
       if (runner !== undefined) return runner
       return failedAs === undefined ? [] : { name: provisionalName(loader.source), progress: 'failed' }
     })
+  }
+
+  /** The names of the plugins. A plugin whose code is not loaded has the name that its source suggests. */
+  get names(): string[] {
+    return this.#slots.map(({ loader, runner }) => runner?.name ?? provisionalName(loader.source))
   }
 
   /**
@@ -103,6 +110,7 @@ export class Plugins {
       } else starts.push(this.#run(slot, outcome.loaded))
     }
     this.#isLoaded = true
+    this.#warnOfStrays()
     for (const { slot, error } of failed) this.#reportFailure(slot, error)
     return { starting: Promise.all(starts).then(() => statuses?.settled()) }
   }
@@ -131,6 +139,11 @@ export class Plugins {
     slot.failedAs = undefined
     slot.runner = this.#options.create(slot.loader, loaded)
     return slot.runner.start()
+  }
+
+  #warnOfStrays(): void {
+    const { settings, log } = this.#options
+    for (const stray of straySettings(settings, this.names)) log.warn({}, stray)
   }
 
   async #follow(name: string): Promise<void> {

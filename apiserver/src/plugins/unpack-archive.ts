@@ -2,7 +2,13 @@ import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { extract, list, type ReadEntry } from 'tar'
 
-export const archiveDefaults = Object.freeze({
+/** Bounds of an archive. */
+interface ArchiveBounds {
+  readonly bytes: number
+  readonly entries: number
+}
+
+export const archiveDefaults: ArchiveBounds = Object.freeze({
   /** Most bytes of all files: far above a plugin with its dependencies, and below what fills a disk. */
   bytes: 512 * 1024 * 1024,
   /** Most files and folders. */

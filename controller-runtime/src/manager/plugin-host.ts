@@ -8,6 +8,7 @@ import { type Clock, sleep, systemClock } from '../clock.ts'
 import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller } from '../controller/controller.ts'
 import { EventRecorder } from '../events/event-recorder.ts'
+import { deepFreeze } from '../freeze.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import type { Plugin, PluginContext } from '../plugin/plugin.ts'
 import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
@@ -35,6 +36,8 @@ export interface PluginHostOptions {
   readonly builtFor?: Pick<Manager, 'leadershipGuard' | 'metrics'>
   /** Sent with every request of the plugin's client, besides the plugin header. Lower-case names. */
   readonly reservedHeaders?: Readonly<Record<string, string>>
+  /** The plugin's settings, checked and complete. Default: none. */
+  readonly settings?: Readonly<Record<string, unknown>>
   readonly clock?: Clock
   /** The domain under which the server serves `events`. Default: that of the server. */
   readonly reservedDomain?: string
@@ -100,6 +103,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
 
   const context: PluginContext = {
     client,
+    settings: deepFreeze(options.settings ?? {}),
     log,
     events,
     signal: stopping.signal,

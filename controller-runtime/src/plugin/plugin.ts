@@ -7,20 +7,23 @@ import type { ControllerBuilder } from '../controller/builder.ts'
 import type { EventRecorder } from '../events/event-recorder.ts'
 import type { Logger } from '../logger.ts'
 import type { RouteBuilder } from './routes.ts'
+import { checkSettingsSchema, type SettingsOf, type SettingsSchema } from './settings.ts'
 
 /** The declaration of a plugin. */
-export interface PluginDeclaration {
+export interface PluginDeclaration<S extends SettingsSchema = SettingsSchema> {
   /** Unique on a server; also the name of the plugin's `Plugin` object. */
   readonly name: string
   readonly models?: readonly Model[]
+  /** What operators set: from the configuration file, the environment or files. Checked before the plugin starts. */
+  readonly settings?: S
   /**
    * Called once before the plugin starts, where controllers run and where routes are served. It registers controllers and
    * routes and returns; all other work belongs in reconcilers and handlers.
    */
-  setup?(plugin: PluginContext): void | Promise<void>
+  setup?(plugin: PluginContext<SettingsOf<S>>): void | Promise<void>
 }
 
-const pluginKeys: KeysOf<PluginDeclaration> = { name: true, models: true, setup: true }
+const pluginKeys: KeysOf<PluginDeclaration> = { name: true, models: true, settings: true, setup: true }
 
 /** A plugin made by `definePlugin`, the default export of its module. */
 export interface Plugin extends PluginDeclaration {
@@ -28,9 +31,11 @@ export interface Plugin extends PluginDeclaration {
 }
 
 /** Passed to `setup`. */
-export interface PluginContext {
+export interface PluginContext<Settings = Readonly<Record<string, unknown>>> {
   /** Acts as the plugin. */
   readonly client: Client
+  /** The plugin's settings with their defaults, frozen. */
+  readonly settings: Settings
   readonly log: Logger
   /** Records events about objects, with the plugin as reporter. */
   readonly events: Pick<EventRecorder, 'record'>
@@ -48,11 +53,11 @@ const marker = Symbol.for('setpoint.dev/plugin')
 
 /**
  * Defines a plugin, to be exported by default.
- * @throws TypeError for an unknown key, an invalid name, or a model that was not made by `defineModel`.
+ * @throws TypeError for an unknown key, an invalid name or settings, or a model that was not made by `defineModel`.
  */
-export function definePlugin(declaration: PluginDeclaration): Plugin {
+export function definePlugin<const S extends SettingsSchema>(declaration: PluginDeclaration<S>): Plugin {
   if (!isRecord(declaration)) throw new TypeError('definePlugin must be given an object')
-  const { name, models = [], setup } = declaration
+  const { name, models = [], settings, setup } = declaration
   if (typeof name !== 'string' || !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name)) {
     throw new TypeError(
       `plugin name ${JSON.stringify(name)} must be at most 63 lowercase letters, digits and '-', starting and ending with a letter or digit`,
@@ -67,7 +72,13 @@ export function definePlugin(declaration: PluginDeclaration): Plugin {
   }
   if (setup !== undefined && typeof setup !== 'function')
     throw new TypeError(`plugin ${name}: setup must be a function`)
-  const plugin: Plugin = { name, models: Object.freeze([...models]), ...(setup && { setup }) }
+  if (settings !== undefined) checkSettingsSchema(name, settings)
+  const plugin: Plugin = {
+    name,
+    models: Object.freeze([...models]),
+    ...(settings && { settings }),
+    ...(setup && { setup }),
+  }
   Object.defineProperty(plugin, marker, { value: true })
   return Object.freeze(plugin)
 }
