@@ -2,17 +2,18 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Collector, createManager, leaseModel } from '@setpoint/controller-runtime'
+import { Collector, createManager, leaseModel, type Plugin } from '@setpoint/controller-runtime'
 import { isReservedDomain } from '@setpoint/controller-runtime/api'
 import { type HostedPlugin, orphanRecordModel, setupPlugin } from '@setpoint/controller-runtime/internal'
 import type {
   EtcdOfTest,
   OpenedTestServer,
   OpenTestServerOptions,
+  PluginSettingsOfTest,
 } from '@setpoint/controller-runtime/testing'
 import type { Logger } from '../log/index.ts'
 import { ServedModel } from '../model/index.ts'
-import { ServedKinds } from '../plugins/index.ts'
+import { readSettings, ServedKinds } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startKind } from '../rooms.ts'
 import { LocalAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
@@ -62,6 +63,7 @@ export async function openTestServer(options: OpenTestServerOptions): Promise<Op
   let closed: Promise<void> | undefined
   return {
     transport: rooms.transport,
+    settingsOf: plugin => settingsOf(plugin, options.settings),
     async listen() {
       if (closed !== undefined) throw new Error('the test server is closed')
       // Imported on demand: the modules for HTTP take longer to load than the server takes to start.
@@ -123,13 +125,20 @@ function registerModels({ models }: ServerRooms, options: OpenTestServerOptions)
   return served
 }
 
+function settingsOf(plugin: Plugin, config: PluginSettingsOfTest): Readonly<Record<string, unknown>> {
+  return readSettings(plugin, { env: {}, config }, [])
+}
+
 /** The HTTP and WebSocket listener. */
 interface Front {
   readonly url: string
   close(): Promise<void>
 }
 
-async function openFront(rooms: ServerRooms, { plugins, log }: OpenTestServerOptions): Promise<Front> {
+async function openFront(
+  rooms: ServerRooms,
+  { plugins, settings, log }: OpenTestServerOptions,
+): Promise<Front> {
   const [{ ApiServer, CustomRoutes, Health }, { Metrics }] = await Promise.all([
     import('../http/index.ts'),
     import('../metrics/index.ts'),
@@ -138,7 +147,7 @@ async function openFront(rooms: ServerRooms, { plugins, log }: OpenTestServerOpt
   const routes = new CustomRoutes(models, testServerDefaults.reservedDomain)
   const hosted: HostedPlugin[] = []
   for (const plugin of plugins) {
-    const each = await setupPlugin(plugin, { transport, log })
+    const each = await setupPlugin(plugin, { transport, log, settings: settingsOf(plugin, settings) })
     hosted.push(each)
     routes.add(each)
   }

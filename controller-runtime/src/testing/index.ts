@@ -7,7 +7,13 @@ export * from './conformance/index.ts'
 export * from './conversions/index.ts'
 export { FakeClock } from './fake-clock.ts'
 export * from './fault-proxy/index.ts'
-export type { EtcdOfTest, OpenedTestServer, OpenTestServer, OpenTestServerOptions } from './server-entry.ts'
+export type {
+  EtcdOfTest,
+  OpenedTestServer,
+  OpenTestServer,
+  OpenTestServerOptions,
+  PluginSettingsOfTest,
+} from './server-entry.ts'
 export {
   startTestServer,
   type TestServer,

@@ -11,10 +11,15 @@ export interface EtcdOfTest {
   readonly prefix: string
 }
 
+/** The settings of plugins, by plugin and setting. */
+export type PluginSettingsOfTest = Readonly<Record<string, Readonly<Record<string, unknown>>>>
+
 /** Passed to the server package by `startTestServer`. */
 export interface OpenTestServerOptions {
   readonly plugins: readonly Plugin[]
   readonly models: readonly Model[]
+  /** The settings of plugins, by plugin and setting. */
+  readonly settings: PluginSettingsOfTest
   /** Default: an embedded store in a folder that is removed with the server. */
   readonly etcd?: EtcdOfTest
   /** Whether the garbage collector for dependents runs. */
@@ -26,6 +31,8 @@ export interface OpenTestServerOptions {
 export interface OpenedTestServer {
   /** The in-process transport. */
   readonly transport: Transport
+  /** Returns the settings of a plugin with their defaults. @throws Error that lists the invalid ones */
+  settingsOf(plugin: Plugin): Readonly<Record<string, unknown>>
   /** Listens on a free port of the loopback interface, once, and returns its URL. */
   listen(): Promise<string>
   /** Ends watches and connections, and removes a stored folder. Further calls return the same promise. */

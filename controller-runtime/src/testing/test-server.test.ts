@@ -116,6 +116,30 @@ test('a plugin and its routes are served at once; its controllers run when the t
   await eventually(() => gadgets.hasSynced && gadgets.get('a') === undefined)
 })
 
+test('a plugin gets the settings of the test with their defaults, and invalid ones are refused', async () => {
+  const seen: unknown[] = []
+  const plugin = definePlugin({
+    name: 'set',
+    settings: {
+      type: 'object',
+      properties: { size: { type: 'integer', default: 3 }, word: { type: 'string' } },
+    },
+    setup({ settings }) {
+      seen.push(settings)
+    },
+  })
+  await using server = await startTestServer({ plugins: [plugin], settings: { set: { word: 'a' } } })
+  await server.startPlugin(plugin)
+  await server.listen()
+  expect(seen).toEqual([
+    { size: 3, word: 'a' },
+    { size: 3, word: 'a' },
+  ])
+  expect(seen.every(Object.isFrozen)).toBe(true)
+  await using other = await startTestServer({ plugins: [plugin], settings: { set: { word: 1 } } })
+  await expect(other.startPlugin(plugin)).rejects.toThrow('word must be a string')
+})
+
 test('dependents of a deleted owner are deleted', async () => {
   await using server = await startTestServer({ models: [Gadget] })
   const { client } = server

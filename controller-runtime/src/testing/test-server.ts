@@ -11,12 +11,19 @@ import { type Logger, silentLogger } from '../logger.ts'
 import { createManager, type Manager, type ManagerOptions } from '../manager/manager.ts'
 import { setupPlugin } from '../manager/plugin-host.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { type EtcdOfTest, type OpenTestServer, serverEntry } from './server-entry.ts'
+import {
+  type EtcdOfTest,
+  type OpenTestServer,
+  type PluginSettingsOfTest,
+  serverEntry,
+} from './server-entry.ts'
 
 /** What a test server serves, and where it stores objects. */
 export interface TestServerOptions {
   /** Their models and routes are served. `startPlugin` runs their controllers. */
   readonly plugins?: readonly Plugin[]
+  /** Settings of the plugins, by plugin and setting. Checked as in the program; the environment is not read. */
+  readonly settings?: PluginSettingsOfTest
   /** Further models to serve. */
   readonly models?: readonly Model[]
   /** Stores objects in etcd. Default: in a temporary folder that is removed with the server. */
@@ -69,9 +76,9 @@ export class TestServerMissingError extends Error {
  * @throws Error if a model cannot be served: a reserved group, or a kind that is declared twice.
  */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
-  const { plugins = [], models = [], etcd, collector = true, log = silentLogger } = options
+  const { plugins = [], models = [], settings = {}, etcd, collector = true, log = silentLogger } = options
   const open = await findServer()
-  const server = await open({ plugins, models, collector, log, ...(etcd && { etcd }) })
+  const server = await open({ plugins, models, settings, collector, log, ...(etcd && { etcd }) })
   const transport = withOwnErrors(server.transport)
   const managers: Manager[] = []
   const manager = (given: ManagerOptions = {}) => {
@@ -97,6 +104,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
         transport: given.transport ?? transport,
         log: given.log ?? log,
         manager: made,
+        settings: server.settingsOf(plugin),
         ...(given.clock && { clock: given.clock }),
       })
       made.start()
