@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Api, type Collection, objectOf, refusalOf } from './support/api.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
+import { Multiplexed } from './support/multiplex.ts'
 import { pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
 import { type ServerProcess, spawnProgram, startServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
@@ -136,6 +137,33 @@ describe('spec.enabled: false', () => {
     await others.until(({ story }) => story.includes('ADDED still-watched'))
     await resumed.close()
     await others.close()
+  })
+
+  it('ends a subscription with 503 and a stream without an event, and no watch of another kind', async () => {
+    const { api, server } = await startDemo('embedded')
+    const socket = await Multiplexed.open(server.url)
+    socket.subscribe('gadgets', gadgetsOf(api).path)
+    socket.subscribe('items', itemsOf(api).path)
+    await Promise.all([socket.synced('gadgets'), socket.synced('items')])
+    const stream = await fetch(`${server.url}${gadgetsOf(api).path}?watch=true&sendInitialEvents=false`)
+    await setEnabled(api, false)
+    expect((await socket.ends('gadgets')).raw).toEqual({ id: 'gadgets', type: 'END', code: 503 })
+    expect(await stream.text()).not.toContain('ERROR')
+    const { metadata } = await itemsOf(api).create('still-watched', {})
+    await socket.reaches('items', metadata.version)
+    await socket.close()
+  })
+
+  it('and true at once leave the plugin running', async () => {
+    const { api } = await startDemo('embedded', ['demo-plugin'])
+    const gadgets = gadgetsOf(api)
+    for (let round = 0; round < 5; round++) {
+      await setEnabled(api, false)
+      await setEnabled(api, true)
+    }
+    await eventually(() => gadgets.create('a', { email: 'a@example.com' }))
+    await isReady(gadgets, 'a', 'a@example.com')
+    await isInPhase(api, 'Started')
   })
 
   it('lets objects be deleted and lose finalizers', async () => {

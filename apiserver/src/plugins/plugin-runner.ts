@@ -113,9 +113,11 @@ export class PluginRunner implements PluginLifecycle {
       if (applied === undefined) return
       const wanted = this.#environment.specs.current(this.name)
       this.#applied = wanted
-      if (!wanted.enabled && applied.enabled) await this.#disable()
+      // True also if it has been enabled again since.
+      const interrupted = this.#run?.stopped.signal.aborted === true
+      if (interrupted || (!wanted.enabled && applied.enabled)) await this.#disable()
       if (wanted.reload !== applied.reload) await this.#reload()
-      if (wanted.enabled && !applied.enabled) await this.#restart()
+      if (wanted.enabled && this.#report.phase === 'Disabled') await this.#restart()
     })
   }
 

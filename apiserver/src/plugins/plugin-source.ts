@@ -59,10 +59,18 @@ export class PluginLoader {
   }
 }
 
+/** Folders that are removed when the process exits. */
+const temporary: string[] = []
+
+function removeTemporary(): void {
+  for (const dir of temporary) rmSync(dir, { recursive: true, force: true })
+}
+
 /** Unpacks an archive into a new folder, which is removed when the process exits. */
 async function unpackToTemporaryFolder(path: string): Promise<string> {
+  if (temporary.length === 0) process.once('exit', removeTemporary)
   const parent = mkdtempSync(join(tmpdir(), 'setpoint-plugin-'))
-  process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
+  temporary.push(parent)
   const dir = join(parent, basename(path, '.tgz'))
   await unpackArchive(path, dir)
   return dir

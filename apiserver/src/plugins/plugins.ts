@@ -91,7 +91,9 @@ export class Plugins {
       slots.set(source.label, slot)
       this.#slots.push(slot)
     }
-    specs.observe(name => void this.#follow(name))
+    specs.observe(name => {
+      this.#follow(name).catch(error => log.error({ plugin: name, err: error }, 'failed to follow a spec'))
+    })
     const starts: Promise<void>[] = []
     const failed: { slot: Slot; error: PluginLoadError }[] = []
     const load = async (label: string) => {

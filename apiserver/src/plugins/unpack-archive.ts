@@ -1,6 +1,6 @@
 import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { extract, list, type ReadEntry } from 'tar'
+import type { ReadEntry } from 'tar'
 
 /** Bounds of an archive. */
 interface ArchiveBounds {
@@ -28,6 +28,7 @@ export class ArchiveError extends Error {
 export async function unpackArchive(file: string, dir: string, bounds = archiveDefaults): Promise<void> {
   await checkArchive(file, bounds)
   await mkdir(dir, { recursive: true })
+  const { extract } = await import('tar')
   await extract({
     file,
     cwd: dir,
@@ -53,6 +54,8 @@ export async function checkArchive(file: string, bounds = archiveDefaults): Prom
     if (bytes > bounds.bytes) problem ??= `it unpacks to more than ${bounds.bytes} bytes`
     if (entries > bounds.entries) problem ??= `it has more than ${bounds.entries} files`
   }
+  // Most servers have no archives to load.
+  const { list } = await import('tar')
   try {
     const { size } = await stat(file)
     if (size > bounds.bytes) throw new ArchiveError(`it has more than ${bounds.bytes} bytes`)
