@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { WebSocket } from 'ws'
 import { Api, Collection } from './support/api.ts'
 import { itemsOf } from './support/kinds.ts'
-import { startServer } from './support/server.ts'
+import { spawnProgram, startServer } from './support/server.ts'
 import { copyFixture } from './support/worlds.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -79,6 +79,30 @@ test("the guide's plugin runs unchanged from a folder outside the repository", a
     expect(await plugin.json()).toMatchObject({ status: { phase: 'Started', problems: [] } })
   } finally {
     await server.stop()
+    await rm(folder, { recursive: true })
+  }
+})
+
+test("the packaging guide's plugin runs from its archive with its settings", async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'packaging-'))
+  await writeFiles(folder, await filesOfGuide('packaging'))
+  await writeFile(join(folder, 'token'), 'a-secret-token')
+  await promisify(execFile)('npm', ['pack'], { cwd: folder })
+  const running = spawnProgram(['serve', '--config', 'setpoint.yaml', '--listen', '127.0.0.1:0'], {
+    cwd: folder,
+  })
+  try {
+    const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
+    const greeting = await fetch(`${url}/apis/console.api.greetings.example.com/v1/greeting`)
+    expect(await greeting.json()).toEqual({
+      greeting: 'Good morning',
+      languages: ['en', 'de'],
+      hasToken: true,
+    })
+    const plugin = await fetch(`${url}/apis/plugins.setpoint.dev/v1/plugins/greetings`)
+    expect(await plugin.json()).toMatchObject({ status: { phase: 'Started', version: '1.2.0' } })
+  } finally {
+    await running.kill('SIGTERM')
     await rm(folder, { recursive: true })
   }
 })
