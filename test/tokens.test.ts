@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import https from 'node:https'
@@ -333,3 +334,45 @@ function certificateOf(url: string, ca: Buffer): Promise<PeerCertificate> {
       .on('error', reject)
   })
 }
+
+describe('the output of `setpoint token`', () => {
+  const tokenPattern = /^sp_[A-Za-z0-9_-]{43}$/
+
+  it('`token` is the token alone on standard output, and the entry on standard error', async () => {
+    const { code, stdout, stderr } = await runProgram(['token', '--user', 'ann', '--output', 'token'])
+    expect(code).toBe(0)
+    expect(stdout.replace(/\n$/, '')).toMatch(tokenPattern)
+    const sha256 = createHash('sha256').update(stdout.trim()).digest('hex')
+    expect(stderr).toBe(`- user: "ann"\n  groups: ["setpoint:admins"]\n  sha256: ${sha256}\n`)
+  })
+
+  it('`json` is one object on standard output, and nothing else', async () => {
+    const args = ['token', '--user', 'vic', '--group', 'setpoint:viewers', '--output', 'json']
+    const { code, stdout, stderr } = await runProgram(args)
+    expect([code, stderr]).toEqual([0, ''])
+    const { user, groups, sha256, token } = JSON.parse(stdout)
+    expect({ user, groups }).toEqual({ user: 'vic', groups: ['setpoint:viewers'] })
+    expect(token).toMatch(tokenPattern)
+    expect(sha256).toBe(createHash('sha256').update(token).digest('hex'))
+  })
+
+  it('`entry` is the default', async () => {
+    for (const output of [[], ['--output', 'entry']]) {
+      const { code, stdout, stderr } = await runProgram(['token', '--user', 'ann', ...output])
+      expect(code).toBe(0)
+      expect(stdout).toMatch(/^- user: "ann"\n {2}groups: \["setpoint:admins"\]\n {2}sha256: [0-9a-f]{64}\n$/)
+      expect(stderr).toMatch(/^The token of ann, which is not stored anywhere: sp_\S+\n$/)
+    }
+  })
+
+  it('refuses any other value with one line and exit code 2', async () => {
+    const { code, stdout, stderr } = await runProgram(['token', '--user', 'ann', '--output', 'yaml'])
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toBe('setpoint: --output: "yaml" is not one of entry, token, json\n')
+  })
+
+  it('is explained by --help', async () => {
+    const { stdout } = await runProgram(['token', '--help'])
+    expect(stdout).toContain('--output <entry|token|json>')
+  })
+})

@@ -6,7 +6,7 @@ import { UsageError } from './flags-values.ts'
 /** The commands of `setpoint`. */
 export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   serve: 'run the control plane',
-  token: 'make a token: prints its entry for --token-file to standard output and the token to standard error',
+  token: 'make a token and its entry for --token-file',
 })
 
 /** The texts of each given flag, in the order of the command line. */

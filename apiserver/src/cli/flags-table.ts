@@ -71,6 +71,7 @@ function value<T>(flag: Omit<ValueFlag<T>, 'kind' | 'commands'>): ValueFlag<T> {
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
 export type LogLevel = (typeof logLevels)[number]
 export type LogFormat = 'auto' | 'json' | 'text'
+export type TokenOutput = 'entry' | 'token' | 'json'
 
 /** Every flag there is. The order is that of the help. */
 export const flags = Object.freeze({
@@ -268,6 +269,16 @@ export const flags = Object.freeze({
     commands: token,
     read: readNonEmpty,
   } satisfies ValueFlag<string>,
+  output: {
+    name: 'output',
+    kind: 'value',
+    placeholder: 'entry|token|json',
+    default: 'entry',
+    description:
+      'what to print to standard output: the entry or the token, with the other one on standard error, or one JSON object with user, groups, sha256 and token',
+    commands: token,
+    read: oneOf('entry', 'token', 'json'),
+  } satisfies DefaultedFlag<TokenOutput>,
   config: value({
     name: 'config',
     placeholder: 'FILE',

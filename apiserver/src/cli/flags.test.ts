@@ -342,6 +342,10 @@ describe('access', () => {
     expect(parseCommandLine(['token', '--user', 'ci'], {})).toEqual({
       command: 'token',
       user: { name: 'ci', groups: ['setpoint:admins'] },
+      output: 'entry',
+    })
+    expect(parseCommandLine(['token', '--user', 'ci', '--output', 'json'], {})).toMatchObject({
+      output: 'json',
     })
     const viewer = ['token', '--user', 'u', '--group', 'setpoint:viewers', '--group', 'g']
     expect(parseCommandLine(viewer, {})).toMatchObject({ user: { groups: ['setpoint:viewers', 'g'] } })

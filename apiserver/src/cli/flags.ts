@@ -5,7 +5,15 @@ import type { PluginSource, SettingsSources } from '../plugins/index.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments } from './command-line.ts'
 import { Settings } from './flags-settings.ts'
-import { allFlags, environmentName, type Flag, flags, type LogFormat, type LogLevel } from './flags-table.ts'
+import {
+  allFlags,
+  environmentName,
+  type Flag,
+  flags,
+  type LogFormat,
+  type LogLevel,
+  type TokenOutput,
+} from './flags-table.ts'
 import {
   formatAddress,
   isLoopback,
@@ -15,7 +23,7 @@ import {
   UsageError,
 } from './flags-values.ts'
 
-export type { LogFormat, LogLevel } from './flags-table.ts'
+export type { LogFormat, LogLevel, TokenOutput } from './flags-table.ts'
 export { formatAddress, isLoopback, type ListenAddress, UsageError } from './flags-values.ts'
 
 /** The options of `setpoint serve`. */
@@ -87,7 +95,7 @@ export type CommandLine =
       /** Warnings for the log, such as unknown environment variables. */
       readonly warnings: readonly string[]
     }
-  | { readonly command: 'token'; readonly user: UserInfo }
+  | { readonly command: 'token'; readonly user: UserInfo; readonly output: TokenOutput }
   /** Help or the version. */
   | { readonly command: 'help'; readonly text: string }
 
@@ -110,7 +118,7 @@ export function parseCommandLine(
     const name = settings.optional(flags.user)
     if (name === undefined) throw new UsageError('token needs --user NAME')
     const groups = settings.several(flags.group) ?? [flags.group.default]
-    return { command, user: { name, groups } }
+    return { command, user: { name, groups }, output: settings.value(flags.output) }
   }
   return { command, options: serveOptions(settings, env), warnings: strayVariables(env) }
 }

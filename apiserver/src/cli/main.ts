@@ -1,9 +1,9 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { exitCodes } from './exit-codes.ts'
-import { parseCommandLine, UsageError } from './flags.ts'
+import { parseCommandLine, type TokenOutput, UsageError } from './flags.ts'
 
 /**
- * Runs the program. Standard output gets the help, the version, the entry of a token, or one line when the server
+ * Runs the program. Standard output gets the help, the version, a token or its entry, or one line when the server
  * listens; all else goes to standard error. Each command imports its modules when it runs, so that the others start fast.
  */
 export async function main(argv: readonly string[]): Promise<void> {
@@ -12,7 +12,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     if (commandLine.command === 'serve') {
       const { serve } = await import('./serve.ts')
       await serve(commandLine.options, commandLine.warnings)
-    } else if (commandLine.command === 'token') await printToken(commandLine.user)
+    } else if (commandLine.command === 'token') await printToken(commandLine.user, commandLine.output)
     else process.stdout.write(commandLine.text)
   } catch (error) {
     const usage = error instanceof UsageError
@@ -21,10 +21,18 @@ export async function main(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** Prints the entry to standard output, which can be appended to the token file, and the token to standard error. */
-async function printToken(user: UserInfo): Promise<void> {
+/** Prints a token and its entry for the token file. Neither is stored, so every output has both. */
+async function printToken(user: UserInfo, output: TokenOutput): Promise<void> {
   const { makeToken } = await import('../security/token-list.ts')
-  const { token, entry } = makeToken(user)
-  process.stderr.write(`The token of ${user.name}, which is not stored anywhere: ${token}\n`)
-  process.stdout.write(entry)
+  const { token, sha256, entry } = makeToken(user)
+  if (output === 'json') {
+    const { name, groups } = user
+    process.stdout.write(`${JSON.stringify({ user: name, groups, sha256, token })}\n`)
+  } else if (output === 'token') {
+    process.stderr.write(entry)
+    process.stdout.write(`${token}\n`)
+  } else {
+    process.stderr.write(`The token of ${user.name}, which is not stored anywhere: ${token}\n`)
+    process.stdout.write(entry)
+  }
 }

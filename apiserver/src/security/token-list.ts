@@ -39,17 +39,26 @@ export class TokenList {
   }
 }
 
-/** Creates a token and its entry for the token file. */
-export function makeToken(user: UserInfo): { readonly token: string; readonly entry: string } {
+/** A token, its hash in hexadecimal, and its entry for the token file. */
+export interface NewToken {
+  readonly token: string
+  readonly sha256: string
+  /** YAML with a line end. */
+  readonly entry: string
+}
+
+/** Creates a token. */
+export function makeToken(user: UserInfo): NewToken {
   // 256 random bits cannot be guessed, so a plain hash is safe to store.
   const token = `sp_${randomBytes(32).toString('base64url')}`
+  const sha256 = hashOf(token).toString('hex')
   const entry = [
     `- user: ${JSON.stringify(user.name)}`,
     `  groups: [${user.groups.map(group => JSON.stringify(group)).join(', ')}]`,
-    `  sha256: ${hashOf(token).toString('hex')}`,
+    `  sha256: ${sha256}`,
     '',
   ].join('\n')
-  return { token, entry }
+  return { token, sha256, entry }
 }
 
 function hashOf(token: string): Buffer {
