@@ -1,8 +1,11 @@
+import { execFile } from 'node:child_process'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { findKubectl } from '../scripts/kubernetes-tools.mjs'
 import { Api, type ApiObject, Collection, objectOf, refusalOf } from './support/api.ts'
-import { fieldsOf } from './support/json.ts'
+import { arrayOf, fieldsOf } from './support/json.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
 import { pluginModule, pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
@@ -74,6 +77,45 @@ describe.each(stores)('a plugin in plain JavaScript, outside the repository, on 
     expect([mail.status, mail.body]).toEqual([200, { email: 'one@example.com' }])
     refusalOf(await api.get('/apis/uc.api.demo.example.com/v1/hidden'), 404)
     expect(world.server.stderr()).toContain('ForgottenEndpoint')
+  })
+
+  it('has its routes in discovery, with the resources that Kubernetes reads in their paths', async () => {
+    const groups = arrayOf(fieldsOf((await api.get('/apis')).body).groups).map(fieldsOf)
+    const entry = (name: string, ...verbs: string[]) => ({
+      ...{ name, singularName: '', namespaced: false, kind: '', verbs },
+    })
+    const resources = {
+      'console.api.demo.example.com': [entry('gadgets/summary', 'get'), entry('gadgets')],
+      'uc.api.demo.example.com': [entry('gadgets/mail', 'get'), entry('fail')],
+    }
+    for (const [name, entries] of Object.entries(resources)) {
+      const version = { groupVersion: `${name}/v1`, version: 'v1' }
+      const group = { name, versions: [version], preferredVersion: version }
+      expect(groups.filter(each => each.name === name)).toEqual([group])
+      expect((await api.get(`/apis/${name}`)).body).toEqual({ kind: 'APIGroup', apiVersion: 'v1', ...group })
+      expect((await api.get(`/apis/${name}/v1`)).body).toEqual({
+        kind: 'APIResourceList',
+        apiVersion: 'v1',
+        groupVersion: `${name}/v1`,
+        resources: entries,
+      })
+    }
+    refusalOf(await api.get('/apis/uc.api.demo.example.com/v2'), 404)
+    expect(groups.map(({ name }) => name)).toContain('demo.example.com')
+  })
+
+  it('does not confuse kubectl with its routes', async () => {
+    const binary = await findKubectl()
+    const kubectl = async (...args: string[]) => {
+      const server = ['--server', world.server.url]
+      const env = { HOME: world.plugins[0] ?? '' }
+      return (await promisify(execFile)(binary, [...server, ...args], { env })).stdout
+    }
+    await gadgets.create('printed', { email: 'printed@example.com' })
+    expect(await kubectl('get', 'gadgets', '--output', 'name')).toContain('gadget.demo.example.com/printed\n')
+    const stdout = await kubectl('api-resources', '--no-headers')
+    expect(stdout).toMatch(/^gadgets\s+demo\.example\.com\/v1\s+false\s+Gadget$/m)
+    expect(stdout).not.toContain('api.demo.example.com')
   })
 
   it("passes a refusal on to the route's caller, responds with 404 and 405 elsewhere, and survives a handler's exception", async () => {

@@ -7,6 +7,7 @@ import {
   type HostedPlugin,
   type Route,
   type RouteGroup,
+  type RouteMethod,
   routeResponseKeys,
 } from '@setpoint/controller-runtime/internal'
 import type { Next } from 'koa'
@@ -33,6 +34,17 @@ interface Mounted {
   /** `/apis/<group>/<version>/` */
   readonly prefix: string
   readonly route: ReturnType<Router<RequestState>['routes']>
+}
+
+/** What the API documents say about one route of a plugin. */
+export interface RouteDescription {
+  readonly plugin: string
+  /** `<group>/<version>` */
+  readonly groupVersion: string
+  readonly method: RouteMethod
+  /** Below the group version, with parameters as `:name`. */
+  readonly pattern: string
+  readonly summary: string | undefined
 }
 
 /** The routes of plugins, below `/apis/<group>/<version>`. */
@@ -75,6 +87,13 @@ export class CustomRoutes {
 
   open(plugin: string): void {
     this.#closed.delete(plugin)
+  }
+
+  /** Returns a description of every route. */
+  describe(): RouteDescription[] {
+    return this.#mounted.flatMap(({ plugin, group: { groupVersion, routes } }) =>
+      routes.map(({ method, pattern, summary }) => ({ plugin, groupVersion, method, pattern, summary })),
+    )
   }
 
   /** Returns a message that names the route which clashes with a path of this model, or undefined. */

@@ -18,8 +18,13 @@ const groups = (...names: string[]) =>
 const resources = (...plurals: string[]) =>
   ok({
     resources: plurals.flatMap(name => [
-      { name, singularName: name.slice(0, -1), kind: name.slice(0, 1).toUpperCase() + name.slice(1, -1) },
-      { name: `${name}/status`, singularName: '', kind: 'Status' },
+      {
+        name,
+        singularName: name.slice(0, -1),
+        kind: name.slice(0, 1).toUpperCase() + name.slice(1, -1),
+        verbs: ['get', 'watch'],
+      },
+      { name: `${name}/status`, singularName: '', kind: 'Status', verbs: ['get'] },
     ]),
   })
 
@@ -78,6 +83,18 @@ test('a kind with several versions is followed in the preferred one', async () =
   })
   await world.clock.advance(0)
   expect(world.seen).toEqual([['a.com/v1 items Item', 'a.com/v1beta1 parts Part']])
+  await world.stop()
+})
+
+test('ignores routes of plugins', async () => {
+  const world = discovering({
+    '/apis/-': notServed,
+    '/apis': groups('a.com', 'console.a.com'),
+    '/apis/a.com/v1': resources('items'),
+    '/apis/console.a.com/v1': ok({ resources: [{ name: 'items', singularName: '', kind: '', verbs: [] }] }),
+  })
+  await world.clock.advance(0)
+  expect(world.seen).toEqual([['a.com/v1 items Item']])
   await world.stop()
 })
 

@@ -89,10 +89,10 @@ export class DiscoveredKinds implements KindSource {
     return body
   }
 
-  /** Returns undefined for subresources. */
+  /** Returns undefined for subresources and for routes of plugins, which have no objects to watch. */
   #modelOf(groupVersion: string, resource: unknown): Model | undefined {
     const plural = textOf(resource, 'name')
-    if (plural.includes('/')) return undefined
+    if (plural.includes('/') || !arrayOf(resource, 'verbs').includes('watch')) return undefined
     const [group = '', version = ''] = groupVersion.split('/')
     return defineModel({
       group,

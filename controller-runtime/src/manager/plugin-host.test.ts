@@ -100,6 +100,20 @@ describe('setupPlugin', () => {
     expect(headers[0]).toMatchObject({ 'x-setpoint-plugin': 'demo', 'x-from': 'here' })
   })
 
+  test('routes carry their summary, and refuse any other option', async () => {
+    const { plugin, host } = setUp(context =>
+      context.routes('api.demo.example.com/v1', r => {
+        r.get('/a', () => undefined, { summary: 'Shows a.' })
+        // @ts-expect-error plain JavaScript may pass anything
+        expect(() => r.get('/b', () => undefined, { sumary: 'x' })).toThrow('"sumary" is unknown')
+        // @ts-expect-error plain JavaScript may pass anything
+        expect(() => r.get('/b', () => undefined, { summary: 1 })).toThrow('summary must be a string')
+      }),
+    )
+    const { routes } = await setupPlugin(plugin, host)
+    expect(routes[0]?.routes).toMatchObject([{ method: 'GET', pattern: '/a', summary: 'Shows a.' }])
+  })
+
   test('plain JavaScript declares endpoints by calls, and methods keep their `this`', async () => {
     ApiVersion('api.demo.example.com/v1')(Endpoint)
     const { plugin, host } = setUp(context => context.routes(Endpoint))

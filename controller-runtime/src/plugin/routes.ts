@@ -81,8 +81,14 @@ export type RouteHandler<Pattern extends string = string> = (
 /** The methods of routes. */
 export type RouteMethod = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
+/** Options of a route. */
+export interface RouteOptions {
+  /** What the route does, in one sentence, for the generated API documents. */
+  readonly summary?: string
+}
+
 /** One route of a plugin. */
-export interface Route {
+export interface Route extends RouteOptions {
   readonly method: RouteMethod
   /** The path below the group version, for example `/gadgets/:name/summary`. */
   readonly pattern: string
@@ -100,25 +106,33 @@ export interface RouteGroup {
 export class RouteBuilder {
   readonly #routes: Route[] = []
 
-  get<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>): this
-  get(pattern: string, handler: RouteHandler): this {
-    return this.#add('GET', pattern, handler)
+  get<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>, options?: RouteOptions): this
+  get(pattern: string, handler: RouteHandler, options?: RouteOptions): this {
+    return this.#add('GET', pattern, handler, options)
   }
-  post<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>): this
-  post(pattern: string, handler: RouteHandler): this {
-    return this.#add('POST', pattern, handler)
+  post<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>, options?: RouteOptions): this
+  post(pattern: string, handler: RouteHandler, options?: RouteOptions): this {
+    return this.#add('POST', pattern, handler, options)
   }
-  put<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>): this
-  put(pattern: string, handler: RouteHandler): this {
-    return this.#add('PUT', pattern, handler)
+  put<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>, options?: RouteOptions): this
+  put(pattern: string, handler: RouteHandler, options?: RouteOptions): this {
+    return this.#add('PUT', pattern, handler, options)
   }
-  patch<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>): this
-  patch(pattern: string, handler: RouteHandler): this {
-    return this.#add('PATCH', pattern, handler)
+  patch<Pattern extends string>(
+    pattern: Pattern,
+    handler: RouteHandler<Pattern>,
+    options?: RouteOptions,
+  ): this
+  patch(pattern: string, handler: RouteHandler, options?: RouteOptions): this {
+    return this.#add('PATCH', pattern, handler, options)
   }
-  delete<Pattern extends string>(pattern: Pattern, handler: RouteHandler<Pattern>): this
-  delete(pattern: string, handler: RouteHandler): this {
-    return this.#add('DELETE', pattern, handler)
+  delete<Pattern extends string>(
+    pattern: Pattern,
+    handler: RouteHandler<Pattern>,
+    options?: RouteOptions,
+  ): this
+  delete(pattern: string, handler: RouteHandler, options?: RouteOptions): this {
+    return this.#add('DELETE', pattern, handler, options)
   }
 
   build(groupVersion: string): RouteGroup {
@@ -132,7 +146,7 @@ export class RouteBuilder {
     return { groupVersion, routes: [...this.#routes] }
   }
 
-  #add(method: RouteMethod, pattern: string, handler: RouteHandler): this {
+  #add(method: RouteMethod, pattern: string, handler: RouteHandler, options: RouteOptions = {}): this {
     if (typeof pattern !== 'string' || !pattern.startsWith('/')) {
       throw new TypeError(
         `route ${method} ${JSON.stringify(pattern)}: the pattern must be a string that starts with '/'`,
@@ -140,7 +154,16 @@ export class RouteBuilder {
     }
     if (typeof handler !== 'function')
       throw new TypeError(`route ${method} ${pattern}: the handler must be a function`)
-    this.#routes.push({ method, pattern, handler })
+    const { summary, ...others } = options
+    const [unknown] = Object.keys(others)
+    if (unknown !== undefined) {
+      throw new TypeError(
+        `route ${method} ${pattern}: the option ${JSON.stringify(unknown)} is unknown; valid is summary`,
+      )
+    }
+    if (summary !== undefined && typeof summary !== 'string')
+      throw new TypeError(`route ${method} ${pattern}: summary must be a string`)
+    this.#routes.push({ method, pattern, handler, ...(summary !== undefined && { summary }) })
     return this
   }
 }
@@ -150,7 +173,7 @@ const routesKey = Symbol.for('setpoint.dev/routes')
 
 interface Marked {
   [apiVersionKey]?: string
-  [routesKey]?: { method: RouteMethod; pattern: string; member: string | symbol }[]
+  [routesKey]?: { method: RouteMethod; pattern: string; options: RouteOptions; member: string | symbol }[]
 }
 
 /**
@@ -179,10 +202,10 @@ export const Delete = mapping('DELETE')
  * `Get('/path')(Endpoint.prototype, 'member')`.
  */
 function mapping(method: RouteMethod) {
-  return (pattern: string) => {
+  return (pattern: string, options: RouteOptions = {}) => {
     const add = (target: object, member: string | symbol) => {
       if (!Object.hasOwn(target, routesKey)) Object.defineProperty(target, routesKey, { value: [] })
-      ;(target as Marked)[routesKey]?.push({ method, pattern, member })
+      ;(target as Marked)[routesKey]?.push({ method, pattern, options, member })
     }
     return (target: object, context: ClassMethodDecoratorContext | string | symbol): void => {
       if (typeof context !== 'object') {
@@ -211,12 +234,14 @@ export function routesOf(endpoint: new () => object): RouteGroup | undefined {
   if (groupVersion === undefined) return undefined
   const instance = new endpoint()
   const builder = new RouteBuilder()
-  for (const { method, pattern, member } of (instance as Marked)[routesKey] ?? []) {
+  for (const { method, pattern, options, member } of (instance as Marked)[routesKey] ?? []) {
     const handler: unknown = Reflect.get(instance, member)
     if (typeof handler !== 'function')
       throw new TypeError(`${endpoint.name}.${String(member)} is not a method`)
-    builder[method.toLowerCase() as Lowercase<RouteMethod>](pattern, request =>
-      handler.call(instance, request),
+    builder[method.toLowerCase() as Lowercase<RouteMethod>](
+      pattern,
+      request => handler.call(instance, request),
+      options,
     )
   }
   const group = builder.build(groupVersion)

@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { Router } from '@koa/router'
 import type { Metrics } from '../../metrics/index.ts'
 import type { ModelRegistry } from '../../model/index.ts'
+import type { CustomRoutes } from '../custom-routes.ts'
 import { group, groupList, resourceList } from '../discovery.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
 import type { Health, HealthAnswer } from '../health.ts'
@@ -13,11 +14,12 @@ export interface SystemRoutesParts {
   readonly health: Health
   readonly metrics: Metrics
   readonly models: ModelRegistry
+  readonly routes: CustomRoutes
   readonly paths: Paths
 }
 
 /** Serves discovery, health and metrics, and rejects all other paths. */
-export function systemRoutes({ health, metrics, models, paths }: SystemRoutesParts): Middleware {
+export function systemRoutes({ health, metrics, models, routes, paths }: SystemRoutesParts): Middleware {
   const router = new Router<RequestState>({ sensitive: true })
   const probe = (check: (verbose: boolean) => Promise<HealthAnswer>) => async (ctx: Context) => {
     const { status, text } = await check(ctx.query.verbose !== undefined)
@@ -47,9 +49,9 @@ export function systemRoutes({ health, metrics, models, paths }: SystemRoutesPar
     ctx.body = await scrape
   })
   const version = json(() => versionInfo())
-  const groups = json(() => groupList(models))
-  const oneGroup = json(({ group: name = '' }) => group(models, name))
-  const resources = json(({ group, version }) => resourceList(models, `${group}/${version}`))
+  const groups = json(() => groupList(models, routes))
+  const oneGroup = json(({ group: name = '' }) => group(models, routes, name))
+  const resources = json(({ group, version }) => resourceList(models, routes, `${group}/${version}`))
   router.get('/version', version)
   router.get('/apis', groups)
   router.get('/apis/:group', oneGroup)

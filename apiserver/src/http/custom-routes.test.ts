@@ -1,0 +1,60 @@
+import { definePlugin, type Transport, TransportError } from '@setpoint/controller-runtime'
+import { setupPlugin } from '@setpoint/controller-runtime/internal'
+import { expect, it } from 'vitest'
+import { ModelRegistry } from '../model/index.ts'
+import { CustomRoutes } from './custom-routes.ts'
+import { routeResources } from './route-resources.ts'
+
+const transport: Transport = {
+  request: () => Promise.reject(new TransportError('no server')),
+  watch: () => Promise.reject(new TransportError('no server')),
+}
+
+async function mounted(name: string, groupVersion: string, ...patterns: string[]): Promise<CustomRoutes> {
+  const plugin = definePlugin({
+    name,
+    setup(context) {
+      context.routes(groupVersion, routes => {
+        for (const pattern of patterns) routes.get(pattern, () => undefined, { summary: `Shows ${pattern}.` })
+      })
+    },
+  })
+  const routes = new CustomRoutes(new ModelRegistry(), 'setpoint.dev')
+  routes.add(await setupPlugin(plugin, { transport }))
+  return routes
+}
+
+it('routes are described with method, path and summary until their plugin is removed', async () => {
+  const routes = await mounted('pages', 'api.pages.example.com/v1', '/pages/:name/summary')
+  expect(routes.describe()).toEqual([
+    {
+      plugin: 'pages',
+      groupVersion: 'api.pages.example.com/v1',
+      method: 'GET',
+      pattern: '/pages/:name/summary',
+      summary: 'Shows /pages/:name/summary.',
+    },
+  ])
+  routes.remove('pages')
+  expect(routes.describe()).toEqual([])
+})
+
+it('the resources of routes are named as Kubernetes reads their paths', async () => {
+  const groupVersion = 'api.pages.example.com/v1'
+  const routes = await mounted(
+    ...(['pages', groupVersion, '/report', '/pages/:name', '/pages/:name/summary'] as const),
+    ...['/pages/:name/summary/:line', '/pages/:name/:part', '/teams/all/pages', '/:anything/:name'],
+  )
+  const names = routeResources(routes, groupVersion).map(resource => JSON.stringify(resource))
+  const entry = (name: string, ...verbs: string[]) =>
+    JSON.stringify({ name, singularName: '', namespaced: false, kind: '', verbs })
+  expect(names).toEqual([
+    entry('report'),
+    entry('pages'),
+    entry('pages/summary', 'get'),
+    entry('pages/*', 'get'),
+    entry('teams/pages', 'get'),
+    entry('*'),
+  ])
+  expect(routeResources(routes, 'api.pages.example.com/v2')).toEqual([])
+})

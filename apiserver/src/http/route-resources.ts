@@ -1,0 +1,37 @@
+import type { CustomRoutes, RouteDescription } from './custom-routes.ts'
+
+/**
+ * Returns the entries of an APIResourceList for the routes of a group version: one for each resource or subresource that
+ * Kubernetes reads in their paths, `<resource>/<name>/<subresource>`.
+ *
+ * A route promises no objects, so it must not look like a kind. Clients skip subresources when they look for kinds. Other
+ * entries have no verbs, as those of `subresources.kubevirt.io`. A list without entries would be an error for kubectl.
+ */
+export function routeResources(routes: CustomRoutes, groupVersion: string): object[] {
+  const verbs = new Map<string, Set<string>>()
+  for (const route of routes.describe()) {
+    if (route.groupVersion !== groupVersion) continue
+    const { name, verb } = readPath(route)
+    const known = verbs.get(name) ?? new Set()
+    verbs.set(name, verb === undefined ? known : known.add(verb))
+  }
+  return [...verbs].map(([name, known]) => ({
+    name,
+    singularName: '',
+    namespaced: false,
+    kind: '',
+    verbs: [...known].sort(),
+  }))
+}
+
+const verbOf = { GET: 'get', POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' } as const
+
+function readPath({ method, pattern }: RouteDescription): { name: string; verb?: string } {
+  const [resource = '*', , subresource] = pattern
+    .split('/')
+    .filter(part => part !== '')
+    .map(part => (/[:*{(]/.test(part) ? '*' : part))
+  return subresource === undefined
+    ? { name: resource }
+    : { name: `${resource}/${subresource}`, verb: verbOf[method] }
+}
