@@ -1,6 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { type ControllerRecorder, type QueueRecorder, reconcileResults } from './controller-recorder.ts'
 import { type Observations, ObservedHistogram } from './histogram.ts'
+import { RunnableMetrics } from './runnable-metrics.ts'
 
 /** Defaults of the metrics. */
 export const metricsDefaults = Object.freeze({
@@ -37,6 +38,7 @@ interface Entry<R, S> {
 export class ControllerMetrics {
   /** The registry, for further metrics. */
   readonly registry: Registry
+  readonly runnables: RunnableMetrics
   readonly #entries = new Map<string, Entry<ControllerRecorder, ControllerStatus>>()
   /** The queues of the controllers, and others. */
   readonly #queues = new Map<string, Entry<QueueRecorder, QueueStatus>>()
@@ -44,6 +46,7 @@ export class ControllerMetrics {
   /** @throws Error if the registry already has metrics of these names. */
   constructor(registry: Registry) {
     this.registry = registry
+    this.runnables = new RunnableMetrics(registry)
     this.#describeReconciles(registry)
     this.#describeQueues(registry)
   }
