@@ -7,6 +7,8 @@ export interface Runnable {
   readonly name: string
   /** Default true: it runs only while this process is the leader, like a controller. */
   readonly needsLeader?: boolean
+  /** Default: that of the manager. */
+  readonly log?: Logger
   /**
    * Runs until the signal is aborted or the work is done. If it fails, it is restarted with back-off; once it has
    * returned, it runs again only when this process becomes the leader again.

@@ -104,6 +104,8 @@ export class Manager {
   readonly #leases = new Map<string, InformerLease[]>()
   readonly #controllers = new Set<Controller>()
   readonly #runnables = new Set<RunnableHost>()
+  /** Removed runnables that have not ended. */
+  readonly #deaf = new Set<RunnableHost>()
   readonly #stopping = new AbortController()
   readonly #forced = new AbortController()
   #started = false
@@ -186,8 +188,8 @@ export class Manager {
   }
 
   /**
-   * Adds a controller or runnable, which starts with the manager, or at once if it is running. Whatever has `needsLeader` runs
-   * only while this process is the leader.
+   * Adds a controller or runnable, which starts with the manager, or at once if it is running. With `needsLeader` it
+   * runs only while this process is the leader.
    * @throws Error if the manager is stopped, or the name is taken.
    */
   add<T extends ApiObject>(added: Controller<T> | Runnable): void {
@@ -217,13 +219,22 @@ export class Manager {
 
   #addRunnable(runnable: Runnable): void {
     const client = runnable.needsLeader === false ? this.#openClient : this.client
-    const host = new RunnableHost(runnable, { client, clock: this.#clock, log: this.#log })
+    const metrics = this.metrics?.runnables
+    const host = new RunnableHost(runnable, { client, clock: this.#clock, log: this.#log, metrics })
     this.#runnables.add(host)
     if (host.needsLeader ? this.#working : this.#started) host.start()
   }
 
-  /** Stops one controller as `stop` does, and its informers unless others use them. */
-  async remove<T extends ApiObject>(controller: Controller<T>): Promise<void> {
+  /**
+   * Stops one controller as `stop` does, and its informers unless others use them; or aborts a runnable and waits until it
+   * has ended, for `drainTimeoutMs` at most.
+   */
+  async remove<T extends ApiObject>(removed: Controller<T> | Runnable): Promise<void> {
+    if (removed instanceof Controller) await this.#removeController(removed)
+    else await this.#removeRunnable(removed.name)
+  }
+
+  async #removeController<T extends ApiObject>(controller: Controller<T>): Promise<void> {
     for (const known of this.#controllers) {
       if (known.name !== controller.name) continue
       this.#controllers.delete(known)
@@ -231,6 +242,21 @@ export class Manager {
       const leases = this.#leases.get(known.name) ?? []
       this.#leases.delete(known.name)
       await Promise.all(leases.map(lease => lease.release()))
+    }
+  }
+
+  async #removeRunnable(name: string): Promise<void> {
+    for (const host of this.#runnables) {
+      if (host.name !== name) continue
+      this.#runnables.delete(host)
+      const stopped = host.stop(new DOMException(`runnable ${name} is stopping`, 'AbortError'))
+      await this.#within(stopped, this.#drainTimeoutMs)
+      if (host.isRunning) {
+        this.#log.warn({ runnable: name }, 'runnable has not ended in time')
+        this.#deaf.add(host)
+        void stopped.then(() => this.#deaf.delete(host))
+      }
+      this.metrics?.runnables.remove(name)
     }
   }
 
@@ -286,7 +312,8 @@ export class Manager {
     this.#elector?.withdraw()
     await this.#endWork(reason)
     const runs = [...this.#controllers].reduce((sum, { queue }) => sum + queue.processing, 0)
-    const runnables = [...this.#runnables].filter(({ isRunning }) => isRunning).map(({ name }) => name)
+    const hosts = [...this.#runnables, ...this.#deaf]
+    const runnables = hosts.filter(({ isRunning }) => isRunning).map(({ name }) => name)
     const drained = runs === 0 && runnables.length === 0
     if (!drained) this.#log.warn({ runs, runnables }, 'some runs or runnables have not ended')
     await this.#within(this.#pool.stop(), managerDefaults.informersTimeoutMs)
@@ -336,7 +363,7 @@ export class Manager {
   async #standBy(reason: Error): Promise<void> {
     this.#working = false
     for (const controller of this.#controllers) controller.standBy(reason)
-    const leading = [...this.#runnables].filter(({ needsLeader }) => needsLeader)
+    const leading = [...this.#runnables, ...this.#deaf].filter(({ needsLeader }) => needsLeader)
     await Promise.all(leading.map(host => host.stop(reason)))
   }
 

@@ -2,13 +2,14 @@ import { Backoff } from '../backoff.ts'
 import type { Client } from '../client/client.ts'
 import { type Clock, sleep } from '../clock.ts'
 import type { Logger } from '../logger.ts'
+import type { RunnableMetrics } from '../metrics/runnable-metrics.ts'
 import type { Runnable } from '../runnable.ts'
 
 /** Back-off of failed runnables. */
 export const runnableDefaults = Object.freeze({
   /** Upper bound of the first pause, in ms. */
   backoffBaseMs: 1_000,
-  /** Upper bound of every pause, in ms. */
+  /** Upper bound of every pause, in ms. A run of this length resets the back-off. */
   backoffMaxMs: 60_000,
 })
 
@@ -20,17 +21,23 @@ export class RunnableHost {
   readonly #client: Client
   readonly #clock: Clock
   readonly #log: Logger
+  readonly #metrics: RunnableMetrics | undefined
   #stopping: AbortController | undefined
   #running: Promise<void> = Promise.resolve()
   #isRunning = false
 
-  constructor(runnable: Runnable, options: { client: Client; clock: Clock; log: Logger }) {
+  constructor(
+    runnable: Runnable,
+    options: { client: Client; clock: Clock; log: Logger; metrics?: RunnableMetrics | undefined },
+  ) {
     this.name = runnable.name
     this.needsLeader = runnable.needsLeader ?? true
     this.#runnable = runnable
     this.#client = options.client
     this.#clock = options.clock
-    this.#log = options.log.child({ runnable: runnable.name })
+    this.#log = (runnable.log ?? options.log).child({ runnable: runnable.name })
+    this.#metrics = options.metrics
+    this.#metrics?.add(runnable.name)
   }
 
   /** Whether it is still running, even after `stop`. */
@@ -57,16 +64,22 @@ export class RunnableHost {
     const { backoffBaseMs: baseMs, backoffMaxMs: maxMs } = runnableDefaults
     const backoff = new Backoff({ baseMs, maxMs, random: Math.random })
     while (!signal.aborted) {
+      const startMs = this.#clock.monotonic()
+      this.#metrics?.running(this.name, true)
       try {
         await this.#runnable.run({ client: this.#client, signal, log: this.#log })
         break
       } catch (error) {
         if (signal.aborted) break
+        this.#metrics?.running(this.name, false)
+        this.#metrics?.failed(this.name)
+        if (this.#clock.monotonic() - startMs >= maxMs) backoff.reset()
         const delayMs = backoff.next()
         this.#log.error({ err: error, delayMs }, 'runnable failed, restarting')
         await sleep(this.#clock, delayMs, signal).catch(() => {})
       }
     }
     this.#isRunning = false
+    this.#metrics?.running(this.name, false)
   }
 }
