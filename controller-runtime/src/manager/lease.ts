@@ -99,6 +99,7 @@ function timeAfter(previous: string | undefined, nowMs: number): string {
   return now === previous ? microTime(nowMs + 1) : now
 }
 
-function microTime(ms: number): string {
+/** As Kubernetes writes a MicroTime. */
+export function microTime(ms: number): string {
   return new Date(ms).toISOString().replace('Z', '000Z')
 }
