@@ -1,9 +1,6 @@
-import { execFile } from 'node:child_process'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { findKubectl } from '../scripts/kubernetes-tools.mjs'
 import { Api, type ApiObject, Collection, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, fieldsOf } from './support/json.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
@@ -102,20 +99,6 @@ describe.each(stores)('a plugin in plain JavaScript, outside the repository, on 
     }
     refusalOf(await api.get('/apis/uc.api.demo.example.com/v2'), 404)
     expect(groups.map(({ name }) => name)).toContain('demo.example.com')
-  })
-
-  it('does not confuse kubectl with its routes', async () => {
-    const binary = await findKubectl()
-    const kubectl = async (...args: string[]) => {
-      const server = ['--server', world.server.url]
-      const env = { HOME: world.plugins[0] ?? '' }
-      return (await promisify(execFile)(binary, [...server, ...args], { env })).stdout
-    }
-    await gadgets.create('printed', { email: 'printed@example.com' })
-    expect(await kubectl('get', 'gadgets', '--output', 'name')).toContain('gadget.demo.example.com/printed\n')
-    const stdout = await kubectl('api-resources', '--no-headers')
-    expect(stdout).toMatch(/^gadgets\s+demo\.example\.com\/v1\s+false\s+Gadget$/m)
-    expect(stdout).not.toContain('api.demo.example.com')
   })
 
   it("passes a refusal on to the route's caller, responds with 404 and 405 elsewhere, and survives a handler's exception", async () => {

@@ -78,9 +78,13 @@ export {
   Patch,
   type Plugin,
   type PluginContext,
+  type PluginRun,
+  type PluginRunContext,
+  type PluginRunnableOptions,
   Post,
   Put,
   type RouteBuilder,
+  type RouteOptions,
   type RouteRequest,
   type RouteResponse,
   type SettingSchema,
@@ -88,6 +92,18 @@ export {
   type SettingsSchema,
   type UserInfo,
 } from './plugin/index.ts'
+
+// Metrics of plugins
+
+export type {
+  HistogramDeclaration,
+  LabelValues,
+  MetricDeclaration,
+  PluginCounter,
+  PluginGauge,
+  PluginHistogram,
+  PluginMetrics,
+} from './metrics/index.ts'
 
 // Controllers
 

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { findEtcd } from '../../scripts/etcd.mjs'
-import { findHelm } from '../../scripts/kubernetes-tools.mjs'
+import { findHelm, findKubectl } from '../../scripts/kubernetes-tools.mjs'
 import { findOpenssl } from './openssl.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -11,6 +11,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const tools = [
   { find: findEtcd, modules: ['etcd.ts', 'etcd-pods.ts'] },
   { find: findHelm, modules: ['helm.ts'] },
+  { find: findKubectl, modules: ['kubectl.ts'] },
   { find: findOpenssl, modules: ['openssl.ts'] },
 ]
 

@@ -168,6 +168,7 @@ export async function startServer(
     hub,
     routes,
     transport,
+    metricsRegistry: metrics.registry,
     manager,
     statuses,
     specs,

@@ -128,7 +128,7 @@ export class ControllersRunner implements PluginLifecycle {
       return
     }
     this.#hosted = hosted
-    for (const controller of hosted.controllers) this.#environment.manager.add(controller)
+    for (const added of [...hosted.controllers, ...hosted.runnables]) this.#environment.manager.add(added)
   }
 
   async #end(): Promise<void> {
@@ -136,6 +136,7 @@ export class ControllersRunner implements PluginLifecycle {
     this.#hosted = undefined
     if (hosted === undefined) return
     const { manager } = this.#environment
-    await Promise.all([hosted.stop(), ...hosted.controllers.map(controller => manager.remove(controller))])
+    const added = [...hosted.controllers, ...hosted.runnables]
+    await Promise.all([hosted.stop(), ...added.map(each => manager.remove(each))])
   }
 }

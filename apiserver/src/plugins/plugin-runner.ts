@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Logger, Manager, Transport } from '@setpoint/controller-runtime'
 import { isReservedDomain, type Model, ModelError } from '@setpoint/controller-runtime/api'
 import type { HostedPlugin } from '@setpoint/controller-runtime/internal'
+import type { Registry as MetricsRegistry } from 'prom-client'
 import type { LogFollower } from '../cache/index.ts'
 import type { CustomRoutes } from '../http/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
@@ -30,7 +31,9 @@ export interface PluginEnvironment {
   readonly hub: WatchHub
   readonly routes: CustomRoutes
   readonly transport: Transport
-  /** Runs the controllers; absent if they run in another process. */
+  /** For the metrics of plugins. */
+  readonly metricsRegistry: MetricsRegistry
+  /** Runs the controllers and runnables; absent if they run in another process. */
   readonly manager: Manager | undefined
   readonly statuses: PluginStatuses
   readonly specs: Pick<PluginSpecs, 'get' | 'current' | 'routesOf'>
@@ -192,7 +195,7 @@ export class PluginRunner implements PluginLifecycle {
     this.#publish('Started')
     const { packageVersion: version, resourcesDir, plugin } = this.#loaded
     this.#log.info({ kinds: plugin.models.map(resourceName) }, 'the plugin has started')
-    for (const controller of hosted.controllers) manager?.add(controller)
+    for (const added of [...hosted.controllers, ...hosted.runnables]) manager?.add(added)
     await applyShippedObjects({
       plugin: this.name,
       version,
@@ -277,7 +280,8 @@ export class PluginRunner implements PluginLifecycle {
     const { hosted, stopped } = run
     stopped.abort()
     routes.remove(hosted)
-    await Promise.all([hosted.stop(), ...hosted.controllers.map(controller => manager?.remove(controller))])
+    const added = [...hosted.controllers, ...hosted.runnables]
+    await Promise.all([hosted.stop(), ...added.map(each => manager?.remove(each))])
   }
 
   async #endRun(): Promise<void> {
@@ -367,8 +371,9 @@ export class PluginRunner implements PluginLifecycle {
   }
 
   #setUp(loaded: LoadedPlugin): Promise<HostedPlugin> {
-    const { transport, log, manager, reservedDomain, settings } = this.#environment
-    return setUp(loaded, settings, { transport, log, reservedDomain, ...(manager && { builtFor: manager }) })
+    const { transport, log, manager, reservedDomain, settings, metricsRegistry: registry } = this.#environment
+    const builtFor = manager && { builtFor: manager }
+    return setUp(loaded, settings, { transport, log, reservedDomain, registry, ...builtFor })
   }
 
   #noteUnmarked({ unmarkedClasses }: HostedPlugin): void {

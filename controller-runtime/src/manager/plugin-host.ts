@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events'
+import type { Registry } from 'prom-client'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
@@ -7,13 +8,16 @@ import type { Transport } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller } from '../controller/controller.ts'
-import { EventRecorder } from '../events/event-recorder.ts'
+import { EventRecorder, eventRecorderDefaults } from '../events/event-recorder.ts'
 import { deepFreeze } from '../freeze.ts'
 import { type Logger, silentLogger } from '../logger.ts'
+import { PluginMetricSet } from '../metrics/plugin-metrics.ts'
 import type { Plugin, PluginContext } from '../plugin/plugin.ts'
 import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
+import type { Runnable } from '../runnable.ts'
 import { GuardedTransport } from './guarded-transport.ts'
 import type { Manager } from './manager.ts'
+import { PluginRunnables } from './plugin-runnables.ts'
 
 /** Times of a plugin's setup, in ms. */
 export const pluginHostDefaults = Object.freeze({
@@ -27,13 +31,15 @@ export interface PluginHostOptions {
   readonly transport: Transport
   /** Default: silent. */
   readonly log?: Logger
-  /** Runs the plugin's controllers once `setup` has succeeded. Without it they are built but do not run. */
+  /** Runs the plugin's controllers and runnables once `setup` has succeeded. Without it they do not run. */
   readonly manager?: Manager
   /**
-   * Provides leadership guard and metrics of controllers that are added to a manager later. The guard does not apply to
-   * routes. Default: `manager`.
+   * Provides leadership guard and metrics of controllers and runnables that are added to a manager later. The guard does not
+   * apply to routes. Default: `manager`.
    */
   readonly builtFor?: Pick<Manager, 'leadershipGuard' | 'metrics'>
+  /** Registry for the metrics that the plugin declares. Default: that of the manager. */
+  readonly registry?: Registry
   /** Sent with every request of the plugin's client, besides the plugin header. Lower-case names. */
   readonly reservedHeaders?: Readonly<Record<string, string>>
   /** The plugin's settings, checked and complete. Default: none. */
@@ -54,10 +60,12 @@ export interface HostedPlugin {
   /** Aborted when the plugin stops. */
   readonly signal: AbortSignal
   readonly controllers: readonly Controller[]
+  /** The runnables and schedules. */
+  readonly runnables: readonly Runnable[]
   readonly routes: readonly RouteGroup[]
   /** Names of classes passed as endpoints that have no `ApiVersion`. */
   readonly unmarkedClasses: readonly string[]
-  /** Aborts the plugin's signal, and drains and removes its controllers. */
+  /** Aborts the plugin's signal, removes its metrics, and drains and removes its controllers and runnables. */
   stop(): Promise<void>
 }
 
@@ -90,6 +98,21 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
   const routes: RouteGroup[] = []
   const unmarkedClasses: string[] = []
   let open = true
+  const checkOpen = (registered: string) => {
+    if (!open) throw new TypeError(`plugin ${plugin.name}: ${registered} can only be registered during setup`)
+  }
+  const pluginMetrics = new PluginMetricSet(plugin.name, options.registry ?? metrics?.registry, () =>
+    checkOpen('metrics'),
+  )
+  const runnables = new PluginRunnables({
+    plugin: plugin.name,
+    client,
+    leaderClient: controllersClient,
+    log,
+    clock: clock ?? systemClock,
+    metrics: metrics?.runnables,
+    reservedDomain: options.reservedDomain ?? eventRecorderDefaults.reservedDomain,
+  })
 
   const addEndpoint = (endpoint: new () => object) => {
     const group = routesOf(endpoint)
@@ -111,7 +134,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
       model: Model<T>,
       build: (controller: ControllerBuilder<T>) => void,
     ): void {
-      if (!open) throw new TypeError(`plugin ${plugin.name}: controllers can only be registered during setup`)
+      checkOpen('controllers')
       if (typeof model?.plural !== 'string')
         throw new TypeError(`plugin ${plugin.name}: controller needs a model made by defineModel`)
       if (typeof build !== 'function') {
@@ -134,8 +157,17 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
         }),
       )
     },
+    runnable(name, run, runnableOptions) {
+      checkOpen('runnables')
+      runnables.add(name, run, runnableOptions)
+    },
+    schedule(name, expression, run) {
+      checkOpen('schedules')
+      runnables.schedule(name, expression, run)
+    },
+    metrics: pluginMetrics,
     routes(groupVersion: string | (new () => object), build?: (routes: RouteBuilder) => void): void {
-      if (!open) throw new TypeError(`plugin ${plugin.name}: routes can only be registered during setup`)
+      checkOpen('routes')
       if (typeof groupVersion === 'function') {
         addEndpoint(groupVersion)
         return
@@ -169,13 +201,14 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     ])
   } catch (error) {
     stopping.abort(error)
+    pluginMetrics.close()
     void events.close()
     throw error
   } finally {
     open = false
     patience.abort()
   }
-  for (const controller of controllers) manager?.add(controller)
+  for (const added of [...controllers, ...runnables.all]) manager?.add(added)
 
   let stopped: Promise<void> | undefined
   return {
@@ -184,12 +217,14 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     log,
     signal: stopping.signal,
     controllers,
+    runnables: runnables.all,
     routes,
     unmarkedClasses,
     stop() {
       stopped ??= (async () => {
         stopping.abort(new DOMException(`plugin ${plugin.name} is stopping`, 'AbortError'))
-        await Promise.all(controllers.map(controller => manager?.remove(controller)))
+        pluginMetrics.close()
+        await Promise.all([...controllers, ...runnables.all].map(each => manager?.remove(each)))
         await events.close()
       })()
       return stopped

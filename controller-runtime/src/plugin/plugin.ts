@@ -6,7 +6,9 @@ import type { Client } from '../client/client.ts'
 import type { ControllerBuilder } from '../controller/builder.ts'
 import type { EventRecorder } from '../events/event-recorder.ts'
 import type { Logger } from '../logger.ts'
+import type { PluginMetrics } from '../metrics/plugin-metrics.ts'
 import type { RouteBuilder } from './routes.ts'
+import type { PluginRun, PluginRunnableOptions } from './runnables.ts'
 import { checkSettingsSchema, type SettingsOf, type SettingsSchema } from './settings.ts'
 
 /** The declaration of a plugin. */
@@ -17,8 +19,8 @@ export interface PluginDeclaration<S extends SettingsSchema = SettingsSchema> {
   /** What operators set: from the configuration file, the environment or files. Checked before the plugin starts. */
   readonly settings?: S
   /**
-   * Called once before the plugin starts, where controllers run and where routes are served. It registers controllers and
-   * routes and returns; all other work belongs in reconcilers and handlers.
+   * Called once before the plugin starts, where controllers run and where routes are served. It registers controllers,
+   * routes, runnables and metrics and returns; all other work belongs in what it registers.
    */
   setup?(plugin: PluginContext<SettingsOf<S>>): void | Promise<void>
 }
@@ -43,6 +45,18 @@ export interface PluginContext<Settings = Readonly<Record<string, unknown>>> {
   readonly signal: AbortSignal
   /** Registers a controller for a model; `build` configures it. */
   controller<T extends ApiObject>(model: Model<T>, build: (controller: ControllerBuilder<T>) => void): void
+  /**
+   * Runs a function besides the controllers, from their start to their stop. It runs until its signal is aborted or its work
+   * is done; if it throws, it is restarted with back-off. Names are unique among runnables and schedules.
+   */
+  runnable(name: string, run: PluginRun, options?: PluginRunnableOptions): void
+  /**
+   * Runs a function on the leader, at every multiple of an interval (`30s`, `5m`, `2h`) or at the times of a cron expression
+   * of five fields, in UTC. Runs never overlap; missed ones are made up for by one run.
+   */
+  schedule(name: string, expression: string, run: PluginRun): void
+  /** Metrics of the plugin, in `/metrics` of this process until the plugin stops. */
+  readonly metrics: PluginMetrics
   /** Serves routes under `/apis/<group>/<version>`. `groupVersion` is `<group>/<version>`. */
   routes(groupVersion: string, build: (routes: RouteBuilder) => void): void
   /** Serves the methods of a class decorated with `ApiVersion`. Without the decorator the class is ignored with a warning. */

@@ -1,0 +1,285 @@
+import { Registry } from 'prom-client'
+import { afterEach, describe, expect, test } from 'vitest'
+import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
+import { Gadget } from '../../../test/support/sdk/sample-models.ts'
+import { createClient } from '../client/create-client.ts'
+import type { Transport } from '../client/transport.ts'
+import type { Logger } from '../logger.ts'
+import { definePlugin, type PluginContext } from '../plugin/plugin.ts'
+import type { PluginRunContext } from '../plugin/runnables.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { leaseModel } from './lease.ts'
+import { createManager, type ManagerOptions } from './manager.ts'
+import { setupPlugin } from './plugin-host.ts'
+
+const cleanUps: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0)) await cleanUp()
+})
+
+interface Line {
+  readonly message: string
+  readonly [field: string]: unknown
+}
+
+function recordingLog(lines: Line[], bound: object = {}): Logger {
+  const write = (fields: object, message: string) => void lines.push({ ...bound, ...fields, message })
+  const child = (fields: object) => recordingLog(lines, { ...bound, ...fields })
+  return { debug() {}, info: write, warn: write, error: write, child }
+}
+
+/** One process with the controllers of plugins, on a fake clock. */
+function startProcess({
+  server = new MemoryServer(),
+  ...options
+}: { readonly server?: Transport } & Partial<ManagerOptions> = {}) {
+  const clock = new FakeClock()
+  const registry = new Registry()
+  const lines: Line[] = []
+  const log = recordingLog(lines)
+  const manager = createManager({ transport: server, clock, registry, log, ...options })
+  manager.start()
+  cleanUps.push(async () => {
+    const stopped = manager.stop({ force: true })
+    await clock.advance(60_000)
+    await stopped
+  })
+  return {
+    clock,
+    lines,
+    manager,
+    registry,
+    host: (setup: (plugin: PluginContext) => void, name = 'demo') =>
+      setupPlugin(definePlugin({ name, setup }), { transport: server, manager, clock, log }),
+    /** The value of a series, such as `setpoint_runnable_running{runnable="demo/a"}`. */
+    async series(text: string): Promise<number | undefined> {
+      const line = (await registry.metrics()).split('\n').find(each => each.startsWith(`${text} `))
+      return line === undefined ? undefined : Number(line.slice(text.length))
+    },
+  }
+}
+
+const aborted = (signal: AbortSignal) =>
+  new Promise<void>(resolve => signal.addEventListener('abort', () => resolve()))
+const settle = (clock: FakeClock) => clock.advance(0)
+
+describe('a runnable', () => {
+  test('runs from the start of the plugin to its stop, with the client of the plugin', async () => {
+    const server = new MemoryServer()
+    const { clock, host, series } = startProcess({ server })
+    const story: string[] = []
+    const headers: unknown[] = []
+    server.onRequest = request => headers.push(request.headers?.['x-setpoint-plugin'])
+    const hosted = await host(plugin =>
+      plugin.runnable('warm-up', async ({ client, signal }) => {
+        story.push('begins')
+        await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+        await aborted(signal)
+        story.push(`ends: ${signal.reason.name}`)
+      }),
+    )
+    await settle(clock)
+    expect(story).toEqual(['begins'])
+    expect(headers).toEqual(['demo'])
+    expect(hosted.runnables.map(({ name }) => name)).toEqual(['demo/warm-up'])
+    expect(await series('setpoint_runnable_running{runnable="demo/warm-up"}')).toBe(1)
+    await hosted.stop()
+    expect(story).toEqual(['begins', 'ends: AbortError'])
+    expect(await series('setpoint_runnable_running{runnable="demo/warm-up"}')).toBeUndefined()
+  })
+
+  test('that throws is restarted with back-off, logged with the name of the plugin, and counted', async () => {
+    const { clock, host, lines, series } = startProcess()
+    let runs = 0
+    await host(plugin =>
+      plugin.runnable('flaky', ({ signal }) => {
+        if (++runs < 4) throw new Error(`failure ${runs}`)
+        return aborted(signal)
+      }),
+    )
+    await settle(clock)
+    expect([runs, await series('setpoint_runnable_running{runnable="demo/flaky"}')]).toEqual([1, 0])
+    await clock.advance(60_000)
+    expect(runs).toBe(4)
+    expect(await series('setpoint_runnable_failures_total{runnable="demo/flaky"}')).toBe(3)
+    expect(await series('setpoint_runnable_running{runnable="demo/flaky"}')).toBe(1)
+    expect(lines.filter(({ message }) => message === 'runnable failed, restarting')).toEqual(
+      [1, 2, 3].map(n =>
+        expect.objectContaining({
+          ...{ plugin: 'demo', runnable: 'demo/flaky', delayMs: expect.any(Number) },
+          err: new Error(`failure ${n}`),
+        }),
+      ),
+    )
+  })
+
+  test('that ran for a minute is restarted as after its first failure', async () => {
+    const { clock, host, lines } = startProcess()
+    let fail = () => {}
+    await host(plugin =>
+      plugin.runnable('long', () => {
+        return new Promise((_, reject) => {
+          fail = () => reject(new Error('over'))
+        })
+      }),
+    )
+    for (let n = 0; n < 10; n++) {
+      await clock.advance(60_000)
+      fail()
+      await clock.advance(1_000)
+    }
+    const delays = lines.flatMap(({ delayMs }) => (typeof delayMs === 'number' ? [delayMs] : []))
+    expect(delays.length).toBe(10)
+    expect(Math.max(...delays)).toBeLessThanOrEqual(1_000)
+  })
+
+  test('that ignores its signal does not hold the stop of the plugin past the grace', async () => {
+    const { clock, host, lines } = startProcess({ drainTimeoutMs: 5_000 })
+    const hosted = await host(plugin => plugin.runnable('deaf', () => new Promise<never>(() => {})))
+    await settle(clock)
+    let isStopped = false
+    const stopped = hosted.stop().then(() => {
+      isStopped = true
+    })
+    await clock.advance(4_999)
+    expect(isStopped).toBe(false)
+    await clock.advance(1)
+    await stopped
+    expect(lines).toContainEqual(
+      expect.objectContaining({ runnable: 'demo/deaf', message: 'runnable has not ended in time' }),
+    )
+  })
+
+  test('can be set up again under the same name after the plugin has stopped', async () => {
+    const { clock, host, series } = startProcess()
+    for (let n = 1; n <= 2; n++) {
+      let runs = 0
+      const hosted = await host(plugin => {
+        plugin.runnable('again', ({ signal }) => {
+          runs++
+          return aborted(signal)
+        })
+        plugin.metrics.gauge({ name: 'round', help: 'The round.' }).set(n)
+      })
+      await settle(clock)
+      expect([runs, await series('plugin_demo_round')]).toEqual([1, n])
+      await hosted.stop()
+      expect(await series('plugin_demo_round')).toBeUndefined()
+    }
+  })
+
+  test.each<[string, (plugin: PluginContext) => void, string]>([
+    ['a name twice', p => twice(p.runnable.bind(p), 'a', () => {}), 'named "a" already exists'],
+    [
+      'the name of a schedule',
+      p => {
+        p.schedule('a', '5m', () => {})
+        p.runnable('a', () => {})
+      },
+      'a runnable or schedule named "a" already exists',
+    ],
+    ['a bad name', p => p.runnable('A b', () => {}), 'the name "A b" of a runnable must be'],
+    ['a double dash', p => p.schedule('a--b', '5m', () => {}), 'the name "a--b" of a schedule must be'],
+    ['no function', p => Reflect.apply(p.runnable, p, ['a']), 'runnable a: run must be a function'],
+    [
+      'an unknown option',
+      p => Reflect.apply(p.runnable, p, ['a', () => {}, { leaderelected: true }]),
+      'the option "leaderelected" is unknown; valid is leaderElected',
+    ],
+    [
+      'an option of another type',
+      p => Reflect.apply(p.runnable, p, ['a', () => {}, { leaderElected: 'no' }]),
+      'leaderElected must be true or false',
+    ],
+    [
+      'an invalid expression',
+      p => p.schedule('a', 'often', () => {}),
+      'plugin demo: schedule a: the expression "often" is not valid',
+    ],
+  ])('with %s stops the setup of the plugin', async (_, setup, message) => {
+    await expect(startProcess().host(setup)).rejects.toThrow(message)
+  })
+
+  test('can only be registered during setup, like a schedule and a metric', async () => {
+    const { host } = startProcess()
+    const late: (() => unknown)[] = []
+    await host(plugin => {
+      late.push(
+        () => plugin.runnable('a', () => {}),
+        () => plugin.schedule('b', '5m', () => {}),
+        () => plugin.metrics.counter({ name: 'c', help: 'x' }),
+      )
+    })
+    for (const register of late) expect(register).toThrow('can only be registered during setup')
+  })
+})
+
+function twice(register: (name: string, run: () => void) => void, name: string, run: () => void): void {
+  register(name, run)
+  register(name, run)
+}
+
+describe('of two processes with an election', () => {
+  function elect(setup: (plugin: PluginContext, who: string) => void) {
+    const server = new MemoryServer()
+    const join = (identity: string) => {
+      const leaderElection = { lease: 'work', identity, random: () => 0 }
+      const eventLoopDelay = { takeMaxMs: () => 0, stop() {} }
+      const process = startProcess({ server, leaderElection, eventLoopDelay })
+      return { ...process, hosted: process.host(plugin => setup(plugin, identity)) }
+    }
+    const members = [join('one'), join('two')] as const
+    const pass = async (ms: number, stepMs = 250) => {
+      for (let passed = 0; passed < ms; passed += stepMs)
+        for (const { clock } of members) await clock.advance(stepMs)
+    }
+    return { server, members, pass }
+  }
+
+  test('the leader runs a runnable; both run one that is not leader elected', async () => {
+    const story: string[] = []
+    const { members, pass } = elect((plugin, who) => {
+      const run = (what: string) => async (context: PluginRunContext) => {
+        story.push(`${who} ${what}`)
+        await aborted(context.signal)
+        story.push(`${who} ${what} ended`)
+      }
+      plugin.runnable('leads', run('leads'))
+      plugin.runnable('everywhere', run('everywhere'), { leaderElected: false })
+    })
+    await pass(1_000)
+    expect(story.sort()).toEqual(['one everywhere', 'one leads', 'two everywhere'])
+    const stopped = members[0].manager.stop()
+    await pass(10_000)
+    await stopped
+    expect(story.slice(3).sort()).toEqual(['one everywhere ended', 'one leads ended', 'two leads'])
+  })
+
+  test('the lease is not released while a runnable of a stopped plugin still runs', async () => {
+    const { server, members, pass } = elect(plugin =>
+      plugin.runnable('deaf', () => new Promise<never>(() => {})),
+    )
+    await pass(1_000)
+    const stopped = (await members[0].hosted).stop()
+    await pass(26_000)
+    await stopped
+    const ended = members[0].manager.stop()
+    await pass(3_000)
+    await ended
+    const lease = await createClient(server).get(leaseModel('setpoint.dev'), 'work')
+    expect(lease.spec.holderIdentity).toBe('one')
+  })
+
+  test('each due run of a schedule happens on one of them, and continues on the next leader', async () => {
+    const story: string[] = []
+    const { members, pass } = elect((plugin, who) =>
+      plugin.schedule('tick', '1m', () => void story.push(who)),
+    )
+    await pass(150_000)
+    expect(story).toEqual(['one', 'one'])
+    const stopped = members[0].manager.stop()
+    await pass(60_000)
+    await stopped
+    expect(story).toEqual(['one', 'one', 'two'])
+  })
+})
