@@ -168,6 +168,30 @@ describe('a runnable', () => {
     }
   })
 
+  test('is replaced at a reload, which sets the new code up before it stops the old one', async () => {
+    const { clock, host, manager, series } = startProcess()
+    const story: string[] = []
+    const code = (version: number) => (plugin: PluginContext) => {
+      plugin.metrics.gauge({ name: 'version', help: 'The version.' }).set(version)
+      plugin.runnable('work', async ({ signal }) => {
+        story.push(`${version} begins`)
+        await aborted(signal)
+        story.push(`${version} ends`)
+      })
+    }
+    const old = await host(code(1))
+    await settle(clock)
+    const next = await setupPlugin(definePlugin({ name: 'demo', setup: code(2) }), {
+      ...{ transport: new MemoryServer(), clock, builtFor: manager },
+    })
+    await old.stop()
+    for (const runnable of next.runnables) manager.add(runnable)
+    await settle(clock)
+    expect(story).toEqual(['1 begins', '1 ends', '2 begins'])
+    expect(await series('plugin_demo_version')).toBe(2)
+    expect(await series('setpoint_runnable_running{runnable="demo/work"}')).toBe(1)
+  })
+
   test.each<[string, (plugin: PluginContext) => void, string]>([
     ['a name twice', p => twice(p.runnable.bind(p), 'a', () => {}), 'named "a" already exists'],
     [

@@ -63,17 +63,48 @@ test('a label value beyond the bound is dropped and counted', async () => {
   ])
 })
 
-test('after close the registry has none of them, and they can be registered again', async () => {
+test('after close the registry no longer has them, and they can be registered again', async () => {
   const { registry, metrics, lines } = setUp()
   new Counter({ name: 'other_total', help, registers: [registry] })
   metrics.counter({ name: 'a_total', help })
-  expect(() => new PluginMetricSet('two-words', registry).counter({ name: 'a_total', help })).toThrow(
-    'plugin two-words: the metric plugin_two_words_metrics_dropped_total already exists',
-  )
   metrics.close()
   expect(await lines()).toEqual(['other_total 0'])
   new PluginMetricSet('two-words', registry).counter({ name: 'a_total', help }).inc()
   expect(await lines()).toEqual(['other_total 0', 'plugin_two_words_a_total 1'])
+})
+
+describe('at a reload, the metrics of the new code', () => {
+  function reload() {
+    const old = setUp()
+    old.metrics.counter({ name: 'a_total', help }).inc(7)
+    old.metrics.gauge({ name: 'old', help })
+    const next = new PluginMetricSet('two-words', old.registry)
+    next.counter({ name: 'a_total', help }).inc()
+    return { ...old, next }
+  }
+
+  test('replace those of the same name, and the others go with the old code', async () => {
+    const { metrics, next, lines } = reload()
+    expect((await lines()).sort()).toEqual(['plugin_two_words_a_total 1', 'plugin_two_words_old 0'])
+    metrics.close()
+    expect(await lines()).toEqual(['plugin_two_words_a_total 1'])
+    next.close()
+    expect(await lines()).toEqual([])
+  })
+
+  test('give way to the old ones if the new code fails', async () => {
+    const { metrics, next, lines } = reload()
+    next.close()
+    expect((await lines()).sort()).toEqual(['plugin_two_words_a_total 7', 'plugin_two_words_old 0'])
+    metrics.close()
+    expect(await lines()).toEqual([])
+  })
+})
+
+test('a plugin cannot take a metric of the process', () => {
+  const { registry, metrics } = setUp()
+  new Counter({ name: 'plugin_two_words_a', help, registers: [registry] })
+  expect(() => metrics.counter({ name: 'a', help })).toThrow('the metric plugin_two_words_a already exists')
 })
 
 test('a plugin cannot take the metric of another one whose name starts alike', () => {

@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client'
+import { claimMetric, releaseMetric } from './metric-owners.ts'
 
 /** Bounds of the metrics of a plugin. */
 export const pluginMetricsDefaults = Object.freeze({
@@ -78,7 +79,7 @@ const droppedName = 'metrics_dropped_total'
  * Guarantees
  * - Every metric has the prefix of the plugin, and no metric of another owner is replaced.
  * - Values of label sets beyond the bound are dropped and counted in `plugin_<plugin>_metrics_dropped_total`.
- * - After `close` the registry has none of them, so the plugin can be set up again.
+ * - After `close` the registry no longer has them. The plugin can be set up again before or after.
  */
 export class PluginMetricSet implements PluginMetrics {
   readonly #plugin: string
@@ -133,7 +134,7 @@ export class PluginMetricSet implements PluginMetrics {
 
   /** Removes all metrics from the registry. */
   close(): void {
-    for (const name of this.#metrics.keys()) this.#registry.removeSingleMetric(name)
+    for (const [name, metric] of this.#metrics) releaseMetric(this.#registry, name, metric)
     this.#metrics.clear()
   }
 
@@ -170,19 +171,17 @@ export class PluginMetricSet implements PluginMetrics {
           name,
           help: 'Values that were dropped because a metric had too many label sets, or a label value was too long.',
           labelNames: ['metric'],
-          registers: [this.#registry],
+          registers: [],
         }),
     )
-    return this.#register(ownName, name =>
-      create({ name, help, labelNames: [...labelNames], registers: [this.#registry] }),
-    )
+    return this.#register(ownName, name => create({ name, help, labelNames: [...labelNames], registers: [] }))
   }
 
   #register<M extends Metric<string>>(ownName: string, create: (name: string) => M): M {
     const name = `plugin_${this.#plugin.replaceAll('-', '_')}_${ownName}`
-    if (this.#registry.getSingleMetric(name) !== undefined)
-      throw this.#invalid(`the metric ${name} already exists`)
     const metric = create(name)
+    if (this.#metrics.has(name) || !claimMetric(this.#registry, name, this.#plugin, metric))
+      throw this.#invalid(`the metric ${name} already exists`)
     this.#metrics.set(name, metric)
     return metric
   }
