@@ -7,11 +7,12 @@
  *     watch/       Watcher: one endless stream of changes without gaps, over many connections
  *     cache/       Informer: a frozen local copy of a model's objects, and handlers for their changes
  *     workqueue/   WorkQueue: the keys that need work, each once, with priorities and delays
- *     metrics/     ControllerMetrics: Prometheus metrics of controllers and queues
+ *     metrics/     ControllerMetrics: Prometheus metrics of controllers and queues; PluginMetricSet: those of a plugin
  *     controller/  Controller: runs reconcile and finalize, each object in one run at a time
  *     events/      EventRecorder: what happened to an object, for people
  *     plugin/      the shape of a plugin, and decorators for its routes
  *     manager/     Manager: starts and drains controllers over shared informers; setupPlugin hosts a plugin
+ *                  with its runnables and schedules
  *     collector/   Collector: deletes the dependents of deleted owners; runs in a manager
  *     wait/        waitFor: waits until one object meets a condition
  *     testing/     (its own entry) a real server, a conformance suite and faults, for tests

@@ -1,6 +1,7 @@
 /**
  * A `Manager` starts and drains controllers over shared informers. With leader election, one of several processes is
- * active at a time. The plugin host runs a plugin's `setup` and collects its controllers and routes.
+ * active at a time. The plugin host runs a plugin's `setup` and collects its controllers, runnables,
+ * schedules and routes.
  */
 export type { EventLoopDelayMeter } from './event-loop-watch.ts'
 export { GuardedTransport } from './guarded-transport.ts'
