@@ -43,7 +43,13 @@ it('the resources of routes are named as Kubernetes reads their paths', async ()
   const groupVersion = 'api.pages.example.com/v1'
   const routes = await mounted(
     ...(['pages', groupVersion, '/report', '/pages/:name', '/pages/:name/summary'] as const),
-    ...['/pages/:name/summary/:line', '/pages/:name/:part', '/teams/all/pages', '/:anything/:name'],
+    ...[
+      '/pages/:name/summary/:line',
+      '/pages/:name/:part',
+      '/teams/all/pages',
+      '/news{/:day}',
+      '/:anything/:name',
+    ],
   )
   const names = routeResources(routes, groupVersion).map(resource => JSON.stringify(resource))
   const entry = (name: string, ...verbs: string[]) =>
@@ -54,6 +60,7 @@ it('the resources of routes are named as Kubernetes reads their paths', async ()
     entry('pages/summary', 'get'),
     entry('pages/*', 'get'),
     entry('teams/pages', 'get'),
+    entry('news'),
     entry('*'),
   ])
   expect(routeResources(routes, 'api.pages.example.com/v2')).toEqual([])

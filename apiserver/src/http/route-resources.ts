@@ -28,9 +28,11 @@ const verbOf = { GET: 'get', POST: 'create', PUT: 'update', PATCH: 'patch', DELE
 
 function readPath({ method, pattern }: RouteDescription): { name: string; verb?: string } {
   const [resource = '*', , subresource] = pattern
+    // The braces of an optional part.
+    .replace(/[{}]/g, '')
     .split('/')
     .filter(part => part !== '')
-    .map(part => (/[:*{(]/.test(part) ? '*' : part))
+    .map(part => (/[:*]/.test(part) ? '*' : part))
   return subresource === undefined
     ? { name: resource }
     : { name: `${resource}/${subresource}`, verb: verbOf[method] }
