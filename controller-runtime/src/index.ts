@@ -119,7 +119,7 @@ export {
   type Source,
   TerminalError,
 } from './controller/index.ts'
-export type { EventRecorder } from './events/index.ts'
+export { EventRecorder, eventModel } from './events/index.ts'
 export { priorities, WorkQueue } from './workqueue/index.ts'
 
 // Predicates

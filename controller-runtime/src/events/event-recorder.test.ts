@@ -4,6 +4,7 @@ import { gadget } from '../../../test/support/sdk/sample-models.ts'
 import { ApiError } from '../api/errors.ts'
 import { createClient } from '../client/create-client.ts'
 import { TransportError } from '../client/transport.ts'
+import { silentLogger } from '../logger.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { eventModel } from './event.ts'
 import { EventRecorder, eventRecorderDefaults } from './event-recorder.ts'
@@ -114,6 +115,22 @@ describe('an event', () => {
 })
 
 describe('failures', () => {
+  test.each([
+    ['without a message', 'a', { reason: 'Probed' }, /message must be a string/],
+    ['without a reason', 'a', { message: 'x' }, /reason must be a string/],
+    ['that is a string', 'a', 'Probed', /must be an event/],
+    ['about no object', undefined, { reason: 'Probed', message: 'x' }, /must be an object of the API/],
+  ])('an event %s, from JavaScript, is logged and dropped', async (_, about, event, problem) => {
+    const { client } = setUp()
+    const warnings: string[] = []
+    const log = { ...silentLogger, warn: (fields: object) => warnings.push(JSON.stringify(fields)) }
+    const recorder = new EventRecorder({ client, reporter: 'demo', log })
+    cleanUps.push(() => recorder.close())
+    expect(Reflect.apply(recorder.record, recorder, [about && a, event])).toBeUndefined()
+    expect(recorder.dropped).toBe(1)
+    expect(warnings).toEqual([expect.stringMatching(problem)])
+  })
+
   test('never reach the caller: temporary ones are retried, refused events are dropped', async () => {
     const { server, recorder, stored, pass } = setUp()
     let failures = 2

@@ -1,4 +1,5 @@
 import { isApiError, isNotFound } from '../api/errors.ts'
+import { isRecord } from '../api/is-record.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
 import { failureFields, isServerAway } from '../client/server-away.ts'
@@ -58,8 +59,8 @@ interface Entry {
  * Writes events in the background.
  *
  * Guarantees
- * - `record` returns at once and never throws. Events are dropped if the server refuses them or is away for too long, or
- *   if too many distinct ones are pending.
+ * - `record` returns at once and never throws. It logs and drops an invalid event. Events are also dropped if the server
+ *   refuses them or is away for too long, or if too many distinct ones are pending.
  * - Repetitions are one object with a count, written at most every ten seconds.
  *
  * Caveats
@@ -96,8 +97,15 @@ export class EventRecorder {
     return this.#dropped
   }
 
-  record(object: ApiObject, { type = 'Normal', reason, message }: RecordedEvent): void {
+  record(object: ApiObject, event: RecordedEvent): void {
     if (this.#closing.signal.aborted) return
+    const problem = problemOf(object, event)
+    if (problem !== undefined) {
+      this.#dropped++
+      this.#log.warn({ problem }, 'invalid event, dropping it')
+      return
+    }
+    const { type = 'Normal', reason, message } = event
     const name = eventName(object, type, reason, this.#reporter)
     const nowMs = this.#clock.now()
     const known = this.#entries.get(name)
@@ -220,4 +228,15 @@ export class EventRecorder {
     for (const resolve of [...this.#waiting]) resolve()
     this.#waiting.clear()
   }
+}
+
+/** Returns what is wrong with the arguments of `record`, which JavaScript does not check. */
+function problemOf(object: unknown, event: unknown): string | undefined {
+  if (!isRecord(object) || !isRecord(object.metadata))
+    return 'the first argument must be an object of the API'
+  if (!isRecord(event)) return 'the second argument must be an event: { type, reason, message }'
+  for (const field of ['reason', 'message'] as const) {
+    if (typeof event[field] !== 'string') return `${field} must be a string`
+  }
+  return undefined
 }
