@@ -1,11 +1,11 @@
 import type { Dirent } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
-import { extname, join } from 'node:path'
+import { extname, join, relative } from 'node:path'
 import { decodeDocuments } from '../model/index.ts'
 
 /** A document that was not applied, or has unknown fields. */
 export interface ExtensionProblem {
-  /** Path below the resources folder, separated by `/`. */
+  /** Path below the plugin's folder, separated by `/`. */
   readonly file: string
   /** The line where the document starts, from 1. */
   readonly line: number
@@ -24,16 +24,18 @@ export interface ExtensionDocument {
 /**
  * Reads every YAML document of every `.yaml` and `.yml` file below `<resourcesDir>/extensions/`, by path and then in the
  * order of the file. Skips names that start with a dot: editors and mounted ConfigMaps keep copies under such names.
- * Returns no documents if the folder does not exist.
+ * Returns no documents if the folder does not exist. Paths are relative to `dir`, the plugin's folder.
  */
 export async function readExtensions(
   resourcesDir: string,
+  dir: string,
 ): Promise<{ documents: ExtensionDocument[]; problems: ExtensionProblem[] }> {
   const documents: ExtensionDocument[] = []
   const problems: ExtensionProblem[] = []
+  const shown = (path: string) => relative(dir, join(resourcesDir, path)).replaceAll('\\', '/')
   const report = (file: string, line: number, error: unknown): void => {
     const message = error instanceof Error ? error.message : String(error)
-    problems.push({ file, line, message, transient: false })
+    problems.push({ file: shown(file), line, message, transient: false })
   }
 
   const readFolder = async (folder: string): Promise<void> => {
@@ -55,7 +57,7 @@ export async function readExtensions(
     for (const { line, value, error } of decodeDocuments(
       decodeUtf8(await readFile(join(resourcesDir, file))),
     )) {
-      if (error === undefined) documents.push({ file, line, value })
+      if (error === undefined) documents.push({ file: shown(file), line, value })
       else report(file, line, error)
     }
   }

@@ -76,15 +76,18 @@ class MemoryWriter implements ResourceWriter {
   }
 }
 
+let dir: string
 let resourcesDir: string
 let writer: MemoryWriter
 
 beforeEach(async () => {
-  resourcesDir = await mkdtemp(join(tmpdir(), 'setpoint-extensions-'))
+  dir = await mkdtemp(join(tmpdir(), 'setpoint-extensions-'))
+  resourcesDir = join(dir, 'resources')
+  await mkdir(resourcesDir)
   writer = new MemoryWriter()
 })
 
-afterEach(() => rm(resourcesDir, { recursive: true }))
+afterEach(() => rm(dir, { recursive: true }))
 
 /** Writes files below `extensions/`. */
 async function ship(files: Record<string, string>): Promise<void> {
@@ -96,7 +99,15 @@ async function ship(files: Record<string, string>): Promise<void> {
 }
 
 function apply(version = '1.0.0', plugin = 'demo', signal?: AbortSignal): Promise<ExtensionResult> {
-  return applyExtensions({ plugin, version, resourcesDir, reservedDomain: 'setpoint.dev', writer, signal })
+  return applyExtensions({
+    plugin,
+    version,
+    dir,
+    resourcesDir,
+    reservedDomain: 'setpoint.dev',
+    writer,
+    signal,
+  })
 }
 
 function gadget(name: string, spec: string, metadata = ''): string {
@@ -194,7 +205,7 @@ describe('an object that a plugin ships', () => {
       unchanged: 0,
       problems: [
         {
-          file: 'extensions/a.yaml',
+          file: 'resources/extensions/a.yaml',
           line: 2,
           message: `Gadget one exists and ${why}: it is left alone`,
           transient: false,
@@ -335,11 +346,11 @@ describe('a bad document', () => {
     expect(applied).toBe(3)
     expect([...writer.objects.keys()]).toEqual(['one', 'two', 'six'])
     expect(problems.map(({ file, line, transient }) => [file, line, transient]).sort()).toEqual([
-      ['extensions/a.yaml', 12, false],
-      ['extensions/a.yaml', 14, true],
-      ['extensions/a.yaml', 19, true],
-      ['extensions/a.yaml', 5, false],
-      ['extensions/b.yml', 1, false],
+      ['resources/extensions/a.yaml', 12, false],
+      ['resources/extensions/a.yaml', 14, true],
+      ['resources/extensions/a.yaml', 19, true],
+      ['resources/extensions/a.yaml', 5, false],
+      ['resources/extensions/b.yml', 1, false],
     ])
   })
 
@@ -357,7 +368,12 @@ describe('a bad document', () => {
   ])('is one with %s', async (_, metadata, message) => {
     await ship({ 'a.yaml': gadget('one', '{n: 1}', metadata) })
     expect((await apply()).problems).toEqual([
-      { file: 'extensions/a.yaml', line: 1, message: expect.stringMatching(message), transient: false },
+      {
+        file: 'resources/extensions/a.yaml',
+        line: 1,
+        message: expect.stringMatching(message),
+        transient: false,
+      },
     ])
     expect(writer.writes).toBe(0)
   })
@@ -379,7 +395,10 @@ describe('a bad document', () => {
     expect(await apply()).toMatchObject({
       applied: 1,
       problems: [
-        { file: 'extensions/b.yaml', message: 'Gadget one is already declared at extensions/a.yaml:1' },
+        {
+          file: 'resources/extensions/b.yaml',
+          message: 'Gadget one is already declared at resources/extensions/a.yaml:1',
+        },
       ],
     })
     expect(await apply()).toMatchObject({ applied: 0, unchanged: 1 })
@@ -452,8 +471,8 @@ describe('the files', () => {
     expect(await apply()).toMatchObject({
       applied: 1,
       problems: [
-        { file: 'extensions/a.yaml', line: 1, message: 'is not valid UTF-8' },
-        { file: 'extensions/c.yaml', line: 1, message: expect.stringContaining('ENOENT') },
+        { file: 'resources/extensions/a.yaml', line: 1, message: 'is not valid UTF-8' },
+        { file: 'resources/extensions/c.yaml', line: 1, message: expect.stringContaining('ENOENT') },
       ],
     })
   })
@@ -461,7 +480,7 @@ describe('the files', () => {
   it('may be missing', async () => {
     expect(await apply()).toEqual({ ...clean, applied: 0 })
     await writeFile(join(resourcesDir, 'extensions'), 'a file')
-    expect((await apply()).problems).toMatchObject([{ file: 'extensions', line: 1 }])
+    expect((await apply()).problems).toMatchObject([{ file: 'resources/extensions', line: 1 }])
   })
 })
 

@@ -59,6 +59,8 @@ interface ExtensionOptions {
   readonly plugin: string
   /** Semantic version of the plugin's package. */
   readonly version: string
+  /** The plugin's folder. Problems name files by their path below it. */
+  readonly dir: string
   readonly resourcesDir: string
   readonly reservedDomain: string
   readonly writer: ResourceWriter
@@ -109,8 +111,8 @@ export const extensionDefaults = Object.freeze({
  * @throws only the reason of `signal`
  */
 export async function applyExtensions(options: ExtensionOptions): Promise<ExtensionResult> {
-  const { resourcesDir, signal } = options
-  const { documents, problems } = await readExtensions(resourcesDir)
+  const { dir, resourcesDir, signal } = options
+  const { documents, problems } = await readExtensions(resourcesDir, dir)
   const declared = new Map<string, ExtensionDocument>()
   let applied = 0
   let unchanged = 0

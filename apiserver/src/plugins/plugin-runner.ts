@@ -193,12 +193,13 @@ export class PluginRunner implements PluginLifecycle {
     await Promise.race([Promise.all([this.#end(previous), ...starting.map(kind => kind.start())]), aborted])
     if (signal.aborted) return
     this.#publish('Started')
-    const { packageVersion: version, resourcesDir, plugin } = this.#loaded
+    const { dir, packageVersion: version, resourcesDir, plugin } = this.#loaded
     this.#log.info({ kinds: plugin.models.map(resourceName) }, 'the plugin has started')
     for (const added of [...hosted.controllers, ...hosted.runnables]) manager?.add(added)
     await applyShippedObjects({
       plugin: this.name,
       version,
+      dir,
       resourcesDir,
       models,
       registry,

@@ -15,6 +15,8 @@ interface ShippedObjectsParts {
   readonly plugin: string
   /** Version of the plugin's package. */
   readonly version: string
+  /** The plugin's folder. */
+  readonly dir: string
   readonly resourcesDir: string | undefined
   readonly models: ModelRegistry
   readonly registry: Registry
@@ -49,8 +51,9 @@ async function retry(attempt: () => Promise<boolean>, signal: AbortSignal): Prom
 
 /** Returns true if no transient problem is left. */
 async function applyOnce(parts: ShippedObjectsParts, resourcesDir: string): Promise<boolean> {
-  const { plugin, version, models, registry, reservedDomain, log, signal } = parts
+  const { plugin, version, dir, models, registry, reservedDomain, log, signal } = parts
   const result = await applyExtensions({
+    dir,
     resourcesDir,
     plugin,
     version,
