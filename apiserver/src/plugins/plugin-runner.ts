@@ -292,17 +292,25 @@ export class PluginRunner implements PluginLifecycle {
     await this.#end(run)
   }
 
-  /** Registers the kinds of a plugin that does not run. Returns the error of the first one that cannot be registered. */
+  /**
+   * Registers the kinds of a plugin that does not run, also those with a refused schema, so that the kinds of a failed plugin
+   * respond with 503 and the reason. Returns the first error.
+   */
   #register(): Error | undefined {
     const { models } = this.#environment
     for (const { served } of this.#kinds) models.remove(served)
     this.#kinds = []
-    try {
-      for (const model of this.#loaded.plugin.models) this.#kinds.push(this.#addModel(model))
-      return undefined
-    } catch (error) {
-      return error instanceof Error ? error : new Error(String(error))
+    let first: Error | undefined
+    for (const model of this.#loaded.plugin.models) {
+      try {
+        this.#kinds.push(this.#addModel(model))
+      } catch (error) {
+        first ??= error instanceof Error ? error : new Error(String(error))
+        if (error instanceof PluginStartError && error.cause instanceof ModelError)
+          this.#kinds.push(this.#addModel(withoutRules(model)))
+      }
     }
+    return first
   }
 
   /**
@@ -407,6 +415,12 @@ export class PluginRunner implements PluginLifecycle {
 
 function resourceName({ plural, group }: Model): string {
   return `${plural}.${group}`
+}
+
+/** Returns the model with schemas that allow everything. */
+function withoutRules(model: Model): Model {
+  const schema = { spec: {} }
+  return { ...model, schema, versions: model.versions.map(version => ({ ...version, schema })) }
 }
 
 function groupsOf({ routes }: HostedPlugin): string[] {

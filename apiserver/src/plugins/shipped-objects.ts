@@ -65,7 +65,7 @@ async function applyOnce(parts: ShippedObjectsParts, resourcesDir: string): Prom
     { applied: result.applied, unchanged: result.unchanged, problems: result.problems.length },
     'applied the shipped objects',
   )
-  for (const problem of result.problems) log.warn({ ...problem }, 'failed to apply a shipped object')
+  for (const problem of result.problems) log.warn({ ...problem }, 'a shipped object has a problem')
   if (!signal.aborted) parts.applied(result.problems.map(describeProblem))
   return !result.problems.some(problem => problem.transient)
 }
