@@ -20,7 +20,7 @@
 export { compareCodePoints, compareUnits, ordersByUnit } from './api/code-point-order.ts'
 export * from './api/index.ts'
 export * from './cache/index.ts'
-// `Patch` is the decorator of `plugin/routes.ts`, as the contract has it; the type of patches takes the longer name.
+// `Patch` is the decorator of `plugin/routes.ts`; the type of patches has the longer name.
 export {
   type Client,
   type ClientOptions,

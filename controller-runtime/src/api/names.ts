@@ -1,6 +1,6 @@
 /**
- * The rules for names, labels and annotations: the contract's sections 2.1, 2.3 and 2.4, and Kubernetes' rule for label
- * values. Each check returns the problem as a clause, or undefined.
+ * The rules for names, labels and annotations. Label values follow Kubernetes. Each check returns the problem as a clause,
+ * or undefined.
  */
 
 const dnsLabel = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/

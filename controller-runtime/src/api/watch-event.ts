@@ -17,7 +17,7 @@ export type WatchEvent<T = ApiObject> =
   | { type: 'BOOKMARK'; object: BookmarkObject }
   | { type: 'ERROR'; object: Status }
 
-/** Close codes of the watch WebSocket (contract, section 6). */
+/** Close codes of the watch WebSocket. */
 export const closeCodes = Object.freeze({
   normal: 1000,
   /** The server is shutting down: reconnect, to another server if there is one. */
