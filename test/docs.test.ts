@@ -9,8 +9,10 @@ import { defineModel } from '@setpoint/controller-runtime'
 import { reconcilerConformance } from '@setpoint/controller-runtime/testing'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { WebSocket } from 'ws'
-import { Api, Collection } from './support/api.ts'
+import { Api } from './support/api.ts'
+import { filesOfPage } from './support/doc-blocks.ts'
 import { itemsOf } from './support/kinds.ts'
+import { writeFiles } from './support/plugins.ts'
 import { spawnProgram, startServer } from './support/server.ts'
 import { copyFixture } from './support/worlds.ts'
 
@@ -49,7 +51,7 @@ test('the documentation index leads to every page', async () => {
 
 test("the guide's plugin runs unchanged from a folder outside the repository", async () => {
   const folder = await mkdtemp(join(tmpdir(), 'first-plugin-'))
-  await writeFiles(folder, await filesOfGuide('first-plugin'))
+  await writeFiles(folder, await filesOfPage('docs/guides/first-plugin.md'))
   const server = await startServer({ plugins: [folder] })
   try {
     const page = (name: string) =>
@@ -85,7 +87,7 @@ test("the guide's plugin runs unchanged from a folder outside the repository", a
 
 test("the packaging guide's plugin runs from its archive with its settings", async () => {
   const folder = await mkdtemp(join(tmpdir(), 'packaging-'))
-  await writeFiles(folder, await filesOfGuide('packaging'))
+  await writeFiles(folder, await filesOfPage('docs/guides/packaging.md'))
   await writeFile(join(folder, 'token'), 'a-secret-token')
   await promisify(execFile)('npm', ['pack'], { cwd: folder })
   const running = spawnProgram(['serve', '--config', 'setpoint.yaml', '--listen', '127.0.0.1:0'], {
@@ -109,10 +111,7 @@ test("the packaging guide's plugin runs from its archive with its settings", asy
 
 test('the client on the watch page shows every change once across a restart of the server', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'follow-'))
-  const [, code = ''] =
-    /^```js follow\.js\n([\s\S]*?)^```$/m.exec(
-      await readFile(join(root, 'docs', 'reference', 'watch.md'), 'utf8'),
-    ) ?? []
+  const { 'follow.js': code = '' } = await filesOfPage('docs/reference/watch.md')
   const file = join(folder, 'follow.mjs')
   await writeFile(file, code)
   // Node 20 has no WebSocket of its own.
@@ -192,8 +191,8 @@ describe('the tests of the guide to testing', () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'testing-'))
-    await writeFiles(folder, await filesOfGuide('first-plugin'))
-    await writeFiles(folder, await filesOfGuide('testing'))
+    await writeFiles(folder, await filesOfPage('docs/guides/first-plugin.md'))
+    await writeFiles(folder, await filesOfPage('docs/guides/testing.md'))
     await mkdir(join(folder, 'node_modules', '@setpoint'), { recursive: true })
     await symlink(
       join(root, 'controller-runtime'),
@@ -218,7 +217,7 @@ describe('the tests of the guide to testing', () => {
     const guide = await readFile(join(root, 'docs', 'guides', 'testing.md'), 'utf8')
     const report = /^```text\n([\s\S]*?)^```$/m.exec(guide)?.[1]?.trim().split('\n') ?? []
     expect(report).toHaveLength(3)
-    for (const line of report) expect(stdout).toContain(line.trim().replace('15000', '4000'))
+    for (const line of report) expect(stdout).toContain(line.trim().replace('60000', '4000'))
   })
 })
 
@@ -286,18 +285,4 @@ function headingsOf(text: string): Set<string> {
         .replaceAll(' ', '-'),
     ),
   )
-}
-
-/** Code blocks with a file name after their language: the files that the reader creates. */
-async function filesOfGuide(guide: string): Promise<[file: string, text: string][]> {
-  const text = await readFile(join(root, 'docs', 'guides', `${guide}.md`), 'utf8')
-  const blocks = [...text.matchAll(/^```\w+ (\S+)\n([\s\S]*?)^```$/gm)]
-  return blocks.map(([, file = '', content = '']) => [file, content])
-}
-
-async function writeFiles(folder: string, files: readonly [file: string, text: string][]): Promise<void> {
-  for (const [file, text] of files) {
-    await mkdir(dirname(join(folder, file)), { recursive: true })
-    await writeFile(join(folder, file), text)
-  }
 }
