@@ -145,7 +145,7 @@ test('the client on the watch page shows every change once across a restart of t
 
 test('the releases of the guide to versions follow each other on one store', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'versions-'))
-  await writeFiles(folder, await filesOfGuide('versions'))
+  await writeFiles(folder, await filesOfPage('docs/guides/versions.md'))
   await mkdir(join(folder, 'node_modules', '@setpoint'), { recursive: true })
   await symlink(
     join(root, 'controller-runtime'),

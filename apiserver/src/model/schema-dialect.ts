@@ -60,6 +60,24 @@ const plain: ReadonlyMap<string, ValueRule> = new Map([
   ['maxProperties', count],
 ])
 
+/** Keywords that hold schemas, or mean something else in JSON Schema. */
+const translated = [
+  'type',
+  'nullable',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'items',
+  'properties',
+  'additionalProperties',
+  'allOf',
+  'anyOf',
+  'oneOf',
+  'not',
+]
+
+/** All keywords that constrain values. docs/reference/sdk/model.md describes each. */
+export const enforcedKeywords: ReadonlySet<string> = new Set([...plain.keys(), ...translated])
+
 /** Keywords for people and other tools, without constraints. */
 const annotations = new Set([
   '$comment',
@@ -78,21 +96,6 @@ const annotations = new Set([
 
 /** The keywords `x-kubernetes-*` that this server enforces; others are rejected. */
 const kubernetesKeywords: ReadonlySet<string> = new Set(['x-kubernetes-preserve-unknown-fields'])
-
-/** Keywords that `toJsonSchema` translates one by one. */
-const translated: ReadonlySet<string> = new Set([
-  'additionalProperties',
-  'allOf',
-  'anyOf',
-  'exclusiveMaximum',
-  'exclusiveMinimum',
-  'items',
-  'not',
-  'nullable',
-  'oneOf',
-  'properties',
-  'type',
-])
 
 /** Keyword of `schema-compiler.ts` that bounds the errors of a value. Compilers without it ignore it. */
 export const errorBudget = 'setpointErrorBudget'
@@ -139,13 +142,8 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
       if (typeof value !== 'string' || !types.has(value)) {
         throw new SchemaError(`${at} must be one of ${[...types].join(', ')}, is ${show(value)}`)
       }
-    } else if (!translated.has(keyword)) {
-      const nearest = nearestName(keyword, [
-        ...plain.keys(),
-        ...annotations,
-        ...translated,
-        ...kubernetesKeywords,
-      ])
+    } else if (!enforcedKeywords.has(keyword)) {
+      const nearest = nearestName(keyword, [...enforcedKeywords, ...annotations, ...kubernetesKeywords])
       throw new SchemaError(
         `${at} is not a keyword of OpenAPI 3.0 schemas that this server enforces${nearest === undefined ? '' : `, did you mean ${nearest}?`}`,
       )
