@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import * as sdk from '@setpoint/controller-runtime'
 import * as testing from '@setpoint/controller-runtime/testing'
 import { type DocBlock, fileOf, filesOfPage, placeOf } from './doc-blocks.ts'
+import { writeFiles } from './plugins.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const modules = join(root, 'node_modules')
@@ -34,7 +35,8 @@ export function isCode({ language }: DocBlock): boolean {
  *     marks        compiled as
  *     none         a module of its own
  *     fragment     a module that imports from test/fixtures/docs/prelude.ts what it uses and does not declare
- *     a file name  that file, next to the other files of its page
+ *     a file name  that file, next to the other files of its page. A file in `src` stands for TypeScript: next to it are the
+ *                  JavaScript files of its page, with the ending of TypeScript.
  */
 export async function compileBlocks(folder: string, blocks: readonly DocBlock[]): Promise<CompiledBlocks> {
   const guide = await readFile(join(root, recipePage), 'utf8')
@@ -52,17 +54,21 @@ export async function compileBlocks(folder: string, blocks: readonly DocBlock[])
   for (const name of ['controller-runtime', 'apiserver'])
     await symlink(join(root, name), join(folder, 'node_modules', '@setpoint', name))
 
-  // The second guide continues in the folder of the first.
-  for (const [file, text] of Object.entries(files)) {
-    const path = join(folder, 'src', directoryOf('docs/guides/testing.md'), file)
-    await mkdir(dirname(path), { recursive: true })
-    await writeFile(path, text)
-  }
+  // The second guide continues in the folder of the first. In TypeScript, its files get another name.
+  const javascript = Object.entries(files).filter(([file]) => file.endsWith('.js'))
+  const typescript = javascript.map(([file, text]) => [file.replace(/\.js$/, '.ts'), text])
+  for (const [dir, of] of [
+    [directoryOf('docs/guides/testing.md'), javascript],
+    [typescriptOf(recipePage), typescript],
+  ] as const)
+    await writeFiles(join(folder, 'src', dir), Object.fromEntries(of))
   const places = new Map<string, string>()
   const programs = new Map<string, string>()
   for (const block of blocks) {
     const file = fileOf(block)
-    const path = join('src', directoryOf(block.page), file ?? `line-${block.line}.${block.language}`)
+    const path = file?.startsWith('src/')
+      ? join('src', typescriptOf(block.page), file.slice(4))
+      : join('src', directoryOf(block.page), file ?? `line-${block.line}.${block.language}`)
     places.set(path, placeOf(block))
     const isFragment = block.marks.includes('fragment')
     if (file === undefined && !isFragment)
@@ -82,6 +88,11 @@ export async function compileBlocks(folder: string, blocks: readonly DocBlock[])
     .filter(line => line.includes('error TS') && !(/^\S+\.js\(/.test(line) && untyped.test(line)))
     .map(line => line.replace(/^[^(\s]+/, path => places.get(path) ?? path))
   return { errors, programs }
+}
+
+/** The folder for the files that a page puts into `src`. */
+function typescriptOf(page: string): string {
+  return `${directoryOf(page)}-typescript`
 }
 
 function directoryOf(page: string): string {
