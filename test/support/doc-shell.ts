@@ -68,3 +68,13 @@ export async function runShell(
   if (stderr !== '') run.problems.push(stderr)
   return run
 }
+
+/** @throws Error if the shell blocks cannot run */
+export async function findShell(): Promise<void> {
+  const script = '(( BASH_VERSINFO[0] >= 5 )) && type curl'
+  await promisify(execFile)('bash', ['-c', script]).catch(cause => {
+    throw new Error('bash 5 or curl is not installed; the blocks of the documentation run with them', {
+      cause,
+    })
+  })
+}

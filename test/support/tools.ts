@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { findEtcd } from '../../scripts/etcd.mjs'
 import { findHelm, findKubectl } from '../../scripts/kubernetes-tools.mjs'
+import { findShell } from './doc-shell.ts'
 import { findOpenssl } from './openssl.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -13,6 +14,7 @@ const tools = [
   { find: findHelm, modules: ['helm.ts'] },
   { find: findKubectl, modules: ['kubectl.ts'] },
   { find: findOpenssl, modules: ['openssl.ts'] },
+  { find: findShell, modules: ['doc-shell.ts'] },
 ]
 
 export interface MissingTool {
