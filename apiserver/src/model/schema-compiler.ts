@@ -12,6 +12,7 @@ import {
 import formats from 'ajv-formats'
 import type { JsonObject } from './json-value.ts'
 import { compilePattern, errorBudget } from './schema-dialect.ts'
+import { type DistinctItems, listTypeKeyword } from './schema-extensions.ts'
 
 /** Longest string checked for a format: the patterns of some formats take quadratic time. */
 const maxFormatLength = 2048
@@ -63,6 +64,7 @@ export function createCompiler(options: { collect: boolean }): Ajv {
   }
   ajv.removeKeyword('uniqueItems')
   ajv.addKeyword(uniqueItems)
+  ajv.addKeyword(listType)
   if (options.collect) ajv.addKeyword(errorBudgetKeyword)
   return ajv
 }
@@ -141,6 +143,43 @@ const uniqueItems: FuncKeywordDefinition = {
   type: 'array',
   schemaType: 'boolean',
   validate: validateUniqueItems,
+}
+
+const validateListType: SchemaValidateFunction = (
+  { keys }: DistinctItems,
+  items: unknown[],
+  _schema,
+  data,
+) => {
+  const duplicates: Partial<ErrorObject>[] = []
+  const seen = new Map<string, number>()
+  for (const [index, item] of items.entries()) {
+    const identity = keys === undefined ? item : valuesOf(item, keys)
+    // An item without its keys breaks a rule of its own.
+    if (identity === undefined) continue
+    const text = canonical(identity)
+    const first = seen.get(text)
+    if (first === undefined) seen.set(text, index)
+    else if (duplicates.length <= maxErrors) {
+      const instancePath = `${data?.instancePath ?? ''}/${index}`
+      duplicates.push({ keyword: listTypeKeyword, instancePath, params: { first, keys } })
+    }
+  }
+  validateListType.errors = duplicates
+  return duplicates.length === 0
+}
+
+function valuesOf(item: unknown, keys: readonly string[]): readonly unknown[] | undefined {
+  if (!isRecord(item) || keys.some(key => !Object.hasOwn(item, key))) return undefined
+  return keys.map(key => item[key])
+}
+
+/** Refuses duplicates in the lists of type set and map, each at its own place. */
+const listType: FuncKeywordDefinition = {
+  keyword: listTypeKeyword,
+  type: 'array',
+  schemaType: 'object',
+  validate: validateListType,
 }
 
 /** Returns a text that is the same for two JSON values exactly if they are equal. */

@@ -5,12 +5,9 @@
 
 import { isRecord, nearestName } from '@setpoint/controller-runtime/api'
 import type { JsonObject } from './json-value.ts'
+import { SchemaError } from './schema-error.ts'
+import { addExtensions, isExtension, refuseExtensions } from './schema-extensions.ts'
 import { shorten } from './text-position.ts'
-
-/** A schema breaks the dialect; the message names the place in it. */
-export class SchemaError extends Error {
-  override readonly name = 'SchemaError'
-}
 
 interface ValueRule {
   readonly holds: (value: unknown) => boolean
@@ -94,9 +91,6 @@ const annotations = new Set([
   'xml',
 ])
 
-/** The keywords `x-kubernetes-*` that this server enforces; others are rejected. */
-const kubernetesKeywords: ReadonlySet<string> = new Set(['x-kubernetes-preserve-unknown-fields'])
-
 /** Keyword of `schema-compiler.ts` that bounds the errors of a value. Compilers without it ignore it. */
 export const errorBudget = 'setpointErrorBudget'
 
@@ -104,46 +98,51 @@ const types = new Set(['object', 'array', 'string', 'integer', 'number', 'boolea
 
 /**
  * Returns the JSON Schema for an OpenAPI schema. `nullable` admits null in addition to the type, and to an enum even if
- * that does not list it. Ignores `x-*` keywords, except `x-kubernetes-*`. ajv compiles every schema that this function
- * returns.
- * @throws SchemaError for keywords outside the dialect, such as `$ref`, `const` and those of Kubernetes that are not
- *   enforced, and for invalid values
+ * that does not list it. The `x-kubernetes-*` keywords are those of `schema-extensions.ts`; other `x-*` keywords are
+ * ignored. ajv compiles every schema that this function returns.
+ * @param isBranch true inside allOf, anyOf, oneOf and not
+ * @throws SchemaError for keywords outside the dialect, such as `$ref` and `const`, and for invalid values
  */
-export function toJsonSchema(schema: unknown, place: string): JsonObject {
+export function toJsonSchema(schema: unknown, place: string, isBranch = false): JsonObject {
   if (!isRecord(schema)) throw new SchemaError(`${place} must be a schema, which is an object`)
+  if (isBranch) refuseExtensions(schema, place)
   const result: JsonObject = {}
   for (const [keyword, value] of Object.entries(schema)) {
     if (value === undefined || annotations.has(keyword)) continue
-    const at = `${place}.${keyword}`
     if (keyword.startsWith('x-')) {
-      refuseUnenforced(keyword, at)
+      isExtension(keyword, place)
       continue
     }
+    const at = `${place}.${keyword}`
     const rule = plain.get(keyword)
     if (rule !== undefined) {
       if (!rule.holds(value)) throw new SchemaError(`${at} ${rule.rule}, is ${show(value)}`)
       if (keyword === 'pattern') checkPattern(String(value), at)
       result[keyword] = value
-    } else if (keyword === 'not') result[keyword] = toJsonSchema(value, at)
-    else if (keyword === 'items') result[keyword] = { [errorBudget]: true, ...toJsonSchema(value, at) }
+    } else if (keyword === 'not') result[keyword] = toJsonSchema(value, at, true)
+    else if (keyword === 'items')
+      result[keyword] = { [errorBudget]: true, ...toJsonSchema(value, at, isBranch) }
     else if (keyword === 'additionalProperties') {
       result[keyword] =
-        typeof value === 'boolean' ? value : { [errorBudget]: true, ...toJsonSchema(value, at) }
+        typeof value === 'boolean' ? value : { [errorBudget]: true, ...toJsonSchema(value, at, isBranch) }
     } else if (keyword === 'allOf' || keyword === 'anyOf' || keyword === 'oneOf') {
       if (!Array.isArray(value) || value.length === 0)
         throw new SchemaError(`${at} must be a list of schemas, at least one`)
-      result[keyword] = value.map((branch, index) => toJsonSchema(branch, `${at}[${index}]`))
+      result[keyword] = value.map((branch, index) => toJsonSchema(branch, `${at}[${index}]`, true))
     } else if (keyword === 'properties') {
       if (!isRecord(value)) throw new SchemaError(`${at} must be an object of schemas`)
       result[keyword] = Object.fromEntries(
-        Object.entries(value).map(([name, property]) => [name, toJsonSchema(property, `${at}.${name}`)]),
+        Object.entries(value).map(([name, property]) => [
+          name,
+          toJsonSchema(property, `${at}.${name}`, isBranch),
+        ]),
       )
     } else if (keyword === 'type') {
       if (typeof value !== 'string' || !types.has(value)) {
         throw new SchemaError(`${at} must be one of ${[...types].join(', ')}, is ${show(value)}`)
       }
     } else if (!enforcedKeywords.has(keyword)) {
-      const nearest = nearestName(keyword, [...enforcedKeywords, ...annotations, ...kubernetesKeywords])
+      const nearest = nearestName(keyword, [...enforcedKeywords, ...annotations])
       throw new SchemaError(
         `${at} is not a keyword of OpenAPI 3.0 schemas that this server enforces${nearest === undefined ? '' : `, did you mean ${nearest}?`}`,
       )
@@ -157,16 +156,8 @@ export function toJsonSchema(schema: unknown, place: string): JsonObject {
     result.else = { pattern: result.pattern }
     delete result.pattern
   }
+  addExtensions(result, schema, place)
   return result
-}
-
-/** @throws SchemaError for a keyword of Kubernetes that has no effect here. Other `x-*` keywords are for other tools. */
-function refuseUnenforced(keyword: string, place: string): void {
-  if (!keyword.startsWith('x-kubernetes-') || kubernetesKeywords.has(keyword)) return
-  const nearest = nearestName(keyword, kubernetesKeywords)
-  throw new SchemaError(
-    `${place} is not enforced by this server, ${nearest === undefined ? `which enforces ${[...kubernetesKeywords].join(', ')}` : `did you mean ${nearest}?`}`,
-  )
 }
 
 /** Compiles a pattern in Unicode mode, or without it if that fails, as for `[\w\-]`. */

@@ -29,6 +29,7 @@ function visit(
     return true
   }
   if (!isRecord(value)) return true
+  const isResource = schemas.some(schema => schema['x-kubernetes-embedded-resource'] === true)
   const closed = schemas.some(schema => isRecord(schema.properties)) && !schemas.some(allowsAnything)
   for (const [name, item] of Object.entries(value)) {
     const applying: unknown[] = []
@@ -38,10 +39,14 @@ function visit(
     }
     if (applying.length > 0) {
       if (isNested(item) && !visit(withBranches(applying), item, [...path, name], report)) return false
-    } else if (closed && !report([...path, name])) return false
+    } else if (isResource && resourceFields.has(name)) continue
+    else if (closed && !report([...path, name])) return false
   }
   return true
 }
+
+/** The fields of every embedded resource, declared or not. */
+const resourceFields = new Set(['apiVersion', 'kind', 'metadata'])
 
 /** Returns true if the value can contain fields. */
 function isNested(value: unknown): boolean {

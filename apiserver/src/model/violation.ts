@@ -4,6 +4,7 @@ import { deepEqual } from './deep-equal.ts'
 import { type FieldPath, formatPath } from './field-path.ts'
 import { objectLimits } from './object-limits.ts'
 import { canonical } from './schema-compiler.ts'
+import { listTypeKeyword } from './schema-extensions.ts'
 import { shorten } from './text-position.ts'
 
 /** One rule of a model's schema that an object breaks. */
@@ -26,6 +27,7 @@ export type ViolationReason =
   | 'FieldValueTooLong'
   | 'FieldValueTooMany'
   | 'FieldValueForbidden'
+  | 'FieldValueDuplicate'
 
 /** Marks a list of violations as incomplete. Its place is the whole object, so it is excused only if nothing changes. */
 export const tooManyViolations: Violation = Object.freeze({
@@ -184,6 +186,8 @@ function violationOf(error: ErrorObject, object: unknown): Violation {
         'FieldValueInvalid',
         `must not have the same item twice, has at ${params.first} and ${params.second}`,
       )
+    case listTypeKeyword:
+      return make('FieldValueDuplicate', duplicateOf(params, value))
     case 'minimum':
       return make('FieldValueInvalid', `must be at least ${limit}${is}`)
     case 'maximum':
@@ -203,6 +207,12 @@ function violationOf(error: ErrorObject, object: unknown): Violation {
     default:
       return make('FieldValueInvalid', `breaks the rule ${error.keyword}${is}`)
   }
+}
+
+function duplicateOf({ first, keys }: Readonly<Record<string, unknown>>, item: unknown): string {
+  if (!Array.isArray(keys)) return `must not be in the list twice, is also at ${first}: ${show(item)}`
+  const values = keys.map(key => `${key} ${show(valueAt(item, [String(key)]))}`)
+  return `must not have the same keys as another item, the item at ${first} has ${values.join(' and ')} too`
 }
 
 function unionViolation(

@@ -1,3 +1,29 @@
+/** The extensions of Kubernetes' structural schemas that the server enforces. It refuses all other `x-kubernetes-*`. */
+export const kubernetesKeywords = Object.freeze([
+  'x-kubernetes-embedded-resource',
+  'x-kubernetes-int-or-string',
+  'x-kubernetes-list-map-keys',
+  'x-kubernetes-list-type',
+  'x-kubernetes-map-type',
+  'x-kubernetes-preserve-unknown-fields',
+] as const)
+
+/** A rule of `x-kubernetes-validations`, in CEL. */
+export interface ValidationRule {
+  /** True if the value is valid. `self` is the value, `oldSelf` the value before an update. */
+  readonly rule: string
+  /** Reported when the rule fails. Default: the rule itself. */
+  readonly message?: string
+  /** An expression that makes the message, a string. `message` stands in if it fails. */
+  readonly messageExpression?: string
+  /** Default `FieldValueInvalid`. */
+  readonly reason?: 'FieldValueInvalid' | 'FieldValueForbidden' | 'FieldValueRequired' | 'FieldValueDuplicate'
+  /** The field to blame, relative to the value, for example `.limits.max`. Default: the value itself. */
+  readonly fieldPath?: string
+  /** If true, the rule is also evaluated without an old value, and `oldSelf` is an optional. */
+  readonly optionalOldSelf?: boolean
+}
+
 /** The part of an OpenAPI v3 schema that a model declares for its spec and status. */
 export interface Schema {
   readonly type?: 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean'
@@ -30,6 +56,13 @@ export interface Schema {
   readonly anyOf?: readonly Schema[]
   readonly oneOf?: readonly Schema[]
   readonly not?: Schema
+  readonly 'x-kubernetes-validations'?: readonly ValidationRule[]
+  readonly 'x-kubernetes-list-type'?: 'atomic' | 'set' | 'map'
+  readonly 'x-kubernetes-list-map-keys'?: readonly string[]
+  readonly 'x-kubernetes-map-type'?: 'atomic' | 'granular'
+  readonly 'x-kubernetes-int-or-string'?: true
+  readonly 'x-kubernetes-preserve-unknown-fields'?: true
+  readonly 'x-kubernetes-embedded-resource'?: true
   readonly [extension: `x-${string}`]: unknown
 }
 
@@ -76,8 +109,24 @@ type FromType<S, Type, Use extends SchemaUse> = [Type] extends ['string']
           ? FromSchema<I, Use>[]
           : unknown[]
         : [Type] extends ['object']
-          ? FromObject<S, Use>
+          ? S extends { readonly 'x-kubernetes-embedded-resource': true }
+            ? Simplify<EmbeddedResource & FromObject<S, Use>>
+            : FromObject<S, Use>
           : unknown
+
+/** The fields of every embedded resource. */
+interface EmbeddedResource {
+  apiVersion: string
+  kind: string
+  metadata?: {
+    name?: string
+    generateName?: string
+    namespace?: string
+    labels?: Record<string, string>
+    annotations?: Record<string, string>
+    finalizers?: string[]
+  }
+}
 
 /** A union of the types of all parts. */
 type FromEach<Part> = Part extends unknown ? FromSchema<Part, 'plain'> : never
@@ -98,7 +147,9 @@ type FromObject<S, Use extends SchemaUse> = S extends { readonly properties: inf
       : Record<string, unknown>
 
 /** Additional fields, if the schema explicitly allows them. */
-type MoreOf<S> = S extends { readonly additionalProperties: true | object }
+type MoreOf<S> = S extends
+  | { readonly additionalProperties: true | object }
+  | { readonly 'x-kubernetes-preserve-unknown-fields': true }
   ? { [name: string]: unknown }
   : unknown
 
