@@ -43,6 +43,7 @@ export {
   type Revision,
   type Schema,
   singleValueIndex,
+  type UserInfo,
   type WatchEvent,
 } from './api/index.ts'
 
@@ -90,7 +91,6 @@ export {
   type SettingSchema,
   type SettingsOf,
   type SettingsSchema,
-  type UserInfo,
 } from './plugin/index.ts'
 
 // Metrics of plugins

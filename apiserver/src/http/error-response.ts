@@ -24,6 +24,8 @@ export function toApiError(thrown: unknown, log: Logger, fields: object): ApiErr
   const error = fromStorageError(thrown)
   if (error instanceof ConversionError)
     log.error({ ...fields, plugin: error.plugin, err: error.cause }, error.message)
+  else if (error instanceof ApiError && error.reason === 'InternalError')
+    log.error({ ...fields, err: error }, 'failed to handle request')
   if (error instanceof ApiError) return error
   if (error instanceof URIError) return new ApiError('BadRequest', 'the path is not properly percent-encoded')
   log.error({ ...fields, err: error }, 'failed to handle request')

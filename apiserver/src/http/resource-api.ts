@@ -9,9 +9,8 @@ import {
   Semaphore,
   type WorkOwner,
 } from '../cache/index.ts'
-import type { ModelRegistry, ServedModel, ServedVersion } from '../model/index.ts'
+import type { ModelRegistry, Scope, ServedModel, ServedVersion } from '../model/index.ts'
 import { encodeContinue, type ListQuery, pageFields, parseListQuery, runQuery } from '../query/index.ts'
-import type { Scope } from '../registry/index.ts'
 import { notFound, notReady, type Registry, type WriteOptions, type WriteResult } from '../registry/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { MethodNotAllowedError } from './error-response.ts'

@@ -41,6 +41,7 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
     dryRun: readDryRun(query.getAll('dryRun')),
     fieldValidation: fieldValidation === '' ? 'Warn' : fieldValidation,
     plugin: caller.plugin,
+    user: caller.user,
     ...(signal && { signal }),
   }
 }

@@ -25,3 +25,13 @@ export function formatPath(path: FieldPath): string {
   }
   return text
 }
+
+/** Splits a text of `formatPath` into its steps. Text that is not a path gives steps that lead nowhere. */
+export function parsePath(text: string): FieldPath {
+  const steps = text.match(/[^.[\]]+|\[[^\]]*\]/g) ?? []
+  return steps.map(step => {
+    if (!step.startsWith('[')) return step
+    const inner = step.slice(1, -1)
+    return /^\d+$/.test(inner) ? Number(inner) : inner
+  })
+}

@@ -3,10 +3,10 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { compileSchemas, remainingViolations } from './schema-validator.ts'
 
-const list = (extensions: object, items: object = { type: 'string' }): Schema =>
+const list = (extensions: object, items: Schema = { type: 'string' }): Schema =>
   Object.assign({ type: 'array', items } as const, extensions)
-const set = (items?: object) => list({ 'x-kubernetes-list-type': 'set' }, items)
-const mapOf = (keys: unknown, properties: object, required: readonly string[] = []) =>
+const set = (items?: Schema) => list({ 'x-kubernetes-list-type': 'set' }, items)
+const mapOf = (keys: unknown, properties: Schema['properties'] = {}, required: readonly string[] = []) =>
   list(
     { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': keys },
     { type: 'object', required, properties },
@@ -118,7 +118,7 @@ describe('an extension of Kubernetes', () => {
     expect(unknown({ ...resource, 'x-kubernetes-preserve-unknown-fields': true }, { spec: {} })).toEqual([])
   })
 
-  it.each<[object, string]>([
+  it.each<[unknown, string]>([
     [
       { 'x-kubernetes-group-version-kind': [] },
       'schema.spec.x-kubernetes-group-version-kind is not enforced',
@@ -163,7 +163,7 @@ describe('an extension of Kubernetes', () => {
       'schema.spec.anyOf[0].properties.a.x-kubernetes-int-or-string must not stand inside allOf, anyOf, oneOf or not',
     ],
   ])('%j stops the plugin, and the message has the place', (spec, message) => {
-    expect(() => compileSchemas({ spec })).toThrow(
+    expect(() => Reflect.apply(compileSchemas, undefined, [{ spec }])).toThrow(
       expect.objectContaining({ name: 'ModelError', message: expect.stringContaining(message) }),
     )
   })

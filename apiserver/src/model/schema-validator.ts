@@ -8,7 +8,7 @@ import { SchemaError } from './schema-error.ts'
 import { findUnknownFields } from './unknown-fields.ts'
 import { tooManyViolations, type Violation, violationsOf } from './violation.ts'
 
-export { remainingViolations, type Violation, type ViolationReason } from './violation.ts'
+export { remainingViolations, type Violation } from './violation.ts'
 
 export const schemaDefaults = Object.freeze({
   /** Unknown fields reported for one object, in headers and messages. */

@@ -1,4 +1,4 @@
-import { isRecord } from '@setpoint/controller-runtime/api'
+import { isRecord, type ViolationReason } from '@setpoint/controller-runtime/api'
 import type { ErrorObject } from 'ajv'
 import { deepEqual } from './deep-equal.ts'
 import { type FieldPath, formatPath } from './field-path.ts'
@@ -17,17 +17,6 @@ export interface Violation {
   /** The problem, with bound and value, as a clause. The field is its subject. */
   readonly message: string
 }
-
-/** Kubernetes' reasons for the causes of an Invalid response. */
-export type ViolationReason =
-  | 'FieldValueRequired'
-  | 'FieldValueTypeInvalid'
-  | 'FieldValueInvalid'
-  | 'FieldValueNotSupported'
-  | 'FieldValueTooLong'
-  | 'FieldValueTooMany'
-  | 'FieldValueForbidden'
-  | 'FieldValueDuplicate'
 
 /** Marks a list of violations as incomplete. Its place is the whole object, so it is excused only if nothing changes. */
 export const tooManyViolations: Violation = Object.freeze({

@@ -15,7 +15,10 @@ import {
   remainingViolations,
   reservationsOf,
   reservationsWithout,
+  runDefaultHook,
+  runValidateHook,
   type SchemaSubject,
+  type Scope,
   type StoredObject,
   shorten,
 } from '../model/index.ts'
@@ -23,7 +26,7 @@ import { Causes, echo } from './causes.ts'
 import { type ClientMeta, checkMetadata, checkObjectName, keepNotes, readMetadata } from './metadata.ts'
 import { badRequest, invalid } from './refusals.ts'
 import { uniqueLimits } from './unique-index.ts'
-import type { WriteOptions } from './write-options.ts'
+import { serverUser, type WriteOptions } from './write-options.ts'
 
 /** An object that has passed every check and is ready to be stored. */
 export interface Draft {
@@ -110,7 +113,8 @@ export function draftCreation(
   const created = served.model.subresources.status ? withoutStatus : content
   const converted = contentAtHub(served, metadata, created, undefined, causes, options)
   const object = composeObject(served.hub, metadata, converted.content ?? {})
-  return finishDraft(served, withDefaults(served.schemas, object), undefined, causes, converted)
+  const completed = runDefaultHook(served, withDefaults(served.schemas, object), undefined, 'object')
+  return finishDraft(served, completed, undefined, 'object', causes, { ...converted, user: options.user })
 }
 
 /** The stored object as a request sees it, in the version of its path. */
@@ -159,9 +163,6 @@ function contentAtHub(
   return { content: version.toHub(completed, stored?.hub), fieldValidation: 'Ignore', warnings }
 }
 
-/** The part of an object that a write may change. */
-export type Scope = 'object' | 'status'
-
 /**
  * Returns the object that an update would store, or undefined if nothing changes.
  */
@@ -208,11 +209,11 @@ export function draftUpdate(
   if (seen.failure !== undefined) throw seen.failure
   if (stored.failure !== undefined && converted.content === undefined) throw stored.failure
   if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
-  const completed = withDefaults(served.schemas, object)
+  const completed = runDefaultHook(served, withDefaults(served.schemas, object), hub, scope)
   const isChanged = !deepEqual(completed, previous)
   if (scope === 'object' && isChanged && desiredStateDiffers(served, completed, previous))
     metadata.generation = owned.generation + 1
-  const draft = finishDraft(served, completed, stored, causes, converted)
+  const draft = finishDraft(served, completed, stored, scope, causes, { ...converted, user: options.user })
   return isChanged ? draft : undefined
 }
 
@@ -260,8 +261,9 @@ function finishDraft(
   served: ServedModel,
   completed: BareObject,
   stored: StoredObject | undefined,
+  scope: Scope,
   causes: Causes,
-  options: Omit<ContentAtHub, 'content'>,
+  options: Omit<ContentAtHub, 'content'> & { readonly user: UserInfo | undefined },
 ): Draft {
   const { name } = completed.metadata
   if (causes.stops) throw invalid(served, name, causes)
@@ -269,6 +271,9 @@ function finishDraft(
   const before = stored?.failure === undefined ? stored : undefined
   const violations = violationsLeft(served.schemas, completed, before?.object)
   for (const violation of violations) causes.add(violation)
+  const { user = serverUser } = options
+  const refused = runValidateHook(served, completed, before?.object, scope, user, violations.length === 0)
+  for (const cause of refused) causes.add(cause)
   const warnings = [...options.warnings, ...checkUnknownFields(served.schemas, completed, options)]
   // Index functions may rely on the schema, so they only see valid objects.
   const json = encodeObject(completed)

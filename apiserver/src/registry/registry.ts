@@ -6,6 +6,7 @@ import {
   decodeStored,
   encodeObject,
   noReservations,
+  type Scope,
   type StoredObject,
   storedJson,
   wireBytes,
@@ -20,7 +21,6 @@ import {
   draftDeletionMark,
   draftUpdate,
   readClientObject,
-  type Scope,
   type StoredView,
 } from './object-draft.ts'
 import { applyJsonPatch, applyMergePatch } from './patch.ts'

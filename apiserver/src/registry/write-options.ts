@@ -1,4 +1,4 @@
-import type { ApiError, PropagationPolicy } from '@setpoint/controller-runtime/api'
+import type { ApiError, PropagationPolicy, UserInfo } from '@setpoint/controller-runtime/api'
 import type { ServedVersion } from '../model/index.ts'
 
 /** The options of a write request. */
@@ -9,6 +9,8 @@ export interface WriteOptions {
   readonly fieldValidation: 'Strict' | 'Warn' | 'Ignore'
   /** The plugin that writes. Plugins obey stricter rules. */
   readonly plugin: string | undefined
+  /** Passed to the model's hooks. Default: the server itself. */
+  readonly user?: UserInfo
   /** True if the server itself writes. Only the server changes its own annotations. */
   readonly isService?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
@@ -17,6 +19,9 @@ export interface WriteOptions {
   readonly version?: ServedVersion
   readonly signal?: AbortSignal
 }
+
+/** The user of the server's own writes. */
+export const serverUser: UserInfo = Object.freeze({ name: 'setpoint:server', groups: Object.freeze([]) })
 
 export const defaultWriteOptions: WriteOptions = Object.freeze({
   dryRun: false,

@@ -4,6 +4,7 @@
  */
 export type { DeepMutable, DeepReadonly } from './deep-readonly.ts'
 export * from './errors.ts'
+export * from './hooks.ts'
 export {
   type IndexDeclaration,
   type IndexSpec,

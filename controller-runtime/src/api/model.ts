@@ -1,3 +1,4 @@
+import type { ModelHooks } from './hooks.ts'
 import { type IndexDeclaration, type IndexSpec, isIndexDeclaration, isIndexSpec } from './index-spec.ts'
 import { isRecord } from './is-record.ts'
 import { type KeysOf, unknownKeys } from './known-keys.ts'
@@ -54,7 +55,7 @@ export type ObjectOfSchema<S extends ModelSchema> = ApiObject<
 export interface ModelDeclaration<
   S extends ModelSchema = ModelSchema,
   V extends readonly ModelSchema[] = readonly ModelSchema[],
-> {
+> extends ModelHooks<ObjectOfSchema<NoInfer<S>>> {
   readonly group: string
   readonly version: string
   readonly kind: string
@@ -96,13 +97,15 @@ const modelKeys: KeysOf<ModelDeclaration & { apiVersion: string }> = {
   scope: true,
   versions: true,
   storedVersion: true,
+  default: true,
+  validate: true,
   apiVersion: true,
 }
 
 const subresourceKeys: KeysOf<ModelDeclaration['subresources'] & object> = { status: true }
 
 /** A declared resource kind. `T` is the type of its objects. */
-export interface Model<T extends ApiObject = ApiObject> {
+export interface Model<T extends ApiObject = ApiObject> extends ModelHooks<T> {
   readonly group: string
   readonly version: string
   readonly kind: string
@@ -189,6 +192,8 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
       versions.map(each => Object.freeze({ ...each, apiVersion: `${group}/${each.name}` })),
     ),
     ...(storedVersion !== undefined && { storedVersion }),
+    ...(declaration.default && { default: declaration.default }),
+    ...(declaration.validate && { validate: declaration.validate }),
   })
 }
 
@@ -248,6 +253,10 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   problems.push(
     ...problemsOfVersions(declaration.version, declaration.versions ?? [], declaration.storedVersion),
   )
+  for (const hook of ['default', 'validate'] as const) {
+    const given: unknown = declaration[hook]
+    if (given !== undefined && typeof given !== 'function') problems.push(`${hook} must be a function`)
+  }
   return problems
 }
 

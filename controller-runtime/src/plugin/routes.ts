@@ -1,13 +1,8 @@
+import type { UserInfo } from '../api/hooks.ts'
 import type { KeysOf } from '../api/known-keys.ts'
 import { checkDnsLabel, checkSubdomain } from '../api/names.ts'
 import type { Client } from '../client/client.ts'
 import type { Logger } from '../logger.ts'
-
-/** The user that sent a request. */
-export interface UserInfo {
-  readonly name: string
-  readonly groups: readonly string[]
-}
 
 /**
  * The values of the parameters of a pattern: `:name`, `*name` for the rest of the path, and `{/:name}` for an optional

@@ -1,0 +1,172 @@
+import {
+  ApiError,
+  type HookViolation,
+  isRecord,
+  type StatusCause,
+  type UserInfo,
+  type ViolationReason,
+} from '@setpoint/controller-runtime/api'
+import { deepEqual } from './deep-equal.ts'
+import { parsePath } from './field-path.ts'
+import { objectLimits } from './object-limits.ts'
+import type { ServedModel } from './served-model.ts'
+import type { BareObject } from './stored-object.ts'
+import { shorten } from './text-position.ts'
+import { valueAt } from './violation.ts'
+
+/** The part of an object that a write may change. */
+export type Scope = 'object' | 'status'
+
+/**
+ * Returns the object as the model's `default` hook completes it. Errors of the hook are ignored if the object breaks the
+ * schema.
+ * @throws ApiError 500 if the hook fails, or changes a part that the write cannot change
+ */
+export function runDefaultHook(
+  served: ServedModel,
+  object: BareObject,
+  previous: BareObject | undefined,
+  scope: Scope,
+): BareObject {
+  const { model } = served
+  if (model.default === undefined) return object
+  const draft: BareObject = structuredClone(object)
+  const context = { previous: frozenCopy(previous), subresource: subresourceOf(scope) }
+  return guarded(served, 'default', () => {
+    let result: unknown
+    try {
+      result = model.default?.(draft, context)
+    } catch (error) {
+      if (served.schemas.validate(object).length === 0) throw error
+      return object
+    }
+    refusePromise(result)
+    const { spec, status, ...rest } = decode(JSON.stringify(draft))
+    const { spec: givenSpec, status: givenStatus, ...givenRest } = object
+    if (!deepEqual(rest, givenRest)) throw new TypeError('it may change nothing but spec and status')
+    const separate = model.subresources.status
+    if (separate && scope === 'status' && !deepEqual(spec, givenSpec))
+      throw new TypeError('it may not change spec in a write to the status')
+    if (separate && scope === 'object' && !deepEqual(status, givenStatus))
+      throw new TypeError('it may not change status in a write to the object, only in one to the status')
+    const completed: BareObject = { ...object, spec }
+    if (status !== undefined) completed.status = status
+    else delete completed.status
+    return completed
+  })
+}
+
+/**
+ * Returns the violations that the model's `validate` hook reports, without those that it also reports for the stored
+ * object: the same message for the same field, if the field has the same value.
+ * @param isValid false if the object breaks the schema. Errors of the hook are then ignored.
+ * @throws ApiError 500 if the hook fails
+ */
+export function runValidateHook(
+  served: ServedModel,
+  object: BareObject,
+  previous: BareObject | undefined,
+  scope: Scope,
+  user: UserInfo,
+  isValid: boolean,
+): StatusCause[] {
+  if (served.model.validate === undefined) return []
+  const before = frozenCopy(previous)
+  const run = (subject: BareObject | undefined): StatusCause[] | undefined => {
+    if (subject === undefined) return []
+    const context = { previous: before, user, subresource: subresourceOf(scope) }
+    let result: unknown
+    try {
+      result = served.model.validate?.(subject, context)
+    } catch (error) {
+      if (subject === before || !isValid) return undefined
+      throw error
+    }
+    refusePromise(result)
+    return causesOf(result)
+  }
+  return guarded(served, 'validate', () => {
+    const found = run(frozenCopy(object)) ?? []
+    const known = found.length > 0 ? (run(before) ?? []) : []
+    return known.length === 0 ? found : found.filter(cause => !isKnown(cause, object, known, previous))
+  })
+}
+
+function isKnown(
+  { field = '', reason, message }: StatusCause,
+  object: BareObject,
+  known: readonly StatusCause[],
+  previous: BareObject | undefined,
+): boolean {
+  const isSame = (other: StatusCause) =>
+    other.field === field && other.reason === reason && other.message === message
+  const path = parsePath(field)
+  return known.some(isSame) && deepEqual(valueAt(object, path), valueAt(previous, path))
+}
+
+/** @throws TypeError if the value is not what a `validate` hook returns */
+function causesOf(result: unknown): StatusCause[] {
+  if (result === undefined) return []
+  if (!Array.isArray(result)) throw new TypeError('it must return an array of violations or undefined')
+  // One more than a response reports, so that it says that there are more.
+  return result.slice(0, objectLimits.violations + 1).map((violation: unknown) => {
+    if (!isViolation(violation))
+      throw new TypeError('a violation must have a field, a message and perhaps one of the known reasons')
+    const { field, message, reason = 'FieldValueInvalid' } = violation
+    return { field: shorten(field, 1000), message: shorten(message, 1000), reason }
+  })
+}
+
+const reasons: Readonly<Record<ViolationReason, true>> = {
+  FieldValueRequired: true,
+  FieldValueTypeInvalid: true,
+  FieldValueInvalid: true,
+  FieldValueNotSupported: true,
+  FieldValueTooLong: true,
+  FieldValueTooMany: true,
+  FieldValueForbidden: true,
+  FieldValueDuplicate: true,
+}
+
+function isViolation(value: unknown): value is HookViolation {
+  if (!isRecord(value)) return false
+  const { field, message, reason } = value
+  const hasReason = reason === undefined || (typeof reason === 'string' && Object.hasOwn(reasons, reason))
+  return typeof field === 'string' && typeof message === 'string' && hasReason
+}
+
+function refusePromise(result: unknown): void {
+  if (typeof result !== 'object' || result === null || !('then' in result)) return
+  // Its rejection would end the process.
+  Promise.resolve(result).catch(() => undefined)
+  throw new TypeError('it must be synchronous, but returned a promise')
+}
+
+/** @throws ApiError 500 that names the plugin instead of what `run` throws */
+function guarded<T>(served: ServedModel, hook: string, run: () => T): T {
+  try {
+    return run()
+  } catch (cause) {
+    const { plugin, model } = served
+    const owner = plugin === undefined ? `the model ${model.kind}` : `plugin ${JSON.stringify(plugin)}`
+    throw new ApiError(
+      'InternalError',
+      `the ${hook} hook of ${owner} failed for ${model.kind}.${model.group}; nothing was stored, see the server's log`,
+      undefined,
+      { cause },
+    )
+  }
+}
+
+function subresourceOf(scope: Scope): 'status' | undefined {
+  return scope === 'status' ? 'status' : undefined
+}
+
+function decode(json: string): BareObject {
+  return JSON.parse(json)
+}
+
+function frozenCopy(object: BareObject | undefined): BareObject | undefined {
+  if (object === undefined) return undefined
+  return JSON.parse(JSON.stringify(object), (_key, value: unknown) => Object.freeze(value))
+}
