@@ -9,6 +9,7 @@ import {
   singleValueIndex,
 } from '@setpoint/controller-runtime'
 import { LogFollower, type ModelCache, ReadGate } from '../../apiserver/src/cache/index.ts'
+import { loadRules } from '../../apiserver/src/model/rule-loader.ts'
 import { ServedModel } from '../../apiserver/src/model/served-model.ts'
 import { Registry } from '../../apiserver/src/registry/index.ts'
 import { openEmbeddedStorage } from '../../apiserver/src/storage/embedded/index.ts'
@@ -54,6 +55,7 @@ export interface Rooms extends AsyncDisposable {
 export async function openRooms(model: Model = testModel, given?: Storage): Promise<Rooms> {
   const dataDir = await mkdtemp(join(tmpdir(), 'setpoint-test-'))
   const storage = given ?? (await openEmbeddedStorage({ dataDir }))
+  await loadRules([model])
   const served = new ServedModel(model)
   const follower = new LogFollower({ storage, log: silentLogger })
   const registry = new Registry({

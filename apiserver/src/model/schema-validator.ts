@@ -1,6 +1,8 @@
 import { ModelError, type Schema } from '@setpoint/controller-runtime/api'
 import type { Ajv, ValidateFunction } from 'ajv'
 import { cloneJson, type JsonObject } from './json-value.ts'
+import type { ObjectRules, SchemaSubject } from './object-rules.ts'
+import { compileRules } from './rule-loader.ts'
 import { collectErrors, createCompiler } from './schema-compiler.ts'
 import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
 import { toJsonSchema } from './schema-dialect.ts'
@@ -8,6 +10,7 @@ import { SchemaError } from './schema-error.ts'
 import { findUnknownFields } from './unknown-fields.ts'
 import { tooManyViolations, type Violation, violationsOf } from './violation.ts'
 
+export type { SchemaSubject } from './object-rules.ts'
 export { remainingViolations, type Violation } from './violation.ts'
 
 export const schemaDefaults = Object.freeze({
@@ -19,16 +22,12 @@ export const schemaDefaults = Object.freeze({
 let deciding: Ajv | undefined
 let collecting: Ajv | undefined
 
-/** The part of an object that a schema describes. */
-export interface SchemaSubject {
-  spec?: unknown
-  status?: unknown
-}
-
 /** Checks objects against a model's schema. */
 export interface SchemaValidator {
   /** False if `applyDefaults` changes nothing. */
   readonly hasDefaults: boolean
+  /** The rules of `x-kubernetes-validations`; undefined if there are none. */
+  readonly rules: ObjectRules | undefined
   /**
    * Returns the violations of the schema. Past a thousand, the last one is `tooManyViolations`. A spec is required, a
    * status is not.
@@ -41,8 +40,8 @@ export interface SchemaValidator {
 }
 
 /**
- * Returns the validator of a model's OpenAPI 3.0 schemas. Unknown formats are ignored, and so are `x-*` other
- * than those of Kubernetes. Compiles the schemas at
+ * Returns the validator of a model's OpenAPI 3.0 schemas. Unknown formats and `x-*` are ignored, except for Kubernetes'.
+ * `loadRules` must be called before for schemas with rules. Compiles the schemas at
  * the first object, because many kinds of a server are never written.
  *
  * Caveat: patterns are the plugin author's code. A pattern that backtracks for long blocks the server.
@@ -64,8 +63,10 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
     ...schemasWithDefault(status, 'schema.status'),
   ]
   for (const [place, part] of defaulted) checkDefault(place, part)
+  const rules = withModelErrors(() => compileRules({ spec, status }))
   return {
     hasDefaults: defaulted.length > 0,
+    rules,
     validate(object) {
       const subject = { spec: object.spec, status: object.status }
       check ??= compile(draft7)
@@ -97,8 +98,12 @@ function compile(schema: JsonObject): ValidateFunction {
 
 /** @throws ModelError if the schema is outside the dialect */
 function toDraft7(schema: unknown, place: string): JsonObject {
+  return withModelErrors(() => toJsonSchema(schema, place))
+}
+
+function withModelErrors<T>(compilePart: () => T): T {
   try {
-    return toJsonSchema(schema, place)
+    return compilePart()
   } catch (error) {
     if (error instanceof SchemaError) throw new ModelError(error.message, { cause: error })
     throw error

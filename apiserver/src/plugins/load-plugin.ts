@@ -4,6 +4,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isPlugin, type Plugin } from '@setpoint/controller-runtime'
 import { isRecord } from '@setpoint/controller-runtime/api'
 import semver from 'semver'
+import { loadRules } from '../model/index.ts'
 import { packageFolder } from '../package-folder.ts'
 import { findSyntaxError, placeOf } from './error-place.ts'
 import { rememberPlugin } from './fault-owner.ts'
@@ -93,6 +94,8 @@ async function load(folder: string, importTimeoutMs: number, generation: number)
   const url = urlOfGeneration(pathToFileURL(entry).href, generation)
   const plugin = pluginOf(folder, entry, await importEntry(folder, entry, url, importTimeoutMs))
   rememberPlugin(folder, plugin.name)
+  // Kinds are registered synchronously, and then their rules must compile.
+  await loadRules(plugin.models)
   const { name, version } = manifest
   return {
     dir: folder,

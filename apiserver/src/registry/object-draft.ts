@@ -1,5 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { ApiError, isRecord, type StatusCause } from '@setpoint/controller-runtime/api'
+import {
+  ApiError,
+  isRecord,
+  type StatusCause,
+  type UserInfo,
+  type ViolationReason,
+} from '@setpoint/controller-runtime/api'
 import type { SchemaValidator, ServedModel, ServedVersion } from '../model/index.ts'
 import {
   type BareMeta,
@@ -21,6 +27,7 @@ import {
   type Scope,
   type StoredObject,
   shorten,
+  type Violation,
 } from '../model/index.ts'
 import { Causes, echo } from './causes.ts'
 import { type ClientMeta, checkMetadata, checkObjectName, keepNotes, readMetadata } from './metadata.ts'
@@ -282,20 +289,49 @@ function finishDraft(
   return { object: completed, json, ...values, isIndexed: true, warnings }
 }
 
-/** Returns the violations of an object, without those that the stored one has in the same place. */
+/** Returns the violations of the schema and its rules, without those that the stored object has in the same place. */
 function violationsLeft(
   schemas: SchemaValidator,
-  completed: BareObject,
+  object: BareObject,
   stored: BareObject | undefined,
 ): StatusCause[] {
-  let violations = schemas.validate(completed)
-  if (violations.length > 0 && stored !== undefined) {
-    // A newer default must not make an unchanged field look changed.
-    const before = withDefaults(schemas, stored)
-    violations = remainingViolations(violations, schemas.validate(before), completed, before)
-  }
-  return violations.map(({ field, reason, message }) => ({ field, reason, message }))
+  return findViolations(schemas, object, stored).map(({ field, reason, message }) => ({ field, reason, message }))
 }
+
+function findViolations(
+  schemas: SchemaValidator,
+  object: BareObject,
+  stored: BareObject | undefined,
+): Violation[] {
+  let violations = schemas.validate(object)
+  if (violations.length === 0 && schemas.rules === undefined) return violations
+  // A newer default must not make an unchanged field look changed.
+  const before = stored && withDefaults(schemas, stored)
+  if (violations.length > 0 && before !== undefined)
+    violations = remainingViolations(violations, schemas.validate(before), object, before)
+  if (schemas.rules === undefined) return violations
+  if (violations.some(({ reason }) => blocksRules.has(reason))) return [...violations, rulesNotChecked]
+  const { state, transitions } = schemas.rules.validate(object, before)
+  if (state.length === 0 || before === undefined) return [...violations, ...state, ...transitions]
+  const known = schemas.rules.validate(before, before).state
+  return [...violations, ...remainingViolations(state, known, object, before), ...transitions]
+}
+
+/** Violations that keep rules from being evaluated, as in Kubernetes: values of wrong types, and values too large. */
+const blocksRules: ReadonlySet<ViolationReason> = new Set([
+  'FieldValueRequired',
+  'FieldValueTypeInvalid',
+  'FieldValueTooLong',
+  'FieldValueTooMany',
+])
+
+const rulesNotChecked: Violation = Object.freeze({
+  field: '',
+  path: [],
+  reason: 'FieldValueInvalid',
+  message:
+    'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
+})
 
 function withDefaults(schemas: SchemaValidator, object: BareObject): BareObject {
   if (!schemas.hasDefaults) return object

@@ -12,7 +12,7 @@ import type {
   PluginSettingsOfTest,
 } from '@setpoint/controller-runtime/testing'
 import type { Logger } from '../log/index.ts'
-import { ServedModel } from '../model/index.ts'
+import { loadRules, ServedModel } from '../model/index.ts'
 import { readSettings, ServedKinds } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startKind } from '../rooms.ts'
 import { LocalAccess } from '../security/index.ts'
@@ -53,6 +53,7 @@ export async function openTestServer(options: OpenTestServerOptions): Promise<Op
   }
   try {
     rooms.follower.start()
+    await loadRules([...options.models, ...options.plugins.flatMap(({ models }) => models)])
     const served = registerModels(rooms, options)
     await Promise.all(served.map(each => startKind(rooms, each, { log, signal: stopping.signal })))
     manager.start()

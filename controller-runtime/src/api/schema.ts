@@ -6,6 +6,7 @@ export const kubernetesKeywords = Object.freeze([
   'x-kubernetes-list-type',
   'x-kubernetes-map-type',
   'x-kubernetes-preserve-unknown-fields',
+  'x-kubernetes-validations',
 ] as const)
 
 /** A rule of `x-kubernetes-validations`, in CEL. */

@@ -1,0 +1,156 @@
+/**
+ * Schemas and values as CEL sees them, as in Kubernetes. Fields that a schema does not declare do not exist. A nullable
+ * field, and one without a type, is dynamic.
+ */
+
+import { isRecord } from '@setpoint/controller-runtime/api'
+import { type CelType, type CelValue, dyn, listOf, markDistinct, Timestamp } from './cel/index.ts'
+import type { JsonObject } from './json-value.ts'
+import { keysOf } from './schema-extensions.ts'
+
+/** CEL's own words. A field of such a name is read as `__namespace__`. */
+const reserved = new Set(
+  `true false null in as break const continue else for function if import let loop package namespace return var void
+  while`.split(/\s+/),
+)
+
+const escapes: Readonly<Record<string, string>> = {
+  __: '__underscores__',
+  '.': '__dot__',
+  '-': '__dash__',
+  '/': '__slash__',
+}
+
+/** Returns the name by which expressions read a field; undefined if it has none. */
+export function celName(field: string): string | undefined {
+  if (reserved.has(field)) return `__${field}__`
+  const name = field.replace(/__|[./-]/g, part => escapes[part] ?? part)
+  return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : undefined
+}
+
+/** The values of lists and objects, with the schema that they were converted by. */
+export type ConvertedValues = Map<object, { readonly schema: unknown; readonly converted: CelValue }>
+
+/** Converts schemas to types. The type of one schema is always the same object. */
+export class CelSchema {
+  readonly #types = new Map<JsonObject, CelType>()
+
+  /** Returns the type of the values of a schema that are not null. */
+  typeOf(schema: unknown): CelType {
+    if (!isRecord(schema)) return dyn
+    let type = this.#types.get(schema)
+    if (type === undefined) {
+      type = this.#makeType(schema)
+      this.#types.set(schema, type)
+    }
+    return type
+  }
+
+  #fieldType(schema: unknown): CelType {
+    return isRecord(schema) && schema.nullable === true ? dyn : this.typeOf(schema)
+  }
+
+  #makeType(schema: JsonObject): CelType {
+    switch (schema.type) {
+      case 'boolean':
+        return { kind: 'bool' }
+      case 'integer':
+        return { kind: 'int' }
+      case 'number':
+        return { kind: 'double' }
+      case 'string':
+        return { kind: stringKinds[String(schema.format)] ?? 'string' }
+      case 'array':
+        return listOf(this.#fieldType(schema.items))
+      case 'object': {
+        const { properties, additionalProperties } = schema
+        if (!isRecord(properties) && isRecord(additionalProperties))
+          return { kind: 'map', value: this.#fieldType(additionalProperties) }
+        const fields = fieldsOf(schema).map(([name, property]) => [name, this.#fieldType(property)] as const)
+        return { kind: 'object', fields: new Map(fields) }
+      }
+      default:
+        return dyn
+    }
+  }
+
+  /**
+   * Returns the value of CEL for a JSON value. A value of another type than its schema's is converted by what it is.
+   * @param known the values converted so far. The parts of an object are converted once.
+   */
+  valueOf(schema: unknown, value: unknown, known: ConvertedValues): CelValue {
+    if (typeof value !== 'object' || value === null) return this.#scalarOf(schema, value)
+    const before = known.get(value)
+    if (before?.schema === schema && before !== undefined) return before.converted
+    const converted = this.#makeValue(schema, value, known)
+    known.set(value, { schema, converted })
+    return converted
+  }
+
+  #scalarOf(schema: unknown, value: unknown): CelValue {
+    const { kind } = this.typeOf(schema)
+    if (typeof value === 'number') return kind !== 'double' && Number.isInteger(value) ? BigInt(value) : value
+    if (typeof value === 'string') {
+      if (kind === 'bytes') return Buffer.from(value, 'base64')
+      return kind === 'timestamp' ? timestampOf(value) : value
+    }
+    return typeof value === 'boolean' ? value : null
+  }
+
+  #makeValue(schema: unknown, value: object, known: ConvertedValues): CelValue {
+    const { items, additionalProperties, ...rest } = isRecord(schema) ? schema : {}
+    if (Array.isArray(value)) {
+      const list = value.map(item => this.valueOf(items, item, known))
+      const listType = rest['x-kubernetes-list-type']
+      if (listType !== 'set' && listType !== 'map') return list
+      return markDistinct(
+        list,
+        keysOf(rest).flatMap(key => celName(key) ?? []),
+      )
+    }
+    const fields = new Map<CelValue, CelValue>()
+    if (this.typeOf(schema).kind === 'object' && isRecord(schema)) {
+      for (const [name, property, field] of fieldsOf(schema)) {
+        const given = Object.hasOwn(value, field) ? Reflect.get(value, field) : undefined
+        if (given !== undefined) fields.set(name, this.valueOf(property, given, known))
+      }
+      return fields
+    }
+    for (const [key, item] of Object.entries(value))
+      fields.set(key, this.valueOf(additionalProperties, item, known))
+    return fields
+  }
+}
+
+const stringKinds: Readonly<Record<string, 'bytes' | 'timestamp'>> = {
+  byte: 'bytes',
+  date: 'timestamp',
+  'date-time': 'timestamp',
+}
+
+/** A text that is no timestamp stays a text. Rules that use it fail then. */
+function timestampOf(text: string): CelValue {
+  try {
+    return Timestamp.parse(text)
+  } catch {
+    return text
+  }
+}
+
+const text = { type: 'string' }
+const resourceFields = {
+  apiVersion: text,
+  kind: text,
+  metadata: { type: 'object', properties: { name: text, generateName: text } },
+}
+
+/** Returns the fields of an object that expressions can read: name, schema and name in JSON. */
+function fieldsOf(schema: JsonObject): [name: string, schema: unknown, field: string][] {
+  const declared = isRecord(schema.properties) ? schema.properties : {}
+  const isResource = schema['x-kubernetes-embedded-resource'] === true
+  const properties = isResource ? { ...declared, ...resourceFields } : declared
+  return Object.entries(properties).flatMap(([field, property]): [string, unknown, string][] => {
+    const name = celName(field)
+    return name === undefined ? [] : [[name, property, field]]
+  })
+}

@@ -1,0 +1,32 @@
+/** Bounds for the rules of one write. */
+export const celLimits = Object.freeze({
+  /**
+   * Steps of all rules on one object: calls, operators, iterations, and one for each 64 characters or 8 items that they
+   * handle. A million steps take a few hundred milliseconds at most, in which the server does nothing else.
+   */
+  steps: 1_000_000,
+  /** Characters of a rule, and of a message that a rule makes (Kubernetes: 5 KiB). */
+  expressionLength: 5120,
+  /** Characters of a regular expression that is not a literal of the rule. */
+  patternLength: 1000,
+})
+
+/** The rules need more steps than one write may take. Not an error of the expression, which could absorb it. */
+export class BudgetExceededError extends Error {
+  override readonly name = 'BudgetExceededError'
+}
+
+/** Counts the steps of an evaluation. */
+export class Budget {
+  #left: number
+
+  constructor(steps: number = celLimits.steps) {
+    this.#left = steps
+  }
+
+  /** @throws BudgetExceededError */
+  spend(steps: number): void {
+    this.#left -= steps
+    if (this.#left < 0) throw new BudgetExceededError('the rules take too many steps')
+  }
+}

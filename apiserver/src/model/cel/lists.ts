@@ -1,0 +1,66 @@
+import type { Budget } from './budget.ts'
+import { CelEvaluationError } from './errors.ts'
+import { checkedInt } from './operators.ts'
+import { type OverloadTable, overload } from './overloads.ts'
+import { Duration } from './time.ts'
+import { bool, type CelType, dyn, int, string } from './types.ts'
+import { type CelList, type CelValue, compare, equals } from './values.ts'
+
+function itemOf([type = dyn]: readonly CelType[]): CelType {
+  return type.kind === 'list' ? type.item : dyn
+}
+
+function sum(list: CelList): CelValue {
+  const [first = 0n, ...rest] = list
+  return rest.reduce(add, first)
+}
+
+function add(total: CelValue, item: CelValue): CelValue {
+  if (typeof total === 'bigint' && typeof item === 'bigint') return checkedInt(total + item)
+  if (typeof total === 'number' && typeof item === 'number') return total + item
+  if (total instanceof Duration && item instanceof Duration) return new Duration(total.nanos + item.nanos)
+  throw new CelEvaluationError('sum needs a list of int, double or duration')
+}
+
+/** Returns the first item in the order; `sign` turns the order around. */
+function extreme(list: CelList, sign: 1 | -1): CelValue {
+  const [first, ...rest] = list
+  if (first === undefined) throw new CelEvaluationError('an empty list has no minimum and no maximum')
+  return rest.reduce((best, item) => (compare(item, best) * sign < 0 ? item : best), first)
+}
+
+function indexOf(list: CelList, item: CelValue, budget: Budget, step: 1 | -1): bigint {
+  for (let at = step === 1 ? 0 : list.length - 1; at >= 0 && at < list.length; at += step) {
+    const other = list[at]
+    if (other !== undefined && equals(item, other, budget)) return BigInt(at)
+  }
+  return -1n
+}
+
+export const listFunctions: OverloadTable = {
+  isSorted: [
+    overload(['list'], bool, ([list]) =>
+      list.every((item, at) => {
+        const before = at === 0 ? undefined : list[at - 1]
+        return before === undefined || compare(before, item) <= 0
+      }),
+    ),
+  ],
+  sum: [overload(['list'], itemOf, ([list]) => sum(list))],
+  min: [overload(['list'], itemOf, ([list]) => extreme(list, 1))],
+  max: [overload(['list'], itemOf, ([list]) => extreme(list, -1))],
+  indexOf: [overload(['list', 'dyn'], int, ([list, item], budget) => indexOf(list, item, budget, 1))],
+  lastIndexOf: [overload(['list', 'dyn'], int, ([list, item], budget) => indexOf(list, item, budget, -1))],
+  join: [
+    overload(['strings'], string, ([texts], budget) => joinTexts(texts, '', budget)),
+    overload(['strings', 'string'], string, ([texts, separator], budget) =>
+      joinTexts(texts, separator, budget),
+    ),
+  ],
+}
+
+function joinTexts(texts: readonly string[], separator: string, budget: Budget): string {
+  // Before the text is made: many items may be the same long string.
+  for (const text of texts) budget.spend((text.length + separator.length) >> 6)
+  return texts.join(separator)
+}

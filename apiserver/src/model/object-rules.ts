@@ -1,0 +1,21 @@
+import type { Violation } from './violation.ts'
+
+/** The part of an object that a schema describes. */
+export interface SchemaSubject {
+  spec?: unknown
+  status?: unknown
+}
+
+/** The violations of a kind's rules. */
+export interface RuleViolations {
+  /** Of rules about the object alone. */
+  readonly state: Violation[]
+  /** Of rules about the change, which use `oldSelf`. */
+  readonly transitions: Violation[]
+}
+
+/** The compiled rules of a kind. */
+export interface ObjectRules {
+  /** Returns the violations. Rules that use `oldSelf` need the previous object, or an optional of it. */
+  validate(object: Readonly<SchemaSubject>, previous: Readonly<SchemaSubject> | undefined): RuleViolations
+}

@@ -1,0 +1,245 @@
+/**
+ * The rules of `x-kubernetes-validations`, as in Kubernetes. This module loads a CEL parser and a regular expression
+ * engine, so it is imported only for kinds that have rules (`rule-loader.ts`).
+ */
+
+import { isRecord } from '@setpoint/controller-runtime/api'
+import {
+  Budget,
+  BudgetExceededError,
+  CelCompileError,
+  CelEvaluationError,
+  type CelType,
+  type CelValue,
+  celLimits,
+  compileCel,
+  isCompatible,
+  nameOf,
+  Optional,
+  type Program,
+} from './cel/index.ts'
+import { CelSchema, type ConvertedValues } from './cel-schema.ts'
+import { type FieldPath, formatPath } from './field-path.ts'
+import type { JsonObject } from './json-value.ts'
+import type { ObjectRules, RuleViolations } from './object-rules.ts'
+import { type RuleSpec, readRules } from './rule-spec.ts'
+import { canonical } from './schema-compiler.ts'
+import { SchemaError } from './schema-error.ts'
+import { keysOf } from './schema-extensions.ts'
+import type { Violation } from './violation.ts'
+
+interface Rule extends RuleSpec {
+  readonly program: Program
+  readonly message: Program | undefined
+  readonly usesOldSelf: boolean
+}
+
+/** The rules of a schema and of its parts. Parts without rules are left out. */
+interface RuleNode {
+  readonly schema: JsonObject
+  readonly rules: readonly Rule[]
+  readonly properties: ReadonlyMap<string, RuleNode>
+  /** For the values of additional fields. */
+  readonly values: RuleNode | undefined
+  readonly items: RuleNode | undefined
+}
+
+/** @throws SchemaError that names the rule, and the place in it, that does not compile */
+export function compileObjectRules(parts: Readonly<Record<'spec' | 'status', unknown>>): ObjectRules {
+  const types = new CelSchema()
+  const compiled = (['spec', 'status'] as const).flatMap(part => {
+    const node = compileNode(types, parts[part], `schema.${part}`, true)
+    return node === undefined ? [] : [{ part, node }]
+  })
+  return {
+    validate(object, previous) {
+      const evaluation = new Evaluation(types)
+      try {
+        for (const { part, node } of compiled) evaluation.visit(node, object[part], previous?.[part], [part])
+      } catch (error) {
+        if (!(error instanceof BudgetExceededError)) throw error
+        evaluation.found.state.push(tooExpensive)
+      }
+      return evaluation.found
+    },
+  }
+}
+
+/** Its place is the whole object, so it is excused only if nothing changes. */
+const tooExpensive: Violation = Object.freeze({
+  field: '',
+  path: [],
+  reason: 'FieldValueInvalid',
+  message: `the validation rules take more than ${celLimits.steps} steps on this object; it must be smaller`,
+})
+
+/** @param isCorrelated false for the items of lists that have no keys: these have no old values */
+function compileNode(
+  types: CelSchema,
+  schema: unknown,
+  place: string,
+  isCorrelated: boolean,
+): RuleNode | undefined {
+  if (!isRecord(schema)) return undefined
+  const type = types.typeOf(schema)
+  const rules = readRules(schema, place).map((spec, index) =>
+    compileRule(spec, type, `${place}.x-kubernetes-validations[${index}]`, isCorrelated),
+  )
+  const isMap = schema['x-kubernetes-list-type'] === 'map'
+  const declared = isRecord(schema.properties) ? schema.properties : {}
+  const properties = Object.entries(declared).flatMap(([name, property]): [string, RuleNode][] => {
+    const node = compileNode(types, property, `${place}.properties.${name}`, isCorrelated)
+    return node === undefined ? [] : [[name, node]]
+  })
+  const { additionalProperties, items } = schema
+  const node: RuleNode = {
+    schema,
+    rules,
+    properties: new Map(properties),
+    values: compileNode(types, additionalProperties, `${place}.additionalProperties`, isCorrelated),
+    items: compileNode(types, items, `${place}.items`, isCorrelated && isMap),
+  }
+  const isEmpty = rules.length + properties.length === 0 && !node.values && !node.items
+  return isEmpty ? undefined : node
+}
+
+function compileRule(spec: RuleSpec, type: CelType, place: string, isCorrelated: boolean): Rule {
+  const oldType: CelType = spec.optionalOldSelf ? { kind: 'optional', value: type } : type
+  const variables = new Map([
+    ['self', type],
+    ['oldSelf', oldType],
+  ])
+  const program = compileExpression(spec.rule, variables, `${place}.rule`, { kind: 'bool' })
+  const usesOldSelf = program.uses.has('oldSelf')
+  if (usesOldSelf && !isCorrelated) {
+    throw new SchemaError(
+      `${place}.rule uses oldSelf, but the items of this list have no old values; only those of a list of type map do`,
+    )
+  }
+  if (spec.optionalOldSelf && !usesOldSelf)
+    throw new SchemaError(`${place}.optionalOldSelf needs a rule that uses oldSelf`)
+  const message =
+    spec.messageExpression === undefined
+      ? undefined
+      : compileExpression(spec.messageExpression, variables, `${place}.messageExpression`, { kind: 'string' })
+  if (message?.uses.has('oldSelf') && !usesOldSelf)
+    throw new SchemaError(`${place}.messageExpression uses oldSelf, but its rule does not`)
+  return { ...spec, program, message, usesOldSelf }
+}
+
+function compileExpression(
+  text: string,
+  variables: ReadonlyMap<string, CelType>,
+  place: string,
+  wanted: CelType,
+): Program {
+  try {
+    const program = compileCel(text, variables)
+    if (!isCompatible(program.type, wanted))
+      throw new CelCompileError(`it must be a ${nameOf(wanted)}, is of type ${nameOf(program.type)}`)
+    return program
+  } catch (error) {
+    if (!(error instanceof CelCompileError)) throw error
+    throw new SchemaError(`${place} does not compile: ${error.message}, in ${JSON.stringify(text)}`, {
+      cause: error,
+    })
+  }
+}
+
+/** Evaluates the rules of one object and collects the violations. */
+class Evaluation {
+  readonly found: RuleViolations = { state: [], transitions: [] }
+  readonly #budget = new Budget()
+  readonly #types: CelSchema
+  readonly #values: ConvertedValues = new Map()
+
+  constructor(types: CelSchema) {
+    this.#types = types
+  }
+
+  /** As in Kubernetes, null has no rules: a rule of the parent can refuse it. */
+  visit(node: RuleNode, value: unknown, old: unknown, path: FieldPath): void {
+    if (value === undefined || value === null) return
+    for (const rule of node.rules) this.#check(rule, node.schema, value, old ?? undefined, path)
+    if (Array.isArray(value)) {
+      if (node.items === undefined) return
+      const previous = oldItems(node.schema, old)
+      for (const [index, item] of value.entries()) {
+        this.#budget.spend(1)
+        this.visit(node.items, item, previous(item), [...path, index])
+      }
+    } else if (isRecord(value)) {
+      const oldFields = isRecord(old) ? old : {}
+      const declared = node.schema.properties
+      for (const [name, item] of Object.entries(value)) {
+        const part =
+          isRecord(declared) && Object.hasOwn(declared, name) ? node.properties.get(name) : node.values
+        if (part === undefined) continue
+        this.#budget.spend(1)
+        this.visit(part, item, Object.hasOwn(oldFields, name) ? oldFields[name] : undefined, [...path, name])
+      }
+    }
+  }
+
+  #check(rule: Rule, schema: JsonObject, value: unknown, old: unknown, path: FieldPath): void {
+    if (rule.usesOldSelf && old === undefined && !rule.optionalOldSelf) return
+    const oldValue =
+      old === undefined || !rule.usesOldSelf ? undefined : this.#types.valueOf(schema, old, this.#values)
+    const variables = {
+      self: this.#types.valueOf(schema, value, this.#values),
+      oldSelf: rule.optionalOldSelf ? new Optional(oldValue) : oldValue,
+    }
+    const failure = this.#failureOf(rule, variables)
+    if (failure === undefined) return
+    const violation: Violation = {
+      field: formatPath([...path, ...rule.fieldPath]),
+      path,
+      reason: rule.reason,
+      message: failure,
+    }
+    if (rule.usesOldSelf) this.found.transitions.push(violation)
+    else this.found.state.push(violation)
+  }
+
+  /** Returns the message if the value breaks the rule. */
+  #failureOf(rule: Rule, variables: Readonly<Record<string, CelValue | undefined>>): string | undefined {
+    const standing = rule.text ?? `failed rule: ${rule.rule}`
+    try {
+      const result = rule.program.evaluate(variables, this.#budget)
+      if (result === true) return undefined
+      if (result !== false) throw new CelEvaluationError('the rule is not a bool')
+    } catch (error) {
+      if (!(error instanceof CelEvaluationError)) throw error
+      return `${standing} (the rule cannot be evaluated: ${error.message})`
+    }
+    return this.#messageOf(rule.message, variables) ?? standing
+  }
+
+  #messageOf(
+    program: Program | undefined,
+    variables: Readonly<Record<string, CelValue | undefined>>,
+  ): string | undefined {
+    if (program === undefined) return undefined
+    try {
+      const text = program.evaluate(variables, this.#budget)
+      const isUsable = typeof text === 'string' && text.trim() !== '' && !/[\r\n]/.test(text)
+      return isUsable && text.length <= celLimits.expressionLength ? text.trim() : undefined
+    } catch (error) {
+      if (!(error instanceof CelEvaluationError)) throw error
+      return undefined
+    }
+  }
+}
+
+/** Returns a function that finds the old item of the same keys in a list of type map. */
+function oldItems(schema: JsonObject, old: unknown): (item: unknown) => unknown {
+  if (schema['x-kubernetes-list-type'] !== 'map' || !Array.isArray(old)) return () => undefined
+  const keys = keysOf(schema)
+  const identity = (item: unknown) =>
+    isRecord(item) ? canonical(keys.map(key => item[key] ?? null)) : undefined
+  const byKeys = new Map(old.map((item: unknown) => [identity(item), item]))
+  return item => {
+    const key = identity(item)
+    return key === undefined ? undefined : byKeys.get(key)
+  }
+}
