@@ -142,7 +142,7 @@ function refusePromise(result: unknown): void {
   throw new TypeError('it must be synchronous, but returned a promise')
 }
 
-/** @throws ApiError 500 that names the plugin instead of what `run` throws */
+/** @throws ApiError 500 that names the plugin, with the error of `run` as its cause only */
 function guarded<T>(served: ServedModel, hook: string, run: () => T): T {
   try {
     return run()

@@ -160,6 +160,12 @@ describe('a rule', () => {
     expect(told(withRules(schema, rule), value)).toEqual([])
   })
 
+  it.each(['["a", "a"]', '["a", "c"]', '["a"]'])('%s is not the set of a and b', other => {
+    const set: Schema = { type: 'array', 'x-kubernetes-list-type': 'set', items: text }
+    const rule = `self.s != ${other} && ${other} != self.s`
+    expect(told(withRules(object({ s: set }), rule), { s: ['a', 'b'] })).toEqual([])
+  })
+
   it('compares and joins sets and maps without regard to the order', () => {
     const set: Schema = { type: 'array', 'x-kubernetes-list-type': 'set', items: text }
     const map: Schema = {

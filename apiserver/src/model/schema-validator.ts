@@ -26,7 +26,7 @@ let collecting: Ajv | undefined
 export interface SchemaValidator {
   /** False if `applyDefaults` changes nothing. */
   readonly hasDefaults: boolean
-  /** The rules of `x-kubernetes-validations`; undefined if there are none. */
+  /** The rules of `x-kubernetes-validations`; undefined without any. */
   readonly rules: ObjectRules | undefined
   /**
    * Returns the violations of the schema. Past a thousand, the last one is `tooManyViolations`. A spec is required, a

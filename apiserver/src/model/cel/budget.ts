@@ -2,13 +2,23 @@
 export const celLimits = Object.freeze({
   /**
    * Steps of all rules on one object: calls, operators, iterations, and one for each 64 characters or 8 items that they
-   * handle. A million steps take a few hundred milliseconds at most, in which the server does nothing else.
+   * handle. So many steps take a few hundred milliseconds, in which the server does nothing else.
    */
-  steps: 1_000_000,
+  steps: 500_000,
   /** Characters of a rule, and of a message that a rule makes (Kubernetes: 5 KiB). */
   expressionLength: 5120,
   /** Characters of a regular expression that is not a literal of the rule. */
   patternLength: 1000,
+})
+
+/** Steps of operations that take longer than others. */
+export const stepCosts = Object.freeze({
+  /** An error that `||`, `&&`, `all` or `exists` absorbs. */
+  error: 50,
+  /** A match of a regular expression. */
+  match: 5,
+  /** A date in a time zone. */
+  timeZone: 50,
 })
 
 /** The rules need more steps than one write may take. Not an error of the expression, which could absorb it. */

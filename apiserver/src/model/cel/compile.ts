@@ -1,5 +1,6 @@
 import { type ASTNode, Environment, ParseError } from '@marcbachmann/cel-js'
-import { type Budget, celLimits } from './budget.ts'
+import { optionally, present, readField, readItem, truthOf } from './access.ts'
+import { type Budget, celLimits, stepCosts } from './budget.ts'
 import type { Compiled, Frame } from './compiled.ts'
 import { CelCompileError, CelEvaluationError } from './errors.ts'
 import { functions, methods, typeNames } from './functions.ts'
@@ -8,7 +9,7 @@ import { operators } from './operators.ts'
 import { accepts, mismatch, type Overload } from './overloads.ts'
 import { compilePattern } from './patterns.ts'
 import { bool, type CelType, dyn, isCompatible, joined, listOf, nameOf } from './types.ts'
-import { type CelMap, type CelValue, equals, isList, isMap, Optional } from './values.ts'
+import { type CelValue, equals, Optional } from './values.ts'
 
 /** A compiled expression. */
 export interface Program {
@@ -350,7 +351,7 @@ class Compiler implements MacroCompiler {
           if (first(frame) === decisive) return decisive
         } catch (error) {
           if (!(error instanceof CelEvaluationError)) throw error
-          frame.budget.spend(20)
+          frame.budget.spend(stepCosts.error)
           failure = error
         }
         if (second(frame) === decisive) return decisive
@@ -371,47 +372,5 @@ class Compiler implements MacroCompiler {
     const { type, run } = this.compile(node)
     if (!isCompatible(type, bool)) this.fail(node, `must be a bool, is of type ${nameOf(type)}`)
     return frame => truthOf(run(frame))
-  }
-}
-
-/** @throws CelEvaluationError if the value is not a bool */
-export function truthOf(value: CelValue): boolean {
-  if (typeof value === 'boolean') return value
-  throw new CelEvaluationError('no such overload: a condition must be a bool')
-}
-
-function present(value: CelValue | undefined, key: string): CelValue {
-  if (value === undefined) throw new CelEvaluationError(`no such key: ${key.slice(0, 100)}`)
-  return value
-}
-
-function readField(value: CelValue, name: string): CelValue | undefined {
-  if (isMap(value)) return value.get(name)
-  throw new CelEvaluationError(`no such overload: ${name} of a value without fields`)
-}
-
-function readItem(value: CelValue, key: CelValue): CelValue | undefined {
-  if (isList(value) && typeof key === 'bigint') return value[Number(key)]
-  if (isMap(value)) return readKey(value, key)
-  throw new CelEvaluationError('no such overload: the value has no such index')
-}
-
-function readKey(map: CelMap, key: CelValue): CelValue | undefined {
-  return typeof key === 'string' ? map.get(key) : undefined
-}
-
-/** Reads from a value or from an optional one. The result is an optional. */
-function optionally(
-  operand: Compiled,
-  type: CelType,
-  read: (value: CelValue, frame: Frame) => CelValue | undefined,
-): Compiled {
-  return {
-    type: { kind: 'optional', value: type },
-    run: frame => {
-      const value = operand.run(frame)
-      const inside = value instanceof Optional ? value.value : value
-      return new Optional(inside === undefined ? undefined : read(inside, frame))
-    },
   }
 }

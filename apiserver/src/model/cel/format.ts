@@ -12,7 +12,7 @@ export function formatText(template: string, values: CelList, budget: Budget): s
     const value = values[next++]
     if (verb === undefined) throw new CelEvaluationError('the format ends within a verb')
     if (value === undefined) throw new CelEvaluationError('the format has more verbs than values')
-    const formatted = formatValue(value, verb, precision === undefined ? 6 : Number(precision), whole)
+    const formatted = formatValue(value, verb, precision === undefined ? 6 : Number(precision), whole, budget)
     budget.spend(formatted.length >> 6)
     return formatted
   })
@@ -20,13 +20,19 @@ export function formatText(template: string, values: CelList, budget: Budget): s
   return text
 }
 
-function formatValue(value: CelValue, verb: string, precision: number, whole: string): string {
-  if (verb === 's') return textOf(value)
+function formatValue(
+  value: CelValue,
+  verb: string,
+  precision: number,
+  whole: string,
+  budget: Budget,
+): string {
+  if (verb === 's') return textOf(value, budget)
   if (verb === 'd' && typeof value === 'bigint') return String(value)
-  if (verb === 'd' && typeof value === 'number') return textOf(value)
+  if (verb === 'd' && typeof value === 'number') return textOf(value, budget)
   if ((verb === 'f' || verb === 'e') && (typeof value === 'number' || typeof value === 'bigint')) {
     const number = Number(value)
-    if (!Number.isFinite(number)) return textOf(number)
+    if (!Number.isFinite(number)) return textOf(number, budget)
     return verb === 'f' ? number.toFixed(precision) : exponential(number, precision)
   }
   const radix = radixes[verb]
@@ -48,13 +54,15 @@ function exponential(value: number, precision: number): string {
   return value.toExponential(precision).replace(/e([+-])(\d)$/, 'e$10$2')
 }
 
-function textOf(value: CelValue): string {
+function textOf(value: CelValue, budget: Budget): string {
+  budget.spend(1)
+  const each = (part: CelValue) => textOf(part, budget)
   if (typeof value === 'number' && !Number.isFinite(value))
     return Number.isNaN(value) ? 'NaN' : value > 0 ? 'Infinity' : '-Infinity'
   if (value === null || typeof value !== 'object') return String(value)
-  if (isList(value)) return `[${value.map(textOf).join(', ')}]`
+  if (isList(value)) return `[${value.map(each).join(', ')}]`
   if (isMap(value)) {
-    const entries = [...value].map(([key, item]) => `${textOf(key)}: ${textOf(item)}`)
+    const entries = [...value].map(([key, item]) => `${each(key)}: ${each(item)}`)
     return `{${entries.sort().join(', ')}}`
   }
   if (value instanceof Uint8Array) return Buffer.from(value).toString()

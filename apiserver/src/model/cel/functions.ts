@@ -1,3 +1,4 @@
+import { stepCosts } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
 import { listFunctions } from './lists.ts'
 import { checkedInt } from './operators.ts'
@@ -89,7 +90,10 @@ function decodeUtf8(bytes: Uint8Array): string {
 function dateMethod(part: DatePart, shift = 0): Overload[] {
   return [
     overload(['timestamp'], int, ([time]) => BigInt(time.part(part) + shift)),
-    overload(['timestamp', 'string'], int, ([time, zone]) => BigInt(time.part(part, zone) + shift)),
+    overload(['timestamp', 'string'], int, ([time, zone], budget) => {
+      budget.spend(stepCosts.timeZone)
+      return BigInt(time.part(part, zone) + shift)
+    }),
   ]
 }
 

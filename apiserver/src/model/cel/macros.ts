@@ -1,4 +1,6 @@
 import type { ASTNode } from '@marcbachmann/cel-js'
+import { truthOf } from './access.ts'
+import { stepCosts } from './budget.ts'
 import type { Compiled, Frame } from './compiled.ts'
 import { CelEvaluationError } from './errors.ts'
 import { bool, type CelType, dyn, isCompatible, listOf, nameOf, string } from './types.ts'
@@ -107,9 +109,7 @@ function runBody(body: Body, value: CelValue, frame: Frame): CelValue {
 }
 
 function test(body: Body, value: CelValue, frame: Frame): boolean {
-  const result = runBody(body, value, frame)
-  if (typeof result === 'boolean') return result
-  throw new CelEvaluationError('no such overload: a condition must be a bool')
+  return truthOf(runBody(body, value, frame))
 }
 
 /** Returns the decisive value if an item has it, which absorbs the errors of others. */
@@ -120,7 +120,7 @@ function quantified(body: Body, items: CelList, frame: Frame, decisive: boolean)
       if (test(body, value, frame) === decisive) return decisive
     } catch (error) {
       if (!(error instanceof CelEvaluationError)) throw error
-      frame.budget.spend(20)
+      frame.budget.spend(stepCosts.error)
       failure ??= error
     }
   }

@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js'
-import { type Budget, celLimits } from './budget.ts'
+import { type Budget, celLimits, stepCosts } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
 
 /** The syntax of RE2, as in Kubernetes, in time proportional to the text. */
@@ -39,7 +39,7 @@ export function matchesOf(pattern: string, text: string, limit: number, budget: 
   const matcher = compiledPattern(pattern, text, budget).matcher(text)
   const found: string[] = []
   while (found.length < limit && matcher.find()) {
-    budget.spend(1)
+    budget.spend(stepCosts.match)
     found.push(matcher.group() ?? '')
   }
   return found

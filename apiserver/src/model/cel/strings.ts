@@ -50,7 +50,7 @@ function replaceTexts(text: string, from: string, to: string, limit: bigint, bud
 
 /** An empty text is before each character and after the last. */
 function insertBetween(characters: readonly string[], to: string, limit: bigint, budget: Budget): string {
-  budget.spend(((characters.length + 1) * (to.length + 1)) >> 6)
+  budget.spend((characters.length >> 3) + (((characters.length + 1) * (to.length + 1)) >> 6))
   const isReplaced = (at: number) => limit < 0n || BigInt(at) < limit
   const parts = characters.map((character, at) => (isReplaced(at) ? to + character : character))
   return parts.join('') + (isReplaced(characters.length) ? to : '')

@@ -133,21 +133,36 @@ function shifted(date: Date, zone: string): Date {
     const millis = (Number(hours) * 60 + Number(minutes)) * 60_000
     return new Date(date.getTime() + (sign === '-' ? -millis : millis))
   }
+  const parts = Object.fromEntries(
+    formatOf(zone)
+      .formatToParts(date)
+      .map(({ type, value }) => [type, Number(value)]),
+  )
+  const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts
+  const local = new Date(Date.UTC(2000, month - 1, day, hour, minute, second, date.getUTCMilliseconds()))
+  local.setUTCFullYear(year, month - 1, day)
+  return local
+}
+
+/** The formats of the zones used last. Making one takes longer than using it. */
+const formats = new Map<string, Intl.DateTimeFormat>()
+const keptFormats = 50
+
+/** @throws CelEvaluationError if there is no such zone */
+function formatOf(timeZone: string): Intl.DateTimeFormat {
+  let format = formats.get(timeZone)
+  if (format !== undefined) return format
   try {
-    const format = new Intl.DateTimeFormat('en-US', {
-      timeZone: zone,
+    format = new Intl.DateTimeFormat('en-US', {
+      timeZone,
       hourCycle: 'h23',
       ...{ year: 'numeric', month: 'numeric', day: 'numeric' },
       ...{ hour: 'numeric', minute: 'numeric', second: 'numeric' },
     })
-    const parts = Object.fromEntries(
-      format.formatToParts(date).map(({ type, value }) => [type, Number(value)]),
-    )
-    const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts
-    const local = new Date(Date.UTC(2000, month - 1, day, hour, minute, second, date.getUTCMilliseconds()))
-    local.setUTCFullYear(year, month - 1, day)
-    return local
   } catch {
-    throw new CelEvaluationError(`${JSON.stringify(zone.slice(0, 100))} is not a time zone`)
+    throw new CelEvaluationError(`${JSON.stringify(timeZone.slice(0, 100))} is not a time zone`)
   }
+  if (formats.size >= keptFormats) formats.clear()
+  formats.set(timeZone, format)
+  return format
 }

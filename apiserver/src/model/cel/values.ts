@@ -95,19 +95,12 @@ export function equals(a: CelValue, b: CelValue, budget: Budget): boolean {
 
 function equalLists(a: CelList, b: CelList, budget: Budget): boolean {
   if (a.length !== b.length) return false
-  const keys = keysOfDistinct(a)
-  if (keys === undefined || keysOfDistinct(b) === undefined)
-    return a.every((item, at) => equalAt(item, b, at))
-  const others = byIdentity(b, keys, budget)
-  return a.every(item => {
-    const other = others.get(identityOf(keyValues(item, keys), budget))
+  const keys = keysOfDistinct(a) ?? keysOfDistinct(b)
+  if (keys !== undefined) return equalMaps(byIdentity(a, keys, budget), byIdentity(b, keys, budget), budget)
+  return a.every((item, at) => {
+    const other = b[at]
     return other !== undefined && equals(item, other, budget)
   })
-
-  function equalAt(item: CelValue, list: CelList, at: number): boolean {
-    const other = list[at]
-    return other !== undefined && equals(item, other, budget)
-  }
 }
 
 function equalMaps(a: CelMap, b: CelMap, budget: Budget): boolean {
