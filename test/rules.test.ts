@@ -1,5 +1,6 @@
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
-import { Api, refusalOf } from './support/api.ts'
+import { type Answer, Api, refusalOf } from './support/api.ts'
 import { pluginStates, writePlugin } from './support/plugins.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
 
@@ -37,6 +38,13 @@ const Range = defineModel({
 export default definePlugin({ name: '${name}', models: [Range] })
 `
 
+/** Writes the plugin of the reference. */
+async function examplePlugin(): Promise<string> {
+  const page = await readFile(new URL('../docs/reference/rules.md', import.meta.url), 'utf8')
+  const [, example = ''] = /^```js index\.js\n([\s\S]*?)^```$/m.exec(page) ?? []
+  return writePlugin({ 'index.js': example })
+}
+
 let server: ServerProcess
 let api: Api
 const path = '/apis/rules.example.com/v1/ranges'
@@ -51,6 +59,7 @@ beforeAll(async () => {
   const plugins = await Promise.all([
     writePlugin({ 'index.js': source('self.min <= self.max') }),
     writePlugin({ 'index.js': source('self.min <= self.maximum', 'broken') }),
+    examplePlugin(),
   ])
   server = await startServer({ plugins })
   api = new Api(server.url)
@@ -103,4 +112,26 @@ it('a rule that does not compile stops its plugin, with its place', async () => 
   expect(broken?.message).toContain(
     'the kind Range: schema.spec.x-kubernetes-validations[0].rule does not compile: undefined field "maximum" (line 1, column 18), in "self.min <= self.maximum"',
   )
+})
+
+it('the plugin of the reference does what the page says', async () => {
+  const pools = '/apis/pools.example.com/v1/pools'
+  const pool = (name: string, spec: object) => ({
+    apiVersion: 'pools.example.com/v1',
+    kind: 'Pool',
+    metadata: { name },
+    spec,
+  })
+  const causes = async (answer: Promise<Answer>) =>
+    refusalOf(await answer, 422).causes.map(({ field, message }) => `${field}: ${message}`)
+  expect((await api.post(pools, pool('a', { min: 1, zone: 'x' }))).body).toMatchObject({
+    spec: { min: 1, max: 11, zone: 'x' },
+  })
+  expect(await causes(api.post(pools, pool('b', { min: 3, max: 2, zone: 'x' })))).toEqual([
+    'spec.max: max is 2, less than min',
+  ])
+  expect(await causes(api.mergePatch(`${pools}/a`, { spec: { zone: 'y' } }))).toEqual([
+    'spec.zone: is immutable',
+  ])
+  expect((await api.mergePatch(`${pools}/a`, { spec: { max: 20 } })).status).toBe(200)
 })

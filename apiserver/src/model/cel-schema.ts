@@ -21,7 +21,7 @@ const escapes: Readonly<Record<string, string>> = {
   '/': '__slash__',
 }
 
-/** Returns the name by which expressions read a field; undefined if it has none. */
+/** Returns the name of a field in expressions; undefined if they cannot name it. */
 export function celName(field: string): string | undefined {
   if (reserved.has(field)) return `__${field}__`
   const name = field.replace(/__|[./-]/g, part => escapes[part] ?? part)
@@ -75,7 +75,7 @@ export class CelSchema {
   }
 
   /**
-   * Returns the value of CEL for a JSON value. A value of another type than its schema's is converted by what it is.
+   * Returns the value of CEL for a JSON value. The value itself decides if its type is not the schema's.
    * @param known the values converted so far. The parts of an object are converted once.
    */
   valueOf(schema: unknown, value: unknown, known: ConvertedValues): CelValue {

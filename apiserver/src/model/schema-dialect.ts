@@ -91,6 +91,22 @@ const annotations = new Set([
   'xml',
 ])
 
+/** The keywords that constrain values. Those of Kubernetes are `kubernetesKeywords`. */
+export const enforcedKeywords: readonly string[] = [
+  ...plain.keys(),
+  'type',
+  'nullable',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'items',
+  'properties',
+  'additionalProperties',
+  'allOf',
+  'anyOf',
+  'oneOf',
+  'not',
+]
+
 /** Keyword of `schema-compiler.ts` that bounds the errors of a value. Compilers without it ignore it. */
 export const errorBudget = 'setpointErrorBudget'
 

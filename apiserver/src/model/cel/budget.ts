@@ -2,7 +2,7 @@
 export const celLimits = Object.freeze({
   /**
    * Steps of all rules on one object: calls, operators, iterations, and one for each 64 characters or 8 items that they
-   * handle. So many steps take a few hundred milliseconds, in which the server does nothing else.
+   * handle. The server does nothing else during an evaluation, which takes a few hundred milliseconds at this bound.
    */
   steps: 500_000,
   /** Characters of a rule, and of a message that a rule makes (Kubernetes: 5 KiB). */

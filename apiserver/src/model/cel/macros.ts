@@ -86,6 +86,8 @@ const arities: Readonly<Record<string, readonly number[]>> = Object.assign(Objec
   map: [2, 3],
 })
 
+export const macroNames: readonly string[] = [...Object.keys(arities), 'optMap', 'optFlatMap']
+
 type Body = Compiled & { readonly slot: number }
 
 function itemTypeOf(compiler: MacroCompiler, node: ASTNode, type: CelType): CelType {

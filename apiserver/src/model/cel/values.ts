@@ -53,7 +53,7 @@ export function isMap(value: CelValue): value is CelMap {
 }
 
 /**
- * The lists of type set and map, with the keys of their items; a set has none. Their equality ignores the order, and `+`
+ * The lists of type set and map, with the keys of their items. A set has no keys. Their equality ignores the order, and `+`
  * merges them, as in Kubernetes.
  */
 const distinctLists = new WeakMap<CelList, readonly string[]>()
