@@ -11,6 +11,10 @@ const limits: ModelSchema = {
     properties: {
       n: { type: 'integer', minimum: 0 },
       max: { type: 'integer', default: 10 },
+      serial: {
+        type: 'integer',
+        'x-kubernetes-validations': [{ rule: 'self > oldSelf', message: 'must rise' }],
+      },
       owner: {
         type: 'string',
         'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'is immutable' }],
@@ -131,6 +135,12 @@ describe('a violation of a rule that was stored before', () => {
       'spec.n: n must not exceed max',
       'spec.owner: is immutable',
     ])
+  })
+
+  it('does not excuse a value that a transition rule refuses to leave as it was', async () => {
+    await using things = await open({ n: 1, serial: 1 })
+    expect(await causesOf(things.merge({ spec: { n: 2 } }))).toEqual(['spec.serial: must rise'])
+    expect(specOf(await things.merge({ spec: { n: 2, serial: 2 } }))).toEqual({ n: 2, serial: 2, max: 10 })
   })
 
   it('blocks neither a deletion nor the removal of finalizers', async () => {

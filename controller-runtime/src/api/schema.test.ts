@@ -285,3 +285,24 @@ describe('types for writing', () => {
     expectTypeOf<Desired>().not.toHaveProperty('status')
   })
 })
+
+test('objects that keep unknown fields, and embedded resources, have the types of these', () => {
+  type Kept = FromSchema<{
+    type: 'object'
+    properties: { a: { type: 'string' } }
+    'x-kubernetes-preserve-unknown-fields': true
+  }>
+  expectTypeOf<Kept['a']>().toEqualTypeOf<string | undefined>()
+  expectTypeOf<Kept['other']>().toEqualTypeOf<unknown>()
+  type Template = FromSchema<{
+    type: 'object'
+    'x-kubernetes-embedded-resource': true
+    required: ['spec']
+    properties: { spec: { type: 'object'; properties: { n: { type: 'integer' } } } }
+  }>
+  expectTypeOf<Template['kind']>().toEqualTypeOf<string>()
+  expectTypeOf<Template['spec']>().toEqualTypeOf<{ n?: number }>()
+  expectTypeOf<NonNullable<Template['metadata']>['labels']>().toEqualTypeOf<
+    Record<string, string> | undefined
+  >()
+})
