@@ -182,7 +182,8 @@ export {
 } from './manager/index.ts'
 export type { Runnable } from './runnable.ts'
 
-// Logs and time
+// Logs, time and randomness
 
 export { type Clock, sleep, systemClock } from './clock.ts'
 export { type Logger, silentLogger } from './logger.ts'
+export type { RandomSource } from './random.ts'

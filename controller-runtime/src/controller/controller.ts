@@ -7,6 +7,7 @@ import type { Client } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { type ControllerMetrics, ControllerRecorder } from '../metrics/index.ts'
+import { type RandomSource, systemRandom } from '../random.ts'
 import { priorities, type WorkItem, WorkQueue } from '../workqueue/work-queue.ts'
 import { Yielder } from '../yielder.ts'
 import { type ControllerDefinition, controllerDefaults } from './builder.ts'
@@ -26,6 +27,8 @@ export interface ControllerOptions {
   readonly client: Client
   readonly log?: Logger
   readonly clock?: Clock
+  /** Passed to reconcilers; names start with `<object>/`. Default: the system's randomness. */
+  readonly randomSource?: RandomSource
   /** Used if the definition has no name. Default: `<plural>.<group>`. */
   readonly name?: string
   /** Receives the controller's metrics from its start to its stop. */
@@ -69,6 +72,7 @@ export class Controller<T extends ApiObject = ApiObject> {
   readonly #client: Client
   readonly #log: Logger
   readonly #clock: Clock
+  readonly #randomSource: RandomSource
   readonly #random: () => number
   readonly #leadershipGuard: (() => void) | undefined
   readonly #metrics: ControllerMetrics | undefined
@@ -98,6 +102,7 @@ export class Controller<T extends ApiObject = ApiObject> {
     this.#client = options.client
     this.#log = (options.log ?? silentLogger).child({ controller: this.name })
     this.#clock = options.clock ?? systemClock
+    this.#randomSource = options.randomSource ?? systemRandom
     this.#random = options.random ?? Math.random
     this.#leadershipGuard = options.leadershipGuard
     this.#metrics = options.metrics
@@ -310,6 +315,8 @@ export class Controller<T extends ApiObject = ApiObject> {
     const host: RunHost = {
       client: this.#client,
       log: this.#log,
+      clock: this.#clock,
+      randomSource: this.#randomSource,
       leadershipGuard: this.#leadershipGuard,
       wrote: (model, object, removed) => caches.wrote(model, object, removed),
       uncertain: (model, name) => caches.uncertain(model, name),

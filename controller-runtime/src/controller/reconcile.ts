@@ -5,7 +5,9 @@ import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Lister } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
+import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
+import type { RandomSource } from '../random.ts'
 
 /** What a reconciler or finalizer gets besides the object. */
 export interface ReconcileContext {
@@ -18,6 +20,10 @@ export interface ReconcileContext {
   readonly signal: AbortSignal
   /** Has the controller, object name, attempt, reason and reconcile id as fields. */
   readonly log: Logger
+  /** The controller's clock: the system's in production, a fake one in tests. */
+  readonly clock: Clock
+  /** Cryptographically secure in production, seeded by name and object in the conformance suite. */
+  readonly random: RandomSource
   /** 1, plus the number of consecutive failures of this object. */
   readonly attempt: number
   /** If true, a failure now is not retried until the object changes. Always false with unlimited attempts. */

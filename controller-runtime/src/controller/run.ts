@@ -5,7 +5,9 @@ import type { ApiObject } from '../api/object.ts'
 import type { Lister } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
 import { ObservedClient, type WriteObserver } from '../client/observed-client.ts'
+import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
+import type { RandomSource } from '../random.ts'
 import type { WorkItem } from '../workqueue/work-queue.ts'
 import type { ReconcileContext } from './reconcile.ts'
 
@@ -13,6 +15,8 @@ import type { ReconcileContext } from './reconcile.ts'
 export interface RunHost {
   readonly client: Client
   readonly log: Logger
+  readonly clock: Clock
+  readonly randomSource: RandomSource
   /** Throws if this process may no longer act as the leader. */
   readonly leadershipGuard: (() => void) | undefined
   wrote(model: Model, object: ApiObject, removed: boolean): void
@@ -91,6 +95,8 @@ export class Run implements WriteObserver {
     return {
       attempt: run.attempt,
       isLastAttempt: run.isLastAttempt,
+      clock: run.#host.clock,
+      random: (name, bytes) => run.#host.randomSource(`${run.item.key}/${name}`, bytes),
       get client() {
         return run.client
       },

@@ -8,6 +8,7 @@ import type { TransportRequest } from '../client/transport.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { definePlugin, isPlugin, type PluginContext } from '../plugin/plugin.ts'
 import { ApiVersion, Get, Post } from '../plugin/routes.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
 import { createManager } from './manager.ts'
 import { setupPlugin } from './plugin-host.ts'
 
@@ -227,4 +228,37 @@ test('definePlugin rejects invalid declarations, and isPlugin recognizes its res
     expect(unmarkedClasses).toEqual(['Unmarked'])
     expect(lines).toEqual(['class without ApiVersion is not exposed'])
   })
+})
+
+test('a plugin and its reconcilers take time and randomness from their context', async () => {
+  const clock = new FakeClock()
+  const drawn: string[] = []
+  const times: number[] = []
+  const { manager, plugin, host, transport } = setUp(context => {
+    drawn.push(context.random('key', 3).toString())
+    times.push(context.clock.now())
+    context.controller(Gadget, builder =>
+      builder.reconcile((_gadget, { clock, random }) => {
+        drawn.push(random('serial').toString())
+        times.push(clock.now())
+      }),
+    )
+  })
+  const randomSource = (name: string, bytes = 16) => Buffer.from(`${name}:${bytes}`)
+  await setupPlugin(plugin, { ...host, clock, randomSource })
+  manager.start()
+  await create(transport, 'a')
+  await eventually(() => drawn.length === 2)
+  expect(drawn).toEqual(['key:3', 'a/serial:16'])
+  expect(times).toEqual([clock.now(), clock.now()])
+})
+
+test('the randomness of production has the requested length and does not repeat', async () => {
+  const values: Buffer[] = []
+  const { plugin, host } = setUp(({ random }) => {
+    values.push(random('serial'), random('serial'), random('key', 32))
+  })
+  await setupPlugin(plugin, host)
+  expect(values.map(value => value.length)).toEqual([16, 16, 32])
+  expect(values[0]).not.toEqual(values[1])
 })

@@ -14,6 +14,7 @@ import { type Logger, silentLogger } from '../logger.ts'
 import { PluginMetricSet } from '../metrics/plugin-metrics.ts'
 import type { Plugin, PluginContext } from '../plugin/plugin.ts'
 import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
+import { type RandomSource, systemRandom } from '../random.ts'
 import type { Runnable } from '../runnable.ts'
 import { GuardedTransport } from './guarded-transport.ts'
 import type { Manager } from './manager.ts'
@@ -45,6 +46,8 @@ export interface PluginHostOptions {
   /** The plugin's settings, checked and complete. Default: none. */
   readonly settings?: Readonly<Record<string, unknown>>
   readonly clock?: Clock
+  /** Default: the system's randomness. */
+  readonly randomSource?: RandomSource
   /** The domain under which the server serves `events`. Default: that of the server. */
   readonly reservedDomain?: string
   /** Default `pluginHostDefaults.setupTimeoutMs`. */
@@ -75,7 +78,7 @@ export interface HostedPlugin {
  * @throws the error of `setup`; TypeError for an invalid registration; Error after `setupTimeoutMs`.
  */
 export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): Promise<HostedPlugin> {
-  const { transport, manager, reservedHeaders: headers, clock } = options
+  const { transport, manager, reservedHeaders: headers, clock, randomSource = systemRandom } = options
   const log = (options.log ?? silentLogger).child({ plugin: plugin.name })
   const { leadershipGuard, metrics } = options.builtFor ?? manager ?? {}
   const identity = { plugin: plugin.name, ...(headers && { headers }) }
@@ -128,6 +131,8 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     client,
     settings: deepFreeze(options.settings ?? {}),
     log,
+    clock: clock ?? systemClock,
+    random: randomSource,
     events,
     signal: stopping.signal,
     controller<T extends ApiObject>(
@@ -151,6 +156,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
           client: controllersClient,
           log,
           name,
+          randomSource,
           ...(clock && { clock }),
           ...(leadershipGuard && { leadershipGuard }),
           ...(metrics && { metrics }),

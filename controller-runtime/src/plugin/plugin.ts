@@ -3,10 +3,12 @@ import { type KeysOf, unknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
+import type { Clock } from '../clock.ts'
 import type { ControllerBuilder } from '../controller/builder.ts'
 import type { EventRecorder } from '../events/event-recorder.ts'
 import type { Logger } from '../logger.ts'
 import type { PluginMetrics } from '../metrics/plugin-metrics.ts'
+import type { RandomSource } from '../random.ts'
 import type { RouteBuilder } from './routes.ts'
 import type { PluginRun, PluginRunnableOptions } from './runnables.ts'
 import { checkSettingsSchema, type SettingsOf, type SettingsSchema } from './settings.ts'
@@ -39,6 +41,10 @@ export interface PluginContext<Settings = Readonly<Record<string, unknown>>> {
   /** The plugin's settings with their defaults, frozen. */
   readonly settings: Settings
   readonly log: Logger
+  /** The system's clock in production, a fake one in tests. */
+  readonly clock: Clock
+  /** Cryptographically secure in production, seeded by name in the conformance suite. */
+  readonly random: RandomSource
   /** Records events about objects, with the plugin as reporter. */
   readonly events: Pick<EventRecorder, 'record'>
   /** Aborted when the plugin stops. */
