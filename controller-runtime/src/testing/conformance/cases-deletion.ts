@@ -1,10 +1,10 @@
 import type { ApiObject } from '../../api/object.ts'
 import type { ConformanceCase } from './conformance-case.ts'
-import { ConformanceError } from './conformance-error.ts'
-import { atCall, type Lifecycles, runVariants, type Variant } from './lifecycles.ts'
+import { Finding } from './finding.ts'
+import { atCall, type CallPoint, type Lifecycles, placeOf } from './lifecycles.ts'
 import { addFinalizer, othersDomain, removeFinalizer } from './other-writers.ts'
 import { type Disturb, describeCall } from './process-transport.ts'
-import { Scenario } from './scenario.ts'
+import { runVariants, type Variant } from './variants.ts'
 
 /** Cases with deletions at any time, other finalizers, and failures of the clean-up. */
 export function deletionCases<T extends ApiObject, Outside>(
@@ -14,28 +14,30 @@ export function deletionCases<T extends ApiObject, Outside>(
   return [
     {
       name: 'it cleans up after an object that is deleted before or after any of its calls',
-      async run() {
-        const { calls } = await lifecycles.one()
-        const converging = calls.filter(({ phase }) => phase === 'converging')
-        await runVariants(
-          this.name,
-          converging.flatMap(({ number, ...call }) => [
-            deletedAt(lifecycles, number, 'before', describeCall({ number, ...call })),
-            deletedAt(lifecycles, number, 'after', describeCall({ number, ...call })),
-          ]),
-        )
+      run() {
+        return runVariants(this.name, lifecycles, async baseline => {
+          const { calls } = await baseline('one')
+          const converging = calls.filter(({ phase }) => phase === 'converging')
+          return converging.flatMap(call => [
+            deletedAt<T, Outside>(calls, call, 'before'),
+            deletedAt<T, Outside>(calls, call, 'after'),
+          ])
+        })
       },
     },
     {
       name: 'it handles changes and deletions that happen while it is disconnected',
       run() {
-        return runVariants(this.name, [disconnected(lifecycles, false), disconnected(lifecycles, true)])
+        return runVariants(this.name, lifecycles, async () => [
+          disconnected(lifecycles, false),
+          disconnected(lifecycles, true),
+        ])
       },
     },
     {
       name: "it keeps others' finalizers in their order, and cleans up although they delay the removal",
       run() {
-        return runVariants(this.name, [held(lifecycles)])
+        return runVariants(this.name, lifecycles, async () => [held(lifecycles)])
       },
     },
     ...(outages.length === 0
@@ -44,8 +46,7 @@ export function deletionCases<T extends ApiObject, Outside>(
           {
             name: 'it keeps its finalizer while clean-up fails, and completes the work after an outage',
             run() {
-              return runVariants(
-                this.name,
+              return runVariants(this.name, lifecycles, async () =>
                 outages.flatMap(([name, begin]) => [
                   outageAtDeletion(lifecycles, name, begin),
                   outageAtCreation(lifecycles, name, begin),
@@ -58,16 +59,16 @@ export function deletionCases<T extends ApiObject, Outside>(
 }
 
 function deletedAt<T extends ApiObject, Outside>(
-  lifecycles: Lifecycles<T, Outside>,
-  number: number,
+  calls: readonly CallPoint[],
+  point: CallPoint,
   moment: 'before' | 'after',
-  call: string,
-): Variant {
+): Variant<T, Outside> {
+  const call = describeCall(point)
   return {
+    after: `after the object was deleted ${placeOf(calls, point, moment)}`,
     when: `the object is deleted ${moment} ${call}`,
-    async run() {
-      const { gone } = await lifecycles.one()
-      await using scenario = await Scenario.open(lifecycles.subject)
+    baseline: 'one',
+    async run(scenario, { gone }) {
       let deleted = false
       const remove: Disturb = async (_call, carryOut) => {
         if (moment === 'before') await scenario.deleteAll()
@@ -77,7 +78,7 @@ function deletedAt<T extends ApiObject, Outside>(
         return response
       }
       await scenario.create()
-      await scenario.start({ disturb: atCall(number, remove) })
+      await scenario.start({ disturb: atCall(point.number, remove) })
       await scenario.until(`${call} is made`, () => deleted)
       await scenario.gone()
       await scenario.expectSnapshot(gone)
@@ -88,21 +89,23 @@ function deletedAt<T extends ApiObject, Outside>(
 function disconnected<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
   deleted: boolean,
-): Variant {
+): Variant<T, Outside> {
   return {
+    after: deleted ? 'after a deletion while it was disconnected' : 'after changes while it was disconnected',
     when: deleted
       ? 'the object is deleted while it is disconnected'
       : 'it starts without a server, and the object is changed while it is disconnected',
-    async run() {
-      const { converged, gone } = await lifecycles.edited()
-      await using scenario = await Scenario.open(lifecycles.subject)
+    baseline: 'edited',
+    async run(scenario, { converged, gone }) {
       await scenario.create()
       await scenario.start({ disconnected: true })
       scenario.process.transport.reconnect()
       await scenario.converged()
+      scenario.timeline.note('the process is disconnected', true)
       scenario.process.transport.disconnect()
       for (const edit of lifecycles.edits(scenario.outside)) await edit(scenario)
       if (deleted) await scenario.deleteAll()
+      scenario.timeline.note('the process is reconnected')
       scenario.process.transport.reconnect()
       if (!deleted) {
         await scenario.converged()
@@ -115,14 +118,14 @@ function disconnected<T extends ApiObject, Outside>(
   }
 }
 
-function held<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>): Variant {
+function held<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>): Variant<T, Outside> {
   const first = `${othersDomain}/first`
   const others = [first, `${othersDomain}/second`, `${othersDomain}/third`]
   return {
+    after: "with others' finalizers on the object",
     when: "others' finalizers are on the object before and after its own",
-    async run() {
-      const { gone } = await lifecycles.one()
-      await using scenario = await Scenario.open(lifecycles.subject)
+    baseline: 'one',
+    async run(scenario, { gone }) {
       await scenario.create()
       await addFinalizer(scenario, first, 'first')
       await scenario.start()
@@ -139,12 +142,12 @@ function held<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>):
         const left = live?.metadata.finalizers ?? []
         const missing = others.find(name => !left.includes(name))
         if (missing !== undefined)
-          throw new ConformanceError(`it has removed the finalizer ${missing}, which is not its own`)
+          throw new Finding(`it removed the finalizer ${missing}, which is not its own`)
         return left.length === others.length && (await scenario.isQuiet())
       })
       const { finalizers: left } = (await scenario.look()).metadata
       if (`${left}` !== `${others}`) {
-        throw new ConformanceError(`it has changed the order of others' finalizers to [${left}]`)
+        throw new Finding(`it changed the order of others' finalizers to [${left}]`)
       }
       // Without a finalizer, the clean-up is done by the garbage collector after the removal.
       if (all.length > others.length) await scenario.cleanedUp()
@@ -159,18 +162,19 @@ function outageAtDeletion<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
   name: string,
   begin: (outside: Outside) => () => void | Promise<void>,
-): Variant {
+): Variant<T, Outside> {
   return {
+    after: `after a deletion during the outage "${name}"`,
     when: `the object is deleted during the outage "${name}"`,
-    async run() {
-      const { gone } = await lifecycles.one()
+    baseline: 'one',
+    async run(scenario, { gone }) {
       const { model } = lifecycles.subject
-      await using scenario = await Scenario.open(lifecycles.subject)
       await scenario.create()
       await scenario.start()
       await scenario.converged()
       const { process, client } = scenario
       const runs = process.failed(model.plural) + process.succeeded(model.plural)
+      scenario.timeline.note(`the outage "${name}" begins`, true)
       const end = begin(scenario.outside)
       await scenario.deleteAll()
       let isGone = false
@@ -181,12 +185,14 @@ function outageAtDeletion<T extends ApiObject, Outside>(
       // The clean-up may not be affected by the outage.
       if (isGone) {
         await scenario.cleanedUp().catch(cause => {
-          throw new ConformanceError(
+          throw new Finding(
+            'it removed its finalizer before the clean-up was done',
             'the object was removed before its clean-up was done: its finalizer was removed too early',
             { cause },
           )
         })
       }
+      scenario.timeline.note('the outage ends')
       await end()
       await scenario.gone()
       await scenario.expectSnapshot(gone)
@@ -198,19 +204,21 @@ function outageAtCreation<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
   name: string,
   begin: (outside: Outside) => () => void | Promise<void>,
-): Variant {
+): Variant<T, Outside> {
   return {
+    after: `after a creation during the outage "${name}"`,
     when: `the object is created during the outage "${name}"`,
-    async run() {
-      const { converged, gone } = await lifecycles.one()
+    baseline: 'one',
+    async run(scenario, { converged, gone }) {
       const { model } = lifecycles.subject
-      await using scenario = await Scenario.open(lifecycles.subject)
+      scenario.timeline.note(`the outage "${name}" begins`, true)
       const end = begin(scenario.outside)
       await scenario.create()
       await scenario.start()
       await scenario.until('it has tried to converge', () => {
         return scenario.process.failed(model.plural) + scenario.process.succeeded(model.plural) > 1
       })
+      scenario.timeline.note('the outage ends')
       await end()
       await scenario.converged()
       await scenario.expectSnapshot(converged)

@@ -1,13 +1,12 @@
 import type { ApiObject } from '../../api/object.ts'
+import { actionOf } from './call-action.ts'
 import type { ConformanceCase } from './conformance-case.ts'
-import { ConformanceError, failed } from './conformance-error.ts'
-import { type Lifecycles, runVariants } from './lifecycles.ts'
+import { Finding } from './finding.ts'
+import type { Lifecycles } from './lifecycles.ts'
 import { annotate } from './other-writers.ts'
 import { conformanceDefaults } from './reconciler-under-test.ts'
-import { Scenario } from './scenario.ts'
-
-/** Real ms between two checks for writes. */
-const lookMs = 5
+import type { Scenario } from './scenario.ts'
+import { runVariants } from './variants.ts'
 
 /** Cases without disturbances. */
 export function lifecycleCases<T extends ApiObject, Outside>(
@@ -16,29 +15,30 @@ export function lifecycleCases<T extends ApiObject, Outside>(
   return [
     {
       name: 'it converges from a new object, and leaves nothing behind when the object is deleted',
-      async run() {
-        try {
-          await lifecycles.one()
-        } catch (error) {
-          throw failed(this.name, undefined, error)
-        }
+      run() {
+        return runVariants(this.name, lifecycles, async baseline => {
+          await baseline('one')
+          return []
+        })
       },
     },
     {
       name: 'it writes nothing once its work is done, however often it runs',
       run() {
-        return runVariants(this.name, [{ when: 'it is not disturbed', run: () => comeToRest(lifecycles) }])
+        return runVariants(this.name, lifecycles, async () => [
+          { after: 'after its work was done', when: undefined, baseline: 'none', run: comeToRest },
+        ])
       },
     },
     {
       name: 'it treats a recreated object of the same name as a new one',
       run() {
-        return runVariants(this.name, [
+        return runVariants(this.name, lifecycles, async () => [
           {
+            after: 'after the object was recreated',
             when: 'the object is deleted and, as soon as it is removed, recreated',
-            async run() {
-              const { converged, gone } = await lifecycles.one()
-              await using scenario = await Scenario.open(lifecycles.subject)
+            baseline: 'one',
+            async run(scenario, { converged, gone }) {
               await scenario.start()
               for (let round = 0; round < 2; round++) {
                 await scenario.create()
@@ -56,10 +56,10 @@ export function lifecycleCases<T extends ApiObject, Outside>(
             },
           },
           {
+            after: 'after the object was recreated while it was down',
             when: 'the object is recreated while it is down',
-            async run() {
-              const { converged, gone } = await lifecycles.one()
-              await using scenario = await Scenario.open(lifecycles.subject)
+            baseline: 'one',
+            async run(scenario, { converged, gone }) {
               await scenario.create()
               await scenario.start()
               await scenario.converged()
@@ -84,12 +84,11 @@ export function lifecycleCases<T extends ApiObject, Outside>(
   ]
 }
 
-async function comeToRest<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>): Promise<void> {
-  const { model } = lifecycles.subject
-  await using scenario = await Scenario.open(lifecycles.subject)
+async function comeToRest<T extends ApiObject, Outside>(scenario: Scenario<T, Outside>): Promise<void> {
+  const { model } = scenario.subject
   await scenario.create()
   await scenario.start()
-  await scenario.until('the object is converged', () => scenario.isConverged())
+  await scenario.until('the object is converged', () => scenario.isConverged(), 'it never completed its work')
   await restFrom(scenario, 'the work was done')
   const atRest = await scenario.versions()
   const snapshot = await scenario.snapshot()
@@ -106,7 +105,7 @@ async function comeToRest<T extends ApiObject, Outside>(lifecycles: Lifecycles<T
   await annotate(scenario, 'note', 'x')
   const { version } = (await scenario.look()).metadata
   // A reconciler may ignore annotations.
-  await scenario.pass(conformanceDefaults.restMs)
+  await scenario.rest(conformanceDefaults.restMs)
   if (scenario.process.succeeded(model.plural) === runs) return
   expectSame(
     new Map([...atRest, [`${model.plural}/${name}`, version]]),
@@ -122,7 +121,7 @@ async function lookedAgain<T extends ApiObject, Outside>(scenario: Scenario<T, O
   )
 }
 
-/** Waits until no object changes any more. @throws ConformanceError if they keep changing. */
+/** Waits until no object changes any more. @throws Finding if they keep changing. */
 async function restFrom<T extends ApiObject, Outside>(
   scenario: Scenario<T, Outside>,
   since: string,
@@ -131,17 +130,23 @@ async function restFrom<T extends ApiObject, Outside>(
   const before = calls.length
   let seen = await scenario.versions()
   let changes = 0
-  // Counts polls rather than time: if this process is slow, so is the reconciler in it.
-  for (let quietMs = 0; quietMs < conformanceDefaults.restMs; quietMs += lookMs) {
-    await scenario.pass(lookMs)
-    const versions = await scenario.versions()
-    if (differing(seen, versions) === undefined) continue
-    seen = versions
-    quietMs = 0
-    if (++changes < conformanceDefaults.loopWrites) continue
+  let restless = true
+  while (restless) {
+    restless = false
+    await scenario.rest(conformanceDefaults.restMs, async () => {
+      const versions = await scenario.versions()
+      if (differing(seen, versions) === undefined) return true
+      seen = versions
+      changes++
+      restless = true
+      return false
+    })
+    if (changes < conformanceDefaults.loopWrites) continue
     const writes = calls.slice(before).filter(({ method }) => method !== 'GET')
-    const kinds = [...new Set(writes.map(({ method, path }) => `${method} ${path}`))]
-    throw new ConformanceError(
+    const kinds = [...new Set(writes.map(call => `${call.method} ${call.path}`))]
+    const actions = [...new Set(writes.map(call => actionOf(call, scenario.models)))]
+    throw new Finding(
+      `it kept ${actions.join(' and ')}`,
       `it keeps writing: ${writes.length} writes since ${since}, repeatedly ${kinds.join(', ')}`,
     )
   }
@@ -155,7 +160,8 @@ function expectSame(
   const name = differing(before, after)
   if (name === undefined) return
   const [was = 'absent', is = 'absent'] = [before.get(name), after.get(name)]
-  throw new ConformanceError(
+  throw new Finding(
+    `it wrote ${name} again although nothing had changed`,
     `it writes although its work is done: since ${since}, ${name} has changed from version ${was} to ${is}`,
   )
 }

@@ -1,11 +1,11 @@
 import type { ApiObject } from '../../api/object.ts'
 import type { ConformanceCase } from './conformance-case.ts'
 import { History } from './history.ts'
-import { type Lifecycles, runVariants, type Variant } from './lifecycles.ts'
-import { Scenario } from './scenario.ts'
+import type { Lifecycles } from './lifecycles.ts'
+import { runVariants, type Variant } from './variants.ts'
 
-/** Real ms for a process to act on a stale cache. */
-const staleMs = 60
+/** Ms of the controllers' clock for a process to act on a stale cache. */
+const staleMs = 1_200
 
 /** Cases with a stale cache, with a much older one after a restart, and with states that are never observed. */
 export function stalenessCases<T extends ApiObject, Outside>(
@@ -15,7 +15,7 @@ export function stalenessCases<T extends ApiObject, Outside>(
     {
       name: 'it converges although its cache lags behind',
       run() {
-        return runVariants(this.name, [
+        return runVariants(this.name, lifecycles, async () => [
           behind(lifecycles, 'its cache shows every change late, one by one', false),
           behind(lifecycles, 'its cache shows every change late, one by one, and the deletion last', true),
         ])
@@ -23,14 +23,17 @@ export function stalenessCases<T extends ApiObject, Outside>(
     },
     {
       name: 'it converges although a new process starts with an older state',
-      async run() {
-        await runVariants(this.name, [timeTravel(lifecycles)])
+      run() {
+        return runVariants(this.name, lifecycles, async () => [timeTravel(lifecycles)])
       },
     },
     {
       name: 'it converges although it sees only the last of several changes',
       run() {
-        return runVariants(this.name, [skipped(lifecycles, true), skipped(lifecycles, false)])
+        return runVariants(this.name, lifecycles, async () => [
+          skipped(lifecycles, true),
+          skipped(lifecycles, false),
+        ])
       },
     },
   ]
@@ -40,24 +43,24 @@ function behind<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
   when: string,
   deleted: boolean,
-): Variant {
+): Variant<T, Outside> {
   return {
+    after: 'with a cache that lags behind',
     when,
-    async run() {
-      const { converged, gone } = await lifecycles.edited()
-      await using scenario = await Scenario.open(lifecycles.subject)
+    baseline: 'edited',
+    async run(scenario, { converged, gone }) {
       await scenario.create()
       await scenario.start()
       await scenario.converged()
       const { transport } = scenario.process
+      scenario.timeline.note('its watches are held back', true)
       transport.hold()
       for (const edit of lifecycles.edits(scenario.outside)) await edit(scenario)
       if (deleted) await scenario.deleteAll()
-      for (let quietMs = 0; quietMs < staleMs; quietMs += 5) {
-        await scenario.pass(5)
-        if (transport.heldEvents === 0) continue
+      await scenario.rest(staleMs)
+      while (transport.heldEvents > 0) {
         transport.releaseOne()
-        quietMs = 0
+        await scenario.rest(staleMs)
       }
       transport.release()
       if (!deleted) {
@@ -72,16 +75,16 @@ function behind<T extends ApiObject, Outside>(
 }
 
 /** Sieve's "time travel" (OSDI 2022), for every state of the object. */
-function timeTravel<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>): Variant {
+function timeTravel<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>): Variant<T, Outside> {
   let shown = ''
   return {
+    after: 'after a restart with an older state in its cache',
     get when() {
       return `it is restarted and its cache shows ${shown}`
     },
-    async run() {
-      const { converged, gone } = await lifecycles.edited()
+    baseline: 'edited',
+    async run(scenario, { converged, gone }) {
       const { model } = lifecycles.subject
-      await using scenario = await Scenario.open(lifecycles.subject)
       await scenario.create()
       using history = await History.record(scenario.client, scenario.models)
       await scenario.start()
@@ -96,8 +99,9 @@ function timeTravel<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outs
       for (const version of versions.slice(0, versions.indexOf(present))) {
         shown = `the state at version ${version} of ${versions.join(', ')}`
         scenario.kill()
+        scenario.timeline.note(`its cache shows version ${version}`, true)
         await scenario.start({ past: { version, stateAt: path => history.stateAt(path, version) } })
-        await scenario.pass(staleMs)
+        await scenario.rest(staleMs)
         scenario.process.transport.showPresent()
         await scenario.converged()
         await scenario.expectSnapshot(converged)
@@ -112,14 +116,14 @@ function timeTravel<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outs
 function skipped<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
   running: boolean,
-): Variant {
+): Variant<T, Outside> {
   return {
+    after: 'after several changes of which it saw only the last',
     when: running
       ? 'the object is changed several times in quick succession'
       : 'the object is changed several times while it is down',
-    async run() {
-      const { converged, gone } = await lifecycles.edited()
-      await using scenario = await Scenario.open(lifecycles.subject)
+    baseline: 'edited',
+    async run(scenario, { converged, gone }) {
       await scenario.create()
       await scenario.start()
       await scenario.converged()

@@ -1,7 +1,7 @@
 import type { ApiObject } from '../../api/object.ts'
 import type { ConformanceCase } from './conformance-case.ts'
-import { ConformanceError } from './conformance-error.ts'
-import { atCall, type CallPoint, type Lifecycles, runVariants, type Variant } from './lifecycles.ts'
+import { Finding } from './finding.ts'
+import { atCall, type CallPoint, type Lifecycles } from './lifecycles.ts'
 import {
   addFinalizer,
   annotate,
@@ -11,35 +11,33 @@ import {
   removeFinalizer,
 } from './other-writers.ts'
 import { type Disturb, describeCall } from './process-transport.ts'
-import { Scenario } from './scenario.ts'
+import { runVariants, type Variant } from './variants.ts'
 
-/** Cases in which another writer changes the object between the reconciler's read and its write. */
+/** Cases with another writer, who changes the object between the reconciler's read and its write. */
 export function writerCases<T extends ApiObject, Outside>(
   lifecycles: Lifecycles<T, Outside>,
 ): ConformanceCase[] {
   return [
     {
       name: 'it does not overwrite changes that others make between its read and its write',
-      async run() {
-        const { calls } = await lifecycles.one()
-        await runVariants(
-          this.name,
-          calls.filter(({ phase }) => phase === 'converging').map(call => othersWriteAt(lifecycles, call)),
-        )
+      run() {
+        return runVariants(this.name, lifecycles, async baseline => {
+          const { calls } = await baseline('one')
+          return calls
+            .filter(({ phase }) => phase === 'converging')
+            .map(call => othersWriteAt<T, Outside>(call))
+        })
       },
     },
   ]
 }
 
-function othersWriteAt<T extends ApiObject, Outside>(
-  lifecycles: Lifecycles<T, Outside>,
-  call: CallPoint,
-): Variant {
+function othersWriteAt<T extends ApiObject, Outside>(call: CallPoint): Variant<T, Outside> {
   return {
+    after: `after another writer changed the object before ${call.action}`,
     when: `another writer adds a label, an annotation and a finalizer before ${describeCall(call)}`,
-    async run() {
-      const { gone } = await lifecycles.one()
-      await using scenario = await Scenario.open(lifecycles.subject)
+    baseline: 'one',
+    async run(scenario, { gone }) {
       let written = false
       const write: Disturb = async (_call, carryOut) => {
         await label(scenario, 'label', 'theirs')
@@ -68,8 +66,9 @@ function othersWriteAt<T extends ApiObject, Outside>(
   }
 }
 
-function lost(what: string, left: unknown): ConformanceError {
-  return new ConformanceError(
+function lost(what: string, left: unknown): Finding {
+  return new Finding(
+    `it overwrote the ${what} of the other writer`,
     `the ${what} of the other writer is lost; left is ${JSON.stringify(left ?? null)}`,
   )
 }

@@ -2,6 +2,6 @@
 export interface ConformanceCase {
   /** A sentence that states the guarantee. */
   readonly name: string
-  /** Takes some seconds. @throws ConformanceError with the disturbance and the difference. */
+  /** Takes at most `deadlineMs`. @throws ConformanceError if the reconciler violates the guarantee. */
   run(): Promise<void>
 }

@@ -4,13 +4,25 @@ import type { Clock } from '../../clock.ts'
 import type { Controller } from '../../controller/controller.ts'
 import { createManager, type Manager } from '../../manager/manager.ts'
 import { setupPlugin } from '../../manager/plugin-host.ts'
-import { type Disturb, type PastState, ProcessTransport } from './process-transport.ts'
+import type { RandomSource } from '../../random.ts'
+import { type Call, type Disturb, type PastState, ProcessTransport } from './process-transport.ts'
 import { RecentLog } from './recent-log.ts'
 import { pluginOf, type ReconcilerUnderTest } from './reconciler-under-test.ts'
 import { ProcessClock } from './scenario-clock.ts'
+import type { Activity } from './wait.ts'
 
 /** Real ms for a killed process to finish what it is doing: a file access, a local request. */
 const endingMs = 500
+
+/** What the processes of a scenario share. */
+export interface ProcessSurroundings<Outside> {
+  readonly outside: Outside
+  readonly clock: Clock
+  readonly random: RandomSource
+  readonly transport: Transport
+  readonly onCall: (call: Call) => void
+  readonly onError: (error: string) => void
+}
 
 export interface ProcessOptions {
   readonly disturb?: Disturb
@@ -46,20 +58,30 @@ export class ControllerProcess {
 
   static async start<T extends ApiObject, Outside>(
     subject: ReconcilerUnderTest<T, Outside>,
-    around: { outside: Outside; clock: Clock; transport: Transport },
+    around: ProcessSurroundings<Outside>,
     { disturb, past, disconnected = false }: ProcessOptions = {},
   ): Promise<ControllerProcess> {
     const clock = new ProcessClock(around.clock)
-    const transport: ProcessTransport = new ProcessTransport(around.transport, disturb, () => {
+    const kill = () => {
       transport.kill()
       clock.kill()
-    })
+    }
+    const { onCall, random } = around
+    const transport: ProcessTransport = new ProcessTransport(around.transport, { disturb, kill, onCall })
     if (past !== undefined) transport.showPast(past)
     if (disconnected) transport.disconnect()
-    const log = new RecentLog()
-    const plugin = pluginOf(subject, { outside: around.outside, clock })
+    const log = new RecentLog(error => {
+      if (!transport.isDead) around.onError(error)
+    })
+    const plugin = pluginOf(subject, { outside: around.outside, clock, random })
     const manager = createManager({ transport, clock, log, drainTimeoutMs: 0 })
-    const { controllers } = await setupPlugin(plugin, { transport, clock, log, manager })
+    const { controllers } = await setupPlugin(plugin, {
+      transport,
+      clock,
+      randomSource: random,
+      log,
+      manager,
+    })
     manager.start()
     return new ControllerProcess({ transport, log, manager, clock, controllers })
   }
@@ -72,6 +94,19 @@ export class ControllerProcess {
   get isIdle(): boolean {
     if (this.transport.inFlight > 0) return false
     return this.#controllers.every(({ queue }) => queue.depth === 0 && queue.processing === 0)
+  }
+
+  get activity(): Activity {
+    const count = this.#controllers.reduce(
+      (sum, { counts }) => sum + counts.succeeded + counts.failed + counts.stale,
+      this.transport.activity,
+    )
+    return { count, isIdle: this.isIdle }
+  }
+
+  /** True if a run does not end and waits for no response. */
+  get hangs(): boolean {
+    return this.running > 0 && this.transport.inFlight === 0
   }
 
   /** Number of calls that may have changed something. */
@@ -115,13 +150,11 @@ export class ControllerProcess {
       const { depth, delayed, processing } = queue
       return `controller ${name}: ${counts.succeeded} runs succeeded, ${counts.failed} failed; ${processing} in progress, ${depth} ready, ${delayed} delayed`
     })
-    if (this.running > 0 && this.transport.inFlight === 0) {
+    if (this.hangs) {
       lines.push(
         'a run has not settled and is not waiting for the API: the promise it awaits may never settle',
       )
     }
-    const last = this.transport.calls.slice(-5).map(({ method, path }) => `${method} ${path}`)
-    lines.push(`| 'none'}|last calls: ${last.join(', ') || '(no calls)'}|| 'none'}`)
     return [...lines, ...this.log.lines].join('\n')
   }
 

@@ -1,8 +1,8 @@
 import type { ApiObject } from '../../api/object.ts'
-import { ConformanceError, failed } from './conformance-error.ts'
+import { actionOf } from './call-action.ts'
 import { annotate, type Edit } from './other-writers.ts'
 import type { Call, Disturb } from './process-transport.ts'
-import { conformanceDefaults, type ReconcilerUnderTest } from './reconciler-under-test.ts'
+import type { ReconcilerUnderTest } from './reconciler-under-test.ts'
 import { Scenario } from './scenario.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -12,49 +12,51 @@ export type Phase = 'converging' | 'deleting'
 /** A call of the reconciler in an undisturbed lifecycle. */
 export interface CallPoint extends Pick<Call, 'number' | 'method' | 'path'> {
   readonly phase: Phase
+  /** For people, for example "creating a part". */
+  readonly action: string
 }
 
 /** The result of an undisturbed lifecycle, which every disturbed one must equal. */
-interface Baseline {
+export interface Baseline {
   readonly calls: readonly CallPoint[]
   readonly converged: Snapshot
   readonly gone: Snapshot
+  readonly rows: readonly string[]
 }
 
-/** Runs lifecycles of a reconciler. Undisturbed ones run once and are kept for comparison. */
+/** An undisturbed lifecycle failed. */
+export class BaselineError extends Error {
+  readonly rows: readonly string[]
+
+  constructor(cause: unknown, rows: readonly string[]) {
+    super('an undisturbed lifecycle failed', { cause })
+    this.rows = rows
+  }
+}
+
+/** The objects of an undisturbed lifecycle: the first, all, or the first with edits. 'none' runs nothing. */
+export type BaselineName = 'one' | 'all' | 'edited' | 'none'
+
+const empty: Snapshot = { objects: {}, outside: null }
+const none: Baseline = { calls: [], converged: empty, gone: empty, rows: [] }
+
+/** Runs undisturbed lifecycles of a reconciler, each kind of them once. */
 export class Lifecycles<T extends ApiObject, Outside> {
   readonly subject: ReconcilerUnderTest<T, Outside>
-  #one: Promise<Baseline> | undefined
-  #all: Promise<Baseline> | undefined
-  #edited: Promise<Baseline> | undefined
+  readonly #baselines = new Map<BaselineName, Promise<Baseline>>()
 
   constructor(subject: ReconcilerUnderTest<T, Outside>) {
     this.subject = subject
   }
 
-  /** A lifecycle of the first object. */
-  one(): Promise<Baseline> {
-    this.#one ??= this.#undisturbed(scenario => scenario.create())
-    return this.#one
-  }
-
-  /** A lifecycle of all objects together. */
-  all(): Promise<Baseline> {
-    this.#all ??= this.#undisturbed(scenario => scenario.create(true))
-    return this.#all
-  }
-
-  /** A lifecycle of the first object, which converges after each edit. */
-  edited(): Promise<Baseline> {
-    this.#edited ??= this.#undisturbed(async scenario => {
-      await scenario.create()
-      await scenario.converged()
-      for (const edit of this.edits(scenario.outside)) {
-        await edit(scenario)
-        await scenario.converged()
-      }
-    })
-    return this.#edited
+  /** @throws BaselineError. */
+  baseline(name: BaselineName): Promise<Baseline> {
+    const known = this.#baselines.get(name)
+    if (known !== undefined) return known
+    if (name === 'none') return Promise.resolve(none)
+    const baseline = this.#undisturbed(name)
+    this.#baselines.set(name, baseline)
+    return baseline
   }
 
   /** Changes of the spec, and of annotations, which only trigger a run. */
@@ -65,7 +67,8 @@ export class Lifecycles<T extends ApiObject, Outside> {
       scenario => annotate(scenario, 'edit', 'first'),
       ...changes.map(
         (patch): Edit<T, Outside> =>
-          async ({ client, object }) => {
+          async ({ client, object, timeline }) => {
+            timeline.note(`${model.singular} ${object.metadata.name} is changed`)
             await client.patch(model, object.metadata.name, patch)
           },
       ),
@@ -73,76 +76,78 @@ export class Lifecycles<T extends ApiObject, Outside> {
     ]
   }
 
-  async #undisturbed(begin: (scenario: Scenario<T, Outside>) => Promise<void>): Promise<Baseline> {
+  async #undisturbed(name: BaselineName): Promise<Baseline> {
     await using scenario = await Scenario.open(this.subject)
     try {
-      return await this.#live(scenario, begin)
+      return await this.#live(scenario, name)
     } catch (error) {
-      const what = error instanceof Error ? error.message : String(error)
-      throw new ConformanceError(`in an undisturbed lifecycle: ${what}`, { cause: error })
+      throw new BaselineError(error, scenario.timeline.rows())
     }
   }
 
-  async #live(
-    scenario: Scenario<T, Outside>,
-    begin: (scenario: Scenario<T, Outside>) => Promise<void>,
-  ): Promise<Baseline> {
+  async #live(scenario: Scenario<T, Outside>, name: BaselineName): Promise<Baseline> {
     await scenario.start()
-    await begin(scenario)
+    await scenario.create(name === 'all')
     await scenario.converged()
+    for (const edit of name === 'edited' ? this.edits(scenario.outside) : []) {
+      await edit(scenario)
+      await scenario.converged()
+    }
     const converged = await scenario.snapshot()
     const { calls } = scenario.process.transport
-    const converging = calls.map(call => ({ ...call, phase: 'converging' as const }))
+    const convergingCalls = calls.length
     await scenario.deleteAll()
     await scenario.gone()
-    const deleting = calls.slice(converging.length).map(call => ({ ...call, phase: 'deleting' as const }))
-    return { calls: [...converging, ...deleting], converged, gone: await scenario.snapshot() }
-  }
-
-  /**
-   * Runs a lifecycle of the first object in which the first process is disturbed, but not those that replace it. The
-   * result must equal that of an undisturbed lifecycle.
-   */
-  async disturbed(makeDisturb: (scenario: Scenario<T, Outside>) => Disturb): Promise<void> {
-    const expected = await this.one()
-    await using scenario = await Scenario.open(this.subject)
-    await scenario.create()
-    await scenario.start({ disturb: makeDisturb(scenario) })
-    await scenario.converged()
-    await scenario.expectSnapshot(expected.converged)
-    await scenario.deleteAll()
-    await scenario.gone()
-    await scenario.expectSnapshot(expected.gone)
-  }
-}
-
-/** One disturbed lifecycle. */
-export interface Variant {
-  /** Follows "when", for example "it dies before call 2 (PATCH ...)". */
-  readonly when: string
-  run(): Promise<void>
-}
-
-/** Runs all variants, some concurrently. @throws ConformanceError of the first failed variant, in order. */
-export async function runVariants(guarantee: string, variants: readonly Variant[]): Promise<void> {
-  const failures = new Map<number, unknown>()
-  const rest = variants.entries()
-  const worker = async () => {
-    for (const [at, variant] of rest) {
-      try {
-        await variant.run()
-      } catch (error) {
-        failures.set(at, error)
-      }
-      if (failures.size > 0) return
+    return {
+      calls: calls.map((call, at) => ({
+        number: call.number,
+        method: call.method,
+        path: call.path,
+        phase: at < convergingCalls ? 'converging' : 'deleting',
+        action: actionOf(call, scenario.models),
+      })),
+      converged,
+      gone: await scenario.snapshot(),
+      rows: scenario.timeline.rows(),
     }
   }
-  await Promise.all(Array.from({ length: conformanceDefaults.concurrency }, worker))
-  const first = Math.min(...failures.keys())
-  if (failures.size > 0) throw failed(guarantee, variants[first]?.when, failures.get(first))
+}
+
+/**
+ * Runs a lifecycle of the first object that disturbs the first process, but not those that replace it. The result
+ * must equal that of an undisturbed lifecycle.
+ */
+export async function disturbed<T extends ApiObject, Outside>(
+  scenario: Scenario<T, Outside>,
+  expected: Baseline,
+  disturb: Disturb,
+): Promise<void> {
+  await scenario.create()
+  await scenario.start({ disturb })
+  await scenario.converged()
+  await scenario.expectSnapshot(expected.converged)
+  await scenario.deleteAll()
+  await scenario.gone()
+  await scenario.expectSnapshot(expected.gone)
 }
 
 /** Disturbs only the call with this number. */
 export function atCall(number: number, disturb: Disturb): Disturb {
-  return (call, carryOut, kill) => (call.number === number ? disturb(call, carryOut, kill) : carryOut())
+  return (call, carryOut, kill) => {
+    if (call.number !== number) return carryOut()
+    call.isDisturbed = true
+    return disturb(call, carryOut, kill)
+  }
+}
+
+/** Returns when a call happens, for example "between creating a part and writing the status of gadget a". */
+export function placeOf(
+  calls: readonly CallPoint[],
+  { number }: CallPoint,
+  moment: 'before' | 'after',
+): string {
+  const first = calls[number - (moment === 'before' ? 2 : 1)]?.action
+  const second = calls[number - (moment === 'before' ? 1 : 0)]?.action
+  if (first === undefined) return `before ${second}`
+  return second === undefined ? `after ${first}` : `between ${first} and ${second}`
 }

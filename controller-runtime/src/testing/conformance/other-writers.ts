@@ -61,9 +61,10 @@ export function removeFinalizer<T extends ApiObject, Outside>(
 
 /** Patches the object with a precondition on its version, and retries after a conflict. */
 async function edit<T extends ApiObject, Outside>(
-  { client, subject, object: { metadata } }: Scenario<T, Outside>,
+  { client, subject, timeline, object: { metadata } }: Scenario<T, Outside>,
   operations: (object: T) => readonly JsonPatchOperation[],
 ): Promise<void> {
+  timeline.note(`another writer changes ${subject.model.singular} ${metadata.name}`, true)
   for (;;) {
     const object = await client.getIfExists(subject.model, metadata.name)
     const patch = object === undefined ? [] : operations(object)

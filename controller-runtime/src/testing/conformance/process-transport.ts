@@ -16,7 +16,14 @@ export interface Call {
   readonly method: TransportRequest['method']
   /** Path without the query. */
   readonly path: string
+  readonly body: string | undefined
   readonly signal: AbortSignal | undefined
+  /** Whether the suite disturbs it. */
+  isDisturbed: boolean
+  /** The server's status code, if the call has reached it. */
+  executed: number | undefined
+  /** What the process received: a status code or an error. */
+  outcome: string | number | undefined
 }
 
 /**
@@ -59,9 +66,11 @@ export class ProcessTransport implements Transport {
   readonly #inner: Transport
   readonly #disturb: Disturb | undefined
   readonly #kill: () => void
+  readonly #onCall: (call: Call) => void
   readonly #watches = new Set<OpenWatch>()
   readonly #waiting: (() => void)[] = []
   #inFlight = 0
+  #activity = 0
   #unanswered = 0
   #held = false
   #connected = true
@@ -70,10 +79,19 @@ export class ProcessTransport implements Transport {
   #presentShown: Promise<void> = Promise.resolve()
   #resolvePresent: () => void = () => {}
 
-  constructor(inner: Transport, disturb: Disturb | undefined, kill: () => void) {
+  constructor(
+    inner: Transport,
+    options: { disturb: Disturb | undefined; kill: () => void; onCall: (call: Call) => void },
+  ) {
     this.#inner = inner
-    this.#disturb = disturb
-    this.#kill = kill
+    this.#disturb = options.disturb
+    this.#kill = options.kill
+    this.#onCall = options.onCall
+  }
+
+  /** Grows with every call, response and event. */
+  get activity(): number {
+    return this.#activity
   }
 
   /** Number of calls in progress. */
@@ -152,15 +170,36 @@ export class ProcessTransport implements Transport {
   }
 
   async #carryOut(request: TransportRequest): Promise<TransportResponse> {
-    const { method, path, signal } = request
-    const call = { number: this.calls.length + 1, method, path: path.split('?')[0] ?? path, signal }
+    const { method, path, body, signal } = request
+    const call: Call = {
+      number: this.calls.length + 1,
+      method,
+      path: path.split('?')[0] ?? path,
+      body,
+      signal,
+      isDisturbed: false,
+      executed: undefined,
+      outcome: undefined,
+    }
     this.calls.push(call)
+    this.#onCall(call)
     this.#inFlight++
+    this.#activity++
     try {
-      const carryOut = () => this.#inner.request(request)
-      return await (this.#disturb?.(call, carryOut, this.#kill) ?? carryOut())
+      const carryOut = async () => {
+        const response = await this.#inner.request(request)
+        call.executed = response.status
+        return response
+      }
+      const response = await (this.#disturb?.(call, carryOut, this.#kill) ?? carryOut())
+      if (!this.#dead) call.outcome = response.status
+      return response
+    } catch (error) {
+      if (!this.#dead) call.outcome = error instanceof Error ? error.message : String(error)
+      throw error
     } finally {
       this.#inFlight--
+      this.#activity++
     }
   }
 
@@ -191,6 +230,9 @@ export class ProcessTransport implements Transport {
     void inner.end.then(how => watch.end(how))
     const gate = () => this.#gate()
     const isDead = () => this.#dead
+    const received = () => {
+      this.#activity++
+    }
     return {
       end,
       close: () => inner.close(),
@@ -199,6 +241,7 @@ export class ProcessTransport implements Transport {
           await gate()
           if (isDead()) await never()
           if (ended === cut) return
+          received()
           yield text
         }
         if (isDead()) await never()

@@ -14,8 +14,11 @@ interface Line {
 export class RecentLog implements Logger {
   readonly #lines: Line[]
   readonly #fields: object
+  readonly #onError: (error: string) => void
 
-  constructor(lines: Line[] = [], fields: object = {}) {
+  /** @param onError receives each logged error */
+  constructor(onError: (error: string) => void, lines: Line[] = [], fields: object = {}) {
+    this.#onError = onError
     this.#lines = lines
     this.#fields = fields
   }
@@ -37,11 +40,13 @@ export class RecentLog implements Logger {
   }
 
   child(fields: object): Logger {
-    return new RecentLog(this.#lines, { ...this.#fields, ...fields })
+    return new RecentLog(this.#onError, this.#lines, { ...this.#fields, ...fields })
   }
 
   #keep(level: string, fields: object, message: string): void {
-    const { err, ...rest }: { err?: unknown } = { ...this.#fields, ...fields }
+    const { err, ...rest }: { err?: unknown; error?: unknown } = { ...this.#fields, ...fields }
+    if (err instanceof Error) this.#onError(err.message)
+    else if (typeof rest.error === 'string') this.#onError(rest.error)
     const why = err instanceof Error ? `: ${err.name}: ${err.message}` : ''
     const what = `${level}: ${message}${why}`
     const text = `${what} ${JSON.stringify(rest)}`

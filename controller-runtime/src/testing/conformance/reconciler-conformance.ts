@@ -7,13 +7,13 @@ import { stalenessCases } from './cases-staleness.ts'
 import { writerCases } from './cases-writers.ts'
 import type { ConformanceCase } from './conformance-case.ts'
 import { Lifecycles } from './lifecycles.ts'
-import type { ReconcilerUnderTest } from './reconciler-under-test.ts'
+import { conformanceDefaults, type ReconcilerUnderTest } from './reconciler-under-test.ts'
 
 /** `test` of vitest, node:test, or any function that takes a name and a function. */
 export type RegisterTest = (name: string, run: () => Promise<void>, timeoutMs: number) => unknown
 
-/** Timeout of a case in ms: it runs dozens of lifecycles. */
-const caseTimeoutMs = 600_000
+/** Ms between the deadline of a case, which reports what it was waiting for, and the timeout of the test. */
+const reportMs = 10_000
 
 /**
  * Returns tests that one reconciler keeps the guarantees of every good reconciler. The suite runs it against a real server, and
@@ -52,7 +52,8 @@ export function reconcilerConformance<T extends ApiObject, Outside>(
   return {
     cases,
     register(test) {
-      for (const each of cases) test(each.name, () => each.run(), caseTimeoutMs)
+      const timeoutMs = (subject.deadlineMs ?? conformanceDefaults.deadlineMs) + reportMs
+      for (const each of cases) test(each.name, () => each.run(), timeoutMs)
     },
   }
 }

@@ -5,19 +5,22 @@ import type { Client } from '../../client/client.ts'
 import type { Clock } from '../../clock.ts'
 import type { ControllerBuilder } from '../../controller/builder.ts'
 import { definePlugin, type Plugin } from '../../plugin/plugin.ts'
+import type { RandomSource } from '../../random.ts'
 
 /** Limits of the conformance suite. */
 export const conformanceDefaults = Object.freeze({
-  /** Timeout of each wait in real ms. Long, since steps of ten ms may take seconds on a busy machine. */
-  patienceMs: 60_000,
-  /** Speed of the controllers' clock: pauses of seconds take tens of ms, and timeouts of a minute three seconds. */
-  speed: 20,
-  /** Real ms without a write before everything counts as idle: some seconds of the controllers' clock. */
-  restMs: 150,
-  /** Real ms for the garbage collector to delete the dependents of a removed object. */
-  collectMs: 5_000,
+  /** Ms of the controllers' clock that a wait may take: enough for many retries. The clock skips idle times. */
+  patienceMs: 3_600_000,
+  /** Ms of the controllers' clock without a write before everything counts as at rest. */
+  restMs: 3_000,
+  /** Ms of the controllers' clock for a difference to disappear. */
+  settleMs: 60_000,
+  /** Real ms of a case. Long, since a case of one second may take a minute on a busy machine. */
+  deadlineMs: 120_000,
   /** Number of writes for one object that only a loop explains. */
   loopWrites: 100,
+  /** Number of writes of one process that end a wait for it. */
+  endlessWrites: 500,
   /** Lifecycles that run concurrently; they mostly wait for the disk. */
   concurrency: 4,
 })
@@ -26,8 +29,10 @@ export const conformanceDefaults = Object.freeze({
 export interface ProcessStart<Outside> {
   /** The value of `outside` for this lifecycle, the same for all of its processes. */
   readonly outside: Outside
-  /** A clock that runs faster than real time; use it for delays. */
+  /** The controllers' clock, also in the contexts of plugin and reconciler. It stands still while they work. */
   readonly clock: Clock
+  /** Seeded randomness, also in those contexts. */
+  readonly random: RandomSource
 }
 
 /** One object and its surroundings. */
@@ -75,11 +80,18 @@ export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = 
   /** Returns true if nothing is left of a removed object, wherever the reconciler had put it. */
   readonly isCleanedUp: (view: ObjectView<T, Outside>) => boolean | Promise<boolean>
   /**
-   * Returns the parts of the outside, and of status, that must be the same after every lifecycle. Compared as JSON without
-   * uids; leave out times and random values. The objects of all kinds are always compared: their number, specs, labels,
-   * annotations and finalizers.
+   * Returns the parts of the outside, and of status, that must be the same after every lifecycle. Compared as JSON. The
+   * objects of all kinds are always compared: their number, specs, labels, annotations and finalizers. Uids, and values that
+   * the reconciler draws from its context's `random` and `clock.now`, are replaced by placeholders.
    */
   readonly world?: (view: WorldView<Outside>) => unknown
+  /**
+   * Replaces values that may differ between lifecycles, such as generated names and keys. Called like the replacer of
+   * `JSON.stringify` for every value that is compared; its result is compared instead, and undefined omits the value.
+   * `path` starts with `objects`, `<plural>.<group>` and an index, followed by `spec`, `labels`, `annotations` or
+   * `finalizers`; or with `world`.
+   */
+  readonly normalize?: (value: unknown, path: readonly string[]) => unknown
   /**
    * Failures of the outside, by name: each function starts one and returns a function that ends it. They test that the
    * finalizer stays while the clean-up fails.
@@ -87,8 +99,8 @@ export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = 
   readonly outages?: Readonly<Record<string, (outside: Outside) => () => void | Promise<void>>>
   /** Default `conformanceDefaults.patienceMs`. */
   readonly patienceMs?: number
-  /** Default `conformanceDefaults.speed`. */
-  readonly speed?: number
+  /** Default `conformanceDefaults.deadlineMs`. */
+  readonly deadlineMs?: number
 }
 
 /** @throws TypeError unless exactly one of `plugin` and `controller` is given. */

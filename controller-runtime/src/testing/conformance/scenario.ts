@@ -2,17 +2,20 @@ import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
 import type { Client } from '../../client/client.ts'
 import { startTestServer, type TestServer } from '../test-server.ts'
-import { ConformanceError } from './conformance-error.ts'
 import { ControllerProcess, type ProcessOptions } from './controller-process.ts'
+import { Finding } from './finding.ts'
 import { conformanceDefaults, pluginOf, type ReconcilerUnderTest } from './reconciler-under-test.ts'
-import { FastClock } from './scenario-clock.ts'
-import { difference, observeObjects, type Snapshot, withoutUids } from './snapshot.ts'
+import { ScenarioClock } from './scenario-clock.ts'
+import { SeededRandom } from './seeded-random.ts'
+import { comparable, compareSnapshots, observeObjects, type Snapshot } from './snapshot.ts'
+import { Timeline } from './timeline.ts'
+import { pause, Wait, type WaitOptions } from './wait.ts'
 
-/** Real ms between two polls. */
-const pollMs = 2
-
-/** Polls without a write until the process counts as idle. */
+/** Steps without a write until the process counts as idle. */
 const quietLooks = 4
+
+/** Steps without activity until a rest is over. */
+const restSteps = 20
 
 /** One lifecycle: its own server, its own outside, and one process after another. */
 export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
@@ -20,7 +23,14 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   readonly outside: Outside
   readonly client: Client
   readonly #server: TestServer
-  readonly #clock: FastClock
+  readonly #clock: ScenarioClock
+  readonly #random = new SeededRandom()
+  readonly timeline = new Timeline()
+  /** What the scenario is waiting for, for the report of an exceeded deadline. */
+  waitingFor = 'the scenario starts'
+  /** The last logged error of the current process. */
+  #lastError: string | undefined
+  #starts = 0
   /** All served kinds. */
   readonly models: readonly Model[]
   /** The uids of all objects, also of deleted ones. */
@@ -33,7 +43,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
 
   private constructor(
     subject: ReconcilerUnderTest<T, Outside>,
-    parts: { outside: Outside; server: TestServer; clock: FastClock; models: readonly Model[] },
+    parts: { outside: Outside; server: TestServer; clock: ScenarioClock; models: readonly Model[] },
   ) {
     this.subject = subject
     this.outside = parts.outside
@@ -48,8 +58,8 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   ): Promise<Scenario<T, Outside>> {
     const outside = await subject.outside()
     try {
-      const clock = new FastClock(subject.speed ?? conformanceDefaults.speed)
-      const plugin = pluginOf(subject, { outside, clock })
+      const clock = new ScenarioClock()
+      const plugin = pluginOf(subject, { outside, clock, random: new SeededRandom().draw })
       const models = [...new Set<Model>([...plugin.models, subject.model, ...(subject.models ?? [])])]
       const server = await startTestServer({ plugins: [plugin], models })
       return new Scenario(subject, { outside, server, clock, models })
@@ -72,7 +82,8 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   /** The first object, as last seen. */
   get object(): T {
     const [first] = this.#objects.values()
-    if (first === undefined) throw new ConformanceError('`objects` must return at least one object')
+    if (first === undefined)
+      throw new Finding('it has nothing to reconcile', '`objects` must return at least one object')
     return first
   }
 
@@ -83,20 +94,47 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
       const created = await this.client.create(this.subject.model, object)
       this.#uids.add(created.metadata.uid)
       this.#objects.set(created.metadata.name, created)
+      this.timeline.note(`${this.subject.model.singular} ${created.metadata.name} is created`)
     }
   }
 
   async start(options?: ProcessOptions): Promise<void> {
     const { outside } = this
     if (this.#process?.isDead) await this.#process.ended()
-    this.#process = await ControllerProcess.start(
+    this.#process = undefined
+    this.#lastError = undefined
+    this.timeline.note(`process ${++this.#starts} starts`)
+    const starting = ControllerProcess.start(
       this.subject,
-      { outside, clock: this.#clock, transport: this.#server.transport },
+      {
+        outside,
+        clock: this.#clock,
+        random: this.#random.draw,
+        transport: this.#server.transport,
+        onCall: call => this.timeline.call(call),
+        onError: error => {
+          this.#lastError = error
+          this.timeline.note(`error: ${error}`)
+        },
+      },
       options,
     )
+    this.#process = await this.pumped('`setup` of the plugin settles', starting)
+  }
+
+  /** Returns the result of work that may wait for the controllers' clock. */
+  async pumped<R>(what: string, work: Promise<R>): Promise<R> {
+    let settled = false
+    const end = () => {
+      settled = true
+    }
+    work.then(end, end)
+    await this.until(what, () => settled)
+    return work
   }
 
   kill(): void {
+    this.timeline.note('the process is killed', true)
     this.#process?.kill()
   }
 
@@ -106,32 +144,37 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   }
 
   async deleteAll(): Promise<void> {
-    for (const { metadata } of this.objects) await this.client.delete(this.subject.model, metadata.name)
+    for (const { metadata } of this.objects) {
+      this.timeline.note(`${this.subject.model.singular} ${metadata.name} is deleted`)
+      await this.client.delete(this.subject.model, metadata.name)
+    }
   }
 
-  /** Waits until all objects are converged and nothing changes. @throws ConformanceError on timeout. */
+  /** Waits until all objects are converged and nothing changes. @throws Finding if that does not happen. */
   async converged(): Promise<void> {
-    await this.until('the object is converged and nothing changes', async () => {
-      return (await this.isConverged()) && (await this.isQuiet())
-    })
+    await this.until(
+      'the object is converged and nothing changes',
+      async () => (await this.isConverged()) && (await this.isQuiet()),
+      'it never completed its work',
+    )
   }
 
-  /** Returns true if all objects are converged. @throws ConformanceError if one was deleted. */
+  /** Returns true if all objects are converged. @throws Finding if one was deleted. */
   async isConverged(): Promise<boolean> {
     const { client, outside, subject } = this
     for (const { metadata } of this.objects) {
       const object = await client.getIfExists(subject.model, metadata.name)
       if (object === undefined)
-        throw new ConformanceError(`${metadata.name} was removed, but it was not deleted`)
+        throw new Finding('it removed the object', `${metadata.name} was removed, but it was not deleted`)
       this.#objects.set(metadata.name, object)
       if (!(await subject.isConverged({ object, outside, client }))) return false
     }
     return true
   }
 
-  /** Waits until all objects are removed, and checks that they are cleaned up. @throws ConformanceError. */
+  /** Waits until all objects are removed, and checks that they are cleaned up. @throws Finding. */
   async gone(): Promise<void> {
-    await this.until('the deleted object is removed', async () => {
+    const isRemoved = async () => {
       for (const { metadata } of this.objects) {
         const object = await this.client.getIfExists(this.subject.model, metadata.name)
         if (object?.metadata.uid === metadata.uid) {
@@ -140,27 +183,31 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
         }
       }
       return this.isQuiet()
-    })
+    }
+    await this.until('the deleted object is removed', isRemoved, 'it never let the deleted object go')
     await this.cleanedUp()
   }
 
-  /** Checks that nothing is left of the objects, or soon will be. @throws ConformanceError. */
+  /** Checks that nothing is left of the objects, or soon will be. @throws Finding. */
   async cleanedUp(): Promise<void> {
     const { client, outside, subject } = this
     await this.#soon(async () => {
       for (const object of this.objects) {
         if (await subject.isCleanedUp({ object, outside, client })) continue
-        return `${object.metadata.name} was removed, but it is not cleaned up`
+        return new Finding(
+          'it left something behind that it had made for the removed object',
+          `${object.metadata.name} was removed, but it is not cleaned up`,
+        )
       }
       return undefined
     })
   }
 
-  /** Reads the object. @throws ConformanceError if it does not exist. */
+  /** Reads the object. @throws Finding if it does not exist. */
   async look(): Promise<T> {
     const { name } = this.object.metadata
     const object = await this.client.getIfExists(this.subject.model, name)
-    if (object === undefined) throw new ConformanceError(`${name} does not exist`)
+    if (object === undefined) throw new Finding('it removed the object', `${name} does not exist`)
     this.#objects.set(name, object)
     return object
   }
@@ -175,34 +222,44 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   }
 
   /**
-   * Waits until `condition` holds. A dead process is replaced meanwhile.
-   * @throws ConformanceError with the state of the process, on timeout.
+   * Waits until `condition` holds. A dead process is replaced meanwhile, and the clock skips idle times.
+   * @param deed what the reconciler did wrong if that does not happen
+   * @throws Finding with the state of the process.
    */
-  async until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+  async until(
+    what: string,
+    condition: () => boolean | Promise<boolean>,
+    deed = `it did not get so far that ${what}`,
+  ): Promise<void> {
     const { patienceMs = conformanceDefaults.patienceMs } = this.subject
-    const deadline = performance.now() + patienceMs
+    this.waitingFor = what
+    const wait = this.#wait({ patienceMs })
     while (!(await condition())) {
       if (this.#process?.isDead) await this.start(this.#nextProcess())
-      if (performance.now() > deadline) {
-        throw new ConformanceError(
-          `timed out after ${patienceMs} ms, waiting until ${what}\n${this.#describe()}`,
-        )
-      }
-      await pause()
+      const why = this.#loop() ?? (await wait.step())
+      if (why === undefined || (await condition())) continue
+      throw new Finding(
+        `${deed}${this.#reason()}`,
+        `gave up waiting until ${what}: ${why}\n${this.#describe()}`,
+      )
     }
   }
 
-  /** Waits until the process is dead, or idle; then kills it. */
+  /** Lets `ms` of the controllers' clock pass, and whatever is due in them happen. */
+  async rest(ms: number, eachStep: () => boolean | Promise<boolean> = () => true): Promise<void> {
+    const wait = this.#wait({ patienceMs: ms, quiet: restSteps })
+    while ((await wait.step()) === undefined && (await eachStep())) {}
+  }
+
+  /** Waits until the process is dead, or has nothing to do; then kills it. */
   async died(): Promise<void> {
-    for (let quiet = 0; quiet < 5 * quietLooks; quiet = this.process.isIdle ? quiet + 1 : 0) {
-      if (this.process.isDead) return
-      await pause()
-    }
-    this.kill()
+    await this.rest(conformanceDefaults.settleMs, () => !this.process.isDead)
+    if (!this.process.isDead) this.kill()
   }
 
-  async pass(realMs: number): Promise<void> {
-    await new Promise(resolve => setTimeout(resolve, realMs))
+  #wait(options: WaitOptions): Wait {
+    const look = () => this.#process?.activity ?? { count: 0, isIdle: true }
+    return new Wait(this.#clock, look, options)
   }
 
   /** Returns what is compared between lifecycles. */
@@ -210,25 +267,25 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
     const { client, outside, subject } = this
     const objects = await observeObjects(client, this.models, this.#uids)
     const snapshot = { objects, outside: (await subject.world?.({ client, outside })) ?? null }
-    return withoutUids(snapshot, this.#uids)
+    const texts = new Map([...this.#uids].map(uid => [uid, '<uid>']))
+    for (const [text, placeholder] of this.#random.placeholders) texts.set(text, placeholder)
+    return comparable(snapshot, { texts, times: this.#clock.times, normalize: subject.normalize })
   }
 
-  /** @throws ConformanceError if the snapshot differs from the expected one and stays different. */
+  /** @throws Finding if the snapshot differs from the expected one and stays different. */
   async expectSnapshot(expected: Snapshot): Promise<void> {
-    await this.#soon(async () => {
-      const found = difference(expected, await this.snapshot())
-      return found && `the result differs from an undisturbed lifecycle: ${found}`
-    })
+    await this.#soon(async () => compareSnapshots(expected, await this.snapshot(), this.models))
   }
 
   /** Retries for a while, since the garbage collector may need time. */
-  async #soon(problem: () => Promise<string | undefined>): Promise<void> {
-    const deadline = performance.now() + conformanceDefaults.collectMs
+  async #soon(problem: () => Promise<Finding | undefined>): Promise<void> {
+    this.waitingFor = 'the result equals that of an undisturbed lifecycle'
+    const wait = this.#wait({ patienceMs: conformanceDefaults.settleMs })
     for (;;) {
       const found = await problem()
       if (found === undefined) return
-      if (performance.now() > deadline) throw new ConformanceError(`${found}\n${this.#describe()}`)
-      await pause()
+      if ((await wait.step()) === undefined) continue
+      throw new Finding(found.deed, `${found.message}\n${this.#describe()}`)
     }
   }
 
@@ -249,6 +306,21 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
     await dispose(this.outside)
   }
 
+  /** Returns a reason to give up if the process writes in a loop. */
+  #loop(): string | undefined {
+    const writes = this.#process?.writes ?? 0
+    return writes > conformanceDefaults.endlessWrites ? `it made ${writes} writes` : undefined
+  }
+
+  /** Returns why the process does not get further. */
+  #reason(): string {
+    if (this.#loop() !== undefined) return ': it keeps writing'
+    if (this.#process?.hangs) return ': a run never settles'
+    return this.#lastError === undefined
+      ? ', although its runs succeed'
+      : `: its runs fail with "${this.#lastError}"`
+  }
+
   #describe(): string {
     const objects = this.objects.map(({ metadata, status }) => {
       const { name, version, generation, deletionTimestamp, finalizers = [] } = metadata
@@ -263,8 +335,4 @@ async function dispose(outside: unknown): Promise<void> {
   if (typeof outside !== 'object' || outside === null) return
   const end: unknown = Reflect.get(outside, Symbol.asyncDispose) ?? Reflect.get(outside, Symbol.dispose)
   if (typeof end === 'function') await end.call(outside)
-}
-
-function pause(): Promise<void> {
-  return new Promise(resolve => setTimeout(resolve, pollMs))
 }

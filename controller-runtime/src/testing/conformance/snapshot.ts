@@ -2,6 +2,7 @@ import { isRecord } from '../../api/is-record.ts'
 import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
 import type { Client } from '../../client/client.ts'
+import { Finding } from './finding.ts'
 
 /** What is compared between lifecycles: JSON without random parts. */
 export interface Snapshot {
@@ -11,7 +12,7 @@ export interface Snapshot {
   readonly outside: unknown
 }
 
-/** Lists the objects of all kinds, without names, which may be random, and without times and status. */
+/** Lists the objects of all kinds without names, which may be random, and without times and status. */
 export async function observeObjects(
   client: Client,
   models: readonly Model[],
@@ -21,7 +22,7 @@ export async function observeObjects(
   for (const model of models) {
     const { items } = await client.list(model)
     for (const { metadata } of items) uids.add(metadata.uid)
-    objects[`${model.plural}.${model.group}`] = items.map(essence).sort((a, b) => (key(a) < key(b) ? -1 : 1))
+    objects[`${model.plural}.${model.group}`] = items.map(essence)
   }
   return objects
 }
@@ -35,11 +36,84 @@ function key(value: unknown): string {
   return JSON.stringify(sorted(value)) ?? ''
 }
 
-/** Replaces all uids, wherever they appear. */
-export function withoutUids(snapshot: Snapshot, uids: Iterable<string>): Snapshot {
-  let text = JSON.stringify(snapshot)
-  for (const uid of uids) text = text.replaceAll(uid, '<uid>')
-  return JSON.parse(text)
+/** What is replaced before a comparison. */
+export interface Replacements {
+  /** Texts and their placeholders. */
+  readonly texts: ReadonlyMap<string, string>
+  /** Wall-clock times in ms, replaced as numbers and in RFC 3339. */
+  readonly times: ReadonlySet<number>
+  readonly normalize: ((value: unknown, path: readonly string[]) => unknown) | undefined
+}
+
+/** Returns a comparable snapshot: without random parts, and sorted. */
+export function comparable(snapshot: Snapshot, replacements: Replacements): Snapshot {
+  const texts = new Map(replacements.texts)
+  for (const time of replacements.times) {
+    const iso = new Date(time).toISOString()
+    texts.set(iso, '<time>').set(iso.replace(/\.\d{3}Z$/, 'Z'), '<time>')
+  }
+  const replace = (value: unknown, path: readonly string[]): unknown => {
+    const given = replacements.normalize === undefined ? value : replacements.normalize(value, path)
+    if (Array.isArray(given)) return given.map((each, at) => replace(each, [...path, `${at}`]))
+    if (isRecord(given)) {
+      return Object.fromEntries(
+        Object.entries(given).map(([name, each]) => [masked(name, texts), replace(each, [...path, name])]),
+      )
+    }
+    if (typeof given === 'string') return masked(given, texts)
+    return typeof given === 'number' && replacements.times.has(given) ? '<time>' : given
+  }
+  const json: Snapshot = JSON.parse(JSON.stringify(snapshot))
+  const objects = Object.entries(json.objects).map(([kind, items]) => {
+    const replaced = items
+      .map((item, at) => replace(item, ['objects', kind, `${at}`]))
+      .filter(item => item !== undefined)
+    return [kind, replaced.sort((a, b) => (key(a) < key(b) ? -1 : 1))]
+  })
+  return { objects: Object.fromEntries(objects), outside: replace(json.outside, ['world']) ?? null }
+}
+
+function masked(text: string, texts: ReadonlyMap<string, string>): string {
+  let result = text
+  for (const [secret, placeholder] of texts) result = result.replaceAll(secret, placeholder)
+  return result
+}
+
+/** Returns what the reconciler did wrong if the snapshots differ. */
+export function compareSnapshots(
+  expected: Snapshot,
+  actual: Snapshot,
+  models: readonly Model[],
+): Finding | undefined {
+  const found = difference(expected, actual)
+  if (found === undefined) return undefined
+  const details = `the result differs from an undisturbed lifecycle: ${found}`
+  for (const model of models) {
+    const kind = `${model.plural}.${model.group}`
+    const [wanted = [], left = []] = [expected.objects[kind], actual.objects[kind]]
+    const changed = difference(wanted, left, `a ${model.singular}`)
+    if (changed !== undefined) return new Finding(deedOn(model, wanted.length, left.length, changed), details)
+  }
+  return new Finding(outsideDeed(expected.outside, actual.outside), details)
+}
+
+function deedOn({ singular, plural }: Model, wanted: number, left: number, changed: string): string {
+  if (left === wanted) return `it left a different state: ${changed.replace(/\[\d+\]/, '')}`
+  if (left < wanted) return `it left ${left} ${plural} instead of ${wanted}`
+  if (wanted === 0) return `it left ${left === 1 ? `a ${singular}` : `${left} ${plural}`} behind`
+  return wanted === 1 && left === 2
+    ? `it created a second ${singular}`
+    : `it created ${left} ${plural} instead of ${wanted}`
+}
+
+function outsideDeed(expected: unknown, actual: unknown): string {
+  if (Array.isArray(expected) && Array.isArray(actual) && expected.length !== actual.length) {
+    const [wanted, left] = [expected.length, actual.length]
+    if (wanted === 0) return `it left ${left} ${left === 1 ? 'item' : 'items'} behind outside of the API`
+    if (wanted === 1 && left === 2) return 'it made a second item outside of the API'
+    return `it left ${left} items outside of the API instead of ${wanted}`
+  }
+  return `it left a different state outside of the API: ${difference(expected, actual, 'world')}`
 }
 
 /** Describes the first difference between two values; undefined if they are equal. */

@@ -1,0 +1,66 @@
+import { expect, test } from 'vitest'
+import { SeededRandom } from './seeded-random.ts'
+import { comparable } from './snapshot.ts'
+import { sideBySide, Timeline } from './timeline.ts'
+
+const nothing = { texts: new Map(), times: new Set<number>(), normalize: undefined }
+
+test('random values and times that the reconciler drew are equal in every lifecycle', () => {
+  const random = new SeededRandom()
+  const serial = random.draw('a/serial').toString('hex')
+  const time = Date.UTC(2030, 0, 1)
+  const replacements = { ...nothing, texts: random.placeholders, times: new Set([time]) }
+  const outside = {
+    id: `cert-${serial}`,
+    at: new Date(time).toISOString(),
+    second: '2030-01-01T00:00:00Z',
+    time,
+  }
+  expect(comparable({ objects: {}, outside }, replacements).outside).toEqual({
+    id: 'cert-<random serial>',
+    at: '<time>',
+    second: '<time>',
+    time: '<time>',
+  })
+})
+
+test('the draws of a name repeat in every lifecycle, and differ from each other and from those of other names', () => {
+  const [one, two] = [new SeededRandom(), new SeededRandom()]
+  const draws = [one.draw('a/serial'), one.draw('a/serial'), one.draw('a/key'), one.draw('b/serial')]
+  expect(new Set(draws.map(draw => draw.toString('hex'))).size).toBe(4)
+  expect(two.draw('a/serial')).toEqual(draws[0])
+  expect(one.draw('a/seed', 40)).toHaveLength(40)
+})
+
+test('objects are sorted after normalization, which may also omit values', () => {
+  const names = (order: readonly string[]) => ({
+    objects: { 'parts.example.com': order.map(key => ({ spec: { key, at: order.indexOf(key) } })) },
+    outside: null,
+  })
+  const normalize = (value: unknown, path: readonly string[]) =>
+    path[0] === 'objects' && path.at(-1) === 'key' ? undefined : value
+  const first = comparable(names(['x', 'y']), { ...nothing, normalize })
+  expect(first).toEqual(comparable(names(['y', 'x']), { ...nothing, normalize }))
+  expect(first.objects['parts.example.com']).toEqual([{ spec: { at: 0 } }, { spec: { at: 1 } }])
+})
+
+test('histories are shown side by side from shortly before the fault, which is marked', () => {
+  const timeline = new Timeline()
+  for (let number = 1; number <= 30; number++) {
+    timeline.call({
+      number,
+      method: 'PATCH',
+      path: `/apis/demo.example.com/v1/gadgets/g${number}`,
+      body: undefined,
+      signal: undefined,
+      isDisturbed: number === 20,
+      executed: number === 20 ? undefined : 200,
+      outcome: number === 20 ? 429 : 200,
+    })
+  }
+  const rows = timeline.rows()
+  const shown = sideBySide(rows.slice(0, 20), rows)
+  expect(shown).toContain('| >> 20 PATCH gadgets/g20: 429, not executed'.replace('| ', '|'))
+  expect(shown).toContain('... 15 earlier')
+  expect(shown).not.toContain('gadgets/g15:')
+})
