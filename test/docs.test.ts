@@ -203,21 +203,18 @@ describe('the tests of the guide to testing', () => {
 
   test('pass unchanged in a folder outside the repository', async () => {
     const { stdout } = await run(folder)
-    expect(stdout).toMatch(/^# pass 19$/m)
+    expect(stdout).toMatch(/^# pass 35$/m)
     expect(stdout).toMatch(/^# fail 0$/m)
   })
 
   test("find the guide's planted fault and print the guide's output", async () => {
     const plugin = await readFile(join(folder, 'pages.js'), 'utf8')
-    const suite = await readFile(join(folder, 'conformance.test.js'), 'utf8')
     await writeFile(join(folder, 'pages.js'), plugin.replace(', { force: true }', ''))
-    const impatient = suite.replace('model: Page,', 'model: Page, patienceMs: 4_000,')
-    await writeFile(join(folder, 'conformance.test.js'), impatient)
     const { stdout } = await run(folder, '--test-name-pattern=after a crash')
     const guide = await readFile(join(root, 'docs', 'guides', 'testing.md'), 'utf8')
     const report = /^```text\n([\s\S]*?)^```$/m.exec(guide)?.[1]?.trim().split('\n') ?? []
     expect(report).toHaveLength(3)
-    for (const line of report) expect(stdout).toContain(line.trim().replace('60000', '4000'))
+    for (const line of report) expect(stdout).toContain(line.trim().replace(/\.\.\.$/, ''))
   })
 })
 

@@ -72,7 +72,7 @@ const translated = [
   'not',
 ]
 
-/** All keywords that constrain values. docs/reference/sdk/model.md describes each. */
+/** The keywords that constrain values; docs/reference/schemas.md describes each. Those of Kubernetes are `kubernetesKeywords`. */
 export const enforcedKeywords: ReadonlySet<string> = new Set([...plain.keys(), ...translated])
 
 /** Keywords for people and other tools, without constraints. */
@@ -90,22 +90,6 @@ const annotations = new Set([
   'writeOnly',
   'xml',
 ])
-
-/** The keywords that constrain values. Those of Kubernetes are `kubernetesKeywords`. */
-export const enforcedKeywords: readonly string[] = [
-  ...plain.keys(),
-  'type',
-  'nullable',
-  'exclusiveMinimum',
-  'exclusiveMaximum',
-  'items',
-  'properties',
-  'additionalProperties',
-  'allOf',
-  'anyOf',
-  'oneOf',
-  'not',
-]
 
 /** Keyword of `schema-compiler.ts` that bounds the errors of a value. Compilers without it ignore it. */
 export const errorBudget = 'setpointErrorBudget'
