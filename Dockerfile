@@ -20,7 +20,7 @@ RUN --mount=type=cache,target=/var/cache/npm \
     npm ci --ignore-scripts --no-audit --no-fund \
  && npm run build \
  && npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
- && rm -rf plugins node_modules/@setpoint/plugin-* \
+ && rm -rf plugins apiserver/templates node_modules/@setpoint/plugin-* \
  && find apiserver controller-runtime -path '*/node_modules' -prune -o \
       -type f \( -name '*.ts' -o -name '*.map' -o -name '*.tsbuildinfo' -o -name 'tsconfig*.json' \) -exec rm {} + \
  && find . -type d -empty -delete

@@ -1,5 +1,6 @@
 import { Command, CommanderError, Help, Option } from 'commander'
 import { programVersion } from '../program-version.ts'
+import { createCommand, type NewPlugin } from './create-command.ts'
 import { allFlags, type CommandName, environmentName, type Flag, flagsOf } from './flags-table.ts'
 import { UsageError } from './flags-values.ts'
 
@@ -14,6 +15,7 @@ export type GivenFlags = ReadonlyMap<Flag, readonly string[]>
 
 export type Arguments =
   | { readonly command: CommandName; readonly given: GivenFlags }
+  | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Text that was asked for: help or the version. */
   | { readonly command: undefined; readonly text: string }
 
@@ -59,6 +61,11 @@ export function readArguments(argv: readonly string[]): Arguments {
       })
     for (const flag of flagsOf(name)) command.addOption(optionOf(flag, given))
   }
+  const create = createCommand(plugin => {
+    result = { command: 'create', plugin }
+  })
+  for (const each of [create, ...create.commands]) each.copyInheritedSettings(program)
+  program.addCommand(create)
   try {
     program.parse(argv.length === 0 ? ['--help'] : argv, { from: 'user' })
   } catch (error) {
@@ -88,9 +95,13 @@ function optionOf(flag: Flag, given: Map<Flag, string[]>): Option {
 }
 
 /** Puts commander's message on one line, with a pointer to the help. */
-function describe({ message }: CommanderError, argv: readonly string[]): string {
-  const text = message.replace(/^error: /, '').replaceAll('\n', ' ')
+function describe({ code, message }: CommanderError, argv: readonly string[]): string {
   const [first] = argv
-  const help = first === 'serve' || first === 'token' ? `setpoint ${first} --help` : 'setpoint --help'
+  const text =
+    code === 'commander.help'
+      ? `${first} needs a command`
+      : message.replace(/^error: /, '').replaceAll('\n', ' ')
+  const known = first === 'serve' || first === 'token' || first === 'create'
+  const help = known ? `setpoint ${first} --help` : 'setpoint --help'
   return `${text}; see \`${help}\``
 }

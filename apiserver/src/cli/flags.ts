@@ -4,6 +4,7 @@ import type { UserInfo } from '@setpoint/controller-runtime'
 import type { PluginSource, SettingsSources } from '../plugins/index.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments } from './command-line.ts'
+import type { NewPlugin } from './create-command.ts'
 import { Settings } from './flags-settings.ts'
 import {
   allFlags,
@@ -96,6 +97,7 @@ export type CommandLine =
       readonly warnings: readonly string[]
     }
   | { readonly command: 'token'; readonly user: UserInfo; readonly output: TokenOutput }
+  | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
   | { readonly command: 'help'; readonly text: string }
 
@@ -112,6 +114,7 @@ export function parseCommandLine(
 ): CommandLine {
   const parsed = readArguments(argv)
   if (parsed.command === undefined) return { command: 'help', text: parsed.text }
+  if (parsed.command === 'create') return parsed
   const { command, given } = parsed
   const settings = new Settings(command, given, env, readFile)
   if (command === 'token') {

@@ -3,8 +3,9 @@ import { exitCodes } from './exit-codes.ts'
 import { parseCommandLine, type TokenOutput, UsageError } from './flags.ts'
 
 /**
- * Runs the program. Standard output gets the help, the version, a token or its entry, or one line when the server
- * listens; all else goes to standard error. Each command imports its modules when it runs, so that the others start fast.
+ * Runs the program. Standard output gets the help, the version, a token or its entry, the next steps with a new plugin, or
+ * one line when the server listens; all else goes to standard error. Each command imports its modules when it runs, so that
+ * the others start fast.
  */
 export async function main(argv: readonly string[]): Promise<void> {
   try {
@@ -13,7 +14,10 @@ export async function main(argv: readonly string[]): Promise<void> {
       const { serve } = await import('./serve.ts')
       await serve(commandLine.options, commandLine.warnings)
     } else if (commandLine.command === 'token') await printToken(commandLine.user, commandLine.output)
-    else process.stdout.write(commandLine.text)
+    else if (commandLine.command === 'create') {
+      const { createPlugin } = await import('./create-plugin.ts')
+      process.stdout.write(await createPlugin(commandLine.plugin))
+    } else process.stdout.write(commandLine.text)
   } catch (error) {
     const usage = error instanceof UsageError
     process.stderr.write(`setpoint: ${error instanceof Error ? error.message : String(error)}\n`)

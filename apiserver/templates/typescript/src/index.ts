@@ -1,0 +1,5 @@
+import { resolve } from 'node:path'
+import { pages } from './plugin.ts'
+
+/** What the server loads: `exports` in package.json names this module. */
+export default pages(resolve(process.env.SITE_DIR || 'site'))

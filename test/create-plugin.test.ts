@@ -1,0 +1,138 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { fieldsOf } from './support/json.ts'
+import { freePort } from './support/ports.ts'
+import { Running, runProgram } from './support/server.ts'
+
+/** `setpoint create plugin`, from packed tarballs and in folders outside the repository, as a new user would. */
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const run = promisify(execFile)
+const quiet = ['--no-audit', '--no-fund', '--prefer-offline']
+
+/** The environment without that of this test runner, which the runner of the new plugin would take for its own. */
+const env = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_ENV|NODE_OPTIONS|SETPOINT_)/.test(name)),
+)
+
+let folder: string
+let archives: string[]
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'setpoint-create-'))
+  const names = ['apiserver', 'controller-runtime'].flatMap(name => ['--workspace', name])
+  await run('npm', ['pack', ...names, '--ignore-scripts', '--pack-destination', folder], { cwd: root })
+  archives = (await readdir(folder)).filter(name => name.endsWith('.tgz')).map(name => join(folder, name))
+  await run('npm', ['install', ...quiet, ...archives], { cwd: folder })
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+describe.each([
+  ['JavaScript', []],
+  ['TypeScript', ['--typescript']],
+])('a new plugin in %s', (language, flags) => {
+  let dir: string
+  beforeAll(async () => {
+    dir = join(folder, language)
+    const args = ['setpoint', 'create', 'plugin', 'shop', '--dir', language, ...flags]
+    expect((await run('npx', args, { cwd: folder, env })).stdout).toContain('npm install')
+    await run('npm', ['install', ...quiet, ...archives], { cwd: dir, env })
+  })
+
+  test('passes its own tests', async () => {
+    const result = await run('npm', ['test'], { cwd: dir, env }).catch((error: { stdout: string }) => error)
+    expect(result.stdout).toMatch(/Tests .*19 passed/)
+    expect(result).not.toHaveProperty('code')
+  })
+
+  test('starts, and its controller acts on objects that are created over HTTP', async () => {
+    const address = `127.0.0.1:${await freePort()}`
+    // Other shells do not pass npm's signals on.
+    const started = { SETPOINT_LISTEN: address, npm_config_script_shell: 'bash' }
+    const server = new Running(['start'], { program: 'npm', cwd: dir, env: started })
+    const file = (name: string) => readFile(join(dir, 'site', `${name}.html`), 'utf8').catch(() => undefined)
+    try {
+      await server.says(/^setpoint listening on /m)
+      await expect.poll(() => file('welcome')).toContain('<h1>Welcome</h1>')
+      const pages = `http://${address}/apis/shop.example.com/v1/pages`
+      const page = {
+        apiVersion: 'shop.example.com/v1',
+        kind: 'Page',
+        metadata: { name: 'news' },
+        spec: { title: 'News' },
+      }
+      const headers = { 'content-type': 'application/json' }
+      const created = await fetch(pages, { method: 'POST', headers, body: JSON.stringify(page) })
+      expect(created.status).toBe(201)
+      await expect.poll(() => file('news')).toContain('<h1>News</h1>')
+      await fetch(`${pages}/news`, { method: 'DELETE' })
+      await expect.poll(async () => (await fetch(`${pages}/news`)).status).toBe(404)
+      expect(await file('news')).toBeUndefined()
+    } finally {
+      await server.kill('SIGTERM')
+    }
+  })
+
+  test('packs what the server needs, without tests', async () => {
+    const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: dir, env })
+    const [packed] = JSON.parse(stdout.slice(stdout.indexOf('[\n')))
+    const files: string[] = packed.files.map(({ path }: { path: string }) => path)
+    const manifest = fieldsOf(JSON.parse(await readFile(join(dir, 'package.json'), 'utf8')))
+    expect(files).toContain(String(manifest.exports).replace('./', ''))
+    expect(files).toContain('resources/extensions/welcome.yaml')
+    expect(files.filter(file => file.includes('test'))).toEqual([])
+  })
+
+  test('has no placeholder left, and ignores what does not belong in a repository', async () => {
+    const entries = await readdir(dir, { recursive: true, withFileTypes: true })
+    const files = entries.filter(each => each.isFile() && !/node_modules/.test(each.parentPath))
+    for (const { parentPath, name } of files) {
+      const text = await readFile(join(parentPath, name), 'utf8')
+      expect(text, name).not.toMatch(/plugin-name|setpoint-version/)
+    }
+    const ignored = (await readFile(join(dir, '.gitignore'), 'utf8')).split('\n')
+    expect(ignored).toEqual(expect.arrayContaining(['node_modules/', 'dist/', '.setpoint/']))
+  })
+})
+
+test('the templates depend on the versions that this repository uses', async () => {
+  const read = async (path: string) => fieldsOf(JSON.parse(await readFile(join(root, path), 'utf8')))
+  const own = fieldsOf((await read('package.json')).devDependencies)
+  for (const language of ['javascript', 'typescript']) {
+    const manifest = await read(`apiserver/templates/${language}/package.json`)
+    expect(own).toMatchObject(fieldsOf(manifest.devDependencies))
+    expect(manifest.engines).toEqual((await read('package.json')).engines)
+  }
+})
+
+describe('create plugin refuses', () => {
+  const create = (...args: string[]) => runProgram(['create', ...args], { cwd: folder })
+
+  test.each([
+    ['a bad name', ['plugin', 'My_Plugin'], "lowercase letters, digits and '-'"],
+    ['a missing name', ['plugin'], "missing required argument 'name'"],
+    ['a missing command', [], 'create needs a command'],
+    ['an unknown command', ['gadget'], "unknown command 'gadget'"],
+    ['an unknown flag', ['plugin', 'a', '--rust'], "unknown option '--rust'"],
+    ['an empty --dir', ['plugin', 'a', '--dir', ''], '--dir'],
+  ])('%s', async (_what, args, says) => {
+    const { code, stdout, stderr } = await create(...args)
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain(says)
+    expect(stderr.trimEnd()).not.toContain('\n')
+  })
+
+  test('a folder that is not empty, and leaves it as it is', async () => {
+    const occupied = join(folder, 'occupied')
+    await mkdir(occupied)
+    await writeFile(join(occupied, 'notes'), 'mine')
+    const { code, stderr } = await create('plugin', 'occupied')
+    expect([code, await readdir(occupied)]).toEqual([2, ['notes']])
+    expect(stderr).toContain('"occupied" is not empty')
+    expect((await create('plugin', 'a', '--dir', join(occupied, 'notes'))).stderr).toContain('not a folder')
+  })
+})
