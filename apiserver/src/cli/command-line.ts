@@ -7,6 +7,7 @@ import { UsageError } from './flags-values.ts'
 /** The commands of `setpoint`. */
 export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   serve: 'run the control plane',
+  dev: 'run the control plane with the plugin in a folder, and reload the plugin when a file changes',
   token: 'make a token and its entry for --token-file',
 })
 
@@ -14,7 +15,10 @@ export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
 export type GivenFlags = ReadonlyMap<Flag, readonly string[]>
 
 export type Arguments =
-  | { readonly command: CommandName; readonly given: GivenFlags }
+  | { readonly command: 'serve'; readonly given: GivenFlags }
+  | { readonly command: 'token'; readonly given: GivenFlags }
+  /** `dir` is the working directory by default. */
+  | { readonly command: 'dev'; readonly given: GivenFlags; readonly dir: string }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Text that was asked for: help or the version. */
   | { readonly command: undefined; readonly text: string }
@@ -45,7 +49,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     .exitOverride()
     .version(`setpoint ${programVersion()}`, '--version', 'print the version')
     .helpOption('--help', 'print this text')
-  for (const name of ['serve', 'token'] as const) {
+  for (const name of ['serve', 'dev', 'token'] as const) {
     const given = new Map<Flag, string[]>()
     const command = program
       .command(name)
@@ -56,9 +60,10 @@ export function readArguments(argv: readonly string[]): Arguments {
       .version(`setpoint ${programVersion()}`, '--version', 'print the version')
       .helpOption('--help', 'print this text')
       .allowExcessArguments(false)
-      .action(() => {
-        result = { command: name, given }
-      })
+    if (name === 'dev') command.argument('[dir]', 'folder of the plugin', '.')
+    command.action((dir: string) => {
+      result = name === 'dev' ? { command: name, given, dir } : { command: name, given }
+    })
     for (const flag of flagsOf(name)) command.addOption(optionOf(flag, given))
   }
   const create = createCommand(plugin => {
@@ -101,7 +106,7 @@ function describe({ code, message }: CommanderError, argv: readonly string[]): s
     code === 'commander.help'
       ? `${first} needs a command`
       : message.replace(/^error: /, '').replaceAll('\n', ' ')
-  const known = first === 'serve' || first === 'token' || first === 'create'
+  const known = first === 'create' || Object.hasOwn(commands, first ?? '')
   const help = known ? `setpoint ${first} --help` : 'setpoint --help'
   return `${text}; see \`${help}\``
 }

@@ -29,7 +29,7 @@ downloaded. An existing folder must be empty. Then:
   cd NAME
   npm install
   npm test
-  npm start
+  npm run dev
 `,
     )
     .action((name: string, { typescript = false, dir }: { typescript?: boolean; dir?: string }) => {

@@ -31,7 +31,7 @@ export async function createPlugin({ name, language, dir }: NewPlugin): Promise<
   cd ${/^[\w./-]+$/.test(dir) ? dir : quote(dir)}
   npm install
   npm test
-  npm start
+  npm run dev
 
 README.md explains the files.
 `

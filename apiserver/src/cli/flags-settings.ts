@@ -22,6 +22,7 @@ interface Given {
 export class Settings {
   /** `plugins` of the configuration file. */
   readonly plugins: ConfigFile['plugins']
+  readonly #taken: readonly Flag[]
   readonly #sources: readonly ((flag: Flag) => Given | undefined)[]
   readonly #readFile: ReadFile
 
@@ -32,6 +33,7 @@ export class Settings {
     readFile: ReadFile,
   ) {
     this.#readFile = readFile
+    this.#taken = flagsOf(command)
     const commandLine = (flag: Flag): Given | undefined => {
       const texts = onCommandLine.get(flag)
       if (texts === undefined) return undefined
@@ -45,9 +47,8 @@ export class Settings {
       return { texts: flag.kind === 'value' ? [text] : splitList(text), origin }
     }
     this.#sources = [commandLine, environment]
-    const taken = flagsOf(command)
-    const configFile = taken.includes(flags.config) ? this.optional(flags.config) : undefined
-    const accepted = taken.filter(flag => flag !== flags.config)
+    const configFile = this.#taken.includes(flags.config) ? this.optional(flags.config) : undefined
+    const accepted = this.#taken.filter(flag => flag !== flags.config)
     const config = configFile && readConfigFile(configFile, accepted)
     this.plugins = config?.plugins ?? {}
     if (config !== undefined) this.#sources = [...this.#sources, flag => config.flags.get(flag)]
@@ -83,7 +84,9 @@ export class Settings {
     return given.texts.map(text => this.#read(flag, text, given.origin))
   }
 
+  /** A flag that the command does not take counts as absent. */
   #find(flag: Flag): Given | undefined {
+    if (!this.#taken.includes(flag)) return undefined
     for (const source of this.#sources) {
       const given = source(flag)
       if (given !== undefined) return given

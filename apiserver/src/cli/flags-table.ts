@@ -33,7 +33,7 @@ import {
  */
 export type FlagKind = 'value' | 'list' | 'repeatable'
 
-export type CommandName = 'serve' | 'token'
+export type CommandName = 'serve' | 'dev' | 'token'
 
 /** One row of the table of flags. The command line, the environment, the configuration file and the help all use it. */
 export interface Flag {
@@ -60,12 +60,19 @@ export interface DefaultedFlag<T> extends ValueFlag<T> {
 }
 
 const serve: readonly CommandName[] = ['serve']
+const serveAndDev: readonly CommandName[] = ['serve', 'dev']
 const token: readonly CommandName[] = ['token']
 
-function value<T>(flag: Omit<DefaultedFlag<T>, 'kind' | 'commands'>): DefaultedFlag<T>
-function value<T>(flag: Omit<ValueFlag<T>, 'kind' | 'commands'>): ValueFlag<T>
-function value<T>(flag: Omit<ValueFlag<T>, 'kind' | 'commands'>): ValueFlag<T> {
-  return { ...flag, kind: 'value', commands: serve }
+function value<T>(
+  flag: Omit<DefaultedFlag<T>, 'kind' | 'commands'>,
+  commands?: readonly CommandName[],
+): DefaultedFlag<T>
+function value<T>(
+  flag: Omit<ValueFlag<T>, 'kind' | 'commands'>,
+  commands?: readonly CommandName[],
+): ValueFlag<T>
+function value<T>(flag: Omit<ValueFlag<T>, 'kind' | 'commands'>, commands = serve): ValueFlag<T> {
+  return { ...flag, kind: 'value', commands }
 }
 
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
@@ -83,13 +90,16 @@ export const flags = Object.freeze({
       'run API and controllers in one process, only the API, or only the controllers of the plugins',
     read: oneOf('all', 'apiserver', 'controllers'),
   }),
-  listen: value({
-    name: 'listen',
-    placeholder: 'HOST:PORT',
-    default: '127.0.0.1:8090',
-    description: 'address to serve on; port 0 picks a free port; write an IPv6 address in brackets',
-    read: readListenAddress,
-  }),
+  listen: value(
+    {
+      name: 'listen',
+      placeholder: 'HOST:PORT',
+      default: '127.0.0.1:8090',
+      description: 'address to serve on; port 0 picks a free port; write an IPv6 address in brackets',
+      read: readListenAddress,
+    },
+    serveAndDev,
+  ),
   basePath: value({
     name: 'base-path',
     placeholder: 'PATH',
@@ -147,13 +157,16 @@ export const flags = Object.freeze({
     description: 'where objects are stored; etcd if --etcd-endpoints is given, else embedded',
     read: oneOf('embedded', 'etcd'),
   }),
-  dataDir: value({
-    name: 'data-dir',
-    placeholder: 'DIR',
-    default: './.setpoint',
-    description: 'directory of the embedded store',
-    read: readDirectory,
-  }),
+  dataDir: value(
+    {
+      name: 'data-dir',
+      placeholder: 'DIR',
+      default: './.setpoint',
+      description: 'directory of the embedded store',
+      read: readDirectory,
+    },
+    serveAndDev,
+  ),
   etcdEndpoints: {
     name: 'etcd-endpoints',
     kind: 'list',
@@ -238,20 +251,26 @@ export const flags = Object.freeze({
       'lease for the leader election between processes with controllers; processes with different plugins need different leases',
     read: readLeaseName,
   }),
-  logLevel: value({
-    name: 'log-level',
-    placeholder: logLevels.join('|'),
-    default: 'info',
-    description: 'least severe level to log',
-    read: oneOf(...logLevels),
-  }),
-  logFormat: value({
-    name: 'log-format',
-    placeholder: 'auto|json|text',
-    default: 'auto',
-    description: 'the form of log lines; auto: text when standard error is a terminal, else JSON',
-    read: oneOf('auto', 'json', 'text'),
-  }),
+  logLevel: value(
+    {
+      name: 'log-level',
+      placeholder: logLevels.join('|'),
+      default: 'info',
+      description: 'least severe level to log',
+      read: oneOf(...logLevels),
+    },
+    serveAndDev,
+  ),
+  logFormat: value(
+    {
+      name: 'log-format',
+      placeholder: 'auto|json|text',
+      default: 'auto',
+      description: 'the form of log lines; auto: text when standard error is a terminal, else JSON',
+      read: oneOf('auto', 'json', 'text'),
+    },
+    serveAndDev,
+  ),
   user: {
     name: 'user',
     kind: 'value',
@@ -279,12 +298,16 @@ export const flags = Object.freeze({
     commands: token,
     read: oneOf('entry', 'token', 'json'),
   } satisfies DefaultedFlag<TokenOutput>,
-  config: value({
-    name: 'config',
-    placeholder: 'FILE',
-    description: 'YAML file with settings; its keys are the names of these flags without the leading dashes',
-    read: readTextFile,
-  }),
+  config: value(
+    {
+      name: 'config',
+      placeholder: 'FILE',
+      description:
+        'YAML file with settings; its keys are the names of these flags without the leading dashes',
+      read: readTextFile,
+    },
+    serveAndDev,
+  ),
 })
 
 export const allFlags: readonly Flag[] = Object.freeze(Object.values(flags))

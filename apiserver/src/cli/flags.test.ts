@@ -243,6 +243,56 @@ describe('setpoint serve', () => {
   })
 })
 
+describe('setpoint dev', () => {
+  const dev = (args: string[], env: Env = {}) =>
+    parseCommandLine(['dev', ...args], env, path => {
+      if (path.endsWith('package.json')) return '{}'
+      throw new Error(`ENOENT: no such file or directory, open '${path}'`)
+    })
+
+  it('is a server with one plugin, a text log and an embedded store in the folder of the plugin', () => {
+    const plugin = { kind: 'folder', path: resolve('pages'), label: resolve('pages') }
+    expect(dev(['pages'])).toEqual({
+      command: 'dev',
+      plugin,
+      options: {
+        ...serve([]),
+        plugins: [plugin],
+        store: { kind: 'embedded', dataDir: resolve('pages/.setpoint') },
+        logFormat: 'text',
+      },
+      warnings: [],
+    })
+    expect(dev([])).toMatchObject({ plugin: { path: resolve('.') } })
+  })
+
+  it('takes its own flags and ignores the environment of others', () => {
+    const parsed = dev(['--listen', '127.0.0.1:0', '--data-dir', 'd'], {
+      SETPOINT_LOG_FORMAT: 'json',
+      SETPOINT_ROLE: 'controllers',
+      SETPOINT_ETCD_ENDPOINTS: 'a:1',
+    })
+    expect(parsed).toMatchObject({
+      options: {
+        role: 'all',
+        listen: { port: 0 },
+        store: { kind: 'embedded', dataDir: resolve('d') },
+        logFormat: 'json',
+      },
+    })
+  })
+
+  it.each([
+    [['--role', 'all'], "unknown option '--role'; see `setpoint dev --help`"],
+    [['a', 'b'], 'too many arguments'],
+    [['plugin.tgz'], '"plugin.tgz" is not the folder of a plugin'],
+    [['--listen', '0.0.0.0:1'], 'is not a loopback address'],
+  ])('refuses %j', (args, says) => {
+    expect(() => dev(args)).toThrow(says)
+    expect(() => dev(args)).toThrow(UsageError)
+  })
+})
+
 describe('the store', () => {
   it('is etcd as soon as there are endpoints', () => {
     expect(serve(['--etcd-endpoints', 'localhost:2379'])).toMatchObject({

@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import type { PluginSource, SettingsSources } from '../plugins/index.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments } from './command-line.ts'
 import type { NewPlugin } from './create-command.ts'
+import { readPluginSource } from './flags-plugin.ts'
 import { Settings } from './flags-settings.ts'
 import {
   allFlags,
@@ -20,6 +22,7 @@ import {
   isLoopback,
   type ListenAddress,
   type NamedText,
+  quote,
   type ReadFile,
   UsageError,
 } from './flags-values.ts'
@@ -96,6 +99,13 @@ export type CommandLine =
       /** Warnings for the log, such as unknown environment variables. */
       readonly warnings: readonly string[]
     }
+  | {
+      readonly command: 'dev'
+      /** The options of the server. They name the same plugin. */
+      readonly options: ServerOptions
+      readonly plugin: PluginSource
+      readonly warnings: readonly string[]
+    }
   | { readonly command: 'token'; readonly user: UserInfo; readonly output: TokenOutput }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
@@ -123,11 +133,29 @@ export function parseCommandLine(
     const groups = settings.several(flags.group) ?? [flags.group.default]
     return { command, user: { name, groups }, output: settings.value(flags.output) }
   }
-  return { command, options: serveOptions(settings, env), warnings: strayVariables(env) }
+  const warnings = strayVariables(env)
+  if (parsed.command === 'serve')
+    return { command: parsed.command, options: serveOptions(settings, env), warnings }
+  const plugin = readPluginSource(parsed.dir, readFile)
+  if (plugin.kind !== 'folder') throw new UsageError(`${quote(parsed.dir)} is not the folder of a plugin`)
+  return { command: parsed.command, options: devOptions(settings, plugin, env), plugin, warnings }
 }
 
-function serveOptions(settings: Settings, env: SettingsSources['env']): ServeOptions {
-  const common: CommonOptions = {
+type Env = SettingsSources['env']
+
+/** Returns the defaults of a server with one plugin and an embedded store in its folder. */
+function devOptions(settings: Settings, plugin: PluginSource, env: Env): ServerOptions {
+  const options = serverOptions(settings, 'all', env)
+  return {
+    ...options,
+    plugins: [plugin],
+    store: { kind: 'embedded', dataDir: settings.optional(flags.dataDir) ?? join(plugin.path, '.setpoint') },
+    logFormat: options.logFormat === 'auto' ? 'text' : options.logFormat,
+  }
+}
+
+function commonOptions(settings: Settings, env: Env): CommonOptions {
+  return {
     plugins: settings.several(flags.plugin),
     pluginSettings: { env: pluginVariables(env), config: settings.plugins },
     reservedDomain: settings.value(flags.reservedDomain),
@@ -135,6 +163,9 @@ function serveOptions(settings: Settings, env: SettingsSources['env']): ServeOpt
     logLevel: settings.value(flags.logLevel),
     logFormat: settings.value(flags.logFormat),
   }
+}
+
+function serveOptions(settings: Settings, env: Env): ServeOptions {
   const role = settings.value(flags.role)
   const server = settings.optional(flags.server)
   if (role === 'controllers') {
@@ -146,7 +177,7 @@ function serveOptions(settings: Settings, env: SettingsSources['env']): ServeOpt
     if (server === undefined)
       throw new UsageError('--role controllers needs --server URL: the API to work against')
     return {
-      ...common,
+      ...commonOptions(settings, env),
       role,
       server,
       serverToken: settings.optional(flags.serverTokenFile),
@@ -159,11 +190,15 @@ function serveOptions(settings: Settings, env: SettingsSources['env']): ServeOpt
     if (origin !== undefined)
       throw new UsageError(`${origin} is accepted only with --role controllers; the role is ${role}`)
   }
+  return serverOptions(settings, role, env)
+}
+
+function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env): ServerOptions {
   const listen = settings.value(flags.listen)
   const tokenFile = settings.optional(flags.tokenFile)
   if (tokenFile === undefined) refuseForeignCallers(listen, settings.origin(flags.listen) ?? '--listen')
   return {
-    ...common,
+    ...commonOptions(settings, env),
     role,
     listen,
     basePath: settings.value(flags.basePath),

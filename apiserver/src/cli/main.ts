@@ -13,6 +13,9 @@ export async function main(argv: readonly string[]): Promise<void> {
     if (commandLine.command === 'serve') {
       const { serve } = await import('./serve.ts')
       await serve(commandLine.options, commandLine.warnings)
+    } else if (commandLine.command === 'dev') {
+      const { dev } = await import('./dev.ts')
+      await dev(commandLine)
     } else if (commandLine.command === 'token') await printToken(commandLine.user, commandLine.output)
     else if (commandLine.command === 'create') {
       const { createPlugin } = await import('./create-plugin.ts')

@@ -9,12 +9,21 @@ import { startServer } from './server.ts'
 /** Serves until a signal asks to stop. @throws the errors of the start */
 export async function serve(options: ServeOptions, warnings: readonly string[]): Promise<void> {
   await checkArchives(options)
+  await runUntilStopped(options, warnings, programLog => start(options, programLog))
+}
+
+/** Runs what `start` returns until a signal asks to stop, then ends the process. @throws the errors of `start` */
+export async function runUntilStopped(
+  options: ServeOptions,
+  warnings: readonly string[],
+  start: (programLog: ProgramLog) => Promise<Started>,
+): Promise<void> {
   const programLog = openLog(options)
   const log = programLog.logger
   for (const warning of warnings) log.warn({}, warning)
   handleFaults(programLog)
   const signals = new StopSignals()
-  const { line, running } = await start(options, programLog)
+  const { line, running } = await start(programLog)
   process.stdout.write(`${line}\n`)
   await signals.stop
   log.info({}, 'stopping; a second signal forces it')
@@ -40,6 +49,12 @@ async function checkArchives({ plugins = [] }: ServeOptions): Promise<void> {
   }
 }
 
+/** The running part, and the line that reports it. */
+export interface Started {
+  readonly line: string
+  readonly running: Stoppable
+}
+
 interface Stoppable {
   stop(options?: { readonly force?: boolean }): Promise<void>
 }
@@ -57,11 +72,8 @@ function openLog({ logLevel, logFormat }: ServeOptions): ProgramLog {
   })
 }
 
-/** Starts the role. Returns the running part and the line that reports it. */
-async function start(
-  options: ServeOptions,
-  programLog: ProgramLog,
-): Promise<{ line: string; running: Stoppable }> {
+/** Starts the role. */
+async function start(options: ServeOptions, programLog: ProgramLog): Promise<Started> {
   const { logger: log } = programLog
   const losses = () => programLog.losses
   if (options.role === 'controllers') {

@@ -1,0 +1,71 @@
+import type { Logger } from '@setpoint/controller-runtime'
+import type { ProgramLog } from '../log/index.ts'
+import type { PluginSource } from '../plugins/index.ts'
+import type { ServerOptions } from './flags.ts'
+import { FolderWatch } from './folder-watch.ts'
+import { runUntilStopped, type Started } from './serve.ts'
+import { startServer } from './server.ts'
+import { TypeScriptBuild } from './typescript-build.ts'
+
+export const devDefaults = Object.freeze({
+  /** Lines of a failed compilation that are logged. The first ones name the cause. */
+  shownComplaints: 20,
+})
+
+/** The command line of `setpoint dev`. */
+interface DevOptions {
+  readonly options: ServerOptions
+  readonly plugin: PluginSource
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Serves with the plugin in a folder until a signal asks to stop. Compiles and reloads the plugin when one of its files
+ * changes. If that fails, the code that ran before keeps running.
+ *
+ * @throws the errors of the start
+ */
+export function dev({ options, plugin, warnings }: DevOptions): Promise<void> {
+  return runUntilStopped(options, warnings, programLog => start(options, plugin, programLog))
+}
+
+async function start(options: ServerOptions, plugin: PluginSource, programLog: ProgramLog): Promise<Started> {
+  const { logger: log } = programLog
+  const { path: dir, label } = plugin
+  const build = await TypeScriptBuild.of(dir)
+  // Opened before the code is loaded, so that no change is missed.
+  const watch = await FolderWatch.open({
+    dir,
+    output: build?.output,
+    changed: async paths => {
+      // The error of the start ends the process.
+      const server = await starting.catch(() => undefined)
+      if (server === undefined) return
+      log.info({ files: [...paths] }, 'files have changed, reloading the plugin')
+      if (await compile(build, log)) await server.reloadPlugin(label)
+    },
+    failed: (err, folder) => log.warn({ err, dir: folder }, 'failed to watch a folder for changes'),
+  })
+  const starting = compile(build, log).then(() => startServer(options, log, () => programLog.losses))
+  const server = await starting.catch((error: unknown) => {
+    watch.close()
+    throw error
+  })
+  return {
+    line: `setpoint listening on ${server.url}`,
+    running: {
+      stop(how) {
+        watch.close()
+        return server.stop(how)
+      },
+    },
+  }
+}
+
+/** Compiles a plugin in TypeScript and logs what is wrong. Returns true if its code can be loaded. */
+async function compile(build: TypeScriptBuild | undefined, log: Logger): Promise<boolean> {
+  const complaints = (await build?.compile()) ?? []
+  for (const complaint of complaints.slice(0, devDefaults.shownComplaints)) log.error({}, complaint)
+  if (complaints.length > 0) log.error({ dir: build?.dir }, 'failed to compile the plugin')
+  return complaints.length === 0
+}

@@ -1,0 +1,159 @@
+import { mkdtemp, readFile, rm, stat, symlink, unlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { Api } from './support/api.ts'
+import { freePort } from './support/ports.ts'
+import { type Running, runProgram, spawnProgram } from './support/server.ts'
+import { Watch } from './support/watch.ts'
+
+/** `setpoint dev` with a plugin of the templates: what an author sees while editing. */
+
+let folder: string
+let dir: string
+const running: Running[] = []
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'setpoint-dev-'))
+  dir = join(folder, 'shop')
+})
+afterEach(async () => {
+  await Promise.all(running.splice(0).map(each => each.kill('SIGTERM')))
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function createPlugin(...flags: string[]): Promise<void> {
+  expect(await runProgram(['create', 'plugin', 'shop', ...flags], { cwd: folder })).toMatchObject({ code: 0 })
+}
+
+/** As `npm install` would. */
+const install = () =>
+  symlink(fileURLToPath(new URL('../node_modules', import.meta.url)), join(dir, 'node_modules'))
+
+async function start(): Promise<{ server: Running; url: string; api: Api }> {
+  const port = await freePort()
+  const server = spawnProgram(['dev', '--listen', `127.0.0.1:${port}`], { cwd: dir })
+  running.push(server)
+  const [, url = ''] = await server.says(/^setpoint listening on (\S+)$/m)
+  return { server, url, api: new Api(url) }
+}
+
+async function edit(file: string, from: string, to: string): Promise<void> {
+  const text = await readFile(join(dir, file), 'utf8')
+  expect(text).toContain(from)
+  await writeFile(join(dir, file), text.replace(from, to))
+}
+
+const site = (name: string) => readFile(join(dir, 'site', `${name}.html`), 'utf8').catch(() => undefined)
+
+function createPage(api: Api, name: string): Promise<unknown> {
+  return api.post('/apis/shop.example.com/v1/pages', {
+    apiVersion: 'shop.example.com/v1',
+    kind: 'Page',
+    metadata: { name },
+    spec: { title: name },
+  })
+}
+
+test('a changed file reloads the plugin, and watches of other kinds stay open', async () => {
+  await createPlugin()
+  const { server, url } = await start()
+  await expect.poll(() => site('welcome')).toContain('<h1>Welcome</h1>')
+  const plugins = await Watch.open(url, '/apis/plugins.setpoint.dev/v1/plugins')
+  await plugins.synced()
+  await edit('src/site.js', '<h1>', '<h2>')
+  await expect.poll(() => site('welcome')).toContain('<h2>Welcome</h1>')
+  await edit('resources/extensions/welcome.yaml', 'title: Welcome', 'title: Hello')
+  await edit('package.json', '"version": "0.1.0"', '"version": "0.2.0"')
+  await expect.poll(() => site('welcome')).toContain('<h2>Hello</h1>')
+  expect(server.stderr).toContain('files=["src/site.js"]')
+  // The watch has lasted: its own close is the first.
+  expect(await plugins.close()).toMatchObject({ code: 1005 })
+})
+
+test('it stores objects in .setpoint of the folder, and logs for people', async () => {
+  await createPlugin()
+  const { server } = await start()
+  expect((await stat(join(dir, '.setpoint'))).isDirectory()).toBe(true)
+  expect(server.stderr).toMatch(/^\d\d:\d\d:\d\d\.\d{3} INFO {2}the plugin has started plugin=shop/m)
+})
+
+test('a broken edit leaves the old code running and names the place; the next edit is loaded', async () => {
+  await createPlugin()
+  const { server, api } = await start()
+  await edit('src/site.js', 'export function fileOf', 'const = 3\nexport function fileOf')
+  await server.says(/src\/site\.js:\d+: const = 3/, 'stderr')
+  await createPage(api, 'news')
+  await expect.poll(() => site('news')).toContain('<h1>news</h1>')
+  await edit('src/site.js', 'const = 3\n', '')
+  await edit('src/site.js', '<h1>', '<h2>')
+  await expect.poll(() => site('news')).toContain('<h2>news</h1>')
+})
+
+test('a plugin that is broken at the start is started by the edit that repairs it', async () => {
+  await createPlugin()
+  await edit('src/site.js', 'return `', 'return = `')
+  const { server } = await start()
+  await server.says(/failed to load a plugin/, 'stderr')
+  await edit('src/site.js', 'return = `', 'return `')
+  await expect.poll(() => site('welcome')).toContain('<h1>Welcome</h1>')
+})
+
+describe('a plugin in TypeScript', () => {
+  beforeEach(() => createPlugin('--typescript'))
+
+  test('is compiled before it starts and after each change', async () => {
+    await install()
+    await start()
+    await expect.poll(() => site('welcome')).toContain('<h1>Welcome</h1>')
+    await edit('src/site.ts', '<h1>', '<h2>')
+    await expect.poll(() => site('welcome')).toContain('<h2>Welcome</h1>')
+  })
+
+  test('keeps running after an error of the compiler, which is printed with its place', async () => {
+    await install()
+    const { server, api } = await start()
+    await edit('src/site.ts', 'export function fileOf', 'const wrong: string = 3\nexport function fileOf')
+    await server.says(/src\/site\.ts\(\d+,7\): error TS2322/, 'stderr')
+    await createPage(api, 'news')
+    await expect.poll(() => site('news')).toContain('<h1>news</h1>')
+    await edit('src/site.ts', 'wrong: string = 3', 'right: string = "3"\nvoid right')
+    await edit('src/site.ts', '<h1>', '<h2>')
+    await expect.poll(() => site('news')).toContain('<h2>news</h1>')
+  })
+
+  test.each([
+    ['without its compiler', async () => {}, 'no compiler; run `npm install`'],
+    [
+      'without an output folder',
+      async () => {
+        await install()
+        await edit('tsconfig.json', '"outDir": "dist",', '')
+      },
+      'needs "outDir"',
+    ],
+  ])('is refused %s', async (_what, prepare, says) => {
+    await prepare()
+    const { code, stdout, stderr } = await runProgram(['dev', dir, '--listen', '127.0.0.1:0'], {
+      cwd: folder,
+    })
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain(says)
+  })
+})
+
+test('a folder without a plugin is refused', async () => {
+  const { code, stderr } = await runProgram(['dev', folder])
+  expect(code).toBe(2)
+  expect(stderr).toContain('holds no plugin')
+})
+
+test('a tsconfig.json that only checks types needs no build', async () => {
+  await createPlugin()
+  await install()
+  await writeFile(join(dir, 'tsconfig.json'), '{"compilerOptions":{"noEmit":true,"allowJs":true}}')
+  await start()
+  await expect.poll(() => site('welcome')).toContain('<h1>Welcome</h1>')
+  await unlink(join(dir, 'node_modules'))
+})
