@@ -10,7 +10,7 @@ const transport: Transport = {
   watch: () => Promise.reject(new TransportError('no server')),
 }
 
-async function mounted(name: string, groupVersion: string, ...patterns: string[]): Promise<CustomRoutes> {
+async function mounted(name: string, groupVersion: string, ...patterns: string[]): Promise<{ routes: CustomRoutes; hosted: HostedPlugin }> {
   const plugin = definePlugin({
     name,
     setup(context) {
@@ -20,12 +20,13 @@ async function mounted(name: string, groupVersion: string, ...patterns: string[]
     },
   })
   const routes = new CustomRoutes(new ModelRegistry(), 'setpoint.dev')
-  routes.add(await setupPlugin(plugin, { transport }))
-  return routes
+  const hosted = await setupPlugin(plugin, { transport })
+  routes.add(hosted)
+  return { routes, hosted }
 }
 
 it('routes are described with method, path and summary until their plugin is removed', async () => {
-  const routes = await mounted('pages', 'api.pages.example.com/v1', '/pages/:name/summary')
+  const { routes, hosted } = await mounted('pages', 'api.pages.example.com/v1', '/pages/:name/summary')
   expect(routes.describe()).toEqual([
     {
       plugin: 'pages',
@@ -35,13 +36,13 @@ it('routes are described with method, path and summary until their plugin is rem
       summary: 'Shows /pages/:name/summary.',
     },
   ])
-  routes.remove('pages')
+  routes.remove(hosted)
   expect(routes.describe()).toEqual([])
 })
 
 it('the resources of routes are named as Kubernetes reads their paths', async () => {
   const groupVersion = 'api.pages.example.com/v1'
-  const routes = await mounted(
+  const { routes } = await mounted(
     ...(['pages', groupVersion, '/report', '/pages/:name', '/pages/:name/summary'] as const),
     ...[
       '/pages/:name/summary/:line',

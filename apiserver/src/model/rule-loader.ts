@@ -9,7 +9,9 @@ let loaded: RuleModule | undefined
  * Loads what the rules of the models need, before their schemas are compiled. Returns undefined if there is nothing to
  * load.
  */
-export function loadRules(models: Iterable<Pick<Model, 'schema' | 'versions'>>): Promise<void> | undefined {
+export function loadRules(
+  models: Iterable<Pick<Model, 'schema'> & Partial<Pick<Model, 'versions'>>>,
+): Promise<void> | undefined {
   if (loaded !== undefined) return undefined
   for (const model of models) {
     for (const { schema } of [model, ...(model.versions ?? [])])

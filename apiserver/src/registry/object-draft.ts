@@ -295,7 +295,11 @@ function violationsLeft(
   object: BareObject,
   stored: BareObject | undefined,
 ): StatusCause[] {
-  return findViolations(schemas, object, stored).map(({ field, reason, message }) => ({ field, reason, message }))
+  return findViolations(schemas, object, stored).map(({ field, reason, message }) => ({
+    field,
+    reason,
+    message,
+  }))
 }
 
 function findViolations(
