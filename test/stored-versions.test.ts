@@ -44,7 +44,7 @@ const hub = (more = '') =>
 const both = (stored: string) => `version: 'v1', ${hub()}, storedVersion: '${stored}', versions: [{
   name: 'v1beta1', ${beta},
   toHub: ({ spec }) => { hook(); if (spec.text === 'bad') throw new Error('bad as it is'); return { spec: { size: Number(spec.text) } } },
-  fromHub: ({ spec }) => { if (spec.size === 13) throw new Error('no to 13'); return { spec: { text: String(spec.size) } } } }]`
+  fromHub: ({ spec }) => { if (spec.size === 1313) throw new Error('no to 1313'); return { spec: { text: String(spec.size) } } } }]`
 const betaOnly = `version: 'v1beta1', ${beta}`
 const hubOnly = `version: 'v1', ${hub()}`
 
@@ -250,9 +250,9 @@ describe('a conversion that fails on a read', () => {
     const server = await start(await release('1.0.0', both('v1')))
     const v1 = things(server, 'v1')
     const v1beta1 = things(server, 'v1beta1')
-    await v1.create('a', { size: 13 })
+    await v1.create('a', { size: 1313 })
     refusalOf(await v1beta1.api.get(v1beta1.at('a')), 500)
-    await expect.poll(() => problemsOf(server)).toContain('no to 13')
+    await expect.poll(() => problemsOf(server)).toContain('no to 1313')
     expect(await problemsOf(server)).toContain('conversion of stored.example.com/things to v1beta1')
     objectOf(await v1.api.mergePatch(v1.at('a'), { spec: { size: 12 } }))
     await expect.poll(() => problemsOf(server)).toBe('[]')
