@@ -64,12 +64,14 @@ beforeAll(async () => {
   await writeFiles(pages, await filesOfPage('docs/guides/first-plugin.md'))
   await symlink(pages, join(clone, 'my-plugin'))
   written.push(await writePlugin({ 'index.js': pluginModule('shop') }))
+  const versions = join(folder, 'versions')
+  await writeFiles(versions, await filesOfPage('docs/guides/versions.md'))
   const programs = [...compiled.programs].filter(([place]) => !place.startsWith('planted.md'))
   pluginNames = await runPrograms(programs.map(([, file]) => file))
   for (const file of pluginNames.keys())
     written.push(await writePlugin({ 'index.js': await readFile(file, 'utf8') }))
   server = await startServer({
-    plugins: [join(root, 'plugins/uptime'), pages, ...written],
+    plugins: [join(root, 'plugins/uptime'), pages, join(versions, 'release-2'), ...written],
     args: ['--listen', address, '--log-level', 'warn'],
     env: { UPTIME_JOURNAL_DIR: join(folder, 'journal') },
   })
@@ -116,7 +118,7 @@ test('whole programs run, and a server starts those that are plugins', async () 
   const names = [...pluginNames.values()]
   expect(names).toEqual(['notes', 'tasks'])
   const states = await pluginStates(api)
-  for (const name of [...names, 'pages', 'uptime']) {
+  for (const name of [...names, 'gadgets', 'pages', 'uptime']) {
     expect(states.get(name), name).toMatchObject({ phase: 'Started', problems: '[]' })
   }
 })
