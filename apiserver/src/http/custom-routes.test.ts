@@ -1,5 +1,5 @@
 import { definePlugin, type Transport, TransportError } from '@setpoint/controller-runtime'
-import { setupPlugin } from '@setpoint/controller-runtime/internal'
+import { type HostedPlugin, setupPlugin } from '@setpoint/controller-runtime/internal'
 import { expect, it } from 'vitest'
 import { ModelRegistry } from '../model/index.ts'
 import { CustomRoutes } from './custom-routes.ts'
@@ -10,7 +10,11 @@ const transport: Transport = {
   watch: () => Promise.reject(new TransportError('no server')),
 }
 
-async function mounted(name: string, groupVersion: string, ...patterns: string[]): Promise<{ routes: CustomRoutes; hosted: HostedPlugin }> {
+async function mounted(
+  name: string,
+  groupVersion: string,
+  ...patterns: string[]
+): Promise<{ routes: CustomRoutes; hosted: HostedPlugin }> {
   const plugin = definePlugin({
     name,
     setup(context) {
