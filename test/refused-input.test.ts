@@ -100,7 +100,7 @@ describe('a plugin with unknown input', () => {
       phase: 'Started',
       problems: [
         {
-          source: 'extensions/things.yaml:5',
+          source: 'resources/extensions/things.yaml:5',
           message:
             'Thing other is applied, but its kind does not know the fields metadata.label, spec.deep.c, specs',
         },

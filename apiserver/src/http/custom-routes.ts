@@ -193,19 +193,30 @@ function checkShadowing(plugin: string, group: RouteGroup, other: Mounted): void
 function checkRepetition(plugin: string, { groupVersion, routes }: RouteGroup): void {
   const seen = new Set<string>()
   for (const { method, pattern } of routes) {
-    const id = `${method} ${shapeOf(pattern).join('/')}`
-    if (seen.has(id))
-      throw new RouteConflictError(
-        `plugin ${JSON.stringify(plugin)}: the route ${method} ${pattern} in ${groupVersion} is declared twice`,
-      )
-    seen.add(id)
+    for (const shape of shapesOf(pattern)) {
+      const id = `${method} ${shape.join('/')}`
+      if (seen.has(id))
+        throw new RouteConflictError(
+          `plugin ${JSON.stringify(plugin)}: the route ${method} ${pattern} in ${groupVersion} is declared twice`,
+        )
+      seen.add(id)
+    }
   }
 }
 
 function overlap(left: string, right: string): boolean {
-  const a = shapeOf(left)
-  const b = shapeOf(right)
+  return shapesOf(left).some(a => shapesOf(right).some(b => fit(a, b)))
+}
+
+function fit(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((part, at) => part === '*' || b[at] === '*' || part === b[at])
+}
+
+/** The shapes of a pattern without and with its optional parts, `{/:name}`. */
+function shapesOf(pattern: string): string[][] {
+  const [, before, optional, after] = /^(.*?)\{(.*?)\}(.*)$/.exec(pattern) ?? []
+  if (before === undefined) return [shapeOf(pattern)]
+  return [...shapesOf(`${before}${after}`), ...shapesOf(`${before}${optional}${after}`)]
 }
 
 function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router<RequestState> {

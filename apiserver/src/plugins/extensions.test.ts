@@ -426,7 +426,7 @@ describe('a field that the kind does not know', () => {
     await ship({ 'a.yaml': text })
     const problems = [
       {
-        file: 'extensions/a.yaml',
+        file: 'resources/extensions/a.yaml',
         line: 5,
         message:
           'Gadget two is applied, but its kind does not know the fields metadata.label, spec.xn, spec.xtra',

@@ -12,6 +12,21 @@ const retryMs = 1000
 /** Reason of the condition `Ready` if a source cannot be loaded. */
 const loadError = 'LoadError'
 
+/**
+ * The fields of a status that do not outlive it. `routes` does: a server that starts does not know the routes of a disabled
+ * plugin, and responds with 503 below those that the last status names.
+ */
+const cleared = Object.freeze({
+  phase: null,
+  message: null,
+  version: null,
+  source: null,
+  kinds: null,
+  conditions: null,
+  migrations: null,
+  problems: null,
+})
+
 /** Writes the `Plugin` objects. Retries the newest status of each plugin until it is stored. */
 export class PluginStatuses {
   readonly #served: ServedModel
@@ -105,7 +120,7 @@ export class PluginStatuses {
   }
 
   async #store(name: string, status: PluginStatus): Promise<void> {
-    const patch = { type: 'json', document: [{ op: 'add', path: '/status', value: status }] } as const
+    const patch = { type: 'merge', document: { status: { ...cleared, ...status } } } as const
     try {
       await this.#registry.patch(this.#served, name, patch, 'status', defaultWriteOptions)
     } catch (error) {

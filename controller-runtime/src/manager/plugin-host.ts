@@ -48,7 +48,7 @@ export interface PluginHostOptions {
   readonly clock?: Clock
   /** Default: the system's randomness. */
   readonly randomSource?: RandomSource
-  /** The domain under which the server serves `events`. Default: that of the server. */
+  /** The domain of the kind `events` on the server. Default: that of the server. */
   readonly reservedDomain?: string
   /** Default `pluginHostDefaults.setupTimeoutMs`. */
   readonly setupTimeoutMs?: number

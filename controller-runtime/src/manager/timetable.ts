@@ -1,6 +1,6 @@
 import { Cron } from 'croner'
 
-/** The times at which a schedule is due. */
+/** The due times of a schedule. */
 export interface Timetable {
   /** Returns the first due time after `afterMs`, in ms since the epoch; Infinity if there is none. */
   next(afterMs: number): number

@@ -389,7 +389,7 @@ const faults: readonly Fault[] = [
   },
   {
     fault: 'creates an object with a random name at each of many restarts',
-    sentence: 'after many crashes, it created N parts instead of 3',
+    sentence: 'after many crashes, it created N parts instead of N',
     caughtBy: /despite many crashes/,
     saying: /has \d+ items instead of 3/,
     build: forgetful,
