@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { load } from 'js-yaml'
@@ -230,20 +230,30 @@ function problemOf([program, command = '', ...args]: readonly string[], cwd: str
   if (program === 'npx') {
     return command === 'setpoint' ? problemOfFlags(args, cwd) : 'runs something other than setpoint'
   }
-  if (command === 'ci' || command === 'test') return undefined
+  if (command === 'ci' || command === 'test' || command === 'pack') return undefined
   if (command === 'install') {
-    const missing = args.find(arg => /^[./]/.test(arg) && !existsSync(resolve(cwd, arg)))
+    // The packages of this repository, which a page takes from its clone.
+    const missing = args.find(
+      arg => /^[./]/.test(arg) && !existsSync(join(root, basename(arg))) && !existsSync(resolve(cwd, arg)),
+    )
     return missing === undefined ? undefined : `${missing} does not exist`
   }
   if (command === 'start') return problemOfFlags(['serve', ...args.slice(1)], cwd)
   const [script = '', ...flags] = args
+  if (command === 'run' && script in created) return undefined
   if (command !== 'run' || !(script in scripts)) return 'is not a script of package.json'
   const source = existsSync(join(root, 'test', script)) ? sourceOf(join(root, 'test', script)) : ''
   const unknown = flags.find(flag => /^--./.test(flag) && !source.includes(`${flag.slice(2)}: { type`))
   return unknown === undefined ? undefined : `has no flag ${unknown}`
 }
 
-const scripts = fieldsOf(fieldsOf(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))).scripts)
+const scripts = scriptsOf('package.json')
+/** Of a plugin that `setpoint create` makes. */
+const created = scriptsOf('apiserver/templates/javascript/package.json')
+
+function scriptsOf(manifest: string): Readonly<Record<string, unknown>> {
+  return fieldsOf(fieldsOf(JSON.parse(readFileSync(join(root, manifest), 'utf8'))).scripts)
+}
 
 function sourceOf(dir: string): string {
   const files = readdirSync(dir).filter(file => file.endsWith('.ts'))
