@@ -38,7 +38,7 @@ export function environmentPrefix(plugin: string): string {
 }
 
 /**
- * Reads the settings of a plugin, fills in the defaults and checks them. Files are read anew each time. Secrets are
+ * Reads the settings of a plugin, fills in the defaults and checks them. Reads files each time. Secrets are
  * registered with the log before anything else happens to them.
  * @param others names of the other plugins, whose variables may have the same prefix
  * @throws SettingsError that lists every problem

@@ -34,7 +34,7 @@ export interface ObjectMeta {
   annotations?: Record<string, string>
 }
 
-/** The content of an object as a writer sends it, in which fields with a default may be absent. */
+/** The content of an object as a writer sends it. Fields with a default may be absent. */
 export interface ObjectInput<Spec = unknown, Status = unknown> {
   readonly spec: Spec
   readonly status: Status

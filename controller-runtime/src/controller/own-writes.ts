@@ -10,7 +10,7 @@ import { compileSelectors } from './object-selection.ts'
 export const ownWritesDefaults = Object.freeze({
   /** Above this many pending writes, those that the cache shows are swept. */
   sweepAt: 1_000,
-  /** Concurrent requests for writes of unknown outcome, of which an outage may leave many. */
+  /** Concurrent requests for writes of unknown outcome. An outage may leave many. */
   lookUpsAtOnce: 10,
 })
 

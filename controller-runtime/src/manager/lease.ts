@@ -68,7 +68,7 @@ export function holderOf(lease: Lease | undefined): string | undefined {
 }
 
 /**
- * Returns the record with which `identity` acquires or renews a lease. A renewal keeps `acquireTime`; a change of the
+ * Returns the record that acquires or renews a lease for `identity`. A renewal keeps `acquireTime`; a change of the
  * holder counts as a transition.
  */
 export function claim(

@@ -26,7 +26,7 @@ describe('a cron expression', () => {
   test.each([
     ['0 3 * * *', '2030-01-01T03:00:00.000Z', '2030-01-02T03:00:00.000Z'],
     ['*/15 * * * *', '2030-01-01T00:14:59.999Z', '2030-01-01T00:15:00.000Z'],
-    // Central European summer time starts on that day; UTC has none.
+    // Central European summer time starts on that day; UTC does not change.
     ['30 2 * * *', '2030-03-31T00:00:00.000Z', '2030-03-31T02:30:00.000Z'],
     ['0 0 29 2 *', '2030-01-01T00:00:00.000Z', '2032-02-29T00:00:00.000Z'],
     // As in cron, either of the two fields for days is enough.
