@@ -1,0 +1,30 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { FairScheduler } from './fair-scheduler.ts'
+import type { Work } from './work.ts'
+
+test('leaves turns of the event loop without long work, in which connections are accepted', async () => {
+  const entries = 10
+  let turn = 0
+  const turnsOfWork: number[] = []
+  function* work(): Work<void> {
+    for (let step = 0; step < 5; step++) {
+      turnsOfWork.push(turn)
+      yield entries
+    }
+  }
+
+  let isDone = false
+  const done = new FairScheduler(entries).run(work(), 1, { caller: 'ann' }).then(() => {
+    isDone = true
+  })
+  while (!isDone) {
+    await nextTurn()
+    turn++
+  }
+  await done
+
+  const pauses = turnsOfWork.slice(1).map((at, n) => at - (turnsOfWork[n] ?? 0))
+  expect(turnsOfWork).toHaveLength(5)
+  expect(Math.min(...pauses)).toBeGreaterThanOrEqual(10)
+})
