@@ -1,6 +1,6 @@
 import { FairQueue } from './fair-queue.ts'
 import { Semaphore, type SemaphoreRequest } from './semaphore.ts'
-import { type Work, type WorkOwner, workDefaults } from './work.ts'
+import { afterOtherTurns, type Work, type WorkOwner, workDefaults } from './work.ts'
 
 export const fairSchedulerDefaults = Object.freeze({
   /**
@@ -8,11 +8,6 @@ export const fairSchedulerDefaults = Object.freeze({
    * one to four milliseconds, depending on the processor's cache.
    */
   entries: 4096,
-  /**
-   * Turns of the event loop from one that does long work to the next. libuv accepts one connection in each turn, so
-   * without empty turns a crowd of new connections would be accepted at the pace of the work.
-   */
-  turns: 16,
   /** Pieces of work under way, in all and of one caller. Later ones wait. */
   atOnce: 16,
   atOncePerCaller: 4,
@@ -125,11 +120,7 @@ export class FairScheduler {
   #schedule(): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    this.#after(fairSchedulerDefaults.turns)
-  }
-
-  #after(turns: number): void {
-    setImmediate(() => (turns > 1 ? this.#after(turns - 1) : this.#turn()))
+    afterOtherTurns(() => this.#turn())
   }
 
   #turn(): void {

@@ -20,7 +20,20 @@ export interface WorkOwner {
 export const workDefaults = Object.freeze({
   /** Entries handled in one step of some 0.3 ms: short enough to stop in time, long enough to make stopping cheap. */
   stride: 1024,
+  /**
+   * Turns of the event loop from one that does long work to the next. libuv accepts one connection in each turn, so
+   * without turns between them a crowd of new connections would be accepted at the pace of the work.
+   */
+  turns: 16,
 })
+
+/** Calls back in the next turn of the event loop that may do long work. */
+export function afterOtherTurns(callback: () => void, turns: number = workDefaults.turns): void {
+  setImmediate(() => {
+    if (turns > 1) afterOtherTurns(callback, turns - 1)
+    else callback()
+  })
+}
 
 /** Does all of the work without a pause. */
 export function finish<T>(work: Work<T>): T {

@@ -1,6 +1,7 @@
 import { parseFieldSelector, selectsEverything, toRevision } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
 import { openRooms, type Rooms, thing } from '../../../test/support/rooms.ts'
+import { workDefaults } from '../cache/index.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
 import { audienceDefaults } from './audience.ts'
 import { type FrameCodec, lines, subscriptionFrames, webSocketFrames } from './codec.ts'
@@ -184,7 +185,7 @@ describe("initial events at the client's pace", () => {
     subscription.pump()
     expect(subscription.isLive).toBe(false)
     for (let turn = 0; !subscription.isLive; turn++) {
-      expect(turn).toBeLessThan(4)
+      expect(turn).toBeLessThan(4 * workDefaults.turns)
       await nextTurn()
     }
     expect(client.said).toEqual([`ADDED t${count - 1}`])
@@ -200,7 +201,7 @@ describe("initial events at the client's pace", () => {
       present: after,
     })
     for (let taken = 0; taken < 4; taken++) subscription.pump()
-    for (let turn = 0; turn < 3; turn++) {
+    for (let turn = 0; turn < 3 * workDefaults.turns; turn++) {
       expect(subscription.isLive).toBe(false)
       await nextTurn()
     }
@@ -249,7 +250,7 @@ describe("initial events at the client's pace", () => {
     const other = add('bob')
     const live = () => many.filter(({ isLive }) => isLive).length
     for (let turn = 0; !other.isLive; turn++) {
-      expect(turn).toBeLessThan(6)
+      expect(turn).toBeLessThan(6 * workDefaults.turns)
       await nextTurn()
     }
     expect(live()).toBeLessThan(6)

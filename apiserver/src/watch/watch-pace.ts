@@ -1,4 +1,4 @@
-import { FairQueue } from '../cache/index.ts'
+import { afterOtherTurns, FairQueue } from '../cache/index.ts'
 
 export const paceDefaults = Object.freeze({
   /** Entries that all subscriptions together look at in one turn of the event loop: a few milliseconds. */
@@ -14,7 +14,7 @@ export const paceDefaults = Object.freeze({
 export class WatchPace {
   readonly #waiting = new FairQueue<() => void>()
   #left: number = paceDefaults.entries
-  #turn: NodeJS.Immediate | undefined
+  #scheduled = false
 
   get isSpent(): boolean {
     return this.#left <= 0
@@ -31,21 +31,27 @@ export class WatchPace {
   /** Calls back in a turn that has entries left, unless `cancel` comes first. */
   wait(caller: string, goOn: () => void): void {
     this.#waiting.push(caller, goOn)
-    this.#turn ??= setImmediate(() => this.#next())
+    this.#schedule()
   }
 
   cancel(caller: string, goOn: () => void): void {
     this.#waiting.delete(caller, goOn)
   }
 
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    afterOtherTurns(() => this.#next())
+  }
+
   #next(): void {
-    this.#turn = undefined
+    this.#scheduled = false
     this.#left = paceDefaults.entries
     while (!this.isSpent) {
       const goOn = this.#waiting.shift()
       if (goOn === undefined) return
       goOn()
     }
-    if (this.#waiting.size > 0) this.#turn ??= setImmediate(() => this.#next())
+    if (this.#waiting.size > 0) this.#schedule()
   }
 }
