@@ -37,7 +37,7 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   const registry = new Registry({
     storage,
     reservedDomain,
-    cached: (served, name) => follower.entryOf(served, name),
+    cached: (served, key) => follower.entryOf(served, key),
   })
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const api = new ResourceApi({ models, registry, follower, gate, basePath })

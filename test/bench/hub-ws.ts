@@ -19,7 +19,7 @@ const items = Array.from({ length: names }, (_, n) => {
 })
 let next = 0
 const watchRequest = {
-  name: undefined,
+  key: undefined,
   selector: selectsEverything,
   after: undefined,
   initialEvents: true,

@@ -85,7 +85,7 @@ async function microsOfChange(
   const watches = []
   for (let n = 0; n < watchers; n++) {
     const request = {
-      name: undefined,
+      key: undefined,
       selector: parseSelector(new URLSearchParams(queryOf(n)), cache.served.indexes),
       after: undefined,
       initialEvents: true,

@@ -15,7 +15,7 @@ export const checkDefaults = Object.freeze({
   jitter: 0.2,
   /** Keys in one page, without their values: some hundred kilobytes. */
   pageSize: 2_000,
-  /** Differing names that are logged. */
+  /** Differing objects that are logged. */
   shown: 5,
 })
 
@@ -26,7 +26,7 @@ type CheckStatus = 'success' | 'failure' | 'error'
  * Compares the caches with the store, model by model, every few minutes. A change that a proxy, a client library or a
  * bug has dropped from the log would otherwise be missing until the next restart.
  *
- * Compares names and revisions at one revision of the store; a revision is written once, so equal revisions have equal
+ * Compares keys and revisions at one revision of the store; a revision is written once, so equal revisions have equal
  * content. The cache's side is a snapshot of that revision, so writes during the check raise no false alarm. A cache that
  * differs is discarded and rebuilt.
  */
@@ -119,21 +119,21 @@ export class ConsistencyCheck {
     })) {
       for (const { key, modRevision } of pairs) {
         const name = key.slice(keyPrefix.length)
-        for (const surplus of cached.before(name)) differs(surplus.name)
+        for (const surplus of cached.before(name)) differs(surplus.key)
         if (cached.take(name)?.revision !== modRevision) differs(name)
         const pause = yielder.pause()
         if (pause !== undefined) await pause
       }
     }
-    for (const surplus of cached.rest()) differs(surplus.name)
+    for (const surplus of cached.rest()) differs(surplus.key)
     return found
   }
 }
 
 interface Difference {
   readonly revision: number
-  /** Names that only one side has, or that differ in their revision. */
+  /** Objects that only one side has, or that differ in their revision. */
   count: number
-  /** The first few names. */
+  /** The keys of the first few. */
   readonly names: string[]
 }

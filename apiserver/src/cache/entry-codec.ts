@@ -1,10 +1,11 @@
-import type { ApiError, Revision } from '@setpoint/controller-runtime/api'
+import { type ApiError, type ObjectKey, type Revision, splitObjectKey } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import {
   atHub,
   type BareObject,
   ConversionError,
   encodeObject,
+  IndexSet,
   objectStart,
   type Reservations,
   reservationsOf,
@@ -35,15 +36,16 @@ export type IndexProblem =
  */
 export function decodeEntry(
   served: ServedModel,
-  name: string,
+  key: ObjectKey,
   value: Buffer,
   revision: Revision,
 ): { entry: Entry; problems: readonly IndexProblem[] } {
+  const { name, namespace } = partsOf(served, key)
   // Creates no view of the part: that would be a view for every object.
   const start = objectStart(value)
   const raw: BareObject = JSON.parse(value.toString('utf8', start))
   const { object, failure } = atHub(served, raw)
-  if (failure !== undefined) return unconvertedEntry(served, name, raw, failure, revision)
+  if (failure !== undefined) return unconvertedEntry(served, key, raw, failure, revision)
   // Before the author's functions get the object, which may change it.
   const isOfVersion = object === raw && object.kind === served.model.kind
   const json = object === raw ? undefined : Buffer.from(encodeObject(object))
@@ -58,7 +60,7 @@ export function decodeEntry(
     json === undefined
       ? wireBytes(served.hub, name, value, revision, start)
       : wireBytes(served.hub, name, json, revision)
-  const entry = { name: own, revision, bytes, labels, values }
+  const entry = inNamespace(namespace, values, { name: own, revision, bytes, labels, values })
   return {
     entry: recorded === wanted && isOfVersion ? entry : { ...entry, storedFormDiffers: true },
     problems:
@@ -78,23 +80,25 @@ export function decodeEntry(
 /** Returns the entry of an object that cannot be converted to the hub. It keeps the version that it is stored in. */
 function unconvertedEntry(
   served: ServedModel,
-  name: string,
+  key: ObjectKey,
   raw: BareObject,
   error: ApiError,
   revision: Revision,
 ): { entry: Entry; problems: readonly IndexProblem[] } {
+  const { name, namespace } = partsOf(served, key)
   const { apiVersion } = raw
+  const values = served.indexes.metadataValuesOf(raw)
   const message = error instanceof ConversionError ? error.problem : error.message
   return {
-    entry: {
+    entry: inNamespace(namespace, values, {
       name,
       revision,
       bytes: wireBytes(wireVersionOf(apiVersion, raw.kind), name, Buffer.from(encodeObject(raw)), revision),
       labels: served.indexes.labelsOf(raw),
-      values: served.indexes.metadataValuesOf(raw),
+      values,
       storedFormDiffers: true,
       unconverted: { apiVersion, error },
-    },
+    }),
     problems: [
       {
         kind: 'conversion',
@@ -103,6 +107,25 @@ function unconvertedEntry(
       },
     ],
   }
+}
+
+/** @throws SyntaxError if the object was stored under another scope of its kind */
+function partsOf({ indexes }: ServedModel, key: ObjectKey): ReturnType<typeof splitObjectKey> {
+  const parts = splitObjectKey(key)
+  if ((parts.namespace !== undefined) !== indexes.isNamespaced)
+    throw new SyntaxError(`its key has ${indexes.isNamespaced ? 'no' : 'a'} namespace`)
+  return parts
+}
+
+/** Adds the namespace to an entry of a namespaced kind. The text in its values is shared by all entries. */
+function inNamespace(
+  namespace: string | undefined,
+  values: readonly (readonly string[])[],
+  entry: Entry,
+): Entry {
+  if (namespace === undefined) return entry
+  const shared = values[IndexSet.namespace]?.[0]
+  return { ...entry, namespace: shared === namespace ? shared : namespace }
 }
 
 const noProblems: readonly IndexProblem[] = Object.freeze([])

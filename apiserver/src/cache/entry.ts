@@ -1,4 +1,4 @@
-import type { ApiError, Revision } from '@setpoint/controller-runtime/api'
+import { type ApiError, type KeyParts, type ObjectKey, objectKey, type Revision } from '@setpoint/controller-runtime/api'
 
 /**
  * One version of one object in the cache. It is immutable. The cache, its snapshots, the history and responses share it.
@@ -6,6 +6,8 @@ import type { ApiError, Revision } from '@setpoint/controller-runtime/api'
 export interface Entry {
   /** metadata.name */
   readonly name: string
+  /** metadata.namespace, if the kind is namespaced. */
+  readonly namespace?: string
   /** The revision of the write: metadata.version. */
   readonly revision: Revision
   /** The object's wire JSON, with its version. */
@@ -26,4 +28,17 @@ export interface Entry {
    * in, and only the default indexes have values.
    */
   readonly unconverted?: { readonly apiVersion: string; readonly error: ApiError }
+}
+
+/** Returns the key of an entry's object, by which it is stored. */
+export function keyOfEntry(entry: Entry): ObjectKey {
+  return entry.namespace === undefined ? entry.name : objectKey(entry)
+}
+
+/**
+ * Returns the text that orders objects with equal index values: the name, then the namespace. A zero character is lower
+ * than any in a name.
+ */
+export function tieOf({ namespace, name }: KeyParts): string {
+  return namespace === undefined ? name : `${name}\0${namespace}`
 }

@@ -1,7 +1,7 @@
 /** The narrow door for `query`: snapshots with their indexes, orders, and the scheduler of long work. */
 export { allByUnit, sorted } from './candidate-sort.ts'
 export type { Cursor } from './counted-tree-view.ts'
-export type { Entry } from './entry.ts'
+export { type Entry, keyOfEntry, tieOf } from './entry.ts'
 export type { FairScheduler } from './fair-scheduler.ts'
 export { first, type IndexTree, type Slot } from './index-tree.ts'
 export type { ListIndexSpec } from './list-index.ts'

@@ -17,6 +17,7 @@ export interface Slot extends Named {
 
 /** The part of an object that a search in an index compares. */
 export interface Named {
+  /** The name; in a namespaced kind followed by the namespace, see `tieOf`. */
   readonly name: string
 }
 

@@ -1,5 +1,5 @@
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
-import { laterRevision, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { laterRevision, type ObjectKey, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { type CancelTimer, Yielder } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
@@ -164,11 +164,11 @@ export class LogFollower {
    * Returns the cached object for a write to start from. It may be behind the store. Undefined if it does not exist, and
    * if the cache is incomplete or known to be behind.
    */
-  entryOf(served: ServedModel, name: string): Entry | undefined {
+  entryOf(served: ServedModel, key: ObjectKey): Entry | undefined {
     if (this.trouble !== undefined) return undefined
     const cache = this.cacheOf(served)
     // After a restart of its plugin, a kind has other index functions.
-    return cache?.served === served ? cache.store.get(name) : undefined
+    return cache?.served === served ? cache.store.get(key) : undefined
   }
 
   /** The caches that are complete. */
@@ -274,8 +274,9 @@ export class LogFollower {
 
   #dispatch(change: Change): void {
     if (!change.key.startsWith(objectsPrefix)) return
-    const nameAt = change.key.lastIndexOf('/')
-    const resource = change.key.slice(objectsPrefix.length, nameAt)
+    // objects/<group>/<plural>/[<namespace>/]<name>
+    const pluralAt = change.key.indexOf('/', objectsPrefix.length) + 1
+    const resource = change.key.slice(objectsPrefix.length, change.key.indexOf('/', pluralAt))
     const followed = this.#followed.get(resource)
     if (followed === undefined) return
     this.#tallies.of(resource).received++

@@ -1,10 +1,10 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
-import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { type ObjectKey, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { Yielder } from '@setpoint/controller-runtime/internal'
 import type { ConversionError, ServedModel, ServedVersion } from '../model/index.ts'
 import type { Change, KeyValue } from '../storage/index.ts'
 import { ConvertedViews } from './converted-views.ts'
-import type { Entry } from './entry.ts'
+import { type Entry, keyOfEntry } from './entry.ts'
 import { decodeEntry, entryDefaults, type IndexProblem } from './entry-codec.ts'
 import { type CacheEvent, History } from './history.ts'
 import { ModelStore } from './model-store.ts'
@@ -30,9 +30,9 @@ export class ModelCache {
   /** Loaded entries that are not in the model store yet. */
   #loading: Entry[] = []
   readonly #observers = new Set<CacheObserver>()
-  readonly #problems = new Map<string, readonly IndexProblem[]>()
-  /** Revisions of the stored values that could not be decoded, by name. */
-  readonly #unreadable = new Map<string, Revision>()
+  readonly #problems = new Map<ObjectKey, readonly IndexProblem[]>()
+  /** Revisions of the stored values that could not be decoded. */
+  readonly #unreadable = new Map<ObjectKey, Revision>()
   #problemsChanged: () => void = () => {}
   readonly #onCorrupt: (key: string, error: unknown) => void
 
@@ -74,19 +74,19 @@ export class ModelCache {
     return version.isHub ? entry.bytes : this.#views.bytesOf(entry, version)
   }
 
-  /** Objects whose index function or conversion failed, or whose unique values others hold, by name. */
-  get problems(): ReadonlyMap<string, readonly IndexProblem[]> {
+  /** Objects whose index function or conversion failed, or whose unique values others hold, by key. */
+  get problems(): ReadonlyMap<ObjectKey, readonly IndexProblem[]> {
     return this.#problems
   }
 
-  /** Revisions of the stored values that could not be decoded, by name. They are not in `store`. */
-  get unreadable(): ReadonlyMap<string, Revision> {
+  /** Revisions of the stored values that could not be decoded, by key. They are not in `store`. */
+  get unreadable(): ReadonlyMap<ObjectKey, Revision> {
     return this.#unreadable
   }
 
-  /** Returns the revision of the last write under a name, or undefined if the name does not exist. */
-  revisionOf(name: string): Revision | undefined {
-    return this.#store.get(name)?.revision ?? this.#unreadable.get(name)
+  /** Returns the revision of an object's last write, or undefined if it does not exist. */
+  revisionOf(key: ObjectKey): Revision | undefined {
+    return this.#store.get(key)?.revision ?? this.#unreadable.get(key)
   }
 
   /** Calls back after each change of `problems`. A second call replaces the observer. */
@@ -115,11 +115,11 @@ export class ModelCache {
   /** Applies one change of the log. Skips a change that has been applied already. */
   apply(change: Change): void {
     if (change.revision <= this.#revision) return
-    const name = this.#nameOf(change.key)
-    const previous = this.#store.get(name)
+    const key = this.#keyIn(change.key)
+    const previous = this.#store.get(key)
     const next = change.value && this.#decode(change.key, change.value, change.revision)
-    if (change.value === undefined) this.#unreadable.delete(name)
-    if (next === undefined) this.#note(name, undefined)
+    if (change.value === undefined) this.#unreadable.delete(key)
+    if (next === undefined) this.#note(key, undefined)
     this.#revision = change.revision
     if (previous === undefined && next === undefined) return
     this.#store.apply(next, previous)
@@ -133,7 +133,7 @@ export class ModelCache {
    * @param before the previous version, if the caller knows it. One decoded from the change has no revision.
    */
   toEvent({ key, value, previous, revision }: Change, before?: Entry): CacheEvent {
-    const present = this.#store.get(this.#nameOf(key))
+    const present = this.#store.get(this.#keyIn(key))
     return {
       revision,
       previous: before ?? (previous && this.#read(key, previous, zeroRevision)?.entry),
@@ -161,46 +161,48 @@ export class ModelCache {
     this.#revision = loaded.#revision
     this.snapshots.clear()
     this.#unreadable.clear()
-    for (const [name, revision] of loaded.#unreadable) this.#unreadable.set(name, revision)
+    for (const [key, revision] of loaded.#unreadable) this.#unreadable.set(key, revision)
     this.#problems.clear()
-    for (const [name, problems] of loaded.#problems) this.#problems.set(name, problems)
+    for (const [key, problems] of loaded.#problems) this.#problems.set(key, problems)
     this.#problemsChanged()
     for (const observer of this.#observers) observer.reset()
   }
 
-  #nameOf(key: string): string {
-    return key.slice(this.served.keyPrefix.length)
+  /** Returns the object's key in a key of the store. */
+  #keyIn(storeKey: string): ObjectKey {
+    return storeKey.slice(this.served.keyPrefix.length)
   }
 
-  #decode(key: string, value: Buffer, revision: Revision): Entry | undefined {
-    const name = this.#nameOf(key)
-    const decoded = this.#read(key, value, revision)
-    if (decoded === undefined) this.#unreadable.set(name, revision)
-    else this.#unreadable.delete(name)
-    this.#note(name, decoded?.problems)
+  #decode(storeKey: string, value: Buffer, revision: Revision): Entry | undefined {
+    const key = this.#keyIn(storeKey)
+    const decoded = this.#read(storeKey, value, revision)
+    if (decoded === undefined) this.#unreadable.set(key, revision)
+    else this.#unreadable.delete(key)
+    this.#note(key, decoded?.problems)
     return decoded?.entry
   }
 
-  #note(name: string, problems: readonly IndexProblem[] | undefined): void {
-    if (problems !== undefined && problems.length > 0) this.#problems.set(name, problems)
-    else if (!this.#problems.delete(name)) return
+  #note(key: ObjectKey, problems: readonly IndexProblem[] | undefined): void {
+    if (problems !== undefined && problems.length > 0) this.#problems.set(key, problems)
+    else if (!this.#problems.delete(key)) return
     this.#problemsChanged()
   }
 
   /** Adds the failure to the problems of an object until its next change. */
-  #noteFailure({ name, revision }: Entry, { to: version, problem }: ConversionError): void {
-    if (this.#store.get(name)?.revision !== revision) return
-    const known = this.#problems.get(name) ?? []
+  #noteFailure(entry: Entry, { to: version, problem }: ConversionError): void {
+    const key = keyOfEntry(entry)
+    if (this.#store.get(key)?.revision !== entry.revision) return
+    const known = this.#problems.get(key) ?? []
     if (known.some(each => each.kind === 'conversion' && each.version === version)) return
     const message = problem.slice(0, entryDefaults.messageLength)
-    this.#note(name, [...known, { kind: 'conversion', version, message }])
+    this.#note(key, [...known, { kind: 'conversion', version, message }])
   }
 
-  #read(key: string, value: Buffer, revision: Revision): ReturnType<typeof decodeEntry> | undefined {
+  #read(storeKey: string, value: Buffer, revision: Revision): ReturnType<typeof decodeEntry> | undefined {
     try {
-      return decodeEntry(this.served, this.#nameOf(key), value, revision)
+      return decodeEntry(this.served, this.#keyIn(storeKey), value, revision)
     } catch (error) {
-      this.#onCorrupt(key, error)
+      this.#onCorrupt(storeKey, error)
       return undefined
     }
   }

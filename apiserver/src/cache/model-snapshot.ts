@@ -1,6 +1,7 @@
+import type { ObjectKey } from '@setpoint/controller-runtime/api'
 import type { IndexSet } from '../model/index.ts'
 import type { CountedTreeView } from './counted-tree-view.ts'
-import type { Entry } from './entry.ts'
+import { type Entry, keyOfEntry } from './entry.ts'
 import type { IndexTree, Slot } from './index-tree.ts'
 import type { ListIndexes } from './list-indexes.ts'
 
@@ -17,7 +18,7 @@ export interface IndexView {
 /** The objects and indexes of a model at one moment. */
 export class ModelSnapshot {
   readonly indexes: IndexSet
-  /** Entries by name. */
+  /** Entries by key. */
   readonly objects: CountedTreeView<string, Entry, unknown>
   /** By position in `indexes`. */
   readonly views: readonly IndexView[]
@@ -47,8 +48,10 @@ export class ModelSnapshot {
   /** Returns the object of a slot as it is in this snapshot. @throws RangeError if it is not in it */
   entryOf(slot: Slot): Entry {
     if (slot.written <= this.written) return slot.entry
-    const entry = this.objects.get(slot.name)
-    if (entry === undefined) throw new RangeError(`${slot.name} is not in this snapshot`)
+    // An object keeps its key.
+    const key = keyOfEntry(slot.entry)
+    const entry = this.objects.get(key)
+    if (entry === undefined) throw new RangeError(`${key} is not in this snapshot`)
     return entry
   }
 
@@ -56,8 +59,8 @@ export class ModelSnapshot {
     return this.objects.size
   }
 
-  get(name: string): Entry | undefined {
-    return this.objects.get(name)
+  get(key: ObjectKey): Entry | undefined {
+    return this.objects.get(key)
   }
 
   /** @throws RangeError if the model has no index at this position */

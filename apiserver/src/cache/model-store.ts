@@ -1,7 +1,8 @@
+import type { ObjectKey } from '@setpoint/controller-runtime/api'
 import type { Yielder } from '@setpoint/controller-runtime/internal'
 import { compareCodePoints, IndexSet, noValues } from '../model/index.ts'
 import type { CountedTree } from './counted-tree.ts'
-import type { Entry } from './entry.ts'
+import { type Entry, keyOfEntry, tieOf } from './entry.ts'
 import {
   createIndexTree,
   createNameTree,
@@ -16,7 +17,7 @@ import { type Pairs, sortPairs } from './pair-sort.ts'
 import { finishYielding } from './work.ts'
 
 /**
- * The objects of one model by name, with all their indexes. One writer; readers take snapshots.
+ * The objects of one model by key, with all their indexes. One writer; readers take snapshots.
  *
  * Guarantees: a write changes the objects and all indexes in one step, and touches only the indexes whose values differ.
  * The time of a snapshot depends only on the number of indexes. A snapshot never changes.
@@ -43,7 +44,7 @@ export class ModelStore {
 
   /**
    * Builds a store of these entries faster than `apply` would, since every index is sorted once.
-   * @throws RangeError if the names do not ascend
+   * @throws RangeError if the keys do not ascend
    */
   static async from(indexes: IndexSet, entries: readonly Entry[], yielder: Yielder): Promise<ModelStore> {
     const store = new ModelStore(indexes)
@@ -53,14 +54,14 @@ export class ModelStore {
 
   async #fill(entries: readonly Entry[], yielder: Yielder): Promise<void> {
     this.#written++
-    const names = entries.map(entry => entry.name)
-    names.forEach((name, at) => {
-      const before = names[at - 1]
-      if (before !== undefined && compareCodePoints(before, name) >= 0)
-        throw new RangeError(`model store: ${name} comes after ${before}`)
+    const keys = entries.map(keyOfEntry)
+    keys.forEach((key, at) => {
+      const before = keys[at - 1]
+      if (before !== undefined && compareCodePoints(before, key) >= 0)
+        throw new RangeError(`model store: ${key} comes after ${before}`)
     })
-    await finishYielding(this.#objects.fill(names, entries), yielder)
-    const slots = entries.map(entry => ({ name: entry.name, entry, written: this.#written }))
+    await finishYielding(this.#objects.fill(keys, entries), yielder)
+    const slots = await this.#slotsOf(entries, yielder)
     for (const [position, index] of this.#indexes.entries()) {
       await yielder.pause()
       await index.fill(slots, position, yielder)
@@ -72,12 +73,19 @@ export class ModelStore {
     await finishYielding(this.#labelKeys.fill(pairs.values, pairs.objects), yielder)
   }
 
+  /** Returns a slot for each entry, by name. The entries are in the order of their keys. */
+  async #slotsOf(entries: readonly Entry[], yielder: Yielder): Promise<readonly StoredSlot[]> {
+    const slots = entries.map(entry => ({ name: tieOf(entry), entry, written: this.#written }))
+    if (!this.indexes.isNamespaced) return slots
+    return (await sortPairs({ values: slots.map(({ name }) => name), objects: slots }, yielder)).objects
+  }
+
   get size(): number {
     return this.#objects.size
   }
 
-  get(name: string): Entry | undefined {
-    return this.#objects.get(name)
+  get(key: ObjectKey): Entry | undefined {
+    return this.#objects.get(key)
   }
 
   /**
@@ -85,25 +93,27 @@ export class ModelStore {
    * @throws Error if `previous` is not the stored entry: the indexes would no longer agree with the objects
    */
   apply(next: Entry | undefined, previous: Entry | undefined): void {
-    const name = next?.name ?? previous?.name
-    if (name === undefined) return
-    if (previous !== undefined && previous.name !== name) {
-      throw new Error(`model store: ${previous.name} cannot become ${name}`)
+    const entry = next ?? previous
+    if (entry === undefined) return
+    const key = keyOfEntry(entry)
+    if (previous !== undefined && keyOfEntry(previous) !== key) {
+      throw new Error(`model store: ${keyOfEntry(previous)} cannot become ${key}`)
     }
-    const stored = this.#slots.find(name)
+    const stored = this.#slots.find(entry)
     if (stored?.entry !== previous) {
-      throw new Error(`model store: ${name} is not what it is said to have been`)
+      throw new Error(`model store: ${key} is not what it is said to have been`)
     }
     this.#snapshot = undefined
     this.#written++
     if (next === undefined) {
-      this.#objects.delete(name)
+      this.#objects.delete(key)
       if (stored !== undefined) this.#reindex(stored, undefined, previous)
     } else if (stored === undefined) {
-      this.#objects.set(name, next)
-      this.#reindex({ name, entry: next, written: this.#written }, next, undefined)
+      this.#objects.set(key, next)
+      this.#reindex({ name: tieOf(next), entry: next, written: this.#written }, next, undefined)
     } else {
-      this.#objects.set(stored.name, next)
+      // The first text of a name is kept, so that an object has one.
+      this.#objects.set(next.namespace === undefined ? stored.name : key, next)
       stored.entry = next
       stored.written = this.#written
       this.#reindex(stored, next, previous)
@@ -187,8 +197,10 @@ function eachPair<T>(objects: readonly T[], valuesOf: (object: T) => readonly st
 class SingleValueIndex implements Index {
   readonly #tree = createIndexTree<StoredSlot>()
 
-  find(value: string): StoredSlot | undefined {
-    return this.#tree.get(value, { name: value })
+  /** Finds an object in the index of names. */
+  find(entry: Entry): StoredSlot | undefined {
+    const name = tieOf(entry)
+    return this.#tree.get(entry.name, { name })
   }
 
   change(

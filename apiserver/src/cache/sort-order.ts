@@ -30,7 +30,7 @@ export function sortValue(entry: Entry, { index, descending }: SortKey): string 
   return descending ? largestOf(values) : smallestOf(values)
 }
 
-/** The order of a sort: key by key, objects without a value last in either direction, ties by name ascending. */
+/** The order of a sort: key by key, objects without a value last in either direction, ties by name and namespace ascending. */
 export class SortOrder implements PairOrder<OrderKey, Named> {
   readonly byValue = true
   readonly keys: readonly SortKey[]
@@ -38,10 +38,9 @@ export class SortOrder implements PairOrder<OrderKey, Named> {
   readonly #byUnit: PairComparator<OrderKey, Named>
   readonly #byCodePoint: PairComparator<OrderKey, Named>
 
-  /** @param keys at least one; keys after the name have no effect and are left out */
+  /** @param keys at least one */
   constructor(keys: readonly SortKey[]) {
-    const name = keys.findIndex(({ index }) => index === IndexSet.name)
-    this.keys = name < 0 ? keys : keys.slice(0, name + 1)
+    this.keys = keys
     this.#first = this.keys[0] ?? byName
     const directions = this.keys.map(({ descending }) => descending)
     this.#byUnit = comparatorOf(directions, compareUnits)

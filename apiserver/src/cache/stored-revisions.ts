@@ -1,23 +1,24 @@
-import type { Revision } from '@setpoint/controller-runtime/api'
+import type { ObjectKey, Revision } from '@setpoint/controller-runtime/api'
 import { compareCodePoints } from '../model/index.ts'
+import { keyOfEntry } from './entry.ts'
 import type { ModelSnapshot } from './model-snapshot.ts'
 
-/** A name in the store with the revision of its last write. */
+/** The key of an object in the store with the revision of its last write. */
 interface StoredRevision {
-  readonly name: string
+  readonly key: ObjectKey
   readonly revision: Revision
 }
 
 /**
- * Iterates over a state by name: its objects, merged with the stored values that could not be decoded.
- * @param unreadable by name; copied at the call
+ * Iterates over a state by key: its objects, merged with the stored values that could not be decoded.
+ * @param unreadable by key; copied at the call
  */
 export function storedRevisions(
   snapshot: ModelSnapshot,
   unreadable: ReadonlyMap<string, Revision>,
 ): Iterator<StoredRevision> {
-  const others = Array.from(unreadable, ([name, revision]) => ({ name, revision })).sort((a, b) =>
-    compareCodePoints(a.name, b.name),
+  const others = Array.from(unreadable, ([key, revision]) => ({ key, revision })).sort((a, b) =>
+    compareCodePoints(a.key, b.key),
   )
   return merged(snapshot, others)
 }
@@ -26,20 +27,17 @@ function* merged(snapshot: ModelSnapshot, others: readonly StoredRevision[]): Ge
   let other = 0
   const cursor = snapshot.objects.cursor(0)
   for (let entry = cursor.value; entry !== undefined; cursor.next(), entry = cursor.value) {
-    for (
-      let next = others[other];
-      next && compareCodePoints(next.name, entry.name) < 0;
-      next = others[other]
-    ) {
+    const key = keyOfEntry(entry)
+    for (let next = others[other]; next && compareCodePoints(next.key, key) < 0; next = others[other]) {
       yield next
       other++
     }
-    yield entry
+    yield { key, revision: entry.revision }
   }
   yield* others.slice(other)
 }
 
-/** Compares a state with another one that arrives name by name. Holds one name at a time. */
+/** Compares a state with another one that arrives key by key. Holds one key at a time. */
 export class Alongside {
   readonly #state: Iterator<StoredRevision>
   #next: StoredRevision | undefined
@@ -49,23 +47,23 @@ export class Alongside {
     this.#advance()
   }
 
-  /** Yields the names before this one, which the other state does not have. */
-  *before(name: string): Generator<StoredRevision> {
-    while (this.#next !== undefined && compareCodePoints(this.#next.name, name) < 0) {
+  /** Yields the objects before this one, which the other state does not have. */
+  *before(key: ObjectKey): Generator<StoredRevision> {
+    while (this.#next !== undefined && compareCodePoints(this.#next.key, key) < 0) {
       yield this.#next
       this.#advance()
     }
   }
 
-  /** Returns this name's revision, or undefined if the state does not have it. `name` is the other state's next name. */
-  take(name: string): StoredRevision | undefined {
-    if (this.#next?.name !== name) return undefined
+  /** Returns this object's revision, or undefined if the state does not have it. `key` is the other state's next one. */
+  take(key: ObjectKey): StoredRevision | undefined {
+    if (this.#next?.key !== key) return undefined
     const taken = this.#next
     this.#advance()
     return taken
   }
 
-  /** Yields the remaining names. */
+  /** Yields the remaining objects. */
   *rest(): Generator<StoredRevision> {
     for (; this.#next !== undefined; this.#advance()) yield this.#next
   }

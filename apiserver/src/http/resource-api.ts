@@ -2,6 +2,7 @@ import { ApiError, laterRevision, type Revision } from '@setpoint/controller-run
 import {
   type Entry,
   FairScheduler,
+  keyOfEntry,
   type LogFollower,
   type ModelCache,
   type ModelSnapshot,
@@ -158,7 +159,7 @@ export class ResourceApi {
     const options = { ...readWriteOptions(request), version }
     const { document, warnings } = await readObject(request, options.fieldValidation)
     const result = await this.#registry.create(served, document, options)
-    const location = `${this.#basePath}/apis/${version.apiVersion}/${served.model.plural}/${result.name}`
+    const location = `${this.#basePath}/apis/${version.apiVersion}/${served.model.plural}/${result.key}`
     return written(201, withWarnings(result, warnings), { location })
   }
 
@@ -251,11 +252,12 @@ export class ResourceApi {
     await this.#catchUp(cache, request.signal)
     const { items } = await runQuery(cache.store.snapshot(), query, this.#scheduler, ownerOf(request))
     const deleted: Buffer[] = []
-    for (const { name } of items) {
+    for (const entry of items) {
       request.signal?.throwIfAborted()
       try {
         deleted.push(
-          (await this.#registry.delete(cache.served, name, deletion, { ...options, version: as })).bytes,
+          (await this.#registry.delete(cache.served, keyOfEntry(entry), deletion, { ...options, version: as }))
+            .bytes,
         )
       } catch (error) {
         if (!(error instanceof ApiError && error.reason === 'NotFound')) throw error

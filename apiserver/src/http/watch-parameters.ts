@@ -30,7 +30,7 @@ export function readWatchRequest(
   const allowBookmarks = readBoolean(query, 'allowWatchBookmarks')
   const initialEvents = sendInitialEvents ?? after === undefined
   return {
-    name,
+    key: name,
     version: cache.served.versionNamed(version),
     selector: parseSelector(query, cache.served.indexes),
     after: initialEvents ? undefined : after,

@@ -31,7 +31,7 @@ it('a watch that is closed as too slow is counted as such and is no longer open'
   const { cache, gate, registry, served } = rooms
   const { group, version, plural } = served.model
   const labels = `group="${group}",version="${version}",resource="${plural}"`
-  const watch = { name: undefined, selector: selectsEverything, after: undefined, lifetimeMs: 60_000 }
+  const watch = { key: undefined, selector: selectsEverything, after: undefined, lifetimeMs: 60_000 }
   const request = { ...watch, initialEvents: false, bookmarks: false }
   const ends: string[] = []
   const end = ({ reason }: { reason: string }) => ends.push(reason)

@@ -54,16 +54,25 @@ export class IndexSet {
   static readonly creationTimestamp = 1
   static readonly deletionTimestamp = 2
   static readonly labels = 3
+  /** Only in the indexes of namespaced kinds. */
+  static readonly namespace = 4
 
+  /** True for namespaced kinds. Names are then unique within a namespace only. */
+  readonly isNamespaced: boolean
   readonly specs: readonly IndexSpec<IndexedObject>[]
   /** Names by position, for selectors and sorts. */
   readonly names: readonly string[]
+  /** Number of the indexes that are not declared. */
+  readonly #defaults: number
   readonly #positions: ReadonlyMap<string, number>
   readonly #shared: readonly SharedValues[]
   readonly #sharedLabels = new Shared<Readonly<Record<string, string>>>()
 
-  constructor(model: Pick<Model, 'indexes'>) {
-    this.specs = Object.freeze([...defaultIndexes.map(declare => declare()), ...model.indexes])
+  constructor({ indexes, scope }: Pick<Model, 'indexes'> & Partial<Pick<Model, 'scope'>>) {
+    this.isNamespaced = scope === 'Namespaced'
+    const defaults = this.isNamespaced ? [...defaultIndexes, namespaceIndex] : defaultIndexes
+    this.#defaults = defaults.length
+    this.specs = Object.freeze([...defaults.map(declare => declare()), ...indexes])
     this.names = Object.freeze(this.specs.map(spec => spec.name))
     this.#positions = new Map(this.names.map((name, position) => [name, position]))
     this.#shared = this.specs.map(() => new Shared<readonly string[]>())
@@ -119,7 +128,7 @@ export class IndexSet {
   /** Returns the values of the default indexes, which need the metadata only. All others are empty. */
   metadataValuesOf(object: IndexedObject): (readonly string[])[] {
     return this.specs.map((_, position) =>
-      position < defaultIndexes.length ? this.#valuesAt(position, object) : noValues,
+      position < this.#defaults ? this.#valuesAt(position, object) : noValues,
     )
   }
 
@@ -223,3 +232,8 @@ const defaultIndexes: readonly IndexDeclaration<IndexedObject>[] = [
     indexFunc: object => labelPairs(object.metadata.labels ?? {}),
   }),
 ]
+
+const namespaceIndex: IndexDeclaration<IndexedObject> = singleValueIndex({
+  name: 'metadata.namespace',
+  indexFunc: object => object.metadata.namespace,
+})

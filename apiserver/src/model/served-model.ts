@@ -1,4 +1,4 @@
-import type { Model } from '@setpoint/controller-runtime/api'
+import type { Model, ObjectKey } from '@setpoint/controller-runtime/api'
 import { IndexSet } from './index-set.ts'
 import type { SchemaValidator } from './schema-validator.ts'
 import { ServedVersion } from './served-version.ts'
@@ -62,7 +62,8 @@ export class ServedModel {
     return found
   }
 
-  keyOf(name: string): string {
-    return this.keyPrefix + name
+  /** Returns the key of the store for an object. */
+  keyOf(key: ObjectKey): string {
+    return this.keyPrefix + key
   }
 }

@@ -1,5 +1,6 @@
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
-import type { Entry, ModelCache } from '../cache/index.ts'
+import type { ObjectKey } from '@setpoint/controller-runtime/api'
+import { type Entry, keyOfEntry, type ModelCache } from '../cache/index.ts'
 import { decodeWire } from '../model/index.ts'
 import type { ReportedProblem } from './index-report.ts'
 
@@ -25,8 +26,8 @@ export class StoredViolations {
   readonly #signal: AbortSignal
   readonly #clock: Clock
   readonly #changed: (problem: ReportedProblem | undefined) => void
-  /** The first violation of each object, by name. */
-  readonly #found = new Map<string, string>()
+  /** The first violation of each object. */
+  readonly #found = new Map<ObjectKey, string>()
   #isScheduled = false
 
   constructor(parts: {
@@ -46,12 +47,13 @@ export class StoredViolations {
   async run(): Promise<void> {
     const stop = this.#cache.observe({
       changed: ({ previous, next }) => {
-        if (previous === undefined || !this.#found.has(previous.name)) return
-        this.#check(previous.name, next)
+        const key = previous && keyOfEntry(previous)
+        if (key === undefined || !this.#found.has(key)) return
+        this.#check(key, next)
         this.#schedule()
       },
       reset: () => {
-        for (const name of [...this.#found.keys()]) this.#check(name, this.#cache.store.get(name))
+        for (const key of [...this.#found.keys()]) this.#check(key, this.#cache.store.get(key))
         this.#schedule()
       },
     })
@@ -62,8 +64,8 @@ export class StoredViolations {
     for (let entry = cursor.value; entry !== undefined; cursor.next(), entry = cursor.value) {
       if (this.#found.size >= tracked) break
       // It may have changed since the snapshot.
-      const { name } = entry
-      this.#check(name, this.#cache.store.get(name))
+      const key = keyOfEntry(entry)
+      this.#check(key, this.#cache.store.get(key))
       if (++checked % objectsPerTurn > 0) continue
       await sleep(this.#clock, pauseMs, this.#signal).catch(() => {})
       if (this.#signal.aborted) return
@@ -71,13 +73,13 @@ export class StoredViolations {
     if (this.#found.size > 0) this.#report()
   }
 
-  #check(name: string, entry: Entry | undefined): void {
+  #check(key: ObjectKey, entry: Entry | undefined): void {
     const [violation] =
       entry === undefined || entry.unconverted !== undefined
         ? []
         : this.#cache.served.schemas.validate(decodeWire(entry.bytes))
-    if (violation === undefined) this.#found.delete(name)
-    else this.#found.set(name, `${violation.field} ${violation.message}`)
+    if (violation === undefined) this.#found.delete(key)
+    else this.#found.set(key, `${violation.field} ${violation.message}`)
   }
 
   #schedule(): void {
@@ -100,7 +102,7 @@ export class StoredViolations {
       this.#changed(undefined)
       return
     }
-    const first = [...this.#found].slice(0, shown).map(([name, why]) => `${JSON.stringify(name)} (${why})`)
+    const first = [...this.#found].slice(0, shown).map(([key, why]) => `${JSON.stringify(key)} (${why})`)
     const count = `${size >= tracked ? 'at least ' : ''}${size} stored ${size === 1 ? 'object violates' : 'objects violate'}`
     const more = size > first.length ? `, and ${size - first.length} more` : ''
     this.#changed({

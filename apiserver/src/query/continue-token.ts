@@ -1,15 +1,15 @@
-import { ApiError, parseRevision, type Revision } from '@setpoint/controller-runtime/api'
+import { ApiError, type ObjectKey, parseRevision, type Revision } from '@setpoint/controller-runtime/api'
 
-/** Where a list with `limit` continues: after an object's name, in the state of the first page. */
+/** Where a list with `limit` continues: after an object's key, in the state of the first page. */
 interface ContinueToken {
   readonly version: Revision
-  readonly after: string
+  readonly after: ObjectKey
 }
 
 /** Raised when the content changes, so a token of another server version is rejected and not misread. */
 const tokenFormat = 1
 
-/** A name has at most 253 characters, so no token of this server is longer. */
+/** Name and namespace have at most 253 characters each, so no token of this server is longer. */
 const maxTokenLength = 1024
 
 /** Opaque to clients: base64url of JSON `{v, version, after}`. */

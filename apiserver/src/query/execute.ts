@@ -1,6 +1,8 @@
+import type { ObjectKey } from '@setpoint/controller-runtime/api'
 import {
   type Entry,
   type FairScheduler,
+  keyOfEntry,
   type ListIndexSpec,
   listIndexDefaults,
   type ModelSnapshot,
@@ -15,7 +17,7 @@ import type { ChunkPaging, ListQuery, PagePaging } from './list-query.ts'
 import { matchesEntry } from './match.ts'
 import { pageWindow } from './page.ts'
 import { PageRequest, type Plan, runPlans } from './plan.ts'
-import { selectedByName } from './selected-by-name.ts'
+import { rangeOf, selectedByName } from './selected-by-name.ts'
 import { compileTerms } from './terms.ts'
 
 export const queryDefaults = Object.freeze({
@@ -34,9 +36,9 @@ interface PageResult {
 interface ChunkResult {
   readonly kind: 'chunk'
   readonly items: readonly Entry[]
-  /** The last name of this chunk, where the next one begins; undefined for the last chunk. */
-  readonly next: string | undefined
-  /** Objects after this chunk, if any. As in Kubernetes, counted only without a selector. */
+  /** The key of this chunk's last object, where the next chunk begins; undefined for the last chunk. */
+  readonly next: ObjectKey | undefined
+  /** Objects after this chunk, if any. As in Kubernetes, counted only without a selector, a namespace aside. */
   readonly remaining: number | undefined
 }
 
@@ -184,12 +186,15 @@ function* chunkOf(
     else more = true
     return !more
   })
-  const selecting = selector.labels.length + selector.fields.length > 0
-  const remaining = more && !selecting ? snapshot.size - snapshot.objects.rank(items.at(-1)?.name) - 1 : 0
+  const last = items.at(-1)
+  const next = more && last !== undefined ? keyOfEntry(last) : undefined
+  const { namespace, to } = rangeOf(snapshot, selector)
+  const selecting = selector.labels.length + selector.fields.length > (namespace === undefined ? 0 : 1)
+  const remaining = next !== undefined && !selecting ? to - snapshot.objects.rank(next) - 1 : 0
   return {
     kind: 'chunk',
     items,
-    next: more ? items.at(-1)?.name : undefined,
+    next,
     remaining: remaining > 0 ? remaining : undefined,
   }
 }

@@ -1,6 +1,7 @@
 import {
   ApiError,
   isVersion,
+  type ObjectKey,
   parseFieldSelector,
   parseLabelSelector,
   type Requirement,
@@ -21,11 +22,11 @@ export interface PagePaging {
   readonly size: number | undefined
 }
 
-/** Kubernetes' chunks, in name order: at most `limit` objects (absent: all) after the name `after` (absent: any). */
+/** Kubernetes' chunks, in the order of keys: at most `limit` objects (absent: all) after the key `after` (absent: any). */
 export interface ChunkPaging {
   readonly kind: 'chunk'
   readonly limit: number | undefined
-  readonly after: string | undefined
+  readonly after: ObjectKey | undefined
 }
 
 /**
@@ -42,7 +43,7 @@ type ReadAt =
 /** A list request, checked against the indexes of its model. */
 export interface ListQuery {
   readonly selector: Selector
-  /** Not empty for pages; empty for chunks, which are in name order. Ties are broken by name, ascending. */
+  /** Not empty for pages; empty for chunks, which are in the order of keys. Ties are broken by name and namespace, ascending. */
   readonly sort: readonly SortKey[]
   readonly paging: PagePaging | ChunkPaging
   readonly at: ReadAt
@@ -153,7 +154,7 @@ function parseSort(terms: readonly string[], indexes: IndexSet): readonly SortKe
   if (terms.length > listQueryLimits.sortKeys) {
     refuse('sort', `has ${terms.length} keys, at most ${listQueryLimits.sortKeys} are allowed`)
   }
-  return terms.map(term => {
+  const keys = terms.map(term => {
     if (term === '') refuse('sort', 'is empty, expected <field>[,asc|desc]')
     const [field = '', direction, ...more] = term.split(',')
     const refuseTerm = (why: string) => refuse('sort', `${quote(term)}: ${why}`)
@@ -175,6 +176,9 @@ function parseSort(terms: readonly string[], indexes: IndexSet): readonly SortKe
         return refuseTerm(`unknown direction ${quote(direction)}, expected asc or desc`)
     }
   })
+  // No two objects have the same name, so further keys have no effect.
+  const name = indexes.isNamespaced ? -1 : keys.findIndex(({ index }) => index === IndexSet.name)
+  return name < 0 ? keys : keys.slice(0, name + 1)
 }
 
 /** 1, 2, 3, …: decimal digits and nothing else. */

@@ -347,7 +347,9 @@ export class PageRequest {
     const [run, ...more] = term.runs
     if (run === undefined || more.length > 0 || !term.inNameOrder) return undefined
     const total = countOf(term, this.#snapshot.size)
-    if (key.index === IndexSet.name && total !== undefined) {
+    // Backwards, objects of equal names in different namespaces would come in the wrong order.
+    const isReversible = !this.#snapshot.indexes.isNamespaced
+    if (key.index === IndexSet.name && total !== undefined && (isReversible || !key.descending)) {
       const complement = term.negated ? new Complement(this.#snapshot, term.tree, run) : undefined
       return {
         cost: complement === undefined ? taken : 2 * search * Math.log2(run.to - run.from + 2),

@@ -1,12 +1,14 @@
-import type { Selector } from '@setpoint/controller-runtime/api'
+import { type ObjectKey, type Requirement, type Selector, splitObjectKey } from '@setpoint/controller-runtime/api'
 import {
   type Candidate,
   type Cursor,
   type Entry,
+  keyOfEntry,
   type ModelSnapshot,
   type Slot,
   SortOrder,
   sorted,
+  tieOf,
   type Work,
   workDefaults,
 } from '../cache/for-query.ts'
@@ -17,21 +19,21 @@ import { planCosts } from './plan.ts'
 import { compileTerms, type Run, type Term } from './terms.ts'
 import { sortCost } from './window.ts'
 
-/** Objects of a snapshot, names ascending, one after another. */
+/** Objects of a snapshot, keys ascending, one after another. */
 interface ByName {
   next(): Entry | undefined
 }
 
 /** A part of the selected objects. */
 interface Chunk {
-  /** They come after this name. */
-  readonly after: string | undefined
+  /** They come after the object with this key. */
+  readonly after: ObjectKey | undefined
   /** Objects that the caller wants, at most. */
   readonly wanted: number
 }
 
 /**
- * Visits the selected objects after `after`, in the order of their names. The cost follows the number of objects of the
+ * Visits the selected objects after `after`, in the order of their keys. The cost follows the number of objects of the
  * smallest term in that range.
  * @param visit returns whether to go on
  */
@@ -43,7 +45,7 @@ export function* selectedByName(
 ): Work<void> {
   const terms = yield* compileTerms(snapshot, selector)
   const each = testWorkOf(terms.length)
-  const source = yield* cheapest(snapshot, terms, chunk)
+  const source = yield* cheapest(snapshot, terms, rangeOf(snapshot, selector), chunk)
   let handled = 0
   for (;;) {
     const entry = source.next()
@@ -57,9 +59,37 @@ export function* selectedByName(
   yield handled
 }
 
-/** The objects of the term that is the cheapest, or all objects if a scan is cheaper. */
-function* cheapest(snapshot: ModelSnapshot, terms: readonly Term[], { after, wanted }: Chunk): Work<ByName> {
-  const { size } = snapshot
+/** The positions by key that a selector is limited to: those of its namespace, or all. */
+export interface KeyRange extends Run {
+  /** The namespace that the selector names. */
+  readonly namespace: string | undefined
+}
+
+/** Returns the range of a selector. The objects of a namespace are neighbours. */
+export function rangeOf({ objects, indexes }: ModelSnapshot, { fields }: Selector): KeyRange {
+  const one = indexes.isNamespaced ? fields.find(isOneNamespace) : undefined
+  const [namespace] = one?.values ?? []
+  if (namespace === undefined) return { from: 0, to: objects.size, namespace }
+  const from = objects.rank(`${namespace}/`)
+  return { from, to: objects.rank(`${namespace}${afterSlash}`), namespace }
+}
+
+/** Returns true for a term that all objects of one namespace satisfy, and no others. */
+export function isOneNamespace({ key, operator, values }: Requirement): boolean {
+  return key === 'metadata.namespace' && operator === 'in' && values.length === 1
+}
+
+const afterSlash = String.fromCharCode('/'.charCodeAt(0) + 1)
+
+/** The objects of the term that is the cheapest, or all objects of the range if a scan is cheaper. */
+function* cheapest(
+  snapshot: ModelSnapshot,
+  terms: readonly Term[],
+  range: KeyRange,
+  { after, wanted }: Chunk,
+): Work<ByName> {
+  const size = range.to - range.from
+  const isInOrder = mergesByKey(snapshot, range, after)
   let cost = Infinity
   let fewest = size
   let best: Term | undefined
@@ -68,25 +98,35 @@ function* cheapest(snapshot: ModelSnapshot, terms: readonly Term[], { after, wan
     if (members === undefined) continue
     fewest = Math.min(fewest, members.size)
     const each = planCosts.gathered + members.searches * planCosts.search
-    const more = isLazy(term) ? term.runs.length * planCosts.search : sortCost(members.size)
+    const more = isInOrder && isLazy(term) ? term.runs.length * planCosts.search : sortCost(members.size)
     const termCost = members.size * each + more
     if (termCost > cost) continue
     cost = termCost
     best = term
   }
   // A scan stops at the last wanted object, and the next chunk goes on from there. Collecting starts over.
-  const stops = best !== undefined && !isLazy(best) && wanted < fewest
+  const isMerged = best !== undefined && isInOrder && isLazy(best)
+  const stops = best !== undefined && !isMerged && wanted < fewest
   const scanned = stops ? (wanted / fewest) * size : size
   if (best === undefined || scanned * planCosts.scanned < cost) {
-    return within(snapshot, { from: 0, to: size }, after)
+    return within(snapshot, range, after)
   }
-  if (!isLazy(best)) return yield* collected(snapshot, best, after)
+  if (!isMerged) return yield* collected(snapshot, best, after)
   const [run, ...more] = best.runs
-  // The positions of names in their index are those of the objects.
-  const ofNames = best.tree === snapshot.view(IndexSet.name).values
+  // The positions of names in their index are those of the objects, unless the kind is namespaced.
+  const ofNames = !snapshot.indexes.isNamespaced && best.tree === snapshot.view(IndexSet.name).values
   if (ofNames && run !== undefined && more.length === 0) return within(snapshot, run, after)
   yield best.runs.length
   return new MergedRuns(snapshot, best, after)
+}
+
+/**
+ * Returns true if the objects of one index value are in the order of keys. In a namespaced kind they are ordered by name,
+ * which is the same only within one namespace.
+ */
+function mergesByKey({ indexes }: ModelSnapshot, { namespace }: KeyRange, after: ObjectKey | undefined): boolean {
+  if (!indexes.isNamespaced) return true
+  return namespace !== undefined && (after === undefined || splitObjectKey(after).namespace === namespace)
 }
 
 /** Returns true if the objects of a term are found in the order of names, one by one. */
@@ -94,9 +134,9 @@ function isLazy({ negated, inNameOrder }: Term): boolean {
   return inNameOrder && !negated
 }
 
-/** The objects in a run of positions by name. */
-function within({ objects }: ModelSnapshot, { from, to }: Run, after: string | undefined): ByName {
-  const cursor = objects.cursor(after === undefined ? from : Math.max(from, objects.rank(nextName(after))))
+/** The objects in a run of positions by key. */
+function within({ objects }: ModelSnapshot, { from, to }: Run, after: ObjectKey | undefined): ByName {
+  const cursor = objects.cursor(after === undefined ? from : Math.max(from, objects.rank(next(after))))
   return {
     next() {
       if (cursor.position >= to) return undefined
@@ -108,12 +148,13 @@ function within({ objects }: ModelSnapshot, { from, to }: Run, after: string | u
 }
 
 /** The objects that a term selects, collected and sorted. */
-function* collected(snapshot: ModelSnapshot, term: Term, after: string | undefined): Work<ByName> {
+function* collected(snapshot: ModelSnapshot, term: Term, after: ObjectKey | undefined): Work<ByName> {
   const found: Candidate[] = []
   const members = membersOf(snapshot, term)
   if (members !== undefined) {
     yield* members.each(slot => {
-      if (after === undefined || compareCodePoints(slot.name, after) > 0) found.push({ key: slot.name, slot })
+      const key = keyOfEntry(slot.entry)
+      if (after === undefined || compareCodePoints(key, after) > 0) found.push({ key, slot })
     })
   }
   const inOrder = yield* sorted(found, nameOrder)
@@ -133,10 +174,11 @@ class MergedRuns implements ByName {
   readonly #heap: RunCursor[] = []
   #last: Slot | undefined
 
-  constructor(snapshot: ModelSnapshot, { tree, runs }: Term, after: string | undefined) {
+  constructor(snapshot: ModelSnapshot, { tree, runs }: Term, after: ObjectKey | undefined) {
     this.#snapshot = snapshot
+    const last = after === undefined ? undefined : { name: next(tieOf(splitObjectKey(after))) }
     for (const { from, to } of runs) {
-      const begin = after === undefined ? from : tree.rank(tree.keyAt(from), { name: nextName(after) })
+      const begin = last === undefined ? from : tree.rank(tree.keyAt(from), last)
       if (begin < to) this.#heap.push({ cursor: tree.cursor(begin), to })
     }
     for (let at = this.#heap.length >> 1; at >= 0; at--) this.#sink(at)
@@ -184,9 +226,9 @@ interface RunCursor {
   readonly to: number
 }
 
-/** The least string after a name: the name and a zero character. */
-function nextName(name: string): string {
-  return `${name}\u0000`
+/** The least text after a text: with a zero character. */
+function next(text: string): string {
+  return `${text}\u0000`
 }
 
 const nameOrder = new SortOrder([{ index: IndexSet.name, descending: false }])

@@ -1,4 +1,4 @@
-import type { Revision } from '@setpoint/controller-runtime/api'
+import { nameOfKey, type ObjectKey, type Revision } from '@setpoint/controller-runtime/api'
 import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
   atHub,
@@ -34,7 +34,7 @@ export interface CachedObject {
 }
 
 /** Finds an object in the cache. */
-export type CacheLookup = (served: ServedModel, name: string) => CachedObject | undefined
+export type CacheLookup = (served: ServedModel, key: ObjectKey) => CachedObject | undefined
 
 /** The object that a write starts from. */
 export interface Current extends StoredObject {
@@ -81,44 +81,45 @@ export class CommitLoop {
    */
   async run(
     served: ServedModel,
-    name: string,
+    key: ObjectKey,
     decide: (current: Current) => Decision | undefined,
     options: WriteOptions,
   ): Promise<WriteResult> {
     const { version = served.hub } = options
-    const cached = this.#cached(served, name)
+    const name = nameOfKey(key)
+    const cached = this.#cached(served, key)
     let current = cached && fromCache(served, cached)
-    current ??= await this.read(served, name, options)
+    current ??= await this.read(served, key, options)
     for (let attempt = 1; ; attempt++) {
-      if (current === undefined) throw notFound(served, name)
+      if (current === undefined) throw notFound(served, key)
       let decision: Decision | undefined
       let ready: ReadyWrite | undefined
       let shown: Shown | undefined
       try {
         decision = decide(current)
         shown = decision && showIn(served, version, decision.draft)
-        ready = decision && (await this.#transactions.prepare(toWrite(served, name, current, decision)))
+        ready = decision && (await this.#transactions.prepare(toWrite(served, key, current, decision)))
       } catch (error) {
         if (current.isLive) throw error
-        const live: Current | undefined = await this.read(served, name, options)
+        const live: Current | undefined = await this.read(served, key, options)
         // The cache was current, so the refusal stands and a plugin's functions do not run twice.
         if (live?.revision === current.revision) throw error
         current = live
         continue
       }
       if (decision === undefined || ready === undefined || shown === undefined) {
-        if (current.isLive) return { name, bytes: bytesIn(served, version, name, current), warnings: [] }
-        current = await this.read(served, name, options)
+        if (current.isLive) return { key, bytes: bytesIn(served, version, name, current), warnings: [] }
+        current = await this.read(served, key, options)
         continue
       }
       const outcome = await this.#transactions.commit(ready, options)
       if (outcome.stored) {
         const { warnings } = decision.draft
         const revision = options.dryRun ? current.revision : outcome.revision
-        return { name, bytes: wireBytes(shown.version, name, Buffer.from(shown.json), revision), warnings }
+        return { key, bytes: wireBytes(shown.version, name, Buffer.from(shown.json), revision), warnings }
       }
       if (attempt === transactionDefaults.attempts)
-        throw conflict(served, name, 'the object keeps changing; try again')
+        throw conflict(served, key, 'the object keeps changing; try again')
       current = toCurrent(served, name, outcome.current)
     }
   }
@@ -126,11 +127,11 @@ export class CommitLoop {
   /** Reads an object from the store, not from the cache. */
   async read(
     served: ServedModel,
-    name: string,
+    key: ObjectKey,
     options: { signal?: AbortSignal },
   ): Promise<Current | undefined> {
-    const { pair } = await withApiErrors(this.#storage.get(served.keyOf(name), options))
-    return toCurrent(served, name, pair)
+    const { pair } = await withApiErrors(this.#storage.get(served.keyOf(key), options))
+    return toCurrent(served, nameOfKey(key), pair)
   }
 }
 
@@ -201,7 +202,7 @@ function fromCache(served: ServedModel, cached: CachedObject): Current | undefin
 
 function toWrite(
   served: ServedModel,
-  name: string,
+  key: ObjectKey,
   { revision, reservations }: Current,
   { draft, removes }: Decision,
 ): Write {
@@ -210,7 +211,7 @@ function toWrite(
     draft.isIndexed ? storedJson(served, version, draft.object, json) : (draft.rawJson ?? json)
   return {
     served,
-    name,
+    key,
     uid: draft.object.metadata.uid,
     previous: { revision, reservations },
     next: removes ? undefined : { jsonIn, reservations: draft.reservations, claims },

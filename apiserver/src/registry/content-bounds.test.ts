@@ -106,7 +106,7 @@ describe.each(parts)('%s of an object', (field, limit, make) => {
     await registry.patch(served, 'old', { type: 'merge', document: { spec: { n: 7 } } }, 'object', options)
     await size(limit + 9)
     expect((await refusal(size(limit + 10))).code).toBe(422)
-    expect((await registry.delete(served, 'old', {}, options)).name).toBe('old')
+    expect((await registry.delete(served, 'old', {}, options)).key).toBe('old')
   })
 })
 

@@ -103,6 +103,7 @@ export function draftCreation(
   if (nameCause !== undefined) causes.add(nameCause)
   const metadata = orderMetadata({
     name,
+    namespace: served.indexes.isNamespaced ? options.namespace : undefined,
     generateName: meta.generateName,
     uid: randomUUID(),
     generation: 1,
@@ -494,6 +495,7 @@ function composeObject(
 
 const metadataOrder = [
   'name',
+  'namespace',
   'generateName',
   'uid',
   'generation',

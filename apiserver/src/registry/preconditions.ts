@@ -1,4 +1,4 @@
-import { compareVersions, isVersion } from '@setpoint/controller-runtime/api'
+import { compareVersions, isVersion, type ObjectKey } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import { echo } from './causes.ts'
 import { badRequest, conflict } from './refusals.ts'
@@ -28,7 +28,7 @@ export function preconditionsOf(given: {
 /** @throws ApiError 409 if the stored object does not meet a precondition */
 export function checkPreconditions(
   served: ServedModel,
-  name: string,
+  key: ObjectKey,
   wanted: Preconditions,
   uid: string,
   version: string,
@@ -36,7 +36,7 @@ export function checkPreconditions(
   if (wanted.uid !== undefined && wanted.uid !== uid) {
     throw conflict(
       served,
-      name,
+      key,
       `the uid is ${uid}, not ${echo(wanted.uid)}: it is another object of the same name`,
     )
   }
@@ -44,7 +44,7 @@ export function checkPreconditions(
     if (compareVersions(given, version) !== 0) {
       throw conflict(
         served,
-        name,
+        key,
         `the object has been modified: its version is ${version}, not ${given}; apply your changes to the latest version and try again`,
       )
     }

@@ -1,4 +1,11 @@
-import { ApiError, nameLimits, type StatusCause, type StatusDetails } from '@setpoint/controller-runtime/api'
+import {
+  ApiError,
+  nameLimits,
+  nameOfKey,
+  type ObjectKey,
+  type StatusCause,
+  type StatusDetails,
+} from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import { shorten } from '../model/index.ts'
 import {
@@ -13,55 +20,53 @@ import type { Causes } from './causes.ts'
 /** Value of `Retry-After` while the store or a kind is unavailable. */
 export const retryAfterSeconds = 1
 
-function detailsOf(served: ServedModel, name?: string): StatusDetails {
+function detailsOf(served: ServedModel, key?: ObjectKey): StatusDetails {
   const { group, plural } = served.model
-  return name === undefined ? { group, kind: plural } : { group, kind: plural, name }
+  return key === undefined ? { group, kind: plural } : { group, kind: plural, name: nameOfKey(key) }
+}
+
+/** Returns the kind and the name for messages. As in Kubernetes, without the namespace. */
+function shown(served: ServedModel, key: ObjectKey): string {
+  return `${qualified(served)} ${JSON.stringify(nameOfKey(key))}`
 }
 
 function qualified(served: ServedModel): string {
   return `${served.model.plural}.${served.model.group}`
 }
 
-export function notFound(served: ServedModel, name: string): ApiError {
-  return new ApiError(
-    'NotFound',
-    `${qualified(served)} ${JSON.stringify(name)} not found`,
-    detailsOf(served, name),
-  )
+export function notFound(served: ServedModel, key: ObjectKey): ApiError {
+  return new ApiError('NotFound', `${shown(served, key)} not found`, detailsOf(served, key))
 }
 
-export function nameTaken(served: ServedModel, name: string, deleting: boolean): ApiError {
-  const message = `${qualified(served)} ${JSON.stringify(name)} already exists`
+export function nameTaken(served: ServedModel, key: ObjectKey, deleting: boolean): ApiError {
+  const message = `${shown(served, key)} already exists`
   return new ApiError(
     'AlreadyExists',
     deleting ? `object is being deleted: ${message}` : message,
-    detailsOf(served, name),
+    detailsOf(served, key),
   )
 }
 
-export function valuesTaken(served: ServedModel, name: string, causes: StatusCause[]): ApiError {
-  const message = `${qualified(served)} ${JSON.stringify(name)}: ${causes.map(cause => cause.message).join('; ')}`
-  return new ApiError('AlreadyExists', message, { ...detailsOf(served, name), causes })
+export function valuesTaken(served: ServedModel, key: ObjectKey, causes: StatusCause[]): ApiError {
+  const message = `${shown(served, key)}: ${causes.map(cause => cause.message).join('; ')}`
+  return new ApiError('AlreadyExists', message, { ...detailsOf(served, key), causes })
 }
 
-export function conflict(served: ServedModel, name: string, why: string): ApiError {
-  return new ApiError(
-    'Conflict',
-    `operation cannot be fulfilled on ${qualified(served)} ${JSON.stringify(name)}: ${why}`,
-    detailsOf(served, name),
-  )
+export function conflict(served: ServedModel, key: ObjectKey, why: string): ApiError {
+  const message = `operation cannot be fulfilled on ${shown(served, key)}: ${why}`
+  return new ApiError('Conflict', message, detailsOf(served, key))
 }
 
 /** Reports all violations together. The message spells out the first few. */
 export function invalid(served: ServedModel, name: string, causes: Causes): ApiError {
   const { reported, overflows } = causes
-  const shown = reported
+  const messages = reported
     .slice(0, 8)
     .map(cause => (cause.field === undefined ? cause.message : `${cause.field}: ${cause.message}`))
-  const left = reported.length - shown.length
-  if (left > 0) shown.push(overflows ? `and more than ${left} more` : `and ${left} more`)
+  const left = reported.length - messages.length
+  if (left > 0) messages.push(overflows ? `and more than ${left} more` : `and ${left} more`)
   const shownName = shorten(name, nameLimits.name)
-  const message = `${served.model.kind}.${served.model.group} ${JSON.stringify(shownName)} is invalid: ${shown.join('; ')}`
+  const message = `${served.model.kind}.${served.model.group} ${JSON.stringify(shownName)} is invalid: ${messages.join('; ')}`
   return new ApiError('Invalid', message, { ...detailsOf(served, shownName), causes: [...reported] })
 }
 

@@ -1,5 +1,12 @@
 import { randomInt } from 'node:crypto'
-import { ApiError, finalizersForDeletion, nameLimits } from '@setpoint/controller-runtime/api'
+import {
+  ApiError,
+  finalizersForDeletion,
+  nameLimits,
+  nameOfKey,
+  type ObjectKey,
+  objectKey,
+} from '@setpoint/controller-runtime/api'
 import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
   ConversionError,
@@ -107,10 +114,11 @@ export class Registry {
       reservedDomain: this.#reservedDomain,
     })
     const { json } = draft
+    const key = objectKey(draft.object.metadata)
     const shown = showIn(served, options.version ?? served.hub, draft)
     const write = {
       served,
-      name,
+      key,
       uid: draft.object.metadata.uid,
       previous: undefined,
       next: {
@@ -123,27 +131,27 @@ export class Registry {
     const outcome = await this.#transactions.commit(await this.#transactions.prepare(write), options)
     if (!outcome.stored) {
       const holder = outcome.current && decodeStored(outcome.current.value).object
-      throw nameTaken(served, name, holder?.metadata.deletionTimestamp !== undefined)
+      throw nameTaken(served, key, holder?.metadata.deletionTimestamp !== undefined)
     }
     const bytes = options.dryRun
       ? Buffer.from(shown.json)
       : wireBytes(shown.version, name, Buffer.from(shown.json), outcome.revision)
-    return { name, bytes, warnings: draft.warnings }
+    return { key, bytes, warnings: draft.warnings }
   }
 
   async replace(
     served: ServedModel,
-    name: string,
+    key: ObjectKey,
     body: unknown,
     scope: Scope,
     options: WriteOptions,
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
     const client = readClientObject(version, body)
-    checkBodyName(name, client.meta.name)
+    checkIdentity(key, client.meta)
     return this.#commits.run(
       served,
-      name,
+      key,
       current => this.#draftUpdate(served, current, client, scope, options, viewOf(version, current)),
       options,
     )
@@ -152,7 +160,7 @@ export class Registry {
   /** Applies a patch to the newest state. Retries after a conflict unless the patch itself carries a version. */
   async patch(
     served: ServedModel,
-    name: string,
+    key: ObjectKey,
     patch: { type: PatchType; document: unknown },
     scope: Scope,
     options: WriteOptions,
@@ -161,12 +169,12 @@ export class Registry {
     const apply = patch.type === 'json' ? applyJsonPatch : applyMergePatch
     return this.#commits.run(
       served,
-      name,
+      key,
       current => {
         const seen = viewOf(version, current)
         const patched = apply(wireObject(version, seen.view, current.revision), patch.document)
         const client = readClientObject(version, patched)
-        checkBodyName(name, client.meta.name)
+        checkIdentity(key, client.meta)
         return this.#draftUpdate(served, current, client, scope, options, seen)
       },
       options,
@@ -182,8 +190,9 @@ export class Registry {
     options: WriteOptions,
     seen: StoredView,
   ): Decision | undefined {
-    const { name, uid } = current.object.metadata
-    checkPreconditions(served, name, preconditionsOf(client.meta), uid, String(current.revision))
+    const { metadata } = current.object
+    const { uid } = metadata
+    checkPreconditions(served, objectKey(metadata), preconditionsOf(client.meta), uid, String(current.revision))
     const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen)
     if (draft === undefined) return undefined
     const { deletionTimestamp, finalizers } = draft.object.metadata
@@ -195,17 +204,17 @@ export class Registry {
    */
   async delete(
     served: ServedModel,
-    name: string,
+    key: ObjectKey,
     deletion: Deletion,
     options: WriteOptions,
   ): Promise<WriteResult> {
     return this.#commits.run(
       served,
-      name,
+      key,
       current => {
         const { object, reservations } = current
         const { metadata } = object
-        checkPreconditions(served, name, deletion, metadata.uid, String(current.revision))
+        checkPreconditions(served, key, deletion, metadata.uid, String(current.revision))
         if (metadata.deletionTimestamp !== undefined) return undefined
         const finalizers = finalizersForDeletion(metadata.finalizers, deletion.propagation)
         if (finalizers.length > 0)
@@ -220,10 +229,10 @@ export class Registry {
   /** Reads an object from the store, not from the cache. @throws ConversionError */
   async readLive(
     served: ServedModel,
-    name: string,
+    key: ObjectKey,
     version: ServedVersion = served.hub,
   ): Promise<{ bytes: Buffer; stored: StoredObject } | undefined> {
-    const current = await this.#commits.read(served, name, {})
+    const current = await this.#commits.read(served, key, {})
     if (current === undefined) return undefined
     if (current.failure !== undefined) throw current.failure
     if (version.isHub) return { bytes: current.bytes, stored: current }
@@ -231,8 +240,8 @@ export class Registry {
     return { bytes: Buffer.from(JSON.stringify(wire)), stored: current }
   }
 
-  /** Returns the name of the object that holds a value of a unique index. */
-  async holderOf(served: ServedModel, index: string, value: string): Promise<string | undefined> {
+  /** Returns the key of the object that holds a value of a unique index. */
+  async holderOf(served: ServedModel, index: string, value: string): Promise<ObjectKey | undefined> {
     const { pair } = await withApiErrors(this.#storage.get(reservationKey(served, index, value)))
     return pair && decodeHolder(pair.value).name
   }
@@ -252,7 +261,9 @@ function viewOf(version: ServedVersion, { object, failure }: StoredObject): Stor
   }
 }
 
-function checkBodyName(name: string, given: string | undefined): void {
+/** @throws ApiError 400 if the metadata of a request names another object than its path */
+function checkIdentity(key: ObjectKey, { name: given }: ClientObject['meta']): void {
+  const name = nameOfKey(key)
   if (given !== undefined && given !== name) {
     throw badRequest(
       `metadata.name ${JSON.stringify(echo(given))} differs from the name in the path, ${JSON.stringify(name)}`,

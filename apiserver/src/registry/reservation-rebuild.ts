@@ -1,5 +1,5 @@
 import { systemClock } from '@setpoint/controller-runtime'
-import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { type ObjectKey, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { Yielder } from '@setpoint/controller-runtime/internal'
 import type { ServedModel } from '../model/index.ts'
 import {
@@ -95,7 +95,8 @@ async function settle(rebuild: Rebuild, seen: KeyValue): Promise<void> {
       next = replaceReservations(value, held)
     }
     if (taken.length === 0 && released.length === 0) return
-    const { name, uid } = stored.object.metadata
+    const { uid } = stored.object.metadata
+    const name = key.slice(served.keyPrefix.length)
     const operations: Operation[] = [{ type: 'put', key, value: next }]
     for (const { index, value } of taken) {
       const holder = encodeHolder({ name, uid, value })
@@ -263,12 +264,12 @@ function records(stored: StoredObject, index: string, value: string): boolean {
 export async function holds(
   storage: Storage,
   served: ServedModel,
-  name: string,
+  key: ObjectKey,
   uid: string,
   index: string,
   value: string,
 ): Promise<boolean> {
-  const { pair } = await storage.get(served.keyOf(name))
+  const { pair } = await storage.get(served.keyOf(key))
   if (pair === undefined) return false
   const stored = decodeStored(pair.value)
   return stored.object.metadata.uid === uid && records(stored, index, value)

@@ -1,5 +1,5 @@
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
-import { isApiError, type Revision } from '@setpoint/controller-runtime/api'
+import { isApiError, type ObjectKey, type Revision } from '@setpoint/controller-runtime/api'
 import {
   atHub,
   ConversionError,
@@ -25,7 +25,8 @@ export const migrationDefaults = Object.freeze({
 
 /** An object that could not be rewritten. */
 export interface MigrationFailure {
-  readonly name: string
+  /** The object's key. */
+  readonly name: ObjectKey
   readonly message: string
 }
 

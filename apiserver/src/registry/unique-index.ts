@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { ObjectKey } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 
 /**
@@ -13,7 +14,8 @@ export const uniqueLimits = Object.freeze({
 
 /** The value of a reservation key. */
 export interface Holder {
-  readonly name: string
+  /** The object's key. */
+  readonly name: ObjectKey
   readonly uid: string
   readonly value: string
 }

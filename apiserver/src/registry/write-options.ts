@@ -1,4 +1,4 @@
-import type { ApiError, PropagationPolicy, UserInfo } from '@setpoint/controller-runtime/api'
+import type { ApiError, ObjectKey, PropagationPolicy, UserInfo } from '@setpoint/controller-runtime/api'
 import type { ServedVersion } from '../model/index.ts'
 
 /** The options of a write request. */
@@ -17,6 +17,8 @@ export interface WriteOptions {
   readonly onlyLettingGo?: ApiError
   /** The version of the request and of its response. Default: the hub. */
   readonly version?: ServedVersion
+  /** The namespace of a new object, if its kind is namespaced. */
+  readonly namespace?: string
   readonly signal?: AbortSignal
 }
 
@@ -33,7 +35,7 @@ export const serviceWriteOptions: WriteOptions = Object.freeze({ ...defaultWrite
 
 /** The result of a write. */
 export interface WriteResult {
-  readonly name: string
+  readonly key: ObjectKey
   /** The object's wire JSON. */
   readonly bytes: Buffer
   /** Texts of `Warning` headers. */

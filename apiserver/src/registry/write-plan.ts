@@ -1,4 +1,4 @@
-import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
+import { ApiError, type ObjectKey, type Revision } from '@setpoint/controller-runtime/api'
 import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
   encodeStored,
@@ -13,7 +13,7 @@ import { reservationKey } from './unique-index.ts'
 /** A change of one object. Without `next` it removes the object. */
 export interface Write {
   readonly served: ServedModel
-  readonly name: string
+  readonly key: ObjectKey
   readonly uid: string
   /** Undefined if the write creates the object. */
   readonly previous: { readonly revision: Revision; readonly reservations: Reservations } | undefined

@@ -56,8 +56,8 @@ export class WriteTransactions {
    */
   async commit(ready: ReadyWrite, options: WriteOptions): Promise<Outcome> {
     const { write } = ready
-    const { served, name, previous } = write
-    const key = served.keyOf(name)
+    const { served, previous } = write
+    const key = served.keyOf(write.key)
     const recordKey = this.#records.keyOf(served)
     let { plan, inForce } = ready
     const staleReservations = new Map<string, Revision>()
@@ -82,7 +82,7 @@ export class WriteTransactions {
       if ((current?.modRevision ?? zeroRevision) !== (previous?.revision ?? zeroRevision))
         return { stored: false, current }
       if (attempt === transactionDefaults.attempts)
-        throw conflict(served, name, 'its unique values keep changing hands; try again')
+        throw conflict(served, write.key, 'its unique values keep changing hands; try again')
       if (inForce !== undefined && now.get(recordKey)?.modRevision !== inForce.revision) {
         const { stored } = inForce
         inForce = await withApiErrors(this.#records.refresh(served))
@@ -130,14 +130,14 @@ export class WriteTransactions {
         causes.push({ reason: 'FieldValueDuplicate', field: index, message })
       } else stale.set(key, pair.modRevision)
     }
-    if (causes.length > 0) throw valuesTaken(served, write.name, causes)
+    if (causes.length > 0) throw valuesTaken(served, write.key, causes)
     return lost
   }
 }
 
 /** The operations of a write: the object, then the reservations that it takes, then those that it releases. */
-function operationsOf({ served, name, uid }: Write, { value, taken, released }: WritePlan): Operation[] {
-  const key = served.keyOf(name)
+function operationsOf({ served, key: object, uid }: Write, { value, taken, released }: WritePlan): Operation[] {
+  const key = served.keyOf(object)
   const operations: Operation[] = [
     value === undefined ? { type: 'delete', key } : { type: 'put', key, value },
   ]
@@ -145,7 +145,7 @@ function operationsOf({ served, name, uid }: Write, { value, taken, released }: 
     operations.push({
       type: 'put',
       key: reservation.key,
-      value: encodeHolder({ name, uid, value: reservation.value }),
+      value: encodeHolder({ name: object, uid, value: reservation.value }),
     })
   }
   for (const { index, value: old } of released)

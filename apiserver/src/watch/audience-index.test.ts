@@ -11,9 +11,9 @@ import { AudienceIndex } from './audience-index.ts'
 
 const served = new ServedModel(testModel)
 
-function interest(name: string | undefined, labels: string, fields: string): Interest {
+function interest(key: string | undefined, labels: string, fields: string): Interest {
   return {
-    name,
+    key,
     selector: {
       labels: labels === '' ? [] : parseLabelSelector(labels),
       fields: fields === '' ? [] : parseFieldSelector(fields),

@@ -1,4 +1,4 @@
-import type { Selector } from '@setpoint/controller-runtime/api'
+import { nameOfKey, type Selector } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
 import { IndexSet, noValues } from '../model/index.ts'
 import { boundIn, boundsOf } from '../query/index.ts'
@@ -157,8 +157,8 @@ export class AudienceIndex {
     }
   }
 
-  #anchorOf({ name, selector: { labels, fields } }: Interest): Anchor {
-    if (name !== undefined) return { by: 'name', name }
+  #anchorOf({ key: object, selector: { labels, fields } }: Interest): Anchor {
+    if (object !== undefined) return { by: 'name', name: nameOfKey(object) }
     const candidates: Anchor[] = []
     for (const { key, operator, values } of fields) {
       const position = this.#indexes.indexOf(key)

@@ -1,5 +1,13 @@
 import { createHash } from 'node:crypto'
-import { type ApiError, type ChangeType, isApiError, type Selector } from '@setpoint/controller-runtime/api'
+import {
+  type ApiError,
+  type ChangeType,
+  isApiError,
+  type KeyParts,
+  type ObjectKey,
+  type Selector,
+  splitObjectKey,
+} from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry } from '../cache/index.ts'
 import type { ServedModel, ServedVersion } from '../model/index.ts'
 import { matchesEntry, testWork } from '../query/index.ts'
@@ -12,8 +20,8 @@ export const audienceDefaults = Object.freeze({
 
 /** What a subscription selects. Subscriptions with equal interests get the same events. */
 export interface Interest {
-  /** One object, which may not exist yet; undefined for the collection. */
-  readonly name: string | undefined
+  /** The key of one object, which may not exist yet; undefined for the collection. */
+  readonly key: ObjectKey | undefined
   readonly selector: Selector
   /** The version of the objects. Default: the hub. */
   readonly version?: ServedVersion
@@ -51,6 +59,8 @@ export class Audience {
   /** Entries that testing a change counts as. */
   readonly testWork: number
   readonly #served: ServedModel
+  /** The object's name and namespace, if the interest is in one. */
+  readonly #one: KeyParts | undefined
   readonly #live = new Set<AudienceMember>()
   #pending: WireEvent[] = []
   #pendingBytes = 0
@@ -58,6 +68,7 @@ export class Audience {
   constructor(served: ServedModel, interest: Interest) {
     this.#served = served
     this.interest = interest
+    this.#one = interest.key === undefined ? undefined : splitObjectKey(interest.key)
     this.version = interest.version ?? served.hub
     this.testWork = testWork(interest.selector)
   }
@@ -130,16 +141,23 @@ export class Audience {
   }
 
   concerns(entry: Entry): boolean {
-    const { name, selector } = this.interest
-    return (name === undefined || entry.name === name) && matchesEntry(entry, selector, this.#served.indexes)
+    return (this.#one === undefined || isAt(entry, this.#one)) && this.#matches(entry)
+  }
+
+  #matches(entry: Entry): boolean {
+    return matchesEntry(entry, this.interest.selector, this.#served.indexes)
   }
 }
 
+function isAt(entry: Entry, { name, namespace }: KeyParts): boolean {
+  return entry.name === name && entry.namespace === namespace
+}
+
 /** Equal for interests with the same terms, in any order. A long key is replaced by its hash. */
-export function interestKey({ name, selector, version }: Interest): string {
+export function interestKey({ key: object, selector, version }: Interest): string {
   const sorted = (terms: Selector['labels']) =>
     terms.map(({ key, operator, values }) => JSON.stringify([key, operator, [...values].sort()])).sort()
-  const key = JSON.stringify([name, sorted(selector.labels), sorted(selector.fields), version?.name])
+  const key = JSON.stringify([object, sorted(selector.labels), sorted(selector.fields), version?.name])
   return key.length <= longestKey ? key : createHash('sha256').update(key).digest('base64')
 }
 

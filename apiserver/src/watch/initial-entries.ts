@@ -13,13 +13,13 @@ interface Finding {
 const findings = new WeakMap<Audience, WeakRef<Finding>>()
 
 /**
- * The initial objects of an audience, ascending by name, as of the call. They are searched for as the client takes
+ * The initial objects of an audience, ascending by key, as of the call. They are searched for as the client takes
  * them. A number stands for a step of the search, which has handled so many entries.
  */
 export function initialEntries(store: ModelStore, audience: Audience): Iterator<Entry | number> {
-  const { name, selector } = audience.interest
-  if (name !== undefined) {
-    const entry = store.get(name)
+  const { key, selector } = audience.interest
+  if (key !== undefined) {
+    const entry = store.get(key)
     return (entry !== undefined && audience.concerns(entry) ? [entry] : []).values()
   }
   const snapshot = store.snapshot()

@@ -10,7 +10,7 @@ import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } f
 import { paceDefaults } from './watch-pace.ts'
 
 const changes: WatchRequest = {
-  name: undefined,
+  key: undefined,
   selector: selectsEverything,
   after: undefined,
   initialEvents: false,
@@ -196,7 +196,7 @@ describe("initial events at the client's pace", () => {
     const after = await world.rooms.gate.pass()
     world.apply(paceDefaults.entries * 8)
     const subscription = world.watches.add({
-      request: { ...changes, name: 'nobody', after },
+      request: { ...changes, key: 'nobody', after },
       sink: new Client(),
       present: after,
     })
@@ -238,7 +238,7 @@ describe("initial events at the client's pace", () => {
     world.apply(paceDefaults.entries)
     const add = (caller: string) => {
       const subscription = world.watches.add({
-        request: { ...changes, name: 'nobody', after },
+        request: { ...changes, key: 'nobody', after },
         sink: new Client(),
         caller,
         present: after,

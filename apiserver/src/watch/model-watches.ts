@@ -49,8 +49,8 @@ export class ModelWatches {
   /** Adds a subscription, which leaves when it ends. */
   add({ onEnd, ...parts }: Omit<SubscriptionParts, 'cache' | 'audience' | 'pace' | 'onSent'>): Subscription {
     const { served } = this.#cache
-    const { name, selector, version = served.hub } = parts.request
-    const interest = { name, selector, version }
+    const { key, selector, version = served.hub } = parts.request
+    const interest = { key, selector, version }
     const audience = this.#audiences.ensure(interest, () => new Audience(served, interest))
     audience.members++
     const subscription: Subscription = new Subscription({

@@ -9,7 +9,7 @@ import { ModelWatches } from './model-watches.ts'
 import { type Subscription, type WatchRequest, type WatchSink, watchDefaults } from './subscription.ts'
 
 const everything: WatchRequest = {
-  name: undefined,
+  key: undefined,
   selector: selectsEverything,
   after: undefined,
   initialEvents: true,
@@ -189,7 +189,7 @@ describe('a watch', () => {
     await using rooms = await openWatchedRooms()
     const { registry, served } = rooms
     const client = new Client()
-    await watch(rooms, { ...everything, name: 'me' }, client)
+    await watch(rooms, { ...everything, key: 'me' }, client)
     for (const name of ['other', 'me']) await registry.create(served, thing(name), options)
     for (const name of ['other', 'me']) await registry.delete(served, name, {}, options)
     await settled(rooms)

@@ -10,7 +10,7 @@ import { watchDefaults } from './subscription.ts'
 import { hubDefaults, WatchHub } from './watch-hub.ts'
 
 const everything = {
-  name: undefined,
+  key: undefined,
   selector: selectsEverything,
   after: undefined,
   initialEvents: false,

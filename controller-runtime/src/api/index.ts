@@ -24,6 +24,7 @@ export {
 } from './model-version.ts'
 export * from './names.ts'
 export * from './object.ts'
+export * from './object-key.ts'
 export * from './owners.ts'
 export * from './propagation.ts'
 export * from './schema.ts'

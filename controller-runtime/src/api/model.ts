@@ -73,8 +73,8 @@ export interface ModelDeclaration<
   readonly shortNames?: readonly string[]
   /** Groups of kinds, for example `all`. Discovery shows them. */
   readonly categories?: readonly string[]
-  /** Objects are not in namespaces. */
-  readonly scope?: 'Cluster'
+  /** `Namespaced`: each object is in a namespace, and names are unique within it. Default `Cluster`. */
+  readonly scope?: ModelScope
   /** Further versions that are served. `version` and `schema` are the hub, which indexes and controllers see. */
   readonly versions?: VersionDeclarations<V, NoInfer<S>>
   /** The version that objects are stored in. Default: the hub. */
@@ -119,11 +119,15 @@ export interface Model<T extends ApiObject = ApiObject> extends ModelHooks<T> {
   readonly printerColumns: readonly PrinterColumn[]
   readonly shortNames: readonly string[]
   readonly categories: readonly string[]
+  readonly scope: ModelScope
   /** The versions other than the hub. */
   readonly versions: readonly ModelVersion[]
   /** The version that objects are stored in, if the declaration names one. Otherwise it is the hub. */
   readonly storedVersion?: string
 }
+
+/** Whether the objects of a kind are in namespaces. It cannot change while objects are stored. */
+export type ModelScope = 'Cluster' | 'Namespaced'
 
 /** The object type of a model: `ObjectOf<typeof Gadget>`. */
 export type ObjectOf<M> = M extends Model<infer T> ? T : never
@@ -173,7 +177,7 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     )
   }
   const { group, version, kind, singular, plural, schema, subresources, printerColumns = [] } = declaration
-  const { shortNames = [], categories = [] } = declaration
+  const { shortNames = [], categories = [], scope = 'Cluster' } = declaration
   const { versions = [], storedVersion }: Pick<ModelDeclaration, 'versions' | 'storedVersion'> = declaration
   return Object.freeze({
     group,
@@ -188,6 +192,7 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     printerColumns: Object.freeze([...printerColumns]),
     shortNames: Object.freeze([...shortNames]),
     categories: Object.freeze([...categories]),
+    scope,
     versions: Object.freeze(
       versions.map(each => Object.freeze({ ...each, apiVersion: `${group}/${each.name}` })),
     ),

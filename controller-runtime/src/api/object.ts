@@ -14,6 +14,8 @@ export interface OwnerReference {
  */
 export interface ObjectMeta {
   name: string
+  /** The namespace of an object whose kind is namespaced; otherwise absent. */
+  namespace?: string
   /** If `name` is absent, the server generates a name with this prefix. */
   generateName?: string
   /** Server: a UUID that distinguishes an object from a later one of the same name. */
