@@ -278,3 +278,44 @@ describe('a stricter schema', () => {
     await expect.poll(() => problemsOf(next)).toBe('[]')
   })
 })
+
+describe('a stricter rule or hook', () => {
+  it('lists the stored objects that violate it or cannot be checked, until they are repaired', async () => {
+    const old = await start(await release('1.0.0', hubOnly))
+    await fill(things(old, 'v1'), 8, n => (n === 7 ? { size: 2, name: 'throws' } : { size: n, name: 'x' }))
+    await old.stop()
+    const strict = `version: 'v1', schema: { spec: { type: 'object', properties: {
+        size: { type: 'integer', 'x-kubernetes-validations': [
+          { rule: 'self < 3', message: 'is too large' },
+          { rule: 'self > oldSelf', message: 'must grow' },
+          { rule: 'oldSelf.hasValue()', optionalOldSelf: true, message: 'must not be new' }] },
+        name: { type: 'string' } } } },
+      validate({ spec }, { previous, user }) {
+        if (spec.name === 'throws') throw Object.create(null)
+        if (spec.size === 0) throw new Error('no zero')
+        if (spec.size === 1 && previous?.spec.size === 1) return [{ field: 'spec.name', message: 'not by ' + user.name }]
+      }`
+    const next = await start(await release('2.0.0', strict))
+    const problems = async () => arrayOf((await statusOf(next)).problems ?? []).map(each => fieldsOf(each))
+    await expect.poll(problems).toEqual([
+      {
+        source: 'stored objects of stored.example.com/things',
+        message:
+          '5 stored objects violate the schema or the rules of the kind: "thing-1" (spec.name: not by setpoint:server), ' +
+          '"thing-3" (spec.size: is too large), "thing-4" (spec.size: is too large), "thing-5" (spec.size: is too large), ' +
+          '"thing-6" (spec.size: is too large); ' +
+          '2 stored objects could not be checked: "thing-0" (the validate hook failed: no zero), ' +
+          '"thing-7" (the validate hook failed: a value that has no text)',
+      },
+    ])
+    const v1 = things(next, 'v1')
+    for (const name of ['thing-0', 'thing-1', 'thing-3', 'thing-4', 'thing-7'])
+      objectOf(await v1.api.delete(v1.at(name)))
+    await expect
+      .poll(problems)
+      .toMatchObject([{ message: expect.stringMatching(/^2 stored objects violate/) }])
+    for (const name of ['thing-5', 'thing-6']) objectOf(await v1.api.delete(v1.at(name)))
+    await expect.poll(problems).toEqual([])
+    expect((await v1.list()).names).toEqual(['thing-2'])
+  })
+})

@@ -92,6 +92,19 @@ export function runValidateHook(
   })
 }
 
+/**
+ * Returns the violations that the `validate` hook reports for a stored object, as for an update that changes nothing.
+ * @throws what the hook throws; TypeError if it returns something else than violations
+ */
+export function hookViolationsOf(served: ServedModel, stored: BareObject, user: UserInfo): StatusCause[] {
+  const { model } = served
+  if (model.validate === undefined) return []
+  const object = frozenCopy(stored)
+  const result: unknown = model.validate(object, { previous: object, user, subresource: undefined })
+  refusePromise(result)
+  return causesOf(result)
+}
+
 function isKnown(
   { field = '', reason, message }: StatusCause,
   object: BareObject,
@@ -166,6 +179,7 @@ function decode(json: string): BareObject {
   return JSON.parse(json)
 }
 
+function frozenCopy<T extends BareObject | undefined>(object: T): T
 function frozenCopy(object: BareObject | undefined): BareObject | undefined {
   if (object === undefined) return undefined
   return JSON.parse(JSON.stringify(object), (_key, value: unknown) => Object.freeze(value))

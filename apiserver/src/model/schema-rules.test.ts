@@ -367,3 +367,17 @@ describe('the cost of rules', () => {
     expect(told(spec, items).at(-1)).toContain('steps on this object')
   })
 })
+  it('can be bounded further for the state of an object, and tells that the rest was not evaluated', () => {
+    const spec = object({
+      a: withRules(list(integer), 'self.all(x, x > 0)'),
+      b: withRules(text, 'self == "b"', 'self == oldSelf'),
+    })
+    const rules = compileSchemas({ spec }).rules
+    const value = { spec: { b: 'c', a: Array.from({ length: 100 }, () => 1) } }
+    expect(rules?.validateState(value, 10_000)).toMatchObject({
+      state: [{ field: 'spec.b' }],
+      isComplete: true,
+    })
+    expect(rules?.validateState(value, 50)).toMatchObject({ state: [{ field: 'spec.b' }], isComplete: false })
+  })
+

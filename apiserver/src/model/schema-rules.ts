@@ -21,7 +21,7 @@ import {
 import { CelSchema, type ConvertedValues } from './cel-schema.ts'
 import { type FieldPath, formatPath } from './field-path.ts'
 import type { JsonObject } from './json-value.ts'
-import type { ObjectRules, RuleViolations } from './object-rules.ts'
+import type { ObjectRules, RuleViolations, SchemaSubject } from './object-rules.ts'
 import { type RuleSpec, readRules } from './rule-spec.ts'
 import { canonical } from './schema-compiler.ts'
 import { SchemaError } from './schema-error.ts'
@@ -51,16 +51,29 @@ export function compileObjectRules(parts: Readonly<Record<'spec' | 'status', unk
     const node = compileNode(types, parts[part], `schema.${part}`, true)
     return node === undefined ? [] : [{ part, node }]
   })
+  const evaluate = (
+    object: Readonly<SchemaSubject>,
+    previous: Readonly<SchemaSubject> | undefined,
+    steps: number,
+  ) => {
+    const evaluation = new Evaluation(types, steps)
+    try {
+      for (const { part, node } of compiled) evaluation.visit(node, object[part], previous?.[part], [part])
+    } catch (error) {
+      if (!(error instanceof BudgetExceededError)) throw error
+      return { found: evaluation.found, isComplete: false }
+    }
+    return { found: evaluation.found, isComplete: true }
+  }
   return {
     validate(object, previous) {
-      const evaluation = new Evaluation(types)
-      try {
-        for (const { part, node } of compiled) evaluation.visit(node, object[part], previous?.[part], [part])
-      } catch (error) {
-        if (!(error instanceof BudgetExceededError)) throw error
-        evaluation.found.state.push(tooExpensive)
-      }
-      return evaluation.found
+      const { found, isComplete } = evaluate(object, previous, celLimits.steps)
+      if (!isComplete) found.state.push(tooExpensive)
+      return found
+    },
+    validateState(object, steps) {
+      const { found, isComplete } = evaluate(object, undefined, steps)
+      return { state: found.state, isComplete }
     },
   }
 }
@@ -149,12 +162,13 @@ function compileExpression(
 /** Evaluates the rules of one object and collects the violations. */
 class Evaluation {
   readonly found: RuleViolations = { state: [], transitions: [] }
-  readonly #budget = new Budget()
+  readonly #budget: Budget
   readonly #types: CelSchema
   readonly #values: ConvertedValues = new Map()
 
-  constructor(types: CelSchema) {
+  constructor(types: CelSchema, steps: number) {
     this.#types = types
+    this.#budget = new Budget(steps)
   }
 
   /** As in Kubernetes, null has no rules: a rule of the parent can refuse it. */

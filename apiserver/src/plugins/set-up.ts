@@ -35,5 +35,9 @@ export async function setUp(
 
 /** Returns the message of an error of a plugin, without secrets. */
 export function messageOf(error: unknown, prefix = ''): string {
-  return secrets.redact(error instanceof Error ? error.message : `${prefix}${String(error)}`)
+  try {
+    return secrets.redact(error instanceof Error ? error.message : `${prefix}${String(error)}`)
+  } catch {
+    return `${prefix}a value that has no text`
+  }
 }
