@@ -12,6 +12,13 @@ const object = (properties: Schema['properties'] = {}): Schema => ({ type: 'obje
 const integer: Schema = { type: 'integer' }
 const text: Schema = { type: 'string' }
 const range = object({ min: integer, max: integer })
+/** A list of type map with the key `k`. */
+const mapOf = (v: Schema): Schema => ({
+  type: 'array',
+  'x-kubernetes-list-type': 'map',
+  'x-kubernetes-list-map-keys': ['k'],
+  items: { ...object({ k: text, v }), required: ['k'] },
+})
 
 beforeAll(() => loadRules([{ schema: { spec: withRules(range, 'true') } }]))
 
@@ -144,7 +151,15 @@ describe('a rule', () => {
       { p: '5%' },
     ],
     ['type(self.p) == int && self.p < 10', object({ p: { 'x-kubernetes-int-or-string': true } }), { p: 5 }],
-    ['self.x == null && has(self.x)', object({ x: { ...integer, nullable: true } }), { x: null }],
+    ['!has(self.x)', object({ x: { ...integer, nullable: true } }), { x: null }],
+    ['self.?x.orValue(3) == 3', object({ x: { ...integer, nullable: true } }), { x: null }],
+    ['self.x + 1 == 2', object({ x: { ...integer, nullable: true } }), { x: 1 }],
+    ['dyn(self[0]) == null', { type: 'array', items: { ...text, nullable: true } }, [null]],
+    [
+      'dyn(self["a"]) == null && "a" in self',
+      { type: 'object', additionalProperties: { ...text, nullable: true } },
+      { a: null },
+    ],
     ['self["b"] == 2 && self.size() == 2', { type: 'object', additionalProperties: integer }, { a: 1, b: 2 }],
     [
       'self.o.kind == "A" && self.o.metadata.name == "b"',
@@ -168,12 +183,7 @@ describe('a rule', () => {
 
   it('compares and joins sets and maps without regard to the order', () => {
     const set: Schema = { type: 'array', 'x-kubernetes-list-type': 'set', items: text }
-    const map: Schema = {
-      type: 'array',
-      'x-kubernetes-list-type': 'map',
-      'x-kubernetes-list-map-keys': ['k'],
-      items: { ...object({ k: text, v: integer }), required: ['k'] },
-    }
+    const map = mapOf(integer)
     const spec = object({ a: set, b: set, c: map, d: map })
     const value = {
       a: ['x', 'y'],
@@ -236,6 +246,14 @@ describe('a transition rule', () => {
     expect(fields(spec, next, previous)).toEqual(['spec.map.b', 'spec.list[1].size'])
   })
 
+  it('stands in atomic and granular objects, and in a list of type map inside another one', () => {
+    const atomic: Schema = { ...object({ a: immutable }), 'x-kubernetes-map-type': 'atomic' }
+    const spec = object({ atomic, list: mapOf(mapOf(immutable)) })
+    const value = (text: string) => ({ atomic: { a: text }, list: [{ k: '1', v: [{ k: '2', v: text }] }] })
+    expect(fields(spec, value('x'), value('y'))).toEqual(['spec.atomic.a', 'spec.list[0].v[0].v'])
+    expect(fields(spec, value('x'), value('x'))).toEqual([])
+  })
+
   it('with an optional old value is evaluated always', () => {
     const spec = object({
       a: withRules(text, {
@@ -290,7 +308,24 @@ describe('a wrong rule stops the plugin', () => {
     [
       'oldSelf in an atomic list',
       object({ a: { type: 'array', items: withRules(text, 'self == oldSelf') } }),
-      'the items of this list have no old values',
+      'schema.spec.properties.a.items.x-kubernetes-validations[0].rule: oldSelf cannot be used on the uncorrelatable portion of the schema within schema.spec.properties.a;',
+    ],
+    [
+      'oldSelf in a set',
+      object({
+        a: { type: 'array', 'x-kubernetes-list-type': 'set', items: withRules(text, 'self == oldSelf') },
+      }),
+      'uncorrelatable portion of the schema within schema.spec.properties.a;',
+    ],
+    [
+      'oldSelf in a list of type map inside an atomic list',
+      { type: 'array', items: mapOf(withRules(text, 'self == oldSelf')) },
+      'schema.spec.items.items.properties.v.x-kubernetes-validations[0].rule: oldSelf cannot be used on the uncorrelatable portion of the schema within schema.spec;',
+    ],
+    [
+      'an optional oldSelf in an atomic list',
+      { type: 'array', items: withRules(text, { rule: 'oldSelf.hasValue()', optionalOldSelf: true }) },
+      'uncorrelatable portion of the schema within schema.spec;',
     ],
     [
       'optionalOldSelf without oldSelf',

@@ -48,7 +48,7 @@ interface RuleNode {
 export function compileObjectRules(parts: Readonly<Record<'spec' | 'status', unknown>>): ObjectRules {
   const types = new CelSchema()
   const compiled = (['spec', 'status'] as const).flatMap(part => {
-    const node = compileNode(types, parts[part], `schema.${part}`, true)
+    const node = compileNode(types, parts[part], `schema.${part}`)
     return node === undefined ? [] : [{ part, node }]
   })
   const evaluate = (
@@ -86,22 +86,22 @@ const tooExpensive: Violation = Object.freeze({
   message: `the validation rules take more than ${celLimits.steps} steps on this object; it must be smaller`,
 })
 
-/** @param isCorrelated false for the items of lists that have no keys: these have no old values */
+/** @param uncorrelated the place of the list around it whose items have no old values, as they have no keys */
 function compileNode(
   types: CelSchema,
   schema: unknown,
   place: string,
-  isCorrelated: boolean,
+  uncorrelated?: string,
 ): RuleNode | undefined {
   if (!isRecord(schema)) return undefined
   const type = types.typeOf(schema)
   const rules = readRules(schema, place).map((spec, index) =>
-    compileRule(spec, type, `${place}.x-kubernetes-validations[${index}]`, isCorrelated),
+    compileRule(spec, type, `${place}.x-kubernetes-validations[${index}]`, uncorrelated),
   )
   const isMap = schema['x-kubernetes-list-type'] === 'map'
   const declared = isRecord(schema.properties) ? schema.properties : {}
   const properties = Object.entries(declared).flatMap(([name, property]): [string, RuleNode][] => {
-    const node = compileNode(types, property, `${place}.properties.${name}`, isCorrelated)
+    const node = compileNode(types, property, `${place}.properties.${name}`, uncorrelated)
     return node === undefined ? [] : [[name, node]]
   })
   const { additionalProperties, items } = schema
@@ -109,14 +109,14 @@ function compileNode(
     schema,
     rules,
     properties: new Map(properties),
-    values: compileNode(types, additionalProperties, `${place}.additionalProperties`, isCorrelated),
-    items: compileNode(types, items, `${place}.items`, isCorrelated && isMap),
+    values: compileNode(types, additionalProperties, `${place}.additionalProperties`, uncorrelated),
+    items: compileNode(types, items, `${place}.items`, uncorrelated ?? (isMap ? undefined : place)),
   }
   const isEmpty = rules.length + properties.length === 0 && !node.values && !node.items
   return isEmpty ? undefined : node
 }
 
-function compileRule(spec: RuleSpec, type: CelType, place: string, isCorrelated: boolean): Rule {
+function compileRule(spec: RuleSpec, type: CelType, place: string, uncorrelated: string | undefined): Rule {
   const oldType: CelType = spec.optionalOldSelf ? { kind: 'optional', value: type } : type
   const variables = new Map([
     ['self', type],
@@ -124,9 +124,9 @@ function compileRule(spec: RuleSpec, type: CelType, place: string, isCorrelated:
   ])
   const program = compileExpression(spec.rule, variables, `${place}.rule`, { kind: 'bool' })
   const usesOldSelf = program.uses.has('oldSelf')
-  if (usesOldSelf && !isCorrelated) {
+  if (usesOldSelf && uncorrelated !== undefined) {
     throw new SchemaError(
-      `${place}.rule uses oldSelf, but the items of this list have no old values; only those of a list of type map do`,
+      `${place}.rule: oldSelf cannot be used on the uncorrelatable portion of the schema within ${uncorrelated}; only the items of a list of type map have old values`,
     )
   }
   if (spec.optionalOldSelf && !usesOldSelf)
