@@ -1,6 +1,6 @@
 /**
- * Schemas and values as CEL sees them, as in Kubernetes. Fields that a schema does not declare do not exist. A nullable
- * field, and one without a type, is dynamic.
+ * Schemas and values as CEL sees them, as in Kubernetes. Fields that a schema does not declare do not exist, and neither do
+ * declared ones that are null. A value without a type is dynamic.
  */
 
 import { isRecord } from '@setpoint/controller-runtime/api'
@@ -46,10 +46,6 @@ export class CelSchema {
     return type
   }
 
-  #fieldType(schema: unknown): CelType {
-    return isRecord(schema) && schema.nullable === true ? dyn : this.typeOf(schema)
-  }
-
   #makeType(schema: JsonObject): CelType {
     switch (schema.type) {
       case 'boolean':
@@ -61,12 +57,12 @@ export class CelSchema {
       case 'string':
         return { kind: stringKinds[String(schema.format)] ?? 'string' }
       case 'array':
-        return listOf(this.#fieldType(schema.items))
+        return listOf(this.typeOf(schema.items))
       case 'object': {
         const { properties, additionalProperties } = schema
         if (!isRecord(properties) && isRecord(additionalProperties))
-          return { kind: 'map', value: this.#fieldType(additionalProperties) }
-        const fields = fieldsOf(schema).map(([name, property]) => [name, this.#fieldType(property)] as const)
+          return { kind: 'map', value: this.typeOf(additionalProperties) }
+        const fields = fieldsOf(schema).map(([name, property]) => [name, this.typeOf(property)] as const)
         return { kind: 'object', fields: new Map(fields) }
       }
       default:
@@ -112,7 +108,7 @@ export class CelSchema {
     if (this.typeOf(schema).kind === 'object' && isRecord(schema)) {
       for (const [name, property, field] of fieldsOf(schema)) {
         const given = Object.hasOwn(value, field) ? Reflect.get(value, field) : undefined
-        if (given !== undefined) fields.set(name, this.valueOf(property, given, known))
+        if (given !== undefined && given !== null) fields.set(name, this.valueOf(property, given, known))
       }
       return fields
     }

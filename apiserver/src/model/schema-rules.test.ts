@@ -294,6 +294,11 @@ describe('a wrong rule stops the plugin', () => {
     ],
     ['a field of an undeclared object', withRules({ type: 'object' }, 'self.a == 1'), 'undefined field "a"'],
     ['a comparison of types', withRules(range, 'self.min == "1"'), 'no overload of == for (int, string)'],
+    [
+      'a nullable field compared with null, which makes it absent',
+      withRules(object({ x: { ...integer, nullable: true } }), 'self.x == null'),
+      'no overload of == for (int, null)',
+    ],
     ['no bool', withRules(range, 'self.min'), 'it must be a bool, is of type int'],
     [
       'a message that is no string',
