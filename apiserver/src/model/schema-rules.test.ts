@@ -389,6 +389,49 @@ describe('a wrong rule stops the plugin', () => {
   })
 })
 
+describe('a default that breaks a rule stops the plugin', () => {
+  const positive = withRules(integer, { rule: 'self > 0', message: 'must be positive' })
+  it.each<[string, Schema, string]>([
+    [
+      'of its own schema',
+      object({ n: { ...positive, default: 0 } }),
+      'the default in schema.spec.n breaks a rule: default: must be positive',
+    ],
+    [
+      'of a part, with the defaults inside it',
+      object({ o: { ...object({ n: { ...positive, default: 1 }, m: positive }), default: { m: -1 } } }),
+      'the default in schema.spec.o breaks a rule: default.m: must be positive',
+    ],
+    [
+      'in the items of a list, with a field path',
+      {
+        type: 'array',
+        items: object({
+          r: {
+            ...withRules(range, { rule: 'self.min < self.max', fieldPath: '.max' }),
+            default: { min: 1, max: 1 },
+          },
+        }),
+      },
+      'the default in schema.spec[].r breaks a rule: default.max: failed rule',
+    ],
+  ])('%s', (_, spec, message) => {
+    expect(() => compileSchemas({ spec })).toThrow(
+      expect.objectContaining({ name: 'ModelError', message: expect.stringContaining(message) }),
+    )
+    expect(() => compileSchemas({ spec: {}, status: spec })).toThrow(message.replace('spec', 'status'))
+  })
+
+  it('but not one of a rule about changes, or of the object around it', () => {
+    const grows = withRules(integer, 'self > oldSelf')
+    const spec = withRules(
+      object({ a: { ...positive, default: 1 }, b: { ...grows, default: 1 } }),
+      'self.a > 5',
+    )
+    expect(() => compileSchemas({ spec })).not.toThrow()
+  })
+})
+
 describe('the cost of rules', () => {
   const list = (items: Schema): Schema => ({ type: 'array', items })
 
@@ -401,12 +444,6 @@ describe('the cost of rules', () => {
     expect(violation).toContain(`the validation rules take more than ${celLimits.steps} steps on this object`)
   })
 
-  it('counts the items that have rules of their own', () => {
-    const spec = list(withRules(text, 'self.matches("^(a|aa)+$")'))
-    const items = Array.from({ length: 20_000 }, () => 'a'.repeat(500))
-    expect(told(spec, items).at(-1)).toContain('steps on this object')
-  })
-})
   it('can be bounded further for the state of an object, and tells that the rest was not evaluated', () => {
     const spec = object({
       a: withRules(list(integer), 'self.all(x, x > 0)'),
@@ -421,3 +458,9 @@ describe('the cost of rules', () => {
     expect(rules?.validateState(value, 50)).toMatchObject({ state: [{ field: 'spec.b' }], isComplete: false })
   })
 
+  it('counts the items that have rules of their own', () => {
+    const spec = list(withRules(text, 'self.matches("^(a|aa)+$")'))
+    const items = Array.from({ length: 20_000 }, () => 'a'.repeat(500))
+    expect(told(spec, items).at(-1)).toContain('steps on this object')
+  })
+})

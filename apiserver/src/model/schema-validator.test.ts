@@ -237,6 +237,16 @@ describe('the dialect', () => {
       { properties: { n: { type: 'integer', default: 'x' } } },
       'the default in schema.spec.n breaks its own schema',
     ],
+    [
+      {
+        properties: {
+          list: {
+            items: { properties: { o: { properties: { a: { type: 'string' } }, default: { b: 'x' } } } },
+          },
+        },
+      },
+      'the default in schema.spec.list[].o has a field that its schema does not declare: default.b',
+    ],
     [null, 'schema.spec must be a schema'],
   ])('%j is rejected when the model is loaded, with the field', (schema, why) => {
     expect(() => Reflect.apply(compileSchemas, undefined, [{ spec: schema }])).toThrow(

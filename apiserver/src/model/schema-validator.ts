@@ -46,7 +46,7 @@ export interface SchemaValidator {
  *
  * Caveat: patterns are the plugin author's code. A pattern that backtracks for long blocks the server.
  *
- * @throws ModelError if the schema leaves the dialect, or if a default breaks it.
+ * @throws ModelError if the schema leaves the dialect, a rule does not compile, or a default breaks its schema or rules
  */
 export function compileSchemas(schema: { spec: Schema; status?: Schema }): SchemaValidator {
   const { spec, status = { type: 'object' } } = schema
@@ -62,8 +62,8 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
     ...schemasWithDefault(spec, 'schema.spec'),
     ...schemasWithDefault(status, 'schema.status'),
   ]
-  for (const [place, part] of defaulted) checkDefault(place, part)
   const rules = withModelErrors(() => compileRules({ spec, status }))
+  for (const [place, part] of defaulted) checkDefault(place, part)
   return {
     hasDefaults: defaulted.length > 0,
     rules,
@@ -110,15 +110,26 @@ function withModelErrors<T>(compilePart: () => T): T {
   }
 }
 
-/** Rejects a default that breaks its own schema: every object without the field would be invalid. */
+/**
+ * Rejects a default that breaks its own schema or the rules in it, or has unknown fields, as in Kubernetes: every object
+ * without the field would be invalid. Rules that use `oldSelf` are left out, because a default is not a change.
+ */
 function checkDefault(place: string, schema: JsonObject): void {
+  const fail = (problem: string): never => {
+    throw new ModelError(`the default in ${place} ${problem}`)
+  }
   const value = cloneJson(schema.default)
   fillDefaults(schema, value)
-  const check = compile({ properties: { default: toDraft7(schema, place) } })
   const subject = { default: value }
-  if (check(subject)) return
-  const [violation] = violationsOf(check.errors ?? [], subject)
-  throw new ModelError(
-    `the default in ${place} breaks its own schema: ${violation?.field} ${violation?.message}`,
-  )
+  const check = compile({ properties: { default: toDraft7(schema, place) } })
+  if (!check(subject)) {
+    const [violation] = violationsOf(check.errors ?? [], subject)
+    fail(`breaks its own schema: ${violation?.field} ${violation?.message}`)
+  }
+  const [unknown] = findUnknownFields(schema, value, ['default'], 1)
+  if (unknown !== undefined) fail(`has a field that its schema does not declare: ${unknown}`)
+  const [broken] =
+    compileRules({ spec: schema, status: undefined })?.validate({ spec: value }, undefined).state ?? []
+  if (broken !== undefined)
+    fail(`breaks a rule: ${broken.field.replace('spec', 'default')}: ${broken.message}`)
 }
