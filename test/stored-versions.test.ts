@@ -50,7 +50,7 @@ const hubOnly = `version: 'v1', ${hub()}`
 
 /** Writes a release of the plugin. */
 async function release(version: string, declaration: string): Promise<string> {
-  const source = `import { defineModel, definePlugin } from '@setpoint/controller-runtime'
+  const source = `import { defineModel, definePlugin, singleValueIndex } from '@setpoint/controller-runtime'
 let calls = 0
 const hook = () => { if (++calls > Number(process.env.DIES_AFTER ?? Infinity)) process.kill(process.pid, 'SIGKILL') }
 export default definePlugin({ name: 'stored', models: [defineModel({
@@ -317,5 +317,61 @@ describe('a stricter rule or hook', () => {
     for (const name of ['thing-5', 'thing-6']) objectOf(await v1.api.delete(v1.at(name)))
     await expect.poll(problems).toEqual([])
     expect((await v1.list()).names).toEqual(['thing-2'])
+  })
+})
+
+describe('a new default', () => {
+  const withDefault = `version: 'v1', schema: { spec: { type: 'object', required: ['size', 'colour'], properties: {
+      size: { type: 'integer' }, name: { type: 'string' }, colour: { type: 'string', default: 'red' } } } },
+    indexes: [singleValueIndex({ name: 'spec.colour', indexFunc: ({ spec }) => spec.colour })]`
+
+  it('is filled in when an object without it is read, and stored by its next write', async () => {
+    const old = await start(await release('1.0.0', hubOnly))
+    const before = await things(old, 'v1').create('a', { size: 1 }, { finalizers: ['example.com/f'] })
+    await things(old, 'v1').create('b', { size: 2 })
+    await old.stop()
+    const next = await start(await release('2.0.0', withDefault))
+    const v1 = things(next, 'v1')
+    const expected = { ...before.raw, spec: { size: 1, colour: 'red' } }
+    expect((await v1.read('a')).raw).toEqual(expected)
+    expect((await v1.list({ fieldSelector: 'spec.colour=red' })).names).toEqual(['b', 'a'])
+    const watch = await Watch.open(next.url, v1.path)
+    await watch.synced()
+    expect(fieldsOf(watch.events[0]?.raw.object)).toEqual(expected)
+    // Nothing that a client sees changes, so nothing is stored.
+    const same = objectOf(await v1.api.put(v1.at('a'), expected))
+    expect(same.raw).toEqual(expected)
+    objectOf(await v1.api.mergePatch(v1.at('a'), { spec: { colour: 'red' } }))
+    const labelled = objectOf(await v1.api.mergePatch(v1.at('a'), { metadata: { labels: { l: 'v' } } }))
+    expect([labelled.spec, labelled.metadata.generation]).toEqual([{ size: 1, colour: 'red' }, 1])
+    const changed = objectOf(await v1.api.mergePatch(v1.at('b'), { spec: { size: 3 } }))
+    expect(changed.metadata.generation).toBe(2)
+    expect(objectOf(await v1.api.delete(v1.at('a'))).spec).toEqual({ size: 1, colour: 'red' })
+    objectOf(await v1.api.mergePatch(v1.at('a'), { metadata: { finalizers: null } }))
+    await watch.until(({ story }) => story.includes('DELETED a'))
+    expect(watch.story).toEqual(['ADDED a', 'ADDED b', 'MODIFIED a', 'MODIFIED b', 'MODIFIED a', 'DELETED a'])
+    expect(fieldsOf(watch.changes.at(-1)?.raw.object).spec).toEqual({ size: 1, colour: 'red' })
+    await watch.close()
+    await next.stop()
+    const without = await start(await release('3.0.0', hubOnly))
+    expect((await things(without, 'v1').read('b')).spec).toEqual({ size: 3, colour: 'red' })
+  })
+
+  it('of the version that objects are stored in is filled in before the conversion', async () => {
+    const old = await start(await release('1.0.0', betaOnly))
+    await things(old, 'v1beta1').create('a', { text: '1' })
+    await old.stop()
+    const declared = `version: 'v1', schema: { spec: { type: 'object', required: ['size'], properties: {
+        size: { type: 'integer' }, shade: { type: 'string' }, grade: { type: 'string', default: 'A' } } } },
+      storedVersion: 'v1beta1', versions: [{ name: 'v1beta1',
+        schema: { spec: { type: 'object', properties: { text: { type: 'string' }, shade: { type: 'string', default: 'dark' } } } },
+        toHub: ({ spec }) => ({ spec: { size: Number(spec.text), shade: spec.shade.toUpperCase() } }),
+        fromHub: ({ spec }) => ({ spec: { text: String(spec.size), shade: spec.shade.toLowerCase() } }) }]`
+    const next = await start(await release('2.0.0', declared))
+    const v1 = things(next, 'v1')
+    expect((await v1.read('a')).spec).toEqual({ size: 1, shade: 'DARK', grade: 'A' })
+    const changed = objectOf(await v1.api.mergePatch(v1.at('a'), { spec: { size: 2 } }))
+    expect([changed.spec, changed.metadata.generation]).toEqual([{ size: 2, shade: 'DARK', grade: 'A' }, 2])
+    expect((await things(next, 'v1beta1').read('a')).spec).toEqual({ text: '2', shade: 'dark' })
   })
 })

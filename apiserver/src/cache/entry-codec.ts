@@ -44,11 +44,13 @@ export function decodeEntry(
   // Creates no view of the part: that would be a view for every object.
   const start = objectStart(value)
   const raw: BareObject = JSON.parse(value.toString('utf8', start))
-  const { object, failure } = atHub(served, raw)
-  if (failure !== undefined) return unconvertedEntry(served, key, raw, failure, revision)
-  // Before the author's functions get the object, which may change it.
+  const at = atHub(served, raw)
+  if (at.failure !== undefined) return unconvertedEntry(served, key, raw, at.failure, revision)
+  const { object } = at
+  // A conversion makes another object.
   const isOfVersion = object === raw && object.kind === served.model.kind
-  const json = object === raw ? undefined : Buffer.from(encodeObject(object))
+  // Before the author's functions get the object, which may change it.
+  const json = at.isAsStored ? undefined : Buffer.from(encodeObject(object))
   const labels = served.indexes.labelsOf(object)
   const { values, problems } = served.indexes.tryValuesOf(object)
   const wanted = reservationsOf(served, values)

@@ -5,27 +5,31 @@ import { cloneJson, setOwn } from './json-value.ts'
  * Fills in the defaults of absent fields, and then the defaults inside them. Changes `value` in place. As in Kubernetes,
  * null counts as absent if the field is not nullable, and an absent object without a default of its own stays absent.
  * Applies defaults in properties, items, additionalProperties and allOf, but not in anyOf and oneOf.
+ * @returns true if a field was filled in
  */
-export function fillDefaults(schema: unknown, value: unknown): void {
-  if (!isRecord(schema)) return
+export function fillDefaults(schema: unknown, value: unknown): boolean {
+  if (!isRecord(schema)) return false
   const { properties, items, additionalProperties, allOf } = schema
+  let isChanged = false
   if (Array.isArray(value)) {
-    if (items !== undefined) for (const item of value) fillDefaults(items, item)
+    if (items !== undefined) for (const item of value) isChanged = fillDefaults(items, item) || isChanged
   } else if (isRecord(value)) {
     const declared = isRecord(properties) ? properties : {}
     for (const [name, property] of Object.entries(declared)) {
       if (isRecord(property) && property.default !== undefined && isAbsent(value, name, property)) {
         setOwn(value, name, cloneJson(property.default))
+        isChanged = true
       }
-      if (Object.hasOwn(value, name)) fillDefaults(property, value[name])
+      if (Object.hasOwn(value, name)) isChanged = fillDefaults(property, value[name]) || isChanged
     }
     if (isRecord(additionalProperties)) {
       for (const [name, item] of Object.entries(value)) {
-        if (!Object.hasOwn(declared, name)) fillDefaults(additionalProperties, item)
+        if (!Object.hasOwn(declared, name)) isChanged = fillDefaults(additionalProperties, item) || isChanged
       }
     }
   }
-  if (Array.isArray(allOf)) for (const part of allOf) fillDefaults(part, value)
+  if (Array.isArray(allOf)) for (const part of allOf) isChanged = fillDefaults(part, value) || isChanged
+  return isChanged
 }
 
 function isAbsent(object: Record<string, unknown>, name: string, schema: Record<string, unknown>): boolean {

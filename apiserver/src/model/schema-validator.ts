@@ -33,8 +33,8 @@ export interface SchemaValidator {
    * status is not.
    */
   validate(object: Readonly<SchemaSubject>): Violation[]
-  /** Fills in the schema's defaults, in place. */
-  applyDefaults(object: SchemaSubject): void
+  /** Fills in the schema's defaults, in place. Returns true if there was one to fill in. */
+  applyDefaults(object: SchemaSubject): boolean
   /** Returns the paths of unknown fields, at most `maxUnknownFields`. See `findUnknownFields`. */
   unknownFields(object: Readonly<SchemaSubject>): string[]
 }
@@ -78,7 +78,7 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
       return complete ? violations : [...violations, tooManyViolations]
     },
     applyDefaults(object) {
-      if (defaulted.length > 0) fillDefaults(root, object)
+      return defaulted.length > 0 && fillDefaults(root, object)
     },
     unknownFields({ spec, status }) {
       const limit = schemaDefaults.maxUnknownFields

@@ -8,25 +8,40 @@ import { encodeObject } from './stored-object.ts'
 
 /** A stored object at the hub, or the reason why it cannot be converted to the hub. */
 export type AtHub =
-  | { readonly object: BareObject; readonly failure?: undefined }
+  | {
+      /** The given one, unless it was converted. */
+      readonly object: BareObject
+      /** False if the object differs from the stored one: it was converted, or a default was filled in. */
+      readonly isAsStored: boolean
+      readonly failure?: undefined
+    }
   | { readonly object?: undefined; readonly failure: ApiError }
 
 /**
- * Converts an object as it is stored to the hub, with the hub's defaults, because its version may not have all fields. The
- * failure is a ConversionError, or a 503 if this server does not know the version: another server may.
+ * Converts an object as it is stored to the hub and fills in the defaults of the schema, which may be newer than the object.
+ * The failure is a ConversionError, or a 503 if this server does not know the version: another server may.
+ * @param raw may be changed: it gets the defaults of its version
  */
 export function atHub(served: ServedModel, raw: BareObject): AtHub {
-  if (raw.apiVersion === served.hub.apiVersion) return { object: raw }
-  const version = served.versions.find(({ apiVersion }) => apiVersion === raw.apiVersion)
+  const { hub, versions } = served
+  const version =
+    raw.apiVersion === hub.apiVersion ? hub : versions.find(({ apiVersion }) => apiVersion === raw.apiVersion)
   if (version === undefined) return { failure: unknownVersion(served, raw) }
+  const isCompleted = version.schemas.applyDefaults(raw)
+  if (version.isHub) return { object: raw, isAsStored: !isCompleted }
   try {
-    const object = version.toHub(raw)
-    served.schemas.applyDefaults(object)
-    return { object }
+    return { object: toHubWithDefaults(served, version, raw), isAsStored: false }
   } catch (error) {
     if (!isApiError(error)) throw error
     return { failure: error }
   }
+}
+
+/** @throws ConversionError */
+function toHubWithDefaults(served: ServedModel, version: ServedVersion, raw: BareObject): BareObject {
+  const object = version.toHub(raw)
+  served.schemas.applyDefaults(object)
+  return object
 }
 
 function unknownVersion({ model }: ServedModel, { metadata, apiVersion }: BareObject): ApiError {
@@ -52,9 +67,8 @@ export function storedJson(
 ): string {
   if (version.isHub) return hubJson
   const stored = version.fromHub(object)
-  const back = version.toHub(stored)
-  served.schemas.applyDefaults(back)
-  const lost = firstDifference(object, back, [])
+  version.schemas.applyDefaults(stored)
+  const lost = firstDifference(object, toHubWithDefaults(served, version, stored), [])
   if (lost !== undefined) {
     const problem = `${formatPath(lost)} is lost in ${version.name}, the version that objects are stored in`
     throw version.failure(object.metadata.name, served.hub.name, version.name, problem, new Error(problem))

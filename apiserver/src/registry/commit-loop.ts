@@ -178,18 +178,20 @@ function toCurrent(served: ServedModel, name: string, pair: KeyValue | undefined
   if (pair === undefined) return undefined
   const { value, modRevision: revision } = pair
   const { object: raw, reservations } = decodeStored(value)
-  const { object, failure } = atHub(served, raw)
+  const at = atHub(served, raw)
   const current = { reservations, revision, isLive: true }
-  if (object === raw)
-    return { ...current, object, bytes: wireBytes(served.hub, name, value, revision, objectStart(value)) }
-  const shown = object ?? raw
+  if (at.failure === undefined && at.isAsStored) {
+    const bytes = wireBytes(served.hub, name, value, revision, objectStart(value))
+    return { ...current, object: at.object, bytes }
+  }
+  const { object = raw, failure } = at
   const bytes = wireBytes(
-    wireVersionOf(shown.apiVersion, shown.kind),
+    wireVersionOf(object.apiVersion, object.kind),
     name,
-    Buffer.from(encodeObject(shown)),
+    Buffer.from(encodeObject(object)),
     revision,
   )
-  return { ...current, object: shown, raw, bytes, ...(failure && { failure }) }
+  return { ...current, object, bytes, ...(at.object !== raw && { raw }), ...(failure && { failure }) }
 }
 
 /** Returns undefined if the cache does not tell the stored form. */
