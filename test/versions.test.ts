@@ -125,6 +125,22 @@ describe('an object read in another version', () => {
     expect(stream.headers.get('warning')).toBe(warning)
     await stream.body?.cancel()
   })
+
+  it('is the version in the metrics of its requests', async () => {
+    const counted = async (version: string, verb: string, code: number) => {
+      const text = await (await fetch(`${url}/metrics`)).text()
+      const labels = `verb="${verb}",group="${group}",version="${version}",resource="gadgets",code="${code}"`
+      const [, count = '0'] = new RegExp(`^apiserver_request_total{${labels}} (\\d+)$`, 'm').exec(text) ?? []
+      return Number(count)
+    }
+    const [beta, hub] = [await counted('v1beta1', 'LIST', 200), await counted('v1', 'LIST', 200)]
+    const watched = await counted('v1beta1', 'WATCH', 101)
+    await v1beta1.list()
+    await (await watch(v1beta1.path)).synced()
+    expect(await counted('v1beta1', 'LIST', 200)).toBe(beta + 1)
+    expect(await counted('v1', 'LIST', 200)).toBe(hub)
+    expect(await counted('v1beta1', 'WATCH', 101)).toBe(watched + 1)
+  })
 })
 
 describe('a write in another version', () => {

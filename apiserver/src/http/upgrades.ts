@@ -41,7 +41,7 @@ export class Upgrades {
       const isMultiplexed = paths.belowBase(path) === '/apis'
       const target = isMultiplexed ? undefined : { ...paths.watched(path), query: new URLSearchParams(query) }
       if (target !== undefined) {
-        record.concerns(target.served, 'watch')
+        record.concerns(target.served, target.path.version, 'watch')
         authorize(identity.user, 'watch', nameOf(target.served))
       }
       if (isMultiplexed && !offersMultiplexing(message))

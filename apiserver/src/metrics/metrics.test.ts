@@ -53,7 +53,8 @@ it('a watch that is closed as too slow is counted as such and is no longer open'
 it('the buckets of durations are cumulative, include their bound, and the last one counts everything', async () => {
   const { rooms, metrics, linesOf } = await open()
   await using _ = rooms
-  for (const seconds of [0.0005, 0.005, 0.006, 61]) metrics.requests.answered(undefined, 'GET', 200, seconds)
+  for (const seconds of [0.0005, 0.005, 0.006, 61])
+    metrics.requests.answered(undefined, '', 'GET', 200, seconds)
   const labels = 'verb="GET",group="",version="",resource=""'
   const buckets = await linesOf('apiserver_request_duration_seconds_bucket')
   expect(buckets.slice(0, 4)).toEqual([

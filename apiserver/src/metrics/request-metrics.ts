@@ -56,10 +56,11 @@ const durationName = 'apiserver_request_duration_seconds'
  * Counts and times HTTP requests. Requests without a kind have an empty group, version and resource.
  *
  * A request only increments plain numbers. prom-client hashes the labels at each observation, which costs 2 µs of the
- * 35 µs of a GET by name. The number of series is bounded by kinds, verbs and codes.
+ * 35 µs of a GET by name. The number of series is bounded by kinds, their versions, verbs and codes.
  */
 export class RequestMetrics {
-  readonly #tallies = new Map<ServedModel | undefined, Map<Verb, Tally>>()
+  /** By kind, the version of the path, and verb. */
+  readonly #tallies = new Map<ServedModel | undefined, Map<string, Map<Verb, Tally>>>()
 
   constructor(registry: Registry) {
     const each = () => this.#each()
@@ -82,8 +83,15 @@ export class RequestMetrics {
     return new RequestRecord(this, method)
   }
 
-  answered(served: ServedModel | undefined, verb: Verb, code: number, seconds: number): void {
-    const tally = this.#tallyOf(served, verb)
+  /** @param version the name of a version of the kind; empty without a kind */
+  answered(
+    served: ServedModel | undefined,
+    version: string,
+    verb: Verb,
+    code: number,
+    seconds: number,
+  ): void {
+    const tally = this.#tallyOf(served, version, verb)
     tally.codes.set(code, (tally.codes.get(code) ?? 0) + 1)
     // The duration of a watch is not a latency.
     if (verb === 'WATCH') return
@@ -117,19 +125,24 @@ export class RequestMetrics {
   }
 
   *#each() {
-    for (const [served, verbs] of this.#tallies) {
-      for (const [verb, tally] of verbs) {
-        const { group = '', version = '', plural: resource = '' } = served?.model ?? {}
-        yield { labels: { verb, group, version, resource }, tally }
+    for (const [served, versions] of this.#tallies) {
+      const { group = '', plural: resource = '' } = served?.model ?? {}
+      for (const [version, verbs] of versions) {
+        for (const [verb, tally] of verbs) yield { labels: { verb, group, version, resource }, tally }
       }
     }
   }
 
-  #tallyOf(served: ServedModel | undefined, verb: Verb): Tally {
-    let verbs = this.#tallies.get(served)
+  #tallyOf(served: ServedModel | undefined, version: string, verb: Verb): Tally {
+    let versions = this.#tallies.get(served)
+    if (versions === undefined) {
+      versions = new Map()
+      this.#tallies.set(served, versions)
+    }
+    let verbs = versions.get(version)
     if (verbs === undefined) {
       verbs = new Map()
-      this.#tallies.set(served, verbs)
+      versions.set(version, verbs)
     }
     let tally = verbs.get(verb)
     if (tally === undefined) {
@@ -146,6 +159,7 @@ export class RequestRecord {
   readonly #method: string
   readonly #began = performance.now()
   #served: ServedModel | undefined
+  #version = ''
   #scope: RequestScope = 'object'
 
   constructor(metrics: RequestMetrics, method: string) {
@@ -153,14 +167,15 @@ export class RequestRecord {
     this.#method = method
   }
 
-  /** Sets the scope of the request. */
-  concerns(served: ServedModel, scope: RequestScope): void {
+  /** Sets the kind, the version of the path, and the scope of the request. */
+  concerns(served: ServedModel, version: string, scope: RequestScope): void {
     this.#served = served
+    this.#version = version
     this.#scope = scope
   }
 
   answered(code: number): void {
     const seconds = (performance.now() - this.#began) / 1000
-    this.#metrics.answered(this.#served, verbOf(this.#method, this.#scope), code, seconds)
+    this.#metrics.answered(this.#served, this.#version, verbOf(this.#method, this.#scope), code, seconds)
   }
 }

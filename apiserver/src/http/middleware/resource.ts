@@ -16,10 +16,10 @@ export function resource(paths: Paths): Middleware {
     if (found !== undefined) {
       const { served } = found
       const scope = found.path.name === undefined ? 'collection' : 'object'
-      record.concerns(served, scope)
+      record.concerns(served, found.path.version, scope)
       const query = target.query === '' ? noQuery : new URLSearchParams(target.query)
       const watch = isWatch(ctx.method, query)
-      if (watch) record.concerns(served, 'watch')
+      if (watch) record.concerns(served, found.path.version, 'watch')
       const verb = watch ? 'watch' : verbOf(ctx.method, scope)
       state.resource = { served, path: found.path, query, verb }
     }
