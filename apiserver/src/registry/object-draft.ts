@@ -1,11 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import {
-  ApiError,
-  isRecord,
-  type StatusCause,
-  type UserInfo,
-  type ViolationReason,
-} from '@setpoint/controller-runtime/api'
+import { ApiError, isRecord, type StatusCause, type ViolationReason } from '@setpoint/controller-runtime/api'
 import type { SchemaValidator, ServedModel, ServedVersion } from '../model/index.ts'
 import {
   type BareMeta,
@@ -122,7 +116,7 @@ export function draftCreation(
   const converted = contentAtHub(served, metadata, created, undefined, causes, options)
   const object = composeObject(served.hub, metadata, converted.content ?? {})
   const completed = runDefaultHook(served, withDefaults(served.schemas, object), undefined, 'object')
-  return finishDraft(served, completed, undefined, 'object', causes, { ...converted, user: options.user })
+  return finishDraft(served, completed, undefined, 'object', causes, { ...options, ...converted })
 }
 
 /** The stored object as a request sees it, in the version of its path. */
@@ -221,7 +215,7 @@ export function draftUpdate(
   const isChanged = !deepEqual(completed, previous)
   if (scope === 'object' && isChanged && desiredStateDiffers(served, completed, previous))
     metadata.generation = owned.generation + 1
-  const draft = finishDraft(served, completed, stored, scope, causes, { ...converted, user: options.user })
+  const draft = finishDraft(served, completed, stored, scope, causes, { ...options, ...converted })
   return isChanged ? draft : undefined
 }
 
@@ -271,17 +265,18 @@ function finishDraft(
   stored: StoredObject | undefined,
   scope: Scope,
   causes: Causes,
-  options: Omit<ContentAtHub, 'content'> & { readonly user: UserInfo | undefined },
+  options: Omit<ContentAtHub, 'content'> & Pick<WriteOptions, 'user' | 'version'>,
 ): Draft {
   const { name } = completed.metadata
   if (causes.stops) throw invalid(served, name, causes)
   // An object in another version says nothing about violations at the hub.
   const before = stored?.failure === undefined ? stored : undefined
   const violations = violationsLeft(served.schemas, completed, before?.object)
-  for (const violation of violations) causes.add(violation)
-  const { user = serverUser } = options
+  const { user = serverUser, version = served.hub } = options
   const refused = runValidateHook(served, completed, before?.object, scope, user, violations.length === 0)
-  for (const cause of refused) causes.add(cause)
+  // The fields are those of the hub, which the client may not know.
+  const suffix = version.isHub ? '' : ` (after conversion to ${served.hub.name})`
+  for (const cause of [...violations, ...refused]) causes.add({ ...cause, message: cause.message + suffix })
   const warnings = [...options.warnings, ...checkUnknownFields(served.schemas, completed, options)]
   // Index functions may rely on the schema, so they only see valid objects.
   const json = encodeObject(completed)
