@@ -1,6 +1,9 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
 import { type ApiObject, defineModel, definePlugin, modelOfVersion } from '@setpoint/controller-runtime'
 import { startTestServer, type TestServer } from '@setpoint/controller-runtime/testing'
 import { afterAll, afterEach, beforeAll, describe, expect, it, test } from 'vitest'
+import { WebSocket } from 'ws'
 import { Api, Collection, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, fieldsOf } from './support/json.ts'
 import { calls, Gadget } from './support/versioned.ts'
@@ -37,6 +40,14 @@ async function watch(path: string): Promise<Watch> {
   const opened = await Watch.open(url, path)
   watches.push(opened)
   return opened
+}
+
+/** Returns the Warning header of a WebSocket handshake. */
+async function handshakeWarning(path: string): Promise<string | string[] | undefined> {
+  const socket = new WebSocket(`${url.replace('http', 'ws')}${path}`)
+  const [response]: IncomingMessage[] = await once(socket, 'upgrade')
+  socket.terminate()
+  return response?.headers.warning
 }
 
 describe('discovery of several versions', () => {
@@ -124,6 +135,13 @@ describe('an object read in another version', () => {
     const stream = await fetch(`${url}${v1beta1.path}?watch=true`)
     expect(stream.headers.get('warning')).toBe(warning)
     await stream.body?.cancel()
+    const events = await fetch(`${url}${v1beta1.path}?watch=true`, {
+      headers: { accept: 'text/event-stream' },
+    })
+    expect(events.headers.get('warning')).toBe(warning)
+    await events.body?.cancel()
+    expect(await handshakeWarning(v1beta1.path)).toBe(warning)
+    expect(await handshakeWarning(v1.path)).toBeUndefined()
   })
 
   it('is the version in the metrics of its requests', async () => {
