@@ -1,5 +1,6 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { IndexDeclaration } from '../api/index-spec.ts'
+import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client, SelectorOptions } from '../client/client.ts'
@@ -27,6 +28,16 @@ export interface InformerOptions<T extends ApiObject = ApiObject>
   readonly clock?: Clock
   /** For the underlying watcher. */
   readonly watcher?: Pick<WatcherOptions, 'random' | 'backoffBaseMs' | 'backoffMaxMs' | 'healthyAfterMs'>
+}
+
+const informerKeys: KeysOf<InformerOptions> = {
+  client: true,
+  log: true,
+  clock: true,
+  watcher: true,
+  labelSelector: true,
+  fieldSelector: true,
+  transform: true,
 }
 
 /** A handler that was added to an informer. */
@@ -83,7 +94,9 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
   #resolveSynced: () => void = () => {}
   #rejectSynced: (reason: unknown) => void = () => {}
 
+  /** @throws TypeError for an unknown option: a misspelled selector would select every object. */
   constructor(model: Model<T>, options: InformerOptions<T>) {
+    refuseUnknownKeys(options, informerKeys, 'the options of the informer')
     const { client, labelSelector, fieldSelector } = options
     this.model = model
     this.#log = (options.log ?? silentLogger).child({ informer: `${model.plural}.${model.group}` })

@@ -1,4 +1,5 @@
 import { isConflict } from '../api/errors.ts'
+import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import { Backoff } from '../backoff.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 
@@ -22,13 +23,19 @@ export interface ConflictRetryOptions {
   readonly random?: () => number
 }
 
+const retryKeys: KeysOf<ConflictRetryOptions> = { attempts: true, signal: true, clock: true, random: true }
+
 /**
  * Runs `action`, which reads an object and writes it back, until it does not reject with Conflict. Pauses between
  * attempts have full jitter. As client-go's `RetryOnConflict`.
  * @throws the error of `action`: at once unless it is a Conflict, else after the last attempt; the signal's reason when
- * aborted.
+ * aborted; TypeError for an unknown option.
  */
-export function retryOnConflict<R>(action: () => Promise<R>, options: ConflictRetryOptions = {}): Promise<R> {
+export async function retryOnConflict<R>(
+  action: () => Promise<R>,
+  options: ConflictRetryOptions = {},
+): Promise<R> {
+  refuseUnknownKeys(options, retryKeys, 'the options of retryOnConflict')
   return retryWhile(isConflict, action, options)
 }
 

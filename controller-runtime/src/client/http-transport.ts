@@ -1,6 +1,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { WebSocket } from 'ws'
+import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import { decodeError } from './decode.ts'
 import { FrameQueue } from './frame-queue.ts'
@@ -53,6 +54,18 @@ export interface HttpTransportOptions {
   readonly clock?: Clock
 }
 
+const optionKeys: KeysOf<HttpTransportOptions> = {
+  server: true,
+  token: true,
+  headers: true,
+  tls: true,
+  requestTimeoutMs: true,
+  watchIdleTimeoutMs: true,
+  handshakeTimeoutMs: true,
+  clock: true,
+}
+const tlsKeys: KeysOf<HttpTransportOptions['tls'] & object> = { ca: true, cert: true, key: true }
+
 /**
  * Sends requests over kept-alive HTTP connections, and opens watches over WebSocket.
  *
@@ -66,8 +79,10 @@ export class HttpTransport implements Transport {
   readonly #agent: http.Agent
   readonly #watches = new Set<WebSocket>()
 
-  /** @throws TypeError if `server` is not an http or https URL. */
+  /** @throws TypeError if `server` is not an http or https URL, and for an unknown option. */
   constructor(options: HttpTransportOptions) {
+    refuseUnknownKeys(options, optionKeys, 'the options of HttpTransport')
+    if (options.tls !== undefined) refuseUnknownKeys(options.tls, tlsKeys, 'tls of HttpTransport')
     this.#base = new URL(options.server)
     if (this.#base.protocol !== 'http:' && this.#base.protocol !== 'https:') {
       throw new TypeError(`server ${JSON.stringify(String(options.server))} must be an http or https URL`)

@@ -1,3 +1,4 @@
+import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import { checkSubdomain } from '../api/names.ts'
 import { identityOfThisProcess } from './process-identity.ts'
 
@@ -38,10 +39,22 @@ export interface LeaderElectionOptions {
   readonly random?: () => number
 }
 
+const electionKeys: KeysOf<LeaderElectionOptions> = {
+  lease: true,
+  identity: true,
+  leaseDurationMs: true,
+  renewDeadlineMs: true,
+  retryPeriodMs: true,
+  releaseTimeoutMs: true,
+  reservedDomain: true,
+  random: true,
+}
+
 export interface LeaderElectionSettings extends Required<LeaderElectionOptions> {}
 
-/** @throws TypeError for an invalid name, RangeError for inconsistent times. */
+/** @throws TypeError for an invalid name or an unknown option, RangeError for inconsistent times. */
 export function readLeaderElectionOptions(options: LeaderElectionOptions): LeaderElectionSettings {
+  refuseUnknownKeys(options, electionKeys, 'leaderElection')
   const {
     lease,
     identity = identityOfThisProcess(),

@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client'
+import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Informer } from '../cache/informer.ts'
@@ -50,6 +51,17 @@ export interface ManagerOptions {
   readonly eventLoopDelay?: EventLoopDelayMeter
 }
 
+const managerKeys: KeysOf<ManagerOptions> = {
+  transport: true,
+  client: true,
+  log: true,
+  clock: true,
+  registry: true,
+  drainTimeoutMs: true,
+  leaderElection: true,
+  eventLoopDelay: true,
+}
+
 /** The state of a manager in the election. */
 export interface Leadership {
   /** Name of the lease. */
@@ -62,7 +74,10 @@ export interface Leadership {
   readonly slowPaths: number
 }
 
-/** @throws TypeError without a transport or a client; TypeError, RangeError for invalid leader election options. */
+/**
+ * @throws TypeError without a transport or a client, and for an unknown option; TypeError, RangeError for invalid leader
+ *   election options.
+ */
 export function createManager(options: ManagerOptions): Manager {
   return new Manager(options)
 }
@@ -114,6 +129,7 @@ export class Manager {
   #stopped: Promise<void> | undefined
 
   constructor(options: ManagerOptions) {
+    refuseUnknownKeys(options, managerKeys, 'the options of the manager')
     const { transport, client, leaderElection } = options
     const open = client ?? (transport && createClient(transport))
     if (open === undefined) throw new TypeError('a manager needs a transport or a client')

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { ApiError, isStatus } from '../api/errors.ts'
+import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
@@ -34,6 +35,16 @@ export interface TestServerOptions {
   readonly log?: Logger
 }
 
+const serverKeys: KeysOf<TestServerOptions> = {
+  plugins: true,
+  settings: true,
+  models: true,
+  etcd: true,
+  collector: true,
+  log: true,
+}
+const etcdKeys: KeysOf<EtcdOfTest> = { endpoints: true, prefix: true }
+
 /**
  * A real server in this process, made of the modules of `@setpoint/apiserver` and its own store. Validation, versions,
  * finalizers, unique indexes, selectors and watches behave as in production.
@@ -56,6 +67,8 @@ export interface TestServer extends AsyncDisposable {
   manager(options?: ManagerOptions): Manager
   /** Runs the controllers of a plugin, as `setpoint serve --role controllers` does. Stopped with the server. */
   startPlugin(plugin: Plugin, options?: ManagerOptions): Promise<Manager>
+  /** Returns the settings of a plugin with their defaults. @throws Error that lists the invalid ones */
+  settingsOf(plugin: Plugin): Readonly<Record<string, unknown>>
   /** Stops managers, watches and connections, and removes the store. Further calls return the same promise. */
   close(): Promise<void>
 }
@@ -73,9 +86,12 @@ export class TestServerMissingError extends Error {
  *     await server.client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
  *
  * @throws TestServerMissingError if `@setpoint/apiserver` is installed neither with the SDK nor in the current project.
+ * @throws TypeError for an unknown option.
  * @throws Error if a model cannot be served: a reserved group, or a kind that is declared twice.
  */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  refuseUnknownKeys(options, serverKeys, 'the options of startTestServer')
+  if (options.etcd !== undefined) refuseUnknownKeys(options.etcd, etcdKeys, 'etcd of startTestServer')
   const { plugins = [], models = [], settings = {}, etcd, collector = true, log = silentLogger } = options
   const open = await findServer()
   const server = await open({ plugins, models, settings, collector, log, ...(etcd && { etcd }) })
@@ -110,6 +126,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       made.start()
       return made
     },
+    settingsOf: plugin => server.settingsOf(plugin),
     close,
     [Symbol.asyncDispose]: close,
   }

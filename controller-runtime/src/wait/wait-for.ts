@@ -1,3 +1,4 @@
+import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
@@ -18,6 +19,8 @@ export interface WaitOptions {
   >
 }
 
+const waitKeys: KeysOf<WaitOptions> = { timeoutMs: true, signal: true, clock: true, watcher: true }
+
 /** The condition did not hold in time. The message has the last observed state. */
 export class WaitTimeoutError extends Error {
   override readonly name = 'WaitTimeoutError'
@@ -31,7 +34,8 @@ export class WaitTimeoutError extends Error {
  * lasting one. A deleted object counts as missing; use `until.any(until.condition('Ready'), until.deleted())` to return
  * on deletion too. If the server cannot be reached or refuses, the wait continues until the timeout.
  *
- * @throws WaitTimeoutError after `timeoutMs`; the signal's reason when aborted; the error of the condition.
+ * @throws WaitTimeoutError after `timeoutMs`; the signal's reason when aborted; the error of the condition;
+ *   TypeError for an unknown option.
  */
 export function waitFor<T extends ApiObject>(
   client: Client,
@@ -52,8 +56,10 @@ export async function waitFor<T extends ApiObject>(
   model: Model<T>,
   name: string,
   condition: WaitCondition<T>,
-  { timeoutMs, signal, clock = systemClock, watcher: watcherOptions }: WaitOptions = {},
+  options: WaitOptions = {},
 ): Promise<T | undefined> {
+  refuseUnknownKeys(options, waitKeys, 'the options of waitFor')
+  const { timeoutMs, signal, clock = systemClock, watcher: watcherOptions } = options
   const ending = new AbortController()
   const both = signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal])
   let seen = 'no response from the server yet'

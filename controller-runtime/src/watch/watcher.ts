@@ -1,4 +1,5 @@
 import { ApiError, isExpired } from '../api/errors.ts'
+import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import { type ApiObject, initialEventsEndAnnotation } from '../api/object.ts'
 import { compareVersions } from '../api/version.ts'
@@ -48,6 +49,18 @@ export interface WatcherOptions extends SelectorOptions {
   readonly backoffBaseMs?: number
   readonly backoffMaxMs?: number
   readonly healthyAfterMs?: number
+}
+
+const watcherKeys: KeysOf<WatcherOptions> = {
+  labelSelector: true,
+  fieldSelector: true,
+  name: true,
+  log: true,
+  clock: true,
+  random: true,
+  backoffBaseMs: true,
+  backoffMaxMs: true,
+  healthyAfterMs: true,
 }
 
 /** Opens raw watches; a `Client` is one. */
@@ -140,7 +153,9 @@ export class Watcher<T extends ApiObject = ApiObject> {
   /** Monotonic ms since when every attempt has found the server unreachable. */
   #awaySince: number | undefined
 
+  /** @throws TypeError for an unknown option: a misspelled selector would select every object. */
   constructor(client: WatchSource<NoInfer<T>>, model: Model<T>, options: WatcherOptions = {}) {
+    refuseUnknownKeys(options, watcherKeys, 'the options of the watcher')
     this.#client = client
     this.#model = model
     this.#options = options

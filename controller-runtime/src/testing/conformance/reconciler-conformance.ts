@@ -1,3 +1,4 @@
+import { refuseUnknownKeys } from '../../api/known-keys.ts'
 import type { ApiObject } from '../../api/object.ts'
 import { crashCases } from './cases-crashes.ts'
 import { deletionCases } from './cases-deletion.ts'
@@ -7,7 +8,7 @@ import { stalenessCases } from './cases-staleness.ts'
 import { writerCases } from './cases-writers.ts'
 import type { ConformanceCase } from './conformance-case.ts'
 import { Lifecycles } from './lifecycles.ts'
-import { conformanceDefaults, type ReconcilerUnderTest } from './reconciler-under-test.ts'
+import { conformanceDefaults, type ReconcilerUnderTest, subjectKeys } from './reconciler-under-test.ts'
 
 /** `test` of vitest, node:test, or any function that takes a name and a function. */
 export type RegisterTest = (name: string, run: () => Promise<void>, timeoutMs: number) => unknown
@@ -36,10 +37,13 @@ const reportMs = 10_000
  * intermediate states, stale caches and unobserved states. The other cases cover failures of the API.
  *
  * Needs `@setpoint/apiserver`, as `startTestServer` does.
+ *
+ * @throws TypeError for an unknown option.
  */
 export function reconcilerConformance<T extends ApiObject, Outside>(
   subject: ReconcilerUnderTest<T, Outside>,
 ): ReconcilerConformance {
+  refuseUnknownKeys(subject, subjectKeys, 'reconcilerConformance')
   const lifecycles = new Lifecycles(subject)
   const cases = [
     ...lifecycleCases(lifecycles),

@@ -1,3 +1,4 @@
+import type { KeysOf } from '../../api/known-keys.ts'
 import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
 import type { NewObjectOf, Patch } from '../../client/bodies.ts'
@@ -66,6 +67,8 @@ export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = 
   readonly controller?: (controller: ControllerBuilder<T>, start: ProcessStart<Outside>) => unknown
   /** Further kinds to serve, such as those that it creates. The plugin's own kinds are included. */
   readonly models?: readonly Model[]
+  /** Values for the plugin's settings. Checked as in the program. */
+  readonly settings?: Readonly<Record<string, unknown>>
   /**
    * Creates what the reconciler changes outside of the API, such as a folder or a fake cloud. Called for every lifecycle;
    * disposed of at its end if it has `Symbol.asyncDispose` or `Symbol.dispose`. Use `() => undefined` if there is nothing.
@@ -101,6 +104,25 @@ export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = 
   readonly patienceMs?: number
   /** Default `conformanceDefaults.deadlineMs`. */
   readonly deadlineMs?: number
+}
+
+/** The options of `reconcilerConformance`. */
+export const subjectKeys: KeysOf<ReconcilerUnderTest> = {
+  model: true,
+  plugin: true,
+  controller: true,
+  models: true,
+  settings: true,
+  outside: true,
+  objects: true,
+  changes: true,
+  isConverged: true,
+  isCleanedUp: true,
+  world: true,
+  normalize: true,
+  outages: true,
+  patienceMs: true,
+  deadlineMs: true,
 }
 
 /** @throws TypeError unless exactly one of `plugin` and `controller` is given. */

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { type KeysOf, refuseUnknownKeys } from '../../api/known-keys.ts'
 import type { Model } from '../../api/model.ts'
 import type { ConvertibleObject, ModelVersion, VersionSchema } from '../../api/model-version.ts'
 import { type SampleRandom, seededRandom } from './random.ts'
@@ -24,6 +25,8 @@ export interface ConversionCheckOptions {
   readonly values?: Readonly<Record<string, SampleValues>>
 }
 
+const checkKeys: KeysOf<ConversionCheckOptions> = { samples: true, seed: true, values: true }
+
 /** A conversion loses content, changes its argument, or throws. The message has the objects. */
 export class ConversionCheckError extends Error {
   override readonly name = 'ConversionCheckError'
@@ -37,9 +40,11 @@ export class ConversionCheckError extends Error {
  * - for the stored version also without `previous`, because objects are read from the store that way;
  * - a conversion does not change its arguments, and gives the same result twice.
  *
- * @throws ConversionCheckError for the first failure; SampleError if a field needs an entry in `values`
+ * @throws ConversionCheckError for the first failure; SampleError if a field needs an entry in `values`;
+ *   TypeError for an unknown option
  */
 export function checkConversions(model: Model, options: ConversionCheckOptions = {}): void {
+  refuseUnknownKeys(options, checkKeys, 'the options of checkConversions')
   const { samples, seed, values = {} } = { ...conversionCheckDefaults, ...options }
   const random = seededRandom(seed)
   const hub = { name: model.version, apiVersion: model.apiVersion, schema: model.schema }
