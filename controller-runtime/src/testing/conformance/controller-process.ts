@@ -5,6 +5,7 @@ import type { Controller } from '../../controller/controller.ts'
 import { createManager, type Manager } from '../../manager/manager.ts'
 import { setupPlugin } from '../../manager/plugin-host.ts'
 import type { RandomSource } from '../../random.ts'
+import type { TestServer } from '../test-server.ts'
 import { type Call, type Disturb, type PastState, ProcessTransport } from './process-transport.ts'
 import { RecentLog } from './recent-log.ts'
 import { pluginOf, type ReconcilerUnderTest } from './reconciler-under-test.ts'
@@ -20,6 +21,7 @@ export interface ProcessSurroundings<Outside> {
   readonly clock: Clock
   readonly random: RandomSource
   readonly transport: Transport
+  readonly settingsOf: TestServer['settingsOf']
   readonly onCall: (call: Call) => void
   readonly onError: (error: string) => void
 }
@@ -81,6 +83,7 @@ export class ControllerProcess {
       randomSource: random,
       log,
       manager,
+      settings: around.settingsOf(plugin),
     })
     manager.start()
     return new ControllerProcess({ transport, log, manager, clock, controllers })

@@ -192,6 +192,46 @@ describe('one that draws serials and keys', () => {
   })
 })
 
+describe('one whose plugin has settings', () => {
+  const given: unknown[] = []
+  const configured = (settings?: Readonly<Record<string, unknown>>) =>
+    reconcilerConformance({
+      model: Gadget,
+      plugin: () =>
+        definePlugin({
+          name: 'gadgets',
+          models: [Gadget],
+          settings: {
+            type: 'object',
+            required: ['key'],
+            properties: { key: { type: 'string' }, times: { type: 'integer', default: 3 } },
+          },
+          setup(plugin) {
+            given.push(plugin.settings)
+            plugin.controller(Gadget, c =>
+              c.reconcile(async (gadget, { client }) => {
+                await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+              }),
+            )
+          },
+        }),
+      ...(settings && { settings }),
+      outside: () => undefined,
+      objects: () => [{ metadata: { name: 'a' }, spec: { size: 1 } }],
+      isConverged: ({ object }) => object.status?.seen === object.spec.size,
+      isCleanedUp: () => true,
+    }).cases[0]
+
+  test('gets those of the options with their defaults', async () => {
+    await configured({ key: 'a' })?.run()
+    expect(given[0]).toEqual({ key: 'a', times: 3 })
+  })
+
+  test('fails without one that is required', async () => {
+    await expect(configured()?.run()).rejects.toThrow(/its settings are invalid: key/)
+  })
+})
+
 test('a case that exceeds its deadline reports what it was waiting for', async () => {
   const { cases } = gadgets(careful, { isConverged: () => new Promise(() => {}), deadlineMs: 500 })
   await expect(cases[1]?.run()).rejects.toThrow(

@@ -61,7 +61,8 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
       const clock = new ScenarioClock()
       const plugin = pluginOf(subject, { outside, clock, random: new SeededRandom().draw })
       const models = [...new Set<Model>([...plugin.models, subject.model, ...(subject.models ?? [])])]
-      const server = await startTestServer({ plugins: [plugin], models })
+      const settings = { [plugin.name]: subject.settings ?? {} }
+      const server = await startTestServer({ plugins: [plugin], models, settings })
       return new Scenario(subject, { outside, server, clock, models })
     } catch (error) {
       await dispose(outside)
@@ -111,6 +112,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
         clock: this.#clock,
         random: this.#random.draw,
         transport: this.#server.transport,
+        settingsOf: plugin => this.#server.settingsOf(plugin),
         onCall: call => this.timeline.call(call),
         onError: error => {
           this.#lastError = error
