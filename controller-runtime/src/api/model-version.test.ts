@@ -78,7 +78,14 @@ describe('the versions of a model', () => {
     ['toHub must be a function', { versions: [{ ...v1beta1, toHub: undefined }] }],
     ['fromHub must be a function', { versions: [{ ...v1beta1, fromHub: 'spec' }] }],
     ['deprecated must be the text', { versions: [{ ...v1beta1, deprecated: true }] }],
-    ['unknown keys: tohub', { versions: [{ ...v1beta1, tohub: v1beta1.toHub }] }],
+    [
+      'unknown key tohub in version "v1beta1", did you mean toHub?',
+      { versions: [{ ...v1beta1, tohub: v1beta1.toHub }] },
+    ],
+    [
+      'unknown key staus in schema of version "v1beta1", did you mean status?',
+      { versions: [{ ...v1beta1, schema: { ...v1beta1.schema, staus: {} } }] },
+    ],
     [
       'storedVersion "v2" is not a version of the model: it has v1, v1beta1',
       { versions: [v1beta1], storedVersion: 'v2' },

@@ -1,4 +1,5 @@
 import { isRecord } from './is-record.ts'
+import { type KeysOf, unknownKeys } from './known-keys.ts'
 import { checkDnsLabel } from './names.ts'
 import type { ObjectMeta } from './object.ts'
 import type { FromSchema, Schema, SchemaUse } from './schema.ts'
@@ -92,11 +93,8 @@ export function problemsOfVersions(hub: unknown, versions: unknown, storedVersio
     else if (names.has(name)) problems.push(`version ${name} is declared twice`)
     names.add(name)
     const which = `version ${JSON.stringify(name)}`
-    const unknown = Object.keys(declared).filter(key => !versionKeys.has(key))
-    if (unknown.length > 0)
-      problems.push(
-        `${which} has unknown keys: ${unknown.join(', ')}; known are ${[...versionKeys].join(', ')}`,
-      )
+    problems.push(...unknownKeys(declared, versionKeys, which))
+    if (isRecord(schema)) problems.push(...unknownKeys(schema, schemaKeys, `schema of ${which}`))
     const spec = isRecord(schema) ? schema.spec : undefined
     if (!isRecord(spec)) problems.push(`${which}: schema.spec must be an OpenAPI v3 schema`)
     if (deprecated !== undefined && (typeof deprecated !== 'string' || deprecated === ''))
@@ -112,14 +110,15 @@ export function problemsOfVersions(hub: unknown, versions: unknown, storedVersio
 }
 
 /** With `apiVersion`, because a declaration may take the versions of another model. */
-const versionKeys: ReadonlySet<string> = new Set([
-  'name',
-  'schema',
-  'deprecated',
-  'toHub',
-  'fromHub',
-  'apiVersion',
-])
+const versionKeys: KeysOf<VersionDeclaration & ModelVersion> = {
+  name: true,
+  schema: true,
+  deprecated: true,
+  toHub: true,
+  fromHub: true,
+  apiVersion: true,
+}
+const schemaKeys: KeysOf<VersionSchema> = { spec: true, status: true }
 
 /**
  * Compares API versions for sorting, in Kubernetes' order: general availability first, then beta and alpha, each from the
