@@ -2,8 +2,10 @@ import {
   ApiError,
   type HookViolation,
   isRecord,
+  type KeysOf,
   type StatusCause,
   type UserInfo,
+  unknownKeys,
   type ViolationReason,
 } from '@setpoint/controller-runtime/api'
 import { deepEqual } from './deep-equal.ts'
@@ -125,10 +127,14 @@ function causesOf(result: unknown): StatusCause[] {
   return result.slice(0, objectLimits.violations + 1).map((violation: unknown) => {
     if (!isViolation(violation))
       throw new TypeError('a violation must have a field, a message and perhaps one of the known reasons')
+    const [unknown] = unknownKeys(violation, violationKeys, 'a violation')
+    if (unknown !== undefined) throw new TypeError(unknown)
     const { field, message, reason = 'FieldValueInvalid' } = violation
     return { field: shorten(field, 1000), message: shorten(message, 1000), reason }
   })
 }
+
+const violationKeys: KeysOf<HookViolation> = { field: true, message: true, reason: true }
 
 const reasons: Readonly<Record<ViolationReason, true>> = {
   FieldValueRequired: true,

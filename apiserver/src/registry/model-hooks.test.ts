@@ -212,6 +212,7 @@ describe('the validate hook', () => {
     ['returns a promise', async () => []],
     ['returns something else', () => 'no'],
     ['returns a violation without a message', () => [{ field: 'spec' }]],
+    ['returns an unknown key', () => [{ field: 'spec', message: 'm', resaon: 'FieldValueRequired' }]],
     ['returns an unknown reason', () => [{ field: 'spec', message: 'x', reason: 'Bad' }]],
     [
       'changes the object',
