@@ -236,6 +236,51 @@ describe('spec.enabled: false', () => {
   })
 })
 
+describe('a plugin that has failed', () => {
+  it.each([
+    [
+      'in setup',
+      entryModule('two').replace('plugin.controller(', "throw new Error('no way'); plugin.controller("),
+    ],
+    [
+      'at its models',
+      entryModule('two').replace('models: [Plain', "models: [{ ...Plain, group: 'no-way.setpoint.dev' }"),
+    ],
+  ])('%s has 503 with the reason on its kinds and the routes it had, until a reload', async (_, code) => {
+    const { api, server, dir } = await serveReloaded()
+    expect((await api.get(wordPath)).status).toBe(200)
+    await writeFiles(dir, { 'index.js': code })
+    await server.restart()
+    await isInPhase(api, 'Failed', 'reloaded')
+    for (const path of [wordPath, indexedsPath]) {
+      const response = await api.get(path)
+      expect(refusalOf(response, 503).message).toMatch(/plugin reloaded has failed: .*no.way/)
+      expect(response.headers.get('retry-after')).toMatch(/^\d+$/)
+    }
+    await writeFiles(dir, { 'index.js': entryModule('three') })
+    await askReload(api)
+    await isInPhase(api, 'Started', 'reloaded')
+    expect((await api.get(wordPath)).body).toEqual({ word: 'three', reply: 'a' })
+  })
+
+  it('at its first start has 404 on its routes, which the server does not know', async () => {
+    const dir = await writePlugin({
+      ...files,
+      'index.js': entryModule('one').replace(
+        'plugin.controller(',
+        "throw new Error('no way'); plugin.controller(",
+      ),
+    })
+    cleanups.push(() => rm(dir, { recursive: true, force: true }))
+    const server = await startServer({ plugins: [dir] })
+    cleanups.push(() => server.stop())
+    const api = new Api(server.url)
+    await isInPhase(api, 'Failed', 'reloaded')
+    refusalOf(await api.get(wordPath), 404)
+    refusalOf(await api.get(plainsPath), 503)
+  })
+})
+
 describe('spec.reload', () => {
   it('runs the present code, with its relative modules, and keeps the watches of unchanged kinds', async () => {
     const { api, server, dir } = await serveReloaded()

@@ -24,7 +24,7 @@ export class RouteConflictError extends Error {
   override readonly name = 'RouteConflictError'
 }
 
-/** The `Retry-After` of the routes of a disabled plugin. */
+/** The `Retry-After` of the routes of a plugin that is disabled or has failed. */
 const retryAfterSeconds = 5
 
 interface Mounted {
@@ -50,8 +50,8 @@ export interface RouteDescription {
 /** The routes of plugins, below `/apis/<group>/<version>`. */
 export class CustomRoutes {
   readonly #mounted: Mounted[] = []
-  /** The group versions of disabled plugins, by plugin. */
-  readonly #closed = new Map<string, readonly string[]>()
+  /** The group versions of plugins that are disabled or have failed, and the reason, by plugin. */
+  readonly #closed = new Map<string, { readonly groupVersions: readonly string[]; readonly why: string }>()
   readonly #models: ModelRegistry
   readonly #reservedDomain: string
 
@@ -80,9 +80,9 @@ export class CustomRoutes {
     }
   }
 
-  /** Responds with 503 below these group versions of a disabled plugin, where nothing else is served, until `open`. */
-  close(plugin: string, groupVersions: readonly string[]): void {
-    this.#closed.set(plugin, groupVersions)
+  /** Responds with 503 and `why` below these group versions, where nothing else is served, until `open`. */
+  close(plugin: string, groupVersions: readonly string[], why: string): void {
+    this.#closed.set(plugin, { groupVersions, why })
   }
 
   open(plugin: string): void {
@@ -110,7 +110,7 @@ export class CustomRoutes {
 
   /**
    * Runs the route that matches a request below /apis, or else `next`.
-   * @throws MethodNotAllowedError; ApiError 503 for the routes of a disabled plugin
+   * @throws MethodNotAllowedError; ApiError 503 for the routes of a plugin that is disabled or has failed
    */
   async handle(ctx: Context, otherwise: Next): Promise<void> {
     const { path = '' } = ctx.state
@@ -136,9 +136,9 @@ export class CustomRoutes {
   }
 
   #refuseClosed(path: string): void {
-    for (const [plugin, groupVersions] of this.#closed) {
+    for (const { groupVersions, why } of this.#closed.values()) {
       if (groupVersions.some(each => path.startsWith(`/apis/${each}/`)))
-        throw new ApiError('ServiceUnavailable', `plugin ${plugin} is disabled`, { retryAfterSeconds })
+        throw new ApiError('ServiceUnavailable', why, { retryAfterSeconds })
     }
   }
 

@@ -59,8 +59,8 @@ interface Run {
  *      │                                     │
  *      └──── spec.enabled: true ──── Disabled ◀── spec.enabled: false, from every phase
  *
- * The kinds of a failed or disabled plugin respond with 503, except to deletions; the server goes on. One transition runs at
- * a time, but disabling aborts a start.
+ * The kinds of a failed or disabled plugin respond with 503, except to deletions, and so do the routes that a server has
+ * mounted before; the server goes on. One transition runs at a time, but disabling aborts a start.
  */
 export class PluginRunner implements PluginLifecycle {
   readonly name: string
@@ -104,6 +104,8 @@ export class PluginRunner implements PluginLifecycle {
       this.#applied = spec
       if (!spec.enabled) await this.#disable()
       else if (refusal === undefined) await this.#begin()
+      // The object with the groups of its routes is known only now.
+      else this.#closeRoutes(failureOf(this.name, messageOf(refusal)))
     })
   }
 
@@ -216,21 +218,29 @@ export class PluginRunner implements PluginLifecycle {
   async #fail(error: unknown): Promise<void> {
     if (this.#stopped) return
     const message = messageOf(error)
-    for (const kind of this.#kinds) kind.stop(`plugin ${this.name} has failed: ${message}`)
+    const why = failureOf(this.name, message)
+    this.#closeRoutes(why)
+    for (const kind of this.#kinds) kind.stop(why)
     await this.#endRun()
     this.#log.error({ err: error }, 'the plugin has failed')
     this.#publish('Failed', message)
   }
 
   async #disable(): Promise<void> {
-    const { routes, specs } = this.#environment
-    const groups = this.#run === undefined ? specs.routesOf(this.name) : groupsOf(this.#run.hosted)
-    routes.close(this.name, groups)
-    this.#report.describe({ routes: [...groups] })
-    for (const kind of this.#kinds) kind.stop(`plugin ${this.name} is disabled`)
+    const why = `plugin ${this.name} is disabled`
+    this.#report.describe({ routes: [...this.#closeRoutes(why)] })
+    for (const kind of this.#kinds) kind.stop(why)
     await this.#endRun()
     this.#log.info({}, 'the plugin is disabled')
     this.#publish('Disabled', disabled)
+  }
+
+  /** Closes the groups of the routes that run, or ran when the plugin last started, and returns them. */
+  #closeRoutes(why: string): readonly string[] {
+    const { routes, specs } = this.#environment
+    const groups = this.#run === undefined ? specs.routesOf(this.name) : groupsOf(this.#run.hosted)
+    routes.close(this.name, groups, why)
+    return groups
   }
 
   /** Starts a plugin that does not run, from the code that is loaded. */
@@ -411,6 +421,10 @@ export class PluginRunner implements PluginLifecycle {
       })),
     })
   }
+}
+
+function failureOf(plugin: string, message: string): string {
+  return `plugin ${plugin} has failed: ${message}`
 }
 
 function resourceName({ plural, group }: Model): string {
