@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -72,6 +72,39 @@ describe('in the process of the server', () => {
     })
     expect((await server.kill('SIGTERM')).code).toBe(0)
     expect(await lines()).toEqual(expect.arrayContaining(['server leads ends', 'server everywhere ends']))
+  })
+
+  it('failures are problems of the plugin until the work succeeds', async () => {
+    const { dir } = await writeJobs(`
+    const check = async () => {
+      const { readFile } = await import('node:fs/promises')
+      const text = await readFile(process.env.JOBS_ORDERS, 'utf8')
+      if (text !== 'work') throw new Error(text)
+    }
+    plugin.runnable('careful', check)
+    plugin.schedule('checks', '1s', check)`)
+    const orders = join(dir, 'orders')
+    await writeFile(orders, `wait ${'longer '.repeat(100)}`)
+    const server = await startServer({ plugins: [dir], env: { JOBS_ORDERS: orders } })
+    cleanups.push(() => server.stop())
+    const problems = async () => {
+      const { object } = (await pluginStates(new Api(server.url))).get('small-jobs') ?? {}
+      return fieldsOf(object?.status).problems
+    }
+    await eventually(async () =>
+      expect(await problems()).toEqual([
+        {
+          source: 'runnable careful',
+          message: expect.stringMatching(/^it fails and is restarted with back-off: wait longer .{0,300}…$/),
+        },
+        {
+          source: 'schedule checks',
+          message: expect.stringMatching(/^its last run has failed: wait longer /),
+        },
+      ]),
+    )
+    await writeFile(orders, 'work')
+    await eventually(async () => expect(await problems()).toEqual([]), takeoverMs)
   })
 
   it('the role apiserver runs none of them, and has the metrics of the plugin', async () => {

@@ -7,6 +7,8 @@ import type { MigrationState } from './version-migration.ts'
 export const pluginReportDefaults = Object.freeze({
   /** Most problems of shipped files in a status. The log has all of them. */
   shownProblems: 20,
+  /** Most characters of the failure of a runnable or schedule. The log has the whole error. */
+  failureCharacters: 300,
 })
 
 /** The state of one kind's objects in the store. */

@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger, Manager, Transport } from '@setpoint/controller-runtime'
 import { isReservedDomain, type Model, ModelError } from '@setpoint/controller-runtime/api'
-import type { HostedPlugin } from '@setpoint/controller-runtime/internal'
+import type { HostedPlugin, RunnableFailure } from '@setpoint/controller-runtime/internal'
 import type { Registry as MetricsRegistry } from 'prom-client'
 import type { LogFollower } from '../cache/index.ts'
 import type { CustomRoutes } from '../http/index.ts'
+import { secrets } from '../log/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
-import { ServedModel } from '../model/index.ts'
+import { ServedModel, shorten } from '../model/index.ts'
 import type { Registry } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { WatchHub } from '../watch/index.ts'
@@ -14,7 +15,7 @@ import type { ReportedProblem } from './index-report.ts'
 import { KindRunner } from './kind-runner.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
 import type { PluginPhase } from './plugin-kind.ts'
-import { PluginReport } from './plugin-report.ts'
+import { PluginReport, pluginReportDefaults } from './plugin-report.ts'
 import type { PluginLoader } from './plugin-source.ts'
 import type { PluginSpec, PluginSpecs } from './plugin-specs.ts'
 import type { PluginStatuses } from './plugin-status.ts'
@@ -370,9 +371,7 @@ export class PluginRunner implements PluginLifecycle {
       if (clash !== undefined) throw new PluginStartError(clash)
     }
     models.add(served)
-    const changed = () => {
-      if (this.#report.phase === 'Started') this.#publish('Started')
-    }
+    const changed = () => this.#republish()
     const pluginVersion = this.#loaded.packageVersion
     return new KindRunner({
       ...{ served, pluginVersion, storage, registry, follower, hub, log: this.#log, changed },
@@ -392,7 +391,8 @@ export class PluginRunner implements PluginLifecycle {
   #setUp(loaded: LoadedPlugin): Promise<HostedPlugin> {
     const { transport, log, manager, reservedDomain, settings, metricsRegistry: registry } = this.#environment
     const builtFor = manager && { builtFor: manager }
-    return setUp(loaded, settings, { transport, log, reservedDomain, registry, ...builtFor })
+    const onFailures = () => this.#republish()
+    return setUp(loaded, settings, { transport, log, reservedDomain, registry, onFailures, ...builtFor })
   }
 
   #noteUnmarked({ unmarkedClasses }: HostedPlugin): void {
@@ -407,13 +407,19 @@ export class PluginRunner implements PluginLifecycle {
     this.#report.describe({ version, kinds: plugin.models.map(resourceName) })
   }
 
+  /** Publishes what has changed since the plugin has started. */
+  #republish(): void {
+    if (this.#report.phase === 'Started') this.#publish('Started')
+  }
+
   #publish(phase: PluginPhase, why?: string): void {
     if (this.#stopped) return
     const findings = this.#kinds.flatMap(kind => kind.findings ?? [])
+    const failures = this.#run?.hosted.failures ?? []
     this.#report.publish(phase, {
       why,
       findings,
-      problems: [...this.#setupProblems, ...this.#shippedProblems],
+      problems: [...this.#setupProblems, ...failures.map(shownFailure), ...this.#shippedProblems],
       stored: this.#kinds.map(({ served, migration, violation }) => ({
         kind: resourceName(served.model),
         migration,
@@ -421,6 +427,11 @@ export class PluginRunner implements PluginLifecycle {
       })),
     })
   }
+}
+
+/** The error comes from the plugin: it may be long, or hold a secret. */
+function shownFailure({ source, message }: RunnableFailure): ReportedProblem {
+  return { source, message: shorten(secrets.redact(message), pluginReportDefaults.failureCharacters) }
 }
 
 function failureOf(plugin: string, message: string): string {

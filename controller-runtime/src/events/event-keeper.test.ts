@@ -4,6 +4,7 @@ import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
 import { silentLogger } from '../logger.ts'
+import { systemRandom } from '../random.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { eventModel } from './event.ts'
 import { EventKeeper, type EventKeeperOptions, eventKeeperDefaults } from './event-keeper.ts'
@@ -22,7 +23,9 @@ function setUp(options: Partial<EventKeeperOptions> = {}) {
   const clock = new FakeClock()
   const keeper = new EventKeeper({ reservedDomain: 'setpoint.dev', clock, ...options })
   const abort = new AbortController()
-  const running = keeper.run({ client, signal: abort.signal, log: silentLogger })
+  const running = keeper.run({
+    ...{ client, clock, signal: abort.signal, log: silentLogger, random: systemRandom },
+  })
   cleanUps.push(async () => {
     abort.abort()
     await running

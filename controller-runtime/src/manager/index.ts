@@ -11,4 +11,5 @@ export { type LeaderElectionOptions, leaderElectionDefaults } from './leader-ele
 export { type Lease, type LeaseModel, type LeaseSpec, leaseModel } from './lease.ts'
 export { createManager, type Leadership, Manager, type ManagerOptions, managerDefaults } from './manager.ts'
 export { type HostedPlugin, type PluginHostOptions, pluginHostDefaults, setupPlugin } from './plugin-host.ts'
+export type { RunnableFailure } from './runnable-failures.ts'
 export { runnableDefaults } from './runnable-host.ts'

@@ -19,6 +19,7 @@ import type { Runnable } from '../runnable.ts'
 import { GuardedTransport } from './guarded-transport.ts'
 import type { Manager } from './manager.ts'
 import { PluginRunnables } from './plugin-runnables.ts'
+import { type RunnableFailure, RunnableFailures } from './runnable-failures.ts'
 
 /** Times of a plugin's setup, in ms. */
 export const pluginHostDefaults = Object.freeze({
@@ -50,6 +51,8 @@ export interface PluginHostOptions {
   readonly randomSource?: RandomSource
   /** The domain of the kind `events` on the server. Default: that of the server. */
   readonly reservedDomain?: string
+  /** Called after a change of `failures`. */
+  readonly onFailures?: () => void
   /** Default `pluginHostDefaults.setupTimeoutMs`. */
   readonly setupTimeoutMs?: number
 }
@@ -65,6 +68,8 @@ export interface HostedPlugin {
   readonly controllers: readonly Controller[]
   /** The runnables and schedules. */
   readonly runnables: readonly Runnable[]
+  /** The runnables and schedules that fail in this process at present. */
+  readonly failures: readonly RunnableFailure[]
   readonly routes: readonly RouteGroup[]
   /** Names of classes passed as endpoints that have no `ApiVersion`. */
   readonly unmarkedClasses: readonly string[]
@@ -107,13 +112,16 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
   const pluginMetrics = new PluginMetricSet(plugin.name, options.registry ?? metrics?.registry, () =>
     checkOpen('metrics'),
   )
+  const failures = new RunnableFailures(options.onFailures ?? (() => {}))
   const runnables = new PluginRunnables({
     plugin: plugin.name,
     client,
     leaderClient: controllersClient,
     log,
     clock: clock ?? systemClock,
+    randomSource,
     metrics: metrics?.runnables,
+    failures,
     reservedDomain: options.reservedDomain ?? eventRecorderDefaults.reservedDomain,
   })
 
@@ -224,6 +232,9 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     signal: stopping.signal,
     controllers,
     runnables: runnables.all,
+    get failures() {
+      return failures.all
+    },
     routes,
     unmarkedClasses,
     stop() {

@@ -3,14 +3,14 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import { createClient } from '../client/create-client.ts'
-import type { Transport } from '../client/transport.ts'
+import { type Transport, TransportError } from '../client/transport.ts'
 import type { Logger } from '../logger.ts'
 import { definePlugin, type PluginContext } from '../plugin/plugin.ts'
 import type { PluginRunContext } from '../plugin/runnables.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { leaseModel } from './lease.ts'
 import { createManager, type ManagerOptions } from './manager.ts'
-import { setupPlugin } from './plugin-host.ts'
+import { type PluginHostOptions, setupPlugin } from './plugin-host.ts'
 
 const cleanUps: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -49,8 +49,14 @@ function startProcess({
     lines,
     manager,
     registry,
-    host: (setup: (plugin: PluginContext) => void, name = 'demo') =>
-      setupPlugin(definePlugin({ name, setup }), { transport: server, manager, clock, log }),
+    host: (setup: (plugin: PluginContext) => void, given: Partial<PluginHostOptions> = {}) =>
+      setupPlugin(definePlugin({ name: 'demo', setup }), {
+        transport: server,
+        manager,
+        clock,
+        log,
+        ...given,
+      }),
     /** The value of a series, such as `setpoint_runnable_running{runnable="demo/a"}`. */
     async series(text: string): Promise<number | undefined> {
       const line = (await registry.metrics()).split('\n').find(each => each.startsWith(`${text} `))
@@ -62,6 +68,96 @@ function startProcess({
 const aborted = (signal: AbortSignal) =>
   new Promise<void>(resolve => signal.addEventListener('abort', () => resolve()))
 const settle = (clock: FakeClock) => clock.advance(0)
+
+describe('the failures of a plugin', () => {
+  test('have the latest error of a runnable, until a restarted one has worked for a minute', async () => {
+    const { clock, host } = startProcess()
+    let changes = 0
+    let runs = 0
+    const hosted = await host(
+      plugin =>
+        plugin.runnable('flaky', ({ signal }) => {
+          if (++runs < 4) throw new Error(`failure ${runs}`)
+          return aborted(signal)
+        }),
+      { onFailures: () => void changes++ },
+    )
+    await settle(clock)
+    const failure = (n: number) => ({
+      source: 'runnable flaky',
+      message: `it fails and is restarted with back-off: failure ${n}`,
+    })
+    expect(hosted.failures).toEqual([failure(1)])
+    while (runs < 4) await clock.advance(1)
+    expect(hosted.failures).toEqual([failure(3)])
+    await clock.advance(59_999)
+    expect([hosted.failures, changes]).toEqual([[failure(3)], 3])
+    await clock.advance(1)
+    expect([hosted.failures, changes]).toEqual([[], 4])
+    await clock.advance(600_000)
+    expect(changes).toBe(4)
+  })
+
+  test('lose that of a runnable that has returned', async () => {
+    const { clock, host } = startProcess()
+    let runs = 0
+    const hosted = await host(plugin =>
+      plugin.runnable('second-time', () => {
+        if (++runs === 1) throw 'no luck'
+      }),
+    )
+    await settle(clock)
+    expect(hosted.failures).toMatchObject([{ message: expect.stringMatching(/: no luck$/) }])
+    await clock.advance(1_000)
+    expect([runs, hosted.failures]).toEqual([2, []])
+  })
+
+  test('have that of a schedule until its next run succeeds', async () => {
+    const { clock, host } = startProcess()
+    let runs = 0
+    const hosted = await host(plugin =>
+      plugin.schedule('tick', '2m', () => {
+        if (++runs < 3) throw new Error(`failure ${runs}`)
+      }),
+    )
+    for (const n of [1, 2]) {
+      await clock.advance(120_000)
+      expect(hosted.failures).toEqual([
+        { source: 'schedule tick', message: `its last run has failed: failure ${n}` },
+      ])
+    }
+    await clock.advance(120_000)
+    expect([runs, hosted.failures]).toEqual([3, []])
+  })
+
+  test('do not have an outage of the server', async () => {
+    const server = new MemoryServer()
+    const { clock, host } = startProcess({ server })
+    const hosted = await host(plugin => {
+      plugin.runnable('reader', async ({ client }) => void (await client.get(Gadget, 'a')))
+      plugin.schedule('tick', '1s', async ({ client }) => void (await client.get(Gadget, 'a')))
+    })
+    server.onRequest = () => {
+      throw new TransportError('no response')
+    }
+    await clock.advance(60_000)
+    expect(hosted.failures).toEqual([])
+  })
+
+  test('end in this process with its leadership', async () => {
+    const { clock, host, manager } = startProcess()
+    const hosted = await host(plugin => {
+      plugin.runnable('flaky', () => Promise.reject(new Error('no luck')))
+      plugin.schedule('tick', '1s', () => Promise.reject(new Error('no luck')))
+    })
+    await clock.advance(1_000)
+    expect(hosted.failures).toHaveLength(2)
+    const stopped = manager.stop()
+    await clock.advance(60_000)
+    await stopped
+    expect(hosted.failures).toEqual([])
+  })
+})
 
 describe('a runnable', () => {
   test('runs from the start of the plugin to its stop, with the client of the plugin', async () => {
@@ -111,6 +207,30 @@ describe('a runnable', () => {
         }),
       ),
     )
+  })
+
+  test('has the clock and the randomness of the plugin, like a schedule', async () => {
+    const { clock, host } = startProcess()
+    const drawn: string[] = []
+    const randomSource = (name: string, bytes = 16) => {
+      drawn.push(`${name} ${bytes}`)
+      return Buffer.alloc(bytes)
+    }
+    const times: number[] = []
+    const run = (context: PluginRunContext) => {
+      times.push(context.clock.now())
+      expect(context.random('serial', 4)).toHaveLength(4)
+    }
+    await host(
+      plugin => {
+        plugin.runnable('once', run)
+        plugin.schedule('tick', '1s', run)
+      },
+      { randomSource },
+    )
+    await clock.advance(1_000)
+    expect(drawn).toEqual(['once/serial 4', 'tick/serial 4'])
+    expect(times).toEqual([clock.now() - 1_000, clock.now()])
   })
 
   test('that ran for a minute is restarted as after its first failure', async () => {

@@ -3,8 +3,10 @@ import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { RunnableMetrics } from '../metrics/runnable-metrics.ts'
 import type { PluginRun, PluginRunContext, PluginRunnableOptions } from '../plugin/runnables.ts'
+import type { RandomSource } from '../random.ts'
 import type { Runnable, RunnableContext } from '../runnable.ts'
 import { leaseModel } from './lease.ts'
+import type { RunnableFailures } from './runnable-failures.ts'
 import { Schedule } from './schedule.ts'
 import { ScheduleRecord } from './schedule-record.ts'
 import { readTimetable } from './timetable.ts'
@@ -17,7 +19,9 @@ interface PluginRunnablesOptions {
   readonly leaderClient: Client
   readonly log: Logger
   readonly clock: Clock
+  readonly randomSource: RandomSource
   readonly metrics: RunnableMetrics | undefined
+  readonly failures: RunnableFailures
   readonly reservedDomain: string
 }
 
@@ -50,19 +54,20 @@ export class PluginRunnables {
     }
     if (typeof leaderElected !== 'boolean')
       throw this.#invalid(`runnable ${name}: leaderElected must be true or false`)
-    const { client, leaderClient, log } = this.#options
+    const { client, leaderClient, log, failures } = this.#options
     this.#runnables.set(name, {
       name: this.#fullName(name),
       needsLeader: leaderElected,
       log,
-      run: context => run(this.#contextOf(context, leaderElected ? leaderClient : client)),
+      observer: failures.observe(`runnable ${name}`, 'it fails and is restarted with back-off'),
+      run: context => run(this.#contextOf(name, context, leaderElected ? leaderClient : client)),
     })
   }
 
   /** @throws TypeError for an invalid name, expression or function */
   schedule(name: string, expression: string, run: PluginRun): void {
     this.#check('schedule', name, run)
-    const { plugin, leaderClient, log, clock, metrics, reservedDomain } = this.#options
+    const { plugin, leaderClient, log, clock, metrics, failures, reservedDomain } = this.#options
     const fullName = this.#fullName(name)
     let timetable: ReturnType<typeof readTimetable>
     try {
@@ -85,13 +90,16 @@ export class PluginRunnables {
       clock,
       log,
       metrics,
-      run: context => run(this.#contextOf(context, leaderClient)),
+      observer: failures.observe(`schedule ${name}`, 'the time of its last run cannot be read or written'),
+      runs: failures.observe(`schedule ${name}`, 'its last run has failed'),
+      run: context => run(this.#contextOf(name, context, leaderClient)),
     })
     this.#runnables.set(name, schedule)
   }
 
-  #contextOf({ signal, log }: RunnableContext, client: Client): PluginRunContext {
-    return { client, signal, log }
+  #contextOf(name: string, { signal, log }: RunnableContext, client: Client): PluginRunContext {
+    const { clock, randomSource } = this.#options
+    return { client, signal, log, clock, random: (what, bytes) => randomSource(`${name}/${what}`, bytes) }
   }
 
   #check(type: 'runnable' | 'schedule', name: unknown, run: unknown): asserts name is string {

@@ -1,8 +1,10 @@
 import { Backoff } from '../backoff.ts'
 import type { Client } from '../client/client.ts'
+import { isServerAway } from '../client/server-away.ts'
 import { type Clock, sleep } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { RunnableMetrics } from '../metrics/runnable-metrics.ts'
+import { systemRandom } from '../random.ts'
 import type { Runnable } from '../runnable.ts'
 
 /** Back-off of failed runnables. */
@@ -63,22 +65,36 @@ export class RunnableHost {
     this.#isRunning = true
     const { backoffBaseMs: baseMs, backoffMaxMs: maxMs } = runnableDefaults
     const backoff = new Backoff({ baseMs, maxMs, random: Math.random })
+    const { observer } = this.#runnable
+    let cancelRecovery = () => {}
     while (!signal.aborted) {
       const startMs = this.#clock.monotonic()
       this.#metrics?.running(this.name, true)
       try {
-        await this.#runnable.run({ client: this.#client, signal, log: this.#log })
+        await this.#runnable.run({
+          client: this.#client,
+          signal,
+          log: this.#log,
+          clock: this.#clock,
+          random: systemRandom,
+        })
         break
       } catch (error) {
+        cancelRecovery()
         if (signal.aborted) break
         this.#metrics?.running(this.name, false)
         this.#metrics?.failed(this.name)
         if (this.#clock.monotonic() - startMs >= maxMs) backoff.reset()
         const delayMs = backoff.next()
         this.#log.error({ err: error, delayMs }, 'runnable failed, restarting')
+        if (!isServerAway(error)) observer?.failed(error)
         await sleep(this.#clock, delayMs, signal).catch(() => {})
+        // A run that resets the back-off counts as one that works.
+        cancelRecovery = this.#clock.setTimeout(() => observer?.recovered(), maxMs, { unref: true })
       }
     }
+    cancelRecovery()
+    observer?.recovered()
     this.#isRunning = false
     this.#metrics?.running(this.name, false)
   }

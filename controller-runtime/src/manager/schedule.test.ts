@@ -5,6 +5,7 @@ import { createClient } from '../client/create-client.ts'
 import { TransportError } from '../client/transport.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { RunnableMetrics } from '../metrics/runnable-metrics.ts'
+import { systemRandom } from '../random.ts'
 import type { RunnableContext } from '../runnable.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { leaseModel } from './lease.ts'
@@ -50,7 +51,9 @@ class World {
       },
     })
     const stopping = new AbortController()
-    const ended = schedule.run({ client, signal: stopping.signal, log }).catch((error: unknown) => error)
+    const ended = schedule
+      .run({ client, signal: stopping.signal, log, clock, random: systemRandom })
+      .catch((error: unknown) => error)
     const stop = async () => {
       stopping.abort(new DOMException('leadership is lost', 'AbortError'))
       return ended

@@ -1,8 +1,8 @@
-import { failureFields } from '../client/server-away.ts'
+import { failureFields, isServerAway } from '../client/server-away.ts'
 import { type Clock, sleep } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { RunnableMetrics } from '../metrics/runnable-metrics.ts'
-import type { Runnable, RunnableContext } from '../runnable.ts'
+import type { Runnable, RunnableContext, RunnableObserver } from '../runnable.ts'
 import type { ScheduleRecord } from './schedule-record.ts'
 import type { Timetable } from './timetable.ts'
 
@@ -17,6 +17,10 @@ interface ScheduleOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: RunnableMetrics | undefined
+  /** Observes the schedule itself. */
+  readonly observer?: RunnableObserver
+  /** Observes its runs. */
+  readonly runs?: RunnableObserver
   run(context: RunnableContext): Promise<void> | void
 }
 
@@ -37,11 +41,13 @@ export class Schedule implements Runnable {
   readonly name: string
   readonly needsLeader = true
   readonly log: Logger
+  readonly observer?: RunnableObserver
   readonly #options: ScheduleOptions
 
   constructor(options: ScheduleOptions) {
     this.name = options.name
     this.log = options.log
+    if (options.observer !== undefined) this.observer = options.observer
     this.#options = options
   }
 
@@ -70,6 +76,8 @@ export class Schedule implements Runnable {
       }
     } finally {
       await running
+      // The next leader runs it.
+      if (signal.aborted) this.#options.runs?.recovered()
     }
   }
 
@@ -84,11 +92,12 @@ export class Schedule implements Runnable {
 
   /** Never rejects. */
   async #runOnce(context: RunnableContext): Promise<void> {
-    const { run, metrics } = this.#options
+    const { run, metrics, runs } = this.#options
     const { signal, log } = context
     try {
       await run(context)
       metrics?.due(this.name, 'success')
+      runs?.recovered()
     } catch (error) {
       if (signal.aborted) {
         log.debug({ err: error }, 'scheduled run aborted')
@@ -96,6 +105,7 @@ export class Schedule implements Runnable {
       }
       metrics?.due(this.name, 'error')
       log.error(failureFields(error), 'scheduled run failed')
+      if (!isServerAway(error)) runs?.failed(error)
     }
   }
 }

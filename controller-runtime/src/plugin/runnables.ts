@@ -1,5 +1,7 @@
 import type { Client } from '../client/client.ts'
+import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
+import type { RandomSource } from '../random.ts'
 
 /** Passed to the function of a runnable or a schedule. */
 export interface PluginRunContext {
@@ -9,6 +11,10 @@ export interface PluginRunContext {
   readonly signal: AbortSignal
   /** Has the names of the plugin and the runnable as fields. */
   readonly log: Logger
+  /** The system's clock in production, a fake one in tests. */
+  readonly clock: Clock
+  /** Cryptographically secure in production, seeded by name in the conformance suite. */
+  readonly random: RandomSource
 }
 
 /** The function of a runnable or a schedule. */
