@@ -13,7 +13,7 @@
  */
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Clock, definePlugin, type Plugin, systemClock } from '@setpoint/controller-runtime'
+import { definePlugin, type Plugin } from '@setpoint/controller-runtime'
 import { Journal } from './journal.ts'
 import { Probe } from './probe.ts'
 import { superviseProbes } from './reconciler.ts'
@@ -21,13 +21,13 @@ import { handleSummary } from './summary.ts'
 
 export { Probe, type ProbeObject, type ProbeState, type ProbeStatus } from './probe.ts'
 
-/** Creates the plugin with another journal or clock. */
-export function uptime(journal: Journal, clock: Clock = systemClock): Plugin {
+/** Creates the plugin with another journal. */
+export function uptime(journal: Journal): Plugin {
   return definePlugin({
     name: 'uptime',
     models: [Probe],
     setup(plugin) {
-      plugin.controller(Probe, controller => superviseProbes(controller, { journal, clock }))
+      plugin.controller(Probe, controller => superviseProbes(controller, journal))
       plugin.routes('console.api.uptime.example.com/v1alpha1', routes =>
         routes.get('/summary', handleSummary),
       )

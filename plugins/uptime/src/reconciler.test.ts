@@ -23,7 +23,7 @@ beforeEach(async () => {
   server = await startTestServer({ models: [Probe] })
   manager = server.manager({ clock })
   const journal = new Journal(folder)
-  results = manager.controller(Probe, each => superviseProbes(each, { journal, clock })).results()
+  results = manager.controller(Probe, each => superviseProbes(each, journal)).results()
   manager.start()
 })
 

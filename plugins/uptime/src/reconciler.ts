@@ -19,16 +19,14 @@ const runTimeoutMs = 75_000
 const backoffMaxMs = 5_000
 
 /** Builds the controller, which checks probes, writes their status, and requeues them after their interval. */
-export function superviseProbes(
-  controller: ControllerBuilder<ProbeObject>,
-  { journal, clock }: { journal: Journal; clock: Clock },
-): void {
+export function superviseProbes(controller: ControllerBuilder<ProbeObject>, journal: Journal): void {
   controller
     .concurrency(concurrency)
     .timeoutMs(runTimeoutMs)
     .retry({ backoffMaxMs })
     .reconcile(async (probe, context) => {
-      const present = dueInMs(probe, clock) > 0 ? probe : await check(probe, context, clock)
+      const { clock } = context
+      const present = dueInMs(probe, clock) > 0 ? probe : await check(probe, context)
       // Even if no check was due: an earlier run may have failed before it wrote the journal.
       await note(present, journal)
       return { requeueAfterMs: dueInMs(present, clock) }
@@ -39,8 +37,7 @@ export function superviseProbes(
 /** Checks the probe. @returns the probe with its new status. */
 async function check(
   probe: DeepReadonly<ProbeObject>,
-  { client, signal, log }: ReconcileContext,
-  clock: Clock,
+  { client, signal, log, clock }: ReconcileContext,
 ): Promise<DeepReadonly<ProbeObject>> {
   const { spec, status, metadata } = probe
   const time = new Date(clock.now()).toISOString()
