@@ -1,18 +1,21 @@
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { longestTimerMs, sleep, systemClock } from './clock.ts'
 
-test('a delay above 2^31 ms does not fire at once, and can be cancelled', async () => {
-  let fired = false
-  const cancel = systemClock.setTimeout(() => {
-    fired = true
-  }, longestTimerMs + 1000)
-  const forever = systemClock.setTimeout(() => {
-    fired = true
-  }, Number.POSITIVE_INFINITY)
-  await sleep(systemClock, 30)
+afterEach(() => void vi.useRealTimers())
+
+test('a delay above 2^31 ms does not fire before its time, and can be cancelled', () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  const fired: string[] = []
+  systemClock.setTimeout(() => fired.push('long'), longestTimerMs + 1000)
+  const cancel = systemClock.setTimeout(() => fired.push('cancelled'), longestTimerMs + 1000)
+  const forever = systemClock.setTimeout(() => fired.push('never'), Number.POSITIVE_INFINITY)
+  vi.advanceTimersByTime(longestTimerMs + 999)
+  expect(fired).toEqual([])
   cancel()
+  vi.advanceTimersByTime(1)
+  expect(fired).toEqual(['long'])
   forever()
-  expect(fired).toBe(false)
+  expect(vi.getTimerCount()).toBe(0)
 })
 
 test('sleep rejects with the reason of its signal, before and during, and leaves no timer', async () => {

@@ -24,7 +24,10 @@ function setUp(options: Partial<ManagerOptions> = {}) {
   return { server, client, manager, create }
 }
 
-const pause = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
+/** Many turns of the event loop: everything that waits for no timer is done. */
+const settle = async () => {
+  for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
+}
 
 describe('start', () => {
   test('waits for a server that is away, then runs everything', async () => {
@@ -120,7 +123,7 @@ describe('stop', () => {
       stopped = true
     })
     await create('c')
-    await pause(30)
+    await settle()
     expect(stopped).toBe(false)
     release()
     await stopping
@@ -187,7 +190,7 @@ describe('stop', () => {
     other.controller(Gadget, c => c.reconcile(() => {}))
     other.start()
     const synced = other.synced()
-    await pause(10)
+    await settle()
     await other.stop()
     await expect(synced).rejects.toMatchObject({ name: 'AbortError' })
   })
@@ -204,7 +207,7 @@ describe('stop', () => {
     const manager = createManager({ transport: stuck })
     manager.controller(Gadget, c => c.reconcile(() => {}))
     manager.start()
-    await pause(10)
+    await settle()
     await manager.stop()
   })
 })

@@ -161,7 +161,7 @@ describe('setupPlugin', () => {
     await expect(setupPlugin(plugin, host)).rejects.toThrow('no database')
     expect(signal?.aborted).toBe(true)
     await create(transport, 'a')
-    await new Promise(resolve => setTimeout(resolve, 20))
+    for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
     expect(runs).toBe(0)
   })
 

@@ -1,5 +1,6 @@
 import net from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
+import { eventually } from '../../../test/support/sdk/eventually.ts'
 import { bookmark, Gadget, gadget } from '../../../test/support/sdk/sample-models.ts'
 import {
   type Refusal,
@@ -19,6 +20,8 @@ import { ApiError } from '../api/errors.ts'
 import { Backoff } from '../backoff.ts'
 import { createClient } from '../client/create-client.ts'
 import { HttpTransport } from '../client/http-transport.ts'
+import { type Logger, silentLogger } from '../logger.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
 import { Watcher } from './watcher.ts'
 
 const cleanUps: (() => unknown)[] = []
@@ -273,11 +276,17 @@ describe('errors do not end the watcher:', () => {
   })
 
   test('a server that goes away and returns', async () => {
-    const { server, events } = await setUp([initial, watch => watch.send(modified('a', 8))])
+    const failures: string[] = []
+    const log: Logger = {
+      ...silentLogger,
+      debug: (_, message) => void failures.push(message),
+      child: () => log,
+    }
+    const { server, events } = await setUp([initial, watch => watch.send(modified('a', 8))], { log })
     expect(await next(events, 1)).toEqual(['replaced a@5,b@3 v7'])
     await server.stop()
     const waiting = next(events, 1)
-    await new Promise(resolve => setTimeout(resolve, 50))
+    await eventually(() => failures.filter(each => each.startsWith('server is not ready')).length > 1)
     await server.listen()
     expect(await waiting).toEqual(['applied a v8'])
   })
@@ -293,9 +302,10 @@ describe('errors do not end the watcher:', () => {
   })
 
   test('an abort ends it during the back-off too', async () => {
-    const { events, abort } = await setUp([{ status: 503 }], { backoffBaseMs: 60_000, backoffMaxMs: 60_000 })
+    const clock = new FakeClock()
+    const { server, events, abort } = await setUp([{ status: 503 }], { clock })
     const waiting = events.next()
-    await new Promise(resolve => setTimeout(resolve, 50))
+    await eventually(() => server.attempts.length === 1 && clock.pendingTimers === 1)
     abort.abort()
     expect(await waiting).toEqual({ done: true, value: undefined })
   })
@@ -324,12 +334,12 @@ describe('a connection cut', () => {
         watch => {
           const rest = history.filter(event => Number(event.object.metadata.version) > Number(watch.version))
           for (const event of rest.slice(0, frames)) watch.send(event)
-          setTimeout(() => watch.cut(), 10)
+          watch.cutWhenReceived()
         },
     )
     const listed: WatchScript = watch => {
       initial(watch)
-      setTimeout(() => watch.cut(), 10)
+      watch.cutWhenReceived()
     }
     const { events } = await setUp([listed, ...few])
     expect(await next(events, 6)).toEqual(told)

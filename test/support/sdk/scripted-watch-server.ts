@@ -49,6 +49,12 @@ class ScriptedWatch {
   cut(): void {
     this.#socket.terminate()
   }
+
+  /** The same, once the client has received everything that was sent. */
+  cutWhenReceived(): void {
+    this.#socket.once('pong', () => this.cut())
+    this.#socket.ping()
+  }
 }
 
 export type WatchScript = (watch: ScriptedWatch) => void
