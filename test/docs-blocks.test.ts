@@ -71,7 +71,13 @@ beforeAll(async () => {
   for (const file of pluginNames.keys())
     written.push(await writePlugin({ 'index.js': await readFile(file, 'utf8') }))
   server = await startServer({
-    plugins: [join(root, 'plugins/uptime'), pages, join(versions, 'release-2'), ...written],
+    plugins: [
+      join(root, 'plugins/uptime'),
+      join(root, 'plugins/webhooks'),
+      pages,
+      join(versions, 'release-2'),
+      ...written,
+    ],
     args: ['--listen', address, '--log-level', 'warn'],
     env: { UPTIME_JOURNAL_DIR: join(folder, 'journal') },
   })
@@ -118,7 +124,7 @@ test('whole programs run, and a server starts those that are plugins', async () 
   const names = [...pluginNames.values()]
   expect(names).toEqual(['notes', 'tasks'])
   const states = await pluginStates(api)
-  for (const name of [...names, 'gadgets', 'pages', 'uptime']) {
+  for (const name of [...names, 'gadgets', 'pages', 'uptime', 'webhooks']) {
     expect(states.get(name), name).toMatchObject({ phase: 'Started', problems: '[]' })
   }
 })
