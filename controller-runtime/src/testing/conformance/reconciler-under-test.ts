@@ -74,6 +74,8 @@ export interface ReconcilerUnderTest<T extends ApiObject = ApiObject, Outside = 
    * disposed of at its end if it has `Symbol.asyncDispose` or `Symbol.dispose`. Use `() => undefined` if there is nothing.
    */
   readonly outside: () => Outside | Promise<Outside>
+  /** Creates the objects that must be there before the first process starts, such as those that the reconciler reads. */
+  readonly prepare?: (view: WorldView<Outside>) => void | Promise<void>
   /** The objects to create. Most cases use only the first; the case of many crashes uses all. */
   readonly objects: (outside: Outside) => readonly NewObjectOf<NoInfer<T>>[]
   /** Patches of the first object's spec, applied one after the other. Without them, some cases change only annotations. */

@@ -63,7 +63,14 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
       const models = [...new Set<Model>([...plugin.models, subject.model, ...(subject.models ?? [])])]
       const settings = { [plugin.name]: subject.settings ?? {} }
       const server = await startTestServer({ plugins: [plugin], models, settings })
-      return new Scenario(subject, { outside, server, clock, models })
+      const scenario = new Scenario(subject, { outside, server, clock, models })
+      try {
+        await subject.prepare?.(scenario)
+      } catch (error) {
+        await server.close()
+        throw error
+      }
+      return scenario
     } catch (error) {
       await dispose(outside)
       throw error
