@@ -1,5 +1,5 @@
 import type { KeyObject, X509Certificate } from 'node:crypto'
-import type { Client, DeepReadonly } from '@setpoint/controller-runtime'
+import type { Client } from '@setpoint/controller-runtime'
 import { fingerprintOf, readHolding, validityOf } from './chain.ts'
 import { KeyPair } from './key-pair.ts'
 import { Refusal } from './refusal.ts'

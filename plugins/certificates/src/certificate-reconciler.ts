@@ -6,11 +6,17 @@ import {
   isOwnedBy,
   type ReconcileContext,
   type ReconcileResult,
-  type RecordedEvent,
+  setCondition,
 } from '@setpoint/controller-runtime'
 import { isoOf } from './authority.ts'
 import { Certificate, type CertificateObject, keyNameOf } from './certificate.ts'
-import { type Outcome, type SignedCertificate, signedOf, statusOf, supersededOf } from './certificate-status.ts'
+import {
+  type Outcome,
+  type SignedCertificate,
+  signedOf,
+  statusOf,
+  supersededOf,
+} from './certificate-status.ts'
 import { readChain, serialOf, validityOf } from './chain.ts'
 import {
   type Cause,
@@ -25,7 +31,7 @@ import {
 import { Issuer, type IssuerObject } from './issuer.ts'
 import { KeyPair, type KeyPairObject, withoutPrivateKeys } from './key-pair.ts'
 import { Refusal } from './refusal.ts'
-import type { Revocations } from './revocations.ts'
+import { ListFullError, type Revocations } from './revocations.ts'
 
 /** What the controller of certificates needs besides its context. */
 export interface CertificateServices extends Pick<IssueContext, 'passphrase' | 'crlUrlOf'> {
@@ -107,7 +113,7 @@ const eventsByCause: Readonly<Record<Cause, { reason: string; why: string }>> = 
   IssuerChanged: { reason: 'Reissued', why: ', because the issuer has another CA' },
 }
 
-function eventOf(cause: Cause, { leaf, notAfter }: Issued): RecordedEvent {
+function eventOf(cause: Cause, { leaf, notAfter }: Issued): { reason: string; message: string } {
   const { reason, why } = eventsByCause[cause]
   return { reason, message: `issued serial ${serialOf(leaf)}, valid until ${isoOf(notAfter)}${why}` }
 }
@@ -123,15 +129,42 @@ function nextRun({ issued, refusal }: Outcome, now: number): ReconcileResult | u
 async function revokeAll(
   certificate: DeepReadonly<CertificateObject>,
   context: ReconcileContext,
-  { revocations }: CertificateServices,
+  services: CertificateServices,
 ): Promise<void> {
   const { client, clock, signal } = context
+  const { revocations } = services
   const known = signedOf(certificate.status)
   // A crash may have left a certificate that no status mentions.
   const keyPair = await client.getIfExists(KeyPair, keyNameOf(certificate), { signal })
   const held = keyPair !== undefined && isOwnedBy(keyPair, certificate) ? signedIn(keyPair) : []
   const valid = [...known, ...held].filter(({ notAfter }) => Date.parse(notAfter) > clock.now())
-  await revocations.revoke(valid, context)
+  try {
+    await revocations.revoke(valid, context)
+  } catch (error) {
+    if (error instanceof ListFullError) await report(certificate, error.message, context, services)
+    throw error
+  }
+}
+
+/** Says why a deleted certificate stays. */
+async function report(
+  certificate: DeepReadonly<CertificateObject>,
+  message: string,
+  { client, clock, signal }: ReconcileContext,
+  { events }: CertificateServices,
+): Promise<void> {
+  const { metadata, status } = certificate
+  const reason = 'RevocationListFull'
+  events.record(certificate, { type: 'Warning', reason, message })
+  const condition = {
+    type: 'Ready',
+    status: 'False',
+    reason,
+    message,
+    observedGeneration: metadata.generation,
+  } as const
+  const conditions = setCondition(status?.conditions, condition, clock)
+  await client.patchStatus(Certificate, certificate, { conditions }, { signal })
 }
 
 function signedIn({ spec }: KeyPairObject): readonly SignedCertificate[] {

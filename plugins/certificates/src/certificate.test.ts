@@ -11,8 +11,8 @@ afterAll(() => server.close())
 
 type Spec = NewObjectOf<CertificateObject>['spec']
 const issuerRef = { name: 'ca' }
-const create = (spec: Omit<Spec, 'issuerRef'>, name = 'a') =>
-  server.client.create(Certificate, { metadata: { name }, spec: { issuerRef, ...spec } }, { dryRun: true })
+const create = (spec: Omit<Spec, 'issuerRef'>) =>
+  server.client.create(Certificate, { metadata: { name: 'a' }, spec: { issuerRef, ...spec } })
 
 test('defaults are filled in', async () => {
   expect((await create({ commonName: 'a' })).spec).toEqual({
@@ -31,10 +31,22 @@ test.each<[string, string, Omit<Spec, 'issuerRef'>]>([
   ['spec.commonName', 'a CA needs a commonName', { dnsNames: ['a'], isCA: true }],
   ['spec.duration', 'must be at least a minute', { commonName: 'a', duration: '59s' }],
   ['spec.duration', 'pattern', { commonName: 'a', duration: '90 days' }],
-  ['spec.renewBefore', 'must be shorter than the duration', { commonName: 'a', duration: '1h', renewBefore: '60m' }],
-  ['spec.key.size', 'RSA keys have 2048, 3072 or 4096 bits', { commonName: 'a', key: { algorithm: 'RSA', size: 256 } }],
+  [
+    'spec.renewBefore',
+    'must be shorter than the duration',
+    { commonName: 'a', duration: '1h', renewBefore: '60m' },
+  ],
+  [
+    'spec.key.size',
+    'RSA keys have 2048, 3072 or 4096 bits',
+    { commonName: 'a', key: { algorithm: 'RSA', size: 256 } },
+  ],
   ['spec.key.size', 'ECDSA keys have 256, 384 or 521 bits', { commonName: 'a', key: { size: 2048 } }],
-  ['spec.key.size', 'Ed25519 keys have no size', { commonName: 'a', key: { algorithm: 'Ed25519', size: 256 } }],
+  [
+    'spec.key.size',
+    'Ed25519 keys have no size',
+    { commonName: 'a', key: { algorithm: 'Ed25519', size: 256 } },
+  ],
   ['spec.dnsNames[1]', 'must be a host name in lower case', { dnsNames: ['a', 'A.example.com'] }],
   ['spec.dnsNames[0]', 'must be a host name in lower case', { dnsNames: ['a..b'] }],
   ['spec.dnsNames[0]', 'only the whole first label may be *', { dnsNames: ['a*.example.com'] }],
@@ -45,24 +57,33 @@ test.each<[string, string, Omit<Spec, 'issuerRef'>]>([
 ])('an invalid certificate is refused: %s %s', async (field, message, spec) => {
   await expect(create(spec)).rejects.toMatchObject({
     reason: 'Invalid',
-    details: { causes: [{ field, message: expect.stringContaining(message) }] },
+    details: {
+      causes: expect.arrayContaining([
+        expect.objectContaining({ field, message: expect.stringContaining(message) }),
+      ]),
+    },
   })
 })
 
 test('the key pair of a certificate cannot be changed', async () => {
   const { client } = server
   await client.create(Certificate, { metadata: { name: 'fixed' }, spec: { commonName: 'a', issuerRef } })
-  await expect(client.patch(Certificate, 'fixed', { spec: { keyRef: { name: 'b' } } })).rejects.toMatchObject({
-    details: { causes: [{ field: 'spec.keyRef.name', message: expect.stringContaining('is immutable') }] },
-  })
+  await expect(client.patch(Certificate, 'fixed', { spec: { keyRef: { name: 'b' } } })).rejects.toMatchObject(
+    {
+      details: { causes: [{ field: 'spec.keyRef.name', message: expect.stringContaining('is immutable') }] },
+    },
+  )
 })
 
-test.each([{}, { selfSigned: {}, ca: { keyPairName: 'a' } }])('an issuer is of exactly one sort', async spec => {
-  const created = server.client.create(Issuer, { metadata: { name: 'a' }, spec })
-  await expect(created).rejects.toMatchObject({
-    details: { causes: [{ message: expect.stringContaining('needs either selfSigned or ca') }] },
-  })
-})
+test.each([{}, { selfSigned: {}, ca: { keyPairName: 'a' } }])(
+  'an issuer is of exactly one sort',
+  async spec => {
+    const created = server.client.create(Issuer, { metadata: { name: 'a' }, spec })
+    await expect(created).rejects.toMatchObject({
+      details: { causes: [{ message: expect.stringContaining('needs either selfSigned or ca') }] },
+    })
+  },
+)
 
 test('certificates are found by any of their names', async () => {
   const spec = { issuerRef, dnsNames: ['a.example.com'], uris: ['spiffe://x/y'], ipAddresses: ['::1'] }

@@ -216,7 +216,11 @@ export const Certificate = defineModel({
     draft.spec.keyRef ??= { name: draft.metadata.name }
   },
   validate({ spec }) {
-    const problems = (field: string, names: readonly string[] = [], problemOf: (name: string) => string | undefined) =>
+    const problems = (
+      field: string,
+      names: readonly string[] = [],
+      problemOf: (name: string) => string | undefined,
+    ) =>
       names.flatMap((name, at) => {
         const message = problemOf(name)
         return message === undefined ? [] : [{ field: `spec.${field}[${at}]`, message }]

@@ -56,5 +56,9 @@ export function readHolding(
   if (leaf === undefined || !leaf.checkPrivateKey(key)) return { key, leaf: undefined, parents: [] }
   const [root] = readChain(ca)
   const last = intermediates.at(-1) ?? leaf
-  return { key, leaf, parents: root === undefined || root.raw.equals(last.raw) ? intermediates : [...intermediates, root] }
+  return {
+    key,
+    leaf,
+    parents: root === undefined || root.raw.equals(last.raw) ? intermediates : [...intermediates, root],
+  }
 }

@@ -54,7 +54,7 @@ describe('the certificate reconciler', () => {
       })),
     changes: () => [
       { spec: { uris: ['spiffe://a'] } },
-      { spec: { key: { algorithm: 'Ed25519' } } },
+      { spec: { key: { algorithm: 'Ed25519' as const } } },
       { spec: { duration: '1000h' } },
     ],
     isConverged: async ({ object: { metadata, status }, client }) => {
@@ -65,7 +65,9 @@ describe('the certificate reconciler', () => {
     isCleanedUp: async ({ object: { metadata, status }, client }) => {
       const list = await client.getIfExists(RevocationList, 'ca')
       const isRevoked = list?.spec.revoked.some(({ serial }) => serial === status?.serial) ?? false
-      return (status?.serial === undefined || isRevoked) && !(await client.getIfExists(KeyPair, metadata.name))
+      return (
+        (status?.serial === undefined || isRevoked) && !(await client.getIfExists(KeyPair, metadata.name))
+      )
     },
     world: async ({ client }) =>
       (await client.list(Certificate)).items.map(({ status }) =>

@@ -7,7 +7,8 @@ const unitMs = { h: 3_600_000, m: 60_000, s: 1_000 } as const
 
 /** Returns the milliseconds of a duration. @throws RangeError for other text, which the schema excludes */
 export function parseDuration(text: string): number {
-  if (!new RegExp(durationPattern).test(text)) throw new RangeError(`${JSON.stringify(text)} is not a duration`)
+  if (!new RegExp(durationPattern).test(text))
+    throw new RangeError(`${JSON.stringify(text)} is not a duration`)
   let ms = 0
   for (const unit of ['h', 'm', 's'] as const) {
     ms += Number(new RegExp(`([0-9]+)${unit}`).exec(text)?.[1] ?? 0) * unitMs[unit]

@@ -67,7 +67,10 @@ export async function readStored(
   const holding = readHolding(keyPair.spec, passphrase)
   if (holding === undefined) {
     const advice = 'delete it to get a new one'
-    throw new Refusal('KeyUnreadable', `the private key of ${subject} is damaged, or has another passphrase; ${advice}`)
+    throw new Refusal(
+      'KeyUnreadable',
+      `the private key of ${subject} is damaged, or has another passphrase; ${advice}`,
+    )
   }
   return { keyPair, holding }
 }
@@ -118,7 +121,8 @@ function canExtend(
   issuer: DeepReadonly<IssuerObject> | undefined,
   now: number,
 ): boolean {
-  const last = issuer?.status?.ca === undefined ? Number.POSITIVE_INFINITY : Date.parse(issuer.status.ca.notAfter)
+  const last =
+    issuer?.status?.ca === undefined ? Number.POSITIVE_INFINITY : Date.parse(issuer.status.ca.notAfter)
   return Math.min(now + requestOf(certificate).durationMs, last) > notAfter
 }
 

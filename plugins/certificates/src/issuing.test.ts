@@ -2,6 +2,7 @@ import { createPublicKey, X509Certificate } from 'node:crypto'
 import { getCondition, isOwnedBy, until } from '@setpoint/controller-runtime'
 import { expect, test } from 'vitest'
 import { Certificate, type CertificateObject, Issuer, KeyPair } from './index.ts'
+import { generateKey, writeKey } from './private-key.ts'
 import { dayMs, World } from './testing/world.ts'
 
 const reasonsOf = ({ status }: CertificateObject) =>
@@ -96,9 +97,20 @@ test('a certificate waits for its issuer and for the CA, and says for what', asy
   const { client } = world
   const spec = { dnsNames: ['web.example.com'], issuerRef: { name: 'ca' } }
   await client.create(Certificate, { metadata: { name: 'web' }, spec })
-  const waits = (reason: string) => world.becomes(Certificate, 'web', until.condition('Issuing', 'True')).then(
-    () => world.becomes(Certificate, 'web', web => getCondition(web?.status?.conditions, 'Issuing')?.reason === reason))
-  expect(reasonsOf(await waits('IssuerNotFound'))).toEqual(['Ready False IssuerNotFound', 'Issuing True IssuerNotFound'])
+  const waits = (reason: string) =>
+    world
+      .becomes(Certificate, 'web', until.condition('Issuing', 'True'))
+      .then(() =>
+        world.becomes(
+          Certificate,
+          'web',
+          web => getCondition(web?.status?.conditions, 'Issuing')?.reason === reason,
+        ),
+      )
+  expect(reasonsOf(await waits('IssuerNotFound'))).toEqual([
+    'Ready False IssuerNotFound',
+    'Issuing True IssuerNotFound',
+  ])
   await client.create(Issuer, { metadata: { name: 'ca' }, spec: { ca: { keyPairName: 'root' } } })
   await waits('IssuerNotReady')
   const issuer = await world.becomes(Issuer, 'ca', until.condition('Ready', 'False'))
@@ -130,7 +142,7 @@ test('with a passphrase keys are encrypted, and other passphrases are told apart
   await world.issue('web')
   const { privateKey } = await world.keyPair('web')
   expect(privateKey).toMatch(/^-----BEGIN ENCRYPTED PRIVATE KEY-----/)
-  const foreign = privateKey.replace(/[a-zA-Z0-9]{8}\n-----END/, 'AAAAAAAA\n-----END')
+  const foreign = writeKey(await generateKey({ algorithm: 'ECDSA', size: 256 }), 'another passphrase')
   await world.client.patch(KeyPair, 'web', { spec: { privateKey: foreign } })
   const web = await world.becomes(Certificate, 'web', until.condition('Issuing', 'True'))
   expect(reasonsOf(web)).toEqual(['Ready False KeyUnreadable', 'Issuing True KeyUnreadable'])

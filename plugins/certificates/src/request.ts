@@ -42,7 +42,12 @@ export function requestOf({ spec }: DeepReadonly<CertificateObject>): Certificat
 function defaultUsages(isCA: boolean, isRSA: boolean): readonly Usage[] {
   if (isCA) return ['cert sign', 'crl sign']
   // Only RSA has the key exchange of TLS 1.2 that enciphers a key.
-  return ['digital signature', ...(isRSA ? (['key encipherment'] as const) : []), 'server auth', 'client auth']
+  return [
+    'digital signature',
+    ...(isRSA ? (['key encipherment'] as const) : []),
+    'server auth',
+    'client auth',
+  ]
 }
 
 /** Returns a digest that changes with every part of a request. */

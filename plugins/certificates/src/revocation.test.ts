@@ -84,7 +84,9 @@ test('many deletions at once are all on the list', async () => {
   const { version } = (await world.client.get(RevocationList, 'ca')).metadata
   await Promise.all(names.map(name => world.client.delete(Certificate, name)))
   for (const name of names) await world.gone(Certificate, name)
-  expect((await world.revoked()).toSorted()).toEqual(certificates.map(({ status }) => status?.serial).toSorted())
+  expect((await world.revoked()).toSorted()).toEqual(
+    certificates.map(({ status }) => status?.serial).toSorted(),
+  )
   expect((await crl(world))?.number).toBeGreaterThan(number)
   expect(version).not.toBe((await world.client.get(RevocationList, 'ca')).metadata.version)
 })

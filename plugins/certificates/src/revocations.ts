@@ -1,5 +1,10 @@
 import { createHash } from 'node:crypto'
-import { type Client, type Clock, type DeepReadonly, setControllerReference } from '@setpoint/controller-runtime'
+import {
+  type Client,
+  type Clock,
+  type DeepReadonly,
+  setControllerReference,
+} from '@setpoint/controller-runtime'
 import { type Authority, isoOf, readAuthority } from './authority.ts'
 import type { SignedCertificate } from './certificate-status.ts'
 import { Issuer, type IssuerObject } from './issuer.ts'
@@ -24,6 +29,17 @@ interface Context {
 interface Batch {
   readonly added: Revocable[]
   readonly done: Promise<RevocationListObject>
+}
+
+/** No certificate of the issuer can be revoked until others have expired. */
+export class ListFullError extends Error {
+  override readonly name = 'ListFullError'
+
+  constructor(issuer: string) {
+    super(
+      `the revocation list of issuer ${JSON.stringify(issuer)} has ${revocationDefaults.entries} certificates, the most that fit`,
+    )
+  }
 }
 
 type Crl = NonNullable<RevocationListObject['spec']['crl']>
@@ -67,7 +83,7 @@ export class Revocations {
   /**
    * Adds certificates to the list of an issuer, drops those that have long expired, and signs the list again if that is
    * needed. Without an authority the list is not signed: that happens when the issuer is ready.
-   * @throws Error if the list is full
+   * @throws ListFullError
    */
   async update(
     issuer: DeepReadonly<IssuerObject>,
@@ -112,10 +128,7 @@ async function write(
     async draft => {
       const now = clock.now()
       const revoked = merge(draft.spec.revoked ?? [], added, now)
-      if (revoked.length > revocationDefaults.entries)
-        throw new Error(
-          `the revocation list of issuer ${JSON.stringify(name)} is full: it has ${revocationDefaults.entries} certificates that have not expired`,
-        )
+      if (revoked.length > revocationDefaults.entries) throw new ListFullError(name)
       draft.spec.revoked = revoked
       if (authority !== undefined && isOutdated(draft.spec.crl, revoked, authority, now))
         draft.spec.crl = await sign(draft.spec.crl, revoked, authority, now)

@@ -11,7 +11,7 @@ import { isoOf } from './authority.ts'
 import { Certificate, keyNameOf } from './certificate.ts'
 import { parseDuration } from './duration.ts'
 import { group, version } from './group.ts'
-import { KeyPair } from './key-pair.ts'
+import { KeyPair, type KeyPairSpec } from './key-pair.ts'
 import { RevocationList } from './revocation-list.ts'
 
 /** The path of an issuer's CRL below `/apis`, for the distribution points of certificates. */
@@ -31,25 +31,39 @@ export function addRoutes({ routes, clock }: Pick<PluginContext, 'routes' | 'clo
   )
   routes(`uc.api.${group}/${version}`, r =>
     r
-      .get('/certificates/:name/chain.pem', async ({ params, client, signal }) => {
-        const { certificate } = await publicPartOf(params.name, client, signal)
-        return pem(certificate)
-      }, { summary: 'Returns a certificate with its intermediate ones.' })
-      .get('/certificates/:name/ca.pem', async ({ params, client, signal }) => {
-        const { ca } = await publicPartOf(params.name, client, signal)
-        return pem(ca)
-      }, { summary: 'Returns the certificate that verifies a chain.' }),
+      .get(
+        '/certificates/:name/chain.pem',
+        async ({ params, client, signal }) => {
+          const { certificate } = await publicPartOf(params.name, client, signal)
+          return pem(certificate)
+        },
+        { summary: 'Returns a certificate with its intermediate ones.' },
+      )
+      .get(
+        '/certificates/:name/ca.pem',
+        async ({ params, client, signal }) => {
+          const { ca } = await publicPartOf(params.name, client, signal)
+          return pem(ca)
+        },
+        { summary: 'Returns the certificate that verifies a chain.' },
+      ),
   )
   routes(`api.${group}/${version}`, r =>
     r
-      .get('/issuers/:name/crl', async ({ params, client, signal }) => {
-        const text = await crlOf(params.name, client, signal)
-        const body = Buffer.from(text.replace(/-----[^-]+-----/g, ''), 'base64')
-        return { headers: { 'content-type': 'application/pkix-crl' }, body }
-      }, { summary: 'Returns the revocation list of an issuer, in DER.' })
-      .get('/issuers/:name/crl.pem', async ({ params, client, signal }) =>
-        pem(await crlOf(params.name, client, signal)),
-        { summary: 'Returns the revocation list of an issuer, in PEM.' }),
+      .get(
+        '/issuers/:name/crl',
+        async ({ params, client, signal }) => {
+          const text = await crlOf(params.name, client, signal)
+          const body = Buffer.from(text.replace(/-----[^-]+-----/g, ''), 'base64')
+          return { headers: { 'content-type': 'application/pkix-crl' }, body }
+        },
+        { summary: 'Returns the revocation list of an issuer, in DER.' },
+      )
+      .get(
+        '/issuers/:name/crl.pem',
+        async ({ params, client, signal }) => pem(await crlOf(params.name, client, signal)),
+        { summary: 'Returns the revocation list of an issuer, in PEM.' },
+      ),
   )
 }
 
@@ -58,16 +72,15 @@ function pem(body: string | undefined): RouteResponse {
   return { headers: { 'content-type': 'application/x-pem-file' }, body }
 }
 
-/** Returns the certificates of a Certificate: of its KeyPair everything but the key. */
+/** Returns the public part of a certificate's KeyPair. */
 async function publicPartOf(
   name: string,
   client: Client,
   signal: AbortSignal,
-): Promise<{ certificate: string | undefined; ca: string | undefined }> {
+): Promise<Pick<KeyPairSpec, 'certificate' | 'ca'>> {
   const certificate = await client.get(Certificate, name, { signal })
   const keyPair = await client.getIfExists(KeyPair, keyNameOf(certificate), { signal })
-  const isItsOwn = keyPair !== undefined && isOwnedBy(keyPair, certificate)
-  return isItsOwn ? keyPair.spec : { certificate: undefined, ca: undefined }
+  return keyPair !== undefined && isOwnedBy(keyPair, certificate) ? keyPair.spec : {}
 }
 
 async function crlOf(name: string, client: Client, signal: AbortSignal): Promise<string> {
@@ -108,7 +121,10 @@ async function summarize(
       expiring: {
         until,
         total: expiring.total ?? 0,
-        next: expiring.items.map(({ metadata, status }) => ({ name: metadata.name, notAfter: status?.notAfter })),
+        next: expiring.items.map(({ metadata, status }) => ({
+          name: metadata.name,
+          notAfter: status?.notAfter,
+        })),
       },
       version: all.metadata.version,
     },

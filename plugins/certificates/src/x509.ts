@@ -124,9 +124,7 @@ export async function signRevocationList(template: RevocationTemplate): Promise<
   const signed = new asn1.CertificateList({
     tbsCertList: body,
     signatureAlgorithm: identifierOf(algorithm),
-    signature: bufferOf(
-      await signWith(authority.key, algorithm, new Uint8Array(AsnConvert.serialize(body))),
-    ),
+    signature: bufferOf(await signWith(authority.key, algorithm, new Uint8Array(AsnConvert.serialize(body)))),
   })
   const base64 = Buffer.from(AsnConvert.serialize(signed)).toString('base64')
   return `-----BEGIN X509 CRL-----\n${base64.replace(/.{64}/g, '$&\n').trimEnd()}\n-----END X509 CRL-----\n`

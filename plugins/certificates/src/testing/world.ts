@@ -9,7 +9,16 @@ import {
 } from '@setpoint/controller-runtime'
 import { FakeClock, startTestServer, type TestServer } from '@setpoint/controller-runtime/testing'
 import { expect } from 'vitest'
-import certificates, { Certificate, type CertificateObject, Issuer, KeyPair, RevocationList } from '../index.ts'
+import certificates, {
+  Certificate,
+  type CertificateObject,
+  Issuer,
+  KeyPair,
+  RevocationList,
+} from '../index.ts'
+
+/** How far the clock moves with each look: retries of the SDK wait up to 30 s. */
+const stepMs = 1_000
 
 export const hourMs = 3_600_000
 export const dayMs = 24 * hourMs
@@ -39,7 +48,11 @@ export class World implements AsyncDisposable {
   /** The clock starts at the present, because routes use that of the system. */
   static async start(settings: Record<string, unknown> = {}): Promise<World> {
     const models = [eventModel('setpoint.dev')]
-    const server = await startTestServer({ plugins: [certificates], models, settings: { certificates: settings } })
+    const server = await startTestServer({
+      plugins: [certificates],
+      models,
+      settings: { certificates: settings },
+    })
     const world = new World(server, new FakeClock(Date.now()))
     await server.startPlugin(certificates, { clock: world.clock })
     return world
@@ -78,7 +91,7 @@ export class World implements AsyncDisposable {
   ): Promise<T> {
     let found: T | undefined
     const look = async () => {
-      await this.clock.advance(10)
+      await this.clock.advance(stepMs)
       found = await this.client.getIfExists(model, name)
       return condition(found)
     }
@@ -89,7 +102,7 @@ export class World implements AsyncDisposable {
 
   async gone<T extends ApiObject>(model: Model<T>, name: string): Promise<void> {
     const look = async () => {
-      await this.clock.advance(10)
+      await this.clock.advance(stepMs)
       return this.client.getIfExists(model, name)
     }
     await expect.poll(look).toBeUndefined()
