@@ -124,6 +124,7 @@ export const subjectKeys: KeysOf<ReconcilerUnderTest> = {
   normalize: true,
   outages: true,
   patienceMs: true,
+  prepare: true,
   deadlineMs: true,
 }
 
