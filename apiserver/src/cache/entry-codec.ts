@@ -1,4 +1,9 @@
-import { type ApiError, type ObjectKey, type Revision, splitObjectKey } from '@setpoint/controller-runtime/api'
+import {
+  type ApiError,
+  type ObjectKey,
+  type Revision,
+  splitObjectKey,
+} from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import {
   atHub,

@@ -1,4 +1,10 @@
-import { type ApiError, type KeyParts, type ObjectKey, objectKey, type Revision } from '@setpoint/controller-runtime/api'
+import {
+  type ApiError,
+  type KeyParts,
+  type ObjectKey,
+  objectKey,
+  type Revision,
+} from '@setpoint/controller-runtime/api'
 
 /**
  * One version of one object in the cache. It is immutable. The cache, its snapshots, the history and responses share it.

@@ -122,7 +122,7 @@ export class Complement {
     while (low < high) {
       const middle = (low + high) >>> 1
       const slot = this.#tree.valueAt(from + middle)
-      if (this.#all.rank(slot?.name, slot) - middle > position) high = middle
+      if (this.#all.rank(slot?.entry.name, slot) - middle > position) high = middle
       else low = middle + 1
     }
     const slot = this.#all.valueAt(position + low)

@@ -1,4 +1,9 @@
-import { type ObjectKey, type Requirement, type Selector, splitObjectKey } from '@setpoint/controller-runtime/api'
+import {
+  type ObjectKey,
+  type Requirement,
+  type Selector,
+  splitObjectKey,
+} from '@setpoint/controller-runtime/api'
 import {
   type Candidate,
   type Cursor,
@@ -124,7 +129,11 @@ function* cheapest(
  * Returns true if the objects of one index value are in the order of keys. In a namespaced kind they are ordered by name,
  * which is the same only within one namespace.
  */
-function mergesByKey({ indexes }: ModelSnapshot, { namespace }: KeyRange, after: ObjectKey | undefined): boolean {
+function mergesByKey(
+  { indexes }: ModelSnapshot,
+  { namespace }: KeyRange,
+  after: ObjectKey | undefined,
+): boolean {
   if (!indexes.isNamespaced) return true
   return namespace !== undefined && (after === undefined || splitObjectKey(after).namespace === namespace)
 }
