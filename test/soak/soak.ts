@@ -2,16 +2,21 @@ import { parseArgs } from 'node:util'
 import { type Store, stores } from '../support/worlds.ts'
 import { reportAvailability } from './availability.ts'
 import { type SoakResult, soak } from './run-soak.ts'
+import { reportUpgrade, upgradeDefaults } from './upgrade.ts'
 
 /**
- * `npm run soak [-- --minutes 10 --store etcd --seed 7]`, or `npm run soak -- availability [--minutes 10 --seed 7]`:
- * exits with 1 on a violation.
+ * `npm run soak [-- --minutes 10 --store etcd --seed 7]`, `npm run soak -- availability [--minutes 10 --seed 7]`, or
+ * `npm run soak -- upgrade [--store etcd --objects 10000]`: exits with 1 on a violation.
  */
 const defaultMinutes = 10
 
-const { minutes, seed, wanted, what } = readArguments()
+const soaks = ['stores', 'availability', 'upgrade'] as const
+
+const { minutes, seed, objects, wanted, what } = readArguments()
 let failed = false
 if (what === 'availability') failed = !(await reportAvailability({ durationMs: minutes * 60_000, seed }))
+else if (what === 'upgrade')
+  for (const store of wanted) failed = !(await reportUpgrade(store, objects)) || failed
 else await soakStores()
 process.exitCode = failed ? 1 : 0
 
@@ -54,25 +59,36 @@ function report({ violations, planted, troubles }: SoakResult, say: (line: strin
 function readArguments(): {
   minutes: number
   seed: number
+  objects: number
   wanted: readonly Store[]
-  what: 'stores' | 'availability'
+  what: (typeof soaks)[number]
 } {
   const usage = () => {
-    console.error('usage: npm run soak -- [availability] [--minutes N] [--store embedded|etcd] [--seed N]')
+    console.error(
+      'usage: npm run soak -- [availability | upgrade] [--minutes N] [--store embedded|etcd] [--seed N] [--objects N]',
+    )
     process.exit(2)
   }
   try {
     const { values, positionals } = parseArgs({
       allowPositionals: true,
-      options: { minutes: { type: 'string' }, store: { type: 'string' }, seed: { type: 'string' } },
+      options: {
+        minutes: { type: 'string' },
+        store: { type: 'string' },
+        seed: { type: 'string' },
+        objects: { type: 'string' },
+      },
     })
     const minutes = Number(values.minutes ?? defaultMinutes)
     const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 32))
     const wanted = stores.filter(store => values.store === undefined || values.store === store)
-    const [what = 'stores', ...more] = positionals
-    if ((what !== 'stores' && what !== 'availability') || more.length > 0) return usage()
+    const objects = Number(values.objects ?? upgradeDefaults.objects)
+    const [wish = 'stores', ...more] = positionals
+    const what = soaks.find(name => name === wish)
+    if (what === undefined || more.length > 0) return usage()
     if (!(minutes > 0) || !Number.isSafeInteger(seed) || wanted.length === 0) return usage()
-    return { minutes, seed, wanted, what }
+    if (!Number.isSafeInteger(objects) || objects < upgradeDefaults.writers) return usage()
+    return { minutes, seed, objects, wanted, what }
   } catch {
     return usage()
   }
