@@ -2,8 +2,10 @@ import { mkdtemp, readFile, rm, stat, symlink, unlink, writeFile } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { createClient, defineModel, HttpTransport, Informer, Watcher } from '@setpoint/controller-runtime'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Api } from './support/api.ts'
+import { fieldsOf } from './support/json.ts'
 import { freePort } from './support/ports.ts'
 import { type Running, runProgram, spawnProgram } from './support/server.ts'
 import { Watch } from './support/watch.ts'
@@ -47,14 +49,28 @@ async function edit(file: string, from: string, to: string): Promise<void> {
 
 const site = (name: string) => readFile(join(dir, 'site', `${name}.html`), 'utf8').catch(() => undefined)
 
+const pagesPath = '/apis/shop.example.com/v1/pages'
+
+const pageBody = (name: string) => ({
+  apiVersion: 'shop.example.com/v1',
+  kind: 'Page',
+  metadata: { name },
+  spec: { title: name },
+})
+
 function createPage(api: Api, name: string): Promise<unknown> {
-  return api.post('/apis/shop.example.com/v1/pages', {
-    apiVersion: 'shop.example.com/v1',
-    kind: 'Page',
-    metadata: { name },
-    spec: { title: name },
-  })
+  return api.post(pagesPath, pageBody(name))
 }
+
+/** The kind of the template, for clients. */
+const Page = defineModel({
+  group: 'shop.example.com',
+  version: 'v1',
+  kind: 'Page',
+  singular: 'page',
+  plural: 'pages',
+  schema: { spec: { type: 'object', properties: { title: { type: 'string' } } } },
+})
 
 test('a changed file reloads the plugin, and watches of other kinds stay open', async () => {
   await createPlugin()
@@ -70,6 +86,53 @@ test('a changed file reloads the plugin, and watches of other kinds stay open', 
   expect(server.stderr).toContain('files=["src/site.js"]')
   // The watch has lasted: its own close is the first.
   expect(await plugins.close()).toMatchObject({ code: 1005 })
+})
+
+test('a watcher of the kinds of the plugin misses and repeats nothing over reloads', async () => {
+  await createPlugin()
+  const { url, api } = await start()
+  const transport = new HttpTransport({ server: url })
+  const watcher = new Watcher(createClient(transport), Page)
+  const informer = new Informer(Page, { client: createClient(transport) })
+  const stopping = new AbortController()
+  const seen: string[] = []
+  const watching = (async () => {
+    for await (const { type, version } of watcher.events(stopping.signal))
+      if (type === 'applied') seen.push(version)
+  })()
+  informer.start()
+  await informer.synced
+  await expect.poll(() => watcher.counts.replaced).toBe(1)
+  const written: string[] = []
+  try {
+    let heading = 'h1'
+    for (let round = 1; round <= 3; round++) {
+      const { opened } = watcher.counts
+      await edit('src/site.js', `<${heading}>`, `<h${round + 1}>`)
+      heading = `h${round + 1}`
+      // Writes go on while the plugin is reloaded. The kind responds with 503 for a moment.
+      for (let n = 0; watcher.counts.opened === opened; n++) {
+        const page = pageBody(`p${round}-${n}`)
+        await expect
+          .poll(async () => {
+            const { status, body } = await api.post(pagesPath, page)
+            if (status === 201) written.push(String(fieldsOf(fieldsOf(body).metadata).version))
+            return status
+          })
+          .toBe(201)
+      }
+    }
+    await expect.poll(() => written.filter(version => !seen.includes(version))).toEqual([])
+    // Resumed, not listed again.
+    expect(watcher.counts.replaced).toBe(1)
+    expect(seen).toEqual([...new Set(seen)].sort((left, right) => Number(left) - Number(right)))
+    await expect.poll(() => informer.size).toBe(written.length + 1)
+  } finally {
+    stopping.abort()
+    await watching
+    await informer.stop()
+    transport.close()
+  }
 })
 
 test('it stores objects in .setpoint of the folder, and logs for people', async () => {
