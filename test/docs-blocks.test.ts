@@ -16,7 +16,7 @@ import { runShell, type StubbedCommand } from './support/doc-shell.ts'
 import { fieldsOf, isFields } from './support/json.ts'
 import { pluginModule, pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
 import { freePort } from './support/ports.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
+import { runProgram, type ServerProcess, startServer } from './support/server.ts'
 
 /**
  * Every code block of the guides and of the reference is compiled, run, applied or compared. docs/testing.md has the marks
@@ -61,6 +61,7 @@ beforeAll(async () => {
   for (const name of ['node_modules', 'controller-runtime', 'plugins', 'package.json'])
     await symlink(join(root, name), join(clone, name))
   const pages = join(folder, 'pages')
+  expect(await runProgram(['create', 'plugin', 'pages', '--dir', pages])).toMatchObject({ code: 0 })
   await writeFiles(pages, await filesOfPage('docs/guides/first-plugin.md'))
   await symlink(pages, join(clone, 'my-plugin'))
   written.push(await writePlugin({ 'index.js': pluginModule('shop') }))
@@ -79,7 +80,7 @@ beforeAll(async () => {
       ...written,
     ],
     args: ['--listen', address, '--log-level', 'warn'],
-    env: { UPTIME_JOURNAL_DIR: join(folder, 'journal') },
+    env: { UPTIME_JOURNAL_DIR: join(folder, 'journal'), SITE_DIR: join(pages, 'site') },
   })
   api = new Api(server.url)
 })
@@ -112,7 +113,7 @@ test('every block has a language that is checked', () => {
   expect(blocks.length).toBeGreaterThan(100)
 })
 
-test('JavaScript and TypeScript compile under strict, with the setup of the guide', () => {
+test('JavaScript and TypeScript compile under strict, with the setup of a new plugin', () => {
   expect(errors.filter(error => !error.startsWith('planted.md'))).toEqual([])
 })
 
@@ -236,11 +237,16 @@ function problemOf([program, command = '', ...args]: readonly string[], cwd: str
   if (program === 'npx') {
     return command === 'setpoint' ? problemOfFlags(args, cwd) : 'runs something other than setpoint'
   }
-  if (command === 'ci' || command === 'test' || command === 'pack') return undefined
+  if (['ci', 'init', 'pack', 'test'].includes(command)) return undefined
   if (command === 'install') {
     // The packages of this repository, which a page takes from its clone.
     const missing = args.find(
-      arg => /^[./]/.test(arg) && !existsSync(join(root, basename(arg))) && !existsSync(resolve(cwd, arg)),
+      // `npm pack` has made the archives.
+      arg =>
+        /^[./]/.test(arg) &&
+        !arg.endsWith('.tgz') &&
+        !existsSync(join(root, basename(arg))) &&
+        !existsSync(resolve(cwd, arg)),
     )
     return missing === undefined ? undefined : `${missing} does not exist`
   }
@@ -269,7 +275,7 @@ function sourceOf(dir: string): string {
 /** Parses the flags as the program does, which reads the folders of plugins. */
 function problemOfFlags(args: readonly string[], cwd: string): string | undefined {
   try {
-    const absolute = args.map(arg => (/^\.{1,2}\//.test(arg) ? resolve(cwd, arg) : arg))
+    const absolute = args.map(arg => (/^\.{1,2}(\/|$)/.test(arg) ? resolve(cwd, arg) : arg))
     parseCommandLine(absolute, {}, file => readFileSync(resolve(cwd, file), 'utf8'))
     return undefined
   } catch (error) {

@@ -6,13 +6,14 @@ import { promisify } from 'node:util'
 import * as sdk from '@setpoint/controller-runtime'
 import * as testing from '@setpoint/controller-runtime/testing'
 import { type DocBlock, fileOf, filesOfPage, placeOf } from './doc-blocks.ts'
+import { fieldsOf } from './json.ts'
 import { writeFiles } from './plugins.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const modules = join(root, 'node_modules')
 
-/** The page whose recipe for TypeScript the blocks are compiled with. */
-const recipePage = 'docs/guides/first-plugin.md'
+/** What `setpoint create --typescript` gives a reader: the tsconfig.json and the dev dependencies that blocks compile with. */
+const template = join(root, 'apiserver/templates/typescript')
 
 /** Says that a parameter of JavaScript has no type. All other rules hold for JavaScript too. */
 const untyped = /error TS70(05|06|19|31|34):/
@@ -30,45 +31,34 @@ export function isCode({ language }: DocBlock): boolean {
 }
 
 /**
- * Compiles blocks in a folder outside the repository, all at once, with the packages and the tsconfig.json of the guide.
+ * Compiles blocks in a folder outside the repository, all at once, with the packages and the tsconfig.json of a new plugin.
  *
  *     marks        compiled as
  *     none         a module of its own
  *     fragment     a module that imports from test/fixtures/docs/prelude.ts what it uses and does not declare
- *     a file name  that file, next to the other files of its page. A file in `src` stands for TypeScript: next to it are the
- *                  JavaScript files of its page, with the ending of TypeScript.
+ *     a file name  that file, next to the other files of its page
  */
 export async function compileBlocks(folder: string, blocks: readonly DocBlock[]): Promise<CompiledBlocks> {
-  const guide = await readFile(join(root, recipePage), 'utf8')
-  const files = await filesOfPage(recipePage)
-  const config = files['tsconfig.json']
-  const [, packages = ''] = /^npm install --no-save "\$OLDPWD\/controller-runtime" (.*)$/m.exec(guide) ?? []
-  if (config === undefined || packages === '') throw new Error(`${recipePage}: no recipe for TypeScript`)
+  const manifest = fieldsOf(JSON.parse(await readFile(join(template, 'package.json'), 'utf8')))
   await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))
-  await writeFile(join(folder, 'tsconfig.json'), config)
+  await cp(join(template, 'tsconfig.json'), join(folder, 'tsconfig.json'))
   await mkdir(join(folder, 'node_modules', '@types'), { recursive: true })
   await mkdir(join(folder, 'node_modules', '@setpoint'))
   // The program of the page about metrics installs prom-client.
-  for (const name of [...packages.split(' '), 'prom-client'])
+  for (const name of [...Object.keys(fieldsOf(manifest.devDependencies)), 'prom-client'])
     await symlink(join(modules, name), join(folder, 'node_modules', name))
   for (const name of ['controller-runtime', 'apiserver'])
     await symlink(join(root, name), join(folder, 'node_modules', '@setpoint', name))
 
-  // The second guide continues in the folder of the first. In TypeScript, its files get another name.
-  const javascript = Object.entries(files).filter(([file]) => file.endsWith('.js'))
-  const typescript = javascript.map(([file, text]) => [file.replace(/\.js$/, '.ts'), text])
-  for (const [dir, of] of [
-    [directoryOf('docs/guides/testing.md'), javascript],
-    [typescriptOf(recipePage), typescript],
-  ] as const)
-    await writeFiles(join(folder, 'src', dir), Object.fromEntries(of))
+  // The second guide continues in the folder of the first.
+  const first = Object.entries(await filesOfPage('docs/guides/first-plugin.md'))
+  const continued = join(folder, 'src', directoryOf('docs/guides/testing.md'))
+  await writeFiles(continued, Object.fromEntries(first.filter(([file]) => file.endsWith('.js'))))
   const places = new Map<string, string>()
   const programs = new Map<string, string>()
   for (const block of blocks) {
     const file = fileOf(block)
-    const path = file?.startsWith('src/')
-      ? join('src', typescriptOf(block.page), file.slice(4))
-      : join('src', directoryOf(block.page), file ?? `line-${block.line}.${block.language}`)
+    const path = join('src', directoryOf(block.page), file ?? `line-${block.line}.${block.language}`)
     places.set(path, placeOf(block))
     const isFragment = block.marks.includes('fragment')
     if (file === undefined && !isFragment)
@@ -78,7 +68,12 @@ export async function compileBlocks(folder: string, blocks: readonly DocBlock[])
   }
   await cp(join(root, 'test/fixtures/docs/prelude.ts'), join(folder, 'src/prelude.ts'))
 
-  const flags = ['--project', folder, '--allowJs', '--checkJs', '--pretty', 'false']
+  // Some blocks run in a browser.
+  const lib = ['--lib', 'es2023,esnext.disposable,dom']
+  const flags = [
+    ...['--project', folder, ...lib, '--allowJs', '--checkJs', '--noEmitOnError', 'false'],
+    ...['--pretty', 'false'],
+  ]
   const output = await promisify(execFile)(join(modules, '.bin/tsc'), flags, { cwd: folder }).then(
     () => '',
     (error: { stdout: string }) => error.stdout,
@@ -88,11 +83,6 @@ export async function compileBlocks(folder: string, blocks: readonly DocBlock[])
     .filter(line => line.includes('error TS') && !(/^\S+\.js\(/.test(line) && untyped.test(line)))
     .map(line => line.replace(/^[^(\s]+/, path => places.get(path) ?? path))
   return { errors, programs }
-}
-
-/** The folder for the files that a page puts into `src`. */
-function typescriptOf(page: string): string {
-  return `${directoryOf(page)}-typescript`
 }
 
 function directoryOf(page: string): string {
