@@ -165,7 +165,7 @@ describe('with two processes of controllers on etcd', () => {
     return running
   }
 
-  /** Waits until somebody other than `before` holds the lease, and returns the holder. */
+  /** Waits until another process than `before` holds the lease, and returns the holder. */
   const leader = (before = '') =>
     eventually(async () => {
       const { spec } = await leasesOf(new Api(server.url)).read('setpoint-controllers')

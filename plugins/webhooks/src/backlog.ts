@@ -19,13 +19,13 @@ interface Entry {
  * The pending deliveries of a subscription.
  *
  * Guarantees
- * - Deliveries of one key are worked on one after another, in the order in which they were added.
+ * - Deliveries of one key are worked on one after another, in the order of `add`.
  * - Different keys do not wait for each other.
  * - `oldestOf` a feed is the earliest added delivery that is not settled.
  */
 export class Backlog {
   readonly #work: (delivery: Delivery) => Promise<void>
-  /** By feed, in the order in which they were added. */
+  /** By feed, in the order of `add`. */
   readonly #feeds = new Map<string, Set<Entry>>()
   /** The end of the work on each key. */
   readonly #tails = new Map<string, Promise<void>>()
@@ -42,7 +42,7 @@ export class Backlog {
     return this.#size
   }
 
-  /** The monotonic time at which the oldest pending delivery was added. */
+  /** The monotonic time when the oldest pending delivery was added. */
   get oldestSince(): number | undefined {
     const times: number[] = []
     for (const [first] of this.#feeds.values()) if (first !== undefined) times.push(first.since)

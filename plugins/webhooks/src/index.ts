@@ -60,7 +60,6 @@ export function webhooks(replaced: Replacements = {}): Plugin {
       const given = replaced.settings ?? plugin.settings
       const { requestsPerTarget: perTarget, sharedRequests: shared } = given
       const http = new HttpPost({ policy: new TargetPolicy(given), clock })
-      plugin.signal.addEventListener('abort', () => http.close(), { once: true })
       const metrics = declareMetrics(plugin.metrics)
       const random = () => plugin.random('backoff', 4).readUInt32BE() / 2 ** 32
       const courier = new Courier({

@@ -36,3 +36,17 @@ export function declareMetrics(metrics: PluginMetrics) {
     }),
   }
 }
+
+/** Removes the gauges of a subscription that this process no longer serves, and its counters if it has ended. */
+export function forgetSubscription(
+  metrics: Metrics,
+  subscription: string,
+  { ended }: { ended: boolean },
+): void {
+  metrics.pending.remove({ subscription })
+  metrics.oldest.remove({ subscription })
+  if (!ended) return
+  for (const result of ['success', 'failure']) metrics.attempts.remove({ subscription, result })
+  metrics.deadLetters.remove({ subscription })
+  metrics.resyncs.remove({ subscription })
+}

@@ -62,12 +62,6 @@ export class HttpPost {
     }
   }
 
-  /** Closes unused connections. */
-  close(): void {
-    this.#http.destroy()
-    this.#https.destroy()
-  }
-
   /**
    * Returns the status of the response once its body has ended, has become too large, or was aborted: a connection is in
    * use until then.

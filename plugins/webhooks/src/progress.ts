@@ -13,7 +13,7 @@ import { Subscription, type SubscriptionObject, type SubscriptionStatus } from '
 export const progressDefaults = Object.freeze({
   /** After settled deliveries: how much a crash repeats. */
   soonMs: 1_000,
-  /** After bookmarks and repeated failures. Less than the five minutes for which stores keep changes. */
+  /** After bookmarks and repeated failures. Stores keep changes for five minutes. */
   laterMs: 60_000,
   /** After a failed write. */
   retryMs: 5_000,

@@ -1,7 +1,7 @@
 import type { SettingsOf } from '@setpoint/controller-runtime'
 
 /**
- * Networks in which no target may be: loopback, link-local (with the metadata services of clouds), unspecified and
+ * Networks without targets: loopback, link-local (with the metadata services of clouds), unspecified and
  * multicast addresses.
  */
 const deniedNetworks = [

@@ -21,7 +21,7 @@ interface Target {
  */
 export class TargetSlots {
   readonly #bounds: SlotBounds
-  /** Targets with a slot in use or a waiting request; in the order in which free slots are offered. */
+  /** Targets with a slot in use or a waiting request. Free slots are offered in this order. */
   readonly #targets = new Map<string, Target>()
   /** Slots of the pool that are in use. */
   #shared = 0

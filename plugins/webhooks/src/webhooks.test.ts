@@ -7,6 +7,7 @@ import {
   waitFor,
 } from '@setpoint/controller-runtime'
 import { startTestServer, type TestServer } from '@setpoint/controller-runtime/testing'
+import { Registry } from 'prom-client'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { DeadLetter, Subscription, type SubscriptionObject, webhooks } from './index.ts'
 import { Item } from './testing/item.ts'
@@ -222,6 +223,39 @@ describe('failing deliveries', () => {
     expect(events()).toEqual(['modified a', 'added a'])
     expect(receiver.received[1]?.id).toBe(letter?.spec.id)
     await poll(reasons).toContain('DeadLetter')
+  })
+
+  test('that are too large for an object become dead letters without their message', async () => {
+    receiver.answer = () => 500
+    await subscribe({ maxAttempts: 1 })
+    // The largest object has 1,500,000 bytes; the dead letter would have some hundred more.
+    const text = 'x'.repeat(1_499_400)
+    await client.create(Item, { metadata: { name: 'a' }, spec: { n: 0, ...{ text } } })
+    await poll(async () => (await letters()).length).toBe(1)
+    const [letter] = await letters()
+    expect(letter?.spec).toMatchObject({ object: 'Item a', attempts: 1 })
+    expect(letter?.spec.payload).toBeUndefined()
+    const name = letter?.metadata.name ?? ''
+    await client.patch(DeadLetter, name, { spec: { retry: true } })
+    const delivered = async () =>
+      getCondition((await client.get(DeadLetter, name)).status?.conditions, 'Delivered')
+    await poll(delivered).toMatchObject({ status: 'False', reason: 'NoPayload' })
+  })
+
+  test('are counted, until the subscription is gone', async () => {
+    await running.stop()
+    const registry = new Registry()
+    running = await server.startPlugin(plugin, { registry })
+    await subscribe({ maxAttempts: 1 })
+    await receiver.stop()
+    await create('a')
+    await poll(async () => (await letters()).length).toBe(1)
+    const metrics = () => registry.metrics()
+    await poll(metrics).toContain('plugin_webhooks_dead_letters_total{subscription="s"} 1')
+    expect(await metrics()).toContain('plugin_webhooks_attempts_total{subscription="s",result="failure"} 1')
+    expect(await metrics()).toContain('plugin_webhooks_pending_deliveries{subscription="s"} 0')
+    await client.delete(Subscription, 's')
+    await poll(metrics).not.toContain('subscription="s"')
   })
 
   test('beyond the bound of dead letters are retried, and not lost', async () => {

@@ -13,7 +13,7 @@ import type { Courier } from './courier.ts'
 import { DeadLetters } from './dead-letters.ts'
 import { type Delivery, type DeliveryInput, deliveryOf } from './delivery.ts'
 import { beginning, type FeedEvent, feed } from './feed.ts'
-import type { Metrics } from './metrics.ts'
+import { forgetSubscription, type Metrics } from './metrics.ts'
 import { Progress, type StatusPatch } from './progress.ts'
 import { Report } from './report.ts'
 import { backoffMs, pluralOf, type SubscribedKind, type SubscriptionObject } from './subscription.ts'
@@ -55,7 +55,7 @@ export interface WorkerSurroundings {
  * Guarantees
  * - A cursor never passes a change that is not settled, so a process that starts from the cursor misses nothing.
  * - The next change of an object is sent once the previous one is settled.
- * - The first cursors are stored before anything is read, so a crash does not move the start.
+ * - The condition `Ready` becomes True in the write that stores the first cursors, so a crash does not move the start.
  */
 export class Worker {
   readonly #subscription: SubscriptionObject
@@ -129,7 +129,7 @@ export class Worker {
 
   async #deliverAll(): Promise<void> {
     const { kinds, signingKey } = this.#subscription.spec
-    if (this.#startCursors()) await this.#progress.flush()
+    this.#startCursors()
     const ended = this.#target === undefined ? aborted(this.#closing.signal) : this.#deadline()
     if (!this.#around.courier.hasKey(signingKey)) {
       this.#report.refused('SigningKeyMissing', `the setting signingKeys has no key ${signingKey}`)
@@ -151,8 +151,8 @@ export class Worker {
     this.#end({ type: 'drained', left: this.#backlog.size })
   }
 
-  /** Determines where the feeds start. @returns true if that has to be stored first */
-  #startCursors(): boolean {
+  /** Determines where the feeds start. */
+  #startCursors(): void {
     const { metadata, spec, status } = this.#subscription
     const { replay } = spec
     const isReplay =
@@ -160,15 +160,12 @@ export class Worker {
       (replay.fromVersion !== status?.replayed?.fromVersion || replay.token !== status?.replayed?.token)
     if (isReplay)
       this.#record('Normal', 'Replay', `delivering the changes after version ${replay.fromVersion}`)
-    let isNew = isReplay
     for (const kind of spec.kinds) {
       const { apiVersion } = kind
       const plural = pluralOf(kind)
       const stored = status?.cursors?.find(each => each.apiVersion === apiVersion && each.plural === plural)
-      if (stored === undefined) isNew = true
       this.#read.set(resourceOf(kind), isReplay ? replay.fromVersion : (stored?.version ?? metadata.version))
     }
-    return isNew
   }
 
   /** Reads the changes of a kind. Ends when a deleted subscription has settled them. */
@@ -310,9 +307,8 @@ export class Worker {
       })
       await within(clock, written, workerDefaults.lastWriteMs)
     }
-    const labels = { subscription: this.#subscription.metadata.name }
-    metrics.pending.remove(labels)
-    metrics.oldest.remove(labels)
+    const ended = this.#result.type === 'gone' || this.#result.type === 'drained'
+    forgetSubscription(metrics, this.#subscription.metadata.name, { ended })
   }
 
   #snapshot(): StatusPatch {
