@@ -25,6 +25,7 @@ interface Entry {
  */
 export class Backlog {
   readonly #work: (delivery: Delivery) => Promise<void>
+  readonly #onChange: () => void
   /** By feed, in the order of `add`. */
   readonly #feeds = new Map<string, Set<Entry>>()
   /** The end of the work on each key. */
@@ -33,9 +34,13 @@ export class Backlog {
   #size = 0
   #characters = 0
 
-  /** @param work settles one delivery; rejects only if the subscription's work is to end */
-  constructor(work: (delivery: Delivery) => Promise<void>) {
+  /**
+   * @param work settles one delivery; rejects only if the subscription's work is to end
+   * @param onChange called when a delivery was added or settled
+   */
+  constructor(work: (delivery: Delivery) => Promise<void>, onChange: () => void = () => {}) {
     this.#work = work
+    this.#onChange = onChange
   }
 
   get size(): number {
@@ -73,10 +78,12 @@ export class Backlog {
       this.#size--
       this.#characters -= delivery.body.length
       if (this.#tails.get(delivery.key) === tail) this.#tails.delete(delivery.key)
+      this.#onChange()
       this.#wake()
     })
     tail.catch(() => {})
     this.#tails.set(delivery.key, tail)
+    this.#onChange()
   }
 
   /** Resolves when no delivery of a feed is pending. @throws the signal's reason if it is aborted */

@@ -85,7 +85,7 @@ export class Worker {
     // Every pending delivery may listen to them.
     setMaxListeners(0, this.#closing.signal, this.#aborting.signal)
     this.#target = metadata.deletionTimestamp === undefined ? undefined : BigInt(metadata.version)
-    this.#backlog = new Backlog(delivery => this.#settle(delivery))
+    this.#backlog = new Backlog(delivery => this.#settle(delivery), () => this.#changed())
     this.#report = new Report(subscription, clock)
     this.#deadLetters = new DeadLetters(client, subscription)
     this.#progress = new Progress({
@@ -231,14 +231,12 @@ export class Worker {
     await this.#backlog.whenSettled(resource, signal)
     await this.#add({ kind, event: 'resynced', version, floor })
     await this.#backlog.whenSettled(resource, signal)
-    this.#progress.soon()
   }
 
   async #add(input: Omit<DeliveryInput, 'subscription'>): Promise<void> {
     const delivery = deliveryOf({ ...input, subscription: this.#subscription })
     const now = this.#around.clock.monotonic()
     await this.#backlog.add(resourceOf(input.kind), delivery, now, this.#closing.signal)
-    this.#measure()
   }
 
   /** Sends a delivery until it is accepted or a dead letter. @throws when the worker ends */
@@ -261,8 +259,6 @@ export class Worker {
       }
       await sleep(clock, backoffMs(spec.backoff, attempts, random()), this.#closing.signal)
     }
-    this.#progress.soon()
-    this.#measure()
   }
 
   async #attempt(delivery: Delivery): Promise<{ readonly failure?: string | undefined }> {
@@ -324,7 +320,9 @@ export class Worker {
     }
   }
 
-  #measure(): void {
+  /** The backlog has changed. */
+  #changed(): void {
+    this.#progress.soon()
     const { clock, metrics } = this.#around
     const labels = { subscription: this.#subscription.metadata.name }
     const since = this.#backlog.oldestSince
