@@ -74,6 +74,7 @@ beforeAll(async () => {
   server = await startServer({
     plugins: [
       join(root, 'plugins/uptime'),
+      join(root, 'plugins/certificates'),
       join(root, 'plugins/webhooks'),
       pages,
       join(versions, 'release-2'),
@@ -125,7 +126,7 @@ test('whole programs run, and a server starts those that are plugins', async () 
   const names = [...pluginNames.values()]
   expect(names).toEqual(['notes', 'tasks'])
   const states = await pluginStates(api)
-  for (const name of [...names, 'gadgets', 'pages', 'uptime', 'webhooks']) {
+  for (const name of [...names, 'gadgets', 'pages', 'uptime', 'certificates', 'webhooks']) {
     expect(states.get(name), name).toMatchObject({ phase: 'Started', problems: '[]' })
   }
 })

@@ -71,10 +71,13 @@ export async function runShell(
 
 /** @throws Error if the shell blocks cannot run */
 export async function findShell(): Promise<void> {
-  const script = '(( BASH_VERSINFO[0] >= 5 )) && type curl'
+  const script = '(( BASH_VERSINFO[0] >= 5 )) && type curl openssl'
   await promisify(execFile)('bash', ['-c', script]).catch(cause => {
-    throw new Error('bash 5 or curl is not installed; the blocks of the documentation run with them', {
-      cause,
-    })
+    throw new Error(
+      'bash 5, curl or openssl is not installed; the blocks of the documentation run with them',
+      {
+        cause,
+      },
+    )
   })
 }

@@ -32,6 +32,7 @@ import { Issuer, type IssuerObject } from './issuer.ts'
 import { KeyPair, type KeyPairObject, withoutPrivateKeys } from './key-pair.ts'
 import { Refusal } from './refusal.ts'
 import { ListFullError, type Revocations } from './revocations.ts'
+import { isChange } from './status-change.ts'
 
 /** What the controller of certificates needs besides its context. */
 export interface CertificateServices extends Pick<IssueContext, 'passphrase' | 'crlUrlOf'> {
@@ -74,9 +75,10 @@ async function reconcile(
   const { superseded, forgotten } = supersededOf(certificate, outcome.issued, clock.now())
   if (forgotten.length > 0) await services.revocations.revoke(forgotten, context)
   const { version } = certificate.metadata
-  const status = statusOf(certificate, outcome, superseded, clock)
+  const patch = statusOf(certificate, outcome, superseded, clock)
   // Conflicts if the certificate has changed or was recreated meanwhile.
-  await client.patchStatus(Certificate, certificate, status, { version, signal })
+  if (isChange(certificate.status, patch))
+    await client.patchStatus(Certificate, certificate, patch, { version, signal })
   return nextRun(outcome, clock.now())
 }
 
@@ -92,11 +94,15 @@ async function ensureIssued(
   try {
     stored = await readStored(certificate, issuing)
     const cause = causeOf(certificate, stored, issuer, clock.now())
-    if (cause === undefined) return { issued: issuedOf(certificate, stored), refusal: undefined }
+    const held = issuedOf(certificate, stored)
+    if (cause === undefined) return { issued: held }
+    // After a crash the status may lack the certificate. It has to be there before it is replaced, to be revoked later.
+    if (held !== undefined && certificate.status?.serial !== serialOf(held.leaf))
+      return { issued: held, isUnfinished: true }
     stored = await issue(certificate, stored, issuer, issuing)
     const issued = issuedOf(certificate, stored)
     if (issued !== undefined) events.record(certificate, eventOf(cause, issued))
-    return { issued, refusal: undefined }
+    return { issued }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     const { reason, message } = error
@@ -119,7 +125,8 @@ function eventOf(cause: Cause, { leaf, notAfter }: Issued): { reason: string; me
 }
 
 /** When the renewal is due, or the certificate expires because the renewal is impossible. */
-function nextRun({ issued, refusal }: Outcome, now: number): ReconcileResult | undefined {
+function nextRun({ issued, refusal, isUnfinished }: Outcome, now: number): ReconcileResult | undefined {
+  if (isUnfinished) return { requeueAfterMs: 0 }
   if (issued === undefined) return undefined
   const next = [issued.renewal, issued.notAfter, refusal?.until ?? now].filter(time => time > now)
   return next.length === 0 ? undefined : { requeueAfterMs: Math.min(...next) - now }

@@ -16,7 +16,9 @@ export interface Outcome {
   /** The stored certificate. */
   readonly issued: Issued | undefined
   /** Why no other one could be issued, if one is due. */
-  readonly refusal: Refusal | undefined
+  readonly refusal?: Refusal
+  /** Whether another run is needed at once. */
+  readonly isUnfinished?: boolean
 }
 
 /** A certificate that a CA has signed. */

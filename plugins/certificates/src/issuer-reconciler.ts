@@ -14,6 +14,7 @@ import { KeyPair, withoutPrivateKeys } from './key-pair.ts'
 import { Refusal } from './refusal.ts'
 import { RevocationList } from './revocation-list.ts'
 import { type Revocations, refreshTimeOf } from './revocations.ts'
+import { isChange } from './status-change.ts'
 
 /** What the controller of issuers needs besides its context. */
 export interface IssuerServices {
@@ -99,8 +100,9 @@ async function report(
     events.record(issuer, { type: 'Warning', reason, message })
   const condition = { type: 'Ready', status, reason, message, observedGeneration: generation } as const
   const conditions = setCondition(before, condition, clock)
+  const patch = { conditions, ca }
   // Conflicts if the issuer has changed meanwhile.
-  await client.patchStatus(Issuer, issuer, { conditions, ca }, { version, signal })
+  if (isChange(issuer.status, patch)) await client.patchStatus(Issuer, issuer, patch, { version, signal })
 }
 
 function resultOf({ next }: Verdict, { clock }: ReconcileContext): ReconcileResult | undefined {

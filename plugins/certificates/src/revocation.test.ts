@@ -33,6 +33,20 @@ test('certificates that were replaced and have not expired are revoked too', asy
   expect(await world.revoked()).toEqual([first.status?.serial, second.status?.serial])
 })
 
+test('a certificate that a crash has kept out of the status is revoked too', async () => {
+  await using world = await World.start()
+  await world.createCA()
+  const first = await world.issue('web')
+  const none = { serial: null, issuer: null, notAfter: null }
+  await world.client.patchStatus(Certificate, 'web', none)
+  await world.client.patch(Certificate, 'web', { spec: { dnsNames: ['www.example.com'] } })
+  const second = await world.replaced(first)
+  await world.client.patchStatus(Certificate, 'web', none)
+  await world.client.delete(Certificate, 'web')
+  await world.gone(Certificate, 'web')
+  expect(await world.revoked()).toEqual([first.status?.serial, second.status?.serial])
+})
+
 test('a certificate that is replaced too often is revoked before it is forgotten', async () => {
   await using world = await World.start()
   await world.createCA()

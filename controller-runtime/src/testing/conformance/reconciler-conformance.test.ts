@@ -155,6 +155,26 @@ describe('one that relies on owner references and garbage collection passes', ()
   ).register(test.concurrent)
 })
 
+test('objects that `prepare` creates are there before the first run', async () => {
+  const failures: unknown[] = []
+  const reading: Build = builder =>
+    builder.reconcile(async (gadget, { client }) => {
+      await client.get(Part, 'base').catch(error => {
+        failures.push(error)
+        throw error
+      })
+      await client.patchStatus(Gadget, gadget, { seen: gadget.spec.size })
+    })
+  const { cases } = gadgets(reading, {
+    prepare: async ({ client }) => void (await client.create(Part, { metadata: { name: 'base' }, spec: {} })),
+    isConverged: ({ object }) => object.status?.seen === object.spec.size,
+    isCleanedUp: () => true,
+    outages: {},
+  })
+  await cases[0]?.run()
+  expect(failures).toEqual([])
+})
+
 /** Stores a serial, a time and a key in a part. */
 const certifying: Build = builder =>
   builder
