@@ -62,10 +62,12 @@ export {
   isNotFound,
   isOwnedBy,
   matches,
+  objectKey,
   removeOwnerReference,
   type Status,
   setControllerReference,
   setOwnerReference,
+  splitObjectKey,
 } from './api/index.ts'
 
 // Plugins and their routes. `Patch` is the decorator; the type of patches is `ObjectPatch`.

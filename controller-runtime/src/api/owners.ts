@@ -37,13 +37,15 @@ export class AlreadyOwnedError extends Error {
 /**
  * Returns the dependent with `owner` as its controller, the owner that manages it. By default it blocks the owner's
  * foreground deletion. As in controller-runtime, replaces a reference to an earlier object of the same kind and name.
- * @throws AlreadyOwnedError if it has another controller; TypeError if the owner was never stored
+ * @throws AlreadyOwnedError if it has another controller; TypeError if the owner was never stored, or is in another
+ *   namespace
  */
 export function setControllerReference<T extends Dependent>(
   owner: DeepReadonly<ApiObject>,
   dependent: T,
   { blockOwnerDeletion = true }: OwnerReferenceOptions = {},
 ): T {
+  refuseOtherNamespace(owner, dependent)
   const reference: OwnerReference = { ...referenceTo(owner), controller: true, blockOwnerDeletion }
   const controller = controllerOf(dependent)
   if (controller !== undefined && !namesSame(controller, reference)) {
@@ -54,13 +56,14 @@ export function setControllerReference<T extends Dependent>(
 
 /**
  * Returns the dependent with `owner` as one of its owners. Replaces an existing reference to the owner.
- * @throws TypeError if the owner was never stored
+ * @throws TypeError if the owner was never stored, or is in another namespace
  */
 export function setOwnerReference<T extends Dependent>(
   owner: DeepReadonly<ApiObject>,
   dependent: T,
   { blockOwnerDeletion }: OwnerReferenceOptions = {},
 ): T {
+  refuseOtherNamespace(owner, dependent)
   const reference = referenceTo(owner)
   if (blockOwnerDeletion !== undefined) reference.blockOwnerDeletion = blockOwnerDeletion
   return withReference(dependent, reference)
@@ -104,6 +107,16 @@ function referenceTo({ apiVersion, kind, metadata: { name, uid } }: DeepReadonly
     }
   }
   return { apiVersion, kind, name, uid }
+}
+
+/** As in controller-runtime: a reference has no namespace, so the owner is cluster-scoped or in that of the dependent. */
+function refuseOtherNamespace({ kind, metadata }: DeepReadonly<ApiObject>, dependent: Dependent): void {
+  const { namespace, name } = metadata
+  if (namespace === undefined || namespace === dependent.metadata.namespace) return
+  const place = dependent.metadata.namespace ?? 'none'
+  throw new TypeError(
+    `the owner ${kind} ${name} is in the namespace ${namespace}, but the dependent's metadata.namespace is ${place}`,
+  )
 }
 
 /** As in controller-runtime: the API version may differ, and the uid changes when the owner is recreated. */

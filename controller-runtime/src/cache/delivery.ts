@@ -1,5 +1,6 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { ApiObject } from '../api/object.ts'
+import { objectKey } from '../api/object-key.ts'
 import type { Clock } from '../clock.ts'
 import { asFrozen } from '../freeze.ts'
 import type { Logger } from '../logger.ts'
@@ -87,7 +88,7 @@ export class Delivery<T extends ApiObject> {
     this.#initialLeft = objects.length
     const since = this.#clock.monotonic()
     for (const object of objects) {
-      this.#pending.set(object.metadata.name, {
+      this.#pending.set(objectKey(object.metadata), {
         before: undefined,
         after: object,
         last: object,
@@ -99,11 +100,11 @@ export class Delivery<T extends ApiObject> {
     this.#start()
   }
 
-  notify({ name, before, after, last }: Change<T>): void {
+  notify({ key, before, after, last }: Change<T>): void {
     if (this.#removed) return
-    const waiting = this.#pending.get(name)
+    const waiting = this.#pending.get(key)
     if (waiting === undefined) {
-      this.#pending.set(name, { before, after, last, initial: false, since: this.#clock.monotonic() })
+      this.#pending.set(key, { before, after, last, initial: false, since: this.#clock.monotonic() })
     } else {
       waiting.after = after
       waiting.last = last
@@ -125,8 +126,8 @@ export class Delivery<T extends ApiObject> {
 
   async #run(): Promise<void> {
     this.#yielder.begin()
-    for (const [name, change] of this.#pending) {
-      this.#pending.delete(name)
+    for (const [key, change] of this.#pending) {
+      this.#pending.delete(key)
       this.#busySince = change.since
       try {
         for (const result of this.#calls(change)) {
@@ -134,7 +135,7 @@ export class Delivery<T extends ApiObject> {
           if (this.#removed) break
         }
       } catch (error) {
-        this.#log.error({ err: error, object: name }, 'event handler failed')
+        this.#log.error({ err: error, object: key }, 'event handler failed')
       }
       this.#busySince = undefined
       if (change.initial && this.#initialLeft !== undefined && --this.#initialLeft === 0)

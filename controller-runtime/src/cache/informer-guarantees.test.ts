@@ -42,7 +42,7 @@ function setUp(options: Partial<InformerOptions<GadgetObject>> = {}) {
 const names = (objects: readonly GadgetObject[]) => objects.map(object => object.metadata.name).sort()
 const change = (name: string, version: number) => {
   const after: GadgetObject = gadget(name, version)
-  return { name, before: undefined, after, last: after }
+  return { key: name, before: undefined, after, last: after }
 }
 
 describe('a slow handler', () => {

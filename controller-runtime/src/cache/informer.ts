@@ -3,6 +3,7 @@ import type { IndexDeclaration } from '../api/index-spec.ts'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
+import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import type { Client, SelectorOptions } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { asFrozen, deepFreeze } from '../freeze.ts'
@@ -52,7 +53,8 @@ export interface HandlerRegistration {
 
 /** Read access to an informer's objects. Each call reads one state of the store. Objects are frozen. */
 export interface Lister<T extends ApiObject = ApiObject> {
-  get(name: string): DeepReadonly<T> | undefined
+  /** @param key the name, or `<namespace>/<name>` for a namespaced kind */
+  get(key: ObjectKey): DeepReadonly<T> | undefined
   list(): readonly DeepReadonly<T>[]
   /**
    * Returns the objects with the given value in an index: one of the model, a default one (such as `metadata.labels` with
@@ -138,8 +140,8 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     return this.#store.size
   }
 
-  get(name: string): DeepReadonly<T> | undefined {
-    return asFrozen(this.#store.get(name))
+  get(key: ObjectKey): DeepReadonly<T> | undefined {
+    return asFrozen(this.#store.get(key))
   }
 
   list(): readonly DeepReadonly<T>[] {
@@ -273,7 +275,7 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
       return kept
     } catch (error) {
       this.#log.error(
-        { err: error, object: object.metadata.name },
+        { err: error, object: objectKey(object.metadata) },
         'transform failed, caching the object unchanged',
       )
       return object

@@ -6,11 +6,12 @@ import {
 } from '../api/index-spec.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
+import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import { compareVersions } from '../api/version.ts'
 
 /** A difference of one object between two states of a store. `before` or `after` is defined, or both. */
 export interface Change<T extends ApiObject = ApiObject> {
-  readonly name: string
+  readonly key: ObjectKey
   readonly before: T | undefined
   readonly after: T | undefined
   /** The last known state; for a deleted object, the state in its deletion event. */
@@ -35,8 +36,13 @@ const defaultIndexes: readonly IndexSpec[] = [
   }),
 ].map(declare => declare())
 
+const namespaceIndex: IndexSpec = singleValueIndex({
+  name: 'metadata.namespace',
+  indexFunc: ({ metadata }) => metadata.namespace,
+})()
+
 /**
- * Objects by name and by index: the model's indexes, the default ones, and added ones.
+ * Objects by key and by index: the model's indexes, the default ones, and added ones.
  *
  * An index is built at its first use and maintained from then on. If the index function throws for an object, it has no
  * entry in it.
@@ -49,15 +55,16 @@ export class Store<T extends ApiObject = ApiObject> {
 
   constructor(model: Model<T>) {
     this.#kind = model.kind
-    this.#specs = new Map([...defaultIndexes, ...model.indexes].map(spec => [spec.name, spec]))
+    const defaults = model.scope === 'Namespaced' ? [...defaultIndexes, namespaceIndex] : defaultIndexes
+    this.#specs = new Map([...defaults, ...model.indexes].map(spec => [spec.name, spec]))
   }
 
   get size(): number {
     return this.#objects.size
   }
 
-  get(name: string): T | undefined {
-    return this.#objects.get(name)
+  get(key: ObjectKey): T | undefined {
+    return this.#objects.get(key)
   }
 
   /** Returns all objects, in no particular order. */
@@ -81,8 +88,8 @@ export class Store<T extends ApiObject = ApiObject> {
    */
   byIndex(name: string, value: string): T[] {
     const found: T[] = []
-    for (const objectName of this.#index(name).names(value)) {
-      const object = this.#objects.get(objectName)
+    for (const key of this.#index(name).keys(value)) {
+      const object = this.#objects.get(key)
       if (object !== undefined) found.push(object)
     }
     return found
@@ -90,37 +97,38 @@ export class Store<T extends ApiObject = ApiObject> {
 
   /** Adds or replaces an object. Returns undefined if the version is already stored. */
   put(object: T): Change<T> | undefined {
-    const { name, version } = object.metadata
-    const before = this.#objects.get(name)
+    const { version } = object.metadata
+    const key = objectKey(object.metadata)
+    const before = this.#objects.get(key)
     if (before !== undefined && compareVersions(before.metadata.version, version) === 0) return undefined
-    this.#objects.set(name, object)
+    this.#objects.set(key, object)
     for (const index of this.#indexes.values()) index.update(before, object)
-    return { name, before, after: object, last: object }
+    return { key, before, after: object, last: object }
   }
 
   /** Removes an object; `last` is the state in its deletion event. Returns undefined if there is no such object. */
   delete(last: T): Change<T> | undefined {
-    const { name } = last.metadata
-    const before = this.#objects.get(name)
+    const key = objectKey(last.metadata)
+    const before = this.#objects.get(key)
     if (before === undefined) return undefined
-    this.#objects.delete(name)
+    this.#objects.delete(key)
     for (const index of this.#indexes.values()) index.update(before, undefined)
-    return { name, before, after: undefined, last }
+    return { key, before, after: undefined, last }
   }
 
   /** Replaces all objects in one step. Returns the differences: deletions first, then additions and updates. */
   replace(objects: readonly T[]): Change<T>[] {
     const previous = this.#objects
     const next = new Map<string, T>()
-    for (const object of objects) next.set(object.metadata.name, object)
+    for (const object of objects) next.set(objectKey(object.metadata), object)
     const changes: Change<T>[] = []
-    for (const [name, before] of previous) {
-      if (!next.has(name)) changes.push({ name, before, after: undefined, last: before })
+    for (const [key, before] of previous) {
+      if (!next.has(key)) changes.push({ key, before, after: undefined, last: before })
     }
-    for (const [name, after] of next) {
-      const before = previous.get(name)
-      if (before !== undefined && isSame(before, after)) next.set(name, before)
-      else changes.push({ name, before, after, last: after })
+    for (const [key, after] of next) {
+      const before = previous.get(key)
+      if (before !== undefined && isSame(before, after)) next.set(key, before)
+      else changes.push({ key, before, after, last: after })
     }
     this.#objects = next
     for (const index of this.#indexes.values()) {
@@ -153,45 +161,45 @@ function isSame(left: ApiObject, right: ApiObject): boolean {
 
 class StoreIndex<T extends ApiObject> {
   readonly #spec: IndexSpec<T>
-  /** A Set only for several names; most values have one. */
-  readonly #names = new Map<string, string | Set<string>>()
+  /** The keys of each value. A Set only for several; most values have one. */
+  readonly #keys = new Map<string, ObjectKey | Set<ObjectKey>>()
 
   constructor(spec: IndexSpec<T>) {
     this.#spec = spec
   }
 
-  names(value: string): Iterable<string> {
-    const names = this.#names.get(value)
-    return names === undefined ? [] : typeof names === 'string' ? [names] : names
+  keys(value: string): Iterable<ObjectKey> {
+    const keys = this.#keys.get(value)
+    return keys === undefined ? [] : typeof keys === 'string' ? [keys] : keys
   }
 
   update(before: T | undefined, after: T | undefined): void {
     if (before !== undefined) {
-      for (const value of this.#safeValues(before)) this.#remove(value, before.metadata.name)
+      for (const value of this.#safeValues(before)) this.#remove(value, objectKey(before.metadata))
     }
     if (after !== undefined) {
-      for (const value of this.#safeValues(after)) this.#add(value, after.metadata.name)
+      for (const value of this.#safeValues(after)) this.#add(value, objectKey(after.metadata))
     }
   }
 
-  #add(value: string, name: string): void {
-    const names = this.#names.get(value)
-    if (names === undefined) this.#names.set(value, name)
-    else if (typeof names !== 'string') names.add(name)
-    else if (names !== name) this.#names.set(value, new Set([names, name]))
+  #add(value: string, key: ObjectKey): void {
+    const keys = this.#keys.get(value)
+    if (keys === undefined) this.#keys.set(value, key)
+    else if (typeof keys !== 'string') keys.add(key)
+    else if (keys !== key) this.#keys.set(value, new Set([keys, key]))
   }
 
-  #remove(value: string, name: string): void {
-    const names = this.#names.get(value)
-    if (names === name) this.#names.delete(value)
-    else if (typeof names === 'object' && names.delete(name) && names.size === 0) this.#names.delete(value)
+  #remove(value: string, key: ObjectKey): void {
+    const keys = this.#keys.get(value)
+    if (keys === key) this.#keys.delete(value)
+    else if (typeof keys === 'object' && keys.delete(key) && keys.size === 0) this.#keys.delete(value)
   }
 
   #safeValues(object: T): readonly string[] {
     try {
       return this.#spec.valuesOf(object)
     } catch {
-      // The server reports such objects; they can be found by name only.
+      // The server reports such objects; they can be found by key only.
       return []
     }
   }

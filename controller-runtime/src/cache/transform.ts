@@ -7,7 +7,7 @@ export interface TransformOption<T extends ApiObject = ApiObject> {
    *
    *     ({ metadata: { annotations, ...metadata }, ...rest }) => ({ ...rest, metadata })
    *
-   * Name, uid and version must not change. If the transform throws or changes one of them, the error is logged and the
+   * Name, namespace, uid and version must not change. If the transform throws or changes one of them, the error is logged and the
    * object is cached unchanged. Write transformed objects with patches: an update would remove the missing parts from the
    * server too.
    */
@@ -15,14 +15,19 @@ export interface TransformOption<T extends ApiObject = ApiObject> {
   transform?(object: T): T
 }
 
-/** @throws the error of the transform; TypeError if it changes name, uid or version. */
+/** @throws the error of the transform; TypeError if it changes name, namespace, uid or version. */
 export function applyTransform<T extends ApiObject>(option: TransformOption<T>, object: T): T {
   if (option.transform === undefined) return object
   const kept = option.transform(object)
-  const { name, uid, version } = object.metadata
+  const { name, namespace, uid, version } = object.metadata
   const { metadata } = kept
-  if (metadata.name !== name || metadata.uid !== uid || metadata.version !== version) {
-    throw new TypeError('a transform must not change name, uid or version')
+  if (
+    metadata.name !== name ||
+    metadata.namespace !== namespace ||
+    metadata.uid !== uid ||
+    metadata.version !== version
+  ) {
+    throw new TypeError('a transform must not change name, namespace, uid or version')
   }
   return kept
 }

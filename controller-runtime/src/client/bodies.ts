@@ -1,5 +1,6 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { ApiObject, NewObject, ObjectMeta, SpecInput, StatusInput } from '../api/object.ts'
+import type { KeyParts } from '../api/object-key.ts'
 
 /** An object of type T as a client sends it for creation. Fields with a default are optional. */
 export type NewObjectOf<T extends ApiObject> = DeepReadonly<NewObject<SpecInput<T>, StatusInput<T>>>
@@ -32,9 +33,8 @@ export type Patch<T extends ApiObject> = readonly JsonPatchOperation[] | MergePa
 
 /** The fields that `Client.apply` sets. Write the status with `patchStatus`. */
 export interface DesiredObject<T extends ApiObject = ApiObject> {
-  readonly metadata: { readonly name: string } & DeepReadonly<
-    Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>
-  >
+  readonly metadata: KeyParts &
+    DeepReadonly<Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>>
   readonly spec?: DesiredFields<SpecInput<T>>
 }
 

@@ -108,6 +108,12 @@ export interface WatchStream<T = ApiObject> extends AsyncIterable<WatchEvent<T>>
  * response arrives (a write may or may not have happened), and with the signal's reason when aborted.
  */
 export interface Client {
+  /**
+   * Returns a client for the objects in a namespace: it finds them by name, and lists and watches only them. Kinds that
+   * are not namespaced are not affected. A client without a namespace lists and watches all of them, and takes the
+   * namespace of an object from its metadata, or from a key `<namespace>/<name>` in place of the name.
+   */
+  inNamespace(namespace: string): Client
   /** @throws ApiError NotFound if the object does not exist. */
   get<T extends ApiObject>(model: Model<T>, name: string, options?: ReadOptions): Promise<T>
   /** Returns undefined if the object does not exist. Rejects if the server does not serve the kind. */

@@ -1,5 +1,5 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
-import { ApiError } from '../api/errors.ts'
+import { isNotFound } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
 import type { DesiredObject, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
@@ -20,7 +20,16 @@ import { apply, createOrUpdate } from './create-or-update.ts'
 import { decodeError, decodeEvent, decodeList, decodeObject } from './decode.ts'
 import type { Mutate } from './draft.ts'
 import { checkOptions, checkPreconditions } from './option-keys.ts'
-import { collectionPath, objectPath, statusPath, withQuery } from './paths.ts'
+import {
+  collectionPath,
+  creationPath,
+  objectPath,
+  partsOfKey,
+  qualifiedKey,
+  statusPath,
+  targetKey,
+  withQuery,
+} from './paths.ts'
 import type { Transport, TransportRequest } from './transport.ts'
 
 /** Headers that a client sends with every request. */
@@ -46,20 +55,31 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
 
 class TransportClient implements Client {
   readonly #transport: Transport
+  readonly #options: ClientOptions
+  readonly #namespace: string | undefined
   readonly #headers: Readonly<Record<string, string>>
 
-  constructor(transport: Transport, { plugin, headers }: ClientOptions) {
+  constructor(transport: Transport, options: ClientOptions, namespace?: string) {
+    const { plugin, headers } = options
     this.#transport = transport
+    this.#options = options
+    this.#namespace = namespace
     this.#headers = Object.freeze({
       ...headers,
       ...(plugin !== undefined && { [clientDefaults.pluginHeader]: plugin }),
     })
   }
 
+  inNamespace(namespace: string): Client {
+    if (typeof namespace !== 'string' || namespace === '')
+      throw new TypeError('the namespace must not be empty')
+    return new TransportClient(this.#transport, this.#options, namespace)
+  }
+
   async get<T extends ApiObject>(model: Model<T>, name: string, options: ReadOptions = {}): Promise<T> {
     checkOptions('get', options)
     const { resourceVersion, signal } = options
-    const path = withQuery(objectPath(model, name), { resourceVersion })
+    const path = withQuery(objectPath(model, name, this.#namespace), { resourceVersion })
     return decodeObject(model, await this.#send({ method: 'GET', path, signal }))
   }
 
@@ -72,9 +92,7 @@ class TransportClient implements Client {
       return await this.get(model, name, options)
     } catch (error) {
       // A missing object is named in the details; for an unknown kind the details have no name.
-      if (error instanceof ApiError && error.reason === 'NotFound' && error.details?.name === name) {
-        return undefined
-      }
+      if (isNotFound(error) && error.details?.name === partsOfKey(model, name).name) return undefined
       throw error
     }
   }
@@ -82,7 +100,7 @@ class TransportClient implements Client {
   async list<T extends ApiObject>(model: Model<T>, options: ListOptions = {}): Promise<ObjectList<T>> {
     checkOptions('list', options)
     const { signal, ...query } = options
-    const path = withQuery(collectionPath(model), query)
+    const path = withQuery(collectionPath(model, this.#namespace), query)
     return decodeList(model, await this.#send({ method: 'GET', path, signal }))
   }
 
@@ -132,7 +150,10 @@ class TransportClient implements Client {
       model,
       await this.#send({
         method: 'POST',
-        path: withQuery(collectionPath(model), writeQuery(options)),
+        path: withQuery(
+          creationPath(model, object.metadata.namespace ?? this.#namespace),
+          writeQuery(options),
+        ),
         body: { apiVersion: model.apiVersion, kind: model.kind, ...object },
         signal: options.signal,
       }),
@@ -144,7 +165,7 @@ class TransportClient implements Client {
     object: ReplacementOf<T>,
     options: WriteOptions = {},
   ): Promise<T> {
-    return this.#put(model, objectPath(model, object.metadata.name), object, options)
+    return this.#put(model, objectPath(model, targetKey(model, object), this.#namespace), object, options)
   }
 
   async updateStatus<T extends ApiObject>(
@@ -152,7 +173,7 @@ class TransportClient implements Client {
     object: DeepReadonly<T>,
     options: WriteOptions = {},
   ): Promise<T> {
-    return this.#put(model, statusPath(model, object.metadata.name), object, options)
+    return this.#put(model, statusPath(model, targetKey(model, object), this.#namespace), object, options)
   }
 
   async #put<T extends ApiObject>(
@@ -179,7 +200,13 @@ class TransportClient implements Client {
     patch: Patch<T>,
     options: PatchOptions = {},
   ): Promise<T> {
-    return this.#patch(model, objectPath(model, nameOf(target)), target, patch, options)
+    return this.#patch(
+      model,
+      objectPath(model, targetKey(model, target), this.#namespace),
+      target,
+      patch,
+      options,
+    )
   }
 
   async patchStatus<T extends ApiObject>(
@@ -188,7 +215,13 @@ class TransportClient implements Client {
     status: MergePatch<NonNullable<StatusInput<T>>>,
     options: PatchOptions = {},
   ): Promise<T> {
-    return this.#patch(model, statusPath(model, nameOf(target)), target, { status }, options)
+    return this.#patch(
+      model,
+      statusPath(model, targetKey(model, target), this.#namespace),
+      target,
+      { status },
+      options,
+    )
   }
 
   async #patch<T extends ApiObject>(
@@ -218,7 +251,7 @@ class TransportClient implements Client {
     mutate: Mutate<T>,
     options?: CreateOrUpdateOptions,
   ): Promise<WriteOutcome<T>> {
-    return createOrUpdate(this, model, name, mutate, options)
+    return createOrUpdate(this, model, qualifiedKey(model, name, this.#namespace), mutate, options)
   }
 
   apply<T extends ApiObject>(
@@ -226,7 +259,7 @@ class TransportClient implements Client {
     desired: DesiredObject<T>,
     options?: CreateOrUpdateOptions,
   ): Promise<WriteOutcome<T>> {
-    return apply(this, model, desired, options)
+    return apply(this, model, desired, this.#namespace, options)
   }
 
   async delete<T extends ApiObject>(model: Model<T>, name: string, options: DeleteOptions = {}): Promise<T> {
@@ -243,7 +276,7 @@ class TransportClient implements Client {
       model,
       await this.#send({
         method: 'DELETE',
-        path: withQuery(objectPath(model, name), writeQuery({ dryRun })),
+        path: withQuery(objectPath(model, name, this.#namespace), writeQuery({ dryRun })),
         ...((preconditions ?? propagationPolicy) && { body }),
         signal,
       }),
@@ -253,7 +286,8 @@ class TransportClient implements Client {
   async watch<T extends ApiObject>(model: Model<T>, options: WatchOptions = {}): Promise<WatchStream<T>> {
     checkOptions('watch', options)
     const { name, signal = new AbortController().signal, ...query } = options
-    const path = name === undefined ? collectionPath(model) : objectPath(model, name)
+    const namespace = this.#namespace
+    const path = name === undefined ? collectionPath(model, namespace) : objectPath(model, name, namespace)
     const connection = await this.#transport.watch(withQuery(path, query), { signal, headers: this.#headers })
     return {
       end: connection.end,
@@ -287,10 +321,6 @@ class TransportClient implements Client {
     if (response.status < 200 || response.status > 299) throw decodeError(response)
     return response.body
   }
-}
-
-function nameOf(target: string | DeepReadonly<ApiObject>): string {
-  return typeof target === 'string' ? target : target.metadata.name
 }
 
 function writeQuery({ dryRun, fieldValidation }: WriteOptions): Record<string, string | undefined> {

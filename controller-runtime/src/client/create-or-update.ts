@@ -8,6 +8,7 @@ import type { Client, CreateOrUpdateOptions, WriteOptions, WriteOutcome } from '
 import { retryWhile } from './conflict-retry.ts'
 import { type Draft, draftOf, finishDraft, type Mutate } from './draft.ts'
 import { checkOptions } from './option-keys.ts'
+import { partsOfKey, qualifiedKey, targetKey } from './paths.ts'
 
 /** The write was refused because another writer interfered; `cause` is the refusal. */
 class WriteConflict extends Error {
@@ -39,14 +40,16 @@ export async function createOrUpdate<T extends ApiObject>(
   }
 }
 
-/** See `Client.apply`. */
+/** See `Client.apply`. @param namespace that of the client */
 export function apply<T extends ApiObject>(
   client: Client,
   model: Model<T>,
   desired: DesiredObject<T>,
+  namespace: string | undefined,
   options?: CreateOrUpdateOptions,
 ): Promise<WriteOutcome<T>> {
-  return createOrUpdate(client, model, desired.metadata.name, draft => merge(draft, desired), options)
+  const key = qualifiedKey(model, targetKey(model, desired), namespace)
+  return createOrUpdate(client, model, key, draft => merge(draft, desired), options)
 }
 
 async function attempt<T extends ApiObject>(
@@ -63,7 +66,7 @@ async function attempt<T extends ApiObject>(
   }
   const stored = await client.getIfExists(model, name, signal && { signal })
   const draft = draftOf(model, name, stored)
-  const wanted = finishDraft(draft, await mutate(draft), name)
+  const wanted = finishDraft(draft, await mutate(draft), partsOfKey(model, name).name)
   if (stored === undefined) {
     return {
       object: await contended(client.create(model, wanted, writeOptions), isNameTaken),
@@ -76,7 +79,7 @@ async function attempt<T extends ApiObject>(
     metadata: { ...wanted.metadata, version: stored.metadata.version },
   }
   const object = await contended(client.update(model, versioned, writeOptions), error =>
-    isOutdated(error, name),
+    isOutdated(error, partsOfKey(model, name).name),
   )
   // The server may have changed nothing, for example if only defaults were missing.
   const same = dryRun !== true && object.metadata.version === stored.metadata.version

@@ -1,8 +1,10 @@
 import type { DeepMutable } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectMeta, SpecInput } from '../api/object.ts'
+import type { ObjectKey } from '../api/object-key.ts'
 import { deepFreeze } from '../freeze.ts'
 import type { ReplacementOf } from './bodies.ts'
+import { partsOfKey } from './paths.ts'
 
 /** The metadata fields that clients may change. */
 type WritableMeta = Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>
@@ -36,10 +38,16 @@ export function mutableCopy(object: unknown): unknown {
 }
 
 /** Returns a draft of the stored object, or of a new one. Its status is frozen. */
-export function draftOf<T extends ApiObject>(model: Model<T>, name: string, stored: T | undefined): Draft<T> {
+export function draftOf<T extends ApiObject>(
+  model: Model<T>,
+  key: ObjectKey,
+  stored: T | undefined,
+): Draft<T> {
   const { apiVersion, kind } = model
+  const { namespace, name } = partsOfKey(model, key)
+  const metadata = namespace === undefined ? { name } : { name, namespace }
   // An object may be stored without a spec if its schema requires nothing.
-  const draft: unknown = { apiVersion, kind, metadata: { name }, spec: {}, ...mutableCopy(stored) }
+  const draft: unknown = { apiVersion, kind, metadata, spec: {}, ...mutableCopy(stored) }
   if (!isDraft<T>(draft, name)) throw new TypeError(`the stored object is not the ${kind} ${name}`)
   deepFreeze(draft.status)
   return draft

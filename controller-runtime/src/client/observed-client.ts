@@ -2,6 +2,7 @@ import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
+import type { ObjectKey } from '../api/object-key.ts'
 import type { DesiredObject, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
 import type {
   Client,
@@ -18,6 +19,7 @@ import type {
 } from './client.ts'
 import { apply, createOrUpdate } from './create-or-update.ts'
 import type { Mutate } from './draft.ts'
+import { qualifiedKey, targetKey } from './paths.ts'
 import { TransportError } from './transport.ts'
 
 /** Observes the writes of an `ObservedClient`. */
@@ -27,7 +29,7 @@ export interface WriteObserver {
   /** The write was stored as `object`; `removed` if it removed the object. */
   wrote(model: Model, object: ApiObject, removed: boolean): void
   /** The outcome of the write is unknown. */
-  uncertain(model: Model, name: string): void
+  uncertain(model: Model, key: ObjectKey): void
 }
 
 /**
@@ -37,11 +39,17 @@ export class ObservedClient implements Client {
   readonly #inner: Client
   readonly #observer: WriteObserver
   readonly #signal: AbortSignal
+  readonly #namespace: string | undefined
 
-  constructor(inner: Client, observer: WriteObserver, signal: AbortSignal) {
+  constructor(inner: Client, observer: WriteObserver, signal: AbortSignal, namespace?: string) {
     this.#inner = inner
     this.#observer = observer
     this.#signal = signal
+    this.#namespace = namespace
+  }
+
+  inNamespace(namespace: string): Client {
+    return new ObservedClient(this.#inner.inNamespace(namespace), this.#observer, this.#signal, namespace)
   }
 
   get<T extends ApiObject>(model: Model<T>, name: string, options?: ReadOptions): Promise<T> {
@@ -65,14 +73,15 @@ export class ObservedClient implements Client {
   }
 
   create<T extends ApiObject>(model: Model<T>, object: NewObjectOf<T>, options?: WriteOptions): Promise<T> {
-    const { name } = object.metadata
-    return this.#write(model, name, options, false, () =>
+    const { name, namespace } = object.metadata
+    const key = name === undefined ? undefined : targetKey(model, { metadata: { name, namespace } })
+    return this.#write(model, key, options, false, () =>
       this.#inner.create(model, object, this.#with(options)),
     )
   }
 
   update<T extends ApiObject>(model: Model<T>, object: ReplacementOf<T>, options?: WriteOptions): Promise<T> {
-    return this.#write(model, object.metadata.name, options, false, () =>
+    return this.#write(model, targetKey(model, object), options, false, () =>
       this.#inner.update(model, object, this.#with(options)),
     )
   }
@@ -83,7 +92,7 @@ export class ObservedClient implements Client {
     patch: Patch<T>,
     options?: PatchOptions,
   ): Promise<T> {
-    return this.#write(model, nameOf(target), options, false, () =>
+    return this.#write(model, targetKey(model, target), options, false, () =>
       this.#inner.patch(model, target, patch, this.#with(options)),
     )
   }
@@ -93,7 +102,7 @@ export class ObservedClient implements Client {
     object: DeepReadonly<T>,
     options?: WriteOptions,
   ): Promise<T> {
-    return this.#write(model, object.metadata.name, options, false, () =>
+    return this.#write(model, targetKey(model, object), options, false, () =>
       this.#inner.updateStatus(model, object, this.#with(options)),
     )
   }
@@ -104,7 +113,7 @@ export class ObservedClient implements Client {
     status: MergePatch<NonNullable<StatusInput<T>>>,
     options?: PatchOptions,
   ): Promise<T> {
-    return this.#write(model, nameOf(target), options, false, () =>
+    return this.#write(model, targetKey(model, target), options, false, () =>
       this.#inner.patchStatus(model, target, status, this.#with(options)),
     )
   }
@@ -116,7 +125,13 @@ export class ObservedClient implements Client {
     mutate: Mutate<T>,
     options?: CreateOrUpdateOptions,
   ): Promise<WriteOutcome<T>> {
-    return createOrUpdate(this, model, name, mutate, this.#with(options))
+    return createOrUpdate(
+      this,
+      model,
+      qualifiedKey(model, name, this.#namespace),
+      mutate,
+      this.#with(options),
+    )
   }
 
   apply<T extends ApiObject>(
@@ -124,7 +139,7 @@ export class ObservedClient implements Client {
     desired: DesiredObject<T>,
     options?: CreateOrUpdateOptions,
   ): Promise<WriteOutcome<T>> {
-    return apply(this, model, desired, this.#with(options))
+    return apply(this, model, desired, this.#namespace, this.#with(options))
   }
 
   delete<T extends ApiObject>(model: Model<T>, name: string, options?: DeleteOptions): Promise<T> {
@@ -137,7 +152,7 @@ export class ObservedClient implements Client {
 
   async #write<T extends ApiObject>(
     model: Model<T>,
-    name: string | undefined,
+    key: ObjectKey | undefined,
     options: WriteOptions | undefined,
     deletes: boolean,
     send: () => Promise<T>,
@@ -150,7 +165,8 @@ export class ObservedClient implements Client {
     try {
       written = await send()
     } catch (error) {
-      if (name !== undefined && !dryRun && mayHaveHappened(error)) this.#observer.uncertain(model, name)
+      if (key !== undefined && !dryRun && mayHaveHappened(error))
+        this.#observer.uncertain(model, qualifiedKey(model, key, this.#namespace))
       throw error
     }
     if (!dryRun) this.#observer.wrote(model, written, isRemoved(written, deletes))
@@ -162,10 +178,6 @@ export class ObservedClient implements Client {
     const signal = own === undefined ? this.#signal : AbortSignal.any([this.#signal, own])
     return Object.assign({}, options, { signal })
   }
-}
-
-function nameOf(target: string | DeepReadonly<ApiObject>): string {
-  return typeof target === 'string' ? target : target.metadata.name
 }
 
 /** A delete removes an object without finalizers; so does removing the last finalizer of a deleting object. */

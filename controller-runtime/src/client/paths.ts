@@ -1,24 +1,76 @@
 import type { Model } from '../api/model.ts'
+import { type KeyParts, type ObjectKey, objectKey, splitObjectKey } from '../api/object-key.ts'
 
-type NamedKind = Pick<Model, 'group' | 'version' | 'plural'>
+type NamedKind = Pick<Model, 'group' | 'version' | 'plural' | 'scope'>
 
-/** `/apis/<group>/<version>/<plural>` */
-export function collectionPath({ group, version, plural }: NamedKind): string {
-  return `/apis/${encodeURIComponent(group)}/${encodeURIComponent(version)}/${encodeURIComponent(plural)}`
+/**
+ * `/apis/<group>/<version>/[namespaces/<namespace>/]<plural>`, or `/api/<version>/...` for the core group.
+ * @param namespace of a namespaced kind; without it, the objects of all namespaces. Ignored for other kinds.
+ */
+export function collectionPath({ group, version, plural, scope }: NamedKind, namespace?: string): string {
+  const root = group === '' ? '/api' : `/apis/${encodeURIComponent(group)}`
+  const part = scope === 'Namespaced' && namespace ? `namespaces/${encodeURIComponent(namespace)}/` : ''
+  return `${root}/${encodeURIComponent(version)}/${part}${encodeURIComponent(plural)}`
 }
 
 /**
- * `/apis/<group>/<version>/<plural>/<name>`
- * @throws TypeError for an empty name, which would address the collection.
+ * The collection's path with the name.
+ * @param key with the namespace, if it is another one than `namespace`
+ * @throws TypeError for an empty name, which would address the collection, and without a namespace that the kind needs.
  */
-export function objectPath(model: NamedKind, name: string): string {
-  if (typeof name !== 'string' || name === '') throw new TypeError('the object name must not be empty')
-  return `${collectionPath(model)}/${encodeURIComponent(name)}`
+export function objectPath(model: NamedKind, key: ObjectKey, namespace?: string): string {
+  if (typeof key !== 'string' || key === '') throw new TypeError('the object name must not be empty')
+  // A cluster-scoped object has no namespace: a slash would be part of its name.
+  if (model.scope !== 'Namespaced') return `${collectionPath(model)}/${encodeURIComponent(key)}`
+  const parts = partsOfKey(model, key)
+  return `${namespacedPath(model, parts.namespace ?? namespace)}/${encodeURIComponent(parts.name)}`
+}
+
+/** The path for creating objects. @throws TypeError without a namespace that the kind needs. */
+export function creationPath(model: NamedKind, namespace: string | undefined): string {
+  return model.scope === 'Namespaced' ? namespacedPath(model, namespace) : collectionPath(model)
+}
+
+function namespacedPath(model: NamedKind, namespace: string | undefined): string {
+  if (namespace === undefined || namespace === '')
+    throw new TypeError(
+      `objects of ${model.plural}.${model.group} are in namespaces: use client.inNamespace, or set metadata.namespace`,
+    )
+  return collectionPath(model, namespace)
 }
 
 /** The path for writing the status: the subresource if the model has one, else the object. */
-export function statusPath(model: NamedKind & Pick<Model, 'subresources'>, name: string): string {
-  return model.subresources.status ? `${objectPath(model, name)}/status` : objectPath(model, name)
+export function statusPath(
+  model: NamedKind & Pick<Model, 'subresources'>,
+  key: ObjectKey,
+  namespace?: string,
+): string {
+  const path = objectPath(model, key, namespace)
+  return model.subresources.status ? `${path}/status` : path
+}
+
+/** Returns the namespace and the name in a key. */
+export function partsOfKey({ scope }: Pick<Model, 'scope'>, key: ObjectKey): KeyParts {
+  return scope === 'Namespaced' ? splitObjectKey(key) : { name: key }
+}
+
+/** Returns the key with a client's namespace, if it has none and the kind is namespaced. */
+export function qualifiedKey(
+  { scope }: Pick<Model, 'scope'>,
+  key: ObjectKey,
+  namespace: string | undefined,
+): ObjectKey {
+  if (scope !== 'Namespaced' || namespace === undefined || key.includes('/')) return key
+  return objectKey({ namespace, name: key })
+}
+
+/** Returns the key of a write's target: with the namespace, if it has one and the kind is namespaced. */
+export function targetKey(
+  { scope }: Pick<Model, 'scope'>,
+  target: ObjectKey | { readonly metadata: KeyParts },
+): ObjectKey {
+  if (typeof target === 'string') return target
+  return scope === 'Namespaced' ? objectKey(target.metadata) : target.metadata.name
 }
 
 /** Appends the defined parameters to a path; an array repeats its parameter. */

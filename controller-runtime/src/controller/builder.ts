@@ -163,7 +163,7 @@ export class ControllerBuilder<T extends ApiObject = ApiObject> {
   watches<D extends ApiObject>(model: Model<D>, map: MapToNames<D>, options: InputOptions<D> = {}): this {
     refuseUnknownKeys(options, inputKeys, `watches of ${model.kind}`)
     compileSelectors(model, options)
-    this.#inputs.push(mappedInput(model, callable('watches', map), options))
+    this.#inputs.push(mappedInput(this.#model, model, callable('watches', map), options))
     return this
   }
 

@@ -1,6 +1,7 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
+import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import type { HandlerRegistration, Informer, Lister } from '../cache/informer.ts'
 import type { Client, SelectorOptions } from '../client/client.ts'
 import type { Clock } from '../clock.ts'
@@ -77,16 +78,16 @@ export class ControllerCaches<T extends ApiObject = ApiObject> {
   }
 
   /** An object of the own kind has changed in its cache. */
-  observed(name: string): void {
-    this.#ownWrites.observed(name)
+  observed(key: ObjectKey): void {
+    this.#ownWrites.observed(key)
   }
 
   wrote(model: Model, object: ApiObject, removed: boolean): void {
     for (const { writes } of this.#readings) writes.wrote(model, object, removed)
   }
 
-  uncertain(model: Model, name: string): void {
-    for (const { writes } of this.#readings) writes.uncertain(model, name)
+  uncertain(model: Model, key: ObjectKey): void {
+    for (const { writes } of this.#readings) writes.uncertain(model, key)
   }
 
   /** Whether there are own writes to the own kind that the cache may not show yet. */
@@ -95,11 +96,11 @@ export class ControllerCaches<T extends ApiObject = ApiObject> {
   }
 
   /** @throws StaleCacheError if the cache does not show the last write of that object in time. */
-  async showsObject(name: string, signal: AbortSignal): Promise<void> {
+  async showsObject(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const { client } = this.#options
     this.#requireCaughtUp(
       this.own,
-      await this.#ownWrites.caughtUp(name, client, controllerDefaults.staleCacheTimeoutMs, signal),
+      await this.#ownWrites.caughtUp(key, client, controllerDefaults.staleCacheTimeoutMs, signal),
     )
   }
 
@@ -145,6 +146,6 @@ function isOf<R extends ApiObject>(reading: Reading, model: Model<R>): reading i
 
 /** Forgets writes once the cache shows them. */
 function forgetShown<R extends ApiObject>(informer: Informer<R>, writes: OwnWrites<R>): HandlerRegistration {
-  const forget = ({ metadata: { name } }: DeepReadonly<ApiObject>) => writes.observed(name)
+  const forget = ({ metadata }: DeepReadonly<ApiObject>) => writes.observed(objectKey(metadata))
   return informer.addHandler({ onAdd: forget, onUpdate: (_before, after) => forget(after), onDelete: forget })
 }

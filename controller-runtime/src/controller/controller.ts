@@ -2,6 +2,7 @@ import PQueue from 'p-queue'
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
+import { objectKey } from '../api/object-key.ts'
 import type { HandlerRegistration } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
@@ -173,8 +174,8 @@ export class Controller<T extends ApiObject = ApiObject> {
       ...caches.listen({
         log: this.#log,
         lister: async model => caches.lister(model),
-        enqueue: (name, initial, reason) =>
-          this.#queue.add(name, { priority: initial ? priorities.initial : priorities.live, reason }),
+        enqueue: (key, initial, reason) =>
+          this.#queue.add(key, { priority: initial ? priorities.initial : priorities.live, reason }),
       }),
     ]
     void this.#begin(caches, period.signal)
@@ -236,23 +237,24 @@ export class Controller<T extends ApiObject = ApiObject> {
   #listenToOwn(caches: ControllerCaches<T>): HandlerRegistration {
     return caches.own.addHandler({
       onAdd: (object, { initial }) => {
-        const { name } = object.metadata
-        caches.observed(name)
+        const key = objectKey(object.metadata)
+        caches.observed(key)
         if (!this.#passesAdd(object)) return
-        this.#queue.add(name, {
+        this.#queue.add(key, {
           priority: initial ? priorities.initial : priorities.live,
           reason: initial ? 'initial' : 'added',
         })
       },
       onUpdate: (before, after) => {
-        const { name } = after.metadata
-        caches.observed(name)
-        if (this.#passesUpdate(before, after)) this.#queue.add(name, { reason: 'updated' })
+        const key = objectKey(after.metadata)
+        caches.observed(key)
+        if (this.#passesUpdate(before, after)) this.#queue.add(key, { reason: 'updated' })
       },
-      onDelete: ({ metadata: { name } }) => {
-        caches.observed(name)
+      onDelete: ({ metadata }) => {
+        const key = objectKey(metadata)
+        caches.observed(key)
         // Resets the back-off of the key.
-        this.#queue.add(name, { reason: 'deleted' })
+        this.#queue.add(key, { reason: 'deleted' })
       },
     })
   }
@@ -275,7 +277,10 @@ export class Controller<T extends ApiObject = ApiObject> {
     try {
       return test()
     } catch (error) {
-      this.#log.error({ err: error, object: object.metadata.name }, 'event filter failed, reconciling anyway')
+      this.#log.error(
+        { err: error, object: objectKey(object.metadata) },
+        'event filter failed, reconciling anyway',
+      )
       return true
     }
   }
@@ -319,7 +324,7 @@ export class Controller<T extends ApiObject = ApiObject> {
       randomSource: this.#randomSource,
       leadershipGuard: this.#leadershipGuard,
       wrote: (model, object, removed) => caches.wrote(model, object, removed),
-      uncertain: (model, name) => caches.uncertain(model, name),
+      uncertain: (model, key) => caches.uncertain(model, key),
       lister: (model, runSignal) => caches.caughtUpLister(model, runSignal),
     }
     // Yields to the event loop between runs that never wait.

@@ -2,6 +2,7 @@ import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { ApiError, isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
+import { objectKey } from '../api/object-key.ts'
 import type { JsonPatchOperation } from '../client/bodies.ts'
 import type { Client } from '../client/client.ts'
 
@@ -40,6 +41,7 @@ export async function addFinalizer<T extends ApiObject>(
   finalizer: string,
 ): Promise<void> {
   const { name, version, finalizers } = object.metadata
+  const key = objectKey(object.metadata)
   const patch: JsonPatchOperation[] = [
     // The version covers everything: uid, the other finalizers, and that deletion has not started.
     { op: 'test', path: '/metadata/version', value: version },
@@ -48,11 +50,11 @@ export async function addFinalizer<T extends ApiObject>(
       : { op: 'add', path: '/metadata/finalizers/-', value: finalizer },
   ]
   try {
-    await client.patch(model, name, patch)
+    await client.patch(model, key, patch)
   } catch (error) {
     if (!isApiError(error, 'Invalid')) throw error
     // A failed `test` is Invalid, as in Kubernetes; so is an object that violates its schema.
-    const live = await client.getIfExists(model, name)
+    const live = await client.getIfExists(model, key)
     if (live?.metadata.version === version) throw error
     throw new ApiError('Conflict', `${model.kind} ${name} has changed since it was read`, undefined, {
       cause: error,
@@ -72,13 +74,14 @@ export async function removeFinalizer<T extends ApiObject>(
   finalizer: string,
   attempts: number,
 ): Promise<void> {
-  const { name, uid } = object.metadata
+  const { uid } = object.metadata
+  const key = objectKey(object.metadata)
   let current: DeepReadonly<ApiObject> = object
   for (let attempt = 1; ; attempt++) {
     const index = current.metadata.finalizers?.indexOf(finalizer) ?? -1
     if (index === -1 || current.metadata.uid !== uid) return
     try {
-      await client.patch(model, name, [
+      await client.patch(model, key, [
         { op: 'test', path: '/metadata/uid', value: uid },
         { op: 'test', path: `/metadata/finalizers/${index}`, value: finalizer },
         { op: 'remove', path: `/metadata/finalizers/${index}` },
@@ -88,7 +91,7 @@ export async function removeFinalizer<T extends ApiObject>(
       // A failed `test` is Invalid, as in Kubernetes, or Conflict.
       if (!isApiError(error, 'Conflict', 'Invalid', 'NotFound') || attempt >= attempts) throw error
     }
-    const live = await client.getIfExists(model, name)
+    const live = await client.getIfExists(model, key)
     if (live === undefined) return
     current = live
   }

@@ -2,6 +2,7 @@ import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { KeysOf } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
+import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import type { HandlerRegistration, Informer, Lister } from '../cache/informer.ts'
 import type { InformerSelection } from '../cache/informer-pool.ts'
 import type { Logger } from '../logger.ts'
@@ -12,7 +13,10 @@ export interface InformerSource {
   informer<T extends ApiObject>(model: Model<T>, selection?: InformerSelection<T>): Informer<T>
 }
 
-/** Names of objects of the controller's own model. */
+/**
+ * Names of objects of the controller's own model. If that is namespaced: keys `<namespace>/<name>`, or names in the namespace
+ * of the mapped object.
+ */
 export type MappedNames = string | Iterable<string> | undefined
 
 /** What a mapping function receives besides the object. */
@@ -54,7 +58,7 @@ export const ownsKeys: KeysOf<OwnsOptions<ApiObject>> = { ...inputKeys, matchEve
 /** Receives the events of an input. */
 export interface InputSink extends MapContext {
   readonly log: Logger
-  enqueue(name: string, initial: boolean, reason: string): void
+  enqueue(key: ObjectKey, initial: boolean, reason: string): void
 }
 
 /** Another kind that a controller reads. */
@@ -79,8 +83,9 @@ export function readingInput<T extends ApiObject>(
   return { model, selection, attach: informers => ({ informer: informers.informer(model, selection) }) }
 }
 
-/** Creates an input whose events are mapped to names. */
+/** Creates an input whose events are mapped to names of `target`. */
 export function mappedInput<T extends ApiObject>(
+  target: Model,
   model: Model<T>,
   map: MapToNames<T>,
   { filter, ...selection }: InputOptions<T>,
@@ -91,7 +96,7 @@ export function mappedInput<T extends ApiObject>(
     selection,
     attach(informers) {
       const informer = informers.informer(model, selection)
-      return { informer, listen: sink => informer.addHandler(handlerOf(model, map, predicate, sink)) }
+      return { informer, listen: sink => informer.addHandler(handlerOf(target, model, map, predicate, sink)) }
     },
   }
 }
@@ -108,10 +113,11 @@ export function ownedInput<T extends ApiObject>(
         ? [name]
         : [],
     )
-  return mappedInput(dependent, owners, options)
+  return mappedInput(owner, dependent, owners, options)
 }
 
 function handlerOf<T extends ApiObject>(
+  target: Model,
   model: Model<T>,
   map: MapToNames<T>,
   predicate: Predicate<T>,
@@ -119,16 +125,18 @@ function handlerOf<T extends ApiObject>(
 ) {
   const enqueue = (objects: readonly DeepReadonly<T>[], initial: boolean, reason: string) => {
     const enqueued = new Set<string>()
-    const enqueueAll = (mapped: unknown) => {
-      for (const name of namesIn(mapped)) {
-        if (enqueued.has(name)) continue
-        enqueued.add(name)
-        sink.enqueue(name, initial, reason)
-      }
-    }
     for (const object of objects) {
+      const enqueueAll = (mapped: unknown) => {
+        for (const name of namesIn(mapped)) {
+          const key = keyIn(target, name, object)
+          if (enqueued.has(key)) continue
+          enqueued.add(key)
+          sink.enqueue(key, initial, reason)
+        }
+      }
       const fail = (error: unknown) => {
-        sink.log.error({ err: error, kind: model.kind, object: object.metadata.name }, 'event mapping failed')
+        const fields = { err: error, kind: model.kind, object: objectKey(object.metadata) }
+        sink.log.error(fields, 'event mapping failed')
       }
       try {
         const mapped = map(object, sink)
@@ -144,7 +152,7 @@ function handlerOf<T extends ApiObject>(
     try {
       return test() ?? true
     } catch (error) {
-      const fields = { err: error, kind: model.kind, object: object.metadata.name }
+      const fields = { err: error, kind: model.kind, object: objectKey(object.metadata) }
       sink.log.error(fields, 'event filter failed, reconciling anyway')
       return true
     }
@@ -163,6 +171,14 @@ function handlerOf<T extends ApiObject>(
       if (passes(object, () => predicate.delete?.(object))) enqueue([object], false, deleted)
     },
   }
+}
+
+/** @throws TypeError for a name without a namespace, from an object that has none. */
+function keyIn({ scope, kind }: Model, name: string, { metadata }: DeepReadonly<ApiObject>): ObjectKey {
+  if (scope !== 'Namespaced' || name.includes('/')) return name
+  const { namespace } = metadata
+  if (namespace !== undefined) return objectKey({ namespace, name })
+  throw new TypeError(`a mapping to the namespaced kind ${kind} must return <namespace>/<name>, not ${name}`)
 }
 
 /** @throws TypeError if the value is not a name or an iterable of names. */

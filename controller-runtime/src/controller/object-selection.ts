@@ -28,6 +28,8 @@ function fieldValues<T extends ApiObject>(model: Model<T>, object: T, field: str
   switch (field) {
     case 'metadata.name':
       return [metadata.name]
+    case 'metadata.namespace':
+      return present(metadata.namespace)
     case 'metadata.creationTimestamp':
       return [metadata.creationTimestamp]
     case 'metadata.deletionTimestamp':

@@ -1,5 +1,7 @@
+import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectMeta } from '../api/object.ts'
+import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import { compareVersions } from '../api/version.ts'
 import type { Informer } from '../cache/informer.ts'
 import type { Client, SelectorOptions } from '../client/client.ts'
@@ -15,7 +17,7 @@ export const ownWritesDefaults = Object.freeze({
 })
 
 interface PendingWrite {
-  readonly name: string
+  readonly key: ObjectKey
   /** The version that the cache must reach. */
   readonly version: string
   /** The uid of a removed object, which the cache must not contain. */
@@ -38,10 +40,10 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
   readonly #informer: Informer<T>
   readonly #selects: (object: ApiObject) => boolean
   readonly #clock: Clock
-  /** By name: the last write, if the cache may not show it yet. */
-  readonly #pending = new Map<string, PendingWrite>()
-  /** Names with a write of unknown outcome, and its time in monotonic ms. */
-  readonly #uncertain = new Map<string, number>()
+  /** The last write of each object, if the cache may not show it yet. */
+  readonly #pending = new Map<ObjectKey, PendingWrite>()
+  /** Objects with a write of unknown outcome, and its time in monotonic ms. */
+  readonly #uncertain = new Map<ObjectKey, number>()
   #sweepAt: number = ownWritesDefaults.sweepAt
 
   /** @param selectors the selectors of the informer */
@@ -51,7 +53,7 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
     this.#clock = clock
   }
 
-  /** Number of names with writes that the cache may not show yet. */
+  /** Number of objects with writes that the cache may not show yet. */
   get size(): number {
     return this.#pending.size + this.#uncertain.size
   }
@@ -61,81 +63,83 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
   }
 
   #remember(
-    { name, uid, version }: Pick<ObjectMeta, 'name' | 'uid' | 'version'>,
+    metadata: DeepReadonly<Pick<ObjectMeta, 'namespace' | 'name' | 'uid' | 'version'>>,
     removed: boolean,
     hidden: boolean,
   ): void {
-    this.#uncertain.delete(name)
-    const previous = this.#pending.get(name)
+    const { uid, version } = metadata
+    const key = objectKey(metadata)
+    this.#uncertain.delete(key)
+    const previous = this.#pending.get(key)
     const newest =
       previous !== undefined && compareVersions(previous.version, version) > 0 ? previous.version : version
-    this.#pending.set(name, {
-      name,
+    this.#pending.set(key, {
+      key,
       version: newest,
       removedUid: removed ? uid : previous?.removedUid,
       hidden,
       acknowledgedAt: this.#clock.monotonic(),
     })
     // The event may arrive before the response.
-    this.observed(name)
+    this.observed(key)
     if (this.size >= this.#sweepAt) this.#sweep()
   }
 
-  uncertain(model: Model, name: string): void {
+  uncertain(model: Model, key: ObjectKey): void {
     if (!this.#concerns(model)) return
-    this.#uncertain.set(name, this.#clock.monotonic())
+    this.#uncertain.set(key, this.#clock.monotonic())
     if (this.size >= this.#sweepAt) this.#sweep()
   }
 
   /** Forgets the write if the cache shows it; called after a change of the cache. */
-  observed(name: string): void {
-    const write = this.#pending.get(name)
-    if (write !== undefined && this.#isPassed(write)) this.#pending.delete(name)
+  observed(key: ObjectKey): void {
+    const write = this.#pending.get(key)
+    if (write !== undefined && this.#isPassed(write)) this.#pending.delete(key)
   }
 
   /**
-   * Waits up to `timeoutMs` until the cache shows the last write of that object or, without a name, all acknowledged
+   * Waits up to `timeoutMs` until the cache shows the last write of that object or, without a key, all acknowledged
    * writes so far. For a write of unknown outcome it asks the server.
    * @throws the error of that request; the signal's reason when aborted.
    */
   async caughtUp(
-    name: string | undefined,
+    key: ObjectKey | undefined,
     client: Client,
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<CaughtUp> {
     if (this.#pending.size === 0 && this.#uncertain.size === 0) return 'already'
-    await this.#lookUpAll(name === undefined ? [...this.#uncertain.keys()] : [name], client, signal)
-    const one = name === undefined ? undefined : this.#pending.get(name)
-    const pending = name === undefined ? [...this.#pending.values()] : one === undefined ? [] : [one]
+    await this.#lookUpAll(key === undefined ? [...this.#uncertain.keys()] : [key], client, signal)
+    const one = key === undefined ? undefined : this.#pending.get(key)
+    const pending = key === undefined ? [...this.#pending.values()] : one === undefined ? [] : [one]
     const reached = () => pending.every(write => this.#isShown(write))
     if (reached()) return 'already'
     const caughtUp = await this.#informer.waitUntil(reached, timeoutMs, signal)
-    if (name === undefined) this.#sweep()
-    else this.observed(name)
+    if (key === undefined) this.#sweep()
+    else this.observed(key)
     return caughtUp ? 'waited' : 'timedOut'
   }
 
-  async #lookUpAll(names: readonly string[], client: Client, signal: AbortSignal): Promise<void> {
+  async #lookUpAll(keys: readonly ObjectKey[], client: Client, signal: AbortSignal): Promise<void> {
     const { lookUpsAtOnce } = ownWritesDefaults
-    for (let at = 0; at < names.length; at += lookUpsAtOnce) {
-      const unknown = names.slice(at, at + lookUpsAtOnce).filter(each => this.#uncertain.has(each))
+    for (let at = 0; at < keys.length; at += lookUpsAtOnce) {
+      const unknown = keys.slice(at, at + lookUpsAtOnce).filter(each => this.#uncertain.has(each))
       await Promise.all(unknown.map(each => this.#lookUp(each, client, signal)))
     }
   }
 
-  async #lookUp(name: string, client: Client, signal: AbortSignal): Promise<void> {
+  async #lookUp(key: ObjectKey, client: Client, signal: AbortSignal): Promise<void> {
     const { model } = this.#informer
-    const live = await client.getIfExists(model, name, { signal })
-    this.#uncertain.delete(name)
-    const cached = this.#informer.get(name)
+    const live = await client.getIfExists(model, key, { signal })
+    this.#uncertain.delete(key)
+    const cached = this.#informer.get(key)
     if (live !== undefined) this.wrote(model, live, false)
     else if (cached !== undefined) this.#remember(cached.metadata, true, false)
   }
 
   #sweep(): void {
-    for (const [name, write] of this.#pending) if (this.#isPassed(write)) this.#pending.delete(name)
-    for (const [name, at] of this.#uncertain) if (this.#informer.listedAt > at) this.#uncertain.delete(name)
+    for (const [key, write] of this.#pending) if (this.#isPassed(write)) this.#pending.delete(key)
+    for (const [key, at] of this.#uncertain) if (this.#informer.listedAt > at) this.#uncertain.delete(key)
     this.#sweepAt = Math.max(ownWritesDefaults.sweepAt, 2 * this.size)
   }
 
@@ -147,14 +151,14 @@ export class OwnWrites<T extends ApiObject = ApiObject> implements WriteObserver
   #isShown(write: PendingWrite): boolean {
     if (this.#isPassed(write)) return true
     // No event will come for an excluded object; but an older state may be on its way, so the write stays pending.
-    return write.hidden && this.#informer.hasSynced && this.#informer.get(write.name) === undefined
+    return write.hidden && this.#informer.hasSynced && this.#informer.get(write.key) === undefined
   }
 
   /** Returns true if the cache shows the write for good. */
-  #isPassed({ name, version, removedUid, acknowledgedAt }: PendingWrite): boolean {
+  #isPassed({ key, version, removedUid, acknowledgedAt }: PendingWrite): boolean {
     if (this.#informer.listedAt > acknowledgedAt) return true
     const reached = this.#informer.version
     if (reached === undefined || compareVersions(reached, version) < 0) return false
-    return removedUid === undefined || this.#informer.get(name)?.metadata.uid !== removedUid
+    return removedUid === undefined || this.#informer.get(key)?.metadata.uid !== removedUid
   }
 }

@@ -1,6 +1,7 @@
 import { isRecord } from '../api/is-record.ts'
 import { refuseUnknownKeys } from '../api/known-keys.ts'
 import type { ApiObject } from '../api/object.ts'
+import { objectKey } from '../api/object-key.ts'
 import { Backoff } from '../backoff.ts'
 import type { Lister } from '../cache/informer.ts'
 import { type Clock, sleep } from '../clock.ts'
@@ -31,7 +32,7 @@ export interface SourceContext<T extends ApiObject = ApiObject> {
 }
 
 /**
- * Yields names of objects to reconcile, from outside the API: a timer, a queue, a stream of another system. A function is
+ * Yields names of objects to reconcile, or `<namespace>/<name>` for a namespaced kind, from outside the API: a timer, a queue, a stream of another system. A function is
  * called again with back-off when its iterable fails or ends; a plain iterable is read once.
  */
 export type Source<T extends ApiObject = ApiObject> =
@@ -49,7 +50,8 @@ export function every(
   return async function* (signal, { clock, objects }) {
     for (;;) {
       await sleep(clock, ms, signal)
-      for (const { metadata } of objects.list()) yield { name: metadata.name, priority: priorities.initial }
+      for (const { metadata } of objects.list())
+        yield { name: objectKey(metadata), priority: priorities.initial }
     }
   }
 }

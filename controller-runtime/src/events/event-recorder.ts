@@ -116,7 +116,13 @@ export class EventRecorder {
     const { apiVersion, kind, metadata } = object
     const entry: Entry = known ?? {
       spec: {
-        regarding: { apiVersion, kind, name: metadata.name, uid: metadata.uid },
+        regarding: {
+          apiVersion,
+          kind,
+          ...(metadata.namespace !== undefined && { namespace: metadata.namespace }),
+          name: metadata.name,
+          uid: metadata.uid,
+        },
         type,
         reason,
         reporter: this.#reporter,

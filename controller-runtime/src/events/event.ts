@@ -26,6 +26,7 @@ export function eventModel(reservedDomain: string) {
             properties: {
               apiVersion: { type: 'string' },
               kind: { type: 'string' },
+              namespace: { type: 'string' },
               name: { type: 'string' },
               uid: { type: 'string' },
             },

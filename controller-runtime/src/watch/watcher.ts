@@ -2,6 +2,7 @@ import { ApiError, isExpired } from '../api/errors.ts'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import { type ApiObject, initialEventsEndAnnotation } from '../api/object.ts'
+import { objectKey } from '../api/object-key.ts'
 import { compareVersions } from '../api/version.ts'
 import { closeCodes, type WatchEvent } from '../api/watch-event.ts'
 import { Backoff } from '../backoff.ts'
@@ -244,9 +245,9 @@ export class Watcher<T extends ApiObject = ApiObject> {
         guard.seen()
         if (event instanceof Error) return await this.#retreat({ phase: 'empty' }, event, signal, connection)
         if (event.type === 'DELETED') {
-          objects.delete(event.object.metadata.name)
+          objects.delete(objectKey(event.object.metadata))
         } else if (event.type !== 'BOOKMARK') {
-          objects.set(event.object.metadata.name, event.object)
+          objects.set(objectKey(event.object.metadata), event.object)
         } else if (event.object.metadata.annotations?.[initialEventsEndAnnotation] === 'true') {
           const { version } = event.object.metadata
           this.#counts.replaced++

@@ -1,4 +1,5 @@
 import type { ApiObject } from '../../api/object.ts'
+import { objectKey } from '../../api/object-key.ts'
 import type { ConformanceCase } from './conformance-case.ts'
 import { Finding } from './finding.ts'
 import { atCall, type CallPoint, type Lifecycles, placeOf } from './lifecycles.ts'
@@ -137,7 +138,7 @@ function held<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>):
       await scenario.until('only the finalizers of others are left', async () => {
         const live = await scenario.client.getIfExists(
           lifecycles.subject.model,
-          scenario.object.metadata.name,
+          objectKey(scenario.object.metadata),
         )
         const left = live?.metadata.finalizers ?? []
         const missing = others.find(name => !left.includes(name))
@@ -179,7 +180,7 @@ function outageAtDeletion<T extends ApiObject, Outside>(
       await scenario.deleteAll()
       let isGone = false
       await scenario.until('it has tried to clean up', async () => {
-        isGone = (await client.getIfExists(model, scenario.object.metadata.name)) === undefined
+        isGone = (await client.getIfExists(model, objectKey(scenario.object.metadata))) === undefined
         return isGone || process.failed(model.plural) + process.succeeded(model.plural) > runs
       })
       // The clean-up may not be affected by the outage.

@@ -1,4 +1,5 @@
 import type { ApiObject } from '../../api/object.ts'
+import { objectKey } from '../../api/object-key.ts'
 import type { ConformanceCase } from './conformance-case.ts'
 import { History } from './history.ts'
 import type { Lifecycles } from './lifecycles.ts'
@@ -93,9 +94,11 @@ function timeTravel<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outs
         await edit(scenario)
         await scenario.converged()
       }
-      const { name, version: present } = (await scenario.look()).metadata
-      await scenario.until('the present is recorded', () => history.versionsOf(model, name).includes(present))
-      const versions = history.versionsOf(model, name)
+      const { metadata } = await scenario.look()
+      const { version: present } = metadata
+      const key = objectKey(metadata)
+      await scenario.until('the present is recorded', () => history.versionsOf(model, key).includes(present))
+      const versions = history.versionsOf(model, key)
       for (const version of versions.slice(0, versions.indexOf(present))) {
         shown = `the state at version ${version} of ${versions.join(', ')}`
         scenario.kill()

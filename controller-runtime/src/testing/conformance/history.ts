@@ -1,5 +1,6 @@
 import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
+import { type ObjectKey, objectKey } from '../../api/object-key.ts'
 import { compareVersions } from '../../api/version.ts'
 import type { Client } from '../../client/client.ts'
 import { collectionPath } from '../../client/paths.ts'
@@ -34,9 +35,9 @@ export class History implements Disposable {
   }
 
   /** Returns the versions of one object, in order. */
-  versionsOf(model: Model, name: string): readonly string[] {
+  versionsOf(model: Model, key: ObjectKey): readonly string[] {
     return (this.#changes.get(collectionPath(model)) ?? [])
-      .filter(({ object }) => object.metadata.name === name)
+      .filter(({ object }) => objectKey(object.metadata) === key)
       .map(({ object }) => object.metadata.version)
   }
 
@@ -46,10 +47,10 @@ export class History implements Disposable {
     if (changes === undefined) return undefined
     const state = new Map<string, ApiObject>()
     for (const { removed, object } of changes) {
-      const { name } = object.metadata
+      const key = objectKey(object.metadata)
       if (compareVersions(object.metadata.version, version) > 0) break
-      if (removed) state.delete(name)
-      else state.set(name, object)
+      if (removed) state.delete(key)
+      else state.set(key, object)
     }
     return [...state.values()]
   }

@@ -1,4 +1,5 @@
 import type { ApiObject } from '../../api/object.ts'
+import { objectKey } from '../../api/object-key.ts'
 import { actionOf } from './call-action.ts'
 import { annotate, type Edit } from './other-writers.ts'
 import type { Call, Disturb } from './process-transport.ts'
@@ -68,8 +69,8 @@ export class Lifecycles<T extends ApiObject, Outside> {
       ...changes.map(
         (patch): Edit<T, Outside> =>
           async ({ client, object, timeline }) => {
-            timeline.note(`${model.singular} ${object.metadata.name} is changed`)
-            await client.patch(model, object.metadata.name, patch)
+            timeline.note(`${model.singular} ${objectKey(object.metadata)} is changed`)
+            await client.patch(model, objectKey(object.metadata), patch)
           },
       ),
       scenario => annotate(scenario, 'edit', 'last'),

@@ -1,5 +1,6 @@
 import { isApiError } from '../../api/errors.ts'
 import type { ApiObject } from '../../api/object.ts'
+import { objectKey } from '../../api/object-key.ts'
 import type { JsonPatchOperation } from '../../client/bodies.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -64,21 +65,22 @@ async function edit<T extends ApiObject, Outside>(
   { client, subject, timeline, object: { metadata } }: Scenario<T, Outside>,
   operations: (object: T) => readonly JsonPatchOperation[],
 ): Promise<void> {
-  timeline.note(`another writer changes ${subject.model.singular} ${metadata.name}`, true)
+  const key = objectKey(metadata)
+  timeline.note(`another writer changes ${subject.model.singular} ${key}`, true)
   for (;;) {
-    const object = await client.getIfExists(subject.model, metadata.name)
+    const object = await client.getIfExists(subject.model, key)
     const patch = object === undefined ? [] : operations(object)
     if (object === undefined || patch.length === 0) return
     const { version } = object.metadata
     try {
-      await client.patch(subject.model, metadata.name, [
+      await client.patch(subject.model, key, [
         { op: 'test', path: '/metadata/version', value: version },
         ...patch,
       ])
       return
     } catch (error) {
       if (!isApiError(error, 'Conflict', 'Invalid', 'NotFound')) throw error
-      const live = await client.getIfExists(subject.model, metadata.name)
+      const live = await client.getIfExists(subject.model, key)
       // The object has not changed: the error has another reason.
       if (live?.metadata.version === version) throw error
     }

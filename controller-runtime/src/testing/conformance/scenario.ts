@@ -1,5 +1,6 @@
 import type { Model } from '../../api/model.ts'
 import type { ApiObject } from '../../api/object.ts'
+import { objectKey } from '../../api/object-key.ts'
 import type { Client } from '../../client/client.ts'
 import { startTestServer, type TestServer } from '../test-server.ts'
 import { ControllerProcess, type ProcessOptions } from './controller-process.ts'
@@ -101,8 +102,9 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
     for (const object of all ? objects : objects.slice(0, 1)) {
       const created = await this.client.create(this.subject.model, object)
       this.#uids.add(created.metadata.uid)
-      this.#objects.set(created.metadata.name, created)
-      this.timeline.note(`${this.subject.model.singular} ${created.metadata.name} is created`)
+      const key = objectKey(created.metadata)
+      this.#objects.set(key, created)
+      this.timeline.note(`${this.subject.model.singular} ${key} is created`)
     }
   }
 
@@ -154,8 +156,9 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
 
   async deleteAll(): Promise<void> {
     for (const { metadata } of this.objects) {
-      this.timeline.note(`${this.subject.model.singular} ${metadata.name} is deleted`)
-      await this.client.delete(this.subject.model, metadata.name)
+      const key = objectKey(metadata)
+      this.timeline.note(`${this.subject.model.singular} ${key} is deleted`)
+      await this.client.delete(this.subject.model, key)
     }
   }
 
@@ -172,10 +175,11 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   async isConverged(): Promise<boolean> {
     const { client, outside, subject } = this
     for (const { metadata } of this.objects) {
-      const object = await client.getIfExists(subject.model, metadata.name)
+      const key = objectKey(metadata)
+      const object = await client.getIfExists(subject.model, key)
       if (object === undefined)
-        throw new Finding('it removed the object', `${metadata.name} was removed, but it was not deleted`)
-      this.#objects.set(metadata.name, object)
+        throw new Finding('it removed the object', `${key} was removed, but it was not deleted`)
+      this.#objects.set(key, object)
       if (!(await subject.isConverged({ object, outside, client }))) return false
     }
     return true
@@ -185,9 +189,10 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
   async gone(): Promise<void> {
     const isRemoved = async () => {
       for (const { metadata } of this.objects) {
-        const object = await this.client.getIfExists(this.subject.model, metadata.name)
+        const key = objectKey(metadata)
+        const object = await this.client.getIfExists(this.subject.model, key)
         if (object?.metadata.uid === metadata.uid) {
-          this.#objects.set(metadata.name, object)
+          this.#objects.set(key, object)
           return false
         }
       }
@@ -205,7 +210,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
         if (await subject.isCleanedUp({ object, outside, client })) continue
         return new Finding(
           'it left something behind that it had made for the removed object',
-          `${object.metadata.name} was removed, but it is not cleaned up`,
+          `${objectKey(object.metadata)} was removed, but it is not cleaned up`,
         )
       }
       return undefined
@@ -214,10 +219,10 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
 
   /** Reads the object. @throws Finding if it does not exist. */
   async look(): Promise<T> {
-    const { name } = this.object.metadata
-    const object = await this.client.getIfExists(this.subject.model, name)
-    if (object === undefined) throw new Finding('it removed the object', `${name} does not exist`)
-    this.#objects.set(name, object)
+    const key = objectKey(this.object.metadata)
+    const object = await this.client.getIfExists(this.subject.model, key)
+    if (object === undefined) throw new Finding('it removed the object', `${key} does not exist`)
+    this.#objects.set(key, object)
     return object
   }
 
@@ -303,7 +308,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
     const versions = new Map<string, string>()
     for (const model of this.models) {
       for (const { metadata } of (await this.client.list(model)).items) {
-        versions.set(`${model.plural}/${metadata.name}`, metadata.version)
+        versions.set(`${model.plural}/${objectKey(metadata)}`, metadata.version)
       }
     }
     return versions
@@ -332,9 +337,9 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
 
   #describe(): string {
     const objects = this.objects.map(({ metadata, status }) => {
-      const { name, version, generation, deletionTimestamp, finalizers = [] } = metadata
+      const { version, generation, deletionTimestamp, finalizers = [] } = metadata
       const deleting = deletionTimestamp === undefined ? '' : ', deleting'
-      return `${name}: version ${version}, generation ${generation}${deleting}, finalizers [${finalizers}], status ${JSON.stringify(status)}`
+      return `${objectKey(metadata)}: version ${version}, generation ${generation}${deleting}, finalizers [${finalizers}], status ${JSON.stringify(status)}`
     })
     return [...objects, this.#process?.describe() ?? 'no process was started'].join('\n')
   }
