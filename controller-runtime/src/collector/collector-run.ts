@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, OwnerReference } from '../api/object.ts'
+import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import { propagationFinalizers } from '../api/propagation.ts'
 import type { Client } from '../client/client.ts'
 import { failureFields, isServerAway } from '../client/server-away.ts'
@@ -17,7 +18,6 @@ import { type CollectorCounts, collectorDefaults } from './defaults.ts'
 import {
   Graph,
   keyOf,
-  keyOfReference,
   type Node,
   type Owner,
   phaseOf,
@@ -54,8 +54,8 @@ export class CollectorRun {
   readonly #clock: Clock
   readonly #signal: AbortSignal
   readonly #counts: CollectorCounts
-  readonly #graph = new Graph()
   readonly #views = new Map<string, KindView>()
+  readonly #graph = new Graph((group, kind) => this.#modelsOf(group, kind).some(isNamespaced))
   readonly #queue: WorkQueue
   readonly #yielder: Yielder
   /** Work on waiting objects that depends on views which are behind. */
@@ -156,8 +156,8 @@ export class CollectorRun {
   #enqueue({ checks, syncs, endings }: Work, priority: number): void {
     const add = (key: WorkKey) => this.#queue.add(key, { priority })
     for (const owner of checks) add(`check ${owner.key}`)
-    for (const { resource, name } of syncs) add(`sync ${resource}/${name}`)
-    for (const { resource, name } of endings) add(`end ${resource}/${name}`)
+    for (const { resource, object } of syncs) add(`sync ${resource}/${object}`)
+    for (const { resource, object } of endings) add(`end ${resource}/${object}`)
   }
 
   async #worker(): Promise<void> {
@@ -202,8 +202,8 @@ export class CollectorRun {
   #work(key: string, signal: AbortSignal): Promise<void> {
     const [action, subject] = splitAt(key, key.indexOf(' '))
     if (action === 'check') return this.#check(subject, signal)
-    const [resource, name] = splitAt(subject, subject.lastIndexOf('/'))
-    const node = this.#graph.node(resource, name)
+    const [resource, object] = splitSubject(subject)
+    const node = this.#graph.node(resource, object)
     const model = this.#views.get(resource)?.model
     // An object of a kind that is not served cannot be changed; the kind is enqueued again once it is served.
     if (node === undefined || model === undefined) return Promise.resolve()
@@ -228,14 +228,27 @@ export class CollectorRun {
     }
   }
 
-  async #lookUp({ group, kind, name, uid }: Owner, signal: AbortSignal): Promise<Standing> {
-    const models = [...this.#views.values()]
+  #modelsOf(group: string, kind: string): Model[] {
+    return [...this.#views.values()]
       .map(view => view.model)
       .filter(model => model.group === group && model.kind === kind)
+  }
+
+  async #lookUp({ group, kind, namespace, name, uid }: Owner, signal: AbortSignal): Promise<Standing> {
+    const models = this.#modelsOf(group, kind)
     if (models.length === 0) return 'unresolved'
+    if (namespace === undefined && models.some(isNamespaced)) {
+      // As in Kubernetes, a cluster-scoped object is never collected for an owner in a namespace.
+      this.#log.warn(
+        { kind, object: name },
+        'a cluster-scoped object refers to an owner of a namespaced kind',
+      )
+      return 'unresolved'
+    }
+    const key = objectKey({ namespace, name })
     // Two versions of a group may use different plurals for a kind: the owner must exist in none of them.
     for (const model of models) {
-      const found = await readLive(this.#client, model, name, signal)
+      const found = await readLive(this.#client, model, key, signal)
       if (found?.metadata.uid === uid) return phaseOf(found.metadata) ?? 'present'
     }
     if (this.#servesRecords && (await this.#orphanRecords.has(uid, signal))) return 'orphaning'
@@ -245,21 +258,21 @@ export class CollectorRun {
   /** Deletes a dependent or removes its references, depending on its owners. */
   async #sync(node: Node, model: Model, signal: AbortSignal): Promise<void> {
     for (let attempt = 1; ; attempt++) {
-      const live = await readLive(this.#client, model, node.name, signal)
+      const live = await readLive(this.#client, model, node.object, signal)
       // Gone: its event follows.
       if (live === undefined || live.metadata.uid !== node.uid) return
       const standingOf = (reference: OwnerReference) =>
         // A reference that is not in the graph yet is unchecked too.
-        this.#graph.owner(keyOfReference(reference))?.standing ?? 'unchecked'
+        this.#graph.owner(this.#graph.keyOfReference(reference, node.namespace))?.standing ?? 'unchecked'
       const hasDependents = this.#graph.owner(node.key) !== undefined
       const action = syncActionFor(live.metadata, standingOf, hasDependents)
       if (action.do === 'nothing') return
       const { uid, version, ownerReferences } = live.metadata
-      const fields = { resource: node.resource, object: node.name, ownerReferences }
+      const fields = { resource: node.resource, object: node.object, ownerReferences }
       try {
         if (action.do === 'delete') {
           const { policy } = action
-          await this.#client.delete(model, node.name, {
+          await this.#client.delete(model, node.object, {
             preconditions: { uid, version },
             ...(policy && { propagationPolicy: policy }),
             signal,
@@ -273,7 +286,7 @@ export class CollectorRun {
         }
         return
       } catch (error) {
-        if (isApiError(error, 'NotFound') && error.details?.name === node.name) return
+        if (isApiError(error, 'NotFound') && error.details?.name === live.metadata.name) return
         if (!isApiError(error, 'Conflict') || attempt >= collectorDefaults.attempts) throw error
       }
     }
@@ -299,14 +312,14 @@ export class CollectorRun {
       if (phase === 'foreground') await this.#breakCircles(node, signal)
       return
     }
-    const key: WorkKey = `end ${node.resource}/${node.name}`
+    const key: WorkKey = `end ${node.resource}/${node.object}`
     const behind = this.#behind(node)
     if (behind.some(view => view.silentMs < collectorDefaults.silenceMs)) {
       this.#parked.add(key)
       void this.#catchUpViews()
       return
     }
-    const live = await readLive(this.#client, model, node.name, signal)
+    const live = await readLive(this.#client, model, node.object, signal)
     if (live === undefined || live.metadata.uid !== node.uid || phaseOf(live.metadata) !== phase) return
     // Dependents that appeared during the read are in the graph by now, or were created after the deletion.
     if (this.#graph.isHeld(node)) return
@@ -314,7 +327,7 @@ export class CollectorRun {
     const finalizer = phase === 'foreground' ? propagationFinalizers.Foreground : propagationFinalizers.Orphan
     await removeFinalizer(this.#client, model, live, finalizer, collectorDefaults.attempts)
     this.#counts.ended++
-    this.#log.debug({ resource: node.resource, object: node.name, finalizer }, 'completed deletion')
+    this.#log.debug({ resource: node.resource, object: node.object, finalizer }, 'completed deletion')
   }
 
   /** Returns the views that may lack objects from before the deletion. */
@@ -327,14 +340,15 @@ export class CollectorRun {
    * Those of an orphaning owner must not be, so a record is written before the owner goes.
    */
   async #remember(
-    { apiVersion, kind, metadata: { name, uid } }: ApiObject,
+    { apiVersion, kind, metadata: { namespace, name, uid } }: ApiObject,
     silent: readonly KindView[],
     signal: AbortSignal,
   ): Promise<void> {
     const kinds = silent.map(view => resourceOf(view.model))
-    await this.#orphanRecords.write({ apiVersion, kind, name, uid }, kinds, signal)
+    const owner = { apiVersion, kind, ...(namespace !== undefined && { namespace }), name, uid }
+    await this.#orphanRecords.write(owner, kinds, signal)
     this.#log.warn(
-      { kind, object: name, uid, kinds },
+      { kind, object: objectKey({ namespace, name }), uid, kinds },
       'completing deletion with orphans without kinds that do not respond; their objects are released later',
     )
   }
@@ -358,7 +372,7 @@ export class CollectorRun {
   #isDone({ metadata, spec }: OrphanRecord): boolean {
     return (
       spec.kinds.every(resource => this.#views.get(resource)?.hasReached(metadata.version)) &&
-      this.#graph.owner(keyOfReference(spec.owner)) === undefined
+      this.#graph.owner(this.#graph.keyOfReference(spec.owner, spec.owner.namespace)) === undefined
     )
   }
 
@@ -377,8 +391,7 @@ export class CollectorRun {
       const behind = new Set<KindView>()
       for (const key of keys) {
         const [, subject] = splitAt(key, key.indexOf(' '))
-        const [resource, name] = splitAt(subject, subject.lastIndexOf('/'))
-        const node = this.#graph.node(resource, name)
+        const node = this.#graph.node(...splitSubject(subject))
         if (node !== undefined) for (const view of this.#behind(node)) behind.add(view)
       }
       await Promise.all([...behind].map(view => view.catchUp()))
@@ -394,18 +407,29 @@ export class CollectorRun {
   async #breakCircles(node: Node, signal: AbortSignal): Promise<void> {
     for (const dependent of this.#graph.circlesThrough(node)) {
       const model = this.#views.get(dependent.resource)?.model
-      const live = model && (await readLive(this.#client, model, dependent.name, signal))
+      const live = model && (await readLive(this.#client, model, dependent.object, signal))
       if (model === undefined || live === undefined || live.metadata.uid !== dependent.uid) continue
       const references = (live.metadata.ownerReferences ?? []).map(reference =>
-        keyOfReference(reference) === node.key ? { ...reference, blockOwnerDeletion: false } : reference,
+        this.#graph.keyOfReference(reference, dependent.namespace) === node.key
+          ? { ...reference, blockOwnerDeletion: false }
+          : reference,
       )
       await this.#putReferences(model, live, references, signal)
       this.#log.info(
-        { resource: dependent.resource, object: dependent.name, owner: node.key },
+        { resource: dependent.resource, object: dependent.object, owner: node.key },
         'broke a circle of objects that wait for each other',
       )
     }
   }
+}
+
+function isNamespaced({ scope }: Model): boolean {
+  return scope === 'Namespaced'
+}
+
+/** Splits `<group>/<plural>/[<namespace>/]<name>`. */
+function splitSubject(subject: string): [resource: string, object: ObjectKey] {
+  return splitAt(subject, subject.indexOf('/', subject.indexOf('/') + 1))
 }
 
 function splitAt(text: string, at: number): [string, string] {

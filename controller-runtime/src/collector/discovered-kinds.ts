@@ -39,7 +39,9 @@ export class DiscoveredKinds implements KindSource {
       let delayMs: number = discoveredKindsDefaults.intervalMs
       try {
         const models = await this.#discover(signal)
-        const names = models.map(({ apiVersion, kind, plural }) => `${apiVersion}/${plural}/${kind}`)
+        const names = models.map(
+          ({ apiVersion, kind, plural, scope }) => `${apiVersion}/${plural}/${kind}/${scope}`,
+        )
         const now = names.sort().join(' ')
         if (now !== known) yield models
         known = now
@@ -101,6 +103,7 @@ export class DiscoveredKinds implements KindSource {
       singular: textOf(resource, 'singularName') || plural,
       plural,
       schema: { spec: {} },
+      scope: isRecord(resource) && resource.namespaced === true ? 'Namespaced' : 'Cluster',
     })
   }
 }

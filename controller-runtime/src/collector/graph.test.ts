@@ -3,8 +3,9 @@ import { describe, expect, test } from 'vitest'
 import type { ApiObject, ObjectMeta, OwnerReference } from '../api/object.ts'
 import { Graph, keyOf, type Work } from './graph.ts'
 
-const Item = { group: 'items.example.com', kind: 'Item', plural: 'items' }
-const Part = { group: 'parts.example.com', kind: 'Part', plural: 'parts' }
+const scope = 'Cluster'
+const Item = { group: 'items.example.com', kind: 'Item', plural: 'items', scope } as const
+const Part = { group: 'parts.example.com', kind: 'Part', plural: 'parts', scope } as const
 
 function object(name: string, extra: Partial<ObjectMeta> = {}): ApiObject {
   const metadata: ObjectMeta = {
@@ -20,7 +21,7 @@ function object(name: string, extra: Partial<ObjectMeta> = {}): ApiObject {
 }
 
 function to(
-  kind: typeof Item,
+  kind: typeof Item | typeof Part,
   name: string,
   blockOwnerDeletion = false,
   version = 'v1',
@@ -46,8 +47,8 @@ const deleting = (finalizer: string) => ({
 
 const names = ({ checks, syncs, endings }: Work) => ({
   checks: [...checks].map(({ name }) => name),
-  syncs: [...syncs].map(({ name }) => name),
-  endings: [...endings].map(({ name }) => name),
+  syncs: [...syncs].map(({ object }) => object),
+  endings: [...endings].map(({ object }) => object),
 })
 
 describe('memory', () => {
@@ -148,7 +149,7 @@ describe('circles', () => {
     graph.apply(Part, object('c', to(Part, 'b', true)))
     const through = (name: string) => {
       const node = graph.node('parts.example.com/parts', name)
-      return node && graph.circlesThrough(node).map(dependent => dependent.name)
+      return node && graph.circlesThrough(node).map(dependent => dependent.object)
     }
     expect(through('a')).toEqual([])
     graph.apply(Part, object('c', { ...waiting, ...to(Part, 'b', true) }))
@@ -184,7 +185,7 @@ test('after any changes the graph equals one built from the current objects', ()
   fc.assert(
     fc.property(fc.array(step, { maxLength: 30 }), steps => {
       const graph = new Graph()
-      const present = new Map<string, { kind: typeof Item; object: ApiObject }>()
+      const present = new Map<string, { kind: typeof Item | typeof Part; object: ApiObject }>()
       for (const { do: what, kind: of, name: called, meta: given } of steps) {
         const at = `${of.plural}/${called}`
         const made = object(called, {

@@ -1,5 +1,6 @@
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectMeta, OwnerReference } from '../api/object.ts'
+import { type ObjectKey, objectKey } from '../api/object-key.ts'
 import { groupOf } from '../api/owners.ts'
 import { propagationFinalizers } from '../api/propagation.ts'
 
@@ -20,11 +21,13 @@ export type Standing =
 /** How a deleting object waits for its dependents. */
 export type Phase = 'foreground' | 'orphaning'
 
-/** An owner as referenced: by kind, name and uid, of any version of the kind. */
+/** An owner as referenced: by kind, namespace, name and uid, of any version of the kind. */
 export interface Owner {
   readonly key: string
   readonly group: string
   readonly kind: string
+  /** The namespace of its dependents, if the kind is namespaced. */
+  readonly namespace: string | undefined
   readonly name: string
   readonly uid: string
   standing: Standing
@@ -45,7 +48,8 @@ interface Edge {
 export interface Node {
   /** `<group>/<plural>` */
   readonly resource: string
-  readonly name: string
+  readonly namespace: string | undefined
+  readonly object: ObjectKey
   readonly uid: string
   /** The key by which references identify it. */
   readonly key: string
@@ -66,13 +70,16 @@ export class Work {
 }
 
 /** The identity of a kind in the graph. */
-type GraphKind = Pick<Model, 'group' | 'kind' | 'plural'>
+type GraphKind = Pick<Model, 'group' | 'kind' | 'plural' | 'scope'>
 
 /**
  * The owner graph, limited to objects that have owners or wait. It makes no decisions and no requests; each change
  * returns the work that it causes.
  *
  *     Node (a dependent) ──Edge──> Owner (as referenced) ·····same key····· Node (if it waits)
+ *
+ * A reference has no namespace. The owner of a namespaced kind is in the namespace of the dependent, so one in another
+ * namespace is absent, as in Kubernetes.
  *
  * Invariants: an owner is kept while it has dependents; `blocking` counts their blocking edges; `#waiting` holds the
  * nodes with a phase.
@@ -81,6 +88,12 @@ export class Graph {
   readonly #nodes = new Map<string, Map<string, Node>>()
   readonly #owners = new Map<string, Owner>()
   readonly #waiting = new Map<string, Node>()
+  readonly #isNamespaced: (group: string, kind: string) => boolean
+
+  /** @param isNamespaced false also for a kind that is not served; see `revisit` */
+  constructor(isNamespaced: (group: string, kind: string) => boolean = () => false) {
+    this.#isNamespaced = isNamespaced
+  }
 
   /** Number of nodes and owners. */
   get size(): { readonly nodes: number; readonly owners: number } {
@@ -89,8 +102,8 @@ export class Graph {
     return { nodes, owners: this.#owners.size }
   }
 
-  node(resource: string, name: string): Node | undefined {
-    return this.#nodes.get(resource)?.get(name)
+  node(resource: string, object: ObjectKey): Node | undefined {
+    return this.#nodes.get(resource)?.get(object)
   }
 
   owner(key: string): Owner | undefined {
@@ -103,7 +116,7 @@ export class Graph {
       (metadata.ownerReferences?.length ?? 0) > 0 ||
       phaseOf(metadata) !== undefined ||
       this.#owners.has(keyOf(kind, metadata)) ||
-      this.#nodes.get(resourceOf(kind))?.has(metadata.name) === true
+      this.#nodes.get(resourceOf(kind))?.has(objectKey(metadata)) === true
     )
   }
 
@@ -111,8 +124,9 @@ export class Graph {
   apply(kind: GraphKind, { metadata }: ApiObject): Work {
     const work = new Work()
     const resource = resourceOf(kind)
-    const { name, uid, version, ownerReferences = [] } = metadata
-    const known = this.node(resource, name)
+    const { namespace, uid, version, ownerReferences = [] } = metadata
+    const object = objectKey(metadata)
+    const known = this.node(resource, object)
     if (known !== undefined && known.uid !== uid) this.#remove(known, work)
     const before = known?.uid === uid ? known : undefined
     const key = keyOf(kind, metadata)
@@ -125,7 +139,8 @@ export class Graph {
     if (before === undefined && ownerReferences.length === 0 && phase === undefined) return work
     const node = before ?? {
       resource,
-      name,
+      namespace,
+      object,
       uid,
       key,
       edges: new Map<string, Edge>(),
@@ -141,7 +156,7 @@ export class Graph {
     }
     if (phase !== undefined) work.endings.add(node)
     if (node.edges.size === 0 && phase === undefined) {
-      this.#nodes.get(resource)?.delete(name)
+      this.#nodes.get(resource)?.delete(object)
       return work
     }
     this.#keep(node)
@@ -156,7 +171,7 @@ export class Graph {
   /** Removes a deleted object. */
   remove(kind: GraphKind, { metadata }: ApiObject): Work {
     const work = new Work()
-    const node = this.node(resourceOf(kind), metadata.name)
+    const node = this.node(resourceOf(kind), objectKey(metadata))
     if (node !== undefined && node.uid === metadata.uid) this.#remove(node, work)
     else this.#left(keyOf(kind, metadata), work)
     return work
@@ -179,9 +194,10 @@ export class Graph {
     return work
   }
 
-  /** Requests another check of a kind's unresolved owners. */
+  /** Requests another check of a kind's unresolved owners, when the kind is served. */
   revisit(kind: GraphKind): Work {
     const work = new Work()
+    this.#locate(kind, work)
     for (const owner of this.#owners.values()) {
       if (owner.group === kind.group && owner.kind === kind.kind && owner.standing === 'unresolved')
         recheck(owner, work)
@@ -220,19 +236,50 @@ export class Graph {
     }
   }
 
+  /** Gives the owners of a namespaced kind their namespaces, which were unknown while the kind was not served. */
+  #locate({ group, kind, scope }: GraphKind, work: Work): void {
+    if (scope !== 'Namespaced') return
+    const nodes = new Set<Node>()
+    for (const owner of this.#owners.values()) {
+      if (owner.group !== group || owner.kind !== kind || owner.namespace !== undefined) continue
+      for (const node of owner.dependents) nodes.add(node)
+    }
+    for (const node of nodes) {
+      const references = [...node.edges.values()].map(({ owner, blocking }) => ({
+        apiVersion: owner.group === '' ? 'v1' : `${owner.group}/v1`,
+        kind: owner.kind,
+        name: owner.name,
+        uid: owner.uid,
+        blockOwnerDeletion: blocking,
+      }))
+      this.#link(node, references, work)
+    }
+  }
+
+  /** Returns the key of the owner that a dependent in a namespace references. */
+  keyOfReference(reference: OwnerReference, namespace: string | undefined): string {
+    const { apiVersion, kind, name, uid } = reference
+    const group = groupOf(apiVersion)
+    return keyOf({ group, kind }, { namespace: this.#namespaceOf(group, kind, namespace), name, uid })
+  }
+
+  #namespaceOf(group: string, kind: string, namespace: string | undefined): string | undefined {
+    return this.#isNamespaced(group, kind) ? namespace : undefined
+  }
+
   #keep(node: Node): void {
     let ofKind = this.#nodes.get(node.resource)
     if (ofKind === undefined) {
       ofKind = new Map()
       this.#nodes.set(node.resource, ofKind)
     }
-    ofKind.set(node.name, node)
+    ofKind.set(node.object, node)
   }
 
   #remove(node: Node, work: Work): void {
     this.#link(node, [], work)
     this.#waiting.delete(node.key)
-    this.#nodes.get(node.resource)?.delete(node.name)
+    this.#nodes.get(node.resource)?.delete(node.object)
     work.endings.delete(node)
     work.syncs.delete(node)
     this.#left(node.key, work)
@@ -248,10 +295,10 @@ export class Graph {
     const edges = new Map<string, Edge>()
     for (const reference of references) {
       const blocking = reference.blockOwnerDeletion === true
-      const key = keyOfReference(reference)
+      const key = this.keyOfReference(reference, node.namespace)
       const twin = edges.get(key)
       if (twin !== undefined && (twin.blocking || !blocking)) continue
-      edges.set(key, { owner: twin?.owner ?? this.#ownerOf(key, reference, work), blocking })
+      edges.set(key, { owner: twin?.owner ?? this.#ownerOf(key, reference, node.namespace, work), blocking })
     }
     const before = node.edges
     node.edges = edges
@@ -275,13 +322,20 @@ export class Graph {
     return node.phase === 'foreground' ? owner.blocking > 0 : owner.dependents.size > 0
   }
 
-  #ownerOf(key: string, { apiVersion, kind, name, uid }: OwnerReference, work: Work): Owner {
+  #ownerOf(
+    key: string,
+    { apiVersion, kind, name, uid }: OwnerReference,
+    namespace: string | undefined,
+    work: Work,
+  ): Owner {
     const known = this.#owners.get(key)
     if (known !== undefined) return known
+    const group = groupOf(apiVersion)
     const owner: Owner = {
       key,
-      group: groupOf(apiVersion),
+      group,
       kind,
+      namespace: this.#namespaceOf(group, kind, namespace),
       name,
       uid,
       standing: 'unchecked',
@@ -302,16 +356,15 @@ export function phaseOf({ deletionTimestamp, finalizers = [] }: ObjectMeta): Pha
   return finalizers.includes(propagationFinalizers.Foreground) ? 'foreground' : undefined
 }
 
-/** Returns the key of a referenced owner, the same for all versions of its kind. Names contain no slash. */
-export function keyOfReference({ apiVersion, kind, name, uid }: OwnerReference): string {
-  return `${groupOf(apiVersion)}/${kind}/${name}/${uid}`
+/** Returns the key of an object, the same for all versions of its kind. Names contain no slash. */
+export function keyOf(
+  { group, kind }: Pick<Model, 'group' | 'kind'>,
+  { namespace, name, uid }: { namespace?: string | undefined } & Pick<ObjectMeta, 'name' | 'uid'>,
+): string {
+  return `${group}/${kind}/${objectKey({ namespace, name })}/${uid}`
 }
 
-export function keyOf({ group, kind }: GraphKind, { name, uid }: Pick<ObjectMeta, 'name' | 'uid'>): string {
-  return `${group}/${kind}/${name}/${uid}`
-}
-
-export function resourceOf({ group, plural }: GraphKind): string {
+export function resourceOf({ group, plural }: Pick<Model, 'group' | 'plural'>): string {
   return `${group}/${plural}`
 }
 

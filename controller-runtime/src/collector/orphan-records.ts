@@ -10,7 +10,7 @@ export interface OrphanRecord extends ApiObject<OrphanRecordSpec, Record<string,
 /** The owner, and the kinds whose objects must release it. */
 export interface OrphanRecordSpec {
   /** As referenced by its dependents. */
-  owner: { apiVersion: string; kind: string; name: string; uid: string }
+  owner: { apiVersion: string; kind: string; namespace?: string; name: string; uid: string }
   /** The kinds that did not respond, as `<group>/<plural>`. */
   kinds: string[]
 }
@@ -38,6 +38,7 @@ export function orphanRecordModel(reservedDomain: string): Model<OrphanRecord> {
             properties: {
               apiVersion: { type: 'string' },
               kind: { type: 'string' },
+              namespace: { type: 'string' },
               name: { type: 'string' },
               uid: { type: 'string' },
             },
