@@ -2,6 +2,7 @@ import Koa from 'koa'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
+import type { ApiDocuments } from '../openapi/index.ts'
 import type { Access } from '../security/index.ts'
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
@@ -32,6 +33,7 @@ export interface ChainParts {
   readonly api: ResourceApi
   readonly watches: WatchApi
   readonly routes: CustomRoutes
+  readonly documents: ApiDocuments
   readonly access: Access
   readonly health: Health
   readonly metrics: Metrics

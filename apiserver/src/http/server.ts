@@ -5,6 +5,7 @@ import { ApiError } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
+import { ApiDocuments } from '../openapi/index.ts'
 import type { Access } from '../security/index.ts'
 import type { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
@@ -20,6 +21,7 @@ import type { ResourceApi } from './resource-api.ts'
 import { offersWebSocket, requestsThatUpgrade } from './upgrade-offer.ts'
 import { Upgrades } from './upgrades.ts'
 import { WatchApi } from './watch-api.ts'
+import { servedPatchTypes } from './write-parameters.ts'
 
 const secureDefaults = Object.freeze({ minVersion: 'TLSv1.2' } as const)
 
@@ -97,7 +99,8 @@ export class ApiServer {
     const { access, metrics, log } = parts
     const connections = this.#connections
     const watches = this.#watches
-    const respond = createChain({ ...parts, connections, paths, watches }).callback()
+    const documents = new ApiDocuments({ ...parts, patchTypes: servedPatchTypes })
+    const respond = createChain({ ...parts, documents, connections, paths, watches }).callback()
     const upgrades = new Upgrades({ access, metrics, log, paths, watches })
     const { server } = this
     server.on('request', respond)

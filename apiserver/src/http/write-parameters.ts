@@ -25,6 +25,9 @@ const patchTypes: Readonly<Record<string, PatchType>> = Object.freeze({
   'application/merge-patch+json': 'merge',
 })
 
+/** The content types of patches, for the API documents. */
+export const servedPatchTypes: readonly string[] = Object.keys(patchTypes)
+
 /** Reads the options of every write. @throws ApiError 400 for an unknown value */
 export function readWriteOptions(request: ApiRequest): WriteOptions {
   const { query, caller, signal } = request

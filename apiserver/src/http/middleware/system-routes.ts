@@ -2,10 +2,12 @@ import { setImmediate } from 'node:timers/promises'
 import { Router } from '@koa/router'
 import type { Metrics } from '../../metrics/index.ts'
 import type { ModelRegistry } from '../../model/index.ts'
+import type { ApiDocuments } from '../../openapi/index.ts'
 import type { CustomRoutes } from '../custom-routes.ts'
 import { group, groupList, resourceList } from '../discovery.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
 import type { Health, HealthAnswer } from '../health.ts'
+import { addOpenApiRoutes } from '../openapi-routes.ts'
 import type { Paths } from '../paths.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
 import { versionInfo } from '../version-info.ts'
@@ -15,11 +17,13 @@ export interface SystemRoutesParts {
   readonly metrics: Metrics
   readonly models: ModelRegistry
   readonly routes: CustomRoutes
+  readonly documents: ApiDocuments
   readonly paths: Paths
 }
 
-/** Serves discovery, health and metrics, and rejects all other paths. */
-export function systemRoutes({ health, metrics, models, routes, paths }: SystemRoutesParts): Middleware {
+/** Serves discovery, API documents, health and metrics, and rejects all other paths. */
+export function systemRoutes(parts: SystemRoutesParts): Middleware {
+  const { health, metrics, models, routes, paths } = parts
   const router = new Router<RequestState>({ sensitive: true })
   const probe = (check: (verbose: boolean) => Promise<HealthAnswer>) => async (ctx: Context) => {
     const { status, text } = await check(ctx.query.verbose !== undefined)
@@ -56,6 +60,7 @@ export function systemRoutes({ health, metrics, models, routes, paths }: SystemR
   router.get('/apis', groups)
   router.get('/apis/:group', oneGroup)
   router.get('/apis/:group/:version', resources)
+  addOpenApiRoutes(router, parts)
   const route = router.routes()
   return async ctx => {
     ctx.newRouterPath = ctx.state.path || '/'

@@ -1,0 +1,65 @@
+import type { Router } from '@koa/router'
+import { ApiError } from '@setpoint/controller-runtime/api'
+import type { ApiDocuments, ReadyDocument } from '../openapi/index.ts'
+import type { Paths } from './paths.ts'
+import type { Context, RequestState } from './request-state.ts'
+
+const json = 'application/json'
+
+/** A year: the hash in the URL names the content. */
+const unchanging = 'private, immutable, max-age=31536000'
+
+/** Serves the OpenAPI documents. */
+export function addOpenApiRoutes(
+  router: Router<RequestState>,
+  { documents, paths }: { readonly documents: ApiDocuments; readonly paths: Paths },
+): void {
+  router.get('/openapi/v3', async (ctx: Context) => {
+    requireJson(ctx)
+    respond(ctx, await documents.index(), { 'content-type': json, 'cache-control': 'no-cache, private' })
+  })
+  router.get('/openapi/v3/apis/:group/:version', async (ctx: Context) => {
+    requireJson(ctx)
+    const groupVersion = `${ctx.params.group}/${ctx.params.version}`
+    const document = await documents.document(groupVersion)
+    if (document === undefined) throw paths.notServed(ctx.state.target.path, `/apis/${groupVersion}`)
+    const { hash } = ctx.query
+    const isHashed = hash !== undefined && hash !== ''
+    if (isHashed && hash !== document.hash) {
+      redirect(ctx, documents.pathOf(groupVersion, document.hash))
+      return
+    }
+    const caching = isHashed ? unchanging : 'no-cache, private'
+    respond(ctx, document, { 'content-type': json, 'cache-control': caching })
+  })
+}
+
+/** Documents are JSON only: Kubernetes clients that prefer protobuf accept JSON, too. @throws ApiError 406 */
+function requireJson(ctx: Context): void {
+  if (ctx.accepts(json, `${json};charset=utf-8`) === false)
+    throw new ApiError(
+      'NotAcceptable',
+      `only ${json} can be produced, not ${JSON.stringify(ctx.get('accept').slice(0, 200))}`,
+    )
+}
+
+/** Responds with the content, or with 304 to a client that has it. */
+function respond(ctx: Context, { bytes, hash }: ReadyDocument, headers: Record<string, string>): void {
+  const etag = `"${hash}"`
+  const sent = { ...headers, etag, vary: 'Accept, Accept-Encoding' }
+  // Koa's `fresh` would respond in full to `Cache-Control: no-cache`, which is meant for caches on the way.
+  const known = ctx.get('if-none-match').split(/\s*,\s*/)
+  if (known.some(tag => tag === '*' || tag.replace(/^W\//, '') === etag)) {
+    ctx.set(sent)
+    ctx.status = 304
+  } else ctx.state.response = { status: 200, headers: sent, body: bytes }
+}
+
+/** Caches must not keep this: the hash that is stale now may be the current one again. */
+function redirect(ctx: Context, location: string): void {
+  ctx.state.response = {
+    status: 301,
+    headers: { location, 'cache-control': 'no-store' },
+    body: Buffer.alloc(0),
+  }
+}

@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto'
+import { compareUnits, type ModelRegistry } from '../model/index.ts'
+import { type DocumentOptions, type GroupVersion, groupDocument } from './group-document.ts'
+import type { KindVersion } from './kind-schemas.ts'
+import type { DescribedRoute } from './route-paths.ts'
+
+/** JSON that is ready to be sent. */
+export interface ReadyDocument {
+  readonly bytes: Buffer
+  /** Identifies the content: equal content has an equal hash on every server. */
+  readonly hash: string
+}
+
+export interface ApiDocumentsParts extends DocumentOptions {
+  readonly models: ModelRegistry
+  readonly routes: { describe(): readonly DescribedRoute[] }
+}
+
+interface Kept {
+  readonly of: GroupVersion
+  readonly document: Promise<ReadyDocument>
+}
+
+/**
+ * The OpenAPI documents of this server. A document is made when it is first asked for, and kept until the models or routes
+ * of its group version are other ones: compared at each request, so a change needs no notification.
+ */
+export class ApiDocuments {
+  readonly #parts: ApiDocumentsParts
+  /** By group version: one for each that is served. */
+  readonly #kept = new Map<string, Kept>()
+
+  constructor(parts: ApiDocumentsParts) {
+    this.#parts = parts
+  }
+
+  /** Returns the document of `<group>/<version>`, or undefined if nothing is served there. */
+  async document(groupVersion: string): Promise<ReadyDocument | undefined> {
+    const current = this.#current().get(groupVersion)
+    return current && this.#documentOf(current)
+  }
+
+  /** Returns the index: the path of each document, with its hash. Makes all documents. */
+  async index(): Promise<ReadyDocument> {
+    const paths: Record<string, object> = {}
+    for (const groupVersion of this.#current().values()) {
+      const { hash } = await this.#documentOf(groupVersion)
+      paths[`apis/${groupVersion.name}`] = { serverRelativeURL: this.pathOf(groupVersion.name, hash) }
+    }
+    return ready(Buffer.from(JSON.stringify({ paths })))
+  }
+
+  /** Returns the full path of a document in this state. */
+  pathOf(groupVersion: string, hash: string): string {
+    return `${this.#parts.basePath}/openapi/v3/apis/${groupVersion}?hash=${hash}`
+  }
+
+  #documentOf(of: GroupVersion): Promise<ReadyDocument> {
+    const kept = this.#kept.get(of.name)
+    if (kept !== undefined && isSame(kept.of, of)) return kept.document
+    const document = groupDocument(of, this.#parts).then(ready)
+    this.#kept.set(of.name, { of, document })
+    // A failure is not kept.
+    document.catch(() => this.#kept.delete(of.name))
+    return document
+  }
+
+  /** Returns what each group version serves now, in an order that is the same on every server. */
+  #current(): Map<string, GroupVersion> {
+    const current = new Map<string, { name: string; kinds: KindVersion[]; routes: DescribedRoute[] }>()
+    const at = (name: string) => {
+      const found = current.get(name) ?? { name, kinds: [], routes: [] }
+      current.set(name, found)
+      return found
+    }
+    const models = [...this.#parts.models.all()].sort((a, b) => compareUnits(a.model.plural, b.model.plural))
+    for (const served of models) {
+      for (const version of served.versions) at(version.apiVersion).kinds.push({ served, version })
+    }
+    const routes = [...this.#parts.routes.describe()].sort((a, b) => compareUnits(idOf(a), idOf(b)))
+    for (const route of routes) at(route.groupVersion).routes.push(route)
+    for (const name of this.#kept.keys()) if (!current.has(name)) this.#kept.delete(name)
+    return current
+  }
+}
+
+function idOf({ pattern, method, plugin }: DescribedRoute): string {
+  return `${pattern} ${method} ${plugin}`
+}
+
+function ready(bytes: Buffer): ReadyDocument {
+  return { bytes, hash: createHash('sha256').update(bytes).digest('hex') }
+}
+
+/** Models never change; a reload replaces them. */
+function isSame(a: GroupVersion, b: GroupVersion): boolean {
+  return (
+    a.kinds.length === b.kinds.length &&
+    a.kinds.every(({ version }, at) => version === b.kinds[at]?.version) &&
+    JSON.stringify(a.routes) === JSON.stringify(b.routes)
+  )
+}

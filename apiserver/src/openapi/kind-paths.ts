@@ -1,0 +1,291 @@
+import type { JsonObject } from '../model/index.ts'
+import {
+  type ExampleNames,
+  exampleNames,
+  type KindComponents,
+  type KindVersion,
+  kindExtension,
+  listNameOf,
+  nameOf,
+} from './kind-schemas.ts'
+import { metaName, type OperationIds, refTo, upperCamel } from './names.ts'
+import {
+  fieldManager,
+  fieldSelector,
+  force,
+  parameterRefs,
+  parametersInFull,
+  type SharedParameter,
+  sort,
+} from './parameters.ts'
+import { errorRefs } from './responses.ts'
+
+/** The media type of server-side apply. */
+const applyType = 'application/apply-patch+yaml'
+
+export interface PathOptions {
+  /** The media types of patches that the server accepts. */
+  readonly patchTypes: readonly string[]
+  readonly ids: OperationIds
+}
+
+/** Returns true if the server has server-side apply. */
+export function hasApply(patchTypes: readonly string[]): boolean {
+  return patchTypes.includes(applyType)
+}
+
+/** Returns the paths of a kind in one of its versions, with their operations. */
+export function kindPaths(of: KindVersion, components: KindComponents, options: PathOptions): JsonObject {
+  const { model } = of.served
+  const collection = `/apis/${of.version.apiVersion}/${model.plural}`
+  const operations = new KindOperations(of, components, options)
+  const named = { parameters: parameterRefs('name') }
+  return {
+    [collection]: {
+      get: operations.list(),
+      post: operations.create(),
+      delete: operations.deleteCollection(),
+    },
+    [`${collection}/{name}`]: {
+      ...named,
+      get: operations.read(),
+      put: operations.replace(),
+      patch: operations.patch(),
+      delete: operations.delete(),
+    },
+    ...(model.subresources.status && {
+      [`${collection}/{name}/status`]: {
+        ...named,
+        get: operations.readStatus(),
+        put: operations.replaceStatus(),
+        patch: operations.patchStatus(),
+      },
+    }),
+  }
+}
+
+const watchParameters = [
+  'version',
+  'resourceVersion',
+  'resourceVersionMatch',
+  'watch',
+  'sendInitialEvents',
+  'allowWatchBookmarks',
+  'timeoutSeconds',
+] as const satisfies readonly SharedParameter[]
+
+const watchText =
+  'With watch=true, the response is a stream of WatchEvents: one in each line, or in each data field of Server-Sent Events. A WebSocket handshake on this path opens a watch, too.'
+
+/** Makes the operations of one kind. */
+class KindOperations {
+  readonly #of: KindVersion
+  readonly #options: PathOptions
+  readonly #examples: ExampleNames | undefined
+  readonly #applies: boolean
+
+  constructor(of: KindVersion, components: KindComponents, options: PathOptions) {
+    this.#of = of
+    this.#options = options
+    this.#examples = exampleNames(of, components.examples)
+    this.#applies = hasApply(options.patchTypes)
+  }
+
+  list(): JsonObject {
+    const { names } = this.#of.served.indexes
+    return this.#operation('list', 'list', `List or watch objects of the kind ${this.#kind}`, {
+      description: watchText,
+      parameters: [
+        ...parameterRefs('labelSelector'),
+        fieldSelector(names),
+        sort(names),
+        ...parameterRefs('page', 'size', 'limit', 'continue', ...watchParameters),
+      ],
+      responses: { '200': this.#stream('The list.', listNameOf(this.#of)), ...errorRefs(400, 410, 504) },
+    })
+  }
+
+  create(): JsonObject {
+    return this.#operation('create', 'post', `Create a ${this.#kind}`, {
+      parameters: [...parameterRefs('dryRun', 'fieldValidation'), ...this.#managerParameter()],
+      requestBody: this.#objectBody(this.#examples?.sent),
+      responses: {
+        '201': {
+          ...this.#object('The created object.'),
+          headers: { Location: { description: 'The path of the object.', schema: { type: 'string' } } },
+        },
+        ...errorRefs(400, 409, 413, 415, 422, 504),
+      },
+    })
+  }
+
+  deleteCollection(): JsonObject {
+    return this.#operation('delete', 'deletecollection', `Delete the objects that the selectors match`, {
+      infix: 'Collection',
+      parameters: [
+        ...parameterRefs('labelSelector'),
+        fieldSelector(this.#of.served.indexes.names),
+        ...parameterRefs('propagationPolicy', 'dryRun'),
+      ],
+      requestBody: deleteBody,
+      responses: {
+        '200': json('The deleted objects.', listNameOf(this.#of)),
+        ...errorRefs(400, 409, 413, 415, 422, 504),
+      },
+    })
+  }
+
+  read(): JsonObject {
+    return this.#operation('read', 'get', `Read or watch a ${this.#kind}`, {
+      description: watchText,
+      parameters: parameterRefs(...watchParameters),
+      responses: {
+        '200': this.#stream('The object.', nameOf(this.#of), this.#examples?.stored),
+        ...errorRefs(400, 410, 504),
+      },
+    })
+  }
+
+  replace(): JsonObject {
+    return this.#replace(`Replace a ${this.#kind}`, '')
+  }
+
+  patch(): JsonObject {
+    return this.#patch(`Change parts of a ${this.#kind}`, '')
+  }
+
+  delete(): JsonObject {
+    return this.#operation('delete', 'delete', `Delete a ${this.#kind}`, {
+      description:
+        'An object with finalizers stays, with a deletionTimestamp, until the last one is removed.',
+      parameters: parameterRefs(
+        'propagationPolicy',
+        'uid',
+        'deletedVersion',
+        'deletedResourceVersion',
+        'dryRun',
+      ),
+      requestBody: deleteBody,
+      responses: {
+        '200': this.#object('The object as it was deleted, or as it waits for its finalizers.'),
+        ...errorRefs(400, 409, 413, 415, 422, 504),
+      },
+    })
+  }
+
+  readStatus(): JsonObject {
+    return this.#operation('read', 'get', `Read a ${this.#kind} with its status`, {
+      suffix: 'Status',
+      parameters: parameterRefs('resourceVersion'),
+      responses: { '200': this.#object('The object.'), ...errorRefs(504) },
+    })
+  }
+
+  replaceStatus(): JsonObject {
+    return this.#replace(`Replace the status of a ${this.#kind}`, 'Status')
+  }
+
+  patchStatus(): JsonObject {
+    return this.#patch(`Change parts of the status of a ${this.#kind}`, 'Status')
+  }
+
+  get #kind(): string {
+    return this.#of.version.kind
+  }
+
+  #replace(summary: string, suffix: string): JsonObject {
+    return this.#operation('replace', 'put', summary, {
+      suffix,
+      parameters: [...parameterRefs('dryRun', 'fieldValidation'), ...this.#managerParameter()],
+      requestBody: this.#objectBody(suffix === '' ? this.#examples?.sent : this.#examples?.status),
+      responses: { '200': this.#object('The object.'), ...errorRefs(400, 409, 413, 415, 422, 504) },
+    })
+  }
+
+  #patch(summary: string, suffix: string): JsonObject {
+    const content = this.#options.patchTypes.map(type => [type, patchBodyOf(type, this.#examples?.sent)])
+    return this.#operation('patch', 'patch', summary, {
+      suffix,
+      parameters: [
+        ...parametersInFull('dryRun', 'fieldValidation'),
+        ...this.#managerParameter(),
+        ...(this.#applies ? [force] : []),
+      ],
+      requestBody: { required: true, content: Object.fromEntries(content) },
+      responses: {
+        '200': this.#object('The object.'),
+        ...(this.#applies && suffix === '' && { '201': this.#object('The object that an apply created.') }),
+        ...errorRefs(400, 409, 413, 415, 422, 504),
+      },
+    })
+  }
+
+  #operation(
+    verb: string,
+    action: string,
+    summary: string,
+    { infix = '', suffix = '', ...rest }: JsonObject & { infix?: string; suffix?: string },
+  ): JsonObject {
+    const { served, version } = this.#of
+    const [group = '', name = ''] = version.apiVersion.split('/')
+    const id = `${verb}${upperCamel(group, name)}${infix}${served.model.kind}${suffix}`
+    return {
+      tags: [served.model.kind],
+      operationId: this.#options.ids.take(id),
+      summary,
+      ...rest,
+      ...(version.warning !== undefined && { deprecated: true }),
+      'x-kubernetes-action': action,
+      'x-kubernetes-group-version-kind': kindExtension(this.#of),
+    }
+  }
+
+  #managerParameter(): JsonObject[] {
+    return this.#applies ? [fieldManager] : []
+  }
+
+  #object(description: string): JsonObject {
+    return json(description, nameOf(this.#of), this.#examples?.stored)
+  }
+
+  #objectBody(example: string | undefined): JsonObject {
+    const { content } = json('', nameOf(this.#of), example)
+    return { required: true, content: { ...content, 'application/yaml': content['application/json'] } }
+  }
+
+  #stream(description: string, schema: string, example?: string): JsonObject {
+    const { content, ...response } = json(description, schema, example)
+    const events = { schema: refTo('schemas', metaName('WatchEvent')) }
+    return { ...response, content: { ...content, 'text/event-stream': events } }
+  }
+}
+
+function json(description: string, schema: string, example?: string) {
+  const media = {
+    schema: refTo('schemas', schema),
+    ...(example !== undefined && { examples: { example: refTo('examples', example) } }),
+  }
+  return { description, content: { 'application/json': media } }
+}
+
+const deleteBody = Object.freeze({
+  content: {
+    'application/json': { schema: refTo('schemas', metaName('DeleteOptions')) },
+    'application/yaml': { schema: refTo('schemas', metaName('DeleteOptions')) },
+  },
+})
+
+function patchBodyOf(type: string, sent: string | undefined): JsonObject {
+  if (type === 'application/json-patch+json')
+    return {
+      schema: refTo('schemas', metaName('JSONPatch')),
+      example: [
+        { op: 'test', path: '/metadata/name', value: 'example' },
+        { op: 'add', path: '/metadata/labels', value: { 'example.com/team': 'a' } },
+      ],
+    }
+  const schema = refTo('schemas', metaName('Patch'))
+  if (type !== applyType)
+    return { schema, example: { metadata: { labels: { 'example.com/team': 'a', 'example.com/old': null } } } }
+  return { schema, ...(sent !== undefined && { examples: { example: refTo('examples', sent) } }) }
+}

@@ -1,0 +1,159 @@
+import type { JsonObject, ServedModel, ServedVersion } from '../model/index.ts'
+import { apiVersion, kind, metaRef } from './meta-schemas.ts'
+import { kindName, refTo } from './names.ts'
+import { toOpenApiSchema } from './openapi-schema.ts'
+import { sampleOf } from './sample.ts'
+
+/** A kind in one of its versions. */
+export interface KindVersion {
+  readonly served: ServedModel
+  readonly version: ServedVersion
+}
+
+/** The schemas and examples of a kind, by their names in the document. */
+export interface KindComponents {
+  readonly schemas: JsonObject
+  readonly examples: JsonObject
+}
+
+/** Returns the group, version and kind as Kubernetes clients look for them. */
+export function kindExtension({ served: { model }, version }: KindVersion) {
+  return { group: model.group, kind: model.kind, version: version.name }
+}
+
+/** Returns the components of a kind: its objects, its lists, and examples where some can be made. */
+export function kindComponents(of: KindVersion): KindComponents {
+  const name = nameOf(of)
+  const spec = toOpenApiSchema(schemaOf(of).spec)
+  const status = toOpenApiSchema(schemaOf(of).status ?? { type: 'object' })
+  return {
+    schemas: { [name]: objectSchema(of, spec, status), [listNameOf(of)]: listSchema(of) },
+    examples: examplesOf(of, spec, status),
+  }
+}
+
+export function nameOf({ version }: KindVersion): string {
+  return kindName(version.apiVersion, version.kind)
+}
+
+export function listNameOf({ version }: KindVersion): string {
+  return kindName(version.apiVersion, `${version.kind}List`)
+}
+
+function schemaOf({ served: { model }, version }: KindVersion) {
+  return model.versions.find(({ name }) => name === version.name)?.schema ?? model.schema
+}
+
+function objectSchema(of: KindVersion, spec: JsonObject, status: JsonObject): JsonObject {
+  const { model } = of.served
+  return {
+    type: 'object',
+    description: `An object of the kind ${model.kind}.`,
+    required: ['apiVersion', 'kind', 'metadata', 'spec'],
+    properties: {
+      apiVersion,
+      kind,
+      metadata: metaRef('ObjectMeta', 'What identifies and classifies the object.'),
+      spec: { description: 'The desired state.', ...spec },
+      status: {
+        description: model.subresources.status
+          ? 'The observed state. Only writes to /status change it.'
+          : 'The observed state.',
+        ...status,
+      },
+    },
+    'x-kubernetes-group-version-kind': [kindExtension(of)],
+  }
+}
+
+const count = (description: string) => ({ type: 'integer', format: 'int64', description })
+const flag = (description: string) => ({ type: 'boolean', description })
+
+/** Absent in responses to `limit`. */
+const pageFields = {
+  page: count('The number of this page, from 1.'),
+  size: count('The number of items of a full page.'),
+  total: count('The number of items on all pages.'),
+  totalPages: count('The number of pages; 0 if nothing was found.'),
+  first: flag('True on the first page.'),
+  last: flag('True on the last page, and past it.'),
+  hasNext: flag('True if there is a next page.'),
+  hasPrevious: flag('True if there is a previous page.'),
+}
+
+function listSchema(of: KindVersion): JsonObject {
+  const { group, version, kind: name } = kindExtension(of)
+  return {
+    type: 'object',
+    description: `Objects of the kind ${name}, all from one state of the store. A list with limit has no fields about pages.`,
+    required: ['apiVersion', 'kind', 'metadata', 'items'],
+    properties: {
+      apiVersion,
+      kind,
+      metadata: metaRef('ListMeta', 'The state of the list.'),
+      ...pageFields,
+      items: {
+        type: 'array',
+        description: 'The objects.',
+        items: refTo('schemas', nameOf(of)),
+      },
+    },
+    'x-kubernetes-group-version-kind': [{ group, kind: `${name}List`, version }],
+  }
+}
+
+/** The names of a kind's examples in the document. */
+export interface ExampleNames {
+  /** As a client sends it. */
+  readonly sent: string
+  /** As a client sends it to `/status`. */
+  readonly status: string
+  /** As the server returns it. */
+  readonly stored: string
+}
+
+/** Returns undefined if the schema allows no example to be made. */
+export function exampleNames(of: KindVersion, examples: JsonObject): ExampleNames | undefined {
+  const sent = nameOf(of)
+  const status = `${sent}.status`
+  if (!Object.hasOwn(examples, sent)) return undefined
+  return { sent, status: Object.hasOwn(examples, status) ? status : sent, stored: `${sent}.stored` }
+}
+
+function examplesOf(of: KindVersion, spec: JsonObject, status: JsonObject): JsonObject {
+  const { apiVersion, kind } = of.version
+  const content = sampleOf(spec)
+  if (content === undefined) return {}
+  const observed = sampleOf(status)
+  const sent = { apiVersion, kind, metadata: { name: 'example' }, spec: content }
+  const stored = {
+    apiVersion,
+    kind,
+    metadata: {
+      name: 'example',
+      uid: '6f1d0f8e-2a4b-4f0c-8f57-1d2f3a4b5c6d',
+      version: '42',
+      resourceVersion: '42',
+      generation: 1,
+      creationTimestamp: '2026-01-31T10:00:00.000Z',
+    },
+    spec: content,
+    ...(isFilled(observed) && { status: observed }),
+  }
+  const name = nameOf(of)
+  return {
+    [name]: { summary: `${kind} as a client sends it`, value: sent },
+    ...(isFilled(observed) &&
+      of.served.model.subresources.status && {
+        [`${name}.status`]: {
+          summary: `${kind} as a client sends it to /status`,
+          value: { ...sent, status: observed },
+        },
+      }),
+    [`${name}.stored`]: { summary: `${kind} as the server returns it`, value: stored },
+  }
+}
+
+function isFilled(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length > 0
+}

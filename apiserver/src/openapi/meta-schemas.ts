@@ -1,0 +1,269 @@
+import { propagationPolicies, statusReasons } from '@setpoint/controller-runtime/api'
+import type { JsonObject } from '../model/index.ts'
+import { metaName, refTo } from './names.ts'
+
+/** Returns a reference to a schema that all documents share, with a description of its use. */
+export function metaRef(name: string, description: string): JsonObject {
+  return { description, allOf: [refTo('schemas', metaName(name))] }
+}
+
+const text = (description: string, more: JsonObject = {}) => ({ type: 'string', description, ...more })
+const flag = (description: string) => ({ type: 'boolean', description })
+const integer = (description: string) => ({ type: 'integer', format: 'int64', description })
+const time = (description: string) => text(description, { format: 'date-time' })
+const map = (description: string) => ({
+  type: 'object',
+  description,
+  additionalProperties: { type: 'string' },
+})
+const list = (items: JsonObject, description: string, listType = 'atomic') => ({
+  type: 'array',
+  description,
+  items,
+  'x-kubernetes-list-type': listType,
+})
+
+export const apiVersion = text('The group and version of this representation: <group>/<version>.')
+export const kind = text('The kind of this representation, in CamelCase.')
+
+const versionText =
+  'The revision of the last write, in decimal digits; versions of one server compare as integers. Set by the server. In a replacement or a patch it is a precondition: 409 if it is not the current version.'
+
+const ownerReference = {
+  type: 'object',
+  description: 'An owner of the object. When all owners are gone, the object is deleted.',
+  required: ['apiVersion', 'kind', 'name', 'uid'],
+  properties: {
+    apiVersion: text('The group and version of the owner. Only the group decides.'),
+    kind: text('The kind of the owner.'),
+    name: text('The name of the owner.'),
+    uid: text('The uid of the owner. Another object of the same name does not own this one.'),
+    controller: flag('True for the owner that manages the object. At most one owner.'),
+    blockOwnerDeletion: flag('True if a foreground deletion of the owner waits for this object.'),
+  },
+  'x-kubernetes-map-type': 'atomic',
+}
+
+const objectMeta = {
+  type: 'object',
+  description:
+    'The metadata of an object. The server ignores unknown fields, and values of fields that it sets.',
+  properties: {
+    name: text(
+      "Identifies the object among those of its kind: lower-case letters, digits and '-'. It cannot change.",
+      { maxLength: 253 },
+    ),
+    generateName: text('If name is absent, the name is this prefix and five random characters.'),
+    labels: map('Keys and values to select objects by.'),
+    annotations: map('Keys and values for any other purpose, at most 256 KiB together.'),
+    finalizers: list(
+      { type: 'string', maxLength: 253 },
+      'A deleted object stays until this list is empty. Each entry names a controller that has work to do before.',
+      'set',
+    ),
+    ownerReferences: {
+      ...list(refTo('schemas', metaName('OwnerReference')), 'The owners of the object.', 'map'),
+      'x-kubernetes-list-map-keys': ['uid'],
+    },
+    uid: text(
+      'Distinguishes the object from a later one of the same name. Set by the server. In a replacement or a patch it is a precondition.',
+      { format: 'uuid' },
+    ),
+    version: text(versionText),
+    resourceVersion: text(
+      'Always equal to version, for Kubernetes clients. If a request has both and they differ, resourceVersion decides.',
+    ),
+    generation: integer(
+      'Starts at 1 and rises with each change of the desired state, and when the deletion starts. Set by the server.',
+    ),
+    creationTimestamp: time('When the object was created. Set by the server.'),
+    deletionTimestamp: time(
+      'When the deletion was requested. Set by the server, once; an object without it is not being deleted.',
+    ),
+  },
+}
+
+/** The field of ObjectMeta that server-side apply keeps. */
+const managedFields = list(
+  refTo('schemas', metaName('ManagedFieldsEntry')),
+  'The fields that each manager owns. Present from the first server-side apply on; kept by the server.',
+)
+
+const managedFieldsEntry = {
+  type: 'object',
+  description: 'The fields of an object that one manager owns.',
+  properties: {
+    manager: text('The name of the manager.'),
+    operation: text('How the manager wrote the fields: Apply or Update.'),
+    apiVersion: text('The version of the kind that fieldsV1 is in.'),
+    subresource: text('The subresource that was written; absent for the object itself.'),
+    time: time('When the entry last changed.'),
+    fieldsType: text('The format of fieldsV1: FieldsV1.'),
+    fieldsV1: {
+      type: 'object',
+      description: 'The fields, as a tree of f:<field>, k:<keys of an item>, v:<value of an item>.',
+      additionalProperties: true,
+    },
+  },
+}
+
+const listMeta = {
+  type: 'object',
+  description: 'The metadata of a list.',
+  required: ['version', 'resourceVersion'],
+  properties: {
+    version: text(
+      'The state of the store that all items are from. A watch from here continues exactly there.',
+    ),
+    resourceVersion: text('Always equal to version, for Kubernetes clients.'),
+    continue: text('The token for the next page of a list with limit. Absent on the last page.'),
+    remainingItemCount: integer('The number of items after this page.'),
+  },
+}
+
+const status = {
+  type: 'object',
+  description: 'The body of every error response.',
+  required: ['kind', 'apiVersion', 'status', 'message', 'reason', 'code'],
+  properties: {
+    kind,
+    apiVersion,
+    metadata: { type: 'object', description: 'Empty.', additionalProperties: true },
+    status: text('Failure.'),
+    message: text('For people. It may change; decide by the reason.'),
+    reason: text('Why the request failed.', { enum: Object.keys(statusReasons) }),
+    code: { type: 'integer', format: 'int32', description: 'The HTTP status code.' },
+    details: refTo('schemas', metaName('StatusDetails')),
+  },
+}
+
+const statusDetails = {
+  type: 'object',
+  description: 'The subject of a failed request, and its causes.',
+  properties: {
+    group: text('The group of the kind.'),
+    kind: text('The plural of the kind.'),
+    name: text('The name of the object.'),
+    uid: text('The uid of the object.'),
+    causes: list(refTo('schemas', metaName('StatusCause')), 'The causes, at most 100.'),
+    retryAfterSeconds: {
+      type: 'integer',
+      format: 'int32',
+      description: 'Seconds until another attempt makes sense.',
+    },
+  },
+}
+
+const statusCause = {
+  type: 'object',
+  description: 'One cause of a failure, usually of one field.',
+  required: ['reason', 'message'],
+  properties: {
+    reason: text('Why, for example FieldValueInvalid.'),
+    message: text('For people.'),
+    field: text('The path of the field, for example spec.tags[2].'),
+  },
+}
+
+const deleteOptions = {
+  type: 'object',
+  description: 'The options of a deletion. Those of the query have the same names.',
+  properties: {
+    apiVersion,
+    kind,
+    dryRun: list({ type: 'string', enum: ['All'] }, 'With All, everything is done except the deletion.'),
+    preconditions: refTo('schemas', metaName('Preconditions')),
+    propagationPolicy: text('What happens to dependents. Default: Background.', {
+      enum: [...propagationPolicies],
+    }),
+    orphanDependents: flag('The older form of propagationPolicy: true for Orphan, false for Background.'),
+  },
+}
+
+const preconditions = {
+  type: 'object',
+  description: 'The object is deleted only if it has these values; else 409.',
+  properties: {
+    uid: text('The uid of the object.'),
+    version: text('The version of the object.'),
+    resourceVersion: text('The same as version.'),
+  },
+}
+
+const watchEvent = {
+  type: 'object',
+  description: 'One event of a watch.',
+  required: ['type', 'object'],
+  properties: {
+    type: text('What happened.', { enum: ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'] }),
+    object: {
+      type: 'object',
+      description:
+        'The object after the change; of DELETED, the last state; of BOOKMARK, only its version; of ERROR, a Status.',
+      additionalProperties: true,
+    },
+  },
+}
+
+const patch = {
+  type: 'object',
+  description: 'The parts of an object to change.',
+  additionalProperties: true,
+}
+
+const jsonPatch = {
+  type: 'array',
+  description: 'A JSON patch (RFC 6902): operations that are done in order, all or none.',
+  items: {
+    type: 'object',
+    required: ['op', 'path'],
+    properties: {
+      op: text('The operation.', { enum: ['add', 'remove', 'replace', 'move', 'copy', 'test'] }),
+      path: text('The place, as a JSON pointer.', { format: 'json-pointer' }),
+      from: text('The source of move and copy, as a JSON pointer.', { format: 'json-pointer' }),
+      value: { description: 'The value of add, replace and test.' },
+    },
+  },
+}
+
+/** Returns the schemas that every document of kinds has. */
+export function metaSchemas(groupVersion: string, { applies }: { readonly applies: boolean }): JsonObject {
+  const [group = '', version = ''] = groupVersion.split('/')
+  const ofKind = (name: string, groups = [{ group: '', version: 'v1' }]) => ({
+    'x-kubernetes-group-version-kind': groups.map(each => ({ ...each, kind: name })),
+  })
+  const everywhere = [
+    { group: '', version: 'v1' },
+    { group, version },
+  ]
+  const schemas = {
+    ObjectMeta: applies
+      ? { ...objectMeta, properties: { ...objectMeta.properties, managedFields } }
+      : objectMeta,
+    OwnerReference: ownerReference,
+    ...(applies && { ManagedFieldsEntry: managedFieldsEntry }),
+    ListMeta: listMeta,
+    ...errorSchemas,
+    DeleteOptions: { ...deleteOptions, ...ofKind('DeleteOptions', everywhere) },
+    Preconditions: preconditions,
+    WatchEvent: { ...watchEvent, ...ofKind('WatchEvent', everywhere) },
+    Patch: patch,
+    JSONPatch: jsonPatch,
+  }
+  return named(schemas)
+}
+
+const errorSchemas = {
+  Status: { ...status, 'x-kubernetes-group-version-kind': [{ group: '', version: 'v1', kind: 'Status' }] },
+  StatusDetails: statusDetails,
+  StatusCause: statusCause,
+}
+
+/** Returns the schemas that a document of routes alone has: those of errors. */
+export function statusSchemas(): JsonObject {
+  return named(errorSchemas)
+}
+
+function named(schemas: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [metaName(name), schema]))
+}
