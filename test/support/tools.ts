@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { findEtcd } from '../../scripts/etcd.mjs'
-import { findHelm, findKubectl } from '../../scripts/kubernetes-tools.mjs'
+import { findHelm, findKubectl, kubectlVersions } from '../../scripts/kubernetes-tools.mjs'
 import { findShell } from './doc-shell.ts'
 import { findOpenssl } from './openssl.ts'
 
@@ -12,7 +12,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const tools = [
   { find: findEtcd, modules: ['etcd.ts', 'etcd-pods.ts'] },
   { find: findHelm, modules: ['helm.ts'] },
-  { find: findKubectl, modules: ['kubectl.ts'] },
+  { find: () => findKubectl(), modules: ['kubectl.ts'] },
+  { find: () => Promise.all(kubectlVersions.map(findKubectl)), modules: ['kubectl-versions.ts'] },
   { find: findOpenssl, modules: ['openssl.ts'] },
   { find: findShell, modules: ['doc-shell.ts'] },
 ]
