@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { findEtcd } from '../../scripts/etcd.mjs'
 import { findHelm, findKubectl, kubectlVersions } from '../../scripts/kubernetes-tools.mjs'
 import { findShell } from './doc-shell.ts'
+import { findGenerator } from './openapi-typescript.ts'
 import { findOpenssl } from './openssl.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -14,6 +15,7 @@ const tools = [
   { find: findHelm, modules: ['helm.ts'] },
   { find: () => findKubectl(), modules: ['kubectl.ts'] },
   { find: () => Promise.all(kubectlVersions.map(findKubectl)), modules: ['kubectl-versions.ts'] },
+  { find: findGenerator, modules: ['openapi-typescript.ts'] },
   { find: findOpenssl, modules: ['openssl.ts'] },
   { find: findShell, modules: ['doc-shell.ts'] },
 ]
