@@ -138,6 +138,7 @@ test('a plugin compiles under strict against the packages, and the server runs i
     expect(await (await fetch(`${pages}/a`)).json()).toMatchObject(page)
     const titles = await fetch(`http://${address}/apis/console.api.pages.example.com/v1/titles`)
     expect(await titles.json()).toEqual(['X'])
+    expect((await fetch(`http://${address}/docs/docs.js`)).status).toBe(200)
   } finally {
     await server.kill('SIGTERM')
   }

@@ -1,6 +1,6 @@
 import type { Router } from '@koa/router'
 import { ApiError } from '@setpoint/controller-runtime/api'
-import type { ApiDocuments, ReadyDocument } from '../openapi/index.ts'
+import { type ApiDocuments, docsFile, docsHeaders, docsPaths, type ReadyDocument } from '../openapi/index.ts'
 import type { Paths } from './paths.ts'
 import type { Context, RequestState } from './request-state.ts'
 
@@ -9,7 +9,7 @@ const json = 'application/json'
 /** A year: the hash in the URL names the content. */
 const unchanging = 'private, immutable, max-age=31536000'
 
-/** Serves the OpenAPI documents. */
+/** Serves the OpenAPI documents, and the page to browse them. */
 export function addOpenApiRoutes(
   router: Router<RequestState>,
   { documents, paths }: { readonly documents: ApiDocuments; readonly paths: Paths },
@@ -32,6 +32,14 @@ export function addOpenApiRoutes(
     const caching = isHashed ? unchanging : 'no-cache, private'
     respond(ctx, document, { 'content-type': json, 'cache-control': caching })
   })
+  for (const path of docsPaths) {
+    router.get(path, async (ctx: Context) => {
+      // The page's links are relative to a path without a slash at its end.
+      if (ctx.state.path !== path) throw paths.notServed(ctx.state.target.path)
+      const file = await docsFile(path)
+      respond(ctx, file, { ...docsHeaders, 'content-type': file.type, 'cache-control': 'no-cache' })
+    })
+  }
 }
 
 /** Documents are JSON only: Kubernetes clients that prefer protobuf accept JSON, too. @throws ApiError 406 */

@@ -1,0 +1,209 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { parseHTML } from 'linkedom'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { curlOf, groupsOf, sectionsOf } from '../apiserver/pages/view.js'
+import { Api } from './support/api.ts'
+import { findShell } from './support/doc-shell.ts'
+import { fieldsOf, textOf } from './support/json.ts'
+import { devicesOf } from './support/kinds.ts'
+import { runProgram, type ServerProcess, startServer } from './support/server.ts'
+import { copyFixture, startWorld, type World } from './support/worlds.ts'
+
+/** The page `/docs`, over the documents of a real server. */
+
+describe('the page', () => {
+  let world: World
+  beforeAll(async () => {
+    world = await startWorld('embedded', ['described-plugin', 'items-plugin'])
+  })
+  afterAll(() => world?.end())
+
+  const documentOf = async (groupVersion: string) =>
+    (await world.api.get(`/openapi/v3/apis/${groupVersion}`)).body
+
+  it('refers to nothing outside of the server, and may load nothing from there', async () => {
+    const page = await world.api.get('/docs')
+    const files = [...page.text.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, path = '']) => path)
+    expect(files.sort()).toEqual(['docs/docs.css', 'docs/docs.js'])
+    for (const path of ['/docs', ...files.map(file => `/${file}`), '/docs/view.js']) {
+      const { status, headers, text } = await world.api.get(path)
+      expect(status, path).toBe(200)
+      expect(text, path).not.toMatch(/https?:\/\/|url\(|@import/)
+      const policy = headers.get('content-security-policy') ?? ''
+      expect(policy.split('; ')).toContain("default-src 'none'")
+      expect(policy).not.toMatch(/unsafe|\*|:\/\//)
+      expect(headers.get('x-content-type-options')).toBe('nosniff')
+    }
+    expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect((await world.api.get('/docs/docs.js')).headers.get('content-type')).toMatch(/^text\/javascript/)
+    expect((await world.api.get('/docs/')).status).toBe(404)
+  })
+
+  it('lists the groups with their versions', async () => {
+    const groups = groupsOf((await world.api.get('/openapi/v3')).body)
+    expect(
+      groups.map(({ group, versions }) => [group, versions.map(({ version }) => version)]),
+    ).toContainEqual(['described.example.com', ['v1', 'v1beta1']])
+  })
+
+  it('shows operations by kind and plugin, with fields, parameters and errors', async () => {
+    const sections = sectionsOf(await documentOf('described.example.com/v1'))
+    expect(sections.map(({ name, operations }) => [name, operations.length])).toEqual([
+      ['described', 1],
+      ['Boat', 10],
+      ['BoatStatus', 7],
+    ])
+    const create = sections[1]?.operations.find(({ method }) => method === 'POST')
+    expect(create?.parameters.map(({ name }) => name)).toEqual(['dryRun', 'fieldValidation'])
+    expect(create?.responses.find(({ code }) => code === '422')?.description).toMatch(/^Invalid: /)
+    const [metadata, spec] = ['metadata', 'spec'].map(name =>
+      create?.bodies[0]?.schema.children().find(field => field.name === name),
+    )
+    expect(metadata?.children().map(({ name }) => name)).toContain('version')
+    expect(metadata?.type).toBe('ObjectMeta')
+    const fields = new Map(spec?.children().map(field => [field.name, field]))
+    expect(fields.get('name')).toMatchObject({
+      type: 'string',
+      isRequired: true,
+      description: 'What the boat is called.',
+      notes: ['maxLength: 40'],
+    })
+    expect(fields.get('cargo')?.type).toBe('map of integer')
+    expect(fields.get('sails')).toMatchObject({ type: '[]object' })
+    expect(
+      fields
+        .get('sails')
+        ?.children()
+        .map(({ name }) => name),
+    ).toEqual(['id', 'area'])
+    expect(fields.get('engine')?.notes).toEqual(['rule: !has(self.power) || self.power > 0'])
+  })
+
+  it('gives command lines that work', async () => {
+    await findShell()
+    const operations = sectionsOf(await documentOf('items.example.com/v1')).flatMap(each => each.operations)
+    const run = async (method: string, path: string) => {
+      const operation = operations.find(each => each.method === method && each.path.endsWith(path))
+      if (operation === undefined) throw new Error(`no operation ${method} ${path}`)
+      const { stdout } = await promisify(execFile)('sh', ['-c', curlOf(world.server.url, operation, false)])
+      return fieldsOf(JSON.parse(stdout))
+    }
+    expect(await run('POST', '/devices')).toMatchObject({ kind: 'Device', metadata: { name: 'example' } })
+    expect(await run('GET', '/devices')).toMatchObject({ kind: 'DeviceList', total: 1 })
+    expect(await run('PATCH', '/devices/{name}')).toMatchObject({
+      metadata: { labels: { 'example.com/team': 'a' } },
+    })
+    expect(await run('PUT', '/devices/{name}/status')).toMatchObject({ status: { phase: 'Up' } })
+    expect(await run('DELETE', '/devices/{name}')).toMatchObject({ metadata: { name: 'example' } })
+    expect((await world.api.get(devicesOf(world.api).at('example'))).status).toBe(404)
+  })
+
+  it('quotes what a shell would interpret', () => {
+    const schema = { name: '', type: '', isRequired: false, notes: [], description: '', children: () => [] }
+    const body = { schema, type: 'application/json', example: '{"a":"it\'s $HOME"}' }
+    const operation = { method: 'POST', path: '/apis/a/v1/b', bodies: [body] }
+    expect(curlOf('http://h', operation, true)).toBe(
+      `curl -s -X POST -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '{"a":"it'\\''s $HOME"}' http://h/apis/a/v1/b`,
+    )
+  })
+})
+
+describe('the page in a browser, on a server with tokens and a base path', () => {
+  let folder: string
+  let plugins: string[]
+  let server: ServerProcess
+  let token: string
+  let requests: { url: string; authorization: string | null }[]
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'setpoint-docs-page-'))
+    plugins = await Promise.all(['items-plugin', 'described-plugin'].map(copyFixture))
+    const { stdout } = await runProgram(['token', '--user', 'ann', '--output', 'json'])
+    const { token: secret, ...entry } = fieldsOf(JSON.parse(stdout))
+    token = textOf(secret)
+    await writeFile(join(folder, 'tokens.yaml'), JSON.stringify([entry]))
+    server = await startServer({
+      plugins,
+      args: ['--token-file', join(folder, 'tokens.yaml'), '--base-path', '/x'],
+    })
+  })
+  afterAll(async () => {
+    await server?.stop()
+    await Promise.all([folder, ...plugins].map(dir => rm(dir, { recursive: true, force: true })))
+  })
+
+  let page: ReturnType<typeof parseHTML>
+  beforeEach(async () => {
+    const { status, text } = await new Api(server.url).get('/docs')
+    expect(status).toBe(200)
+    page = parseHTML(text)
+    requests = []
+    const { origin } = new URL(server.url)
+    vi.stubGlobal('document', page.document)
+    vi.stubGlobal('HTMLInputElement', page.HTMLInputElement)
+    vi.stubGlobal('location', { origin, pathname: '/x/docs', hash: '#apis/items.example.com/v1' })
+    vi.stubGlobal('addEventListener', page.window.addEventListener.bind(page.window))
+    const send = globalThis.fetch
+    vi.stubGlobal('fetch', (path: string, options: RequestInit) => {
+      requests.push({ url: path, authorization: new Headers(options.headers).get('authorization') })
+      return send(`${origin}${path}`, options)
+    })
+    vi.resetModules()
+    await import(fileURLToPath(new URL('../apiserver/pages/docs.js', import.meta.url)))
+  })
+  afterEach(() => {
+    vi.unstubAllGlobals()
+  })
+
+  const shown = (selector: string) => page.document.querySelector(selector)
+  const texts = (selector: string) =>
+    [...page.document.querySelectorAll(selector)].map(each => each.textContent)
+
+  async function enter(secret: string): Promise<void> {
+    await expect.poll(() => shown('#message')?.textContent).toBe('A token is required.')
+    Object.assign(shown('#secret') ?? {}, { value: secret })
+    shown('#token')?.dispatchEvent(new page.Event('submit', { cancelable: true }))
+  }
+
+  it('asks for a token, and shows the documents with it', async () => {
+    await enter(token)
+    await expect.poll(() => texts('#document h2')).toEqual(['Device', 'Item', 'Vault'])
+    expect(texts('nav h2')).toContain('described.example.com')
+    expect(texts('nav a[aria-current]')).toEqual(['v1'])
+    expect(shown('#secret')).toMatchObject({ value: '' })
+    expect(requests.map(({ url }) => url.replace(/\?.*/, ''))).toEqual([
+      '/x/openapi/v3',
+      '/x/openapi/v3',
+      '/x/openapi/v3/apis/items.example.com/v1',
+    ])
+    expect(requests.at(-1)?.authorization).toBe(`Bearer ${token}`)
+    const operation = shown('details.operation')
+    operation?.dispatchEvent(new page.Event('toggle'))
+    expect(operation?.querySelector('pre')?.textContent).toBe(
+      `curl -s -H "Authorization: Bearer $TOKEN" ${server.url}/apis/items.example.com/v1/devices`,
+    )
+    expect(operation?.textContent).toContain('labelSelector')
+  })
+
+  it('asks again after a wrong token', async () => {
+    await enter('wrong')
+    expect(shown('#message')?.textContent).toBe('Loading')
+    await enter(token)
+    await expect.poll(() => texts('#document h2').length).toBe(3)
+    expect(requests[1]?.authorization).toBe('Bearer wrong')
+  })
+
+  it('shows what was asked for last, whatever responds last', async () => {
+    await enter('wrong')
+    // Sent before the response to the wrong token.
+    Object.assign(shown('#secret') ?? {}, { value: token })
+    shown('#token')?.dispatchEvent(new page.Event('submit', { cancelable: true }))
+    await expect.poll(() => texts('#document h2').length).toBe(3)
+    expect(requests.at(-1)?.authorization).toBe(`Bearer ${token}`)
+  })
+})
