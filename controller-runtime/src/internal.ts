@@ -19,6 +19,7 @@
  */
 export { compareCodePoints, compareUnits, ordersByUnit } from './api/code-point-order.ts'
 export * from './api/index.ts'
+export { compileJsonPath, type JsonPath } from './api/json-path.ts'
 export * from './cache/index.ts'
 // `Patch` is the decorator of `plugin/routes.ts`; the type of patches has the longer name.
 export {

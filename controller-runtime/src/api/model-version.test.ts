@@ -79,6 +79,9 @@ describe('the versions of a model', () => {
     ['fromHub must be a function', { versions: [{ ...v1beta1, fromHub: 'spec' }] }],
     ['deprecated must be the text', { versions: [{ ...v1beta1, deprecated: true }] }],
     [
+      'version "v1beta1": printerColumns[0].jsonPath',
+      { versions: [{ ...v1beta1, printerColumns: [{ name: 'N', type: 'string', jsonPath: 'n' }] }] },
+    ],
       'unknown key tohub in version "v1beta1", did you mean toHub?',
       { versions: [{ ...v1beta1, tohub: v1beta1.toHub }] },
     ],

@@ -2,6 +2,7 @@ import { isRecord } from './is-record.ts'
 import { type KeysOf, unknownKeys } from './known-keys.ts'
 import { checkDnsLabel } from './names.ts'
 import type { ObjectMeta } from './object.ts'
+import { type PrinterColumn, problemsOfColumns } from './printer-column.ts'
 import type { FromSchema, Schema, SchemaUse } from './schema.ts'
 
 /** An object as conversion functions get it: a copy of its own, without a version. */
@@ -48,6 +49,8 @@ export interface VersionDeclaration<
   readonly schema: S
   /** What to do instead. Requests to this version get it in a `Warning` header. */
   readonly deprecated?: string
+  /** The columns of tables of this version. Default: those of the hub. */
+  readonly printerColumns?: readonly PrinterColumn[]
   /**
    * Converts an object of this version to the hub. `previous` is the stored object at the hub when a request changes it,
    * so that what only the hub has can be kept. It is undefined when an object is created or read from the store.
@@ -69,6 +72,7 @@ export interface ModelVersion {
   readonly apiVersion: string
   readonly schema: VersionSchema
   readonly deprecated?: string
+  readonly printerColumns?: readonly PrinterColumn[]
   // Method syntax, because it is bivariant: the functions take objects of the declared schemas.
   toHub(
     old: ConvertibleObject,
@@ -87,7 +91,7 @@ export function problemsOfVersions(hub: unknown, versions: unknown, storedVersio
       problems.push('each of versions must be an object with name, schema, toHub and fromHub')
       continue
     }
-    const { name, schema, deprecated, toHub, fromHub } = declared
+    const { name, schema, deprecated, printerColumns = [], toHub, fromHub } = declared
     const problem = typeof name === 'string' ? checkDnsLabel(name) : 'must be a string'
     if (problem !== undefined) problems.push(`the name of a version ${problem}`)
     else if (names.has(name)) problems.push(`version ${name} is declared twice`)
@@ -99,6 +103,7 @@ export function problemsOfVersions(hub: unknown, versions: unknown, storedVersio
     if (!isRecord(spec)) problems.push(`${which}: schema.spec must be an OpenAPI v3 schema`)
     if (deprecated !== undefined && (typeof deprecated !== 'string' || deprecated === ''))
       problems.push(`${which}: deprecated must be the text of the warning`)
+    problems.push(...problemsOfColumns(printerColumns).map(problem => `${which}: ${problem}`))
     if (typeof toHub !== 'function') problems.push(`${which}: toHub must be a function`)
     if (typeof fromHub !== 'function') problems.push(`${which}: fromHub must be a function`)
   }
@@ -114,6 +119,7 @@ const versionKeys: KeysOf<VersionDeclaration & ModelVersion> = {
   name: true,
   schema: true,
   deprecated: true,
+  printerColumns: true,
   toHub: true,
   fromHub: true,
   apiVersion: true,

@@ -216,6 +216,21 @@ describe('a model', () => {
     ],
     ['a text for a column', { printerColumns: ['.spec.n'] }, 'printerColumns[0] must be an object'],
     ['an object for its columns', { printerColumns: {} }, 'printerColumns must be an array'],
+    [
+      'a path that does not compile',
+      { printerColumns: [{ name: 'N', type: 'integer', jsonPath: '.spec..n' }] },
+      'printerColumns[0].jsonPath ".spec..n" must be a path such as .spec.email: recursive descent',
+    ],
+    [
+      'a column of an unknown format',
+      { printerColumns: [{ name: 'N', type: 'integer', jsonPath: '.spec.n', format: 'int' }] },
+      'printerColumns[0].format must be one of binary, bool',
+    ],
+    [
+      'a text for a priority',
+      { printerColumns: [{ name: 'N', type: 'integer', jsonPath: '.spec.n', priority: '1' }] },
+      'printerColumns[0].priority must be an integer',
+    ],
   ])('with %s is rejected with the reason', (_, changes, message) => {
     expect(() => declare(changes)).toThrow(ModelError)
     expect(() => declare(changes)).toThrow(message)

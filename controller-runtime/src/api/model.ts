@@ -5,29 +5,8 @@ import { type KeysOf, unknownKeys } from './known-keys.ts'
 import { type ModelVersion, problemsOfVersions, type VersionDeclarations } from './model-version.ts'
 import { checkDnsLabel, checkSubdomain } from './names.ts'
 import type { ApiObject, ObjectInput } from './object.ts'
+import { type PrinterColumn, problemsOfColumns } from './printer-column.ts'
 import type { FromSchema, Schema, SchemaUse } from './schema.ts'
-
-/** A column of tables that display objects of a kind. */
-export interface PrinterColumn {
-  readonly name: string
-  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'date'
-  /** OpenAPI format of the type, for example `int64` or `date-time`. */
-  readonly format?: string
-  /** JSON path of the value, for example `.spec.email`. */
-  readonly jsonPath: string
-  readonly description?: string
-  /** Columns with a priority above 0 appear only in wide output. */
-  readonly priority?: number
-}
-
-const columnKeys: KeysOf<PrinterColumn> = {
-  name: true,
-  type: true,
-  format: true,
-  jsonPath: true,
-  description: true,
-  priority: true,
-}
 
 /** The OpenAPI v3 schemas of `spec` and `status`. */
 export interface ModelSchema {
@@ -210,8 +189,16 @@ export function modelOfVersion<T extends ApiObject = ApiObject>(model: Model, na
   const found = model.versions.find(version => version.name === name)
   if (found === undefined) throw new ModelError(`${model.kind} has no version ${name} besides its hub`)
   const { storedVersion: _storedVersion, ...hub } = model
-  const { apiVersion, schema } = found
-  return Object.freeze({ ...hub, version: name, apiVersion, schema, indexes: [], versions: [] })
+  const { apiVersion, schema, printerColumns = hub.printerColumns } = found
+  return Object.freeze({
+    ...hub,
+    version: name,
+    apiVersion,
+    schema,
+    printerColumns,
+    indexes: [],
+    versions: [],
+  })
 }
 
 function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
@@ -248,8 +235,7 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
     if (typeof (subresources.status ?? false) !== 'boolean')
       problems.push('subresources.status must be true or false')
   }
-  if (!Array.isArray(printerColumns)) problems.push('printerColumns must be an array')
-  else problems.push(...printerColumns.flatMap(problemsOfColumn))
+  problems.push(...problemsOfColumns(printerColumns))
   for (const [field, names] of Object.entries({ shortNames, categories })) {
     const areNames = Array.isArray(names) && names.every(name => checkDnsLabel(String(name)) === undefined)
     if (!areNames) problems.push(`${field} must be an array of names of lowercase letters, digits and '-'`)
@@ -263,22 +249,6 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
     if (given !== undefined && typeof given !== 'function') problems.push(`${hook} must be a function`)
   }
   return problems
-}
-
-const columnTypes: ReadonlySet<unknown> = new Set(['string', 'integer', 'number', 'boolean', 'date'])
-
-function problemsOfColumn(column: unknown, at: number): string[] {
-  const place = `printerColumns[${at}]`
-  if (!isRecord(column)) return [`${place} must be an object`]
-  const { name, type, jsonPath } = column
-  return [
-    ...unknownKeys(column, columnKeys, place),
-    ...(typeof name === 'string' && name !== '' ? [] : [`${place}.name must be a string`]),
-    ...(columnTypes.has(type) ? [] : [`${place}.type must be one of ${[...columnTypes].join(', ')}`]),
-    ...(typeof jsonPath === 'string' && jsonPath.startsWith('.')
-      ? []
-      : [`${place}.jsonPath must be a path such as .spec.email`]),
-  ]
 }
 
 function problemOfIndex({ name, order, unique, version }: IndexSpec<never>, taken: ReadonlySet<string>) {
