@@ -6,6 +6,7 @@ import {
   isReservedDomain,
   labelPrefix,
   nameLimits,
+  type ObjectNames,
   type OwnerReference,
   propagationFinalizers,
   type StatusCause,
@@ -262,9 +263,9 @@ function checkPluginLabel(key: string, reservedDomain: string): string | undefin
   return undefined
 }
 
-/** Returns a cause if the name breaks the rules of the specification's section 2.3. */
-export function checkObjectName(name: string): StatusCause | undefined {
-  const problem = checkName(name)
+/** Returns a cause if the name breaks the rule of its kind. */
+export function checkObjectName(name: string, rule: ObjectNames): StatusCause | undefined {
+  const problem = checkName(name, rule)
   return problem === undefined
     ? undefined
     : { reason: 'FieldValueInvalid', field: 'metadata.name', message: problem }

@@ -93,7 +93,7 @@ export function draftCreation(
 ): Draft {
   const { meta, content } = client
   const causes = new Causes(client.causes)
-  const nameCause = checkObjectName(name)
+  const nameCause = checkObjectName(name, served.model.names)
   if (nameCause !== undefined) causes.add(nameCause)
   const metadata = orderMetadata({
     name,

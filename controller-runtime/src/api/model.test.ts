@@ -231,6 +231,7 @@ describe('a model', () => {
       { printerColumns: [{ name: 'N', type: 'integer', jsonPath: '.spec.n', priority: '1' }] },
       'printerColumns[0].priority must be an integer',
     ],
+    ['an unknown rule for names', { names: 'dns' }, "names must be 'dns-label' or 'dns-subdomain'"],
   ])('with %s is rejected with the reason', (_, changes, message) => {
     expect(() => declare(changes)).toThrow(ModelError)
     expect(() => declare(changes)).toThrow(message)

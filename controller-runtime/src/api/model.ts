@@ -3,7 +3,7 @@ import { type IndexDeclaration, type IndexSpec, isIndexDeclaration, isIndexSpec 
 import { isRecord } from './is-record.ts'
 import { type KeysOf, unknownKeys } from './known-keys.ts'
 import { type ModelVersion, problemsOfVersions, type VersionDeclarations } from './model-version.ts'
-import { checkDnsLabel, checkSubdomain } from './names.ts'
+import { checkDnsLabel, checkSubdomain, type ObjectNames } from './names.ts'
 import type { ApiObject, ObjectInput } from './object.ts'
 import { type PrinterColumn, problemsOfColumns } from './printer-column.ts'
 import type { FromSchema, Schema, SchemaUse } from './schema.ts'
@@ -52,6 +52,8 @@ export interface ModelDeclaration<
   readonly shortNames?: readonly string[]
   /** Groups of kinds, for example `all`. Discovery shows them. */
   readonly categories?: readonly string[]
+  /** The rule for names of objects: with `dns-subdomain` they may have dots. Default: `dns-label`. */
+  readonly names?: ObjectNames
   /** `Namespaced`: each object is in a namespace, and names are unique within it. Default `Cluster`. */
   readonly scope?: ModelScope
   /** Further versions that are served. `version` and `schema` are the hub, which indexes and controllers see. */
@@ -73,6 +75,7 @@ const modelKeys: KeysOf<ModelDeclaration & { apiVersion: string }> = {
   printerColumns: true,
   shortNames: true,
   categories: true,
+  names: true,
   scope: true,
   versions: true,
   storedVersion: true,
@@ -98,6 +101,7 @@ export interface Model<T extends ApiObject = ApiObject> extends ModelHooks<T> {
   readonly printerColumns: readonly PrinterColumn[]
   readonly shortNames: readonly string[]
   readonly categories: readonly string[]
+  readonly names: ObjectNames
   readonly scope: ModelScope
   /** The versions other than the hub. */
   readonly versions: readonly ModelVersion[]
@@ -156,7 +160,7 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     )
   }
   const { group, version, kind, singular, plural, schema, subresources, printerColumns = [] } = declaration
-  const { shortNames = [], categories = [], scope = 'Cluster' } = declaration
+  const { shortNames = [], categories = [], names = 'dns-label', scope = 'Cluster' } = declaration
   const { versions = [], storedVersion }: Pick<ModelDeclaration, 'versions' | 'storedVersion'> = declaration
   return Object.freeze({
     group,
@@ -171,6 +175,7 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     printerColumns: Object.freeze([...printerColumns]),
     shortNames: Object.freeze([...shortNames]),
     categories: Object.freeze([...categories]),
+    names,
     scope,
     versions: Object.freeze(
       versions.map(each => Object.freeze({ ...each, apiVersion: `${group}/${each.name}` })),
@@ -225,6 +230,7 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
     printerColumns = [],
     shortNames = [],
     categories = [],
+    names = 'dns-label',
     scope = 'Cluster',
   }: Readonly<Record<string, unknown>> = { ...declaration }
   if (!isRecord(schema) || !isRecord(schema.spec)) problems.push('schema.spec must be an OpenAPI v3 schema')
@@ -240,6 +246,8 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
     const areNames = Array.isArray(names) && names.every(name => checkDnsLabel(String(name)) === undefined)
     if (!areNames) problems.push(`${field} must be an array of names of lowercase letters, digits and '-'`)
   }
+  if (names !== 'dns-label' && names !== 'dns-subdomain')
+    problems.push("names must be 'dns-label' or 'dns-subdomain'")
   if (scope !== 'Cluster') problems.push("scope must be 'Cluster': namespaced kinds are not supported")
   problems.push(
     ...problemsOfVersions(declaration.version, declaration.versions ?? [], declaration.storedVersion),

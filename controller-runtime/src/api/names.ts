@@ -16,8 +16,12 @@ export const nameLimits = Object.freeze({
   annotationBytes: 256 * 1024,
 })
 
+/** The rule for the names of a kind's objects: a lowercase DNS label, of up to 253 characters, or such labels joined by dots. */
+export type ObjectNames = 'dns-label' | 'dns-subdomain'
+
 /** Checks the name of an object. */
-export function checkName(name: string): string | undefined {
+export function checkName(name: string, rule: ObjectNames = 'dns-label'): string | undefined {
+  if (rule === 'dns-subdomain') return checkSubdomain(name)
   if (name.length > nameLimits.name) return `must be at most ${nameLimits.name} characters, is ${name.length}`
   if (!dnsLabel.test(name)) {
     return "must consist of lowercase letters, digits and '-', and start and end with a letter or digit"
