@@ -141,14 +141,43 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('one')).spec).toEqual({ count: 2 })
     })
 
-    it('checks version and resourceVersion as separate preconditions', async () => {
+    it('goes by resourceVersion if version is another one', async () => {
       const { metadata: first } = await items.create('one', { count: 1 })
       const { metadata: second } = objectOf(await api.put(items.at('one'), items.body('one', { count: 2 })))
-      const both = { version: second.version, resourceVersion: first.version }
-      const answer = await api.put(items.at('one'), items.body('one', { count: 3 }, both))
-      expect([400, 409]).toContain(answer.status)
+      const stale = { version: second.version, resourceVersion: first.version }
+      const refusal = refusalOf(
+        await api.put(items.at('one'), items.body('one', { count: 3 }, stale)),
+        409,
+        'Conflict',
+      )
+      expect(refusal.message).toContain('take out metadata.version and metadata.resourceVersion')
       expect((await items.read('one')).spec).toEqual({ count: 2 })
+      // Kubernetes clients set the latest resourceVersion and carry the other one along.
+      const latest = { version: first.version, resourceVersion: second.version }
+      expect(objectOf(await api.put(items.at('one'), items.body('one', { count: 4 }, latest))).spec).toEqual({
+        count: 4,
+      })
     })
+
+    it.each(['absent', 'empty', 'null'])(
+      'with a stale version and resourceVersion %s names the field to take out',
+      async how => {
+        const { metadata } = await items.create('one', { count: 1 })
+        await api.put(items.at('one'), items.body('one', { count: 2 }))
+        const forced = {
+          version: metadata.version,
+          ...(how !== 'absent' && { resourceVersion: how === 'empty' ? '' : null }),
+        }
+        const refusal = refusalOf(
+          await api.put(items.at('one'), items.body('one', { count: 3 }, forced)),
+          409,
+          'Conflict',
+        )
+        expect(refusal.message).toMatch(/take out metadata\.version to change any version$/)
+        objectOf(await api.put(items.at('one'), items.body('one', { count: 3 }, { ...forced, version: '' })))
+        expect((await items.read('one')).spec).toEqual({ count: 3 })
+      },
+    )
 
     it('refuses a stale version even if the content would not change', async () => {
       await items.create('one', { count: 1 })
@@ -267,6 +296,57 @@ describe.each(stores)('writes on the %s store', store => {
         refusalOf(await api.mergePatch(items.at('one'), patch), 409, 'Conflict')
       }
       expect((await items.read('one')).spec).toEqual({ count: 2 })
+    })
+
+    it('goes by resourceVersion if it has another version too', async () => {
+      const { metadata: first } = await items.create('one', { count: 1 })
+      const { metadata: second } = objectOf(await api.mergePatch(items.at('one'), { spec: { count: 2 } }))
+      const stale = { version: second.version, resourceVersion: first.version }
+      const replaced = (versions: object, count: number) => [
+        ...Object.entries(versions).map(([field, value]) => ({
+          op: 'replace',
+          path: `/metadata/${field}`,
+          value,
+        })),
+        { op: 'replace', path: '/spec/count', value: count },
+      ]
+      refusalOf(
+        await api.mergePatch(items.at('one'), { metadata: stale, spec: { count: 3 } }),
+        409,
+        'Conflict',
+      )
+      refusalOf(await api.jsonPatch(items.at('one'), replaced(stale, 3)), 409, 'Conflict')
+      const latest = { version: first.version, resourceVersion: second.version }
+      const patched = objectOf(
+        await api.mergePatch(items.at('one'), { metadata: latest, spec: { count: 4 } }),
+      )
+      objectOf(
+        await api.jsonPatch(
+          items.at('one'),
+          replaced({ ...latest, resourceVersion: patched.metadata.version }, 5),
+        ),
+      )
+      expect((await items.read('one')).spec).toEqual({ count: 5 })
+    })
+
+    it('with one stale version names that field alone to take out', async () => {
+      const { metadata } = await items.create('one', { count: 1 })
+      await api.mergePatch(items.at('one'), { spec: { count: 2 } })
+      for (const field of ['version', 'resourceVersion']) {
+        const value = metadata.version
+        const patch = {
+          metadata: { [field]: value, ...(field === 'version' && { labels: { 'x.com/a': 'b' } }) },
+        }
+        const merged = refusalOf(await api.mergePatch(items.at('one'), patch), 409, 'Conflict')
+        expect(merged.message).toMatch(new RegExp(`take out metadata\\.${field} to change any version$`))
+        const operations = [{ op: 'replace', path: `/metadata/${field}`, value }]
+        refusalOf(await api.jsonPatch(items.at('one'), operations), 409, 'Conflict')
+      }
+      // A client forces its patch by clearing the version.
+      objectOf(
+        await api.mergePatch(items.at('one'), { metadata: { resourceVersion: null }, spec: { count: 3 } }),
+      )
+      expect((await items.read('one')).spec).toEqual({ count: 3 })
     })
 
     it('cannot rename, change the kind or create', async () => {
@@ -657,6 +737,23 @@ describe.each(stores)('writes on the %s store', store => {
     it('that hold in the query let the delete through', async () => {
       const { metadata } = await items.create('one', {})
       objectOf(await api.delete(`${items.at('one')}?uid=${metadata.uid}&version=${metadata.version}`))
+      refusalOf(await api.get(items.at('one')), 404)
+    })
+
+    it('go by resourceVersion if version is another one', async () => {
+      const { metadata } = await items.create('one', {})
+      const stale = { version: metadata.version, resourceVersion: '1' }
+      const refusal = refusalOf(await api.delete(items.at('one'), { preconditions: stale }), 409, 'Conflict')
+      expect(refusal.message).toContain(
+        'take out the precondition version and the precondition resourceVersion',
+      )
+      refusalOf(
+        await api.delete(`${items.at('one')}?version=${metadata.version}&resourceVersion=1`),
+        409,
+        'Conflict',
+      )
+      const latest = { version: '1', resourceVersion: metadata.version }
+      objectOf(await api.delete(items.at('one'), { preconditions: latest }))
       refusalOf(await api.get(items.at('one')), 404)
     })
 

@@ -153,16 +153,12 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
       })
   const uids = new Set(texts(query.get('uid'), given.uid))
   if (uids.size > 1) throw badRequest('query and body have different uids')
-  const versions = texts(
-    query.get('version'),
-    query.get('resourceVersion'),
-    given.version,
-    given.resourceVersion,
-  )
+  const versions = texts(query.get('version'), given.version)
+  const resourceVersions = texts(query.get('resourceVersion'), given.resourceVersion)
   const [uid] = uids
   return {
     deletion: {
-      ...deletePreconditions(uid === undefined ? { versions } : { uid, versions }),
+      ...deletePreconditions({ uid, versions, resourceVersions }),
       ...(propagation && { propagation }),
     },
     options: {

@@ -23,6 +23,23 @@ export function applyMergePatch(target: unknown, patch: unknown): unknown {
   return result
 }
 
+/** Returns true if a patch sets or removes this field of the metadata. */
+export function changesMetadata(
+  patch: { type: 'json' | 'merge'; document: unknown },
+  field: string,
+): boolean {
+  const { type, document } = patch
+  if (type === 'merge')
+    return isRecord(document) && isRecord(document.metadata) && Object.hasOwn(document.metadata, field)
+  const paths = ['', '/metadata', `/metadata/${field}`]
+  return (
+    Array.isArray(document) &&
+    document.some(
+      operation => isRecord(operation) && operation.op !== 'test' && paths.includes(String(operation.path)),
+    )
+  )
+}
+
 /**
  * Returns the smallest RFC 7386 merge patch that turns `from` into `to`, or undefined if they are equal. Lists are
  * replaced whole. The patch shares parts with `to`.

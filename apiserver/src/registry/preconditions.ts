@@ -4,14 +4,17 @@ import { echo } from './causes.ts'
 import { badRequest, conflict } from './refusals.ts'
 import type { Preconditions } from './write-options.ts'
 
-/** Reads the preconditions in an update's metadata. @throws ApiError 400 for a version that is not a number */
+/**
+ * Reads the preconditions in an update's metadata. If `version` and `resourceVersion` differ, `resourceVersion` decides:
+ * Kubernetes clients change it and carry the other along.
+ * @throws ApiError 400 for a version that is not a number
+ */
 export function preconditionsOf(given: {
   uid?: string
   version?: string
   resourceVersion?: string
 }): Preconditions {
-  const preconditions: { uid?: string; versions?: string[] } = {}
-  if (given.uid !== undefined) preconditions.uid = given.uid
+  const fields: string[] = []
   for (const field of ['version', 'resourceVersion'] as const) {
     const version = given[field]
     if (version === undefined) continue
@@ -19,10 +22,13 @@ export function preconditionsOf(given: {
       throw badRequest(
         `metadata.${field} ${JSON.stringify(echo(version))} is not a version: it must be a decimal number`,
       )
-    preconditions.versions ??= []
-    preconditions.versions.push(version)
+    fields.push(`metadata.${field}`)
   }
-  return preconditions
+  const decisive = given.resourceVersion ?? given.version
+  return {
+    ...(given.uid !== undefined && { uid: given.uid }),
+    ...(decisive !== undefined && { versions: [decisive], versionFields: fields }),
+  }
 }
 
 /** @throws ApiError 409 if the stored object does not meet a precondition */
@@ -40,22 +46,38 @@ export function checkPreconditions(
       `the uid is ${uid}, not ${echo(wanted.uid)}: it is another object of the same name`,
     )
   }
-  for (const given of wanted.versions ?? []) {
+  const { versions = [], versionFields = ['the version'] } = wanted
+  for (const given of versions) {
     if (compareVersions(given, version) !== 0) {
       throw conflict(
         served,
-        key,
-        `the object has been modified: its version is ${version}, not ${given}; apply your changes to the latest version and try again`,
+        name,
+        `the object has been modified: its version is ${version}, not ${given}; apply your changes to the latest version and try again, or take out ${versionFields.join(' and ')} to change any version`,
       )
     }
   }
 }
 
-/** Reads preconditions of a DELETE. @throws ApiError 400 for a version that is not a number */
-export function deletePreconditions(given: { uid?: string; versions: readonly string[] }): Preconditions {
-  for (const version of given.versions) {
+/**
+ * Reads preconditions of a DELETE. A `resourceVersion` decides over a `version`.
+ * @throws ApiError 400 for a version that is not a number
+ */
+export function deletePreconditions(given: {
+  uid: string | undefined
+  versions: readonly string[]
+  resourceVersions: readonly string[]
+}): Preconditions {
+  const { uid, versions, resourceVersions } = given
+  for (const version of [...versions, ...resourceVersions]) {
     if (!isVersion(version))
       throw badRequest(`the version ${JSON.stringify(echo(version))} is not a decimal number`)
   }
-  return given.uid === undefined ? { versions: given.versions } : given
+  return {
+    ...(uid !== undefined && { uid }),
+    versions: resourceVersions.length > 0 ? resourceVersions : versions,
+    versionFields: [
+      ...(versions.length > 0 ? ['the precondition version'] : []),
+      ...(resourceVersions.length > 0 ? ['the precondition resourceVersion'] : []),
+    ],
+  }
 }

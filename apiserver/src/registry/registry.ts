@@ -30,7 +30,7 @@ import {
   readClientObject,
   type StoredView,
 } from './object-draft.ts'
-import { applyJsonPatch, applyMergePatch } from './patch.ts'
+import { applyJsonPatch, applyMergePatch, changesMetadata } from './patch.ts'
 import { checkPreconditions, preconditionsOf } from './preconditions.ts'
 import { badRequest, invalid, nameTaken, withApiErrors } from './refusals.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
@@ -175,6 +175,9 @@ export class Registry {
         const patched = apply(wireObject(version, seen.view, current.revision), patch.document)
         const client = readClientObject(version, patched)
         checkIdentity(key, client.meta)
+        // Only a version in the patch itself is a precondition.
+        for (const field of ['version', 'resourceVersion'] as const)
+          if (!changesMetadata(patch, field)) delete client.meta[field]
         return this.#draftUpdate(served, current, client, scope, options, seen)
       },
       options,

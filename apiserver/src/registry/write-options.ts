@@ -46,6 +46,8 @@ export interface WriteResult {
 export interface Preconditions {
   readonly uid?: string
   readonly versions?: readonly string[]
+  /** The fields of the request with a version, for the message of a conflict. */
+  readonly versionFields?: readonly string[]
 }
 
 /** The options of a deletion. */
