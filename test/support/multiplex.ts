@@ -39,11 +39,9 @@ export class Multiplexed {
   }
 
   /** @throws Error with the status if the server does not upgrade */
-  static open(url: string, path = '/apis'): Promise<Multiplexed> {
-    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, [
-      'other.example.com',
-      multiplexProtocol,
-    ])
+  static open(url: string, path = '/apis', headers: Record<string, string> = {}): Promise<Multiplexed> {
+    const protocols = ['other.example.com', multiplexProtocol]
+    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, protocols, { headers })
     const opened = new Multiplexed(socket)
     return new Promise((resolve, reject) => {
       socket.on('open', () => resolve(opened))

@@ -15,15 +15,17 @@ export interface ConnectionOptions {
   /** Path and query, without the version and the parameters that a transport adds. */
   readonly address: string
   readonly start: 'present' | Revision
+  readonly headers?: Readonly<Record<string, string>>
   /** Called with the JSON of each complete event, and its id on Server-Sent Events. */
   readonly onEvent: (text: string, id?: string) => void
 }
 
 export type Transport = (options: ConnectionOptions) => Connection
 
-const webSocket: Transport = ({ url, address, start, onEvent }) => {
+const webSocket: Transport = ({ url, address, start, headers = {}, onEvent }) => {
   const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${withQuery(address, versionOf(start))}`, {
     perMessageDeflate: false,
+    headers,
   })
   const ended = new Promise<void>(resolve => socket.on('close', () => resolve()))
   socket.on('message', data => onEvent(data.toString()))
@@ -32,15 +34,16 @@ const webSocket: Transport = ({ url, address, start, onEvent }) => {
   return { ended, cut: () => socket.terminate() }
 }
 
-const lines: Transport = ({ url, address, start, onEvent }) => {
+const lines: Transport = ({ url, address, start, headers = {}, onEvent }) => {
   const query = { watch: 'true', allowWatchBookmarks: 'true', ...versionOf(start) }
-  return stream(`${url}${withQuery(address, query)}`, {}, '\n', line => onEvent(line))
+  return stream(`${url}${withQuery(address, query)}`, headers, '\n', line => onEvent(line))
 }
 
 /** Reconnects with the last event id, as EventSource does. */
-const events: Transport = ({ url, address, start, onEvent }) => {
+const events: Transport = ({ url, address, start, headers: given, onEvent }) => {
   const headers = {
     accept: 'text/event-stream',
+    ...given,
     ...(start !== 'present' && { 'last-event-id': String(start) }),
   }
   return stream(`${url}${withQuery(address, { watch: 'true' })}`, headers, '\n\n', block => {

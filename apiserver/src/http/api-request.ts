@@ -1,4 +1,5 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
+import type { ObjectView } from '../kubernetes/index.ts'
 
 /** The identified caller of a request. */
 export interface Caller {
@@ -24,6 +25,8 @@ export interface ApiRequest {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly caller: Caller
+  /** The form of objects in the response, if it is not their own. */
+  readonly view?: ObjectView | undefined
   /** Reads the whole body. @throws ApiError 413 */
   readBody(): Promise<Buffer>
   /** Aborts when the client no longer waits for the response. */

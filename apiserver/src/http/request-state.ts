@@ -1,5 +1,6 @@
 import type { RouterContext } from '@koa/router'
 import type { Next } from 'koa'
+import type { ObjectView } from '../kubernetes/index.ts'
 import type { RequestRecord } from '../metrics/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import type { Identity, Verb } from '../security/index.ts'
@@ -38,6 +39,8 @@ export interface RequestState {
   resource: ResourceRequest | undefined
   /** The form of a watch: `negotiation` */
   streamForm: StreamForm
+  /** The form of objects in the response, if it is not their own: `negotiation` */
+  view: ObjectView | undefined
   /** What `sending` sends. Koa sends `ctx.body` where it is undefined. */
   response: ApiResponse | undefined
 }

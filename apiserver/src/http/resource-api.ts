@@ -15,7 +15,7 @@ import { encodeContinue, type ListQuery, pageFields, parseListQuery, runQuery } 
 import { notFound, notReady, type Registry, type WriteOptions, type WriteResult } from '../registry/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { MethodNotAllowedError } from './error-response.ts'
-import { listBody } from './list-response.ts'
+import { listBody, plainList } from './list-response.ts'
 import { warningHeaders } from './warning-headers.ts'
 import { readDeleteParameters, readObject, readPatch, readWriteOptions } from './write-parameters.ts'
 
@@ -81,7 +81,7 @@ export class ResourceApi {
   /** @throws ApiError */
   async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
     const version = served.versionNamed(request.path.version)
-    const response = await this.#respond(served, version, request)
+    const response = inView(await this.#respond(served, version, request), request)
     return version.warning === undefined ? response : withWarning(response, version.warning)
   }
 
@@ -201,12 +201,13 @@ export class ResourceApi {
     const result = await runQuery(snapshot, query, this.#scheduler, ownerOf(request))
     if (result.items.length > answerDefaults.short) request.signal?.throwIfAborted()
     const bytesOf = (entry: Entry) => cache.bytesOf(entry, as)
+    const form = request.view?.list ?? plainList(as)
     if (result.kind === 'page') {
       const fields = query.paging.kind === 'page' ? pageFields(query.paging, result.total) : {}
       return {
         status: 200,
         headers: objectHeaders,
-        body: await listBody(as, version, {}, fields, result.items, bytesOf),
+        body: await listBody(form, version, {}, fields, result.items, bytesOf),
       }
     }
     const { next, remaining } = result
@@ -217,7 +218,7 @@ export class ResourceApi {
     return {
       status: 200,
       headers: objectHeaders,
-      body: await listBody(as, version, chunk, {}, result.items, bytesOf),
+      body: await listBody(form, version, chunk, {}, result.items, bytesOf),
     }
   }
 
@@ -264,12 +265,19 @@ export class ResourceApi {
       }
     }
     const version = await this.#gate.pass(request.signal)
+    const form = request.view?.list ?? plainList(as)
     return {
       status: 200,
       headers: objectHeaders,
-      body: await listBody(as, version, {}, {}, deleted, bytes => bytes),
+      body: await listBody(form, version, {}, {}, deleted, bytes => bytes),
     }
   }
+}
+
+/** Shows the object of a response in the view of its request. Lists are made in their view. */
+function inView(response: ApiResponse, { view }: ApiRequest): ApiResponse {
+  if (view === undefined || !Buffer.isBuffer(response.body)) return response
+  return { ...response, body: view.object(response.body) }
 }
 
 function ownerOf(request: ApiRequest): WorkOwner {

@@ -5,6 +5,7 @@ import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import { type Access, authorize } from '../security/index.ts'
 import { errorResponse, MethodNotAllowedError, toApiError } from './error-response.ts'
+import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { endWith } from './raw-response.ts'
 import { readTarget } from './request-target.ts'
@@ -47,10 +48,17 @@ export class Upgrades {
       if (isMultiplexed && !offersMultiplexing(message))
         throw new ApiError('BadRequest', `a WebSocket at /apis needs the sub-protocol ${multiplexProtocol}`)
       if (method !== 'GET') throw new MethodNotAllowedError(method, ['GET'])
+      const { accept } = message.headers
       const isUpgraded =
         target === undefined
           ? watches.multiplex(message, socket, head, identity)
-          : await watches.upgrade(target, message, socket, head, identity)
+          : await watches.upgrade(
+              { ...target, ...negotiateObject(accept, { ...target, verb: 'watch' }, ['application/json']) },
+              message,
+              socket,
+              head,
+              identity,
+            )
       record.answered(isUpgraded ? 101 : 400)
       socket.off('error', ignore)
     } catch (thrown) {

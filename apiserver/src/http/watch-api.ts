@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { ModelCache } from '../cache/index.ts'
+import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import { type Access, authorize, type Identity } from '../security/index.ts'
 import {
@@ -15,6 +16,7 @@ import {
   type WatchSink,
 } from '../watch/index.ts'
 import type { ResourcePath } from './api-request.ts'
+import { negotiateObject } from './object-negotiation.ts'
 import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { warningHeaders } from './warning-headers.ts'
@@ -37,6 +39,8 @@ export interface WatchTarget {
   readonly served: ServedModel
   readonly path: ResourcePath
   readonly query: URLSearchParams
+  /** The form of objects in its events, if it is not their own. */
+  readonly view?: ObjectView | undefined
 }
 
 export interface WatchApiParts {
@@ -48,7 +52,7 @@ export interface WatchApiParts {
   readonly refuseHandshake: (socket: Duplex, why: string) => void
   readonly toApiError: (thrown: unknown) => ApiError
   /** Returns the resource that a path names. @throws ApiError 404, 503 while plugins are starting */
-  readonly resolve: (fullPath: string) => Omit<WatchTarget, 'query'>
+  readonly resolve: (fullPath: string) => Pick<WatchTarget, 'served' | 'path'>
 }
 
 /** The watches of clients, over WebSocket, chunked HTTP and Server-Sent Events. */
@@ -82,7 +86,7 @@ export class WatchApi {
       stay.check()
       const warning = warningOf(target)
       if (warning !== undefined) response.setHeader('warning', warning)
-      const watch = hub.open(cache, request, new StreamSink(response, form), present, {
+      const watch = hub.open(cache, request, sinkFor(target, new StreamSink(response, form)), present, {
         caller: identity.user.name,
       })
       stay.onRevoked = () => watch.revoke()
@@ -112,9 +116,8 @@ export class WatchApi {
       stay.check()
       const connection = this.#sockets.accept('single', message, socket, head, warningOf(target))
       if (connection === undefined) return false
-      const watch = this.#parts.hub.open(cache, request, new SocketSink(connection), present, {
-        caller: identity.user.name,
-      })
+      const sink = sinkFor(target, new SocketSink(connection))
+      const watch = this.#parts.hub.open(cache, request, sink, present, { caller: identity.user.name })
       stay.onRevoked = () => watch.revoke()
       connection.onDrained(() => watch.drained())
       connection.onClose(() => watch.close())
@@ -125,7 +128,7 @@ export class WatchApi {
     }
   }
 
-  /** Upgrades to a WebSocket of many watches. Returns and throws as `upgrade`. */
+  /** Upgrades to a WebSocket of many watches, which get their events in the form that the handshake accepts. Returns and throws as `upgrade`. */
   multiplex(message: IncomingMessage, socket: Duplex, head: Buffer, identity: Identity): boolean {
     const stay = this.#enter(identity)
     socket.once('close', () => stay.leave())
@@ -133,7 +136,7 @@ export class WatchApi {
     if (connection === undefined) return false
     stay.onRevoked = () => connection.close(revoked)
     const open = (path: string, sink: WatchSink, signal: AbortSignal) =>
-      this.#subscribe(stay, identity, path, sink, signal)
+      this.#subscribe(stay, identity, path, message.headers.accept, sink, signal)
     new WatchMultiplexer(connection, open, this.#parts.toApiError)
     this.#multiplexed.add(connection)
     connection.onClose(() => this.#multiplexed.delete(connection))
@@ -156,21 +159,18 @@ export class WatchApi {
     stay: Stay,
     { user }: Identity,
     target: string,
+    accept: string | undefined,
     sink: WatchSink,
     signal: AbortSignal,
   ): Promise<Watch> {
     const { hub, resolve } = this.#parts
     const { path, query } = splitTarget(target)
-    const found = resolve(path)
+    const found = { ...resolve(path), query: new URLSearchParams(query) }
     authorize(user, 'watch', nameOf(found.served))
     hub.checkOpen()
-    const { cache, request, present, release } = await this.#admit(
-      stay,
-      { ...found, query: new URLSearchParams(query) },
-      overWebSocket,
-      signal,
-    )
-    return hub.open(cache, request, sink, present, { caller: user.name, onEnd: release })
+    const { view } = negotiateObject(accept, { ...found, verb: 'watch' }, ['application/json'])
+    const { cache, request, present, release } = await this.#admit(stay, found, overWebSocket, signal)
+    return hub.open(cache, request, sinkFor({ view }, sink), present, { caller: user.name, onEnd: release })
   }
 
   /** @throws ApiError 401, 429, 503 */
@@ -202,6 +202,10 @@ export class WatchApi {
       throw error
     }
   }
+}
+
+function sinkFor({ view }: Pick<WatchTarget, 'view'>, sink: WatchSink): WatchSink {
+  return view === undefined ? sink : new ViewSink(sink, view)
 }
 
 /** Returns the Warning header for a watch of a deprecated version. */

@@ -1,4 +1,10 @@
-import { isRecord, type Model, ModelError, type ModelVersion } from '@setpoint/controller-runtime/api'
+import {
+  isRecord,
+  type Model,
+  ModelError,
+  type ModelVersion,
+  type PrinterColumn,
+} from '@setpoint/controller-runtime/api'
 import type { BareObject } from './bare-object.ts'
 import { ConversionError } from './conversion-error.ts'
 import { compileSchemas, type SchemaValidator } from './schema-validator.ts'
@@ -16,6 +22,8 @@ export class ServedVersion {
   readonly kind: string
   readonly isHub: boolean
   readonly schemas: SchemaValidator
+  /** The columns of tables: those of the version, else those of the hub. */
+  readonly printerColumns: readonly PrinterColumn[]
   /** The text of the `Warning` header of every response, or undefined. */
   readonly warning: string | undefined
   /** The wire JSON of every object begins with this, followed by the name. */
@@ -33,6 +41,7 @@ export class ServedVersion {
     this.kind = model.kind
     this.isHub = declared === undefined
     this.schemas = compile(model, declared)
+    this.printerColumns = declared?.printerColumns ?? model.printerColumns
     this.warning = declared?.deprecated && `${apiVersion} ${model.kind} is deprecated: ${declared.deprecated}`
     this.wirePrefix = `{"apiVersion":${JSON.stringify(apiVersion)},"kind":${JSON.stringify(model.kind)},"metadata":{"name":"`
     this.#model = model

@@ -51,7 +51,7 @@ export function checkPreconditions(
     if (compareVersions(given, version) !== 0) {
       throw conflict(
         served,
-        name,
+        key,
         `the object has been modified: its version is ${version}, not ${given}; apply your changes to the latest version and try again, or take out ${versionFields.join(' and ')} to change any version`,
       )
     }

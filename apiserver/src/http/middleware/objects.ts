@@ -6,7 +6,7 @@ import type { ResourceApi } from '../resource-api.ts'
 /** Reads and writes objects. */
 export function objects(api: ResourceApi): Middleware {
   return async (ctx, next) => {
-    const { resource, caller } = ctx.state
+    const { resource, caller, view } = ctx.state
     if (resource === undefined || resource.verb === 'watch') return next()
     const { served, path, query } = resource
     const { req, method } = ctx
@@ -19,6 +19,7 @@ export function objects(api: ResourceApi): Middleware {
       query,
       headers: req.headers,
       caller,
+      view,
       readBody: () => readRequestBody(req),
       get signal() {
         return gone?.signal

@@ -6,11 +6,11 @@ import type { WatchApi } from '../watch-api.ts'
 /** Serves watches over plain HTTP. Errors before the first event are ordinary responses. */
 export function watches(api: WatchApi, connections: Connections): Middleware {
   return async (ctx, next) => {
-    const { resource, identity, streamForm } = ctx.state
+    const { resource, identity, streamForm, view } = ctx.state
     if (resource === undefined) return next()
     connections.streams(ctx.res)
     const lastEventId = headerOf(ctx.req.headers, 'last-event-id')
-    await api.stream(resource, ctx.res, streamForm, identity, lastEventId)
+    await api.stream({ ...resource, view }, ctx.res, streamForm, identity, lastEventId)
     ctx.respond = false
   }
 }

@@ -1,0 +1,33 @@
+import { ApiError } from '@setpoint/controller-runtime/api'
+import { findObjectView, type ObjectView } from '../kubernetes/index.ts'
+import { negotiate } from './accept.ts'
+import type { ResourceRequest } from './request-state.ts'
+
+/** The media type of a response about objects, and the form of the objects if it is not their own. */
+export interface ObjectFormat {
+  readonly type: string
+  readonly view: ObjectView | undefined
+}
+
+/**
+ * Chooses the format of objects by an Accept header.
+ * @param offered the media types that can be served, the usual one first
+ * @throws ApiError 406; 400 for an unknown `includeObject`
+ */
+export function negotiateObject(
+  accept: string | undefined,
+  { served, path, query, verb }: ResourceRequest,
+  offered: readonly [string, ...string[]],
+): ObjectFormat {
+  const [usual] = offered
+  // Most requests have one of these.
+  if (!accept || accept === '*/*' || accept === usual) return { type: usual, view: undefined }
+  const version = served.versionNamed(path.version)
+  const ofList = verb === 'list' || verb === 'deletecollection'
+  const found = negotiate(accept, offered, clause => findObjectView(version, clause, ofList, query))
+  if (found !== undefined) return { type: found.type, view: found.form }
+  throw new ApiError(
+    'NotAcceptable',
+    `only application/json can be produced, also as a Table or PartialObjectMetadata of meta.k8s.io, not ${JSON.stringify(accept.slice(0, 200))}`,
+  )
+}
