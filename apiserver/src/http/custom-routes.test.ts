@@ -1,9 +1,9 @@
 import { definePlugin, type Transport, TransportError } from '@setpoint/controller-runtime'
 import { type HostedPlugin, setupPlugin } from '@setpoint/controller-runtime/internal'
 import { expect, it } from 'vitest'
+import { routeResources } from '../kubernetes/route-resources.ts'
 import { ModelRegistry } from '../model/index.ts'
 import { CustomRoutes } from './custom-routes.ts'
-import { routeResources } from './route-resources.ts'
 
 const transport: Transport = {
   request: () => Promise.reject(new TransportError('no server')),
@@ -56,7 +56,7 @@ it('the resources of routes are named as Kubernetes reads their paths', async ()
       '/:anything/:name',
     ],
   )
-  const names = routeResources(routes, groupVersion).map(resource => JSON.stringify(resource))
+  const names = routeResources(routes.describe(), groupVersion).map(resource => JSON.stringify(resource))
   const entry = (name: string, ...verbs: string[]) =>
     JSON.stringify({ name, singularName: '', namespaced: false, kind: '', verbs })
   expect(names).toEqual([
@@ -68,5 +68,5 @@ it('the resources of routes are named as Kubernetes reads their paths', async ()
     entry('news'),
     entry('*'),
   ])
-  expect(routeResources(routes, 'api.pages.example.com/v2')).toEqual([])
+  expect(routeResources(routes.describe(), 'api.pages.example.com/v2')).toEqual([])
 })

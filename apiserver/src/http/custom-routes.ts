@@ -50,6 +50,7 @@ export interface RouteDescription {
 /** The routes of plugins, below `/apis/<group>/<version>`. */
 export class CustomRoutes {
   readonly #mounted: Mounted[] = []
+  #changes = 0
   /** The group versions of plugins that are disabled or have failed, and the reason, by plugin. */
   readonly #closed = new Map<string, { readonly groupVersions: readonly string[]; readonly why: string }>()
   readonly #models: ModelRegistry
@@ -58,6 +59,11 @@ export class CustomRoutes {
   constructor(models: ModelRegistry, reservedDomain: string) {
     this.#models = models
     this.#reservedDomain = reservedDomain
+  }
+
+  /** Rises whenever routes come or go. */
+  get changes(): number {
+    return this.#changes
   }
 
   /** Mounts all routes of a plugin or none. @throws RouteConflictError naming both routes that clash */
@@ -71,10 +77,12 @@ export class CustomRoutes {
       const prefix = `/apis/${group.groupVersion}/`
       mounted.push({ hosted, plugin, group, prefix, route: makeRouter(hosted, group).routes() })
     }
+    this.#changes++
     this.#mounted.push(...mounted)
   }
 
   remove(hosted: HostedPlugin): void {
+    this.#changes++
     for (let at = this.#mounted.length - 1; at >= 0; at--) {
       if (this.#mounted[at]?.hosted === hosted) this.#mounted.splice(at, 1)
     }

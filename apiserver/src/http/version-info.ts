@@ -1,14 +1,20 @@
 import { programVersion } from '../program-version.ts'
 
-/** `GET /version`: Kubernetes' version.Info. */
+/** The release of Kubernetes whose API this is. Clients warn if it is far from their own. */
+const kubernetes = Object.freeze({ major: '1', minor: '34' })
+
+/** `GET /version`: Kubernetes' version.Info. Its clients require every field. */
 export function versionInfo(): object {
-  const version = programVersion()
-  const [major = '0', minor = '0'] = version.split('.')
+  const { major, minor } = kubernetes
   return {
     major,
     minor,
-    gitVersion: `v${version}`,
+    gitVersion: `v${major}.${minor}.0+setpoint.${programVersion()}`,
+    gitCommit: '',
+    gitTreeState: '',
+    buildDate: '',
+    goVersion: '',
+    compiler: `node ${process.version}`,
     platform: `${process.platform}/${process.arch}`,
-    runtime: `node ${process.version}`,
   }
 }

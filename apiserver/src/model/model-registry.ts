@@ -10,6 +10,12 @@ export class ModelConflictError extends Error {
 export class ModelRegistry {
   readonly #byPath = new Map<string, ServedModel>()
   readonly #byResource = new Map<string, ServedModel>()
+  #changes = 0
+
+  /** Rises whenever a model comes or goes. */
+  get changes(): number {
+    return this.#changes
+  }
 
   /** @throws ModelConflictError if the resource or the kind is taken; the message names both owners */
   add(served: ServedModel): void {
@@ -29,12 +35,14 @@ export class ModelRegistry {
         )
       }
     }
+    this.#changes++
     this.#byResource.set(served.resource, served)
     for (const { apiVersion } of served.versions) this.#byPath.set(`${apiVersion}/${plural}`, served)
   }
 
   remove(served: ServedModel): void {
     if (this.#byResource.get(served.resource) !== served) return
+    this.#changes++
     this.#byResource.delete(served.resource)
     for (const { apiVersion } of served.versions) this.#byPath.delete(`${apiVersion}/${served.model.plural}`)
   }

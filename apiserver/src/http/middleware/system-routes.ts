@@ -1,10 +1,16 @@
 import { setImmediate } from 'node:timers/promises'
 import { Router } from '@koa/router'
+import {
+  aggregatedGroup,
+  aggregatedVersions,
+  Discovery,
+  type DiscoveryDocument,
+} from '../../kubernetes/index.ts'
 import type { Metrics } from '../../metrics/index.ts'
 import type { ModelRegistry } from '../../model/index.ts'
 import type { ApiDocuments } from '../../openapi/index.ts'
+import { negotiate } from '../accept.ts'
 import type { CustomRoutes } from '../custom-routes.ts'
-import { group, groupList, resourceList } from '../discovery.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
 import type { Health, HealthAnswer } from '../health.ts'
 import { addOpenApiRoutes } from '../openapi-routes.ts'
@@ -31,11 +37,10 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
     ctx.type = 'text/plain'
     ctx.body = text
   }
-  const json = (make: (params: Readonly<Record<string, string>>) => object | undefined) => (ctx: Context) => {
-    const body = make(ctx.params)
-    if (body === undefined) throw paths.notServed(ctx.state.target.path)
-    ctx.set('content-type', 'application/json')
-    ctx.body = JSON.stringify(body)
+  const discovered = (find: (ctx: Context) => DiscoveryDocument | undefined) => (ctx: Context) => {
+    const document = find(ctx)
+    if (document === undefined) throw paths.notServed(ctx.state.target.path)
+    sendDocument(ctx, document)
   }
   const live = probe(verbose => health.live(verbose))
   const ready = probe(verbose => health.ready(verbose))
@@ -52,14 +57,30 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
     ctx.set('content-type', metrics.contentType)
     ctx.body = await scrape
   })
-  const version = json(() => versionInfo())
-  const groups = json(() => groupList(models, routes))
-  const oneGroup = json(({ group: name = '' }) => group(models, routes, name))
-  const resources = json(({ group, version }) => resourceList(models, routes, `${group}/${version}`))
-  router.get('/version', version)
-  router.get('/apis', groups)
-  router.get('/apis/:group', oneGroup)
-  router.get('/apis/:group/:version', resources)
+  router.get('/version', (ctx: Context) => {
+    ctx.set('content-type', 'application/json')
+    ctx.body = JSON.stringify(versionInfo())
+  })
+  const discovery = new Discovery({ models, routes })
+  const all = (root: 'api' | 'apis') =>
+    discovered(ctx => {
+      const version = aggregatedVersionOf(ctx.req.headers.accept)
+      return version === undefined ? discovery.groups(root) : discovery.aggregated(root, version)
+    })
+  router.get('/api', all('api'))
+  router.get(
+    '/api/:version',
+    discovered(({ params: { version = '' } }) => discovery.resources('api', '', version)),
+  )
+  router.get('/apis', all('apis'))
+  router.get(
+    '/apis/:group',
+    discovered(({ params: { group = '' } }) => discovery.group(group)),
+  )
+  router.get(
+    '/apis/:group/:version',
+    discovered(({ params: { group = '', version = '' } }) => discovery.resources('apis', group, version)),
+  )
   addOpenApiRoutes(router, parts)
   const route = router.routes()
   return async ctx => {
@@ -70,4 +91,27 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
       throw paths.notServed(ctx.state.target.path)
     })
   }
+}
+
+/** Returns the version of the aggregated document that a client prefers to the plain one, if any. */
+function aggregatedVersionOf(accept = '*/*') {
+  const found = negotiate(accept, ['application/json'], clause =>
+    clause.get('as') === 'APIGroupDiscoveryList' && clause.get('g') === aggregatedGroup
+      ? aggregatedVersions.find(version => version === clause.get('v'))
+      : undefined,
+  )
+  return found?.form
+}
+
+/** Sends a document, or 304 to a client that has it. */
+function sendDocument(ctx: Context, { contentType, etag, body }: DiscoveryDocument): void {
+  const headers = { etag, vary: 'Accept, Accept-Encoding', 'cache-control': 'no-cache, private' }
+  ctx.set(headers)
+  if (knows(ctx.get('if-none-match'), etag)) ctx.status = 304
+  else ctx.state.response = { status: 200, headers: { ...headers, 'content-type': contentType }, body }
+}
+
+/** Whether a client has the document. Koa's `fresh` says no to clients that also send `cache-control: no-cache`, as `fetch` does. */
+function knows(ifNoneMatch: string, etag: string): boolean {
+  return ifNoneMatch.split(',').some(each => each.trim().replace(/^W\//, '') === etag)
 }

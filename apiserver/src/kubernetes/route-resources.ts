@@ -1,4 +1,15 @@
-import type { CustomRoutes, RouteDescription } from './custom-routes.ts'
+import type { PlainResource } from './aggregated-discovery.ts'
+
+/** What discovery reads of a plugin's route. */
+export interface DiscoveredRoute {
+  /** `<group>/<version>` */
+  readonly groupVersion: string
+  readonly method: keyof typeof verbOf
+  /** Below the group version, with parameters as `:name`. */
+  readonly pattern: string
+}
+
+const verbOf = { GET: 'get', POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' } as const
 
 /**
  * Returns the entries of an APIResourceList for the routes of a group version: one for each resource or subresource that
@@ -7,9 +18,9 @@ import type { CustomRoutes, RouteDescription } from './custom-routes.ts'
  * A route promises no objects, so it must not look like a kind. Clients skip subresources when they look for kinds. Other
  * entries have no verbs, as those of `subresources.kubevirt.io`. A list without entries would be an error for kubectl.
  */
-export function routeResources(routes: CustomRoutes, groupVersion: string): object[] {
+export function routeResources(routes: readonly DiscoveredRoute[], groupVersion: string): PlainResource[] {
   const verbs = new Map<string, Set<string>>()
-  for (const route of routes.describe()) {
+  for (const route of routes) {
     if (route.groupVersion !== groupVersion) continue
     const { name, verb } = readPath(route)
     const known = verbs.get(name) ?? new Set()
@@ -24,9 +35,7 @@ export function routeResources(routes: CustomRoutes, groupVersion: string): obje
   }))
 }
 
-const verbOf = { GET: 'get', POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' } as const
-
-function readPath({ method, pattern }: RouteDescription): { name: string; verb?: string } {
+function readPath({ method, pattern }: DiscoveredRoute): { name: string; verb?: string } {
   const [resource = '*', , subresource] = pattern
     // The braces of an optional part.
     .replace(/[{}]/g, '')
