@@ -128,7 +128,10 @@ export class WatchApi {
     }
   }
 
-  /** Upgrades to a WebSocket of many watches, which get their events in the form that the handshake accepts. Returns and throws as `upgrade`. */
+  /**
+   * Upgrades to a WebSocket of many watches. All of them send the form of objects that the handshake accepts. Returns and
+   * throws as `upgrade`.
+   */
   multiplex(message: IncomingMessage, socket: Duplex, head: Buffer, identity: Identity): boolean {
     const stay = this.#enter(identity)
     socket.once('close', () => stay.leave())

@@ -1,7 +1,7 @@
 /** An entry of an APIResourceList. The name of a subresource is `<plural>/<subresource>`. */
 export interface PlainResource {
   readonly name: string
-  /** An empty text if it has none. */
+  /** Empty for subresources and routes. */
   readonly singularName: string
   readonly namespaced: boolean
   /** An empty text for a resource without objects. */

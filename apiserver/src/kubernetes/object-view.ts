@@ -1,4 +1,4 @@
-/** A form in which objects are sent instead of their own: a Table, or their metadata alone. */
+/** Another form of objects in a response: a Table, or their metadata alone. */
 export interface ObjectView {
   /** Distinguishes the views of one version of a kind. */
   readonly key: string

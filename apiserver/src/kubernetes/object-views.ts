@@ -9,7 +9,7 @@ import { type IncludeObject, includeObjectValues, TableView } from './table-view
 const views = new WeakMap<ServedVersion, Map<string, ObjectView>>()
 
 /**
- * Returns the view that a clause of an Accept header asks for with `as`, `g` and `v`, or undefined if there is none.
+ * Returns the view that a clause of an Accept header asks for with `as`, `g` and `v`, or undefined for an unknown one.
  * @param ofList whether the response is a list
  * @throws ApiError 400 for an unknown `includeObject`
  */

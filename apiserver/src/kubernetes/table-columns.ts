@@ -5,7 +5,7 @@ import { compileJsonPath, type JsonPath } from '@setpoint/controller-runtime/int
 export interface ColumnDefinition {
   readonly name: string
   readonly type: string
-  /** An empty text if there is none. */
+  /** Empty for a column without a format. */
   readonly format: string
   readonly description: string
   /** kubectl shows columns above 0 only in wide output. */

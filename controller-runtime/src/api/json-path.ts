@@ -1,6 +1,6 @@
 import { isRecord } from './is-record.ts'
 
-/** Returns the first value that a path leads to, or undefined if there is none. */
+/** Returns the first value at a path, or undefined. */
 export type JsonPath = (root: unknown) => unknown
 
 /** A step from a value to the values below it, in order. */
