@@ -9,6 +9,7 @@ export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   serve: 'run the control plane',
   dev: 'run the control plane with the plugin in a folder, and reload the plugin when a file changes',
   token: 'make a token and its entry for --token-file',
+  kubeconfig: 'print a kubeconfig for kubectl and other clients of Kubernetes',
 })
 
 /** The texts of each given flag, in the order of the command line. */
@@ -17,6 +18,7 @@ export type GivenFlags = ReadonlyMap<Flag, readonly string[]>
 export type Arguments =
   | { readonly command: 'serve'; readonly given: GivenFlags }
   | { readonly command: 'token'; readonly given: GivenFlags }
+  | { readonly command: 'kubeconfig'; readonly given: GivenFlags }
   /** `dir` is the working directory by default. */
   | { readonly command: 'dev'; readonly given: GivenFlags; readonly dir: string }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
@@ -49,7 +51,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     .exitOverride()
     .version(`setpoint ${programVersion()}`, '--version', 'print the version')
     .helpOption('--help', 'print this text')
-  for (const name of ['serve', 'dev', 'token'] as const) {
+  for (const name of ['serve', 'dev', 'token', 'kubeconfig'] as const) {
     const given = new Map<Flag, string[]>()
     const command = program
       .command(name)

@@ -16,6 +16,7 @@ import {
   readLeaseName,
   readListenAddress,
   readNonEmpty,
+  readOwnTokenFile,
   readPemFile,
   readSecretFile,
   readServerUrl,
@@ -33,7 +34,7 @@ import {
  */
 export type FlagKind = 'value' | 'list' | 'repeatable'
 
-export type CommandName = 'serve' | 'dev' | 'token'
+export type CommandName = 'serve' | 'dev' | 'token' | 'kubeconfig'
 
 /** One row of the table of flags. The command line, the environment, the configuration file and the help all use it. */
 export interface Flag {
@@ -62,6 +63,9 @@ export interface DefaultedFlag<T> extends ValueFlag<T> {
 const serve: readonly CommandName[] = ['serve']
 const serveAndDev: readonly CommandName[] = ['serve', 'dev']
 const token: readonly CommandName[] = ['token']
+const kubeconfig: readonly CommandName[] = ['kubeconfig']
+const serveAndKubeconfig: readonly CommandName[] = ['serve', 'kubeconfig']
+const serving: readonly CommandName[] = ['serve', 'dev', 'kubeconfig']
 
 function value<T>(
   flag: Omit<DefaultedFlag<T>, 'kind' | 'commands'>,
@@ -98,33 +102,67 @@ export const flags = Object.freeze({
       description: 'address to serve on; port 0 picks a free port; write an IPv6 address in brackets',
       read: readListenAddress,
     },
-    serveAndDev,
+    serving,
   ),
-  basePath: value({
-    name: 'base-path',
-    placeholder: 'PATH',
-    default: '/',
-    description: 'prefix of every path of the API',
-    read: readBasePath,
-  }),
+  basePath: value(
+    {
+      name: 'base-path',
+      placeholder: 'PATH',
+      default: '/',
+      description: 'prefix of every path of the API',
+      read: readBasePath,
+    },
+    serveAndKubeconfig,
+  ),
   server: value({
     name: 'server',
     placeholder: 'URL',
     description: 'API server for the controllers; only with --role controllers',
     read: readServerUrl,
   }),
+  kubeconfigServer: value(
+    {
+      name: 'server',
+      placeholder: 'URL',
+      description: 'URL of the API with its base path; by default that of --listen and --base-path',
+      read: readServerUrl,
+    },
+    kubeconfig,
+  ),
   serverTokenFile: value({
     name: 'server-token-file',
     placeholder: 'FILE',
     description: 'file with the bearer token for --server; reloaded when it changes',
     read: readSecretFile,
   }),
-  serverCa: value({
-    name: 'server-ca',
-    placeholder: 'FILE',
-    description: 'CA certificates (PEM) for --server',
-    read: readAuthorities,
-  }),
+  serverCa: value(
+    {
+      name: 'server-ca',
+      placeholder: 'FILE',
+      description: "CA certificates (PEM) for the API server's certificate",
+      read: readAuthorities,
+    },
+    serveAndKubeconfig,
+  ),
+  token: value(
+    {
+      name: 'token',
+      placeholder: 'TOKEN',
+      description:
+        'bearer token of the user. Every user of this machine can read the command line: prefer --token-file',
+      read: readNonEmpty,
+    },
+    kubeconfig,
+  ),
+  kubeconfigTokenFile: value(
+    {
+      name: 'token-file',
+      placeholder: 'FILE',
+      description: 'file with the bearer token of the user',
+      read: readOwnTokenFile,
+    },
+    kubeconfig,
+  ),
   tokenFile: value({
     name: 'token-file',
     placeholder: 'FILE',
@@ -132,12 +170,15 @@ export const flags = Object.freeze({
       'bearer tokens that are accepted: a YAML list of {user, groups, sha256}, as `setpoint token` prints; reloaded when it changes. Without it the server accepts local callers only',
     read: readTokenFile,
   }),
-  tlsCert: value({
-    name: 'tls-cert',
-    placeholder: 'FILE',
-    description: 'certificate (PEM) for HTTPS; reloaded when it changes; needs --tls-key',
-    read: readPemFile,
-  }),
+  tlsCert: value(
+    {
+      name: 'tls-cert',
+      placeholder: 'FILE',
+      description: 'certificate (PEM) for HTTPS; reloaded when it changes; needs --tls-key',
+      read: readPemFile,
+    },
+    serveAndKubeconfig,
+  ),
   tlsKey: value({
     name: 'tls-key',
     placeholder: 'FILE',
@@ -298,6 +339,15 @@ export const flags = Object.freeze({
     commands: token,
     read: oneOf('entry', 'token', 'json'),
   } satisfies DefaultedFlag<TokenOutput>,
+  kubeconfigOutput: value(
+    {
+      name: 'output',
+      placeholder: 'FILE',
+      description: 'file to write, readable by its owner only; by default standard output',
+      read: readNonEmpty,
+    },
+    kubeconfig,
+  ),
   config: value(
     {
       name: 'config',

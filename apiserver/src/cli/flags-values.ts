@@ -186,6 +186,16 @@ export function readSecretFile(text: string, readFile: ReadFile): NamedText {
   return { path: resolve(text), text: file.text.trim() }
 }
 
+/** Reads the token of one user. Rejects the server's list of users, which has only hashes of tokens. */
+export function readOwnTokenFile(text: string, readFile: ReadFile): string {
+  const token = readSecretFile(text, readFile).text
+  if (/\s/.test(token))
+    throw new UsageError(
+      `${quote(text)} is not one token; the server's list of users has only hashes: give the token that \`setpoint token\` has shown`,
+    )
+  return token
+}
+
 /** The text of a file with its path. */
 export interface NamedText {
   readonly path: string

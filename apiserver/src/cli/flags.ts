@@ -91,6 +91,17 @@ export interface EtcdStoreOptions {
   readonly credentials: { readonly username: string; readonly password: string } | undefined
 }
 
+/** What a kubeconfig says. */
+export interface KubeconfigOptions {
+  /** URL with the base path. */
+  readonly server: string
+  /** CA certificates (PEM); without them, those of the client's system count. */
+  readonly ca: string | undefined
+  readonly token: string | undefined
+  /** The file to write. Default: standard output. */
+  readonly output: string | undefined
+}
+
 /** The command to run. */
 export type CommandLine =
   | {
@@ -107,6 +118,7 @@ export type CommandLine =
       readonly warnings: readonly string[]
     }
   | { readonly command: 'token'; readonly user: UserInfo; readonly output: TokenOutput }
+  | { readonly command: 'kubeconfig'; readonly options: KubeconfigOptions }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
   | { readonly command: 'help'; readonly text: string }
@@ -127,18 +139,39 @@ export function parseCommandLine(
   if (parsed.command === 'create') return parsed
   const { command, given } = parsed
   const settings = new Settings(command, given, env, readFile)
-  if (command === 'token') {
+  if (parsed.command === 'token') {
     const name = settings.optional(flags.user)
     if (name === undefined) throw new UsageError('token needs --user NAME')
     const groups = settings.several(flags.group) ?? [flags.group.default]
-    return { command, user: { name, groups }, output: settings.value(flags.output) }
+    return { command: parsed.command, user: { name, groups }, output: settings.value(flags.output) }
   }
+  if (parsed.command === 'kubeconfig')
+    return { command: parsed.command, options: kubeconfigOptions(settings) }
   const warnings = strayVariables(env)
   if (parsed.command === 'serve')
     return { command: parsed.command, options: serveOptions(settings, env), warnings }
   const plugin = readPluginSource(parsed.dir, readFile)
   if (plugin.kind !== 'folder') throw new UsageError(`${quote(parsed.dir)} is not the folder of a plugin`)
   return { command: parsed.command, options: devOptions(settings, plugin, env), plugin, warnings }
+}
+
+/** @throws UsageError if the URL is not known */
+function kubeconfigOptions(settings: Settings): KubeconfigOptions {
+  return {
+    server: settings.optional(flags.kubeconfigServer) ?? listeningUrl(settings),
+    ca: settings.optional(flags.serverCa),
+    token: settings.optional(flags.token) ?? settings.optional(flags.kubeconfigTokenFile),
+    output: settings.optional(flags.kubeconfigOutput),
+  }
+}
+
+/** Returns the URL of a server with these settings, for clients on this machine. */
+function listeningUrl(settings: Settings): string {
+  const { host, port } = settings.value(flags.listen)
+  if (port === 0) throw new UsageError('port 0 does not tell the URL: give --server URL')
+  const scheme = settings.origin(flags.tlsCert) === undefined ? 'http' : 'https'
+  const reachable = host === '0.0.0.0' || host === '::' ? 'localhost' : host
+  return `${scheme}://${formatAddress({ host: reachable, port })}${settings.value(flags.basePath)}`
 }
 
 type Env = SettingsSources['env']

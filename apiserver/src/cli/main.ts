@@ -3,7 +3,7 @@ import { exitCodes } from './exit-codes.ts'
 import { parseCommandLine, type TokenOutput, UsageError } from './flags.ts'
 
 /**
- * Runs the program. Standard output gets the help, the version, a token or its entry, the next steps with a new plugin, or
+ * Runs the program. Standard output gets the help, the version, a token or its entry, a kubeconfig, the next steps with a new plugin, or
  * one line when the server listens; all else goes to standard error. Each command imports its modules when it runs, so that
  * the others start fast.
  */
@@ -17,7 +17,10 @@ export async function main(argv: readonly string[]): Promise<void> {
       const { dev } = await import('./dev.ts')
       await dev(commandLine)
     } else if (commandLine.command === 'token') await printToken(commandLine.user, commandLine.output)
-    else if (commandLine.command === 'create') {
+    else if (commandLine.command === 'kubeconfig') {
+      const { printKubeconfig } = await import('./kubeconfig.ts')
+      await printKubeconfig(commandLine.options)
+    } else if (commandLine.command === 'create') {
       const { createPlugin } = await import('./create-plugin.ts')
       process.stdout.write(await createPlugin(commandLine.plugin))
     } else process.stdout.write(commandLine.text)

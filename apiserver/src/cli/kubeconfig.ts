@@ -1,0 +1,50 @@
+import { open } from 'node:fs/promises'
+import { dump } from 'js-yaml'
+import type { KubeconfigOptions } from './flags.ts'
+
+/** Writes the kubeconfig to its file, readable by its owner only, or to standard output. Warnings go to standard error. */
+export async function printKubeconfig(options: KubeconfigOptions): Promise<void> {
+  const text = kubeconfigOf(options)
+  const { server, token, output } = options
+  if (token !== undefined && server.startsWith('http:')) {
+    process.stderr.write(
+      'setpoint: kubectl sends no token over plain HTTP; serve HTTPS (--tls-cert and --tls-key) or give the https URL with --server\n',
+    )
+  }
+  if (output === undefined) {
+    process.stdout.write(text)
+    return
+  }
+  const file = await open(output, 'w', 0o600)
+  try {
+    // The mode above is only for a new file.
+    await file.chmod(0o600)
+    await file.writeFile(text)
+  } finally {
+    await file.close()
+  }
+}
+
+const name = 'setpoint'
+
+/** Returns a kubeconfig, as YAML, with one context. */
+export function kubeconfigOf({
+  server,
+  ca,
+  token,
+}: Pick<KubeconfigOptions, 'server' | 'ca' | 'token'>): string {
+  const cluster = {
+    server,
+    ...(ca !== undefined && { 'certificate-authority-data': Buffer.from(ca).toString('base64') }),
+    // The JavaScript client accepts a plain HTTP server only with this.
+    ...(server.startsWith('http:') && { 'insecure-skip-tls-verify': true }),
+  }
+  return dump({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name, cluster }],
+    users: [{ name, user: token === undefined ? {} : { token } }],
+    contexts: [{ name, context: { cluster: name, user: name } }],
+    'current-context': name,
+  })
+}
