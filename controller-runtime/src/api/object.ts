@@ -8,6 +8,25 @@ export interface OwnerReference {
   blockOwnerDeletion?: boolean
 }
 
+/** A set of fields in Kubernetes' format: the keys are `f:<field>`, `k:<keys>`, `v:<value>` and `.`. */
+export interface FieldsV1 {
+  readonly [element: string]: FieldsV1
+}
+
+/** The fields that one manager owns, in Kubernetes' shape. */
+export interface ManagedFieldsEntry {
+  readonly manager: string
+  /** `Apply` for server-side apply, `Update` for all other writes. */
+  readonly operation: 'Apply' | 'Update'
+  /** The version whose fields are meant. */
+  readonly apiVersion: string
+  readonly subresource?: string
+  /** RFC 3339: when the manager last changed the object. */
+  readonly time?: string
+  readonly fieldsType: 'FieldsV1'
+  readonly fieldsV1: FieldsV1
+}
+
 /**
  * The metadata of a stored object. Only the server sets the fields marked "server". The lists are read-only, so that a
  * function that takes an object of a kind without lists takes a frozen one too; to change a list, assign another.
@@ -34,6 +53,8 @@ export interface ObjectMeta {
   ownerReferences?: readonly OwnerReference[]
   labels?: Record<string, string>
   annotations?: Record<string, string>
+  /** Server: the owners of the fields, from the first server-side apply on. */
+  managedFields?: readonly ManagedFieldsEntry[]
 }
 
 /** The content of an object as a writer sends it. Fields with a default may be absent. */

@@ -1,0 +1,46 @@
+import { ApiError, type ManagedFieldsEntry, type StatusCause } from '@setpoint/controller-runtime/api'
+import { compareCodePoints, objectLimits } from '../../model/index.ts'
+import { echo } from '../causes.ts'
+import { pathsOf } from './field-set.ts'
+import type { Conflict } from './ownership.ts'
+import { formatElements } from './path-element.ts'
+
+/**
+ * Returns the error of an apply that would change fields of other managers: 409 with a cause for each field, at most
+ * `objectLimits.violations`. The texts are those of Kubernetes' `managedfields/internal/conflict.go`.
+ */
+export function conflictError(conflicts: readonly Conflict[]): ApiError {
+  const causes: StatusCause[] = []
+  const fieldsOfManagers = new Map<string, string[]>()
+  let count = 0
+  for (const { entry, fields } of conflicts) {
+    const manager = describe(entry)
+    for (const path of pathsOf(fields)) {
+      if (++count > objectLimits.violations) continue
+      const field = formatElements(path)
+      causes.push({ reason: 'FieldManagerConflict', message: `conflict with ${manager}`, field })
+      const known = fieldsOfManagers.get(manager)
+      if (known === undefined) fieldsOfManagers.set(manager, [field])
+      else known.push(field)
+    }
+  }
+  return new ApiError('Conflict', messageOf(count, fieldsOfManagers), { causes })
+}
+
+function messageOf(count: number, fieldsOfManagers: ReadonlyMap<string, readonly string[]>): string {
+  const managers = [...fieldsOfManagers].sort(([a], [b]) => compareCodePoints(a, b))
+  const [first] = managers
+  if (count === 1 && first !== undefined)
+    return `Apply failed with 1 conflict: conflict with ${first[0]}: ${first[1][0]}`
+  const lines = managers.flatMap(([manager, fields]) => [
+    `conflicts with ${manager}:`,
+    ...fields.map(field => `- ${field}`),
+  ])
+  return `Apply failed with ${count} conflicts: ${lines.join('\n')}`
+}
+
+function describe({ manager, operation, apiVersion, subresource }: ManagedFieldsEntry): string {
+  let text = JSON.stringify(echo(manager))
+  if (subresource !== undefined) text += ` with subresource ${JSON.stringify(echo(subresource))}`
+  return operation === 'Apply' ? text : `${text} using ${apiVersion}`
+}

@@ -1,0 +1,82 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
+import { setOwn } from '../../model/index.ts'
+import { type FieldSet, hasFieldsBelow, isEmpty, isOwned, nodesOf, withItself } from './field-set.ts'
+import {
+  type FieldType,
+  formOf,
+  itemElement,
+  type ListType,
+  type MapType,
+  typeOfField,
+} from './field-type.ts'
+import { fieldElement, type PathElement } from './path-element.ts'
+
+/**
+ * Returns a value without the fields and items of a set, or undefined if nothing is left of it. A map or list that a
+ * removal empties goes too. From `typed/remove.go` of structured-merge-diff, which leaves null there; the pruning of
+ * nulls in custom resources has the same effect.
+ */
+export function removeItems(type: FieldType, value: unknown, removed: FieldSet): unknown {
+  if (isEmpty(removed)) return value
+  const form = formOf(type, value)
+  if (form === 'map' && type.map !== undefined && isRecord(value)) return fromMap(type.map, value, removed)
+  if (form === 'list' && type.list !== undefined && Array.isArray(value))
+    return fromList(type.list, value, removed)
+  return value
+}
+
+function fromMap(type: MapType, value: Readonly<Record<string, unknown>>, removed: FieldSet): unknown {
+  if (type.isAtomic) return undefined
+  const result: Record<string, unknown> = {}
+  let isBare = true
+  for (const [name, field] of Object.entries(value)) {
+    const kept = afterRemoval(typeOfField(type, name), field, removed[fieldElement(name)])
+    if (kept === undefined) continue
+    setOwn(result, name, kept)
+    isBare = false
+  }
+  return isBare ? undefined : result
+}
+
+function fromList(type: ListType, list: readonly unknown[], removed: FieldSet): unknown {
+  if (type.kind === 'atomic') return undefined
+  const result = list.flatMap(item => {
+    const kept = afterRemoval(type.items, item, removed[itemElement(type, item)])
+    return kept === undefined ? [] : [kept]
+  })
+  return result.length === 0 ? undefined : result
+}
+
+function afterRemoval(type: FieldType, value: unknown, node: FieldSet | undefined): unknown {
+  if (node === undefined) return value
+  return isOwned(node) ? undefined : removeItems(type, value, node)
+}
+
+/**
+ * Adds the declared fields that are above a path of the set, so that a map or list that loses all its fields goes too.
+ * From `EnsureNamedFieldsAreMembers` in `fieldpath/set.go` of structured-merge-diff.
+ */
+export function withNamedFields(type: FieldType | undefined, set: FieldSet): FieldSet {
+  const { map, list } = type ?? {}
+  const result: Record<PathElement, FieldSet> = {}
+  for (const [element, node] of nodesOf(set)) {
+    if (!hasFieldsBelow(node)) {
+      result[element] = node
+      continue
+    }
+    const name = element.startsWith('f:') ? element.slice(2) : undefined
+    const isDeclared = name !== undefined && map?.fields.has(name) === true
+    const below = withNamedFields(typeOfElement(map, list, element), node)
+    result[element] = isDeclared || isOwned(node) ? withItself(below) : below
+  }
+  return result
+}
+
+function typeOfElement(
+  map: MapType | undefined,
+  list: ListType | undefined,
+  element: PathElement,
+): FieldType | undefined {
+  if (element.startsWith('f:')) return map && typeOfField(map, element.slice(2))
+  return element.startsWith('k:') ? list?.items : undefined
+}
