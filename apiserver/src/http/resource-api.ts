@@ -128,8 +128,11 @@ export class ResourceApi {
     if (method === 'PATCH') {
       const options = { ...readWriteOptions(request), ...bounds, version }
       const { warnings, ...patch } = await readPatch(request, options.fieldValidation)
-      const result = await this.#registry.patch(served, name, patch, scope, options)
-      return written(200, withWarnings(result, warnings))
+      const result =
+        patch.type === 'apply'
+          ? await this.#registry.apply(served, name, patch, scope, options)
+          : await this.#registry.patch(served, name, patch, scope, options)
+      return written(result.isCreated ? 201 : 200, withWarnings(result, warnings))
     }
     if (method === 'DELETE' && scope === 'object') {
       const { deletion, options } = await readDeleteParameters(request)

@@ -13,6 +13,7 @@ import {
   type WriteOptions,
 } from '../registry/index.ts'
 import { type ApiRequest, headerOf } from './api-request.ts'
+import { readForce, readManager } from './field-manager.ts'
 import { parseMediaType } from './media-type.ts'
 
 const documentTypes: Readonly<Record<string, 'json' | 'yaml'>> = Object.freeze({
@@ -20,9 +21,10 @@ const documentTypes: Readonly<Record<string, 'json' | 'yaml'>> = Object.freeze({
   'application/yaml': 'yaml',
 })
 
-const patchTypes: Readonly<Record<string, PatchType>> = Object.freeze({
+const patchTypes: Readonly<Record<string, PatchType | 'apply'>> = Object.freeze({
   'application/json-patch+json': 'json',
   'application/merge-patch+json': 'merge',
+  'application/apply-patch+yaml': 'apply',
 })
 
 /** The content types of patches, for the API documents. */
@@ -40,11 +42,13 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
   ) {
     throw badRequest(`fieldValidation ${JSON.stringify(fieldValidation)} is not one of Strict, Warn, Ignore`)
   }
+  const manager = readManager(request)
   return {
     dryRun: readDryRun(query.getAll('dryRun')),
     fieldValidation: fieldValidation === '' ? 'Warn' : fieldValidation,
     plugin: caller.plugin,
     user: caller.user,
+    ...(manager !== undefined && { manager }),
     ...(signal && { signal }),
   }
 }
@@ -72,16 +76,42 @@ export async function readObject(request: ApiRequest, validation: FieldValidatio
   return checkDuplicates(decodeBody(await request.readBody(), type), validation)
 }
 
-/** Reads a patch. @throws ApiError 400, 413, 415 */
+/** Reads a patch. @throws ApiError 400, 413, 415, 422 */
 export async function readPatch(
   request: ApiRequest,
   validation: FieldValidation,
-): Promise<ReadBody & { type: PatchType }> {
+): Promise<ReadBody & ({ type: PatchType } | { type: 'apply'; force: boolean })> {
   const header = headerOf(request.headers, 'content-type')
   if (header === undefined) throw unsupported('none', patchTypes)
   const type = documentType(request, patchTypes)
-  return { type, ...checkDuplicates(decodeBody(await request.readBody(), 'json'), validation) }
+  const force = readForce(request, type === 'apply')
+  const bytes = await request.readBody()
+  const body = checkDuplicates(
+    type === 'apply' ? decodeConfiguration(bytes) : decodeBody(bytes, 'json'),
+    validation,
+  )
+  return type === 'apply' ? { type, force: force === true, ...body } : { type, ...body }
 }
+
+/** Decodes YAML, or JSON, which is what most clients send as YAML: it is faster, and may be larger. */
+function decodeConfiguration(bytes: Buffer): DecodedBody {
+  const start = bytes.find(byte => !blanks.has(byte))
+  if (start !== openBrace) return decodeBody(bytes, 'yaml')
+  try {
+    return decodeBody(bytes, 'json')
+  } catch (notJson) {
+    try {
+      // YAML's own notation of maps begins with a brace too.
+      return decodeBody(bytes, 'yaml')
+    } catch {
+      throw notJson
+    }
+  }
+}
+
+const openBrace = 0x7b
+/** Blank, tab, line feed and carriage return. */
+const blanks: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d])
 
 /** @throws ApiError 400 with the duplicate fields, under `Strict` */
 function checkDuplicates(body: DecodedBody, validation: FieldValidation): ReadBody {

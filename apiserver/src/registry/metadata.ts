@@ -26,6 +26,8 @@ export interface ClientMeta {
   ownerReferences?: OwnerReference[]
   labels?: Record<string, string>
   annotations?: Record<string, string>
+  /** As sent: only tracked objects need it (`apply/managed-fields.ts`). */
+  managedFields?: unknown
 }
 
 /** Reads the metadata of a request. Drops unknown and server-owned fields. Empty fields count as absent. */
@@ -45,6 +47,7 @@ export function readMetadata(metadata: Record<string, unknown>, causes: Causes):
     const map = readMap(field, metadata[field], causes)
     if (map !== undefined) read[field] = map
   }
+  if (metadata.managedFields !== undefined) read.managedFields = metadata.managedFields
   return read
 }
 

@@ -23,6 +23,7 @@ import {
   shorten,
   type Violation,
 } from '../model/index.ts'
+import { keepTimes } from './apply/index.ts'
 import { Causes, echo } from './causes.ts'
 import { type ClientMeta, checkMetadata, checkObjectName, keepNotes, readMetadata } from './metadata.ts'
 import { badRequest, invalid } from './refusals.ts'
@@ -89,7 +90,7 @@ export function draftCreation(
   name: string,
   client: ClientObject,
   options: WriteOptions,
-  environment: { now: number; reservedDomain: string },
+  environment: { now: number; reservedDomain: string; managedFields?: BareMeta['managedFields'] },
 ): Draft {
   const { meta, content } = client
   const causes = new Causes(client.causes)
@@ -108,6 +109,7 @@ export function draftCreation(
     annotations: options.isService
       ? meta.annotations
       : keepNotes(meta.annotations, undefined, environment.reservedDomain),
+    managedFields: environment.managedFields,
   })
   const { reservedDomain } = environment
   checkMetadata(metadata, undefined, { plugin: options.plugin, reservedDomain }, causes)
@@ -165,8 +167,12 @@ function contentAtHub(
   return { content: version.toHub(completed, stored?.hub), fieldValidation: 'Ignore', warnings }
 }
 
+/** Returns the managed fields of an object that a write has made, before the model's hook completes it. */
+export type OwnersAfter = (object: BareObject) => BareMeta['managedFields']
+
 /**
  * Returns the object that an update would store, or undefined if nothing changes.
+ * @param ownersAfter undefined if the object has no managed fields
  */
 export function draftUpdate(
   served: ServedModel,
@@ -176,6 +182,7 @@ export function draftUpdate(
   options: WriteOptions,
   reservedDomain: string,
   seen: StoredView = { view: stored.object },
+  ownersAfter?: OwnersAfter,
 ): Draft | undefined {
   const { object: previous } = stored
   const { meta, content } = client
@@ -205,18 +212,39 @@ export function draftUpdate(
   if (onlyTakesAwayFinalizers(object, previous)) {
     // No schema or index may block this, or objects could become undeletable.
     if (!causes.isEmpty) throw invalid(served, owned.name, causes)
-    if (object.metadata.finalizers?.length === owned.finalizers?.length) return undefined
-    return unindexedDraft(object, stored)
+    const next = ownersAfter === undefined ? object : withOwners(object, stored, ownersAfter(object))
+    const { finalizers, managedFields } = next.metadata
+    if (finalizers?.length === owned.finalizers?.length && managedFields === owned.managedFields)
+      return undefined
+    return unindexedDraft(next, stored)
   }
   if (seen.failure !== undefined) throw seen.failure
   if (stored.failure !== undefined && converted.content === undefined) throw stored.failure
   if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
-  const completed = runDefaultHook(served, withDefaults(served.schemas, object), hub, scope)
+  const defaulted = withDefaults(served.schemas, object)
+  const hooked = runDefaultHook(served, defaulted, hub, scope)
+  const completed = ownersAfter === undefined ? hooked : withOwners(hooked, stored, ownersAfter(defaulted))
   const isChanged = !deepEqual(completed, previous)
   if (scope === 'object' && isChanged && desiredStateDiffers(served, completed, previous))
-    metadata.generation = owned.generation + 1
+    completed.metadata.generation = owned.generation + 1
   const draft = finishDraft(served, completed, stored, scope, causes, { ...options, ...converted })
   return isChanged ? draft : undefined
+}
+
+/** Returns an object with its managed fields. Their times do not change alone. */
+function withOwners(
+  object: BareObject,
+  { object: previous, failure }: StoredObject,
+  next: BareMeta['managedFields'],
+): BareObject {
+  if (failure !== undefined) return object
+  const { managedFields: stored, ...before } = previous.metadata
+  const { managedFields: _stored, ...metadata } = object.metadata
+  const isSame = deepEqual({ ...object, metadata }, { ...previous, metadata: before })
+  return {
+    ...object,
+    metadata: orderMetadata({ ...metadata, managedFields: isSame ? keepTimes(stored, next) : next }),
+  }
 }
 
 /** Returns the object marked as deleted, with `finalizers`. Checks neither schema nor indexes. */
@@ -500,6 +528,7 @@ const metadataOrder = [
   'ownerReferences',
   'labels',
   'annotations',
+  'managedFields',
 ] as const
 
 /** Copies metadata in a fixed order, the name first, without absent fields. */

@@ -2,6 +2,8 @@ import { randomInt } from 'node:crypto'
 import {
   ApiError,
   finalizersForDeletion,
+  isNotFound,
+  isRecord,
   nameLimits,
   nameOfKey,
   type ObjectKey,
@@ -9,6 +11,7 @@ import {
 } from '@setpoint/controller-runtime/api'
 import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
+  type BareMeta,
   ConversionError,
   decodeStored,
   encodeObject,
@@ -20,6 +23,7 @@ import {
   wireObject,
 } from '../model/index.ts'
 import type { Storage } from '../storage/index.ts'
+import { applyConfiguration, type ManagedWrite, readManagedFields, trackUpdate } from './apply/index.ts'
 import { echo } from './causes.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
 import {
@@ -27,16 +31,17 @@ import {
   draftCreation,
   draftDeletionMark,
   draftUpdate,
+  type OwnersAfter,
   readClientObject,
   type StoredView,
 } from './object-draft.ts'
 import { applyJsonPatch, applyMergePatch, changesMetadata } from './patch.ts'
 import { checkPreconditions, preconditionsOf } from './preconditions.ts'
-import { badRequest, invalid, nameTaken, withApiErrors } from './refusals.ts'
+import { badRequest, conflict, invalid, nameTaken, withApiErrors } from './refusals.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import { UniqueIndexRecords } from './unique-index-record.ts'
 import type { Deletion, WriteOptions, WriteResult } from './write-options.ts'
-import { WriteTransactions } from './write-transaction.ts'
+import { transactionDefaults, WriteTransactions } from './write-transaction.ts'
 
 export const registryDefaults = Object.freeze({
   /** Names tried for one generateName, as in Kubernetes. */
@@ -96,9 +101,7 @@ export class Registry {
       try {
         return await this.#createNamed(served, generated, client, options)
       } catch (error) {
-        const clash =
-          error instanceof ApiError && error.reason === 'AlreadyExists' && error.details?.causes === undefined
-        if (!clash || tried === registryDefaults.generatedNames) throw error
+        if (!isNameTaken(error) || tried === registryDefaults.generatedNames) throw error
       }
     }
   }
@@ -108,10 +111,12 @@ export class Registry {
     name: string,
     client: ClientObject,
     options: WriteOptions,
+    managedFields?: BareMeta['managedFields'],
   ): Promise<WriteResult> {
     const draft = draftCreation(served, name, client, options, {
       now: this.#now(),
       reservedDomain: this.#reservedDomain,
+      managedFields,
     })
     const { json } = draft
     const key = objectKey(draft.object.metadata)
@@ -184,6 +189,82 @@ export class Registry {
     )
   }
 
+  /**
+   * Merges a configuration into the newest state, and removes what its manager no longer names (server-side apply).
+   * Creates the object if it does not exist. Retries after a conflict unless the configuration carries a version.
+   * @param patch.force takes fields from other managers
+   */
+  async apply(
+    served: ServedModel,
+    key: ObjectKey,
+    patch: { document: unknown; force: boolean },
+    scope: Scope,
+    options: WriteOptions,
+  ): Promise<WriteResult> {
+    const version = options.version ?? served.hub
+    const config = readClientObject(version, patch.document)
+    checkIdentity(key, config.meta)
+    if (config.meta.managedFields !== undefined && config.meta.managedFields !== null)
+      throw badRequest('metadata.managedFields must be absent in an apply: the server computes them')
+    const write = { ...this.#managedWrite(served, scope, options), name: nameOfKey(key), force: patch.force }
+    const merge = (live: Parameters<typeof applyConfiguration>[1]) => {
+      const body = isRecord(patch.document) ? patch.document : {}
+      const applied = applyConfiguration(write, live, body, config.causes)
+      if (applied === undefined) throw invalid(served, key, config.causes)
+      return { client: readClientObject(version, applied.object), managedFields: applied.managedFields }
+    }
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#commits.run(
+          served,
+          key,
+          current => {
+            const { uid } = current.object.metadata
+            checkPreconditions(served, key, preconditionsOf(config.meta), uid, String(current.revision))
+            const seen = viewOf(version, current)
+            if (seen.failure !== undefined) throw seen.failure
+            const { client, managedFields } = merge({ view: seen.view, hub: current.object })
+            return this.#draftUpdate(served, current, client, scope, options, seen, () => managedFields)
+          },
+          options,
+        )
+      } catch (error) {
+        if (!isNotFound(error) || scope === 'status') throw error
+      }
+      if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
+      const { uid, versions } = preconditionsOf(config.meta)
+      if (uid !== undefined || versions !== undefined)
+        throw conflict(served, key, 'the configuration has a uid or version, but the object does not exist')
+      try {
+        const { client, managedFields } = merge(undefined)
+        return {
+          ...(await this.#createNamed(served, nameOfKey(key), client, options, managedFields)),
+          isCreated: true,
+        }
+      } catch (error) {
+        if (!isNameTaken(error) || attempt === transactionDefaults.attempts) throw error
+      }
+    }
+  }
+
+  #managedWrite(served: ServedModel, scope: Scope, options: WriteOptions): ManagedWrite {
+    const { version = served.hub, manager = 'unknown' } = options
+    return { served, version, scope, manager, now: this.#now() }
+  }
+
+  /** Returns undefined for an object without managed fields: it is not tracked. */
+  #ownersAfter(
+    served: ServedModel,
+    { object }: Current,
+    { meta }: ClientObject,
+    scope: Scope,
+    options: WriteOptions,
+  ): OwnersAfter | undefined {
+    if (object.metadata.managedFields === undefined) return undefined
+    const write = this.#managedWrite(served, scope, options)
+    return after => trackUpdate(write, object, after, readManagedFields(meta.managedFields))
+  }
+
   /** An update removes an object that is being deleted and has no finalizer left. */
   #draftUpdate(
     served: ServedModel,
@@ -192,11 +273,12 @@ export class Registry {
     scope: Scope,
     options: WriteOptions,
     seen: StoredView,
+    owners = this.#ownersAfter(served, current, client, scope, options),
   ): Decision | undefined {
     const { metadata } = current.object
     const { uid } = metadata
     checkPreconditions(served, objectKey(metadata), preconditionsOf(client.meta), uid, String(current.revision))
-    const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen)
+    const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen, owners)
     if (draft === undefined) return undefined
     const { deletionTimestamp, finalizers } = draft.object.metadata
     return { draft, removes: deletionTimestamp !== undefined && finalizers === undefined }
@@ -262,6 +344,11 @@ function viewOf(version: ServedVersion, { object, failure }: StoredObject): Stor
     if (!(error instanceof ConversionError)) throw error
     return { view: { ...object, apiVersion: version.apiVersion }, failure: error }
   }
+}
+
+/** Returns true if a creation failed because of the name, not because of a value of a unique index. */
+function isNameTaken(error: unknown): boolean {
+  return error instanceof ApiError && error.reason === 'AlreadyExists' && error.details?.causes === undefined
 }
 
 /** @throws ApiError 400 if the metadata of a request names another object than its path */

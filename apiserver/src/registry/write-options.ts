@@ -15,6 +15,8 @@ export interface WriteOptions {
   readonly isService?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
   readonly onlyLettingGo?: ApiError
+  /** The name of the writer, as the owner of the fields that it changes. Default `unknown`. */
+  readonly manager?: string
   /** The version of the request and of its response. Default: the hub. */
   readonly version?: ServedVersion
   /** The namespace of a new object, if its kind is namespaced. */
@@ -40,6 +42,8 @@ export interface WriteResult {
   readonly bytes: Buffer
   /** Texts of `Warning` headers. */
   readonly warnings: readonly string[]
+  /** True if an apply has created the object. */
+  readonly isCreated?: true
 }
 
 /** Conditions on the current object of a request. */

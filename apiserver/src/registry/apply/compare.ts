@@ -12,7 +12,7 @@ import {
 import { fieldElement, type PathElement } from './path-element.ts'
 import { isEmptyMap } from './to-field-set.ts'
 
-/** The fields in which two values differ. No field is in two of the sets. */
+/** The differences of two values. The sets are disjoint. */
 export interface Comparison {
   readonly added: FieldSet
   readonly modified: FieldSet

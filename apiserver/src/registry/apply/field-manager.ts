@@ -37,7 +37,7 @@ export interface ManagedWrite {
 
 type Entries = readonly ManagedFieldsEntry[]
 
-/** The owner of what an object had before its first apply. */
+/** The owner of the fields that an object had before its first apply. */
 const beforeFirstApply = 'before-first-apply'
 
 /** Fields that have no owner: they identify the object, or only the server sets them. From Kubernetes' `stripmeta.go`. */
@@ -58,7 +58,7 @@ const unowned = setOfFields(
 )
 
 /**
- * Returns the managed fields of an object after a write that is not an apply; undefined if it has none. An object is
+ * Returns the managed fields of an object after a write that is not an apply, or undefined without any. An object is
  * tracked from its first apply on, until a client resets its managed fields.
  * @param before the stored object at the hub
  * @param after the new object at the hub, with its defaults
@@ -236,7 +236,7 @@ function versioned(object: BareObject): VersionedObject {
   return { apiVersion: object.apiVersion, value: { ...object, metadata } }
 }
 
-/** @param live the stored object at the hub, from which a conversion keeps what only the hub has */
+/** @param live the stored object at the hub. Conversions keep the fields that only the hub has. */
 function versionsOf(served: ServedModel, live: BareObject | undefined): Versions {
   const find = (apiVersion: string) => served.versions.find(version => version.apiVersion === apiVersion)
   return {
@@ -250,8 +250,8 @@ function versionsOf(served: ServedModel, live: BareObject | undefined): Versions
       const to = find(apiVersion)
       if (from === undefined || to === undefined)
         throw new RangeError(`${served.resource} has no version ${object.apiVersion} or ${apiVersion}`)
-      const copy: BareObject = JSON.parse(JSON.stringify(object.value))
-      return { apiVersion, value: to.fromHub(from.toHub(copy, live)) }
+      const { spec = {}, ...rest }: BareObject = JSON.parse(JSON.stringify(object.value))
+      return { apiVersion, value: to.fromHub(from.toHub({ ...rest, spec }, live)) }
     },
   }
 }

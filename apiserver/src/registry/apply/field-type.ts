@@ -167,11 +167,17 @@ export function typeOfField({ fields, rest }: MapType, name: string): FieldType 
 /** The form that decides how a value is merged. */
 export type Form = 'map' | 'list' | 'single'
 
-/** Null has every form; the first that the type allows decides. */
+/**
+ * What is left of a map or list that has lost all its fields to a removal. Kubernetes leaves null, and drops it when it
+ * stores the object; this is not the null of a client. In JSON it is absent.
+ */
+export const emptied = Symbol('emptied')
+
+/** Null and `emptied` have every form; the first that the type allows decides. */
 export function formOf(type: FieldType, value: unknown): Form {
   if (Array.isArray(value)) return type.list === undefined ? 'single' : 'list'
   if (isRecord(value)) return type.map === undefined ? 'single' : 'map'
-  if (value !== null) return 'single'
+  if (value !== null && value !== emptied) return 'single'
   if (type.map !== undefined) return 'map'
   return type.isScalar || type.list === undefined ? 'single' : 'list'
 }

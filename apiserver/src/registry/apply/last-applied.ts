@@ -5,7 +5,7 @@ import { difference, type FieldSet, noFields } from './field-set.ts'
 import type { FieldType } from './field-type.ts'
 import { fieldsOf } from './to-field-set.ts'
 
-/** The annotation in which `kubectl apply` without server-side apply keeps the last configuration. */
+/** Client-side `kubectl apply` keeps the last configuration in this annotation. */
 export const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
 
 /** The manager of `kubectl apply --server-side`. Others can opt out of the annotation by their name. */

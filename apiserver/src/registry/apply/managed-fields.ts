@@ -48,8 +48,8 @@ export type SentManagedFields =
 const absent: SentManagedFields = Object.freeze({ kind: 'absent' })
 
 /**
- * Reads the managed fields in the body of a write. An empty list, and a list with one empty entry, reset them. What
- * cannot be read counts as absent, so that a client that does not understand the field cannot lose it. From
+ * Reads the managed fields in the body of a write. An empty list, and a list with one empty entry, reset them. A
+ * malformed list counts as absent, so that a client that does not understand the field cannot lose it. From
  * `decodeLiveOrNew` of Kubernetes' `managedfields/internal/fieldmanager.go`.
  */
 export function readManagedFields(value: unknown): SentManagedFields {
@@ -166,7 +166,7 @@ function secondsOf({ time }: ManagedFieldsEntry): number {
   return time === undefined ? 0 : Math.floor(Date.parse(time) / 1000)
 }
 
-/** Returns the entries as they are stored: in Kubernetes' order, without empty ones; undefined if there are none. */
+/** Returns the entries as they are stored: in Kubernetes' order, without empty ones, or undefined without any. */
 export function toStored(entries: readonly ManagedFieldsEntry[]): ManagedFieldsEntry[] | undefined {
   const stored = entries
     .filter(({ fieldsV1 }) => !isEmpty(fieldsV1))

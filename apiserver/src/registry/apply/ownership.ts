@@ -5,7 +5,7 @@ import type { FieldType } from './field-type.ts'
 import { entryOf, isSameManager, type Manager } from './managed-fields.ts'
 import { merge } from './merge.ts'
 import { reconcile } from './reconcile.ts'
-import { removeItems, withNamedFields } from './remove-items.ts'
+import { removeItems, withNamedFields, withoutEmptied } from './remove-items.ts'
 import { fieldsOf } from './to-field-set.ts'
 
 /** An object in one of its versions, without managed fields. */
@@ -88,7 +88,10 @@ export class Ownership {
     const comparisons = new Comparisons(this.#versions, this.#writable, live, object)
     const { left, conflicts } = this.#takeChanged(comparisons, others)
     if (conflicts.length > 0 && !force) return { conflicts }
-    return { object, entries: [...left, own] }
+    return {
+      object: object === merged ? merged : { apiVersion, value: withoutEmptied(object.value) },
+      entries: [...left, own],
+    }
   }
 
   /** Takes changed and removed fields from their owners. Drops the entries of versions that are gone. */

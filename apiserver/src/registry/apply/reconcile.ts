@@ -4,7 +4,7 @@ import type { PathElement } from './path-element.ts'
 
 /**
  * Returns the set for the present type: where it has fields below a map or list that is atomic now, it has the map or
- * list instead. What has become granular needs no change: its owner owns what the next apply names. Returns the same
+ * list instead. A map or list that is granular now needs no change: the next apply replaces the set of its owner. Returns the same
  * set if nothing changes. From `typed/reconcile_schema.go` of structured-merge-diff.
  */
 export function reconcile(type: FieldType, set: FieldSet): FieldSet {

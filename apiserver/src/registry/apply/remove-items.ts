@@ -2,6 +2,7 @@ import { isRecord } from '@setpoint/controller-runtime/api'
 import { setOwn } from '../../model/index.ts'
 import { type FieldSet, hasFieldsBelow, isEmpty, isOwned, nodesOf, withItself } from './field-set.ts'
 import {
+  emptied,
   type FieldType,
   formOf,
   itemElement,
@@ -12,9 +13,8 @@ import {
 import { fieldElement, type PathElement } from './path-element.ts'
 
 /**
- * Returns a value without the fields and items of a set, or undefined if nothing is left of it. A map or list that a
- * removal empties goes too. From `typed/remove.go` of structured-merge-diff, which leaves null there; the pruning of
- * nulls in custom resources has the same effect.
+ * Returns a value without the fields and items of a set. A map or list that the removal empties becomes `emptied`. From
+ * `typed/remove.go` of structured-merge-diff.
  */
 export function removeItems(type: FieldType, value: unknown, removed: FieldSet): unknown {
   if (isEmpty(removed)) return value
@@ -26,30 +26,40 @@ export function removeItems(type: FieldType, value: unknown, removed: FieldSet):
 }
 
 function fromMap(type: MapType, value: Readonly<Record<string, unknown>>, removed: FieldSet): unknown {
-  if (type.isAtomic) return undefined
+  if (type.isAtomic) return emptied
   const result: Record<string, unknown> = {}
   let isBare = true
   for (const [name, field] of Object.entries(value)) {
-    const kept = afterRemoval(typeOfField(type, name), field, removed[fieldElement(name)])
-    if (kept === undefined) continue
-    setOwn(result, name, kept)
+    const node = removed[fieldElement(name)]
+    if (node !== undefined && isOwned(node)) continue
+    setOwn(result, name, node === undefined ? field : removeItems(typeOfField(type, name), field, node))
     isBare = false
   }
-  return isBare ? undefined : result
+  return isBare ? emptied : result
 }
 
 function fromList(type: ListType, list: readonly unknown[], removed: FieldSet): unknown {
-  if (type.kind === 'atomic') return undefined
+  if (type.kind === 'atomic') return emptied
   const result = list.flatMap(item => {
-    const kept = afterRemoval(type.items, item, removed[itemElement(type, item)])
-    return kept === undefined ? [] : [kept]
+    const node = removed[itemElement(type, item)]
+    if (node === undefined) return [item]
+    const kept = isOwned(node) ? emptied : removeItems(type.items, item, node)
+    return kept === emptied ? [] : [kept]
   })
-  return result.length === 0 ? undefined : result
+  return result.length === 0 ? emptied : result
 }
 
-function afterRemoval(type: FieldType, value: unknown, node: FieldSet | undefined): unknown {
-  if (node === undefined) return value
-  return isOwned(node) ? undefined : removeItems(type, value, node)
+/** Returns a value without its emptied parts, or undefined if it is one. */
+export function withoutEmptied(value: unknown): unknown {
+  if (value === emptied) return undefined
+  if (Array.isArray(value)) return value.map(withoutEmptied)
+  if (!isRecord(value)) return value
+  const result: Record<string, unknown> = {}
+  for (const [name, field] of Object.entries(value)) {
+    const kept = withoutEmptied(field)
+    if (kept !== undefined) setOwn(result, name, kept)
+  }
+  return result
 }
 
 /**

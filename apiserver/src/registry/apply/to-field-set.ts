@@ -1,6 +1,7 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { type FieldSet, isEmpty, noFields, toNode, withItself } from './field-set.ts'
 import {
+  emptied,
   type FieldType,
   formOf,
   itemElement,
@@ -39,7 +40,7 @@ function nodeOfMap(type: MapType, value: unknown): FieldSet | undefined {
 
 /** Returns true for null and empty maps, which are owned themselves. */
 function isBare(value: unknown): boolean {
-  return value === null || (isRecord(value) && isEmptyMap(value))
+  return value === null || value === emptied || (isRecord(value) && isEmptyMap(value))
 }
 
 export function isEmptyMap(value: Readonly<Record<string, unknown>>): boolean {

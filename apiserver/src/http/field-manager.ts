@@ -1,0 +1,48 @@
+import { ApiError, type StatusCause } from '@setpoint/controller-runtime/api'
+import { managerOfUserAgent, problemOfManager } from '../registry/index.ts'
+import { type ApiRequest, headerOf } from './api-request.ts'
+
+/**
+ * Returns the name under which a write owns the fields that it changes: the parameter `fieldManager`, or else the
+ * plugin, or else the User-Agent up to its first slash.
+ * @throws ApiError 422 for an invalid name
+ */
+export function readManager({ query, caller, headers }: ApiRequest): string | undefined {
+  const given = query.get('fieldManager')
+  if (given !== null && given !== '') {
+    const problem = problemOfManager(given)
+    if (problem === undefined) return given
+    throw invalidOptions({ reason: 'FieldValueInvalid', field: 'fieldManager', message: problem })
+  }
+  const name = caller.plugin ?? managerOfUserAgent(headerOf(headers, 'user-agent') ?? '')
+  return name === '' ? undefined : name
+}
+
+/**
+ * Reads the options that only an apply has.
+ * @returns whether it takes fields from other managers; undefined if the patch is no apply
+ * @throws ApiError 422 without `fieldManager`, or for `force` on another patch; 400 for an unknown value
+ */
+export function readForce({ query }: ApiRequest, isApply: boolean): boolean | undefined {
+  const force = query.get('force')
+  if (!isApply) {
+    if (force === null) return undefined
+    const message = 'may not be given for a patch that is no apply'
+    throw invalidOptions({ reason: 'FieldValueForbidden', field: 'force', message })
+  }
+  if (!query.get('fieldManager')) {
+    const message = 'is required for an apply: the name of the manager that owns the fields'
+    throw invalidOptions({ reason: 'FieldValueRequired', field: 'fieldManager', message })
+  }
+  if (force === null || force === 'false' || force === '0') return false
+  if (force === 'true' || force === '1') return true
+  throw new ApiError('BadRequest', `force ${JSON.stringify(force)} is not one of true, false`)
+}
+
+function invalidOptions(cause: StatusCause): ApiError {
+  return new ApiError('Invalid', `PatchOptions.meta.k8s.io "" is invalid: ${cause.field}: ${cause.message}`, {
+    group: 'meta.k8s.io',
+    kind: 'PatchOptions',
+    causes: [cause],
+  })
+}
