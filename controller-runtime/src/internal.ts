@@ -23,6 +23,8 @@ export { compileJsonPath, type JsonPath } from './api/json-path.ts'
 export * from './cache/index.ts'
 // `Patch` is the decorator of `plugin/routes.ts`; the type of patches has the longer name.
 export {
+  type AppliedName,
+  type ApplyOptions,
   type Client,
   type ClientOptions,
   type ConflictRetryOptions,
@@ -33,6 +35,7 @@ export {
   type DeleteOptions,
   type DesiredFields,
   type DesiredObject,
+  type DesiredStatus,
   type Draft,
   HttpTransport,
   type HttpTransportOptions,

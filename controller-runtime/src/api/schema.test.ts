@@ -277,12 +277,12 @@ describe('types for writing', () => {
     >()
   })
 
-  test('apply accepts any part except null, and no status', () => {
+  test('apply accepts any part except null', () => {
     type Desired = DesiredObject<SiteObject>
     expectTypeOf<{ metadata: { name: string }; spec: { limits: { memory: number } } }>().toExtend<Desired>()
     expectTypeOf<{ metadata: { name: string }; spec: { url: null } }>().not.toExtend<Desired>()
     expectTypeOf<{ metadata: { name: string }; spec: { note: null } }>().toExtend<Desired>()
-    expectTypeOf<Desired>().not.toHaveProperty('status')
+    expectTypeOf<{ metadata: { name: string }; status: { unknown: 1 } }>().not.toExtend<Desired>()
   })
 })
 

@@ -31,14 +31,28 @@ export type JsonPatchOperation =
 /** An array is a JSON Patch (RFC 6902), an object a merge patch (RFC 7396). */
 export type Patch<T extends ApiObject> = readonly JsonPatchOperation[] | MergePatch<NewObjectOf<T>>
 
-/** The fields that `Client.apply` sets. Write the status with `patchStatus`. */
-export interface DesiredObject<T extends ApiObject = ApiObject> {
-  readonly metadata: KeyParts &
-    DeepReadonly<Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>>
-  readonly spec?: DesiredFields<SpecInput<T>>
+/** The name of an object that is applied. With `uid` or `version`, the apply fails with Conflict unless they match. */
+export interface AppliedName extends KeyParts {
+  readonly uid?: string
+  readonly version?: string
 }
 
-/** A part of a value, at any depth; arrays are replaced as a whole. */
+/** The fields that `Client.apply` sets, and that its manager owns from then on. */
+export interface DesiredObject<T extends ApiObject = ApiObject> {
+  readonly metadata: AppliedName &
+    DeepReadonly<Pick<ObjectMeta, 'labels' | 'annotations' | 'finalizers' | 'ownerReferences'>>
+  readonly spec?: DesiredFields<SpecInput<T>>
+  /** For a model without the status subresource. Otherwise use `applyStatus`. */
+  readonly status?: DesiredFields<NonNullable<StatusInput<T>>>
+}
+
+/** The fields of the status that `Client.applyStatus` sets. */
+export interface DesiredStatus<T extends ApiObject = ApiObject> {
+  readonly metadata: AppliedName
+  readonly status: DesiredFields<NonNullable<StatusInput<T>>>
+}
+
+/** A part of a value, at any depth. Items of arrays are whole. */
 export type DesiredFields<S> = unknown extends S
   ? unknown
   : S extends readonly unknown[]

@@ -151,7 +151,7 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect(after.metadata.generation).toBe(grown.metadata.generation)
   })
 
-  test('createOrUpdate and apply write nothing if the object is already as desired', async () => {
+  test('createOrUpdate writes nothing if the object is already as desired', async () => {
     const set = (size: number) =>
       client.createOrUpdate(Widget, 'a', draft => {
         draft.spec = { size }
@@ -161,19 +161,57 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     const again = await set(1)
     expect([again.result, again.object.spec]).toEqual(['unchanged', { size: 1, shape: 'round' }])
     expect((await set(2)).result).toBe('updated')
+  })
+
+  test('apply sets the desired fields, keeps the others, and writes nothing if all are set', async () => {
+    await create('a', 2)
     const desired = {
       metadata: { name: 'a', labels: { 'demo.example.com/by': 'me' } },
       spec: { tags: ['x'] },
     }
     const applied = await client.apply(Widget, desired)
-    expect([applied.result, applied.object.spec]).toEqual([
-      'updated',
-      { size: 2, shape: 'round', tags: ['x'] },
+    expect(applied.spec).toEqual({ size: 2, shape: 'round', tags: ['x'] })
+    expect(await client.apply(Widget, desired)).toEqual(applied)
+    const larger = { metadata: { name: 'a' }, spec: { size: 8 } }
+    const dry = await client.apply(Widget, larger, { dryRun: true, force: true })
+    expect(dry.spec.size).toBe(8)
+    expect(await client.get(Widget, 'a')).toEqual(applied)
+  })
+
+  test('apply creates the object, removes what is no longer desired, and conflicts with other managers', async () => {
+    const made = await client.apply(Widget, { metadata: { name: 'a' }, spec: { size: 1, code: 'x' } })
+    expect(made.metadata.managedFields?.map(({ manager, operation }) => [manager, operation])).toEqual([
+      ['setpoint-client', 'Apply'],
     ])
-    expect(await client.apply(Widget, desired)).toEqual({ result: 'unchanged', object: applied.object })
-    const dry = await client.apply(Widget, { metadata: { name: 'a' }, spec: { size: 8 } }, { dryRun: true })
-    expect([dry.result, dry.object.spec.size]).toEqual(['updated', 8])
-    expect(await client.get(Widget, 'a')).toEqual(applied.object)
+    const other = { fieldManager: 'other' }
+    const wanted = { metadata: { name: 'a' }, spec: { size: 2 } }
+    const refusal = await refusalOf(client.apply(Widget, wanted, other))
+    expect(isConflict(refusal) && refusal.details?.causes).toEqual([
+      {
+        reason: 'FieldManagerConflict',
+        message: 'conflict with "setpoint-client"',
+        field: '.spec.size',
+      },
+    ])
+    await client.apply(Widget, wanted, { ...other, force: true })
+    const left = await client.apply(Widget, { metadata: { name: 'a' }, spec: {} })
+    expect(left.spec).toEqual({ size: 2, shape: 'round' })
+    const { uid } = left.metadata
+    expect(isConflict(await refusalOf(client.apply(Widget, { metadata: { name: 'a', uid: 'old' } })))).toBe(
+      true,
+    )
+    await client.apply(Widget, { metadata: { name: 'a', uid, version: left.metadata.version } })
+  })
+
+  test('applyStatus owns fields of the status only, and the model must have the subresource', async () => {
+    await create('a', 2)
+    const status = { metadata: { name: 'a' }, status: { phase: 'Ready' } }
+    const applied = await client.applyStatus(Widget, status, { fieldManager: 'me' })
+    expect([applied.spec.size, applied.status]).toEqual([2, { phase: 'Ready' }])
+    const entry = applied.metadata.managedFields?.find(({ manager }) => manager === 'me')
+    expect(entry).toMatchObject({ subresource: 'status', fieldsV1: { 'f:status': { 'f:phase': {} } } })
+    const plain = { metadata: { name: 'a' }, status: {} }
+    await expect(client.applyStatus(PlainGadget, plain)).rejects.toThrow(TypeError)
   })
 
   test('concurrent increments are not lost', async () => {

@@ -2,7 +2,7 @@ import type { DeepReadonly } from '../api/deep-readonly.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
 import type { WatchEvent } from '../api/watch-event.ts'
-import type { DesiredObject, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
+import type { DesiredObject, DesiredStatus, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
 import type { ConflictRetryOptions } from './conflict-retry.ts'
 import type { Mutate } from './draft.ts'
 import type { WatchEnd } from './transport.ts'
@@ -62,6 +62,14 @@ export interface WriteOptions extends RequestOptions {
 export interface PatchOptions extends WriteOptions {
   /** Fails with Conflict unless this is the current version. Merge patches only; in a JSON Patch use a `test` step. */
   readonly version?: string
+}
+
+/** Options of an apply. */
+export interface ApplyOptions extends WriteOptions {
+  /** The name under which the fields are owned. Default: the controller's name, else the client's. */
+  readonly fieldManager?: string
+  /** Takes fields from other managers instead of failing with Conflict. */
+  readonly force?: boolean
 }
 
 /** How `createOrUpdate` writes. */
@@ -175,18 +183,22 @@ export interface Client {
     options?: CreateOrUpdateOptions,
   ): Promise<WriteOutcome<T>>
   /**
-   * Sets the desired fields and keeps all others; creates the object if it does not exist. Objects are merged field by
-   * field and arrays replaced, except that finalizers are added, and owner references are added or replaced by uid.
-   *
-   * This is not server-side apply: there is no field ownership. A field that is no longer desired keeps its value
-   * (remove it with `createOrUpdate` or `patch`), and other writers' values are overwritten without a Conflict.
-   * @throws as `createOrUpdate`.
+   * Sets the desired fields and keeps all others (server-side apply); creates the object if it does not exist. The
+   * manager owns the fields from then on: those that a later apply of it leaves out are removed, unless another manager
+   * owns them too. Maps are merged field by field, lists as the schema says.
+   * @throws ApiError Conflict with a cause `FieldManagerConflict` for each field that another manager has with another
+   * value, unless `force` is given.
    */
-  apply<T extends ApiObject>(
+  apply<T extends ApiObject>(model: Model<T>, desired: DesiredObject<T>, options?: ApplyOptions): Promise<T>
+  /**
+   * Does the same for the status, through the status subresource. The object must exist.
+   * @throws TypeError if the model does not have the subresource.
+   */
+  applyStatus<T extends ApiObject>(
     model: Model<T>,
-    desired: DesiredObject<T>,
-    options?: CreateOrUpdateOptions,
-  ): Promise<WriteOutcome<T>>
+    desired: DesiredStatus<T>,
+    options?: ApplyOptions,
+  ): Promise<T>
   /**
    * Deletes an object, or marks it as deleting if it has finalizers. Returns its last state.
    * @throws ApiError NotFound, Conflict.

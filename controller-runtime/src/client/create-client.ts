@@ -2,8 +2,9 @@ import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isNotFound } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
-import type { DesiredObject, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
+import type { DesiredObject, DesiredStatus, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
 import type {
+  ApplyOptions,
   Client,
   CreateOrUpdateOptions,
   DeleteOptions,
@@ -16,7 +17,7 @@ import type {
   WriteOptions,
   WriteOutcome,
 } from './client.ts'
-import { apply, createOrUpdate } from './create-or-update.ts'
+import { createOrUpdate } from './create-or-update.ts'
 import { decodeError, decodeEvent, decodeList, decodeObject } from './decode.ts'
 import type { Mutate } from './draft.ts'
 import { checkOptions, checkPreconditions } from './option-keys.ts'
@@ -38,6 +39,8 @@ export interface ClientOptions {
   readonly plugin?: string
   /** Lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
+  /** The manager of applies that name none. Default: the plugin, else `clientDefaults.fieldManager`. */
+  readonly fieldManager?: string
 }
 
 /** Defaults of a client. */
@@ -46,6 +49,8 @@ export const clientDefaults = Object.freeze({
   pageSize: 500,
   /** The request header that names the plugin. */
   pluginHeader: 'x-setpoint-plugin',
+  /** The manager of applies of a client without a name. */
+  fieldManager: 'setpoint-client',
 })
 
 /** Returns a client over the given transport. */
@@ -58,12 +63,14 @@ class TransportClient implements Client {
   readonly #options: ClientOptions
   readonly #namespace: string | undefined
   readonly #headers: Readonly<Record<string, string>>
+  readonly #fieldManager: string
 
   constructor(transport: Transport, options: ClientOptions, namespace?: string) {
-    const { plugin, headers } = options
+    const { plugin, headers, fieldManager } = options
     this.#transport = transport
     this.#options = options
     this.#namespace = namespace
+    this.#fieldManager = fieldManager ?? plugin ?? clientDefaults.fieldManager
     this.#headers = Object.freeze({
       ...headers,
       ...(plugin !== undefined && { [clientDefaults.pluginHeader]: plugin }),
@@ -254,12 +261,43 @@ class TransportClient implements Client {
     return createOrUpdate(this, model, qualifiedKey(model, name, this.#namespace), mutate, options)
   }
 
-  apply<T extends ApiObject>(
+  async apply<T extends ApiObject>(
     model: Model<T>,
     desired: DesiredObject<T>,
-    options?: CreateOrUpdateOptions,
-  ): Promise<WriteOutcome<T>> {
-    return apply(this, model, desired, this.#namespace, options)
+    options: ApplyOptions = {},
+  ): Promise<T> {
+    return this.#apply(model, objectPath(model, targetKey(model, desired), this.#namespace), desired, options)
+  }
+
+  async applyStatus<T extends ApiObject>(
+    model: Model<T>,
+    desired: DesiredStatus<T>,
+    options: ApplyOptions = {},
+  ): Promise<T> {
+    if (!model.subresources.status)
+      throw new TypeError(`${model.kind} has no status subresource: give the status to apply`)
+    return this.#apply(model, statusPath(model, targetKey(model, desired), this.#namespace), desired, options)
+  }
+
+  async #apply<T extends ApiObject>(
+    model: Model<T>,
+    path: string,
+    desired: object,
+    options: ApplyOptions,
+  ): Promise<T> {
+    checkOptions('apply', options)
+    const { fieldManager = this.#fieldManager, force } = options
+    const query = { ...writeQuery(options), fieldManager, force: force === true ? true : undefined }
+    return decodeObject(
+      model,
+      await this.#send({
+        method: 'PATCH',
+        path: withQuery(path, query),
+        contentType: 'application/apply-patch+yaml',
+        body: { apiVersion: model.apiVersion, kind: model.kind, ...desired },
+        signal: options.signal,
+      }),
+    )
   }
 
   async delete<T extends ApiObject>(model: Model<T>, name: string, options: DeleteOptions = {}): Promise<T> {

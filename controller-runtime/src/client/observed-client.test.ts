@@ -18,7 +18,7 @@ function setUp() {
     uncertain: (_model: object, name: string) => void told.push(`uncertain ${name}`),
   }
   const abort = new AbortController()
-  const client = new ObservedClient(createClient(server), observer, abort.signal)
+  const client = new ObservedClient(createClient(server), observer, abort.signal, 'mine')
   return { server, told, abort, observer, client }
 }
 
@@ -47,6 +47,29 @@ test('reports every write with the stored object, but no reads or dry runs', asy
     'wrote a@106',
     'removed a@107',
   ])
+})
+
+test('applies under its own name unless the options have another, and reports that write', async () => {
+  const { told, server, client } = setUp()
+  const { metadata } = await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+  told.length = 0
+  const paths: string[] = []
+  server.answer = ({ method, path, headers }) => {
+    if (method !== 'PATCH') return undefined
+    paths.push(`${path} ${headers?.['content-type']}`)
+    const { apiVersion, kind } = Gadget
+    return { apiVersion, kind, metadata: { ...metadata, version: '9' }, spec: {} }
+  }
+  await client.apply(Gadget, { metadata: { name: 'a' }, spec: { size: 2 } })
+  await client.applyStatus(
+    Gadget,
+    { metadata: { name: 'a' }, status: {} },
+    { fieldManager: 'b', force: true },
+  )
+  const type = 'application/apply-patch+yaml'
+  const at = `/apis/${Gadget.apiVersion}/${Gadget.plural}/a`
+  expect(paths).toEqual([`${at}?fieldManager=mine ${type}`, `${at}/status?fieldManager=b&force=true ${type}`])
+  expect(told).toEqual(['wrote a@9', 'wrote a@9'])
 })
 
 test('reports a lost response as uncertain, and a refusal not at all', async () => {
@@ -79,7 +102,7 @@ test('sends nothing after the abort, even if the transport ignores the signal', 
     },
     watch: () => Promise.reject(new TransportError('away')),
   })
-  const client = new ObservedClient(deaf, observer, abort.signal)
+  const client = new ObservedClient(deaf, observer, abort.signal, 'mine')
   abort.abort(new Error('over'))
   await expect(client.patch(Gadget, 'a', {}, { signal: new AbortController().signal })).rejects.toThrow(
     'over',

@@ -3,8 +3,9 @@ import { isApiError } from '../api/errors.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
 import type { ObjectKey } from '../api/object-key.ts'
-import type { DesiredObject, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
+import type { DesiredObject, DesiredStatus, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
 import type {
+  ApplyOptions,
   Client,
   CreateOrUpdateOptions,
   DeleteOptions,
@@ -17,7 +18,7 @@ import type {
   WriteOptions,
   WriteOutcome,
 } from './client.ts'
-import { apply, createOrUpdate } from './create-or-update.ts'
+import { createOrUpdate } from './create-or-update.ts'
 import type { Mutate } from './draft.ts'
 import { qualifiedKey, targetKey } from './paths.ts'
 import { TransportError } from './transport.ts'
@@ -39,17 +40,27 @@ export class ObservedClient implements Client {
   readonly #inner: Client
   readonly #observer: WriteObserver
   readonly #signal: AbortSignal
+  readonly #fieldManager: string
   readonly #namespace: string | undefined
 
-  constructor(inner: Client, observer: WriteObserver, signal: AbortSignal, namespace?: string) {
+  /** @param fieldManager the manager of applies that name none */
+  constructor(
+    inner: Client,
+    observer: WriteObserver,
+    signal: AbortSignal,
+    fieldManager: string,
+    namespace?: string,
+  ) {
     this.#inner = inner
     this.#observer = observer
     this.#signal = signal
+    this.#fieldManager = fieldManager
     this.#namespace = namespace
   }
 
   inNamespace(namespace: string): Client {
-    return new ObservedClient(this.#inner.inNamespace(namespace), this.#observer, this.#signal, namespace)
+    const inner = this.#inner.inNamespace(namespace)
+    return new ObservedClient(inner, this.#observer, this.#signal, this.#fieldManager, namespace)
   }
 
   get<T extends ApiObject>(model: Model<T>, name: string, options?: ReadOptions): Promise<T> {
@@ -134,12 +145,20 @@ export class ObservedClient implements Client {
     )
   }
 
-  apply<T extends ApiObject>(
+  apply<T extends ApiObject>(model: Model<T>, desired: DesiredObject<T>, options?: ApplyOptions): Promise<T> {
+    return this.#write(model, targetKey(model, desired), options, false, () =>
+      this.#inner.apply(model, desired, this.#managed(options)),
+    )
+  }
+
+  applyStatus<T extends ApiObject>(
     model: Model<T>,
-    desired: DesiredObject<T>,
-    options?: CreateOrUpdateOptions,
-  ): Promise<WriteOutcome<T>> {
-    return apply(this, model, desired, this.#namespace, this.#with(options))
+    desired: DesiredStatus<T>,
+    options?: ApplyOptions,
+  ): Promise<T> {
+    return this.#write(model, targetKey(model, desired), options, false, () =>
+      this.#inner.applyStatus(model, desired, this.#managed(options)),
+    )
   }
 
   delete<T extends ApiObject>(model: Model<T>, name: string, options?: DeleteOptions): Promise<T> {
@@ -171,6 +190,10 @@ export class ObservedClient implements Client {
     }
     if (!dryRun) this.#observer.wrote(model, written, isRemoved(written, deletes))
     return written
+  }
+
+  #managed(options: ApplyOptions | undefined): ApplyOptions {
+    return { fieldManager: this.#fieldManager, ...this.#with(options) }
   }
 
   #with<O extends { readonly signal?: AbortSignal }>(options: O | undefined): O & { signal: AbortSignal } {

@@ -7,7 +7,12 @@ import { ObservedClient } from './observed-client.ts'
 
 const server = new MemoryServer()
 const plain = createClient(server)
-const observed = new ObservedClient(plain, { wrote() {}, uncertain() {} }, new AbortController().signal)
+const observed = new ObservedClient(
+  plain,
+  { wrote() {}, uncertain() {} },
+  new AbortController().signal,
+  'mine',
+)
 const object = { metadata: { name: 'a' }, spec: { size: 1 } }
 
 /** Each call with options that its type does not allow. */
@@ -29,6 +34,11 @@ const calls: Record<
   create: [(client, options) => client.create(Gadget, object, options), 'dryrun', 'did you mean dryRun?'],
   update: [(client, options) => client.update(Gadget, object, options), 'version', 'valid keys are'],
   patch: [(client, options) => client.patch(Gadget, 'a', {}, options), 'versions', 'did you mean version?'],
+  apply: [
+    (client, options) => client.apply(Gadget, object, options),
+    'fieldmanager',
+    'did you mean fieldManager?',
+  ],
   createOrUpdate: [
     (client, options) => client.createOrUpdate(Gadget, 'a', () => {}, options),
     'attempt',

@@ -1,5 +1,6 @@
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import type {
+  ApplyOptions,
   CreateOrUpdateOptions,
   DeleteOptions,
   ItemsOptions,
@@ -25,6 +26,7 @@ const list: KeysOf<ListOptions> = {
 }
 const items: KeysOf<ItemsOptions> = { signal: true, ...selectors, sort: true, pageSize: true }
 const patch: KeysOf<PatchOptions> = { ...write, version: true }
+const apply: KeysOf<ApplyOptions> = { ...write, fieldManager: true, force: true }
 const createOrUpdate: KeysOf<CreateOrUpdateOptions> = {
   ...write,
   attempts: true,
@@ -53,6 +55,7 @@ const keys = {
   create: write,
   update: write,
   patch,
+  apply,
   createOrUpdate,
   delete: remove,
   watch,

@@ -318,6 +318,7 @@ export class Controller<T extends ApiObject = ApiObject> {
 
   async #dispatch(caches: ControllerCaches<T>): Promise<void> {
     const host: RunHost = {
+      name: this.name,
       client: this.#client,
       log: this.#log,
       clock: this.#clock,

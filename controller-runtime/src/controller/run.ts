@@ -13,6 +13,8 @@ import type { ReconcileContext } from './reconcile.ts'
 
 /** What a run needs from its controller. */
 export interface RunHost {
+  /** The controller's name. */
+  readonly name: string
   readonly client: Client
   readonly log: Logger
   readonly clock: Clock
@@ -70,7 +72,7 @@ export class Run implements WriteObserver {
   }
 
   get client(): Client {
-    this.#client ??= new ObservedClient(this.#host.client, this, this.signal)
+    this.#client ??= new ObservedClient(this.#host.client, this, this.signal, this.#host.name)
     return this.#client
   }
 
