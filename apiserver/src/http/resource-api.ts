@@ -260,8 +260,12 @@ export class ResourceApi {
       request.signal?.throwIfAborted()
       try {
         deleted.push(
-          (await this.#registry.delete(cache.served, keyOfEntry(entry), deletion, { ...options, version: as }))
-            .bytes,
+          (
+            await this.#registry.delete(cache.served, keyOfEntry(entry), deletion, {
+              ...options,
+              version: as,
+            })
+          ).bytes,
         )
       } catch (error) {
         if (!(error instanceof ApiError && error.reason === 'NotFound')) throw error

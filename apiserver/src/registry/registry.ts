@@ -277,7 +277,13 @@ export class Registry {
   ): Decision | undefined {
     const { metadata } = current.object
     const { uid } = metadata
-    checkPreconditions(served, objectKey(metadata), preconditionsOf(client.meta), uid, String(current.revision))
+    checkPreconditions(
+      served,
+      objectKey(metadata),
+      preconditionsOf(client.meta),
+      uid,
+      String(current.revision),
+    )
     const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen, owners)
     if (draft === undefined) return undefined
     const { deletionTimestamp, finalizers } = draft.object.metadata

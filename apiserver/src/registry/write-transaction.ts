@@ -136,7 +136,10 @@ export class WriteTransactions {
 }
 
 /** The operations of a write: the object, then the reservations that it takes, then those that it releases. */
-function operationsOf({ served, key: object, uid }: Write, { value, taken, released }: WritePlan): Operation[] {
+function operationsOf(
+  { served, key: object, uid }: Write,
+  { value, taken, released }: WritePlan,
+): Operation[] {
   const key = served.keyOf(object)
   const operations: Operation[] = [
     value === undefined ? { type: 'delete', key } : { type: 'put', key, value },

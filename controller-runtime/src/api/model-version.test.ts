@@ -82,6 +82,7 @@ describe('the versions of a model', () => {
       'version "v1beta1": printerColumns[0].jsonPath',
       { versions: [{ ...v1beta1, printerColumns: [{ name: 'N', type: 'string', jsonPath: 'n' }] }] },
     ],
+    [
       'unknown key tohub in version "v1beta1", did you mean toHub?',
       { versions: [{ ...v1beta1, tohub: v1beta1.toHub }] },
     ],

@@ -85,7 +85,10 @@ export class Worker {
     // Every pending delivery may listen to them.
     setMaxListeners(0, this.#closing.signal, this.#aborting.signal)
     this.#target = metadata.deletionTimestamp === undefined ? undefined : BigInt(metadata.version)
-    this.#backlog = new Backlog(delivery => this.#settle(delivery), () => this.#changed())
+    this.#backlog = new Backlog(
+      delivery => this.#settle(delivery),
+      () => this.#changed(),
+    )
     this.#report = new Report(subscription, clock)
     this.#deadLetters = new DeadLetters(client, subscription)
     this.#progress = new Progress({
