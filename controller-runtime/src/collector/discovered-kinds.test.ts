@@ -29,7 +29,8 @@ const resources = (...plurals: string[]) =>
   })
 
 /** A server with nothing but discovery; its responses can be changed. */
-function discovering(answers: Record<string, TransportResponse>) {
+function discovering(given: Record<string, TransportResponse>) {
+  const answers: Record<string, TransportResponse> = { '/api': ok({ versions: [] }), ...given }
   const clock = new FakeClock()
   const transport: Transport = {
     request: async ({ path }) => {
@@ -44,7 +45,9 @@ function discovering(answers: Record<string, TransportResponse>) {
   const kinds = new DiscoveredKinds({ transport, clock })
   const ended = (async () => {
     for await (const models of kinds.follow(stopping.signal))
-      seen.push(models.map(({ apiVersion, plural, kind }) => `${apiVersion} ${plural} ${kind}`))
+      seen.push(
+        models.map(({ apiVersion, plural, kind, scope }) => `${apiVersion} ${plural} ${kind} ${scope}`),
+      )
   })()
   const stop = () => {
     stopping.abort()
@@ -63,13 +66,17 @@ test('yields the kinds once all are known, and again when they change', async ()
   expect(world.seen).toEqual([])
   world.answers['/apis/-'] = notServed
   await world.clock.advance(1_000)
-  expect(world.seen).toEqual([['a.com/v1 items Item']])
+  expect(world.seen).toEqual([['a.com/v1 items Item Cluster']])
   await world.clock.advance(60_000)
   expect(world.seen.length).toBe(1)
   world.answers['/apis'] = groups('a.com', 'b.com')
   world.answers['/apis/b.com/v1'] = resources('parts', 'things')
   await world.clock.advance(10_000)
-  expect(world.seen[1]).toEqual(['a.com/v1 items Item', 'b.com/v1 parts Part', 'b.com/v1 things Thing'])
+  expect(world.seen[1]).toEqual([
+    'a.com/v1 items Item Cluster',
+    'b.com/v1 parts Part Cluster',
+    'b.com/v1 things Thing Cluster',
+  ])
   await world.stop()
 })
 
@@ -82,7 +89,7 @@ test('a kind with several versions is followed in the preferred one', async () =
     '/apis/a.com/v1beta1': resources('items', 'parts'),
   })
   await world.clock.advance(0)
-  expect(world.seen).toEqual([['a.com/v1 items Item', 'a.com/v1beta1 parts Part']])
+  expect(world.seen).toEqual([['a.com/v1 items Item Cluster', 'a.com/v1beta1 parts Part Cluster']])
   await world.stop()
 })
 
@@ -94,7 +101,7 @@ test('ignores routes of plugins', async () => {
     '/apis/console.a.com/v1': ok({ resources: [{ name: 'items', singularName: '', kind: '', verbs: [] }] }),
   })
   await world.clock.advance(0)
-  expect(world.seen).toEqual([['a.com/v1 items Item']])
+  expect(world.seen).toEqual([['a.com/v1 items Item Cluster']])
   await world.stop()
 })
 
@@ -116,6 +123,22 @@ test('a kind is not considered gone because a part of discovery failed, or the s
   expect(world.seen.length).toBe(1)
   Object.assign(world.answers, { '/apis/-': notServed, '/apis': groups('a.com') })
   await world.clock.advance(30_000)
-  expect(world.seen[1]).toEqual(['a.com/v1 items Item'])
+  expect(world.seen[1]).toEqual(['a.com/v1 items Item Cluster'])
   await world.stop()
+})
+
+test('yields the kinds of the core group, and the scope of each', async () => {
+  const namespaced = (name: string, is: boolean) => ({
+    ...{ name, singularName: '', kind: 'Thing', verbs: ['watch'], namespaced: is },
+  })
+  const { clock, seen, stop } = discovering({
+    '/apis/-': notServed,
+    '/api': ok({ versions: ['v1'] }),
+    '/api/v1': ok({ resources: [namespaced('namespaces', false)] }),
+    '/apis': groups('a.com'),
+    '/apis/a.com/v1': ok({ resources: [namespaced('seats', true)] }),
+  })
+  await clock.advance(1_000)
+  expect(seen).toEqual([['v1 namespaces Thing Cluster', 'a.com/v1 seats Thing Namespaced']])
+  await stop()
 })

@@ -63,17 +63,21 @@ export class DiscoveredKinds implements KindSource {
     const unserved = await this.#transport.request({ method: 'GET', path: unservable, signal })
     if (unserved.status !== 404) throw decodeError(unserved)
     const models = new Map<string, Model>()
+    const add = async (path: string, group: string, version: string) => {
+      for (const resource of arrayOf(await this.#get(path, signal), 'resources')) {
+        const model = this.#modelOf(group, version, resource)
+        if (model === undefined) continue
+        // All versions have the same objects. The first one is the preferred one.
+        const key = `${group}/${model.plural}`
+        if (!models.has(key)) models.set(key, model)
+      }
+    }
+    for (const version of arrayOf(await this.#get('/api', signal), 'versions'))
+      await add(`/api/${version}`, '', String(version))
     for (const group of arrayOf(await this.#get('/apis', signal), 'groups')) {
-      for (const version of arrayOf(group, 'versions')) {
-        const groupVersion = textOf(version, 'groupVersion')
-        const resources = await this.#get(`/apis/${groupVersion}`, signal)
-        for (const resource of arrayOf(resources, 'resources')) {
-          const model = this.#modelOf(groupVersion, resource)
-          if (model === undefined) continue
-          // All versions have the same objects. The first one is the preferred one.
-          const key = `${model.group}/${model.plural}`
-          if (!models.has(key)) models.set(key, model)
-        }
+      for (const each of arrayOf(group, 'versions')) {
+        const [name = '', version = ''] = textOf(each, 'groupVersion').split('/')
+        await add(`/apis/${name}/${version}`, name, version)
       }
     }
     return [...models.values()]
@@ -92,10 +96,9 @@ export class DiscoveredKinds implements KindSource {
   }
 
   /** Returns undefined for subresources and for routes of plugins, which have no objects to watch. */
-  #modelOf(groupVersion: string, resource: unknown): Model | undefined {
+  #modelOf(group: string, version: string, resource: unknown): Model | undefined {
     const plural = textOf(resource, 'name')
     if (plural.includes('/') || !arrayOf(resource, 'verbs').includes('watch')) return undefined
-    const [group = '', version = ''] = groupVersion.split('/')
     return defineModel({
       group,
       version,

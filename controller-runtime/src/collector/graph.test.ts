@@ -238,3 +238,55 @@ function shape(graph: Graph, key: string) {
     }
   )
 }
+
+describe('owners of a namespaced kind', () => {
+  const Seat = { group: 'seats.example.com', kind: 'Seat', plural: 'seats', scope: 'Namespaced' } as const
+  const references = (name: string) => ({
+    ownerReferences: [
+      {
+        apiVersion: 'seats.example.com/v1',
+        kind: 'Seat',
+        name,
+        uid: `uid-of-${name}`,
+        blockOwnerDeletion: true,
+      },
+    ],
+  })
+  const isNamespaced = (_group: string, kind: string) => kind === 'Seat'
+  const places = ({ checks }: Work) => [...checks].map(({ namespace, name }) => `${namespace}/${name}`)
+
+  test('are in the namespaces of their dependents', () => {
+    const graph = new Graph(isNamespaced)
+    const near = graph.apply(Seat, object('x', { namespace: 'a', ...references('owner') }))
+    const far = graph.apply(Seat, object('x', { namespace: 'b', uid: 'uid-of-far', ...references('owner') }))
+    expect([...places(near), ...places(far)]).toEqual(['a/owner', 'b/owner'])
+    const owner = object('owner', { namespace: 'a' })
+    expect(graph.concerns(Seat, owner)).toBe(true)
+    expect(graph.concerns(Seat, object('owner', { namespace: 'c' }))).toBe(false)
+    // Its deletion is checked for the dependent in its namespace only, and waits for that one only.
+    expect(places(graph.remove(Seat, owner))).toEqual(['a/owner'])
+    const waiting = object('owner', { namespace: 'b', ...deleting('foregroundDeletion') })
+    graph.apply(Seat, waiting)
+    const node = graph.node('seats.example.com/seats', 'b/owner')
+    expect(node && graph.isHeld(node)).toBe(true)
+    graph.remove(Seat, object('x', { namespace: 'b', uid: 'uid-of-far' }))
+    expect(node && graph.isHeld(node)).toBe(false)
+  })
+
+  test('have no namespace for a cluster-scoped dependent', () => {
+    const graph = new Graph(isNamespaced)
+    expect(places(graph.apply(Item, object('x', references('owner'))))).toEqual(['undefined/owner'])
+  })
+
+  test('are found when their kind is served later', () => {
+    let isServed = false
+    const graph = new Graph((group, kind) => isServed && isNamespaced(group, kind))
+    const first = graph.apply(Seat, object('x', { namespace: 'a', ...references('owner') }))
+    expect(places(first)).toEqual(['undefined/owner'])
+    for (const owner of first.checks) graph.setStanding(owner, 'unresolved')
+    isServed = true
+    expect(places(graph.revisit(Seat))).toEqual(['a/owner'])
+    expect(graph.size).toEqual({ nodes: 1, owners: 1 })
+    expect(graph.concerns(Seat, object('owner', { namespace: 'a' }))).toBe(true)
+  })
+})

@@ -1,4 +1,5 @@
 import type { ApiObject } from '../../api/object.ts'
+import { objectKey } from '../../api/object-key.ts'
 import { actionOf } from './call-action.ts'
 import type { ConformanceCase } from './conformance-case.ts'
 import { Finding } from './finding.ts'
@@ -45,10 +46,11 @@ export function lifecycleCases<T extends ApiObject, Outside>(
                 await scenario.converged()
                 await scenario.expectSnapshot(converged)
                 await scenario.deleteAll()
-                const { uid, name } = scenario.object.metadata
+                const { metadata } = scenario.object
+                const key = objectKey(metadata)
                 await scenario.until('the deleted object is removed', async () => {
-                  const live = await scenario.client.getIfExists(lifecycles.subject.model, name)
-                  return live?.metadata.uid !== uid
+                  const live = await scenario.client.getIfExists(lifecycles.subject.model, key)
+                  return live?.metadata.uid !== metadata.uid
                 })
               }
               await scenario.gone()
@@ -100,7 +102,7 @@ async function comeToRest<T extends ApiObject, Outside>(scenario: Scenario<T, Ou
   expectSame(atRest, await scenario.versions(), 'another process has read it')
   await scenario.expectSnapshot(snapshot)
 
-  const { name } = scenario.object.metadata
+  const key = objectKey(scenario.object.metadata)
   const runs = scenario.process.succeeded(model.plural)
   await annotate(scenario, 'note', 'x')
   const { version } = (await scenario.look()).metadata
@@ -108,7 +110,7 @@ async function comeToRest<T extends ApiObject, Outside>(scenario: Scenario<T, Ou
   await scenario.rest(conformanceDefaults.restMs)
   if (scenario.process.succeeded(model.plural) === runs) return
   expectSame(
-    new Map([...atRest, [`${model.plural}/${name}`, version]]),
+    new Map([...atRest, [`${model.plural}/${key}`, version]]),
     await scenario.versions(),
     'another writer has annotated it',
   )
