@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { ApiError, type ApiObject } from '@setpoint/controller-runtime/api'
+import { ApiError, type ApiObject, objectKey } from '@setpoint/controller-runtime/api'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { applyMergePatch } from '../registry/patch.ts'
 import {
@@ -20,6 +20,12 @@ class MemoryWriter implements ResourceWriter {
   /** Called before each write, so that another writer can come first. */
   beforeWrite: (name: string) => void = () => {}
 
+  /** Its objects of the kind Seat are in namespaces. */
+  isNamespaced(apiVersion: string, kind: string): boolean {
+    this.#checkKind(apiVersion, kind)
+    return kind === 'Seat'
+  }
+
   async get(apiVersion: string, kind: string, name: string): Promise<ApiObject | undefined> {
     this.#checkKind(apiVersion, kind)
     return structuredClone(this.objects.get(name))
@@ -27,7 +33,7 @@ class MemoryWriter implements ResourceWriter {
 
   async create(object: NewExtension): Promise<ApiObject> {
     this.#checkKind(object.apiVersion, object.kind)
-    const { name } = object.metadata
+    const name = objectKey(object.metadata)
     this.beforeWrite(name)
     if (this.objects.has(name)) throw new ApiError('AlreadyExists', `gadgets ${name} already exists`)
     return this.#store(name, object)
@@ -70,7 +76,7 @@ class MemoryWriter implements ResourceWriter {
 
   #checkKind(apiVersion: string, kind: string): void {
     if (kind === 'Starting') throw new ApiError('ServiceUnavailable', 'starting')
-    if (apiVersion !== 'demo.example.com/v1' || kind !== 'Gadget') {
+    if (apiVersion !== 'demo.example.com/v1' || !['Gadget', 'Seat'].includes(kind)) {
       throw new ApiError('NotFound', `no kind ${kind} in ${apiVersion}`)
     }
   }
@@ -117,6 +123,32 @@ function gadget(name: string, spec: string, metadata = ''): string {
 const clean = { unchanged: 0, problems: [] }
 
 describe('an object that a plugin ships', () => {
+  it('of a namespaced kind needs its namespace, and may have the name of one in another', async () => {
+    const seat = (place: string) =>
+      `apiVersion: demo.example.com/v1\nkind: Seat\nmetadata: {name: one${place}}\nspec: {n: 1}\n`
+    await ship({
+      'a.yaml': [seat(', namespace: a'), seat(', namespace: b'), seat(''), seat(', namespace: a')].join(
+        '---\n',
+      ),
+    })
+    const result = await apply()
+    expect(result.applied).toBe(2)
+    expect(result.problems).toMatchObject([
+      {
+        line: 10,
+        message: 'metadata.namespace must be a string: Seat is a namespaced kind',
+        transient: false,
+      },
+      { line: 15, message: expect.stringContaining('Seat one is already declared at') },
+    ])
+    expect([...writer.objects.keys()]).toEqual(['a/one', 'b/one'])
+    expect(await apply()).toMatchObject({ applied: 0, unchanged: 2 })
+    writer.edit('b/one', { spec: { n: 2 } })
+    await ship({ 'a.yaml': seat(', namespace: b').replace('n: 1', 'n: 1, m: 1') })
+    await apply()
+    expect(writer.objects.get('b/one')?.spec).toEqual({ n: 2, m: 1 })
+  })
+
   it("is created if it is missing, with the file's content and the plugin's name", async () => {
     await ship({
       'a.yaml': gadget('one', '{n: 1}', ', labels: {demo.example.com/a: b}, annotations: {x: y}'),
@@ -380,7 +412,7 @@ describe('a bad document', () => {
 
   it.each([
     ['text', /must be a mapping/],
-    ['{apiVersion: v1, kind: Gadget, metadata: {name: a}}', /apiVersion must be/],
+    ['{apiVersion: a/b/v1, kind: Gadget, metadata: {name: a}}', /apiVersion must be/],
     ['{apiVersion: demo.example.com/v1, metadata: {name: a}}', /kind must be/],
     ['{apiVersion: demo.example.com/v1, kind: Gadget}', /metadata must be/],
     ['{apiVersion: demo.example.com/v1, kind: Gadget, metadata: {generateName: a}}', /metadata.name must be/],

@@ -1,11 +1,14 @@
 import {
   type ApiError,
   type ApiObject,
+  groupOf,
   isApiError,
   isRecord,
   isReservedDomain,
   labelPrefix,
   nameLimits,
+  type ObjectKey,
+  objectKey,
 } from '@setpoint/controller-runtime/api'
 import semver from 'semver'
 import { deepEqual, formatPath, type SchemaSubject } from '../model/index.ts'
@@ -17,18 +20,20 @@ export type { ExtensionProblem } from './extensions-files.ts'
 
 /** Reads and writes objects on behalf of the plugin. */
 export interface ResourceWriter {
+  /** Returns true if the objects of a kind are in namespaces. @throws ApiError as `get` does */
+  isNamespaced(apiVersion: string, kind: string): boolean
   /**
    * Reads an object from the store, not from a cache. Returns undefined if it does not exist.
    * @throws ApiError NotFound if the kind is not served, ServiceUnavailable if it is not ready.
    */
-  get(apiVersion: string, kind: string, name: string): Promise<ApiObject | undefined>
+  get(apiVersion: string, kind: string, key: ObjectKey): Promise<ApiObject | undefined>
   /** @throws ApiError as a POST of the object does */
   create(object: NewExtension): Promise<ApiObject>
   /**
    * Applies an RFC 7386 merge patch. Its `metadata.version` is a precondition.
    * @throws ApiError as a PATCH of the object does
    */
-  patch(apiVersion: string, kind: string, name: string, mergePatch: object): Promise<ApiObject>
+  patch(apiVersion: string, kind: string, key: ObjectKey, mergePatch: object): Promise<ApiObject>
   /**
    * Returns the paths of the fields outside metadata that the kind does not know.
    * @throws ApiError as `get` does
@@ -48,6 +53,7 @@ export interface NewExtension {
   readonly kind: string
   readonly metadata: {
     readonly name: string
+    readonly namespace?: string
     readonly annotations: Readonly<Record<string, unknown>>
     readonly [field: string]: unknown
   }
@@ -119,7 +125,7 @@ export async function applyExtensions(options: ExtensionOptions): Promise<Extens
   for (const document of documents) {
     signal?.throwIfAborted()
     try {
-      const shipped = readShipped(document.value, options.reservedDomain)
+      const shipped = readShipped(document.value, options)
       refuseRepetition(declared, document, shipped)
       if (await apply(shipped, options)) applied++
       else unchanged++
@@ -167,7 +173,8 @@ interface Shipped {
   readonly apiVersion: string
   readonly kind: string
   readonly name: string
-  /** The content without apiVersion, kind, metadata.name and fields that only the server sets. */
+  readonly namespace: string | undefined
+  /** The content without apiVersion, kind, name, namespace and fields that only the server sets. */
   readonly content: {
     readonly metadata: Readonly<Record<string, unknown>>
     readonly [field: string]: unknown
@@ -213,20 +220,31 @@ function describeUnknownFields(
   return `${kind} ${name} is applied, but its kind does not know the fields ${shown.join(', ')}${more}`
 }
 
-function readShipped(value: unknown, reservedDomain: string): Shipped {
+function readShipped(
+  value: unknown,
+  { reservedDomain, writer }: Pick<ExtensionOptions, 'reservedDomain' | 'writer'>,
+): Shipped {
   if (!isRecord(value))
     throw new NotApplied('a document must be a mapping with apiVersion, kind and metadata')
   const { apiVersion, kind, metadata, ...content } = value
-  if (typeof apiVersion !== 'string' || !/^[^/]+\/[^/]+$/.test(apiVersion)) {
-    throw new NotApplied('apiVersion must be <group>/<version>')
+  if (typeof apiVersion !== 'string' || !/^([^/]+\/)?[^/]+$/.test(apiVersion)) {
+    throw new NotApplied('apiVersion must be <group>/<version>, or <version> for the core group')
   }
   if (typeof kind !== 'string' || kind === '') throw new NotApplied('kind must be a string')
   if (!isRecord(metadata)) throw new NotApplied('metadata must be a mapping with a name')
   const { name, ...fields } = metadata
   // With generateName each start would create another object.
   if (typeof name !== 'string' || name === '') throw new NotApplied('metadata.name must be a string')
+  const namespace = namespaceOf(metadata, writer.isNamespaced(apiVersion, kind), kind)
+  if (namespace !== undefined) delete fields.namespace
   const kept = Object.entries(fields).filter(([field, given]) => !serverFields.has(field) && given !== null)
-  const shipped = { apiVersion, kind, name, content: { ...content, metadata: Object.fromEntries(kept) } }
+  const shipped = {
+    apiVersion,
+    kind,
+    name,
+    namespace,
+    content: { ...content, metadata: Object.fromEntries(kept) },
+  }
   const problems = [
     ...keysOf(shipped, 'labels').map(key => labelProblem(key, reservedDomain)),
     ...keysOf(shipped, 'annotations').map(key => annotationProblem(key, reservedDomain)),
@@ -239,6 +257,17 @@ function readShipped(value: unknown, reservedDomain: string): Shipped {
     )
   }
   return shipped
+}
+
+/** Returns the namespace of an object whose kind is namespaced. */
+function namespaceOf(
+  { namespace }: Readonly<Record<string, unknown>>,
+  isNamespaced: boolean,
+  kind: string,
+): string | undefined {
+  if (!isNamespaced) return undefined
+  if (typeof namespace === 'string' && namespace !== '') return namespace
+  throw new NotApplied(`metadata.namespace must be a string: ${kind} is a namespaced kind`)
 }
 
 function keysOf({ content }: Shipped, field: 'labels' | 'annotations'): string[] {
@@ -268,10 +297,10 @@ function annotationProblem(key: string, reservedDomain: string): string | undefi
 function refuseRepetition(
   declared: Map<string, ExtensionDocument>,
   document: ExtensionDocument,
-  { apiVersion, kind, name }: Shipped,
+  { apiVersion, kind, name, namespace }: Shipped,
 ): void {
-  const group = apiVersion.slice(0, apiVersion.indexOf('/'))
-  const key = `${group}/${kind}/${name}`
+  const group = groupOf(apiVersion)
+  const key = `${group}/${kind}/${objectKey({ namespace, name })}`
   const first = declared.get(key)
   if (first !== undefined)
     throw new NotApplied(`${kind} ${name} is already declared at ${first.file}:${first.line}`)
@@ -281,11 +310,12 @@ function refuseRepetition(
 /** Creates or updates the object. Returns true if it was written. */
 async function apply(shipped: Shipped, options: ExtensionOptions): Promise<boolean> {
   const { apiVersion, kind, name } = shipped
+  const key = objectKey(shipped)
   const { writer, signal } = options
   let taken: ApiError | undefined
   for (let attempt = 0; attempt < extensionDefaults.attempts; attempt++) {
     signal?.throwIfAborted()
-    const live = await writer.get(apiVersion, kind, name)
+    const live = await writer.get(apiVersion, kind, key)
     // The conflict was about a unique index, not the name.
     if (live === undefined && taken !== undefined) throw taken
     taken = undefined
@@ -293,7 +323,7 @@ async function apply(shipped: Shipped, options: ExtensionOptions): Promise<boole
     if (live !== undefined && patch === undefined) return false
     try {
       if (patch === undefined) await writer.create(newObject(shipped, options))
-      else await writer.patch(apiVersion, kind, name, patch)
+      else await writer.patch(apiVersion, kind, key, patch)
       return true
     } catch (error) {
       // Another writer was faster: decide again.
@@ -304,9 +334,15 @@ async function apply(shipped: Shipped, options: ExtensionOptions): Promise<boole
   throw new NotApplied(`${kind} ${name} keeps being changed by others`, { transient: true })
 }
 
-function newObject({ apiVersion, kind, name, content }: Shipped, options: ExtensionOptions): NewExtension {
+function newObject(shipped: Shipped, options: ExtensionOptions): NewExtension {
+  const { apiVersion, kind, name, namespace, content } = shipped
   const annotations = isRecord(content.metadata.annotations) ? content.metadata.annotations : {}
-  const metadata = { ...content.metadata, name, annotations: { ...annotations, ...notes(content, options) } }
+  const metadata = {
+    ...content.metadata,
+    name,
+    ...(namespace !== undefined && { namespace }),
+    annotations: { ...annotations, ...notes(content, options) },
+  }
   return { apiVersion, kind, ...content, metadata }
 }
 

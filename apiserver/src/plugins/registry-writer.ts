@@ -1,7 +1,7 @@
-import { ApiError, type ApiObject } from '@setpoint/controller-runtime/api'
+import { ApiError, type ApiObject, type ObjectKey } from '@setpoint/controller-runtime/api'
 import type { ModelRegistry, ServedModel, ServedVersion } from '../model/index.ts'
 import { notReady, type Registry, serviceWriteOptions, unknownFieldsOf } from '../registry/index.ts'
-import type { KindAndContent, ResourceWriter } from './extensions.ts'
+import type { KindAndContent, NewExtension, ResourceWriter } from './extensions.ts'
 
 /** Writes the objects that plugins ship straight to the registry, without the access checks of HTTP. */
 export class RegistryWriter implements ResourceWriter {
@@ -13,22 +13,27 @@ export class RegistryWriter implements ResourceWriter {
     this.#registry = registry
   }
 
-  async get(apiVersion: string, kind: string, name: string): Promise<ApiObject | undefined> {
+  isNamespaced(apiVersion: string, kind: string): boolean {
+    return this.#find(apiVersion, kind).served.indexes.isNamespaced
+  }
+
+  async get(apiVersion: string, kind: string, key: ObjectKey): Promise<ApiObject | undefined> {
     const { served, version } = this.#find(apiVersion, kind)
-    const live = await this.#registry.readLive(served, name, version)
+    const live = await this.#registry.readLive(served, key, version)
     return live && JSON.parse(live.bytes.toString())
   }
 
-  async create(object: object): Promise<ApiObject> {
-    const { apiVersion, kind } = object as Partial<ApiObject>
-    const { served, version } = this.#find(String(apiVersion), String(kind))
-    const options = { ...serviceWriteOptions, version }
+  async create(object: NewExtension): Promise<ApiObject> {
+    const { apiVersion, kind, metadata } = object
+    const { namespace } = metadata
+    const { served, version } = this.#find(apiVersion, kind)
+    const options = { ...serviceWriteOptions, version, ...(namespace !== undefined && { namespace }) }
     return JSON.parse((await this.#registry.create(served, object, options)).bytes.toString())
   }
 
-  async patch(apiVersion: string, kind: string, name: string, document: object): Promise<ApiObject> {
+  async patch(apiVersion: string, kind: string, key: ObjectKey, document: object): Promise<ApiObject> {
     const { served, version } = this.#find(apiVersion, kind)
-    const result = await this.#registry.patch(served, name, { type: 'merge', document }, 'object', {
+    const result = await this.#registry.patch(served, key, { type: 'merge', document }, 'object', {
       ...serviceWriteOptions,
       version,
     })
