@@ -56,6 +56,7 @@ test('the page of models has every option of an index with its default', async (
 })
 
 function show(value: unknown): string {
+  if (value === undefined) return 'none'
   if (value === 'required') return value
   return typeof value === 'string' ? `\`'${value}'\`` : `\`${value}\``
 }

@@ -1,6 +1,7 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import { HistoryReplay, LogFollower, ReadGate } from './cache/index.ts'
 import { ResourceApi } from './http/index.ts'
+import { type BuiltInKinds, builtInKinds, KnownNamespaces, NamespaceLifecycle } from './kubernetes/index.ts'
 import type { ServedModel } from './model/index.ts'
 import { ModelRegistry } from './model/index.ts'
 import { claimIndexes, LoopbackTransport } from './plugins/index.ts'
@@ -15,6 +16,7 @@ export interface ServerRooms {
   readonly gate: ReadGate
   readonly models: ModelRegistry
   readonly registry: Registry
+  readonly builtIn: BuiltInKinds
   readonly hub: WatchHub
   readonly api: ResourceApi
   /** The transport for clients in this process. */
@@ -34,15 +36,17 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   const follower = new LogFollower({ storage, log })
   const gate = new ReadGate(storage, follower)
   const models = new ModelRegistry()
+  const builtIn = builtInKinds()
   const registry = new Registry({
     storage,
     reservedDomain,
+    namespaces: new KnownNamespaces({ kind: builtIn.namespaces, storage, follower }),
     cached: (served, key) => follower.entryOf(served, key),
   })
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const api = new ResourceApi({ models, registry, follower, gate, basePath })
   const transport = new LoopbackTransport({ api, hub, log })
-  return { storage, follower, gate, models, registry, hub, api, transport }
+  return { storage, follower, gate, models, registry, builtIn, hub, api, transport }
 }
 
 /** Enforces a kind's unique indexes, builds its cache, and then serves it. @throws the signal's reason when aborted */
@@ -54,4 +58,17 @@ export async function startKind(
   await claimIndexes({ storage, records: registry.records, served, log, signal })
   await follower.add(served, signal)
   served.phase = { name: 'Started' }
+}
+
+/** Serves the built-in kinds, which must be registered, and keeps the namespaces. @throws the signal's reason when aborted */
+export async function startBuiltInKinds(
+  rooms: ServerRooms,
+  { log, signal }: { log: Logger; signal: AbortSignal },
+): Promise<void> {
+  const { models, registry, storage, follower, builtIn } = rooms
+  await Promise.all(builtIn.all.map(served => startKind(rooms, served, { log, signal })))
+  const lifecycle = new NamespaceLifecycle({ kind: builtIn.namespaces, models, registry, storage, log })
+  await lifecycle.ensure(signal)
+  const cache = follower.cacheOf(builtIn.namespaces)
+  if (cache !== undefined) lifecycle.follow(cache, signal)
 }

@@ -121,11 +121,13 @@ export class Collection {
   readonly apiVersion: string
   readonly kind: string
 
-  constructor(api: Api, apiVersion: string, kind: string, plural: string) {
+  constructor(api: Api, apiVersion: string, kind: string, plural: string, namespace?: string) {
     this.api = api
     this.apiVersion = apiVersion
     this.kind = kind
-    this.path = `/apis/${apiVersion}/${plural}`
+    const root = apiVersion.includes('/') ? '/apis' : '/api'
+    const place = namespace === undefined ? '' : `namespaces/${namespace}/`
+    this.path = `${root}/${apiVersion}/${place}${plural}`
   }
 
   body(name: string | undefined, spec: unknown, metadata: object = {}): Fields {

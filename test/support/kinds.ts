@@ -31,3 +31,15 @@ export function turnsOf(api: Api): Collection {
 export function leasesOf(api: Api): Collection {
   return new Collection(api, 'coordination.setpoint.dev/v1', 'Lease', 'leases')
 }
+
+export function placesIn(api: Api, namespace: string): Collection {
+  return new Collection(api, 'places.example.com/v1', 'Place', 'places', namespace)
+}
+
+export function regionsOf(api: Api): Collection {
+  return new Collection(api, 'places.example.com/v1', 'Region', 'regions')
+}
+
+export function namespacesOf(api: Api): Collection {
+  return new Collection(api, 'v1', 'Namespace', 'namespaces')
+}

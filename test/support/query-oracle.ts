@@ -2,6 +2,7 @@ import {
   defineModel,
   escapeSelectorValue,
   multiValueIndex,
+  objectKey,
   singleValueIndex,
 } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
@@ -15,6 +16,8 @@ import { IndexSet } from '../../apiserver/src/model/index-set.ts'
 /** An object as the oracle knows it. */
 export interface Gadget {
   name: string
+  /** Of a namespaced kind only. */
+  namespace?: string
   /** Stands for its creation, and `deleted` for its deletion, unless the server's own timestamps are given. */
   created: number
   creationTimestamp?: string
@@ -49,6 +52,8 @@ export const Gadget = defineModel({
   ],
 })
 export const indexes = new IndexSet(Gadget)
+/** The same kind, namespaced. */
+export const namespacedIndexes = new IndexSet({ ...Gadget, scope: 'Namespaced' })
 
 export const timestamp = (n: number) => new Date(Date.UTC(2024, 0, 1) + n * 1000).toISOString()
 
@@ -85,6 +90,8 @@ function valuesOf(gadget: Gadget, { dialect, key }: { dialect: string; key: stri
   switch (key) {
     case 'metadata.name':
       return [gadget.name]
+    case 'metadata.namespace':
+      return optional(gadget.namespace)
     case 'metadata.creationTimestamp':
       return [gadget.creationTimestamp ?? timestamp(gadget.created)]
     case 'metadata.deletionTimestamp':
@@ -143,8 +150,13 @@ export function inOrder(gadgets: Gadget[], sort: SortText[]): Gadget[] {
       if (b === undefined) return -1
       return direction === 'desc' ? byCodePoint(b, a) : byCodePoint(a, b)
     }
-    return byCodePoint(left.name, right.name)
+    return byCodePoint(left.name, right.name) || byCodePoint(left.namespace ?? '', right.namespace ?? '')
   })
+}
+
+/** In the order of keys: chunks, and the initial events of a watch. */
+export function byKey(gadgets: readonly Gadget[]): Gadget[] {
+  return [...gadgets].sort((left, right) => byCodePoint(objectKey(left), objectKey(right)))
 }
 
 // Random objects, writes and queries.
@@ -178,38 +190,44 @@ const labelTerm: fc.Arbitrary<TermText> = fc.record({
   values: fc.array(fc.constantFrom('web', 'db', 'w', 'nothing'), { minLength: 1, maxLength: 3 }),
 })
 
-const fieldTerm: fc.Arbitrary<TermText> = fc.constantFrom(...indexes.names).chain(key =>
-  fc.record({
-    dialect: fc.constant('field' as const),
-    key: fc.constant(key),
-    operator: fc.oneof(
-      fc.constantFrom<TermText['operator'][]>('=', '==', '!=', 'in', 'notin', '=()', '!=()'),
-      fc.constantFrom<TermText['operator'][]>('<', '<=', '>', '>='),
-    ),
-    values: fc.array(
-      key === 'metadata.name'
-        ? names(12)
-        : key === 'metadata.labels'
-          ? fc.constantFrom('app=web', 'app=', 'tier=db')
-          : key.startsWith('metadata')
-            ? fc.nat(6).map(timestamp)
-            : fc.oneof({ weight: 2, arbitrary: fc.constant('common') }, { weight: 5, arbitrary: value }),
-      { minLength: 1, maxLength: 3 },
-    ),
-  }),
-)
+const namespace = fc.constantFrom('a', 'a-b', 'b')
+
+const fieldTermOf = (fields: readonly string[]): fc.Arbitrary<TermText> =>
+  fc.constantFrom(...fields).chain(key =>
+    fc.record({
+      dialect: fc.constant('field' as const),
+      key: fc.constant(key),
+      operator: fc.oneof(
+        fc.constantFrom<TermText['operator'][]>('=', '==', '!=', 'in', 'notin', '=()', '!=()'),
+        fc.constantFrom<TermText['operator'][]>('<', '<=', '>', '>='),
+      ),
+      values: fc.array(
+        key === 'metadata.name'
+          ? names(12)
+          : key === 'metadata.namespace'
+            ? namespace
+            : key === 'metadata.labels'
+              ? fc.constantFrom('app=web', 'app=', 'tier=db')
+              : key.startsWith('metadata')
+                ? fc.nat(6).map(timestamp)
+                : fc.oneof({ weight: 2, arbitrary: fc.constant('common') }, { weight: 5, arbitrary: value }),
+        { minLength: 1, maxLength: 3 },
+      ),
+    }),
+  )
 
 /** Two comparisons of one field, which are one range if its index has single values. */
-const range = fc
-  .tuple(
-    fieldTerm,
-    fc.constantFrom('>' as const, '>=' as const),
-    fc.constantFrom('<' as const, '<=' as const),
-  )
-  .map(([term, lower, upper]): TermText[] => [
-    { ...term, operator: lower },
-    { ...term, operator: upper, values: term.values.slice(-1) },
-  ])
+const rangeOf = (fieldTerm: fc.Arbitrary<TermText>) =>
+  fc
+    .tuple(
+      fieldTerm,
+      fc.constantFrom('>' as const, '>=' as const),
+      fc.constantFrom('<' as const, '<=' as const),
+    )
+    .map(([term, lower, upper]): TermText[] => [
+      { ...term, operator: lower },
+      { ...term, operator: upper, values: term.values.slice(-1) },
+    ])
 
 const list = (operator: string) => ['in', 'notin', '=()', '!=()'].includes(operator)
 
@@ -235,22 +253,30 @@ export function spell({ dialect, key, operator, values }: TermText): { term: Ter
   }
 }
 
-export const query = fc.record({
-  terms: fc
-    .array(fc.oneof(...[labelTerm, fieldTerm].map(term => term.map(one => [one])), range), { maxLength: 3 })
-    .map(terms => terms.flat()),
-  repeated: fc.boolean(),
-  sort: fc.array(
-    fc.record({
-      field: fc.constantFrom(...indexes.names),
-      direction: fc.constantFrom('asc' as const, 'desc' as const, undefined),
-    }),
-    { maxLength: 3 },
-  ),
-  page: fc.option(fc.integer({ min: 1, max: 5 }), { nil: undefined }),
-  size: fc.option(fc.integer({ min: 1, max: 12 }), { nil: undefined }),
-  limit: fc.option(fc.integer({ min: 1, max: 12 }), { nil: undefined }),
-})
+const queryOf = (fields: readonly string[], namespaces: fc.Arbitrary<string | undefined>) => {
+  const fieldTerm = fieldTermOf(fields)
+  return fc.record({
+    /** The namespace in the path. */
+    namespace: namespaces,
+    terms: fc
+      .array(fc.oneof(...[labelTerm, fieldTerm].map(term => term.map(one => [one])), rangeOf(fieldTerm)), {
+        maxLength: 3,
+      })
+      .map(terms => terms.flat()),
+    repeated: fc.boolean(),
+    sort: fc.array(
+      fc.record({
+        field: fc.constantFrom(...fields),
+        direction: fc.constantFrom('asc' as const, 'desc' as const, undefined),
+      }),
+      { maxLength: 3 },
+    ),
+    page: fc.option(fc.integer({ min: 1, max: 5 }), { nil: undefined }),
+    size: fc.option(fc.integer({ min: 1, max: 12 }), { nil: undefined }),
+    limit: fc.option(fc.integer({ min: 1, max: 12 }), { nil: undefined }),
+  })
+}
+export const query = queryOf(indexes.names, fc.constant(undefined))
 export type Query = typeof query extends fc.Arbitrary<infer T> ? T : never
 
 export function parametersOf({ terms, repeated, sort, page, size }: Query): URLSearchParams {
@@ -270,9 +296,24 @@ export function parametersOf({ terms, repeated, sort, page, size }: Query): URLS
 
 export interface Step {
   put: Gadget[]
+  /** The keys of objects. */
   remove: string[]
   query: Query
 }
+
+/** Steps over objects in namespaces. Several have the same name. */
+export const namespacedStep = (count: number, writes: number): fc.Arbitrary<Step> =>
+  fc.record({
+    put: fc.array(
+      fc.tuple(gadget(count), namespace).map(([each, place]) => ({ ...each, namespace: place })),
+      { maxLength: writes, size: 'max' },
+    ),
+    remove: fc.array(
+      fc.tuple(names(count), namespace).map(([name, place]) => objectKey({ namespace: place, name })),
+      { maxLength: writes >> 2 },
+    ),
+    query: queryOf(namespacedIndexes.names, fc.option(namespace, { nil: undefined })),
+  })
 
 export const step = (count: number, writes: number): fc.Arbitrary<Step> =>
   fc.record({

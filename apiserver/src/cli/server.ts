@@ -24,7 +24,7 @@ import {
   type ReloadOutcome,
   ServedKinds,
 } from '../plugins/index.ts'
-import { assembleRooms, type ServerRooms, startKind } from '../rooms.ts'
+import { assembleRooms, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
 import { FileWatch, LocalAccess, TokenAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
@@ -145,10 +145,12 @@ export async function startServer(
     orphanRecordModel(reservedDomain),
   ]
   const ownServed = [pluginKind, ...ownModels.map(model => new ServedModel(model))]
-  for (const served of ownServed) models.add(served)
-  const ownKinds = Promise.all(
-    ownServed.map(served => startKind(rooms, served, { log, signal: stopping.signal })),
-  ).then(() => {})
+  for (const served of [...rooms.builtIn.all, ...ownServed]) models.add(served)
+  const starting = { log, signal: stopping.signal }
+  const ownKinds = Promise.all([
+    startBuiltInKinds(rooms, starting),
+    ...ownServed.map(served => startKind(rooms, served, starting)),
+  ]).then(() => {})
   const statuses = new PluginStatuses({
     served: pluginKind,
     registry,

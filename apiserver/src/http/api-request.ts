@@ -8,10 +8,16 @@ export interface Caller {
   readonly plugin: string | undefined
 }
 
-/** The parts of `/apis/<group>/<version>/<plural>[/<name>[/<subresource>]]`, decoded. */
+/**
+ * The parts of `/apis/<group>/<version>/[namespaces/<namespace>/]<plural>[/<name>[/<subresource>]]`, decoded. Paths of the
+ * core group begin with `/api/<version>`.
+ */
 export interface ResourcePath {
+  /** Empty for the core group. */
   readonly group: string
   readonly version: string
+  /** Undefined for a cluster-scoped kind, and for a namespaced one across all namespaces. */
+  readonly namespace: string | undefined
   readonly plural: string
   readonly name: string | undefined
   readonly subresource: string | undefined
@@ -53,17 +59,37 @@ export const requestLimits = Object.freeze({
   discardMs: 1000,
 })
 
+/** The subresources of the kind Namespace, so that they name no kind in the namespace, as in Kubernetes. */
+const namespaceSubresources: readonly string[] = ['status', 'finalize']
+
 /**
  * Parses a path. Decodes each segment on its own, so that an encoded slash stays part of its segment.
- * Returns undefined for a path that does not begin with /apis/<group>/<version>/<plural> or is deeper than a subresource.
+ * Returns undefined for a path that names neither a collection, an object nor a subresource.
  * @throws URIError for a segment that cannot be decoded
  */
 export function parseResourcePath(path: string): ResourcePath | undefined {
-  const [root, apis, group, version, plural, name, subresource, ...deeper] = path.split('/')
-  if (root !== '' || apis !== 'apis' || !group || !version || !plural || deeper.length > 0) return undefined
+  const segments = path.split('/')
+  const isCore = segments[1] === 'api'
+  if (segments[0] !== '' || (!isCore && segments[1] !== 'apis')) return undefined
+  const group = isCore ? '' : segments[2]
+  const versionAt = isCore ? 2 : 3
+  const version = segments[versionAt]
+  if (group === undefined || (group === '' && !isCore) || !version) return undefined
+  const namespace = segments[versionAt + 1] === 'namespaces' ? segments[versionAt + 2] : undefined
+  const below = segments[versionAt + 3]
+  const isNamespaced = namespace && below && !(isCore && namespaceSubresources.includes(below))
+  const pluralAt = isNamespaced ? versionAt + 3 : versionAt + 1
+  const plural = segments[pluralAt]
+  if (!plural || segments.length > pluralAt + 3) return undefined
+  const decodedNamespace = isNamespaced ? decode(namespace) : undefined
+  // A slash would end the namespace in the object's key.
+  if (decodedNamespace?.includes('/')) return undefined
+  const name = segments[pluralAt + 1]
+  const subresource = segments[pluralAt + 2]
   return {
     group: decode(group),
     version: decode(version),
+    namespace: decodedNamespace,
     plural: decode(plural),
     // Ignores a trailing slash, as Kubernetes does.
     name: name ? decode(name) : undefined,

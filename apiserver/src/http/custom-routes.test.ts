@@ -1,4 +1,4 @@
-import { definePlugin, type Transport, TransportError } from '@setpoint/controller-runtime'
+import { defineModel, definePlugin, type Transport, TransportError } from '@setpoint/controller-runtime'
 import { type HostedPlugin, setupPlugin } from '@setpoint/controller-runtime/internal'
 import { expect, it } from 'vitest'
 import { routeResources } from '../kubernetes/route-resources.ts'
@@ -69,4 +69,27 @@ it('the resources of routes are named as Kubernetes reads their paths', async ()
     entry('*'),
   ])
   expect(routeResources(routes.describe(), 'api.pages.example.com/v2')).toEqual([])
+})
+
+it.each([
+  ['/namespaces/mine', 'begins with namespaces, which is reserved'],
+  ['/:any/:thing/seats/:name', undefined],
+  ['/:any/seats', undefined],
+])('the route %s is checked against the paths of namespaces', async (pattern, refused) => {
+  const groupVersion = 'api.seats.example.com/v1'
+  const mounting = mounted('seats', groupVersion, pattern)
+  if (refused !== undefined) {
+    await expect(mounting).rejects.toThrow(refused)
+    return
+  }
+  const { routes } = await mounting
+  const seat = (scope: 'Cluster' | 'Namespaced') =>
+    defineModel({
+      ...{ group: 'api.seats.example.com', version: 'v1', kind: 'Seat', singular: 'seat', plural: 'seats' },
+      scope,
+      schema: { spec: {} },
+    })
+  const clash = pattern === '/:any/seats' ? expect.stringContaining(pattern) : undefined
+  expect(routes.clashWith(groupVersion, seat('Cluster'))).toEqual(clash)
+  expect(routes.clashWith(groupVersion, seat('Namespaced'))).toEqual(expect.stringContaining(pattern))
 })

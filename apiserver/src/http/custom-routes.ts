@@ -2,7 +2,13 @@ import { setMaxListeners } from 'node:events'
 import type { IncomingHttpHeaders } from 'node:http'
 import { Router } from '@koa/router'
 import type { RouteResponse } from '@setpoint/controller-runtime'
-import { ApiError, isRecord, isReservedDomain, unknownKeys } from '@setpoint/controller-runtime/api'
+import {
+  ApiError,
+  isRecord,
+  isReservedDomain,
+  type Model,
+  unknownKeys,
+} from '@setpoint/controller-runtime/api'
 import {
   type HostedPlugin,
   type Route,
@@ -105,12 +111,12 @@ export class CustomRoutes {
   }
 
   /** Returns a message that names the route which clashes with a path of this model, or undefined. */
-  clashWith(groupVersion: string, plural: string, kind: string): string | undefined {
+  clashWith(groupVersion: string, model: Model): string | undefined {
     for (const { plugin, group } of this.#mounted) {
       if (group.groupVersion !== groupVersion) continue
-      const route = group.routes.find(({ pattern }) => matchesGenerated(pattern, plural))
+      const route = group.routes.find(({ pattern }) => matchesGenerated(pattern, model))
       if (route !== undefined) {
-        return `the generated paths of ${kind} in ${groupVersion} would shadow the route ${route.method} ${route.pattern} of plugin ${JSON.stringify(plugin)}`
+        return `the generated paths of ${model.kind} in ${groupVersion} would shadow the route ${route.method} ${route.pattern} of plugin ${JSON.stringify(plugin)}`
       }
     }
     return undefined
@@ -157,9 +163,15 @@ export class CustomRoutes {
         `plugin ${JSON.stringify(plugin)}: the group of its routes, ${JSON.stringify(group)}, is reserved for the service; use a sub-domain of your own`,
       )
     }
+    const reserved = routes.find(({ pattern }) => shapeOf(pattern)[0] === 'namespaces')
+    if (reserved !== undefined) {
+      throw new RouteConflictError(
+        `plugin ${JSON.stringify(plugin)}: its route ${reserved.method} ${reserved.pattern} in ${groupVersion} begins with namespaces, which is reserved for namespaced kinds`,
+      )
+    }
     for (const { model, versions, plugin: owner } of this.#models.all()) {
       if (model.group !== group || !versions.some(({ name }) => name === version)) continue
-      const route = routes.find(({ pattern }) => matchesGenerated(pattern, model.plural))
+      const route = routes.find(({ pattern }) => matchesGenerated(pattern, model))
       if (route !== undefined) {
         throw new RouteConflictError(
           `plugin ${JSON.stringify(plugin)}: its route ${route.method} ${route.pattern} in ${groupVersion} would shadow the generated paths of ${model.kind} (${owner === undefined ? 'the server' : `plugin ${JSON.stringify(owner)}`})`,
@@ -177,9 +189,16 @@ function shapeOf(pattern: string): string[] {
     .map(part => (/[:*{(]/.test(part) ? '*' : part))
 }
 
-/** Returns true if a pattern can match `/<plural>`, `/<plural>/<name>` or `/<plural>/<name>/status`. */
-function matchesGenerated(pattern: string, plural: string): boolean {
-  const [first, , third, ...deeper] = shapeOf(pattern)
+/** Returns true if a pattern can match a generated path of a kind, in a namespace or not. */
+function matchesGenerated(pattern: string, { plural, scope }: Model): boolean {
+  const shape = shapeOf(pattern)
+  // A pattern with a parameter in place of `namespaces`; no route begins with the word itself.
+  const isInNamespace = scope === 'Namespaced' && shape[0] === '*' && matchesKind(shape.slice(2), plural)
+  return isInNamespace || matchesKind(shape, plural)
+}
+
+/** Returns true if a shape can match `<plural>`, `<plural>/<name>` or `<plural>/<name>/status`. */
+function matchesKind([first, , third, ...deeper]: readonly string[], plural: string): boolean {
   if (first === undefined) return false
   if (first !== plural && first !== '*') return false
   return deeper.length === 0 && (third === undefined || third === 'status' || third === '*')

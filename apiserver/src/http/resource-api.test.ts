@@ -17,7 +17,7 @@ it('rejects a request with 503 if its cache turns out to be wrong while it waits
   const ask = (method: string, name?: string) =>
     api.handle(served, {
       method,
-      path: { group, version, plural, name, subresource: undefined },
+      path: { group, version, namespace: undefined, plural, name, subresource: undefined },
       query: new URLSearchParams(),
       headers: {},
       caller: { user: { name: 'ann', groups: [] }, plugin: undefined },

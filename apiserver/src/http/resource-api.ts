@@ -1,4 +1,11 @@
-import { ApiError, laterRevision, type Revision } from '@setpoint/controller-runtime/api'
+import {
+  ApiError,
+  laterRevision,
+  nameOfKey,
+  type ObjectKey,
+  objectKey,
+  type Revision,
+} from '@setpoint/controller-runtime/api'
 import {
   type Entry,
   FairScheduler,
@@ -11,7 +18,14 @@ import {
   type WorkOwner,
 } from '../cache/index.ts'
 import type { ModelRegistry, Scope, ServedModel, ServedVersion } from '../model/index.ts'
-import { encodeContinue, type ListQuery, pageFields, parseListQuery, runQuery } from '../query/index.ts'
+import {
+  encodeContinue,
+  inNamespace,
+  type ListQuery,
+  pageFields,
+  parseListQuery,
+  runQuery,
+} from '../query/index.ts'
 import { notFound, notReady, type Registry, type WriteOptions, type WriteResult } from '../registry/index.ts'
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { MethodNotAllowedError } from './error-response.ts'
@@ -20,8 +34,13 @@ import { warningHeaders } from './warning-headers.ts'
 import { readDeleteParameters, readObject, readPatch, readWriteOptions } from './write-parameters.ts'
 
 const collectionMethods = ['GET', 'HEAD', 'POST', 'DELETE'] as const
+/** Of a namespaced kind across all namespaces. */
+const allNamespacesMethods = ['GET', 'HEAD'] as const
+/** Of built-in kinds some of whose objects always exist. */
+const builtInMethods = ['GET', 'HEAD', 'POST'] as const
 const nameMethods = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'] as const
 const statusMethods = ['GET', 'HEAD', 'PUT', 'PATCH'] as const
+const finalizeMethods = ['PUT'] as const
 
 export const answerDefaults = Object.freeze({
   /** Objects of the longest list that is short. Short lists are not limited. */
@@ -74,8 +93,11 @@ export class ResourceApi {
   /** Returns the model that a path names, or undefined if no model or subresource is served there. */
   modelOf(path: ApiRequest['path']): ServedModel | undefined {
     const served = this.#models.find(path.group, path.version, path.plural)
-    if (served === undefined || path.subresource === undefined) return served
-    return path.subresource === 'status' && served.model.subresources.status ? served : undefined
+    if (served === undefined) return undefined
+    const { isNamespaced } = served.indexes
+    if (isNamespaced ? path.namespace === undefined && path.name !== undefined : path.namespace !== undefined)
+      return undefined
+    return path.subresource === undefined || scopeOf(served, path.subresource) ? served : undefined
   }
 
   /** @throws ApiError */
@@ -91,29 +113,36 @@ export class ResourceApi {
     const failure = failureOf(served)
     // Objects of a failed or disabled plugin must stay deletable. The registry reads them from the store.
     if (failure !== undefined && path.name !== undefined && path.subresource === undefined && verb !== 'GET')
-      return this.#write(served, version, path.name, 'object', request, { onlyLettingGo: failure })
+      return this.#write(served, version, keyIn(path, path.name), 'object', request, {
+        onlyLettingGo: failure,
+      })
     const cache = this.cacheOf(served)
     if (path.name === undefined) {
+      if (verb !== 'GET' && served.indexes.isNamespaced && path.namespace === undefined)
+        throw new MethodNotAllowedError(method, allNamespacesMethods)
       if (verb === 'GET') {
-        const query = parseListQuery(request.query, served.indexes)
+        const query = readList(request, served)
         return this.#held(expectedObjects(query, cache), request, () =>
           this.#list(cache, version, query, request),
         )
       }
       if (verb === 'POST') return this.#create(served, version, request)
+      if (served.rules !== undefined) throw new MethodNotAllowedError(method, builtInMethods)
       if (verb === 'DELETE')
         return this.#held(cache.store.size, request, () => this.#deleteCollection(cache, version, request))
       throw new MethodNotAllowedError(method, collectionMethods)
     }
-    const scope = path.subresource === 'status' ? 'status' : 'object'
-    if (verb === 'GET') return this.#get(cache, version, path.name, request)
-    return this.#write(served, version, path.name, scope, request, {})
+    const key = keyIn(path, path.name)
+    const scope = path.subresource === undefined ? 'object' : (scopeOf(served, path.subresource) ?? 'object')
+    if (scope === 'finalize' && verb !== 'PUT') throw new MethodNotAllowedError(method, finalizeMethods)
+    if (verb === 'GET') return this.#get(cache, version, key, request)
+    return this.#write(served, version, key, scope, request, {})
   }
 
   async #write(
     served: ServedModel,
     version: ServedVersion,
-    name: string,
+    key: ObjectKey,
     scope: Scope,
     request: ApiRequest,
     bounds: Pick<WriteOptions, 'onlyLettingGo'>,
@@ -122,7 +151,7 @@ export class ResourceApi {
     if (method === 'PUT') {
       const options = { ...readWriteOptions(request), ...bounds, version }
       const { document, warnings } = await readObject(request, options.fieldValidation)
-      const result = await this.#registry.replace(served, name, document, scope, options)
+      const result = await this.#registry.replace(served, key, document, scope, options)
       return written(200, withWarnings(result, warnings))
     }
     if (method === 'PATCH') {
@@ -130,13 +159,13 @@ export class ResourceApi {
       const { warnings, ...patch } = await readPatch(request, options.fieldValidation)
       const result =
         patch.type === 'apply'
-          ? await this.#registry.apply(served, name, patch, scope, options)
-          : await this.#registry.patch(served, name, patch, scope, options)
+          ? await this.#registry.apply(served, key, patch, scope, options)
+          : await this.#registry.patch(served, key, patch, scope, options)
       return written(result.isCreated ? 201 : 200, withWarnings(result, warnings))
     }
     if (method === 'DELETE' && scope === 'object') {
       const { deletion, options } = await readDeleteParameters(request)
-      const result = await this.#registry.delete(served, name, deletion, { ...options, version })
+      const result = await this.#registry.delete(served, key, deletion, { ...options, version })
       return written(200, result)
     }
     throw new MethodNotAllowedError(method, scope === 'status' ? statusMethods : nameMethods)
@@ -159,22 +188,30 @@ export class ResourceApi {
   }
 
   async #create(served: ServedModel, version: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
-    const options = { ...readWriteOptions(request), version }
+    const { path } = request
+    const options = {
+      ...readWriteOptions(request),
+      version,
+      ...(path.namespace !== undefined && { namespace: path.namespace }),
+    }
     const { document, warnings } = await readObject(request, options.fieldValidation)
     const result = await this.#registry.create(served, document, options)
-    const location = `${this.#basePath}/apis/${version.apiVersion}/${served.model.plural}/${result.key}`
+    const root = served.model.group === '' ? 'api' : 'apis'
+    const collection = path.namespace === undefined ? '' : `namespaces/${path.namespace}/`
+    const name = nameOfKey(result.key)
+    const location = `${this.#basePath}/${root}/${version.apiVersion}/${collection}${served.model.plural}/${name}`
     return written(201, withWarnings(result, warnings), { location })
   }
 
   async #get(
     cache: ModelCache,
     version: ServedVersion,
-    name: string,
+    key: ObjectKey,
     request: ApiRequest,
   ): Promise<ApiResponse> {
     if (request.query.get('resourceVersion') !== '0') await this.#catchUp(cache, request.signal)
-    const entry = cache.store.get(name)
-    if (entry === undefined) throw notFound(cache.served, name)
+    const entry = cache.store.get(key)
+    if (entry === undefined) throw notFound(cache.served, key)
     return { status: 200, headers: objectHeaders, body: cache.bytesOf(entry, version) }
   }
 
@@ -252,7 +289,7 @@ export class ResourceApi {
   /** Deletes the objects that a list would return, one by one, until the client disconnects. */
   async #deleteCollection(cache: ModelCache, as: ServedVersion, request: ApiRequest): Promise<ApiResponse> {
     const { deletion, options } = await readDeleteParameters(request)
-    const query = parseListQuery(request.query, cache.served.indexes)
+    const query = readList(request, cache.served)
     await this.#catchUp(cache, request.signal)
     const { items } = await runQuery(cache.store.snapshot(), query, this.#scheduler, ownerOf(request))
     const deleted: Buffer[] = []
@@ -285,6 +322,22 @@ export class ResourceApi {
 function inView(response: ApiResponse, { view }: ApiRequest): ApiResponse {
   if (view === undefined || !Buffer.isBuffer(response.body)) return response
   return { ...response, body: view.object(response.body) }
+}
+
+/** Returns the scope of writes to a subresource, or undefined if the kind does not have it. */
+function scopeOf({ model, rules }: ServedModel, subresource: string): Scope | undefined {
+  if (subresource === 'status') return model.subresources.status ? 'status' : undefined
+  return rules?.subresources.find(name => name === subresource)
+}
+
+function keyIn({ namespace }: ApiRequest['path'], name: string): ObjectKey {
+  return namespace === undefined ? name : objectKey({ namespace, name })
+}
+
+/** @throws ApiError 400 */
+function readList({ query, path }: ApiRequest, { indexes }: ServedModel): ListQuery {
+  const parsed = parseListQuery(query, indexes)
+  return path.namespace === undefined ? parsed : inNamespace(parsed, path.namespace)
 }
 
 function ownerOf(request: ApiRequest): WorkOwner {

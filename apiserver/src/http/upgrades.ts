@@ -9,7 +9,7 @@ import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { endWith } from './raw-response.ts'
 import { readTarget } from './request-target.ts'
-import { nameOf, type WatchApi } from './watch-api.ts'
+import type { WatchApi } from './watch-api.ts'
 import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
 
 export interface UpgradesParts {
@@ -43,7 +43,7 @@ export class Upgrades {
       const target = isMultiplexed ? undefined : { ...paths.watched(path), query: new URLSearchParams(query) }
       if (target !== undefined) {
         record.concerns(target.served, target.path.version, 'watch')
-        authorize(identity.user, 'watch', nameOf(target.served))
+        authorize(identity.user, 'watch', target.served.title)
       }
       if (isMultiplexed && !offersMultiplexing(message))
         throw new ApiError('BadRequest', `a WebSocket at /apis needs the sub-protocol ${multiplexProtocol}`)

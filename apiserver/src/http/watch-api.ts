@@ -169,7 +169,7 @@ export class WatchApi {
     const { hub, resolve } = this.#parts
     const { path, query } = splitTarget(target)
     const found = { ...resolve(path), query: new URLSearchParams(query) }
-    authorize(user, 'watch', nameOf(found.served))
+    authorize(user, 'watch', found.served.title)
     hub.checkOpen()
     const { view } = negotiateObject(accept, { ...found, verb: 'watch' }, ['application/json'])
     const { cache, request, present, release } = await this.#admit(stay, found, overWebSocket, signal)
@@ -243,9 +243,4 @@ class Stay {
     this.#stopListening()
     this.place.leave()
   }
-}
-
-/** Returns the name of a kind for messages: `<plural>.<group>`. */
-export function nameOf({ model: { group, plural } }: ServedModel): string {
-  return `${plural}.${group}`
 }

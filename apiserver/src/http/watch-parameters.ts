@@ -1,6 +1,12 @@
-import { isVersion, parseRevision, type Revision, toRevision } from '@setpoint/controller-runtime/api'
+import {
+  isVersion,
+  objectKey,
+  parseRevision,
+  type Revision,
+  toRevision,
+} from '@setpoint/controller-runtime/api'
 import type { ModelCache } from '../cache/index.ts'
-import { parseSelector } from '../query/index.ts'
+import { parseSelector, selectNamespace } from '../query/index.ts'
 import { badRequest } from '../registry/index.ts'
 import { type WatchRequest, watchDefaults } from '../watch/index.ts'
 import type { ResourcePath } from './api-request.ts'
@@ -15,7 +21,7 @@ export interface WatchTransport {
 /** Parses the parameters of a watch, with Kubernetes' rules. @throws ApiError 400 */
 export function readWatchRequest(
   cache: ModelCache,
-  { name, version }: Pick<ResourcePath, 'name' | 'version'>,
+  { namespace, name, version }: Pick<ResourcePath, 'namespace' | 'name' | 'version'>,
   query: URLSearchParams,
   transport: WatchTransport,
 ): WatchRequest {
@@ -28,11 +34,12 @@ export function readWatchRequest(
   if (match !== null && match !== '' && match !== 'NotOlderThan')
     throw badRequest(`resourceVersionMatch ${JSON.stringify(match)}: a watch supports only NotOlderThan`)
   const allowBookmarks = readBoolean(query, 'allowWatchBookmarks')
+  const selector = parseSelector(query, cache.served.indexes)
   const initialEvents = sendInitialEvents ?? after === undefined
   return {
-    key: name,
+    key: name === undefined ? undefined : objectKey({ namespace, name }),
     version: cache.served.versionNamed(version),
-    selector: parseSelector(query, cache.served.indexes),
+    selector: namespace === undefined || name !== undefined ? selector : selectNamespace(selector, namespace),
     after: initialEvents ? undefined : after,
     // With initial events, the version is the minimum for the initial state.
     notBefore: initialEvents ? after : undefined,

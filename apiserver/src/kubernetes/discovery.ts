@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { compareApiVersions, type Model } from '@setpoint/controller-runtime/api'
-import type { ModelRegistry } from '../model/index.ts'
+import { compareApiVersions } from '@setpoint/controller-runtime/api'
+import type { ModelRegistry, ServedModel } from '../model/index.ts'
 import {
   type AggregatedVersion,
   aggregate,
@@ -152,7 +152,7 @@ function resourcesOf(
 ): PlainResource[] {
   const kinds = [...models.all()]
     .filter(({ model, versions }) => model.group === group && versions.some(({ name }) => name === version))
-    .flatMap(({ model }) => describeModel(model))
+    .flatMap(describeModel)
   return [...kinds, ...routeResources(routes, groupVersionOf(group, version))]
 }
 
@@ -165,20 +165,21 @@ function groupVersionOf(group: string, version: string): string {
   return group === '' ? version : `${group}/${version}`
 }
 
-function describeModel({
-  plural,
-  singular,
-  kind,
-  subresources,
-  shortNames,
-  categories,
-}: Model): PlainResource[] {
-  const namespaced = false
+function describeModel({ model, rules }: ServedModel): PlainResource[] {
+  const { plural, singular, kind, subresources, shortNames, categories, scope } = model
+  const namespaced = scope === 'Namespaced'
+  const verbs = rules === undefined ? objectVerbs : objectVerbs.filter(verb => verb !== 'deletecollection')
   const resource = {
-    ...{ name: plural, singularName: singular, namespaced, kind, verbs: objectVerbs },
+    ...{ name: plural, singularName: singular, namespaced, kind, verbs },
     ...(shortNames.length > 0 && { shortNames }),
     ...(categories.length > 0 && { categories }),
   }
-  if (!subresources.status) return [resource]
-  return [resource, { name: `${plural}/status`, singularName: '', namespaced, kind, verbs: statusVerbs }]
+  const subresource = (name: string, allowed: readonly string[]) => ({
+    ...{ name: `${plural}/${name}`, singularName: '', namespaced, kind, verbs: allowed },
+  })
+  return [
+    resource,
+    ...(subresources.status ? [subresource('status', statusVerbs)] : []),
+    ...(rules?.subresources ?? []).map(name => subresource(name, ['update'])),
+  ]
 }

@@ -1,9 +1,19 @@
 /**
- * What only Kubernetes' clients ask for: discovery, and objects as Tables or as their metadata alone. A view turns the wire
- * JSON of an object into another form, and knows neither requests nor caches. Clients that ask for no view pay nothing.
+ * What only Kubernetes' clients ask for: discovery, objects as Tables or as their metadata alone, and built-in kinds.
+ *
+ * - A view turns the wire JSON of an object into another form, and knows neither requests nor caches. Clients that ask for
+ *   no view pay nothing.
+ * - A built-in kind is a model with rules of its own. The rooms below know none of them: the registry is given a
+ *   `Namespaces`, and everything else of a kind is in its model.
+ *
+ * A namespace is removed only when it is empty, and no object is ever created in a namespace that does not exist.
  */
 export { type AggregatedVersion, aggregatedGroup, aggregatedVersions } from './aggregated-discovery.ts'
+export { type BuiltInKinds, builtInKinds } from './built-in-kinds.ts'
 export { Discovery, type DiscoveryDocument } from './discovery.ts'
+export { KnownNamespaces } from './known-namespaces.ts'
+export { permanentNamespaces } from './namespace-kind.ts'
+export { NamespaceLifecycle, namespaceLifecycleDefaults } from './namespace-lifecycle.ts'
 export type { ListForm, ObjectView } from './object-view.ts'
 export { findObjectView } from './object-views.ts'
 export { ViewSink } from './view-sink.ts'

@@ -104,8 +104,7 @@ export class Metrics {
         this.reset()
         for (const served of models.all()) {
           const cache = follower.cacheOf(served)
-          const { group, plural } = served.model
-          if (cache !== undefined) this.set({ resource: `${plural}.${group}` }, cache.store.size)
+          if (cache !== undefined) this.set({ resource: served.title }, cache.store.size)
         }
       },
     })
@@ -117,9 +116,8 @@ export class Metrics {
       collect() {
         this.reset()
         for (const served of models.all()) {
-          const { group, plural } = served.model
           const objects = follower.objectsRead(served)
-          if (objects !== undefined) this.set({ resource: `${plural}.${group}` }, objects)
+          if (objects !== undefined) this.set({ resource: served.title }, objects)
         }
       },
     })

@@ -10,14 +10,12 @@ import {
 } from '@setpoint/controller-runtime/api'
 import { deepEqual } from './deep-equal.ts'
 import { parsePath } from './field-path.ts'
+import type { Scope } from './kind-rules.ts'
 import { objectLimits } from './object-limits.ts'
 import type { ServedModel } from './served-model.ts'
 import type { BareObject } from './stored-object.ts'
 import { shorten } from './text-position.ts'
 import { valueAt } from './violation.ts'
-
-/** The part of an object that a write may change. */
-export type Scope = 'object' | 'status'
 
 /**
  * Returns the object as the model's `default` hook completes it. Errors of the hook are ignored if the object breaks the
@@ -170,7 +168,7 @@ function guarded<T>(served: ServedModel, hook: string, run: () => T): T {
     const owner = plugin === undefined ? `the model ${model.kind}` : `plugin ${JSON.stringify(plugin)}`
     throw new ApiError(
       'InternalError',
-      `the ${hook} hook of ${owner} failed for ${model.kind}.${model.group}; nothing was stored, see the server's log`,
+      `the ${hook} hook of ${owner} failed for ${served.kindTitle}; nothing was stored, see the server's log`,
       undefined,
       { cause },
     )

@@ -49,7 +49,7 @@ export class ModelRegistry {
 
   /** Returns the model that serves a version of a kind. */
   find(group: string, version: string, plural: string): ServedModel | undefined {
-    return this.#byPath.get(`${group}/${version}/${plural}`)
+    return this.#byPath.get(group === '' ? `${version}/${plural}` : `${group}/${version}/${plural}`)
   }
 
   findKind(apiVersion: string, kind: string): ServedModel | undefined {

@@ -1,6 +1,6 @@
 import type { ServedModel } from './served-model.ts'
 
-/** The unique values that an object holds, by index name. Stored with the object. */
+/** The unique values that an object holds, by the id of the index (`uniqueIndexId`). Stored with the object. */
 export type Reservations = Readonly<Record<string, readonly string[]>>
 
 export const noReservations: Reservations = Object.freeze({})

@@ -1,7 +1,9 @@
-import type { Model, ObjectKey } from '@setpoint/controller-runtime/api'
+import { type Model, nameOfKey, type ObjectKey } from '@setpoint/controller-runtime/api'
 import { IndexSet } from './index-set.ts'
+import type { KindRules } from './kind-rules.ts'
 import type { SchemaValidator } from './schema-validator.ts'
 import { ServedVersion } from './served-version.ts'
+import { uniqueIndexId } from './unique-index-id.ts'
 
 /**
  * The phase of a model.
@@ -18,6 +20,12 @@ export class ServedModel {
   readonly model: Model
   /** The plugin that declared it; undefined for the server's own models. */
   readonly plugin: string | undefined
+  /** `<plural>.<group>`, for messages. The core group has no name. */
+  readonly title: string
+  /** `<Kind>.<group>`, for messages. */
+  readonly kindTitle: string
+  /** What a built-in kind does beyond its model. */
+  readonly rules: KindRules | undefined
   /** `<group>/<plural>`. Identifies the stored objects, which do not depend on the API version. */
   readonly resource: string
   /** Prefix of the keys of its objects. */
@@ -33,15 +41,20 @@ export class ServedModel {
   readonly indexes: IndexSet
   /** The unique indexes among the declared ones, with their positions in `indexes`. */
   readonly uniqueIndexes: readonly {
+    /** See `uniqueIndexId`. */
     readonly name: string
     readonly version: number
     readonly position: number
   }[]
   phase: ModelPhase = { name: 'Starting' }
 
-  constructor(model: Model, plugin?: string) {
+  constructor(model: Model, plugin?: string, rules?: KindRules) {
     this.model = model
     this.plugin = plugin
+    this.rules = rules
+    const suffix = model.group === '' ? '' : `.${model.group}`
+    this.title = model.plural + suffix
+    this.kindTitle = model.kind + suffix
     this.resource = `${model.group}/${model.plural}`
     this.keyPrefix = `objects/${this.resource}/`
     this.hub = new ServedVersion(model, plugin)
@@ -49,9 +62,10 @@ export class ServedModel {
     this.storedVersion = this.versionNamed(model.storedVersion ?? model.version)
     this.schemas = this.hub.schemas
     this.indexes = new IndexSet(model)
-    this.uniqueIndexes = model.indexes.flatMap(({ unique, name, version }) => {
-      const position = this.indexes.indexOf(name)
-      return unique && position !== undefined ? [{ name, version, position }] : []
+    this.uniqueIndexes = model.indexes.flatMap(index => {
+      const position = this.indexes.indexOf(index.name)
+      const { unique, version } = index
+      return unique && position !== undefined ? [{ name: uniqueIndexId(index), version, position }] : []
     })
   }
 
@@ -60,6 +74,11 @@ export class ServedModel {
     const found = this.versions.find(version => version.name === name)
     if (found === undefined) throw new RangeError(`${this.resource} has no version ${name}`)
     return found
+  }
+
+  /** Returns the name in a key. The name of a cluster-scoped object is the whole key, even if a client sends a slash. */
+  nameIn(key: ObjectKey): string {
+    return this.indexes.isNamespaced ? nameOfKey(key) : key
   }
 
   /** Returns the key of the store for an object. */

@@ -44,11 +44,11 @@ function toHubWithDefaults(served: ServedModel, version: ServedVersion, raw: Bar
   return object
 }
 
-function unknownVersion({ model }: ServedModel, { metadata, apiVersion }: BareObject): ApiError {
+function unknownVersion({ model, title }: ServedModel, { metadata, apiVersion }: BareObject): ApiError {
   const { group, plural } = model
   return new ApiError(
     'ServiceUnavailable',
-    `${plural}.${group} ${JSON.stringify(metadata.name)} is stored in ${apiVersion}, which this server's plugin does not declare`,
+    `${title} ${JSON.stringify(metadata.name)} is stored in ${apiVersion}, which this server's plugin does not declare`,
     { group, kind: plural, name: metadata.name, retryAfterSeconds: 1 },
   )
 }

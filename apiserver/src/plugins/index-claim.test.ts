@@ -175,3 +175,65 @@ describe('a claim of a model', () => {
     expect((await storage.get(key)).pair?.value.toString()).toBe('no object')
   })
 })
+
+describe('a namespaced kind', () => {
+  const log = silentLogger
+  const { signal } = new AbortController()
+
+  function kind(scope: 'Cluster' | 'Namespaced', uniqueWithin?: 'namespace'): ServedModel {
+    return new ServedModel(
+      defineModel({
+        group: 'claim.example.com',
+        version: 'v1',
+        kind: 'Seat',
+        singular: 'seat',
+        plural: 'seats',
+        scope,
+        schema: { spec: { type: 'object', properties: { code: { type: 'string' } } } },
+        indexes: [
+          singleValueIndex({
+            name: 'spec.code',
+            unique: true,
+            ...(uniqueWithin && { uniqueWithin }),
+            indexFunc: ({ spec }) => spec.code,
+          }),
+        ],
+      }),
+    )
+  }
+
+  /** A server that has claimed the kind. */
+  async function server(served: ServedModel) {
+    const registry = new Registry({ storage, reservedDomain: 'setpoint.dev' })
+    await claimIndexes({ storage, records: registry.records, served, log, signal })
+    return (namespace: string, name: string, code: string) => {
+      const { apiVersion, kind: kindName } = served.model
+      const body = { apiVersion, kind: kindName, metadata: { name }, spec: { code } }
+      return registry.create(served, body, { ...defaultWriteOptions, namespace })
+    }
+  }
+
+  it('is not started under another scope while objects are stored', async () => {
+    const create = await server(kind('Namespaced'))
+    await create('a', 'one', 'x')
+    await expect(server(kind('Cluster'))).rejects.toThrow(
+      'the scope of Seat has changed to Cluster, but seats.claim.example.com "a/one" is stored under the other one',
+    )
+  })
+
+  it('computes its reservations again when values become unique within each namespace, and back', async () => {
+    const before = await server(kind('Namespaced'))
+    await before('a', 'one', 'x')
+    await expect(before('b', 'one', 'x')).rejects.toMatchObject({ code: 409 })
+    const within = await server(kind('Namespaced', 'namespace'))
+    await within('b', 'one', 'x')
+    await expect(within('b', 'two', 'x')).rejects.toMatchObject({ code: 409 })
+    await expect(before('a', 'two', 'y')).rejects.toMatchObject({ code: 503 })
+    const after = await server(kind('Namespaced'))
+    // The oldest object holds the value again.
+    await expect(after('b', 'three', 'x')).rejects.toMatchObject({
+      code: 409,
+      message: expect.stringContaining('"a/one"'),
+    })
+  })
+})

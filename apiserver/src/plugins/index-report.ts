@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { IndexProblem, ModelCache } from '../cache/index.ts'
 import type { Logger } from '../log/index.ts'
-import type { ServedModel } from '../model/index.ts'
+import { type ServedModel, uniqueIndexName } from '../model/index.ts'
 import type { Registry, Standing } from '../registry/index.ts'
 
 export const reportDefaults = Object.freeze({
@@ -113,14 +113,14 @@ export class IndexReport {
       const source = `conversion of ${this.#served.resource} to ${problem.version}`
       return { source, message: `fails for ${object}: ${problem.message}` }
     }
-    const { index } = problem
+    const index = problem.kind === 'unheld' ? uniqueIndexName(problem.index) : problem.index
     const source = `index ${index} of ${this.#served.resource}`
     if (problem.kind === 'function') return { source, message: `fails for ${object}: ${problem.message}` }
     const { value } = problem
     const shown = JSON.stringify(
       value.length > reportDefaults.shownValue ? `${value.slice(0, reportDefaults.shownValue)}…` : value,
     )
-    const holder = await this.#registry.holderOf(this.#served, index, value)
+    const holder = await this.#registry.holderOf(this.#served, problem.index, value, name)
     if (holder === undefined || holder === name)
       return { source, message: `${object} has the value ${shown}, which it takes when it is written` }
     return { source, message: `${object} has the value ${shown}, which ${JSON.stringify(holder)} holds` }

@@ -367,7 +367,7 @@ export class PluginRunner implements PluginLifecycle {
     }
     const served = this.#compile(model)
     for (const { apiVersion } of served.versions) {
-      const clash = routes.clashWith(apiVersion, model.plural, model.kind)
+      const clash = routes.clashWith(apiVersion, model)
       if (clash !== undefined) throw new PluginStartError(clash)
     }
     models.add(served)

@@ -9,6 +9,7 @@ import {
   type Selector,
   SelectorError,
   selectorLimits,
+  splitObjectKey,
   toRevision,
 } from '@setpoint/controller-runtime/api'
 import type { SortKey } from '../cache/for-query.ts'
@@ -118,6 +119,23 @@ export function parseSelector(parameters: URLSearchParams, indexes: IndexSet): S
     if (indexes.indexOf(key) === undefined) refuse('fieldSelector', unknownField(key, indexes))
   }
   return { labels, fields }
+}
+
+/**
+ * Limits a list to the objects of a namespace.
+ * @throws ApiError 400 for a token of another namespace
+ */
+export function inNamespace(query: ListQuery, namespace: string): ListQuery {
+  const { selector, paging } = query
+  const after = paging.kind === 'chunk' ? paging.after : undefined
+  if (after !== undefined && splitObjectKey(after).namespace !== namespace)
+    refuse('continue', 'the token is of another namespace')
+  return { ...query, selector: selectNamespace(selector, namespace) }
+}
+
+/** Limits a selector to the objects of a namespace. */
+export function selectNamespace({ labels, fields }: Selector, namespace: string): Selector {
+  return { labels, fields: [{ key: 'metadata.namespace', operator: 'in', values: [namespace] }, ...fields] }
 }
 
 /** @throws ApiError 400 */

@@ -1,11 +1,15 @@
-import { type ApiObject, toRevision } from '@setpoint/controller-runtime/api'
+import { systemClock } from '@setpoint/controller-runtime'
+import { type ApiObject, objectKey, toRevision } from '@setpoint/controller-runtime/api'
+import { Yielder } from '@setpoint/controller-runtime/internal'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
-  byCodePoint,
+  byKey,
   Gadget,
   indexes,
   inOrder,
+  namespacedIndexes,
+  namespacedStep,
   parametersOf,
   type Query,
   type Step,
@@ -14,25 +18,29 @@ import {
   step,
   timestamp,
 } from '../../../test/support/query-oracle.ts'
-import type { Entry } from '../cache/entry.ts'
+import { type Entry, keyOfEntry } from '../cache/entry.ts'
 import { FairScheduler } from '../cache/fair-scheduler.ts'
 import type { ModelSnapshot } from '../cache/model-snapshot.ts'
 import { ModelStore } from '../cache/model-store.ts'
 import { SortOrder } from '../cache/sort-order.ts'
 import { finish } from '../cache/work.ts'
+import type { IndexSet } from '../model/index-set.ts'
 import { pageByIndex, runQuery } from './execute.ts'
-import { type ListQuery, parseListQuery } from './list-query.ts'
+import { inNamespace, type ListQuery, parseListQuery } from './list-query.ts'
 import { matchesEntry } from './match.ts'
 import { pageWindow } from './page.ts'
 import { PageRequest } from './plan.ts'
+import { isOneNamespace } from './selected-by-name.ts'
 import { compileTerms } from './terms.ts'
 
-function entryOf(gadget: Gadget, revision: number): Entry {
+function entryOf(gadget: Gadget, revision: number, indexes: IndexSet): Entry {
+  const { namespace } = gadget
   const object: ApiObject = {
     apiVersion: Gadget.apiVersion,
     kind: Gadget.kind,
     metadata: {
       name: gadget.name,
+      ...(namespace !== undefined && { namespace }),
       uid: '',
       version: '',
       resourceVersion: '',
@@ -45,6 +53,7 @@ function entryOf(gadget: Gadget, revision: number): Entry {
   }
   return {
     name: gadget.name,
+    ...(namespace !== undefined && { namespace }),
     revision: toRevision(revision),
     bytes: Buffer.alloc(0),
     labels: indexes.labelsOf(object),
@@ -59,32 +68,43 @@ const shortScheduler = new FairScheduler(1)
 
 interface Expected {
   readonly total: number
-  readonly names: readonly string[]
-  /** All matching objects, ascending. */
-  readonly byName: readonly string[]
+  /** The keys of the page. */
+  readonly keys: readonly string[]
+  /** Those of all matching objects, ascending. */
+  readonly byKey: readonly string[]
 }
 
 function expectedOf(gadgets: readonly Gadget[], query: Query): Expected {
-  const matching = gadgets.filter(gadget => query.terms.every(term => satisfies(gadget, spell(term).term)))
-  const all = inOrder(matching, query.sort).map(({ name }) => name)
+  const matching = gadgets.filter(
+    gadget =>
+      (query.namespace === undefined || gadget.namespace === query.namespace) &&
+      query.terms.every(term => satisfies(gadget, spell(term).term)),
+  )
+  const all = inOrder(matching, query.sort).map(objectKey)
   const { page = 1, size } = query
-  const names = size === undefined ? (page === 1 ? all : []) : all.slice((page - 1) * size, page * size)
-  return { total: all.length, names, byName: [...all].sort(byCodePoint) }
+  const keys = size === undefined ? (page === 1 ? all : []) : all.slice((page - 1) * size, page * size)
+  return { total: all.length, keys, byKey: byKey(matching).map(objectKey) }
 }
 
-const namesOf = (things: readonly { readonly name: string }[] | undefined) => things?.map(({ name }) => name)
+const keysOf = (entries: readonly Entry[] | undefined) => entries?.map(keyOfEntry)
+
+function parse(query: Query, indexes: IndexSet): ListQuery {
+  const parsed = parseListQuery(parametersOf(query), indexes)
+  return query.namespace === undefined ? parsed : inNamespace(parsed, query.namespace)
+}
 
 /** Every plan must return the oracle's result, not only the plan that looks cheapest. */
 async function check(
   snapshot: ModelSnapshot,
   query: Query,
-  { byName, ...expected }: Expected,
+  { byKey, ...expected }: Expected,
   used: Set<string>,
 ): Promise<void> {
-  const parsed = parseListQuery(parametersOf(query), indexes)
+  const { indexes } = snapshot
+  const parsed = parse(query, indexes)
   const answer = await runQuery(snapshot, parsed, scheduler, ann)
   expect(answer.kind === 'page' && answer.total).toBe(expected.total)
-  expect(namesOf(answer.items)).toEqual(expected.names)
+  expect(keysOf(answer.items)).toEqual(expected.keys)
   const { paging } = parsed
   if (paging.kind === 'page') {
     const terms = finish(compileTerms(snapshot, parsed.selector))
@@ -93,24 +113,25 @@ async function check(
     for (const { name, run } of request.plans()) {
       used.add(name)
       const found = finish(run(Infinity))
-      expect({ name, total: found?.total, names: namesOf(found?.slots) }).toEqual({ name, ...expected })
+      const keys = found?.slots.map(({ entry }) => keyOfEntry(entry))
+      expect({ name, total: found?.total, keys }).toEqual({ name, ...expected })
     }
   }
-  await checkChunks(snapshot, query, byName)
+  await checkChunks(snapshot, query, byKey)
   const selected: string[] = []
   snapshot.objects.forEachValue(entry => {
-    if (matchesEntry(entry, parsed.selector, indexes)) selected.push(entry.name)
+    if (matchesEntry(entry, parsed.selector, indexes)) selected.push(keyOfEntry(entry))
   })
-  expect(selected).toEqual(byName)
+  expect(selected).toEqual(byKey)
 }
 
 /** The same from an index that is built for the list over many turns of the event loop. */
 async function checkIndex(
   snapshot: ModelSnapshot,
   query: Query,
-  { byName, ...expected }: Expected,
+  { byKey: _, ...expected }: Expected,
 ): Promise<void> {
-  const parsed = parseListQuery(parametersOf(query), indexes)
+  const parsed = parse(query, snapshot.indexes)
   const { paging } = parsed
   if (paging.kind !== 'page') return
   let found = await pageByIndex(snapshot, { ...parsed, paging }, 1, shortScheduler, ann)
@@ -119,7 +140,7 @@ async function checkIndex(
     await new Promise(setImmediate)
     found = await pageByIndex(snapshot, { ...parsed, paging }, 1, shortScheduler, ann)
   }
-  expect({ total: found.total, names: namesOf(found.items) }).toEqual(expected)
+  expect({ total: found.total, keys: keysOf(found.items) }).toEqual(expected)
 }
 
 async function checkChunks(
@@ -127,11 +148,10 @@ async function checkChunks(
   query: Query,
   expected: readonly string[],
 ): Promise<void> {
-  const { selector } = parseListQuery(
-    parametersOf({ ...query, sort: [], page: undefined, size: undefined }),
-    indexes,
-  )
-  const names: string[] = []
+  const { selector } = parse({ ...query, sort: [], page: undefined, size: undefined }, snapshot.indexes)
+  const [first, ...more] = [...selector.labels, ...selector.fields]
+  const isCounted = more.length === 0 && (first === undefined || isOneNamespace(first))
+  const keys: string[] = []
   let after: string | undefined
   do {
     const chunk: ListQuery & { paging: { kind: 'chunk' } } = {
@@ -141,29 +161,30 @@ async function checkChunks(
       at: { kind: 'latest' },
     }
     const { items, next, remaining } = await runQuery(snapshot, chunk, scheduler, ann)
-    for (const { name } of items) names.push(name)
-    const left = expected.length - names.length
+    keys.push(...items.map(keyOfEntry))
+    const left = expected.length - keys.length
     expect(next !== undefined).toBe(left > 0)
-    expect(remaining).toBe(query.terms.length === 0 && left > 0 ? left : undefined)
+    expect(remaining).toBe(isCounted && left > 0 ? left : undefined)
     after = next
   } while (after !== undefined)
-  expect(names).toEqual(expected)
+  expect(keys).toEqual(expected)
 }
 
-async function run(steps: readonly Step[], used: Set<string>): Promise<void> {
-  const store = new ModelStore(indexes)
+async function run(steps: readonly Step[], used: Set<string>, of: IndexSet = indexes): Promise<void> {
+  const store = new ModelStore(of)
   const state = new Map<string, Gadget>()
   const kept: { snapshot: ModelSnapshot; query: Query; expected: Expected }[] = []
   const byIndex: Promise<void>[] = []
   let revision = 0
   for (const { put, remove, query } of steps) {
     for (const gadget of put) {
-      store.apply(entryOf(gadget, ++revision), store.get(gadget.name))
-      state.set(gadget.name, gadget)
+      const key = objectKey(gadget)
+      store.apply(entryOf(gadget, ++revision, of), store.get(key))
+      state.set(key, gadget)
     }
-    for (const name of remove) {
-      store.apply(undefined, store.get(name))
-      state.delete(name)
+    for (const key of remove) {
+      store.apply(undefined, store.get(key))
+      state.delete(key)
     }
     const snapshot = store.snapshot()
     const gadgets = [...state.values()]
@@ -212,6 +233,37 @@ describe('a list', () => {
       ),
       // Shrinking so many objects would take minutes; the seed identifies the case.
       { numRuns: 25, endOnFailure: true },
+    )
+  })
+
+  test('in namespaces equals filtering and sorting the objects, with every plan, also from an old snapshot', {
+    timeout,
+  }, async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(namespacedStep(6, 8), { minLength: 1, maxLength: 6 }), steps =>
+        run(steps, used, namespacedIndexes),
+      ),
+      { numRuns: 1000 },
+    )
+    await fc.assert(
+      fc.asyncProperty(
+        namespacedStep(200, 400),
+        fc.array(namespacedStep(200, 20), { minLength: 3, maxLength: 8 }),
+        (first, steps) => run([first, ...steps], used, namespacedIndexes),
+      ),
+      { numRuns: 10, endOnFailure: true },
+    )
+  })
+
+  test('of a store that was filled at once equals one of a store that was written to', async () => {
+    await fc.assert(
+      fc.asyncProperty(namespacedStep(6, 12), async ({ put, query }) => {
+        const state = new Map(put.map(gadget => [objectKey(gadget), gadget]))
+        const gadgets = byKey([...state.values()])
+        const entries = gadgets.map((gadget, at) => entryOf(gadget, at + 1, namespacedIndexes))
+        const store = await ModelStore.from(namespacedIndexes, entries, new Yielder(systemClock))
+        await check(store.snapshot(), query, expectedOf(gadgets, query), used)
+      }),
     )
   })
 

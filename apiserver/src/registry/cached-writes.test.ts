@@ -166,7 +166,7 @@ describe('a write to an object that the cache holds', () => {
     await writesOf(world).delete()
     expect(world.calls).toMatchObject({ get: 0, transact: 1 })
     expect(await live(world)).toBeUndefined()
-    expect(await registry.holderOf(served, 'spec.email', 'x')).toBeUndefined()
+    expect(await registry.holderOf(served, 'spec.email', 'x', 'a')).toBeUndefined()
   })
 
   it('stores the fields in the same order as a write that starts from a live read', async () => {
@@ -359,7 +359,7 @@ describe('a write to an object that has changed since the cache saw it', () => {
     const patched = parse(await patch({ spec: { n: 3 } }))
     expect(patched.metadata.uid).toBe(next?.metadata.uid)
     expect([patched.spec, patched.metadata.labels]).toEqual([{ n: 3, email: 'x' }, undefined])
-    const { pair } = await world.rooms.storage.get(reservationKey(world.rooms.served, 'spec.email', 'x'))
+    const { pair } = await world.rooms.storage.get(reservationKey(world.rooms.served, 'spec.email', 'x', 'a'))
     expect(pair && decodeHolder(pair.value).uid).toBe(patched.metadata.uid)
   })
 
@@ -373,7 +373,7 @@ describe('a write to an object that has changed since the cache saw it', () => {
     expect(await outcome(put({ email: 'x' }))).toBe('409 AlreadyExists')
     expect(await outcome(put({ email: 'z' }))).toBe('ok')
     const holders = async () =>
-      Promise.all(['x', 'y', 'z'].map(value => world.other.holderOf(served, 'spec.email', value)))
+      Promise.all(['x', 'y', 'z'].map(value => world.other.holderOf(served, 'spec.email', value, 'a')))
     expect(await holders()).toEqual(['b', undefined, 'a'])
     await remove()
     expect(await holders()).toEqual(['b', undefined, undefined])
@@ -467,7 +467,7 @@ describe('a write starts from a live read', () => {
     await storeRaw(world, testModel.apiVersion, { email: 'x' })
     await writesOf(world).patch({ spec: { n: 2 } })
     expect(world.calls).toMatchObject({ get: 1, transact: 1 })
-    expect(await world.other.holderOf(world.rooms.served, 'spec.email', 'x')).toBe('a')
+    expect(await world.other.holderOf(world.rooms.served, 'spec.email', 'x', 'a')).toBe('a')
   })
 
   it('if the object was stored under another API version', async () => {

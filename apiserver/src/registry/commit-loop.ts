@@ -1,4 +1,4 @@
-import { nameOfKey, type ObjectKey, type Revision } from '@setpoint/controller-runtime/api'
+import type { ObjectKey, Revision } from '@setpoint/controller-runtime/api'
 import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
   atHub,
@@ -86,7 +86,7 @@ export class CommitLoop {
     options: WriteOptions,
   ): Promise<WriteResult> {
     const { version = served.hub } = options
-    const name = nameOfKey(key)
+    const name = served.nameIn(key)
     const cached = this.#cached(served, key)
     let current = cached && fromCache(served, cached)
     current ??= await this.read(served, key, options)
@@ -131,7 +131,7 @@ export class CommitLoop {
     options: { signal?: AbortSignal },
   ): Promise<Current | undefined> {
     const { pair } = await withApiErrors(this.#storage.get(served.keyOf(key), options))
-    return toCurrent(served, nameOfKey(key), pair)
+    return toCurrent(served, served.nameIn(key), pair)
   }
 }
 

@@ -4,6 +4,7 @@
  * an acknowledged write is durable, and no two objects hold the same unique value.
  */
 export { managerOfUserAgent, problemOfManager } from './apply/index.ts'
+export type { Namespaces } from './namespaces.ts'
 export { unknownFieldsOf } from './object-draft.ts'
 export { createMergePatch } from './patch.ts'
 export { deletePreconditions } from './preconditions.ts'

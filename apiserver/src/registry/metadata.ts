@@ -18,6 +18,8 @@ import { type Causes, echo } from './causes.ts'
 /** The metadata of a request, read field by field. A field of the wrong type becomes a cause, not an exception. */
 export interface ClientMeta {
   name?: string
+  /** As sent, unless it is empty. */
+  namespace?: unknown
   generateName?: string
   uid?: string
   version?: string
@@ -39,6 +41,8 @@ export function readMetadata(metadata: Record<string, unknown>, causes: Causes):
       if (value !== '') read[field] = value
     } else if (value !== undefined && value !== null) causes.add(wrongType(field, 'a string'))
   }
+  const { namespace } = metadata
+  if (namespace !== undefined && namespace !== null && namespace !== '') read.namespace = namespace
   const finalizers = readFinalizers(metadata.finalizers, causes)
   if (finalizers !== undefined) read.finalizers = finalizers
   const owners = readOwners(metadata.ownerReferences, causes)

@@ -117,6 +117,7 @@ export function draftCreation(
   const created = served.model.subresources.status ? withoutStatus : content
   const converted = contentAtHub(served, metadata, created, undefined, causes, options)
   const object = composeObject(served.hub, metadata, converted.content ?? {})
+  served.rules?.created(object)
   const completed = runDefaultHook(served, withDefaults(served.schemas, object), undefined, 'object')
   return finishDraft(served, completed, undefined, 'object', causes, { ...options, ...converted })
 }
@@ -189,7 +190,7 @@ export function draftUpdate(
   const owned = previous.metadata
   const causes = new Causes(client.causes)
   const metadata =
-    scope === 'status'
+    scope !== 'object'
       ? owned
       : orderMetadata({
           ...owned,
@@ -209,6 +210,7 @@ export function draftUpdate(
     converted.content === undefined
       ? { ...previous, metadata }
       : composeObject(served.hub, metadata, next ?? converted.content)
+  served.rules?.updated(object, previous, scope)
   if (onlyTakesAwayFinalizers(object, previous)) {
     // No schema or index may block this, or objects could become undeletable.
     if (!causes.isEmpty) throw invalid(served, owned.name, causes)
@@ -248,15 +250,22 @@ function withOwners(
 }
 
 /** Returns the object marked as deleted, with `finalizers`. Checks neither schema nor indexes. */
-export function draftDeletionMark(stored: StoredObject, finalizers: string[], now: number): Draft {
+export function draftDeletionMark(
+  served: ServedModel,
+  stored: StoredObject,
+  finalizers: string[],
+  now: number,
+): Draft {
   const { object } = stored
   const metadata = orderMetadata({
     ...object.metadata,
     generation: object.metadata.generation + 1,
     deletionTimestamp: new Date(now).toISOString(),
-    finalizers,
+    finalizers: finalizers.length > 0 ? finalizers : undefined,
   })
-  return unindexedDraft({ ...object, metadata }, stored)
+  const marked = { ...object, metadata }
+  served.rules?.deleting(marked)
+  return unindexedDraft(marked, stored)
 }
 
 /** Returns a draft that keeps the stored version and reservations. Checks neither schema nor indexes. */

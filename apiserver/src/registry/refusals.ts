@@ -1,7 +1,6 @@
 import {
   ApiError,
   nameLimits,
-  nameOfKey,
   type ObjectKey,
   type StatusCause,
   type StatusDetails,
@@ -22,16 +21,12 @@ export const retryAfterSeconds = 1
 
 function detailsOf(served: ServedModel, key?: ObjectKey): StatusDetails {
   const { group, plural } = served.model
-  return key === undefined ? { group, kind: plural } : { group, kind: plural, name: nameOfKey(key) }
+  return key === undefined ? { group, kind: plural } : { group, kind: plural, name: served.nameIn(key) }
 }
 
 /** Returns the kind and the name for messages. As in Kubernetes, without the namespace. */
 function shown(served: ServedModel, key: ObjectKey): string {
-  return `${qualified(served)} ${JSON.stringify(nameOfKey(key))}`
-}
-
-function qualified(served: ServedModel): string {
-  return `${served.model.plural}.${served.model.group}`
+  return `${served.title} ${JSON.stringify(served.nameIn(key))}`
 }
 
 export function notFound(served: ServedModel, key: ObjectKey): ApiError {
@@ -66,7 +61,7 @@ export function invalid(served: ServedModel, name: string, causes: Causes): ApiE
   const left = reported.length - messages.length
   if (left > 0) messages.push(overflows ? `and more than ${left} more` : `and ${left} more`)
   const shownName = shorten(name, nameLimits.name)
-  const message = `${served.model.kind}.${served.model.group} ${JSON.stringify(shownName)} is invalid: ${messages.join('; ')}`
+  const message = `${served.kindTitle} ${JSON.stringify(shownName)} is invalid: ${messages.join('; ')}`
   return new ApiError('Invalid', message, { ...detailsOf(served, shownName), causes: [...reported] })
 }
 
@@ -75,7 +70,7 @@ export function badRequest(message: string): ApiError {
 }
 
 export function notReady(served: ServedModel, why: string): ApiError {
-  return new ApiError('ServiceUnavailable', `${qualified(served)} is not available: ${why}`, {
+  return new ApiError('ServiceUnavailable', `${served.title} is not available: ${why}`, {
     ...detailsOf(served),
     retryAfterSeconds,
   })

@@ -66,7 +66,7 @@ describe('unique values', () => {
   it('whose holder is gone can be taken over', async () => {
     await using rooms = await openRooms()
     const { registry, served, storage } = rooms
-    const key = reservationKey(served, 'spec.email', 'x')
+    const key = reservationKey(served, 'spec.email', 'x', 'a')
     const value = Buffer.from(JSON.stringify({ name: 'gone', uid: 'u', value: 'x' }))
     await storage.transact({ compares: [], onSuccess: [{ type: 'put', key, value }] })
     const created = parse(await registry.create(served, thing('a', { email: 'x' }), options))
@@ -137,7 +137,7 @@ describe('deletion', () => {
       options,
     )
     expect(await live(rooms, 'a')).toBeUndefined()
-    expect((await storage.get(reservationKey(served, 'spec.email', 'x'))).pair).toBeUndefined()
+    expect((await storage.get(reservationKey(served, 'spec.email', 'x', 'a'))).pair).toBeUndefined()
   })
 
   it('in the foreground or with orphans waits for the collector, by the finalizer of that policy', async () => {

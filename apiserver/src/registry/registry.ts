@@ -5,9 +5,9 @@ import {
   isNotFound,
   isRecord,
   nameLimits,
-  nameOfKey,
   type ObjectKey,
   objectKey,
+  splitObjectKey,
 } from '@setpoint/controller-runtime/api'
 import type { ServedModel, ServedVersion } from '../model/index.ts'
 import {
@@ -26,6 +26,7 @@ import type { Storage } from '../storage/index.ts'
 import { applyConfiguration, type ManagedWrite, readManagedFields, trackUpdate } from './apply/index.ts'
 import { echo } from './causes.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
+import type { Namespaces } from './namespaces.ts'
 import {
   type ClientObject,
   draftCreation,
@@ -64,17 +65,23 @@ export class Registry {
   readonly #storage: Storage
   readonly #now: () => number
   readonly #reservedDomain: string
+  readonly #namespaces: Namespaces | undefined
   readonly #transactions: WriteTransactions
   readonly #commits: CommitLoop
 
-  /** @param options.cached finds an object in the cache. Without it every write starts from a live read. */
+  /**
+   * @param options.cached finds an object in the cache. Without it every write starts from a live read.
+   * @param options.namespaces admits new objects to their namespaces. Without it every namespace exists.
+   */
   constructor(options: {
     storage: Storage
     reservedDomain: string
     cached?: CacheLookup
+    namespaces?: Namespaces
     now?: () => number
   }) {
-    const { storage, reservedDomain, cached = () => undefined, now = Date.now } = options
+    const { storage, reservedDomain, cached = () => undefined, namespaces, now = Date.now } = options
+    this.#namespaces = namespaces
     this.#storage = storage
     this.#reservedDomain = reservedDomain
     this.#now = now
@@ -85,6 +92,10 @@ export class Registry {
 
   async create(served: ServedModel, body: unknown, options: WriteOptions): Promise<WriteResult> {
     const client = readClientObject(options.version ?? served.hub, body)
+    if (served.indexes.isNamespaced) {
+      if (options.namespace === undefined) throw badRequest(`${served.title} are created in a namespace`)
+      checkNamespace(options.namespace, client.meta)
+    }
     const { name, generateName } = client.meta
     if (name !== undefined) return this.#createNamed(served, name, client, options)
     if (generateName === undefined) {
@@ -120,6 +131,7 @@ export class Registry {
     })
     const { json } = draft
     const key = objectKey(draft.object.metadata)
+    const namespaces = served.indexes.isNamespaced ? this.#namespaces : undefined
     const shown = showIn(served, options.version ?? served.hub, draft)
     const write = {
       served,
@@ -132,6 +144,7 @@ export class Registry {
         claims: noReservations,
       },
       indexed: true,
+      ...(namespaces && { guard: (isLive: boolean) => namespaces.admit(served, key, isLive) }),
     }
     const outcome = await this.#transactions.commit(await this.#transactions.prepare(write), options)
     if (!outcome.stored) {
@@ -153,7 +166,7 @@ export class Registry {
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
     const client = readClientObject(version, body)
-    checkIdentity(key, client.meta)
+    checkIdentity(served, key, client.meta)
     return this.#commits.run(
       served,
       key,
@@ -179,7 +192,7 @@ export class Registry {
         const seen = viewOf(version, current)
         const patched = apply(wireObject(version, seen.view, current.revision), patch.document)
         const client = readClientObject(version, patched)
-        checkIdentity(key, client.meta)
+        checkIdentity(served, key, client.meta)
         // Only a version in the patch itself is a precondition.
         for (const field of ['version', 'resourceVersion'] as const)
           if (!changesMetadata(patch, field)) delete client.meta[field]
@@ -203,10 +216,10 @@ export class Registry {
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
     const config = readClientObject(version, patch.document)
-    checkIdentity(key, config.meta)
+    checkIdentity(served, key, config.meta)
     if (config.meta.managedFields !== undefined && config.meta.managedFields !== null)
       throw badRequest('metadata.managedFields must be absent in an apply: the server computes them')
-    const write = { ...this.#managedWrite(served, scope, options), name: nameOfKey(key), force: patch.force }
+    const write = { ...this.#managedWrite(served, scope, options), name: served.nameIn(key), force: patch.force }
     const merge = (live: Parameters<typeof applyConfiguration>[1]) => {
       const body = isRecord(patch.document) ? patch.document : {}
       const applied = applyConfiguration(write, live, body, config.causes)
@@ -237,8 +250,10 @@ export class Registry {
         throw conflict(served, key, 'the configuration has a uid or version, but the object does not exist')
       try {
         const { client, managedFields } = merge(undefined)
+        const { namespace } = splitObjectKey(key)
+        const creation = served.indexes.isNamespaced ? { ...options, namespace } : options
         return {
-          ...(await this.#createNamed(served, nameOfKey(key), client, options, managedFields)),
+          ...(await this.#createNamed(served, served.nameIn(key), client, creation, managedFields)),
           isCreated: true,
         }
       } catch (error) {
@@ -287,7 +302,8 @@ export class Registry {
     const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen, owners)
     if (draft === undefined) return undefined
     const { deletionTimestamp, finalizers } = draft.object.metadata
-    return { draft, removes: deletionTimestamp !== undefined && finalizers === undefined }
+    const isHeld = finalizers !== undefined || served.rules?.holds(draft.object)
+    return { draft, removes: deletionTimestamp !== undefined && !isHeld }
   }
 
   /**
@@ -307,9 +323,10 @@ export class Registry {
         const { metadata } = object
         checkPreconditions(served, key, deletion, metadata.uid, String(current.revision))
         if (metadata.deletionTimestamp !== undefined) return undefined
+        served.rules?.checkDeletion(object)
         const finalizers = finalizersForDeletion(metadata.finalizers, deletion.propagation)
-        if (finalizers.length > 0)
-          return { draft: draftDeletionMark(current, finalizers, this.#now()), removes: false }
+        if (finalizers.length > 0 || served.rules?.holds(object))
+          return { draft: draftDeletionMark(served, current, finalizers, this.#now()), removes: false }
         const draft = { object, json: encodeObject(object), reservations, isIndexed: false, warnings: [] }
         return { draft, removes: true }
       },
@@ -331,9 +348,14 @@ export class Registry {
     return { bytes: Buffer.from(JSON.stringify(wire)), stored: current }
   }
 
-  /** Returns the key of the object that holds a value of a unique index. */
-  async holderOf(served: ServedModel, index: string, value: string): Promise<ObjectKey | undefined> {
-    const { pair } = await withApiErrors(this.#storage.get(reservationKey(served, index, value)))
+  /** Returns the key of the object that holds a value of a unique index which the object `key` has too. */
+  async holderOf(
+    served: ServedModel,
+    index: string,
+    value: string,
+    key: ObjectKey,
+  ): Promise<ObjectKey | undefined> {
+    const { pair } = await withApiErrors(this.#storage.get(reservationKey(served, index, value, key)))
     return pair && decodeHolder(pair.value).name
   }
 }
@@ -358,13 +380,24 @@ function isNameTaken(error: unknown): boolean {
 }
 
 /** @throws ApiError 400 if the metadata of a request names another object than its path */
-function checkIdentity(key: ObjectKey, { name: given }: ClientObject['meta']): void {
-  const name = nameOfKey(key)
+function checkIdentity(served: ServedModel, key: ObjectKey, meta: ClientObject['meta']): void {
+  const name = served.nameIn(key)
+  if (served.indexes.isNamespaced) checkNamespace(splitObjectKey(key).namespace, meta)
+  const { name: given } = meta
   if (given !== undefined && given !== name) {
     throw badRequest(
       `metadata.name ${JSON.stringify(echo(given))} differs from the name in the path, ${JSON.stringify(name)}`,
     )
   }
+}
+
+/** @throws ApiError 400 if the metadata of a request names another namespace than its path */
+function checkNamespace(namespace: string | undefined, { namespace: given }: ClientObject['meta']): void {
+  if (given === undefined || given === namespace) return
+  const shown = typeof given === 'string' ? JSON.stringify(echo(given)) : 'not a string'
+  throw badRequest(
+    `metadata.namespace is ${shown}, which differs from the namespace in the path, ${JSON.stringify(namespace)}`,
+  )
 }
 
 function randomSuffix(): string {

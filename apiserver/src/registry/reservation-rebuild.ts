@@ -100,14 +100,14 @@ async function settle(rebuild: Rebuild, seen: KeyValue): Promise<void> {
     const operations: Operation[] = [{ type: 'put', key, value: next }]
     for (const { index, value } of taken) {
       const holder = encodeHolder({ name, uid, value })
-      operations.push({ type: 'put', key: reservationKey(served, index, value), value: holder })
+      operations.push({ type: 'put', key: reservationKey(served, index, value, name), value: holder })
     }
     for (const { index, value } of released)
-      operations.push({ type: 'delete', key: reservationKey(served, index, value) })
+      operations.push({ type: 'delete', key: reservationKey(served, index, value, name) })
     const compares = [
       { key, modRevision },
       ...taken.map(({ index, value, revision }) => ({
-        key: reservationKey(served, index, value),
+        key: reservationKey(served, index, value, name),
         modRevision: revision,
       })),
     ]
@@ -130,10 +130,11 @@ async function takeable(
   wanted: readonly { readonly index: string; readonly value: string }[],
 ): Promise<Takeable[]> {
   const { storage, served } = rebuild
+  const object = pair.key.slice(served.keyPrefix.length)
   const taken: Takeable[] = []
   for (const { index, value } of wanted) {
     for (;;) {
-      const reservation = (await storage.get(reservationKey(served, index, value))).pair
+      const reservation = (await storage.get(reservationKey(served, index, value, object))).pair
       const holding = reservation && (await holderOf(rebuild, reservation, index, value))
       if (holding === undefined || holding.pair.key === pair.key) {
         taken.push({ index, value, revision: reservation?.modRevision ?? zeroRevision })
@@ -177,13 +178,15 @@ async function letGo(
   value: string,
 ): Promise<void> {
   const { key, modRevision } = pair
+  const { served } = rebuild
+  const object = key.slice(served.keyPrefix.length)
   const kept = withPairs(stored.reservations, [{ index, value }], [])
   await write(
     rebuild,
     [{ key, modRevision }],
     [
       { type: 'put', key, value: replaceReservations(pair.value, kept) },
-      { type: 'delete', key: reservationKey(rebuild.served, index, value) },
+      { type: 'delete', key: reservationKey(served, index, value, object) },
     ],
   )
 }

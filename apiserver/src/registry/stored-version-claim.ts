@@ -127,5 +127,5 @@ const longestHead = 400
 export function versionOf(value: Buffer): string | undefined {
   const start = objectStart(value)
   const head = value.toString('latin1', start, start + longestHead)
-  return /^\{"apiVersion":"[^"/]*\/([^"]*)"/.exec(head)?.[1]
+  return /^\{"apiVersion":"(?:[^"/]*\/)?([^"]*)"/.exec(head)?.[1]
 }

@@ -3,6 +3,9 @@ import type { ServedModel, ServedVersion } from '../model/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { notReady } from './refusals.ts'
 
+/** Prefix of the keys of all records. Every kind that has ever been served has one. */
+export const recordsPrefix = 'models/'
+
 /** Compares this server's set of unique indexes with the one in the model's record. */
 export type Standing =
   | { readonly name: 'in force' }
@@ -75,7 +78,7 @@ export class UniqueIndexRecords {
   }
 
   keyOf(served: ServedModel): string {
-    return `models/${served.resource}`
+    return recordsPrefix + served.resource
   }
 
   /** Returns the last known standing, or undefined before `establish`. */

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
-import type { ObjectKey } from '@setpoint/controller-runtime/api'
-import type { ServedModel } from '../model/index.ts'
+import { type ObjectKey, splitObjectKey } from '@setpoint/controller-runtime/api'
+import { isWithinNamespace, type ServedModel } from '../model/index.ts'
 
 /**
- * Each unique value is reserved by a key, `unique/<group>/<plural>/<index>/<hash of the value>`. The transaction that
+ * Each unique value is reserved by a key, `unique/<group>/<plural>/<index>/[<namespace>/]<hash of the value>`; the namespace
+ * is part of it if the values are unique within each. The transaction that
  * writes the object also writes its reservations, so two servers that write the same value compare the same key. A
  * record in the store lists the unique indexes in force. Every write compares its revision, so all servers agree.
  */
@@ -20,13 +21,16 @@ export interface Holder {
   readonly value: string
 }
 
-export function reservationKey(served: ServedModel, index: string, value: string): string {
+/** @param key the object that holds or wants the value */
+export function reservationKey(served: ServedModel, index: string, value: string, key: ObjectKey): string {
   const hash = createHash('sha256')
   // UTF-8 replaces every lone surrogate by the same character, so two different values would share a key.
   const tail = loneSurrogate.test(value)
     ? `utf16-${hash.update(value, 'utf16le').digest('base64url')}`
     : hash.update(value).digest('base64url')
-  return `unique/${served.resource}/${index}/${tail}`
+  const { namespace } = splitObjectKey(key)
+  const place = namespace !== undefined && isWithinNamespace(index) ? `${namespace}/` : ''
+  return `unique/${served.resource}/${index}/${place}${tail}`
 }
 
 const loneSurrogate = /\p{Surrogate}/u

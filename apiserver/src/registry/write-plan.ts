@@ -7,7 +7,7 @@ import {
   type Reservations,
   reservationsWithout,
 } from '../model/index.ts'
-import { storageLimits } from '../storage/index.ts'
+import { type Compare, storageLimits } from '../storage/index.ts'
 import { reservationKey } from './unique-index.ts'
 
 /** A change of one object. Without `next` it removes the object. */
@@ -26,6 +26,8 @@ export interface Write {
         readonly claims: Reservations
       }
     | undefined
+  /** Returns a further comparison that the write depends on, from the store if `isLive`. @throws ApiError to refuse it */
+  readonly guard?: (isLive: boolean) => Promise<Compare>
   /** True if the write depends on the model's unique indexes, so that it compares their record. */
   readonly indexed: boolean
 }
@@ -61,7 +63,7 @@ export function planWrite(
   const needed = next?.reservations ?? noReservations
   const after = joinReservations(needed, claims)
   const planned = (pairs: readonly { index: string; value: string }[], claimed: boolean) =>
-    pairs.map(pair => ({ ...pair, claimed, key: reservationKey(served, pair.index, pair.value) }))
+    pairs.map(pair => ({ ...pair, claimed, key: reservationKey(served, pair.index, pair.value, write.key) }))
   const value = next && encodeStored(next.jsonIn(stored), after)
   if (value !== undefined && value.length > storageLimits.valueBytes) {
     // Optional claims must not make the value too large.

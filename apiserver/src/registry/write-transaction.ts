@@ -1,5 +1,5 @@
 import { type Revision, type StatusCause, zeroRevision } from '@setpoint/controller-runtime/api'
-import { filterReservations } from '../model/index.ts'
+import { filterReservations, uniqueIndexName } from '../model/index.ts'
 import type { Compare, KeyValue, Operation, Storage } from '../storage/index.ts'
 import { echo } from './causes.ts'
 import { conflict, valuesTaken, withApiErrors } from './refusals.ts'
@@ -20,6 +20,7 @@ export interface ReadyWrite {
   readonly plan: WritePlan
   /** Undefined if the write does not compare the model's record. */
   readonly inForce: InForce | undefined
+  readonly guard: Compare | undefined
 }
 
 export type Outcome =
@@ -46,8 +47,9 @@ export class WriteTransactions {
   async prepare(write: Write): Promise<ReadyWrite> {
     const { served, indexed } = write
     const inForce = indexed ? await withApiErrors(this.#records.inForce(served)) : undefined
+    const guard = await write.guard?.(false)
     const plan = planWrite(write, inForce?.stored ?? served.hub)
-    return { write, plan, inForce }
+    return { write, plan, inForce, guard }
   }
 
   /**
@@ -59,11 +61,12 @@ export class WriteTransactions {
     const { served, previous } = write
     const key = served.keyOf(write.key)
     const recordKey = this.#records.keyOf(served)
-    let { plan, inForce } = ready
+    let { plan, inForce, guard } = ready
     const staleReservations = new Map<string, Revision>()
     for (let attempt = 1; ; attempt++) {
       const compares: Compare[] = [{ key, modRevision: previous?.revision ?? zeroRevision }]
       if (inForce !== undefined) compares.push({ key: recordKey, modRevision: inForce.revision })
+      if (guard !== undefined) compares.push(guard)
       for (const reservation of plan.taken) {
         compares.push({
           key: reservation.key,
@@ -88,11 +91,13 @@ export class WriteTransactions {
         inForce = await withApiErrors(this.#records.refresh(served))
         if (inForce.stored !== stored) plan = planWrite(write, inForce.stored, plan.claims)
       }
+      if (guard !== undefined && now.get(guard.key)?.modRevision !== guard.modRevision)
+        guard = await write.guard?.(true)
       const lost = await this.#checkHolders(write, plan.taken, now, staleReservations)
       if (lost.size > 0) {
         const claims = filterReservations(
           plan.claims,
-          (index, value) => !lost.has(reservationKey(served, index, value)),
+          (index, value) => !lost.has(reservationKey(served, index, value, write.key)),
         )
         plan = planWrite(write, inForce?.stored ?? served.hub, claims)
       }
@@ -126,8 +131,9 @@ export class WriteTransactions {
         (await withApiErrors(holds(this.#storage, served, holder.name, holder.uid, index, value)))
       if (held && claimed) lost.add(key)
       else if (held) {
-        const message = `the value ${JSON.stringify(echo(value))} of the unique index ${index} is held by ${JSON.stringify(holder.name)}`
-        causes.push({ reason: 'FieldValueDuplicate', field: index, message })
+        const field = uniqueIndexName(index)
+        const message = `the value ${JSON.stringify(echo(value))} of the unique index ${field} is held by ${JSON.stringify(holder.name)}`
+        causes.push({ reason: 'FieldValueDuplicate', field, message })
       } else stale.set(key, pair.modRevision)
     }
     if (causes.length > 0) throw valuesTaken(served, write.key, causes)
@@ -152,6 +158,6 @@ function operationsOf(
     })
   }
   for (const { index, value: old } of released)
-    operations.push({ type: 'delete', key: reservationKey(served, index, old) })
+    operations.push({ type: 'delete', key: reservationKey(served, index, old, object) })
   return operations
 }

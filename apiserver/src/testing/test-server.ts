@@ -14,7 +14,7 @@ import type {
 import type { Logger } from '../log/index.ts'
 import { loadRules, ServedModel } from '../model/index.ts'
 import { readSettings, ServedKinds } from '../plugins/index.ts'
-import { assembleRooms, type ServerRooms, startKind } from '../rooms.ts'
+import { assembleRooms, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
 import { LocalAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import type { Storage } from '../storage/index.ts'
@@ -55,7 +55,11 @@ export async function openTestServer(options: OpenTestServerOptions): Promise<Op
     rooms.follower.start()
     await loadRules([...options.models, ...options.plugins.flatMap(({ models }) => models)])
     const served = registerModels(rooms, options)
-    await Promise.all(served.map(each => startKind(rooms, each, { log, signal: stopping.signal })))
+    const starting = { log, signal: stopping.signal }
+    await Promise.all([
+      startBuiltInKinds(rooms, starting),
+      ...served.map(each => startKind(rooms, each, starting)),
+    ])
     manager.start()
   } catch (error) {
     await close()
@@ -100,7 +104,7 @@ async function openStore(
 }
 
 /** Checks groups as the program does for plugins. Models given without a plugin may use any group. */
-function registerModels({ models }: ServerRooms, options: OpenTestServerOptions): ServedModel[] {
+function registerModels({ models, builtIn }: ServerRooms, options: OpenTestServerOptions): ServedModel[] {
   const served: ServedModel[] = []
   for (const plugin of options.plugins) {
     for (const model of plugin.models) {
@@ -122,7 +126,7 @@ function registerModels({ models }: ServerRooms, options: OpenTestServerOptions)
     const own = new ServedModel(model(testServerDefaults.reservedDomain))
     if (!served.some(({ resource }) => resource === own.resource)) served.push(own)
   }
-  for (const each of served) models.add(each)
+  for (const each of [...builtIn.all, ...served]) models.add(each)
   return served
 }
 

@@ -1,4 +1,4 @@
-import { parseFieldSelector, parseLabelSelector } from '@setpoint/controller-runtime/api'
+import { objectKey, parseFieldSelector, parseLabelSelector } from '@setpoint/controller-runtime/api'
 import { toRevision } from '@setpoint/controller-runtime/internal'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -6,6 +6,7 @@ import { testModel, thing } from '../../../test/support/rooms.ts'
 import { decodeEntry } from '../cache/entry-codec.ts'
 import type { CacheEvent, Entry } from '../cache/index.ts'
 import { ServedModel } from '../model/served-model.ts'
+import { selectNamespace } from '../query/index.ts'
 import { Audience, type Interest, interestKey } from './audience.ts'
 import { AudienceIndex } from './audience-index.ts'
 
@@ -155,6 +156,81 @@ describe('the audiences of a change', () => {
     const next = entry('a', { email: 'a' }, { x: 'a' })
     const change = { revision: toRevision(++revision), previous: undefined, next }
     expect(visited(index, change)).toEqual([])
+  })
+})
+
+describe('the audiences of a change in a namespace', () => {
+  const seats = new ServedModel({ ...testModel, scope: 'Namespaced' })
+  const namespace = fc.constantFrom('a', 'a-b', 'b')
+  /** A watch of all objects or of a namespace, or of a name in one, perhaps with a label. */
+  const watches = fc.uniqueArray(
+    fc.record({
+      place: fc.option(namespace, { nil: undefined }),
+      one: fc.option(value, { nil: undefined }),
+      x: fc.option(value, { nil: undefined }),
+    }),
+    { maxLength: 20, selector: ({ place, one, x }) => `${place} ${place && one} ${x}` },
+  )
+  const labels = fc.option(fc.record({ x: value }, { requiredKeys: [] }), { nil: undefined })
+
+  function seat(place: string, name: string, labels: Record<string, string>): Entry {
+    const object = thing(name, {}, { namespace: place, labels })
+    const stored = Buffer.from(`[]\n${JSON.stringify(object)}`)
+    return decodeEntry(seats, objectKey({ namespace: place, name }), stored, toRevision(++revision)).entry
+  }
+
+  it('are those of its namespace, of its name there, and of all namespaces', () => {
+    fc.assert(
+      fc.property(watches, namespace, value, labels, labels, (all, place, name, before, after) => {
+        const index = new AudienceIndex(seats.indexes)
+        const audiences = all.map(watch => {
+          const selector = {
+            labels: watch.x === undefined ? [] : parseLabelSelector(`x=${watch.x}`),
+            fields: [],
+          }
+          const { place: namespace, one } = watch
+          const isOne = namespace !== undefined && one !== undefined
+          const interest: Interest = {
+            key: isOne ? objectKey({ namespace, name: one }) : undefined,
+            selector: isOne || namespace === undefined ? selector : selectNamespace(selector, namespace),
+          }
+          return { watch, audience: index.ensure(interest, () => new Audience(seats, interest)) }
+        })
+        const change: CacheEvent = {
+          revision: toRevision(++revision),
+          previous: before && seat(place, name, before),
+          next: after && seat(place, name, after),
+        }
+        const found = new Set<Audience>()
+        index.visit(change, audience => found.add(audience))
+        for (const { watch, audience } of audiences) {
+          const selects = (labels: { x?: string } | undefined) =>
+            labels !== undefined &&
+            (watch.place === undefined || watch.place === place) &&
+            (watch.place === undefined || watch.one === undefined || watch.one === name) &&
+            (watch.x === undefined || watch.x === labels.x)
+          const [was, is] = [selects(before), selects(after)]
+          const type = is ? (was ? 'MODIFIED' : 'ADDED') : was ? 'DELETED' : undefined
+          expect(audience.typeOf(change)).toBe(type)
+          if (type !== undefined) expect(found).toContain(audience)
+        }
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
+  it('are few among many namespaces', () => {
+    const index = new AudienceIndex(seats.indexes)
+    for (let n = 0; n < 1_000; n++) {
+      const interest = { key: undefined, selector: selectNamespace({ labels: [], fields: [] }, `n${n}`) }
+      index.ensure(interest, () => new Audience(seats, interest))
+    }
+    let found = 0
+    const change = { revision: toRevision(++revision), previous: undefined, next: seat('n7', 'a', {}) }
+    index.visit(change, () => {
+      found++
+    })
+    expect(found).toBe(1)
   })
 })
 

@@ -9,6 +9,8 @@ interface IndexBase {
   readonly order?: 'ASC' | 'DESC'
   /** If true, no two objects can have the same value. */
   readonly unique?: boolean
+  /** Limits `unique` to each namespace, for a namespaced kind. Default: values are unique in the whole kind. */
+  readonly uniqueWithin?: 'namespace'
   /** Increase it whenever the `indexFunc` of a unique index changes. Default 1. */
   readonly version?: number
 }
@@ -17,12 +19,14 @@ const indexKeys: KeysOf<IndexBase & { indexFunc: unknown }> = {
   name: true,
   order: true,
   unique: true,
+  uniqueWithin: true,
   version: true,
   indexFunc: true,
 }
 
 /** One index of a model. */
-export interface IndexSpec<T = ApiObject> extends Required<IndexBase> {
+export interface IndexSpec<T = ApiObject> extends Required<Omit<IndexBase, 'uniqueWithin'>> {
+  readonly uniqueWithin: IndexBase['uniqueWithin'] | undefined
   readonly multiple: boolean
   /** Returns the index values of an object, which may be empty. @throws the error of `indexFunc` */
   // Method syntax, because it is bivariant: an index of a specific type is assignable to an index of any object.
@@ -106,12 +110,15 @@ export function isIndexSpec(value: unknown): value is IndexSpec<never> {
 }
 
 function declare<T>(
-  { name, order = 'ASC', unique = false, version = 1 }: IndexBase,
+  { name, order = 'ASC', unique = false, uniqueWithin, version = 1 }: IndexBase,
   multiple: boolean,
   valuesOf: (object: T) => readonly string[],
 ): IndexDeclaration<T> {
   const mark = { [marker]: true }
-  const spec: IndexSpec<T> = Object.freeze({ name, order, unique, version, multiple, valuesOf, ...mark })
+  const spec: IndexSpec<T> = Object.freeze({
+    ...{ name, order, unique, uniqueWithin, version, multiple, valuesOf },
+    ...mark,
+  })
   return Object.freeze(Object.assign(() => spec, mark))
 }
 

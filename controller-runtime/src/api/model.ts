@@ -123,6 +123,9 @@ export const defaultIndexNames = Object.freeze([
   'metadata.labels',
 ] as const)
 
+/** The further index of namespaced kinds. */
+export const namespaceIndexName = 'metadata.namespace'
+
 /** A model declaration is invalid; the message lists every problem. */
 export class ModelError extends Error {
   override readonly name = 'ModelError'
@@ -142,13 +145,14 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
   if (!Array.isArray(declared)) problems.push('indexes must be an array')
   else {
     const names = new Set<string>(defaultIndexNames)
+    if (declaration.scope === 'Namespaced') names.add(namespaceIndexName)
     for (const given of declared) {
       const index = isIndexDeclaration(given) ? given() : given
       if (!isIndexSpec(index)) {
         problems.push('indexes must be made by singleValueIndex or multiValueIndex')
         continue
       }
-      const problem = problemOfIndex(index, names)
+      const problem = problemOfIndex(index, names, declaration.scope)
       if (problem !== undefined) problems.push(problem)
       names.add(index.name)
       indexes.push(index)
@@ -168,7 +172,7 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     kind,
     singular,
     plural,
-    apiVersion: `${group}/${version}`,
+    apiVersion: apiVersionOf(group, version),
     schema,
     subresources: { status: subresources?.status ?? false },
     indexes: Object.freeze(indexes),
@@ -204,6 +208,11 @@ export function modelOfVersion<T extends ApiObject = ApiObject>(model: Model, na
     indexes: [],
     versions: [],
   })
+}
+
+/** Returns `<group>/<version>`; the core group has no name. */
+function apiVersionOf(group: string, version: string): string {
+  return group === '' ? version : `${group}/${version}`
 }
 
 function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
@@ -248,7 +257,9 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   }
   if (names !== 'dns-label' && names !== 'dns-subdomain')
     problems.push("names must be 'dns-label' or 'dns-subdomain'")
-  if (scope !== 'Cluster') problems.push("scope must be 'Cluster': namespaced kinds are not supported")
+  if (scope !== 'Cluster' && scope !== 'Namespaced') problems.push("scope must be 'Cluster' or 'Namespaced'")
+  if (declaration.plural === 'namespaces' && declaration.group !== '')
+    problems.push("plural must not be 'namespaces', which is reserved for paths")
   problems.push(
     ...problemsOfVersions(declaration.version, declaration.versions ?? [], declaration.storedVersion),
   )
@@ -259,7 +270,11 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   return problems
 }
 
-function problemOfIndex({ name, order, unique, version }: IndexSpec<never>, taken: ReadonlySet<string>) {
+function problemOfIndex(
+  { name, order, unique, uniqueWithin, version }: IndexSpec<never>,
+  taken: ReadonlySet<string>,
+  scope: unknown,
+) {
   if (typeof name !== 'string') return 'every index must have a name'
   if (!/^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$/.test(name))
     return `index name ${JSON.stringify(name)} must consist of letters, digits, '.', '-', '_' and '/'`
@@ -267,6 +282,11 @@ function problemOfIndex({ name, order, unique, version }: IndexSpec<never>, take
     return `index name ${JSON.stringify(name)} is already in use, or is the name of a default index`
   if (order !== 'ASC' && order !== 'DESC') return `index ${name}: order must be ASC or DESC`
   if (typeof unique !== 'boolean') return `index ${name}: unique must be true or false`
+  if (uniqueWithin !== undefined) {
+    if (uniqueWithin !== 'namespace') return `index ${name}: uniqueWithin must be 'namespace'`
+    if (!unique) return `index ${name}: uniqueWithin needs unique: true`
+    if (scope !== 'Namespaced') return `index ${name}: uniqueWithin needs scope: 'Namespaced'`
+  }
   if (!Number.isSafeInteger(version) || version < 1) return `index ${name}: version must be an integer from 1`
   return undefined
 }

@@ -19,7 +19,7 @@ async function negotiate(accept: string | undefined, verb: 'get' | 'watch'): Pro
   const given: Middleware = (ctx, next) => {
     ctx.state.resource = {
       served: rooms.served,
-      path: { group, version, plural, name: undefined, subresource: undefined },
+      path: { group, version, namespace: undefined, plural, name: undefined, subresource: undefined },
       query: new URLSearchParams(),
       verb,
     }

@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest'
+import { parseResourcePath } from './api-request.ts'
+
+describe('a path', () => {
+  it.each([
+    ['/apis/g/v1/things', { group: 'g', version: 'v1', plural: 'things' }],
+    ['/apis/g/v1/things/', { group: 'g', version: 'v1', plural: 'things' }],
+    ['/apis/g/v1/things/a', { group: 'g', version: 'v1', plural: 'things', name: 'a' }],
+    ['/apis/g/v1/things/a%2Fb', { group: 'g', version: 'v1', plural: 'things', name: 'a/b' }],
+    ['/apis/g/v1/things/a/status', { plural: 'things', name: 'a', subresource: 'status' }],
+    ['/apis/g/v1/namespaces/n/things', { namespace: 'n', plural: 'things' }],
+    ['/apis/g/v1/namespaces/n/things/a', { namespace: 'n', plural: 'things', name: 'a' }],
+    ['/apis/g/v1/namespaces/n/things/a/status', { namespace: 'n', name: 'a', subresource: 'status' }],
+    // No kind of a group is called status, but of the core group it is a part of the namespace.
+    ['/apis/g/v1/namespaces/n/status', { namespace: 'n', plural: 'status' }],
+    ['/api/v1/namespaces', { group: '', version: 'v1', plural: 'namespaces' }],
+    ['/api/v1/namespaces/n', { plural: 'namespaces', name: 'n', namespace: undefined }],
+    ['/api/v1/namespaces/n/status', { plural: 'namespaces', name: 'n', subresource: 'status' }],
+    ['/api/v1/namespaces/n/finalize', { plural: 'namespaces', name: 'n', subresource: 'finalize' }],
+    ['/api/v1/namespaces/n/things/a', { group: '', namespace: 'n', plural: 'things', name: 'a' }],
+  ])('%s names what it says', (path, parts) => {
+    expect(parseResourcePath(path)).toMatchObject(parts)
+  })
+
+  it.each([
+    'apis/g/v1/things',
+    '/apis',
+    '/apis/g',
+    '/apis/g/v1',
+    '/apis//v1/things',
+    '/apis/g//things',
+    '/apis/g/v1/things/a/status/deeper',
+    '/apis/g/v1/namespaces/n/things/a/status/deeper',
+    // Its key would be that of an object in another namespace.
+    '/apis/g/v1/namespaces/n%2Fm/things/a',
+    '/api/v1',
+    '/api/v1/namespaces/n/status/deeper',
+    '/other/v1/things',
+  ])('%s names nothing', path => {
+    expect(parseResourcePath(path)).toBeUndefined()
+  })
+})

@@ -1,0 +1,95 @@
+import { ApiError, checkDnsLabel, defineModel, isRecord } from '@setpoint/controller-runtime/api'
+import type { BareObject, KindRules } from '../model/index.ts'
+
+/** The namespaces that always exist. */
+export const permanentNamespaces: readonly string[] = Object.freeze(['default', 'setpoint-system'])
+
+/** The entry of `spec.finalizers` that is removed once the namespace is empty, as in Kubernetes. */
+export const contentFinalizer = 'kubernetes'
+
+/** The kind `Namespace` of `v1`, as in Kubernetes. */
+export const namespaceModel = defineModel({
+  group: '',
+  version: 'v1',
+  kind: 'Namespace',
+  singular: 'namespace',
+  plural: 'namespaces',
+  shortNames: ['ns'],
+  schema: {
+    spec: {
+      type: 'object',
+      properties: {
+        finalizers: {
+          type: 'array',
+          items: { type: 'string' },
+          description: 'What keeps a deleting namespace. Changed through the subresource finalize only.',
+        },
+      },
+    },
+    status: {
+      type: 'object',
+      properties: {
+        phase: {
+          type: 'string',
+          enum: ['Active', 'Terminating'],
+          description: 'Terminating while the namespace and its objects are being deleted.',
+        },
+      },
+    },
+  },
+  subresources: { status: true },
+  indexes: [],
+  printerColumns: [
+    { name: 'Status', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+  validate({ metadata }) {
+    // It becomes part of host names in Kubernetes, so it is shorter than other names.
+    const problem = checkDnsLabel(metadata.name)
+    return problem === undefined ? [] : [{ field: 'metadata.name', message: problem }]
+  },
+})
+
+/**
+ * A namespace in its life:
+ *
+ *     Active ──DELETE──▶ Terminating ──its objects are gone──▶ spec.finalizers empty ──▶ removed
+ */
+export const namespaceRules: KindRules = Object.freeze({
+  subresources: Object.freeze(['finalize' as const]),
+  created(draft) {
+    draft.spec = { ...contentOf(draft.spec), finalizers: [contentFinalizer] }
+    draft.status = { phase: 'Active' }
+  },
+  updated(draft, previous, scope) {
+    const { finalizers } = contentOf(scope === 'finalize' ? draft.spec : previous.spec)
+    draft.spec = {
+      ...contentOf(scope === 'finalize' ? previous.spec : draft.spec),
+      finalizers: finalizers ?? [],
+    }
+    const isDeleting = previous.metadata.deletionTimestamp !== undefined
+    draft.status = { ...contentOf(draft.status), phase: isDeleting ? 'Terminating' : 'Active' }
+  },
+  checkDeletion({ metadata: { name } }) {
+    if (!permanentNamespaces.includes(name)) return
+    throw new ApiError(
+      'Forbidden',
+      `namespaces ${JSON.stringify(name)} is forbidden: this namespace may not be deleted`,
+      { name, kind: 'namespaces' },
+    )
+  },
+  deleting(draft) {
+    draft.status = { ...contentOf(draft.status), phase: 'Terminating' }
+  },
+  holds: object => finalizersOf(object).length > 0,
+} satisfies KindRules)
+
+/** Returns the finalizers in the spec of a namespace. */
+export function finalizersOf({ spec }: Pick<BareObject, 'spec'>): readonly unknown[] {
+  const { finalizers } = contentOf(spec)
+  return Array.isArray(finalizers) ? finalizers : []
+}
+
+function contentOf(value: unknown): Record<string, unknown> {
+  return isRecord(value) ? value : {}
+}

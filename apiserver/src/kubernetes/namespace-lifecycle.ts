@@ -1,0 +1,201 @@
+import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
+import { isApiError, type ObjectKey } from '@setpoint/controller-runtime/api'
+import type { CacheEvent, Entry, ModelCache } from '../cache/index.ts'
+import type { Logger } from '../log/index.ts'
+import { IndexSet, type ModelRegistry, type ServedModel } from '../model/index.ts'
+import { type Registry, recordsPrefix, serviceWriteOptions } from '../registry/index.ts'
+import type { Storage } from '../storage/index.ts'
+import { contentFinalizer, finalizersOf, permanentNamespaces } from './namespace-kind.ts'
+
+export const namespaceLifecycleDefaults = Object.freeze({
+  /** Objects deleted at once. Keeps a store busy that takes milliseconds for each transaction. */
+  concurrency: 16,
+  /** Keys read at once. */
+  pageSize: 500,
+  /** Milliseconds until a namespace is looked at again whose objects wait for their finalizers, doubled up to the second. */
+  againMs: 100,
+  longestAgainMs: 10_000,
+  /** Milliseconds between attempts while the store is unavailable. */
+  retryMs: 1_000,
+})
+
+interface Parts {
+  /** The kind Namespace. */
+  readonly kind: ServedModel
+  readonly models: ModelRegistry
+  readonly registry: Registry
+  readonly storage: Storage
+  readonly log: Logger
+  readonly clock?: Clock
+}
+
+/**
+ * Keeps the permanent namespaces in existence, and ends those that are being deleted: deletes the objects in them, waits
+ * for their finalizers, and then removes the finalizer of the namespace.
+ *
+ * Guarantees: a namespace is removed only when a read of the store, after its deletion has started, has found no object
+ * in it. None is created later, because each creation compares the namespace's revision (`KnownNamespaces`). Objects of
+ * a kind that this server does not serve keep the namespace.
+ *
+ * Every server does this for every namespace. Deletions are idempotent, so servers at the same work only repeat each
+ * other's, and a crash only needs a restart.
+ */
+export class NamespaceLifecycle {
+  readonly #parts: Parts
+  readonly #clock: Clock
+  readonly #ending = new Set<string>()
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+    this.#clock = parts.clock ?? systemClock
+  }
+
+  /** Creates the permanent namespaces if they are missing. Waits while the store is unavailable. @throws when aborted */
+  async ensure(signal: AbortSignal): Promise<void> {
+    const { kind, registry, log } = this.#parts
+    const { apiVersion, kind: name } = kind.model
+    for (const namespace of permanentNamespaces) {
+      for (;;) {
+        signal.throwIfAborted()
+        try {
+          const object = { apiVersion, kind: name, metadata: { name: namespace } }
+          await registry.create(kind, object, serviceWriteOptions)
+          break
+        } catch (error) {
+          if (isApiError(error, 'AlreadyExists')) break
+          log.warn({ namespace, err: error }, 'failed to create a namespace, retrying')
+          await sleep(this.#clock, namespaceLifecycleDefaults.retryMs, signal)
+        }
+      }
+    }
+  }
+
+  /** Ends deleting namespaces until the signal is aborted. */
+  follow(cache: ModelCache, signal: AbortSignal): void {
+    const look = (entry: Entry | undefined) => {
+      if (entry !== undefined && isDeleting(entry)) this.#end(entry.name, signal)
+    }
+    const lookAtAll = () => cache.store.snapshot().objects.forEachValue(look)
+    const stop = cache.observe({ changed: ({ next }: CacheEvent) => look(next), reset: lookAtAll })
+    signal.addEventListener('abort', stop, { once: true })
+    lookAtAll()
+  }
+
+  #end(namespace: string, signal: AbortSignal): void {
+    if (signal.aborted || this.#ending.has(namespace)) return
+    this.#ending.add(namespace)
+    void this.#untilEnded(namespace, signal).finally(() => this.#ending.delete(namespace))
+  }
+
+  /** Never rejects. */
+  async #untilEnded(namespace: string, signal: AbortSignal): Promise<void> {
+    const { log } = this.#parts
+    const { againMs, longestAgainMs } = namespaceLifecycleDefaults
+    for (let turn = 0; !signal.aborted; turn++) {
+      try {
+        if (await this.#turn(namespace, signal)) return
+      } catch (error) {
+        if (signal.aborted) return
+        log.warn({ namespace, err: error }, 'failed to delete the content of a namespace, retrying')
+      }
+      const delayMs = Math.min(longestAgainMs, againMs * 2 ** Math.min(turn, 10))
+      await sleep(this.#clock, delayMs, signal).catch(() => {})
+    }
+  }
+
+  /** Deletes the content of a namespace. Returns true if nothing is left to do. */
+  async #turn(namespace: string, signal: AbortSignal): Promise<boolean> {
+    const { kind, registry, log } = this.#parts
+    const live = await registry.readLive(kind, namespace)
+    const object = live?.stored.object
+    if (object?.metadata.deletionTimestamp === undefined) return true
+    const finalizers = finalizersOf(object)
+    if (!finalizers.includes(contentFinalizer)) return true
+    if ((await this.#deleteContent(namespace, signal)) > 0) return false
+    const document = {
+      metadata: { uid: object.metadata.uid },
+      spec: { finalizers: finalizers.filter(finalizer => finalizer !== contentFinalizer) },
+    }
+    await registry
+      .patch(kind, namespace, { type: 'merge', document }, 'finalize', serviceWriteOptions)
+      .catch(error => {
+        // Another server was faster.
+        if (!isApiError(error, 'NotFound', 'Conflict')) throw error
+      })
+    log.info({ namespace }, 'the namespace is empty and has been deleted')
+    return true
+  }
+
+  /** Deletes the objects in a namespace. Returns the number of those that it found. */
+  async #deleteContent(namespace: string, signal: AbortSignal): Promise<number> {
+    const { models, storage, log } = this.#parts
+    const served = new Map([...models.all()].map(each => [each.resource, each]))
+    let found = 0
+    for (const resource of await this.#resources(signal)) {
+      const prefix = `objects/${resource}/${namespace}/`
+      const kind = served.get(resource)
+      let after: string | undefined
+      for (;;) {
+        const page = await storage.list(prefix, {
+          signal,
+          keysOnly: true,
+          limit: namespaceLifecycleDefaults.pageSize,
+          ...(after !== undefined && { after }),
+        })
+        found += page.pairs.length
+        if (kind !== undefined)
+          await this.#deleteAll(
+            kind,
+            page.pairs.map(({ key }) => keyIn(kind, key)),
+            signal,
+          )
+        else if (page.pairs.length > 0) {
+          log.warn({ namespace, resource }, 'the namespace has objects of a kind that is not served here')
+          break
+        }
+        after = page.pairs.at(-1)?.key
+        if (!page.more || after === undefined) break
+      }
+    }
+    return found
+  }
+
+  /** Returns all kinds that have ever been served, because each has a record. */
+  async #resources(signal: AbortSignal): Promise<string[]> {
+    const resources: string[] = []
+    let after: string | undefined
+    for (;;) {
+      const page = await this.#parts.storage.list(recordsPrefix, {
+        signal,
+        keysOnly: true,
+        ...(after !== undefined && { after }),
+      })
+      for (const { key } of page.pairs) resources.push(key.slice(recordsPrefix.length))
+      after = page.pairs.at(-1)?.key
+      if (!page.more || after === undefined) return resources
+    }
+  }
+
+  async #deleteAll(kind: ServedModel, keys: readonly ObjectKey[], signal: AbortSignal): Promise<void> {
+    const { registry } = this.#parts
+    const { concurrency } = namespaceLifecycleDefaults
+    for (let at = 0; at < keys.length; at += concurrency) {
+      signal.throwIfAborted()
+      await Promise.all(
+        keys.slice(at, at + concurrency).map(key =>
+          registry.delete(kind, key, {}, serviceWriteOptions).catch(error => {
+            if (!isApiError(error, 'NotFound')) throw error
+          }),
+        ),
+      )
+    }
+  }
+}
+
+function isDeleting({ values }: Entry): boolean {
+  return values[IndexSet.deletionTimestamp]?.length === 1
+}
+
+function keyIn({ keyPrefix }: ServedModel, storeKey: string): ObjectKey {
+  return storeKey.slice(keyPrefix.length)
+}
