@@ -59,7 +59,7 @@ describe('the page', () => {
       ['BoatStatus', 7],
     ])
     const create = sections[1]?.operations.find(({ method }) => method === 'POST')
-    expect(create?.parameters.map(({ name }) => name)).toEqual(['dryRun', 'fieldValidation'])
+    expect(create?.parameters.map(({ name }) => name)).toEqual(['dryRun', 'fieldValidation', 'fieldManager'])
     expect(create?.responses.find(({ code }) => code === '422')?.description).toMatch(/^Invalid: /)
     const [metadata, spec] = ['metadata', 'spec'].map(name =>
       create?.bodies[0]?.schema.children().find(field => field.name === name),

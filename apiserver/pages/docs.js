@@ -169,7 +169,7 @@ function documentElements(key, document) {
     element('p', {}, description),
     ...operations.map(operationElement),
   ])
-  return [element('h1', {}, key.replace('apis/', '')), ...sections]
+  return [element('h1', {}, key.replace(/^apis?\//, '')), ...sections]
 }
 
 at('token').addEventListener('submit', event => {

@@ -51,7 +51,9 @@ export function groupsOf(index) {
   /** @type {Map<string, Group>} */
   const groups = new Map()
   for (const [key, entry] of Object.entries(fieldsOf(fieldsOf(index).paths))) {
-    const [, group = '', version = ''] = key.split('/')
+    const parts = key.split('/')
+    const version = parts.at(-1) ?? ''
+    const group = parts.length > 2 ? (parts[1] ?? '') : 'core'
     const [, search = ''] = textOf(fieldsOf(entry).serverRelativeURL).split('?')
     const found = groups.get(group) ?? { group, versions: [] }
     found.versions.push({ version, key, search })
@@ -252,6 +254,12 @@ function notesOf(schema) {
   return [...notes, ...rules]
 }
 
+/** The values of path parameters in command lines. */
+const placeholders = new Map([
+  ['name', 'example'],
+  ['namespace', 'default'],
+])
+
 /**
  * A command line that sends the request of an operation. The example's values can be replaced; `$TOKEN` stands for a token.
  * @param {string} root the URL of the server, with its base path
@@ -260,7 +268,7 @@ function notesOf(schema) {
  * @returns {string}
  */
 export function curlOf(root, { method, path, bodies }, needsToken) {
-  const url = `${root}${path.replace(/\{(\w+)\}/g, (_, name) => (name === 'name' ? 'example' : name.toUpperCase()))}`
+  const url = `${root}${path.replace(/\{(\w+)\}/g, (_, name) => placeholders.get(name) ?? name.toUpperCase())}`
   const words = ['curl', '-s', ...(method === 'GET' ? [] : ['-X', method])]
   if (needsToken) words.push('-H', '"Authorization: Bearer $TOKEN"')
   const body = bodies.find(({ example }) => example !== '')

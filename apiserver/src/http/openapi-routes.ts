@@ -18,11 +18,10 @@ export function addOpenApiRoutes(
     requireJson(ctx)
     respond(ctx, await documents.index(), { 'content-type': json, 'cache-control': 'no-cache, private' })
   })
-  router.get('/openapi/v3/apis/:group/:version', async (ctx: Context) => {
+  const sendDocument = async (ctx: Context, groupVersion: string, path: string) => {
     requireJson(ctx)
-    const groupVersion = `${ctx.params.group}/${ctx.params.version}`
     const document = await documents.document(groupVersion)
-    if (document === undefined) throw paths.notServed(ctx.state.target.path, `/apis/${groupVersion}`)
+    if (document === undefined) throw paths.notServed(ctx.state.target.path, path)
     const { hash } = ctx.query
     const isHashed = hash !== undefined && hash !== ''
     if (isHashed && hash !== document.hash) {
@@ -31,6 +30,14 @@ export function addOpenApiRoutes(
     }
     const caching = isHashed ? unchanging : 'no-cache, private'
     respond(ctx, document, { 'content-type': json, 'cache-control': caching })
+  }
+  router.get('/openapi/v3/api/:version', (ctx: Context) => {
+    const { version = '' } = ctx.params
+    return sendDocument(ctx, version, `/api/${version}`)
+  })
+  router.get('/openapi/v3/apis/:group/:version', (ctx: Context) => {
+    const groupVersion = `${ctx.params.group}/${ctx.params.version}`
+    return sendDocument(ctx, groupVersion, `/apis/${groupVersion}`)
   })
   for (const path of docsPaths) {
     router.get(path, async (ctx: Context) => {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { compareUnits, type ModelRegistry } from '../model/index.ts'
 import { type DocumentOptions, type GroupVersion, groupDocument } from './group-document.ts'
 import type { KindVersion } from './kind-schemas.ts'
+import { rootOf } from './names.ts'
 import type { DescribedRoute } from './route-paths.ts'
 
 /** JSON that is ready to be sent. */
@@ -34,7 +35,7 @@ export class ApiDocuments {
     this.#parts = parts
   }
 
-  /** Returns the document of `<group>/<version>`, or undefined if nothing is served there. */
+  /** Returns the document of `<group>/<version>`, or of `v1` of the core group, or undefined if nothing is served there. */
   async document(groupVersion: string): Promise<ReadyDocument | undefined> {
     const current = this.#current().get(groupVersion)
     return current && this.#documentOf(current)
@@ -45,14 +46,14 @@ export class ApiDocuments {
     const paths: Record<string, object> = {}
     for (const groupVersion of this.#current().values()) {
       const { hash } = await this.#documentOf(groupVersion)
-      paths[`apis/${groupVersion.name}`] = { serverRelativeURL: this.pathOf(groupVersion.name, hash) }
+      paths[rootOf(groupVersion.name).slice(1)] = { serverRelativeURL: this.pathOf(groupVersion.name, hash) }
     }
     return ready(Buffer.from(JSON.stringify({ paths })))
   }
 
   /** Returns the full path of a document in this state. */
   pathOf(groupVersion: string, hash: string): string {
-    return `${this.#parts.basePath}/openapi/v3/apis/${groupVersion}?hash=${hash}`
+    return `${this.#parts.basePath}/openapi/v3${rootOf(groupVersion)}?hash=${hash}`
   }
 
   #documentOf(of: GroupVersion): Promise<ReadyDocument> {

@@ -1,16 +1,16 @@
 import { setImmediate } from 'node:timers/promises'
 import type { JsonObject } from '../model/index.ts'
 import { hasApply, kindPaths } from './kind-paths.ts'
-import { type KindVersion, kindComponents } from './kind-schemas.ts'
+import { isNamespaced, type KindVersion, kindComponents } from './kind-schemas.ts'
 import { metaSchemas, statusSchemas } from './meta-schemas.ts'
-import { OperationIds } from './names.ts'
+import { OperationIds, partsOf } from './names.ts'
 import { sharedParameters } from './parameters.ts'
 import { errorResponses } from './responses.ts'
 import { type DescribedRoute, routePaths } from './route-paths.ts'
 
 /** What a group version serves. */
 export interface GroupVersion {
-  /** `<group>/<version>` */
+  /** `<group>/<version>`, or `v1` of the core group. */
   readonly name: string
   readonly kinds: readonly KindVersion[]
   readonly routes: readonly DescribedRoute[]
@@ -35,7 +35,8 @@ export async function groupDocument(
   const paths = new Members()
   const schemas = new Members()
   const examples = new Members()
-  schemas.add(kinds.length === 0 ? statusSchemas() : metaSchemas(name, { applies: hasApply(patchTypes) }))
+  const has = { apply: hasApply(patchTypes), namespaces: kinds.some(isNamespaced) }
+  schemas.add(kinds.length === 0 ? statusSchemas() : metaSchemas(name, has))
   for (const kind of kinds) {
     const components = kindComponents(kind)
     schemas.add(components.schemas)
@@ -44,11 +45,10 @@ export async function groupDocument(
     await setImmediate()
   }
   paths.add(routePaths(routes, ids))
-  const [, version = ''] = name.split('/')
   const document = new Members()
   document.add({
     openapi: '3.0.3',
-    info: { title: name, version },
+    info: { title: name, version: partsOf(name).version },
     servers: [{ url: basePath === '' ? '/' : basePath }],
     tags: tagsOf(kinds, routes),
     // A token is required only by servers that are configured for tokens.

@@ -2,13 +2,14 @@ import type { JsonObject } from '../model/index.ts'
 import {
   type ExampleNames,
   exampleNames,
+  isNamespaced,
   type KindComponents,
   type KindVersion,
   kindExtension,
   listNameOf,
   nameOf,
 } from './kind-schemas.ts'
-import { metaName, type OperationIds, refTo, upperCamel } from './names.ts'
+import { metaName, type OperationIds, partsOf, refTo, rootOf, upperCamel } from './names.ts'
 import {
   fieldManager,
   fieldSelector,
@@ -36,13 +37,28 @@ export function hasApply(patchTypes: readonly string[]): boolean {
 
 /** Returns the paths of a kind in one of its versions, with their operations. */
 export function kindPaths(of: KindVersion, components: KindComponents, options: PathOptions): JsonObject {
-  const { model } = of.served
-  const collection = `/apis/${of.version.apiVersion}/${model.plural}`
+  const root = rootOf(of.version.apiVersion)
+  const { plural } = of.served.model
   const operations = new KindOperations(of, components, options)
-  const named = { parameters: parameterRefs('name') }
+  if (!isNamespaced(of)) return pathsAt(`${root}/${plural}`, of, operations, [])
+  return {
+    [`${root}/${plural}`]: { get: operations.list('ForAllNamespaces') },
+    ...pathsAt(`${root}/namespaces/{namespace}/${plural}`, of, operations, ['namespace']),
+  }
+}
+
+/** Returns the paths of a collection and its objects. */
+function pathsAt(
+  collection: string,
+  { served }: KindVersion,
+  operations: KindOperations,
+  scope: readonly SharedParameter[],
+): JsonObject {
+  const named = { parameters: parameterRefs(...scope, 'name') }
   return {
     [collection]: {
-      get: operations.list(),
+      ...(scope.length > 0 && { parameters: parameterRefs(...scope) }),
+      get: operations.list(''),
       post: operations.create(),
       delete: operations.deleteCollection(),
     },
@@ -53,7 +69,7 @@ export function kindPaths(of: KindVersion, components: KindComponents, options: 
       patch: operations.patch(),
       delete: operations.delete(),
     },
-    ...(model.subresources.status && {
+    ...(served.model.subresources.status && {
       [`${collection}/{name}/status`]: {
         ...named,
         get: operations.readStatus(),
@@ -91,9 +107,11 @@ class KindOperations {
     this.#applies = hasApply(options.patchTypes)
   }
 
-  list(): JsonObject {
+  /** @param suffix of the operation's id */
+  list(suffix: string): JsonObject {
     const { names } = this.#of.served.indexes
     return this.#operation('list', 'list', `List or watch objects of the kind ${this.#kind}`, {
+      suffix,
       description: watchText,
       parameters: [
         ...parameterRefs('labelSelector'),
@@ -227,8 +245,10 @@ class KindOperations {
     { infix = '', suffix = '', ...rest }: JsonObject & { infix?: string; suffix?: string },
   ): JsonObject {
     const { served, version } = this.#of
-    const [group = '', name = ''] = version.apiVersion.split('/')
-    const id = `${verb}${upperCamel(group, name)}${infix}${served.model.kind}${suffix}`
+    const { group, version: name } = partsOf(version.apiVersion)
+    const scope = isNamespaced(this.#of) && suffix !== 'ForAllNamespaces' ? 'Namespaced' : ''
+    const subject = `${infix}${scope}${served.model.kind}${suffix}`
+    const id = `${verb}${upperCamel(group || 'core', name)}${subject}`
     return {
       tags: [served.model.kind],
       operationId: this.#options.ids.take(id),

@@ -16,6 +16,11 @@ export interface KindComponents {
   readonly examples: JsonObject
 }
 
+/** Returns true if the objects of the kind are in namespaces. */
+export function isNamespaced({ served }: KindVersion): boolean {
+  return served.model.scope === 'Namespaced'
+}
+
 /** Returns the group, version and kind as Kubernetes clients look for them. */
 export function kindExtension({ served: { model }, version }: KindVersion) {
   return { group: model.group, kind: model.kind, version: version.name }
@@ -125,12 +130,13 @@ function examplesOf(of: KindVersion, spec: JsonObject, status: JsonObject): Json
   const content = sampleOf(spec)
   if (content === undefined) return {}
   const observed = sampleOf(status)
-  const sent = { apiVersion, kind, metadata: { name: 'example' }, spec: content }
+  const key = { name: 'example', ...(isNamespaced(of) && { namespace: 'default' }) }
+  const sent = { apiVersion, kind, metadata: key, spec: content }
   const stored = {
     apiVersion,
     kind,
     metadata: {
-      name: 'example',
+      ...key,
       uid: '6f1d0f8e-2a4b-4f0c-8f57-1d2f3a4b5c6d',
       version: '42',
       resourceVersion: '42',

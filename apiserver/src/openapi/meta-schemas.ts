@@ -1,6 +1,6 @@
 import { propagationPolicies, statusReasons } from '@setpoint/controller-runtime/api'
 import type { JsonObject } from '../model/index.ts'
-import { metaName, refTo } from './names.ts'
+import { metaName, partsOf, refTo } from './names.ts'
 
 /** Returns a reference to a schema that all documents share, with a description of its use. */
 export function metaRef(name: string, description: string): JsonObject {
@@ -50,7 +50,7 @@ const objectMeta = {
     'The metadata of an object. The server ignores unknown fields, and values of fields that it sets.',
   properties: {
     name: text(
-      "Identifies the object among those of its kind: lower-case letters, digits and '-'. It cannot change.",
+      "Identifies the object among those of its kind: lower-case letters, digits and '-', and '.' if the kind allows it. It cannot change.",
       { maxLength: 253 },
     ),
     generateName: text('If name is absent, the name is this prefix and five random characters.'),
@@ -82,6 +82,9 @@ const objectMeta = {
     ),
   },
 }
+
+/** The field of ObjectMeta that namespaced kinds have. */
+const namespace = text('The namespace of the object. It is that of the path, and cannot change.')
 
 /** The field of ObjectMeta that server-side apply keeps. */
 const managedFields = list(
@@ -226,22 +229,31 @@ const jsonPatch = {
   },
 }
 
+/** What the kinds of a document can do. */
+interface Features {
+  readonly apply: boolean
+  readonly namespaces: boolean
+}
+
 /** Returns the schemas that every document of kinds has. */
-export function metaSchemas(groupVersion: string, { applies }: { readonly applies: boolean }): JsonObject {
-  const [group = '', version = ''] = groupVersion.split('/')
-  const ofKind = (name: string, groups = [{ group: '', version: 'v1' }]) => ({
+export function metaSchemas(groupVersion: string, has: Features): JsonObject {
+  const { group, version } = partsOf(groupVersion)
+  const ofKind = (name: string, groups: readonly object[]) => ({
     'x-kubernetes-group-version-kind': groups.map(each => ({ ...each, kind: name })),
   })
-  const everywhere = [
-    { group: '', version: 'v1' },
-    { group, version },
-  ]
+  const core = { group: '', version: 'v1' }
+  const everywhere = group === '' ? [core] : [core, { group, version }]
+  const { name, ...others } = objectMeta.properties
+  const properties = {
+    name,
+    ...(has.namespaces && { namespace }),
+    ...others,
+    ...(has.apply && { managedFields }),
+  }
   const schemas = {
-    ObjectMeta: applies
-      ? { ...objectMeta, properties: { ...objectMeta.properties, managedFields } }
-      : objectMeta,
+    ObjectMeta: { ...objectMeta, properties },
     OwnerReference: ownerReference,
-    ...(applies && { ManagedFieldsEntry: managedFieldsEntry }),
+    ...(has.apply && { ManagedFieldsEntry: managedFieldsEntry }),
     ListMeta: listMeta,
     ...errorSchemas,
     DeleteOptions: { ...deleteOptions, ...ofKind('DeleteOptions', everywhere) },

@@ -5,10 +5,21 @@ export function metaName(name: string): string {
   return `io.k8s.apimachinery.pkg.apis.meta.v1.${name}`
 }
 
+/** The parts of `<group>/<version>`, or of the `v1` of the core group, which has no name. */
+export function partsOf(apiVersion: string): { readonly group: string; readonly version: string } {
+  const [first = '', second] = apiVersion.split('/')
+  return second === undefined ? { group: '', version: first } : { group: first, version: second }
+}
+
+/** Returns the prefix of an API version's paths. */
+export function rootOf(apiVersion: string): string {
+  return partsOf(apiVersion).group === '' ? `/api/${apiVersion}` : `/apis/${apiVersion}`
+}
+
 /** Returns the name of a kind's schema: `com.example.demo.v1.Gadget`. It is unique across documents. */
-export function kindName(groupVersion: string, kind: string): string {
-  const [group = '', version = ''] = groupVersion.split('/')
-  return [...group.split('.').reverse(), version, kind].join('.')
+export function kindName(apiVersion: string, kind: string): string {
+  const { group, version } = partsOf(apiVersion)
+  return [...(group || 'core').split('.').reverse(), version, kind].join('.')
 }
 
 export function refTo(section: 'schemas' | 'parameters' | 'responses' | 'examples', name: string) {

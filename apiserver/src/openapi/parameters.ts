@@ -16,6 +16,13 @@ const count = { type: 'integer', format: 'int64', minimum: 1 }
 /** The parameters that documents share, by their names in `components`. */
 const shared = {
   name: { name: 'name', in: 'path', required: true, description: 'The name of the object.', schema: string },
+  namespace: {
+    name: 'namespace',
+    in: 'path',
+    required: true,
+    description: 'The namespace of the objects.',
+    schema: string,
+  },
   labelSelector: query(
     'labelSelector',
     'Selects objects by labels: k=v, k!=v, k, !k, k in (a,b), k notin (a,b). A comma means and.',

@@ -89,9 +89,10 @@ function sampleNumber(schema: JsonObject): number | undefined {
 
 function sampleList(schema: JsonObject): unknown[] | undefined {
   const min = numberOf(schema.minItems) ?? 0
+  const max = numberOf(schema.maxItems) ?? Infinity
   const item = sampleOf(schema.items)
-  if (min === 0) return item === undefined || schema.maxItems === 0 ? [] : [item]
-  return min === 1 && item !== undefined ? [item] : undefined
+  const items = item === undefined || max === 0 ? [] : [item]
+  return items.length >= min ? items : undefined
 }
 
 function sampleObject(schema: JsonObject): JsonObject | undefined {
