@@ -124,6 +124,18 @@ describe.each(kubectlVersions)('kubectl %s', version => {
     expect(await specOf(name)).toEqual({ size: 1 })
   })
 
+  it('applies and compares on the server', async () => {
+    const name = named('served')
+    const apply = (text: string) => kubectl.output(['apply', '--server-side', '-f', '-'], { input: text })
+    const applied = `device.items.example.com/${name} serverside-applied\n`
+    expect(await apply(device(name, 1))).toBe(applied)
+    const other = await kubectl.run(['diff', '--server-side', '-f', '-'], { input: device(name, 6) })
+    expect([other.code, other.stderr]).toEqual([1, ''])
+    expect(other.stdout).toMatch(/^- {2}size: 1\n\+ {2}size: 6$/m)
+    expect(await apply(device(name, 6))).toBe(applied)
+    expect(await specOf(name)).toEqual({ size: 6 })
+  })
+
   it('finds the documents below a base path', async () => {
     const plugin = await copyFixture('items-plugin')
     let server: ServerProcess | undefined
