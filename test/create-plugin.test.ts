@@ -1,11 +1,13 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { fieldsOf } from './support/json.ts'
+import { readImage } from './support/image.ts'
+import { arrayOf, fieldsOf, textOf } from './support/json.ts'
 import { freePort } from './support/ports.ts'
 import { Running, runProgram } from './support/server.ts'
 
@@ -21,13 +23,14 @@ const env = Object.fromEntries(
 )
 
 let folder: string
+/** The names of the packed packages. */
 let archives: string[]
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'setpoint-create-'))
   const names = ['apiserver', 'controller-runtime'].flatMap(name => ['--workspace', name])
   await run('npm', ['pack', ...names, '--ignore-scripts', '--pack-destination', folder], { cwd: root })
-  archives = (await readdir(folder)).filter(name => name.endsWith('.tgz')).map(name => join(folder, name))
-  await run('npm', ['install', ...quiet, ...archives], { cwd: folder })
+  archives = (await readdir(folder)).filter(name => name.endsWith('.tgz'))
+  await run('npm', ['install', ...quiet, ...archives.map(name => `./${name}`)], { cwd: folder })
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -40,7 +43,11 @@ describe.each([
     dir = join(folder, language)
     const args = ['setpoint', 'create', 'plugin', 'shop', '--dir', language, ...flags]
     expect((await run('npx', args, { cwd: folder, env })).stdout).toContain('npm install')
-    await run('npm', ['install', ...quiet, ...archives], { cwd: dir, env })
+    // As the guide has it, so that the folder needs nothing outside of it.
+    for (const name of archives) await cp(join(folder, name), join(dir, 'vendor', name))
+    const vendored = archives.map(name => `./vendor/${name}`)
+    await run('npm', ['install', ...quiet, ...vendored], { cwd: dir, env })
+    await completeLock(join(dir, 'package-lock.json'))
   })
 
   test('passes its own tests', async () => {
@@ -87,9 +94,64 @@ describe.each([
     expect(files.filter(file => file.includes('test'))).toEqual([])
   })
 
+  test('has a Dockerfile whose steps build and start it from the folder alone', async () => {
+    const image = await readImage(join(dir, 'Dockerfile'))
+    const [build, ...others] = image.builds
+    const { from } = await readImage()
+    expect([build?.from, image.from, others]).toEqual([from, from, []])
+    expect(build?.instructions('COPY')).toEqual(['. .'])
+    expect(image.instructions('COPY')).toEqual(['--from=build /app /app'])
+    expect(image.instructions('USER')).toEqual(['1000:1000'])
+
+    // `COPY . .`: the context is the folder without what .dockerignore names.
+    const app = join(folder, `image-${language}`, 'app')
+    const ignored = (await readFile(join(dir, '.dockerignore'), 'utf8')).trim().split('\n')
+    await cp(dir, app, { recursive: true, filter: path => !ignored.includes(relative(dir, path)) })
+    expect(existsSync(join(app, 'node_modules'))).toBe(false)
+    // Nothing may come from a registry that the install did not use.
+    const offline = { ...env, npm_config_offline: 'true' }
+    for (const command of build?.instructions('RUN') ?? [])
+      await run('sh', ['-c', command.replace(/--mount=\S+ /, '')], { cwd: app, env: offline })
+    expect(existsSync(join(app, 'node_modules/vitest'))).toBe(false)
+
+    const data = join(folder, `image-${language}`, 'data')
+    await mkdir(data)
+    const { stdout: entry, stderr } = await run('npx', ['setpoint', 'token', '--user', 'admin'], {
+      cwd: dir,
+      env,
+    })
+    await writeFile(join(data, 'tokens.yaml'), entry)
+    const atHost = (text: string) => text.replace(/^\/app(?=\/|$)/, app).replace(/^\/data(?=\/|$)/, data)
+    const port = await freePort()
+    const [program = '', ...args] = arrayOf(JSON.parse(image.instructions('ENTRYPOINT')[0] ?? '')).map(textOf)
+    const server = new Running([...args.map(atHost), ...image.args], {
+      program,
+      cwd: atHost(image.instructions('WORKDIR')[0] ?? ''),
+      env: {
+        ...Object.fromEntries(Object.entries(image.env).map(([name, value]) => [name, atHost(value)])),
+        SETPOINT_LISTEN: image.env.SETPOINT_LISTEN?.replace('8090', String(port)) ?? '',
+        SETPOINT_TOKEN_FILE: join(data, 'tokens.yaml'),
+      },
+    })
+    try {
+      await server.says(/^setpoint listening on /m)
+      const welcome = join(data, 'site/welcome.html')
+      await expect.poll(() => readFile(welcome, 'utf8').catch(() => '')).toContain('<h1>Welcome</h1>')
+      const pages = `http://127.0.0.1:${port}/apis/shop.example.com/v1/pages`
+      const token = /: (\S+)\n/.exec(stderr)?.[1]
+      const statuses = await Promise.all([
+        fetch(pages).then(({ status }) => status),
+        fetch(pages, { headers: { authorization: `Bearer ${token}` } }).then(({ status }) => status),
+      ])
+      expect(statuses).toEqual([401, 200])
+    } finally {
+      await server.kill('SIGTERM')
+    }
+  })
+
   test('has no placeholder left, and ignores what does not belong in a repository', async () => {
     const entries = await readdir(dir, { recursive: true, withFileTypes: true })
-    const files = entries.filter(each => each.isFile() && !/node_modules/.test(each.parentPath))
+    const files = entries.filter(each => each.isFile() && !/node_modules|vendor/.test(each.parentPath))
     for (const { parentPath, name } of files) {
       const text = await readFile(join(parentPath, name), 'utf8')
       expect(text, name).not.toMatch(/plugin-name|setpoint-version/)
@@ -98,6 +160,21 @@ describe.each([
     expect(ignored).toEqual(expect.arrayContaining(['node_modules/', 'dist/', '.setpoint/']))
   })
 })
+
+/**
+ * Adds the packages for other platforms that this machine's registry does not have. npm leaves them out of the lock, and
+ * `npm ci` then refuses it.
+ */
+async function completeLock(file: string): Promise<void> {
+  const lock = fieldsOf(JSON.parse(await readFile(file, 'utf8')))
+  const packages = fieldsOf(lock.packages)
+  const missing = Object.values(packages)
+    .flatMap(each => Object.entries(fieldsOf(fieldsOf(each).optionalDependencies ?? {})))
+    .filter(([name]) => packages[`node_modules/${name}`] === undefined)
+    .map(([name, version]) => [`node_modules/${name}`, { version, optional: true, os: ['none'] }])
+  const complete = { ...lock, packages: { ...packages, ...Object.fromEntries(missing) } }
+  await writeFile(file, JSON.stringify(complete, null, 2))
+}
 
 test('the templates depend on the versions that this repository uses', async () => {
   const read = async (path: string) => fieldsOf(JSON.parse(await readFile(join(root, path), 'utf8')))
@@ -116,8 +193,8 @@ describe('create plugin refuses', () => {
     ['a bad name', ['plugin', 'My_Plugin'], "lowercase letters, digits and '-'"],
     ['a missing name', ['plugin'], "missing required argument 'name'"],
     ['a missing command', [], 'create needs a command'],
-    ['an unknown command', ['gadget'], "unknown command 'gadget'"],
-    ['an unknown flag', ['plugin', 'a', '--rust'], "unknown option '--rust'"],
+    ['an unknown command', ['gadget'], "unknown command 'gadget'; see `setpoint create --help`"],
+    ['an unknown flag', ['plugin', 'a', '--rust'], "'--rust'; see `setpoint create plugin --help`"],
     ['an empty --dir', ['plugin', 'a', '--dir', ''], '--dir'],
   ])('%s', async (_what, args, says) => {
     const { code, stdout, stderr } = await create(...args)
