@@ -103,12 +103,12 @@ function optionOf(flag: Flag, given: Map<Flag, string[]>): Option {
 
 /** Puts commander's message on one line, with a pointer to the help. */
 function describe({ code, message }: CommanderError, argv: readonly string[]): string {
-  const [first] = argv
+  const [first, second] = argv
   const text =
     code === 'commander.help'
       ? `${first} needs a command`
       : message.replace(/^error: /, '').replaceAll('\n', ' ')
-  const known = first === 'create' || Object.hasOwn(commands, first ?? '')
-  const help = known ? `setpoint ${first} --help` : 'setpoint --help'
-  return `${text}; see \`${help}\``
+  const isKnown = first === 'create' || Object.hasOwn(commands, first ?? '')
+  const command = first === 'create' && second === 'plugin' ? 'create plugin ' : isKnown ? `${first} ` : ''
+  return `${text}; see \`setpoint ${command}--help\``
 }
