@@ -84,14 +84,16 @@ describe.each([
     }
   })
 
-  test('packs what the server needs, without tests', async () => {
+  test('packs what the server needs, without tests and without what was compiled from deleted files', async () => {
+    await mkdir(join(dir, 'dist'), { recursive: true })
+    await writeFile(join(dir, 'dist/deleted.js'), '')
     const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: dir, env })
     const [packed] = JSON.parse(stdout.slice(stdout.indexOf('[\n')))
     const files: string[] = packed.files.map(({ path }: { path: string }) => path)
     const manifest = fieldsOf(JSON.parse(await readFile(join(dir, 'package.json'), 'utf8')))
     expect(files).toContain(String(manifest.exports).replace('./', ''))
     expect(files).toContain('resources/extensions/welcome.yaml')
-    expect(files.filter(file => file.includes('test'))).toEqual([])
+    expect(files.filter(file => /test|deleted/.test(file))).toEqual([])
   })
 
   test('has a Dockerfile whose steps build and start it from the folder alone', async () => {
