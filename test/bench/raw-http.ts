@@ -59,8 +59,9 @@ export function rawRequest(
   path: string,
   body = '',
   contentType = 'application/json',
+  accept = '*/*',
 ): string {
-  const lines = [`${method} ${path} HTTP/1.1`, `host: ${url.host}`]
+  const lines = [`${method} ${path} HTTP/1.1`, `host: ${url.host}`, `accept: ${accept}`]
   if (body !== '') lines.push(`content-type: ${contentType}`, `content-length: ${Buffer.byteLength(body)}`)
   return `${lines.join('\r\n')}\r\n\r\n${body}`
 }

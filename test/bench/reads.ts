@@ -26,6 +26,39 @@ async function compare(
   return { ours, peer }
 }
 
+const meta = 'v=v1;g=meta.k8s.io'
+
+/** Views of a list for Kubernetes' clients, beside the plain list of the same server. */
+export async function views(): Promise<Row[]> {
+  await using setpoint = await startSetpoint([])
+  await createItems(setpoint.url, 500, 700)
+  const cases: [string, string, string][] = [
+    ['Table of 500 rows', `application/json;as=Table;${meta}`, collection],
+    [
+      'Table of 500 rows with objects',
+      `application/json;as=Table;${meta}`,
+      `${collection}?includeObject=Object`,
+    ],
+    ['metadata of 500 objects', `application/json;as=PartialObjectMetadataList;${meta}`, collection],
+  ]
+  const rows: Row[] = []
+  for (const [name, accept, path] of cases) {
+    const request = rawRequest('GET', setpoint.url, path, '', '', accept)
+    const plain = rawRequest('GET', setpoint.url, collection)
+    const ours: number[] = []
+    const peer: number[] = []
+    for (let round = -1; round < rounds; round++) {
+      const shown = await load(setpoint.url, 4, 100, () => request, 200)
+      const whole = await load(setpoint.url, 4, 100, () => plain, 200)
+      if (round < 0) continue
+      ours.push(shown)
+      peer.push(whole)
+    }
+    rows.push({ name: `${name}, beside the plain list`, unit: '1/s', ours, peer, aim: { atLeast: 0.5 } })
+  }
+  return rows
+}
+
 /** GET by name, pages and whole lists over HTTP, embedded store. */
 export async function reads(): Promise<Row[]> {
   await using setpoint = await startSetpoint([])

@@ -3,7 +3,7 @@ import { creates } from './creates.ts'
 import { fanout } from './fanout.ts'
 import { latency } from './latency.ts'
 import { queries } from './queries.ts'
-import { reads } from './reads.ts'
+import { reads, views } from './reads.ts'
 import { sdk } from './sdk.ts'
 import { selectors } from './selectors.ts'
 import { idleSockets } from './sockets.ts'
@@ -17,6 +17,7 @@ import { printTable, type Row } from './table.ts'
 const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
   creates,
   reads,
+  views,
   queries,
   startup,
   sockets: idleSockets,

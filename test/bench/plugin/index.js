@@ -23,6 +23,11 @@ export const Item = defineModel({
     singleValueIndex({ name: 'spec.half', indexFunc: item => String((item.spec.n ?? 0) % 2) }),
     multiValueIndex({ name: 'spec.tags', indexFunc: item => item.spec.tags ?? [] }),
   ],
+  printerColumns: [
+    { name: 'N', type: 'integer', jsonPath: '.spec.n' },
+    { name: 'Tag', type: 'string', jsonPath: '.spec.tags[0]' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
 })
 
 export default definePlugin({ name: 'bench', models: [Item] })
