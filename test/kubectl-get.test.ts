@@ -307,6 +307,40 @@ describe.each(kubectlReleases)('kubectl %s', release => {
       )
     })
 
+    it('by file and editor, without validation by the client', async () => {
+      const manifest = (port: string) => JSON.stringify(ships.body('fram', { port }))
+      const withFile = (command: string, text: string) =>
+        home.run([command, '--filename', '-', '--validate=false'], text)
+      const named = 'ship.fleet.example.com/fram'
+      expect(await withFile('create', manifest('Oslo'))).toBe(`${named} created\n`)
+      expect(await withFile('apply', manifest('Larvik'))).toBe(`${named} configured\n`)
+      expect(await withFile('apply', manifest('Larvik'))).toBe(`${named} unchanged\n`)
+      expect((await home.start(['diff', '--filename', '-'], manifest('Bergen')).ended).stdout).toMatch(
+        /^\+ +port: Bergen$/m,
+      )
+      expect(await withFile('replace', manifest('Bergen'))).toBe(`${named} replaced\n`)
+      const editor = join(home.path, 'editor.sh')
+      await writeFile(editor, '#!/bin/sh\nsed -i s/Bergen/Oslo/ "$1"\n', { mode: 0o755 })
+      const edited = await home.start(['edit', 'ship', 'fram', '--validate=false'], '', { EDITOR: editor })
+        .ended
+      expect([edited.code, edited.stdout]).toEqual([0, `${named} edited\n`])
+      expect((await ships.read('fram')).spec).toEqual({ port: 'Oslo' })
+    })
+
+    it('an object whose resourceVersion was taken out of the manifest', async () => {
+      await createFleet()
+      const manifest = await run('get', 'ship', 'fram', '--output', 'yaml')
+      await run('label', 'ship', 'fram', 'x.com/pole=north')
+      const forced = manifest.replace(/^ +resourceVersion: .*\n/m, '').replace('Oslo', 'Larvik')
+      expect(await home.run(['replace', '--filename', '-', '--validate=false'], forced)).toContain('replaced')
+      expect((await ships.read('fram')).spec.port).toBe('Larvik')
+      const conflict = await home.start(['replace', '--filename', '-', '--validate=false'], manifest).ended
+      expect([conflict.code, conflict.stderr]).toEqual([
+        1,
+        expect.stringContaining('take out metadata.version and metadata.resourceVersion'),
+      ])
+    })
+
     it('is refused with the violations of the schema', async () => {
       await createFleet()
       const { code, stderr } = await start(

@@ -44,8 +44,8 @@ export class KubectlHome {
   }
 
   /** Starts kubectl. It reads `~/.kube/config` of this home if that exists. */
-  start(args: readonly string[], input = ''): RunningKubectl {
-    return new RunningKubectl(this.#binary, args, this.path, input)
+  start(args: readonly string[], input = '', env: Readonly<Record<string, string>> = {}): RunningKubectl {
+    return new RunningKubectl(this.#binary, args, this.path, input, env)
   }
 
   /** Returns what kubectl prints. @throws Error if it fails */
@@ -68,8 +68,15 @@ export class RunningKubectl {
   readonly #stop: () => void
   #wake: (() => void)[] = []
 
-  constructor(binary: string, args: readonly string[], home: string, input: string) {
-    const child = spawn(binary, [...args], { env: { HOME: home, PATH: process.env.PATH ?? '' }, cwd: home })
+  constructor(
+    binary: string,
+    args: readonly string[],
+    home: string,
+    input: string,
+    env: Readonly<Record<string, string>>,
+  ) {
+    const all = { HOME: home, PATH: process.env.PATH ?? '', ...env }
+    const child = spawn(binary, [...args], { env: all, cwd: home })
     killAtExit(child)
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text

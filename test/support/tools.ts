@@ -13,8 +13,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const tools = [
   { find: findEtcd, modules: ['etcd.ts', 'etcd-pods.ts'] },
   { find: findHelm, modules: ['helm.ts'] },
-  { find: () => findKubectl(), modules: ['kubectl.ts'] },
-  { find: () => Promise.all(kubectlVersions.map(findKubectl)), modules: ['kubectl-versions.ts'] },
+  { find: findEveryKubectl, modules: ['kubectl.ts', 'kubectl-versions.ts'] },
   { find: findGenerator, modules: ['openapi-typescript.ts'] },
   { find: findOpenssl, modules: ['openssl.ts'] },
   { find: findShell, modules: ['doc-shell.ts'] },
@@ -38,6 +37,11 @@ export async function findTools(): Promise<readonly MissingTool[]> {
     })
   }
   return missing
+}
+
+async function findEveryKubectl(): Promise<void> {
+  await findKubectl()
+  await Promise.all(kubectlVersions.map(findKubectl))
 }
 
 function testFiles(): string[] {
