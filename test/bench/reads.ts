@@ -28,7 +28,7 @@ async function compare(
 
 const meta = 'v=v1;g=meta.k8s.io'
 
-/** Views of a list for Kubernetes' clients, beside the plain list of the same server. */
+/** Compares the views of a list with the plain list of the same server. */
 export async function views(): Promise<Row[]> {
   await using setpoint = await startSetpoint([])
   await createItems(setpoint.url, 500, 700)
