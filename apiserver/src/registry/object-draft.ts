@@ -186,6 +186,8 @@ export function draftUpdate(
   ownersAfter?: OwnersAfter,
 ): Draft | undefined {
   const { object: previous } = stored
+  // The managed fields of an object that cannot be converted stay as they are.
+  const owners = stored.failure === undefined ? ownersAfter : undefined
   const { meta, content } = client
   const owned = previous.metadata
   const causes = new Causes(client.causes)
@@ -214,7 +216,7 @@ export function draftUpdate(
   if (onlyTakesAwayFinalizers(object, previous)) {
     // No schema or index may block this, or objects could become undeletable.
     if (!causes.isEmpty) throw invalid(served, owned.name, causes)
-    const next = ownersAfter === undefined ? object : withOwners(object, stored, ownersAfter(object))
+    const next = owners === undefined ? object : withOwners(object, previous, owners(object))
     const { finalizers, managedFields } = next.metadata
     if (finalizers?.length === owned.finalizers?.length && managedFields === owned.managedFields)
       return undefined
@@ -225,7 +227,7 @@ export function draftUpdate(
   if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
   const defaulted = withDefaults(served.schemas, object)
   const hooked = runDefaultHook(served, defaulted, hub, scope)
-  const completed = ownersAfter === undefined ? hooked : withOwners(hooked, stored, ownersAfter(defaulted))
+  const completed = owners === undefined ? hooked : withOwners(hooked, previous, owners(defaulted))
   const isChanged = !deepEqual(completed, previous)
   if (scope === 'object' && isChanged && desiredStateDiffers(served, completed, previous))
     completed.metadata.generation = owned.generation + 1
@@ -234,12 +236,7 @@ export function draftUpdate(
 }
 
 /** Returns an object with its managed fields. Their times do not change alone. */
-function withOwners(
-  object: BareObject,
-  { object: previous, failure }: StoredObject,
-  next: BareMeta['managedFields'],
-): BareObject {
-  if (failure !== undefined) return object
+function withOwners(object: BareObject, previous: BareObject, next: BareMeta['managedFields']): BareObject {
   const { managedFields: stored, ...before } = previous.metadata
   const { managedFields: _stored, ...metadata } = object.metadata
   const isSame = deepEqual({ ...object, metadata }, { ...previous, metadata: before })

@@ -263,7 +263,7 @@ export class Registry {
   }
 
   #managedWrite(served: ServedModel, scope: Scope, options: WriteOptions): ManagedWrite {
-    const { version = served.hub, manager = 'unknown' } = options
+    const { version = served.hub, manager = options.plugin ?? 'unknown' } = options
     return { served, version, scope, manager, now: this.#now() }
   }
 

@@ -15,7 +15,7 @@ export interface WriteOptions {
   readonly isService?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
   readonly onlyLettingGo?: ApiError
-  /** The name of the writer, as the owner of the fields that it changes. Default `unknown`. */
+  /** The name of the writer, as the owner of the fields that it changes. Default: the plugin. */
   readonly manager?: string
   /** The version of the request and of its response. Default: the hub. */
   readonly version?: ServedVersion

@@ -1,5 +1,5 @@
 import { isRecord, type StatusCause } from '@setpoint/controller-runtime/api'
-import { type FieldPath, formatPath } from '../../model/index.ts'
+import { formatPath } from '../../model/index.ts'
 import type { Causes } from '../causes.ts'
 import {
   type FieldType,
@@ -16,40 +16,58 @@ import type { PathElement } from './path-element.ts'
  * Adds a cause for each item of a list of type set or map that cannot be told from others: a duplicate, or an item
  * without keys. Such a configuration cannot be merged.
  */
-export function checkConfig(type: FieldType, value: unknown, causes: Causes, path: FieldPath = []): void {
-  const form = formOf(type, value)
-  if (form === 'map' && type.map !== undefined && isRecord(value)) checkMap(type.map, value, causes, path)
-  else if (form === 'list' && type.list !== undefined && Array.isArray(value))
-    checkList(type.list, value, causes, path)
+export function checkConfig(type: FieldType, value: unknown, causes: Causes): void {
+  new ConfigCheck(causes).check(type, value)
 }
 
-function checkMap(type: MapType, value: Readonly<Record<string, unknown>>, causes: Causes, path: FieldPath) {
-  if (type.isAtomic) return
-  for (const [name, field] of Object.entries(value)) {
-    if (causes.stops) return
-    checkConfig(typeOfField(type, name), field, causes, [...path, name])
+/** A walk over a configuration. */
+class ConfigCheck {
+  readonly #causes: Causes
+  /** Of the value that is being checked. */
+  readonly #path: (string | number)[] = []
+
+  constructor(causes: Causes) {
+    this.#causes = causes
   }
-}
 
-function checkList(type: ListType, list: readonly unknown[], causes: Causes, path: FieldPath) {
-  if (type.kind === 'atomic') return
-  const seen = new Map<PathElement, number>()
-  for (const [index, item] of list.entries()) {
-    if (causes.stops) return
-    const at = [...path, index]
-    const problem = problemOfItem(type, item)
-    if (problem !== undefined) {
-      causes.add({ ...problem, field: formatPath(at) })
-      continue
+  check(type: FieldType, value: unknown): void {
+    const form = formOf(type, value)
+    if (form === 'map' && type.map !== undefined && isRecord(value)) this.#checkMap(type.map, value)
+    else if (form === 'list' && type.list !== undefined && Array.isArray(value))
+      this.#checkList(type.list, value)
+  }
+
+  #checkMap(type: MapType, value: Readonly<Record<string, unknown>>): void {
+    if (type.isAtomic) return
+    for (const [name, field] of Object.entries(value)) this.#checkAt(name, typeOfField(type, name), field)
+  }
+
+  #checkList(type: ListType, list: readonly unknown[]): void {
+    if (type.kind === 'atomic') return
+    const seen = new Map<PathElement, number>()
+    for (const [index, item] of list.entries()) {
+      const problem = problemOfItem(type, item)
+      if (problem !== undefined) {
+        this.#causes.add({ ...problem, field: formatPath([...this.#path, index]) })
+        continue
+      }
+      const element = itemElement(type, item)
+      const first = seen.get(element)
+      if (first === undefined) seen.set(element, index)
+      else {
+        const message = `is the same item as ${formatPath([...this.#path, first])}`
+        const field = formatPath([...this.#path, index])
+        this.#causes.add({ reason: 'FieldValueDuplicate', field, message })
+      }
+      this.#checkAt(index, type.items, item)
     }
-    const element = itemElement(type, item)
-    const first = seen.get(element)
-    if (first !== undefined) {
-      const message = `is the same item as ${formatPath([...path, first])}`
-      causes.add({ reason: 'FieldValueDuplicate', field: formatPath(at), message })
-    }
-    seen.set(element, index)
-    checkConfig(type.items, item, causes, at)
+  }
+
+  #checkAt(step: string | number, type: FieldType, value: unknown): void {
+    if (this.#causes.stops) return
+    this.#path.push(step)
+    this.check(type, value)
+    this.#path.pop()
   }
 }
 

@@ -1,7 +1,7 @@
 import { ApiError, type ManagedFieldsEntry, type StatusCause } from '@setpoint/controller-runtime/api'
 import { compareCodePoints, objectLimits } from '../../model/index.ts'
 import { echo } from '../causes.ts'
-import { pathsOf } from './field-set.ts'
+import { firstPaths, sizeOf } from './field-set.ts'
 import type { Conflict } from './ownership.ts'
 import { formatElements } from './path-element.ts'
 
@@ -15,8 +15,8 @@ export function conflictError(conflicts: readonly Conflict[]): ApiError {
   let count = 0
   for (const { entry, fields } of conflicts) {
     const manager = describe(entry)
-    for (const path of pathsOf(fields)) {
-      if (++count > objectLimits.violations) continue
+    count += sizeOf(fields)
+    for (const path of firstPaths(fields, objectLimits.violations - causes.length)) {
       const field = formatElements(path)
       causes.push({ reason: 'FieldManagerConflict', message: `conflict with ${manager}`, field })
       const known = fieldsOfManagers.get(manager)

@@ -92,7 +92,7 @@ function ownersAfterUpdate(
   const { served, version, scope } = write
   const ownership = new Ownership(versionsOf(served, before), writableIn(served, scope))
   const change = ownership.update(versioned(before), versioned(after), entries, version.apiVersion)
-  return toStored(withUpdate(write, change.entries, change.taken))
+  return toStored(withUpdate(write, change.entries, change.taken), before.metadata.managedFields ?? [])
 }
 
 /** Adds the fields that a writer has taken to its entry. */
@@ -152,7 +152,7 @@ export function applyConfiguration(
     if ('conflicts' in result) throw conflictError(result.conflicts)
   }
   const object = manager === kubectlManager ? withLastApplied(result.object.value, body) : result.object.value
-  const managedFields = toStored(withOwnTime(result.entries, who, write))
+  const managedFields = toStored(withOwnTime(result.entries, who, write), stored ?? [])
   checkAppliers(managedFields, stored, causes)
   return causes.isEmpty ? { object, managedFields } : undefined
 }

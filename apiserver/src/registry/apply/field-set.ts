@@ -134,16 +134,28 @@ export function setOfFields(...paths: readonly (readonly string[])[]): FieldSet 
   return set
 }
 
-/** Yields the paths in the set, each before those below it. */
-export function* pathsOf(
-  set: FieldSet,
-  above: readonly PathElement[] = [],
-): Generator<readonly PathElement[]> {
-  for (const [element, node] of nodesOf(set)) {
-    const path = [...above, element]
-    if (isOwned(node)) yield path
-    yield* pathsOf(node, path)
+/** Returns the first paths of the set, each before those below it. */
+export function firstPaths(set: FieldSet, limit: number): (readonly PathElement[])[] {
+  const found: (readonly PathElement[])[] = []
+  const path: PathElement[] = []
+  const visit = (at: FieldSet): void => {
+    for (const [element, node] of nodesOf(at)) {
+      if (found.length >= limit) return
+      path.push(element)
+      if (isOwned(node)) found.push([...path])
+      visit(node)
+      path.pop()
+    }
   }
+  visit(set)
+  return found
+}
+
+/** Returns the number of paths in the set. */
+export function sizeOf(set: FieldSet): number {
+  let size = 0
+  for (const [, node] of nodesOf(set)) size += Number(isOwned(node)) + sizeOf(node)
+  return size
 }
 
 /** Returns the set with its elements in one order, so that equal sets have the same JSON. */

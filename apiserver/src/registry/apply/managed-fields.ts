@@ -166,11 +166,18 @@ function secondsOf({ time }: ManagedFieldsEntry): number {
   return time === undefined ? 0 : Math.floor(Date.parse(time) / 1000)
 }
 
-/** Returns the entries as they are stored: in Kubernetes' order, without empty ones, or undefined without any. */
-export function toStored(entries: readonly ManagedFieldsEntry[]): ManagedFieldsEntry[] | undefined {
+/**
+ * Returns the entries as they are stored: in Kubernetes' order, without empty ones, or undefined without any.
+ * @param before the stored ones, whose fields are in order
+ */
+export function toStored(
+  entries: readonly ManagedFieldsEntry[],
+  before: readonly ManagedFieldsEntry[],
+): ManagedFieldsEntry[] | undefined {
+  const ordered = new Set(before)
   const stored = entries
     .filter(({ fieldsV1 }) => !isEmpty(fieldsV1))
-    .map(entry => ({ ...entry, fieldsV1: inOrder(entry.fieldsV1) }))
+    .map(entry => (ordered.has(entry) ? entry : { ...entry, fieldsV1: inOrder(entry.fieldsV1) }))
     .sort(
       (a, b) =>
         compareCodePoints(a.operation, b.operation) ||

@@ -5,7 +5,7 @@ import { type BareObject, ServedModel } from '../../model/index.ts'
 import { Causes } from '../causes.ts'
 import { compare } from './compare.ts'
 import { applyConfiguration, trackUpdate } from './field-manager.ts'
-import { type FieldSet, intersection, isEmpty, pathsOf } from './field-set.ts'
+import { type FieldSet, firstPaths, intersection, isEmpty } from './field-set.ts'
 import { objectTypeOf } from './field-type.ts'
 
 const text = { type: 'string' } as const
@@ -76,7 +76,9 @@ function entryOf({ metadata }: BareObject, manager: string): ManagedFieldsEntry 
 }
 
 function pathsIn(set: FieldSet = {}): string[] {
-  return [...pathsOf(set)].map(path => path.join('\n')).sort()
+  return firstPaths(set, Infinity)
+    .map(path => path.join('\n'))
+    .sort()
 }
 
 /** The object without what the order of writes may change: times, and the order of sets and maps. */
