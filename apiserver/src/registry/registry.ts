@@ -275,9 +275,11 @@ export class Registry {
     scope: Scope,
     options: WriteOptions,
   ): OwnersAfter | undefined {
-    if (object.metadata.managedFields === undefined) return undefined
+    const { managedFields } = object.metadata
+    if (managedFields === undefined) return undefined
     const write = this.#managedWrite(served, scope, options)
-    return after => trackUpdate(write, object, after, readManagedFields(meta.managedFields))
+    return after =>
+      trackUpdate(write, object, after, readManagedFields(meta.managedFields, managedFields))
   }
 
   /** An update removes an object that is being deleted and has no finalizer left. */

@@ -81,6 +81,8 @@ function changeOfList(type: ListType, before: unknown, after: unknown): Change |
   const old: readonly unknown[] = Array.isArray(before) ? before : []
   const next: readonly unknown[] = Array.isArray(after) ? after : []
   if (type.kind === 'atomic' || (old.length === 0 && next.length === 0)) return changeOfSingle(before, after)
+  // Most lists of an update are equal, and the elements of their items are expensive.
+  if (deepEqual(before, after)) return undefined
   const olds = itemsByElement(type, old)
   const nexts = itemsByElement(type, next)
   const change: MutableChange = {}

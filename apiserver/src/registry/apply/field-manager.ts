@@ -10,7 +10,7 @@ import {
 import type { Causes } from '../causes.ts'
 import { checkConfig } from './check-config.ts'
 import { conflictError } from './conflicts.ts'
-import { difference, type FieldSet, isEmpty, noFields, setOfFields, union } from './field-set.ts'
+import { covers, difference, type FieldSet, isEmpty, noFields, setOfFields, union } from './field-set.ts'
 import { objectTypeOf } from './field-type.ts'
 import { fieldsLastApplied, kubectlManager, withLastApplied } from './last-applied.ts'
 import {
@@ -152,16 +152,22 @@ export function applyConfiguration(
     if ('conflicts' in result) throw conflictError(result.conflicts)
   }
   const object = manager === kubectlManager ? withLastApplied(result.object.value, body) : result.object.value
-  const managedFields = toStored(withOwnTime(result.entries, who, write), stored ?? [])
+  const managedFields = toStored(withOwnTime(result.entries, who, write, stored), stored ?? [])
   checkAppliers(managedFields, stored, causes)
   return causes.isEmpty ? { object, managedFields } : undefined
 }
 
-/** Returns the entries with the time of the applier's own, and without the fields that have no owner. */
-function withOwnTime(entries: Entries, who: Manager, write: ManagedWrite): Entries {
+/**
+ * Returns the entries with the time of the applier's own, and without the fields that have no owner. An applier that
+ * owns the same fields as before keeps the stored set, which is in order.
+ */
+function withOwnTime(entries: Entries, who: Manager, write: ManagedWrite, before: Entries = []): Entries {
   return entries.map(entry => {
     if (!isSameManager(entry, who)) return entry
-    return { ...entry, fieldsV1: difference(entry.fieldsV1, unowned), time: timeOf(write) }
+    const fields = difference(entry.fieldsV1, unowned)
+    const last = before.find(each => isSameManager(each, who))?.fieldsV1
+    const isSame = last !== undefined && covers(last, fields) && covers(fields, last)
+    return { ...entry, fieldsV1: isSame ? last : fields, time: timeOf(write) }
   })
 }
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
+  covers,
   difference,
   type FieldSet,
   firstPaths,
@@ -47,6 +48,7 @@ describe('operations on sets are those on the lists of their paths', () => {
         expect(textsOf(union(a, b))).toEqual(unique([...as, ...bs]))
         expect(textsOf(intersection(a, b))).toEqual(unique(as.filter(path => bs.includes(path))))
         expect(textsOf(difference(a, b))).toEqual(unique(as.filter(path => !bs.includes(path))))
+        expect(covers(a, b)).toBe(bs.every(path => as.includes(path)))
       }),
     )
   })

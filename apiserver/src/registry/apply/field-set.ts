@@ -116,6 +116,16 @@ function without(a: FieldSet, b: FieldSet, recursive: boolean): FieldSet {
   return result ?? a
 }
 
+/** Returns true if every path of `b` is in `a`. */
+export function covers(a: FieldSet, b: FieldSet): boolean {
+  for (const element in b) {
+    const [wanted, node] = [b[element], a[element]]
+    if (element === itself || wanted === undefined) continue
+    if (node === undefined || (isOwned(wanted) && !isOwned(node)) || !covers(node, wanted)) return false
+  }
+  return true
+}
+
 /** Returns the fields below a node's element, as a set. */
 function belowOf(node: FieldSet): FieldSet {
   if (node[itself] === undefined) return node

@@ -1,5 +1,5 @@
 import { isRecord, type ManagedFieldsEntry } from '@setpoint/controller-runtime/api'
-import { compareCodePoints } from '../../model/index.ts'
+import { compareCodePoints, deepEqual } from '../../model/index.ts'
 import { type FieldSet, inOrder, isEmpty, readFieldSet, union } from './field-set.ts'
 import { PathElementError } from './path-element.ts'
 
@@ -48,12 +48,13 @@ export type SentManagedFields =
 const absent: SentManagedFields = Object.freeze({ kind: 'absent' })
 
 /**
- * Reads the managed fields in the body of a write. An empty list, and a list with one empty entry, reset them. A
+ * Reads the managed fields in the body of a write to an object that has some. An empty list, and a list with one empty entry, reset them. A
  * malformed list counts as absent, so that a client that does not understand the field cannot lose it. From
  * `decodeLiveOrNew` of Kubernetes' `managedfields/internal/fieldmanager.go`.
  */
-export function readManagedFields(value: unknown): SentManagedFields {
-  if (!Array.isArray(value)) return absent
+export function readManagedFields(value: unknown, stored: readonly ManagedFieldsEntry[]): SentManagedFields {
+  // Patches, and most replacements, send back the stored ones.
+  if (!Array.isArray(value) || deepEqual(value, stored)) return absent
   const [first, ...others] = value
   if (others.length === 0 && (first === undefined || (isRecord(first) && isEmptyEntry(first))))
     return { kind: 'reset' }
@@ -174,10 +175,10 @@ export function toStored(
   entries: readonly ManagedFieldsEntry[],
   before: readonly ManagedFieldsEntry[],
 ): ManagedFieldsEntry[] | undefined {
-  const ordered = new Set(before)
+  const ordered = new Set(before.map(({ fieldsV1 }) => fieldsV1))
   const stored = entries
     .filter(({ fieldsV1 }) => !isEmpty(fieldsV1))
-    .map(entry => (ordered.has(entry) ? entry : { ...entry, fieldsV1: inOrder(entry.fieldsV1) }))
+    .map(entry => (ordered.has(entry.fieldsV1) ? entry : { ...entry, fieldsV1: inOrder(entry.fieldsV1) }))
     .sort(
       (a, b) =>
         compareCodePoints(a.operation, b.operation) ||

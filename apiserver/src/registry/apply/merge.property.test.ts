@@ -107,7 +107,9 @@ describe('comparing', () => {
         const differs = (path: string) => {
           const [a, b] = [old.get(path), next.get(path)]
           // An empty map or list, or null, that gets fields gets these, and stays itself.
-          const emptied = [a, b].some(each => isContainer(each) && [a, b].some(other => isBareOf(each, other)))
+          const emptied = [a, b].some(
+            each => isContainer(each) && [a, b].some(other => isBareOf(each, other)),
+          )
           return old.has(path) && next.has(path) && !emptied && a !== b && !deepEqual(a, b)
         }
         const { added, modified, removed } = compare(type, before, after)

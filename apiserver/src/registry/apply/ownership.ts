@@ -1,6 +1,6 @@
 import type { ManagedFieldsEntry } from '@setpoint/controller-runtime/api'
 import { compare } from './compare.ts'
-import { difference, type FieldSet, intersection, isEmpty, noFields, union } from './field-set.ts'
+import { covers, difference, type FieldSet, intersection, isEmpty, noFields, union } from './field-set.ts'
 import type { FieldType } from './field-type.ts'
 import { entryOf, isSameManager, type Manager } from './managed-fields.ts'
 import { merge } from './merge.ts'
@@ -129,7 +129,7 @@ export class Ownership {
     own: ManagedFieldsEntry,
     others: readonly ManagedFieldsEntry[],
   ): VersionedObject {
-    if (last.apiVersion === own.apiVersion && isEmpty(difference(last.fieldsV1, own.fieldsV1))) return merged
+    if (last.apiVersion === own.apiVersion && covers(own.fieldsV1, last.fieldsV1)) return merged
     const type = this.#versions.typeOf(last.apiVersion)
     if (type === undefined) return merged
     const whole = this.#versions.convert(merged, last.apiVersion)

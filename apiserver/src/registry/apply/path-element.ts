@@ -18,7 +18,8 @@ export function fieldElement(name: string): PathElement {
 
 /** @param keys in the order of their names */
 export function keyElement(keys: Readonly<Record<string, unknown>>): PathElement {
-  return `k:${canonicalJson(keys)}`
+  for (const name in keys) if (isNested(keys[name])) return `k:${canonicalJson(keys)}`
+  return `k:${JSON.stringify(keys)}`
 }
 
 export function valueElement(value: unknown): PathElement {
@@ -47,7 +48,7 @@ export function readElement(text: string): PathElement | undefined {
     case 'k': {
       const keys = readJson(content, text)
       if (!isRecord(keys)) throw new PathElementError(`the keys of ${JSON.stringify(text)} are not an object`)
-      return keyElement(keys)
+      return keyElement(sortedByKey(keys))
     }
     case 'i':
       if (!/^-?\d{1,15}$/.test(content))
@@ -83,8 +84,12 @@ function formatElement(element: PathElement): string {
 
 /** Returns a text that is the same for two JSON values exactly if they are equal. */
 function canonicalJson(value: unknown): string {
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  if (!isNested(value)) return JSON.stringify(value)
   return JSON.stringify(value, (_key, part: unknown) => (isRecord(part) ? sortedByKey(part) : part))
+}
+
+function isNested(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
 }
 
 function sortedByKey(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
