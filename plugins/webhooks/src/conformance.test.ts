@@ -20,7 +20,7 @@ class Inbox {
   readonly #types = new Map<string, Set<string>>()
 
   readonly post: Post = async ({ body }) => {
-    const { type, data } = JSON.parse(body)
+    const { type, data }: { type: string; data: { subscription: string } } = JSON.parse(body)
     const types = this.#types.get(data.subscription) ?? new Set()
     this.#types.set(data.subscription, types.add(type))
     return {}

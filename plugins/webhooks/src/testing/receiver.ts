@@ -96,8 +96,20 @@ function isSigned({ headers }: IncomingMessage, body: string): boolean {
     })
 }
 
+interface Body {
+  readonly type: string
+  readonly data: {
+    readonly event: string
+    readonly kind: string
+    readonly version: string
+    readonly name?: string
+    readonly uid?: string
+    readonly resync?: string
+  }
+}
+
 function read(request: IncomingMessage, body: string): Received {
-  const { type, data } = JSON.parse(body)
+  const { type, data }: Body = JSON.parse(body)
   return {
     id: String(request.headers['webhook-id']),
     type,
@@ -113,8 +125,8 @@ function read(request: IncomingMessage, body: string): Received {
 }
 
 /**
- * Returns what is wrong with the order of messages: of each object, repetitions left out, versions must rise. A repetition
- * is a version that is not above the highest one received before.
+ * Returns the versions of each object in the order of their arrival, without those that are not above the highest one
+ * received before: repetitions, and changes that arrive for the first time after a later one.
  */
 export function firstReceptions(messages: readonly Received[]): Map<string, bigint[]> {
   const byName = new Map<string, bigint[]>()
