@@ -27,8 +27,8 @@ export function requestOf({ spec }: DeepReadonly<CertificateObject>): Certificat
   const { algorithm, size = sizes[algorithm] } = spec.key
   return {
     issuer: spec.issuerRef.name,
-    // A self-signed certificate has its subject as its issuer, which must not be empty.
-    subject: spec.commonName ?? [...dnsNames, ...ipAddresses, ...uris].join(' ').slice(0, subjectLength),
+    // By convention the first name. Without a subject, a self-signed certificate would have no issuer.
+    subject: spec.commonName ?? (dnsNames[0] ?? ipAddresses[0] ?? uris[0] ?? '').slice(0, subjectLength),
     dnsNames,
     ipAddresses,
     uris,

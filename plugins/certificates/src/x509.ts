@@ -19,7 +19,7 @@ interface Signer {
 export interface CertificateTemplate {
   /** Hexadecimal. */
   readonly serial: string
-  /** The common name; empty: no subject. */
+  /** The common name. */
   readonly subject: string
   readonly dnsNames: readonly string[]
   readonly ipAddresses: readonly string[]
@@ -100,38 +100,68 @@ export async function signRevocationList(template: RevocationTemplate): Promise<
   const { revoked, number, thisUpdate, nextUpdate, authority } = template
   const algorithm = algorithmOf(authority.key)
   const issuer = parsed(authority.certificate)
-  const body = new asn1.TBSCertList({
-    version: asn1.Version.v2,
-    signature: identifierOf(algorithm),
-    issuer: issuer.subject,
-    thisUpdate: new asn1.Time(thisUpdate),
-    nextUpdate: new asn1.Time(nextUpdate),
+  const identifier = AsnConvert.serialize(identifierOf(algorithm))
+  const extensions = new asn1.Extensions([
+    extension(asn1.id_ce_authorityKeyIdentifier, false, authorityKeyOf(issuer)),
+    extension(asn1.id_ce_cRLNumber, false, new asn1.CRLNumber(number)),
+  ])
+  const body = encoded(tags.sequence, [
+    encoded(tags.integer, [new Uint8Array([asn1.Version.v2])]),
+    identifier,
+    AsnConvert.serialize(issuer.subject),
+    AsnConvert.serialize(new asn1.Time(thisUpdate)),
+    AsnConvert.serialize(new asn1.Time(nextUpdate)),
     // An empty sequence is not allowed.
-    ...(revoked.length > 0 && {
-      revokedCertificates: revoked.map(
-        ({ serial, revokedAt }) =>
-          new asn1.RevokedCertificate({
-            userCertificate: bufferOf(Buffer.from(serial, 'hex')),
-            revocationDate: new asn1.Time(wholeSeconds(revokedAt)),
-          }),
-      ),
-    }),
-    crlExtensions: [
-      extension(asn1.id_ce_authorityKeyIdentifier, false, authorityKeyOf(issuer)),
-      extension(asn1.id_ce_cRLNumber, false, new asn1.CRLNumber(number)),
-    ],
-  })
-  const signed = new asn1.CertificateList({
-    tbsCertList: body,
-    signatureAlgorithm: identifierOf(algorithm),
-    signature: bufferOf(await signWith(authority.key, algorithm, new Uint8Array(AsnConvert.serialize(body)))),
-  })
-  const base64 = Buffer.from(AsnConvert.serialize(signed)).toString('base64')
-  return `-----BEGIN X509 CRL-----\n${base64.replace(/.{64}/g, '$&\n').trimEnd()}\n-----END X509 CRL-----\n`
+    ...(revoked.length > 0 ? [encoded(tags.sequence, revoked.map(entryOf))] : []),
+    encoded(tags.extensions, [AsnConvert.serialize(extensions)]),
+  ])
+  const signature = await signWith(authority.key, algorithm, body)
+  const list = encoded(tags.sequence, [
+    body,
+    identifier,
+    encoded(tags.bitString, [new Uint8Array([0]), signature]),
+  ])
+  const base64 = list.toString('base64').replace(/.{64}/g, '$&\n').trimEnd()
+  return `-----BEGIN X509 CRL-----\n${base64}\n-----END X509 CRL-----\n`
+}
+
+/** The tags of a revocation list. It is put together by hand, since the library takes 0.1 ms for each entry. */
+const tags = Object.freeze({
+  integer: 0x02,
+  bitString: 0x03,
+  utcTime: 0x17,
+  generalizedTime: 0x18,
+  sequence: 0x30,
+  /** `[0] EXPLICIT`. */
+  extensions: 0xa0,
+})
+
+/** Encodes an entry of a list: a serial number and a time. */
+function entryOf({ serial, revokedAt }: RevocationTemplate['revoked'][number]): Buffer {
+  const bytes = Buffer.from(serial.replace(/^(00)+(?=..)/, ''), 'hex')
+  // A number with the highest bit set would be negative.
+  const number = (bytes[0] ?? 0) < 0x80 ? [bytes] : [new Uint8Array([0]), bytes]
+  const time = `${new Date(revokedAt).toISOString().slice(0, 19).replace(/[-:T]/g, '')}Z`
+  // Years until 2049 have two digits (RFC 5280, 5.1.2.4).
+  const isShort = time < '2050'
+  return encoded(tags.sequence, [
+    encoded(tags.integer, number),
+    encoded(isShort ? tags.utcTime : tags.generalizedTime, [Buffer.from(isShort ? time.slice(2) : time)]),
+  ])
+}
+
+/** Encodes a value in DER. */
+function encoded(tag: number, parts: readonly (Uint8Array | ArrayBuffer)[]): Buffer {
+  const content = parts.map(part => (part instanceof Uint8Array ? part : new Uint8Array(part)))
+  const length = content.reduce((sum, { byteLength }) => sum + byteLength, 0)
+  const digits = Buffer.from(length.toString(16).padStart(8, '0'), 'hex')
+  const significant = digits.subarray(digits.findIndex(byte => byte > 0))
+  const header = length < 0x80 ? [tag, length] : [tag, 0x80 + significant.byteLength, ...significant]
+  return Buffer.concat([new Uint8Array(header), ...content])
 }
 
 function extensionsOf(template: CertificateTemplate): asn1.Extension[] {
-  const { subject, isCA, usages, key, crlUrl, authority } = template
+  const { isCA, usages, key, crlUrl, authority } = template
   const own = AsnConvert.parse(publicKeyOf(key), asn1.SubjectPublicKeyInfo)
   const names = alternativeNames(template)
   const flags = usages.reduce((all, usage) => all | (keyUsages[usage] ?? 0), 0)
@@ -142,9 +172,8 @@ function extensionsOf(template: CertificateTemplate): asn1.Extension[] {
     ...(extended.length > 0
       ? [extension(asn1.id_ce_extKeyUsage, false, new asn1.ExtendedKeyUsage(extended))]
       : []),
-    // Critical without a subject (RFC 5280, 4.2.1.6).
     ...(names.length > 0
-      ? [extension(asn1.id_ce_subjectAltName, subject === '', new asn1.SubjectAlternativeName(names))]
+      ? [extension(asn1.id_ce_subjectAltName, false, new asn1.SubjectAlternativeName(names))]
       : []),
     extension(asn1.id_ce_subjectKeyIdentifier, false, new asn1.SubjectKeyIdentifier(keyIdOf(own))),
     ...(authority === undefined
@@ -190,7 +219,6 @@ function extension(extnID: string, critical: boolean, value: object): asn1.Exten
 }
 
 function nameOf(utf8String: string): asn1.Name {
-  if (utf8String === '') return new asn1.Name()
   const value = new asn1.AttributeValue({ utf8String })
   const attribute = new asn1.AttributeTypeAndValue({ type: commonName, value })
   return new asn1.Name([new asn1.RelativeDistinguishedName([attribute])])
@@ -213,10 +241,6 @@ function parsed(certificate: X509Certificate): asn1.TBSCertificate {
 
 function publicKeyOf(key: KeyObject): Buffer {
   return createPublicKey(key).export({ type: 'spki', format: 'der' })
-}
-
-function wholeSeconds(time: string): Date {
-  return new Date(Math.floor(Date.parse(time) / 1000) * 1000)
 }
 
 /** Copies bytes into a buffer of their own, as the library wants them. */
