@@ -15,6 +15,8 @@ import { problemOfDnsName, problemOfIpAddress, problemOfUri } from './names.ts'
 export const certificateDefaults = Object.freeze({
   /** 90 days, as cert-manager. */
   duration: '2160h',
+  /** Small and fast, and every TLS client of the last ten years knows it. */
+  algorithm: 'ECDSA' as const,
   /** Names of each kind. A certificate with more is hard to transfer in a TLS handshake. */
   names: 100,
   /** Replaced certificates that are remembered until they expire, to be revoked with the object. */
@@ -84,8 +86,7 @@ export const Certificate = defineModel({
         duration: {
           type: 'string',
           pattern: durationPattern,
-          default: certificateDefaults.duration,
-          description: "How long it is valid, such as 2160h; not longer than the issuer's CA.",
+          description: "How long it is valid, such as 2160h, the default; not longer than the issuer's CA.",
         },
         renewBefore: {
           type: 'string',
@@ -94,9 +95,8 @@ export const Certificate = defineModel({
         },
         key: {
           type: 'object',
-          default: {},
           properties: {
-            algorithm: { type: 'string', enum: keyAlgorithms, default: 'ECDSA' },
+            algorithm: { type: 'string', enum: keyAlgorithms, description: 'Default: ECDSA.' },
             size: {
               type: 'integer',
               enum: [256, 384, 521, 2048, 3072, 4096],
@@ -121,7 +121,7 @@ export const Certificate = defineModel({
             },
           ],
         },
-        isCA: { type: 'boolean', default: false, description: 'Whether it may sign other certificates.' },
+        isCA: { type: 'boolean', description: 'Whether it may sign other certificates.' },
         usages: {
           type: 'array',
           maxItems: usages.length,
@@ -212,8 +212,13 @@ export const Certificate = defineModel({
       indexFunc: ({ status }) => getCondition(status?.conditions, 'Ready')?.status ?? 'Unknown',
     }),
   ],
-  default(draft) {
-    draft.spec.keyRef ??= { name: draft.metadata.name }
+  // Here and not in the schema, because a server compiles each default of a schema when it starts.
+  default({ metadata, spec }) {
+    spec.duration ??= certificateDefaults.duration
+    spec.key ??= {}
+    spec.key.algorithm ??= certificateDefaults.algorithm
+    spec.isCA ??= false
+    spec.keyRef ??= { name: metadata.name }
   },
   validate({ spec }) {
     const problems = (

@@ -87,7 +87,7 @@ describe('the reconciler of certificates', () => {
     async isCleanedUp({ object: { status }, client }) {
       if (status?.serial === undefined) return true
       const { spec } = await client.get(RevocationList, 'ca')
-      return spec.revoked.some(({ serial }) => serial === status.serial)
+      return spec.revoked?.some(({ serial }) => serial === status.serial) ?? false
     },
     world: async ({ client }) =>
       (await client.list(Certificate)).items.map(({ status }) =>

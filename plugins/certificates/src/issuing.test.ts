@@ -172,3 +172,13 @@ test('an issuer with a certificate that is no CA is not ready', async () => {
   const issuer = await world.becomes(Issuer, 'b', until.condition('Ready', 'False'))
   expect(getCondition(issuer.status?.conditions, 'Ready')?.reason).toBe('NotACA')
 })
+
+test('with a public URL, certificates of a CA name the address of their revocation list', async () => {
+  await using world = await World.start({ publicUrl: 'https://pki.example.com/' })
+  await world.createCA()
+  await world.issue('web')
+  const [leaf, root] = (await world.keyPair('web')).chain
+  const url = 'https://pki.example.com/apis/api.certificates.example.com/v1alpha1/issuers/ca/crl'
+  expect(leaf?.raw.includes(url)).toBe(true)
+  expect(root?.raw.includes('https://')).toBe(false)
+})

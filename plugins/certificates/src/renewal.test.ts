@@ -21,6 +21,7 @@ test('a certificate is renewed at its renewal time, not before, with the same ke
   expect(after.uid).toBe(before.uid)
   expect(serialsOf(second)).toEqual([first.status?.serial])
   expect(Date.parse(second.status?.notAfter ?? '')).toBeGreaterThan(Date.parse(first.status?.notAfter ?? ''))
+  await expect.poll(() => world.events('web')).toEqual(['Issued', 'Renewed'])
   // The replaced certificate expires, and is forgotten.
   await world.clock.advance(2 * hourMs)
   const third = await world.replaced(second)

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { DeepReadonly } from '@setpoint/controller-runtime'
-import type { CertificateObject, Usage } from './certificate.ts'
+import { type CertificateObject, certificateDefaults, type Usage } from './certificate.ts'
 import { parseDuration } from './duration.ts'
 import type { KeyRequest } from './private-key.ts'
 
@@ -23,8 +23,9 @@ const sizes = { RSA: 2048, ECDSA: 256, Ed25519: undefined } as const
 const subjectLength = 64
 
 export function requestOf({ spec }: DeepReadonly<CertificateObject>): CertificateRequest {
-  const { dnsNames = [], ipAddresses = [], uris = [], isCA } = spec
-  const { algorithm, size = sizes[algorithm] } = spec.key
+  const { dnsNames = [], ipAddresses = [], uris = [], isCA = false } = spec
+  const algorithm = spec.key?.algorithm ?? certificateDefaults.algorithm
+  const size = spec.key?.size ?? sizes[algorithm]
   return {
     issuer: spec.issuerRef.name,
     // By convention the first name. Without a subject, a self-signed certificate would have no issuer.
@@ -32,7 +33,7 @@ export function requestOf({ spec }: DeepReadonly<CertificateObject>): Certificat
     dnsNames,
     ipAddresses,
     uris,
-    durationMs: parseDuration(spec.duration),
+    durationMs: parseDuration(spec.duration ?? certificateDefaults.duration),
     key: { algorithm, size },
     isCA,
     usages: spec.usages ?? defaultUsages(isCA, algorithm === 'RSA'),

@@ -28,7 +28,6 @@ export const RevocationList = defineModel({
         revoked: {
           type: 'array',
           maxItems: revocationDefaults.entries,
-          default: [],
           'x-kubernetes-list-type': 'map',
           'x-kubernetes-list-map-keys': ['serial'],
           items: {
@@ -69,4 +68,4 @@ export const RevocationList = defineModel({
 })
 
 export type RevocationListObject = ObjectOf<typeof RevocationList>
-export type RevokedCertificate = RevocationListObject['spec']['revoked'][number]
+export type RevokedCertificate = NonNullable<RevocationListObject['spec']['revoked']>[number]

@@ -23,6 +23,8 @@ const stepMs = 1_000
 export const hourMs = 3_600_000
 export const dayMs = 24 * hourMs
 
+const events = eventModel('setpoint.dev')
+
 type Spec = NewObjectOf<CertificateObject>['spec']
 
 /** A key pair with its texts parsed. */
@@ -47,10 +49,9 @@ export class World implements AsyncDisposable {
 
   /** The clock starts at the present, because routes use that of the system. */
   static async start(settings: Record<string, unknown> = {}): Promise<World> {
-    const models = [eventModel('setpoint.dev')]
     const server = await startTestServer({
       plugins: [certificates],
-      models,
+      models: [events],
       settings: { certificates: settings },
     })
     const world = new World(server, new FakeClock(Date.now()))
@@ -122,6 +123,14 @@ export class World implements AsyncDisposable {
   async revoked(issuer = 'ca'): Promise<readonly string[]> {
     const list = await this.client.getIfExists(RevocationList, issuer)
     return (list?.spec.revoked ?? []).map(({ serial }) => serial)
+  }
+
+  /** The reasons of the events about a certificate. */
+  async events(name: string): Promise<readonly string[]> {
+    await this.clock.advance(stepMs)
+    const fieldSelector = `spec.regarding.name=${name},spec.regarding.kind=Certificate`
+    const { items } = await this.client.list(events, { fieldSelector })
+    return items.map(({ spec }) => spec.reason).toSorted()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
