@@ -26,7 +26,7 @@ test('certificates that were replaced and have not expired are revoked too', asy
   await using world = await World.start()
   await world.createCA()
   const first = await world.issue('web', { duration: '3h', renewBefore: '2h' })
-  await world.clock.advance(hourMs)
+  await world.pass(hourMs)
   const second = await world.replaced(first)
   await world.client.delete(Certificate, 'web')
   await world.gone(Certificate, 'web')
@@ -112,7 +112,7 @@ test('a list is signed again at half of its lifetime, and drops certificates tha
   await world.client.delete(Certificate, 'web')
   await world.gone(Certificate, 'web')
   const before = await crl(world)
-  await world.clock.advance(revocationDefaults.refreshMs)
+  await world.pass(revocationDefaults.refreshMs)
   const again = await world.becomes(
     RevocationList,
     'ca',
@@ -120,7 +120,7 @@ test('a list is signed again at half of its lifetime, and drops certificates tha
   )
   expect(again.spec.revoked).toHaveLength(1)
   expect(Date.parse(again.spec.crl?.nextUpdate ?? '')).toBeGreaterThan(world.clock.now() + 6 * dayMs)
-  await world.clock.advance(revocationDefaults.lifetimeMs)
+  await world.pass(revocationDefaults.lifetimeMs)
   await world.becomes(RevocationList, 'ca', list => list?.spec.revoked?.length === 0)
 })
 
@@ -143,7 +143,7 @@ test('a full list keeps the certificate and says so', async () => {
   )
   expect(full.metadata.finalizers).toHaveLength(1)
   // Entries are dropped some time after their certificates have expired.
-  await world.clock.advance(dayMs + revocationDefaults.lifetimeMs)
+  await world.pass(dayMs + revocationDefaults.lifetimeMs)
   await world.gone(Certificate, 'web')
   expect(await world.revoked()).toEqual([full.status?.serial])
 })
