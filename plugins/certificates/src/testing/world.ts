@@ -17,6 +17,9 @@ import certificates, {
   RevocationList,
 } from '../index.ts'
 
+/** For a slow machine, where a key of RSA takes long. */
+const patienceMs = 240_000
+
 export const hourMs = 3_600_000
 export const dayMs = 24 * hourMs
 
@@ -95,7 +98,7 @@ export class World implements AsyncDisposable {
       found = await this.client.getIfExists(model, name)
       return condition(found)
     }
-    await expect.poll(look, { message: `${model.kind} ${name}` }).toBe(true)
+    await expect.poll(look, { message: `${model.kind} ${name}`, timeout: patienceMs }).toBe(true)
     if (found === undefined) throw new Error(`${name} does not exist`)
     return found
   }
@@ -105,7 +108,7 @@ export class World implements AsyncDisposable {
       await this.clock.advance(this.#stepMs)
       return this.client.getIfExists(model, name)
     }
-    await expect.poll(look).toBeUndefined()
+    await expect.poll(look, { timeout: patienceMs }).toBeUndefined()
   }
 
   async keyPair(name: string): Promise<ReadKeyPair> {
