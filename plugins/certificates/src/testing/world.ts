@@ -129,7 +129,7 @@ export class World implements AsyncDisposable {
 
   /** Lets time pass. Watches are silent meanwhile, so they are opened again, after up to 30 s. */
   async pass(ms: number): Promise<void> {
-    this.#stepMs = 300
+    this.#stepMs = 1_000
     await this.clock.advance(ms)
   }
 
