@@ -17,7 +17,7 @@ export const upgradeDefaults = Object.freeze({
   writers: 4,
   /** Objects created at once before the upgrade. */
   creators: 32,
-  /** Milliseconds for which no write may be refused. */
+  /** Longest time in milliseconds that a write may be refused. */
   promiseMs: 1_000,
   /** Milliseconds between two attempts at one write. */
   retryMs: 10,
@@ -30,12 +30,12 @@ export const upgradeDefaults = Object.freeze({
 /** The cost of one step of the upgrade for writers, in milliseconds. */
 interface Step {
   readonly what: string
-  /** True if no write may be refused for longer than the promise. */
+  /** True if the promise holds for this step. */
   readonly isPromised: boolean
   readonly tookMs: number
   /** Longest time without an acknowledged write of any writer. */
   readonly gapMs: number
-  /** Longest time from a failed attempt at a write to its acknowledgement. */
+  /** Longest time from the first failed attempt at a write to the attempt that was acknowledged. */
   readonly refusedMs: number
   /** Longest time from the first attempt at a write to its acknowledgement. It also shows how busy the machine is. */
   readonly longestMs: number
@@ -96,6 +96,7 @@ async function upgrade(
       load.failures.clear()
       const began = performance.now()
       await run()
+      await load.settled()
       const { writeGapMs: gapMs, requestMs: longestMs, succeeded: acknowledged, ...counts } = gauge.read()
       const tookMs = performance.now() - began
       const { longestRefusalMs: refusedMs } = load
@@ -180,9 +181,12 @@ function gadgetsOf({ url }: ServerProcess, version: string): Collection {
   return new Collection(new Api(url), `upgrade.example.com/${version}`, 'Gadget', 'gadgets')
 }
 
-/** Clients that change one object after another, in the version that every release serves. Each retries at once on the next server. */
+/**
+ * Clients that change one object after another, in the version that every release serves. A write that fails is tried again
+ * at once on the next server.
+ */
 class Writers {
-  /** Longest time from a failed attempt at a write to its acknowledgement. */
+  /** Longest time from the first failed attempt at a write to the attempt that was acknowledged. */
   longestRefusalMs = 0
   /** Why attempts failed, with their numbers. */
   readonly failures = new Map<string, number>()
@@ -192,6 +196,8 @@ class Writers {
   /** The last acknowledged size of each object. */
   readonly #sizes = new Map<string, number>()
   #running: Promise<void>[] = []
+  /** The write of each writer that is not acknowledged yet, or its last one. */
+  readonly #current: Promise<number>[] = []
   #stopped = false
   #aborted = false
 
@@ -219,6 +225,11 @@ class Writers {
 
   start(): void {
     this.#running = Array.from({ length: upgradeDefaults.writers }, (_, n) => this.#write(n))
+  }
+
+  /** Resolves when the writes in progress are acknowledged. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#current)
   }
 
   async stop(): Promise<void> {
@@ -255,7 +266,9 @@ class Writers {
     let server = writer
     for (let round = 1; !this.#stopped; round++) {
       const name = own[round % own.length] ?? ''
-      server = await this.#change(name, round, server)
+      const change = this.#change(name, round, server)
+      this.#current[writer] = change
+      server = await change
     }
   }
 
@@ -271,13 +284,13 @@ class Writers {
       const gadgets = gadgetsOf(server, 'v1beta1')
       const patch = { spec: { size: `${size} mm` } }
       const signal = AbortSignal.timeout(requestMs)
+      const sentAt = performance.now()
       const outcome = await outcomeOf(() => gadgets.api.mergePatch(gadgets.at(name), patch, { signal }))
       if (outcome.kind === 'acknowledged') {
         this.#sizes.set(name, size)
         this.#gauge.succeeded('write')
-        const now = performance.now()
-        this.#gauge.request('succeeded', now - began)
-        this.longestRefusalMs = Math.max(this.longestRefusalMs, now - (refusedAt ?? now))
+        this.#gauge.request('succeeded', performance.now() - began)
+        this.longestRefusalMs = Math.max(this.longestRefusalMs, sentAt - (refusedAt ?? sentAt))
         return at
       }
       refusedAt ??= performance.now()
