@@ -132,6 +132,8 @@ describe('an object read in another version', () => {
     expect((await api.get(v1beta1.at('a'))).headers.get('warning')).toBe(warning)
     expect((await api.get(v1beta1.path)).headers.get('warning')).toBe(warning)
     expect((await api.get(v1.path)).headers.get('warning')).toBeNull()
+    expect((await api.get(v1beta1.at('none'))).headers.get('warning')).toBe(warning)
+    expect((await api.get(v1.at('none'))).headers.get('warning')).toBeNull()
     const stream = await fetch(`${url}${v1beta1.path}?watch=true`)
     expect(stream.headers.get('warning')).toBe(warning)
     await stream.body?.cancel()

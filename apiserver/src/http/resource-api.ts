@@ -30,7 +30,7 @@ import { notFound, notReady, type Registry, type WriteOptions, type WriteResult 
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { MethodNotAllowedError } from './error-response.ts'
 import { listBody, plainList } from './list-response.ts'
-import { warningHeaders } from './warning-headers.ts'
+import { warningHeaders, withWarning } from './warning-headers.ts'
 import { readDeleteParameters, readObject, readPatch, readWriteOptions } from './write-parameters.ts'
 
 const collectionMethods = ['GET', 'HEAD', 'POST', 'DELETE'] as const
@@ -361,12 +361,6 @@ function failureOf(served: ServedModel): ApiError | undefined {
 
 function withWarnings(result: WriteResult, warnings: readonly string[]): WriteResult {
   return warnings.length === 0 ? result : { ...result, warnings: [...warnings, ...result.warnings] }
-}
-
-/** Adds a Warning header to the response. */
-function withWarning({ headers, ...response }: ApiResponse, text: string): ApiResponse {
-  const warning = [...warningHeaders([text]), ...[headers.warning ?? []].flat()]
-  return { ...response, headers: { ...headers, warning } }
 }
 
 function written(status: number, result: WriteResult, headers: Record<string, string> = {}): ApiResponse {

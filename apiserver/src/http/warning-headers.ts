@@ -1,3 +1,5 @@
+import type { ApiResponse } from './api-request.ts'
+
 export const warningDefaults = Object.freeze({
   /** Characters of one warning. */
   maxLength: 256,
@@ -20,4 +22,10 @@ export function warningHeaders(warnings: readonly string[]): string[] {
   const left = warnings.length - shown.length
   if (left > 0) shown.push(JSON.stringify(`and ${left} more`))
   return shown.map(value => `299 - ${value}`)
+}
+
+/** Adds a Warning header to the response. */
+export function withWarning({ headers, ...response }: ApiResponse, text: string): ApiResponse {
+  const warning = [...warningHeaders([text]), ...[headers.warning ?? []].flat()]
+  return { ...response, headers: { ...headers, warning } }
 }

@@ -1,6 +1,7 @@
 import type { Logger } from '../../log/index.ts'
 import { errorResponse, toApiError } from '../error-response.ts'
 import type { Middleware } from '../request-state.ts'
+import { withWarning } from '../warning-headers.ts'
 
 /** Turns every error into a response with a Status. */
 export function errors(log: Logger): Middleware {
@@ -8,7 +9,10 @@ export function errors(log: Logger): Middleware {
     try {
       await next()
     } catch (thrown) {
-      ctx.state.response = errorResponse(toApiError(thrown, log, { method: ctx.method, path: ctx.req.url }))
+      const response = errorResponse(toApiError(thrown, log, { method: ctx.method, path: ctx.req.url }))
+      const { resource } = ctx.state
+      const warning = resource?.served.versionNamed(resource.path.version).warning
+      ctx.state.response = warning === undefined ? response : withWarning(response, warning)
     }
   }
 }
