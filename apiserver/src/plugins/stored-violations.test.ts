@@ -38,7 +38,7 @@ function kind(checked: (name: string) => void = () => {}): Model {
   })
 }
 
-/** A clock on which each look takes a millisecond. Pauses end at once. */
+/** A clock that advances by a millisecond at each look. Pauses end at once. */
 class CountingClock implements Clock {
   readonly pauses: number[] = []
   onPause: () => void = () => {}
