@@ -219,7 +219,11 @@ export class Registry {
     checkIdentity(served, key, config.meta)
     if (config.meta.managedFields !== undefined && config.meta.managedFields !== null)
       throw badRequest('metadata.managedFields must be absent in an apply: the server computes them')
-    const write = { ...this.#managedWrite(served, scope, options), name: served.nameIn(key), force: patch.force }
+    const write = {
+      ...this.#managedWrite(served, scope, options),
+      name: served.nameIn(key),
+      force: patch.force,
+    }
     const merge = (live: Parameters<typeof applyConfiguration>[1]) => {
       const body = isRecord(patch.document) ? patch.document : {}
       const applied = applyConfiguration(write, live, body, config.causes)
@@ -278,8 +282,7 @@ export class Registry {
     const { managedFields } = object.metadata
     if (managedFields === undefined) return undefined
     const write = this.#managedWrite(served, scope, options)
-    return after =>
-      trackUpdate(write, object, after, readManagedFields(meta.managedFields, managedFields))
+    return after => trackUpdate(write, object, after, readManagedFields(meta.managedFields, managedFields))
   }
 
   /** An update removes an object that is being deleted and has no finalizer left. */
