@@ -269,7 +269,7 @@ describe.each(stores)('writes on the %s store', store => {
 
     it.each([
       'application/strategic-merge-patch+json',
-      'application/apply-patch+yaml',
+      'application/apply-patch+cbor',
       'application/json',
       'text/plain',
     ])('refuses %s with 415', async type => {
