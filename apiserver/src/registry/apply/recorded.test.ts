@@ -82,7 +82,7 @@ interface Outcome {
   readonly managedFields?: readonly string[]
 }
 
-/** The outcome without times, and without the order of what has none. */
+/** The outcome without times. Lists without a defined order are sorted. */
 function comparable({ message, causes, object, managedFields }: Step['result']): Outcome {
   if (message !== undefined) return { message: message.split('\n').sort(), causes: texts(causes) }
   const { metadata, ...content } = JSON.parse(JSON.stringify({ spec: {}, ...object }))

@@ -1,0 +1,53 @@
+import { defineModel } from '@setpoint/controller-runtime/api'
+import { expect, test } from 'vitest'
+import { openRooms, type Rooms } from '../../../../test/support/rooms.ts'
+import { defaultWriteOptions, Registry } from '../index.ts'
+
+const model = defineModel({
+  group: 'test.example.com',
+  version: 'v1',
+  kind: 'Thing',
+  singular: 'thing',
+  plural: 'things',
+  schema: { spec: { type: 'object', properties: { title: { type: 'string' }, n: { type: 'integer' } } } },
+  default: thing => {
+    if (thing.spec.title !== undefined) thing.spec.title = thing.spec.title.trim()
+  },
+})
+
+/** A registry whose clock the test sets. */
+function setUp({ storage, served }: Rooms) {
+  const clock = { now: 0 }
+  const registry = new Registry({ storage, reservedDomain: 'setpoint.dev', now: () => clock.now })
+  const apply = async (spec: object, manager = 'one') => {
+    const document = { apiVersion: 'test.example.com/v1', kind: 'Thing', metadata: { name: 'a' }, spec }
+    const options = { ...defaultWriteOptions, manager }
+    const { bytes } = await registry.apply(served, 'a', { document, force: false }, 'object', options)
+    const { metadata } = JSON.parse(bytes.toString())
+    const times = Object.fromEntries(
+      metadata.managedFields.map((entry: { manager: string; time: string }) => [entry.manager, entry.time]),
+    )
+    return { version: metadata.version, times }
+  }
+  return { clock, apply }
+}
+
+test('an apply that changes nothing keeps version and times, also if a hook changes what is applied', async () => {
+  await using rooms = await openRooms(model)
+  const { clock, apply } = setUp(rooms)
+  const first = await apply({ title: ' x ', n: 1 })
+  clock.now = 60_000
+  expect(await apply({ title: ' x ', n: 1 })).toEqual(first)
+})
+
+test('an entry has the time when its manager last changed a value or its fields', async () => {
+  await using rooms = await openRooms(model)
+  const { clock, apply } = setUp(rooms)
+  await apply({ n: 1 })
+  clock.now = 60_500
+  const changed = await apply({ n: 2 })
+  expect(changed.times).toEqual({ one: '1970-01-01T00:01:00Z' })
+  clock.now = 120_000
+  const shared = await apply({ n: 2 }, 'two')
+  expect(shared.times).toEqual({ one: '1970-01-01T00:01:00Z', two: '1970-01-01T00:02:00Z' })
+})
