@@ -24,7 +24,7 @@ import {
 } from '../model/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { applyConfiguration, type ManagedWrite, readManagedFields, trackUpdate } from './apply/index.ts'
-import { echo } from './causes.ts'
+import { Causes, echo } from './causes.ts'
 import { type CacheLookup, CommitLoop, type Current, type Decision, showIn } from './commit-loop.ts'
 import type { Namespaces } from './namespaces.ts'
 import {
@@ -226,8 +226,10 @@ export class Registry {
     }
     const merge = (live: Parameters<typeof applyConfiguration>[1]) => {
       const body = isRecord(patch.document) ? patch.document : {}
-      const applied = applyConfiguration(write, live, body, config.causes)
-      if (applied === undefined) throw invalid(served, key, config.causes)
+      // Of this attempt: the next one sees another object.
+      const causes = new Causes(config.causes)
+      const applied = applyConfiguration(write, live, body, causes)
+      if (applied === undefined) throw invalid(served, key, causes)
       return { client: readClientObject(version, applied.object), managedFields: applied.managedFields }
     }
     for (let attempt = 1; ; attempt++) {

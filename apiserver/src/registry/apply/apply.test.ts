@@ -1,4 +1,4 @@
-import { defineModel } from '@setpoint/controller-runtime/api'
+import { defineModel, parseRevision } from '@setpoint/controller-runtime/api'
 import { expect, test } from 'vitest'
 import { openRooms, type Rooms } from '../../../../test/support/rooms.ts'
 import { defaultWriteOptions, Registry } from '../index.ts'
@@ -12,6 +12,20 @@ const model = defineModel({
   schema: { spec: { type: 'object', properties: { title: { type: 'string' }, n: { type: 'integer' } } } },
   default: thing => {
     if (thing.spec.title !== undefined) thing.spec.title = thing.spec.title.trim()
+  },
+})
+
+const setModel = defineModel({
+  group: 'test.example.com',
+  version: 'v1',
+  kind: 'Thing',
+  singular: 'thing',
+  plural: 'things',
+  schema: {
+    spec: {
+      type: 'object',
+      properties: { tags: { type: 'array', items: { type: 'string' }, 'x-kubernetes-list-type': 'set' } },
+    },
   },
 })
 
@@ -50,4 +64,23 @@ test('an entry has the time when its manager last changed a value or its fields'
   clock.now = 120_000
   const shared = await apply({ n: 2 }, 'two')
   expect(shared.times).toEqual({ one: '1970-01-01T00:01:00Z', two: '1970-01-01T00:02:00Z' })
+})
+
+test('an apply that is refused on a stale cached object is decided again, with the causes of the live one only', async () => {
+  await using rooms = await openRooms(setModel)
+  const { storage, served, registry } = rooms
+  const body = (tags: string[]) => ({
+    apiVersion: 'test.example.com/v1',
+    kind: 'Thing',
+    metadata: { name: 'a' },
+    spec: { tags },
+  })
+  const { bytes } = await registry.create(served, body(['x']), defaultWriteOptions)
+  const revision = parseRevision(JSON.parse(bytes.toString()).metadata.version)
+  await registry.replace(served, 'a', body(['y']), 'object', defaultWriteOptions)
+  const cached = () => ({ revision, bytes, values: [] })
+  const behind = new Registry({ storage, reservedDomain: 'setpoint.dev', cached })
+  const patch = { document: body(['z', 'z']), force: false }
+  const refused = behind.apply(served, 'a', patch, 'object', defaultWriteOptions)
+  await expect(refused).rejects.toMatchObject({ details: { causes: [{ field: 'spec.tags[1]' }] } })
 })
