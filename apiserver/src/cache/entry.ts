@@ -36,7 +36,7 @@ export interface Entry {
   readonly unconverted?: { readonly apiVersion: string; readonly error: ApiError }
 }
 
-/** Returns the key of an entry's object, by which it is stored. */
+/** Returns the key of an entry's object. */
 export function keyOfEntry(entry: Entry): ObjectKey {
   return entry.namespace === undefined ? entry.name : objectKey(entry)
 }

@@ -175,7 +175,8 @@ describe('a model', () => {
     ],
     ['a short name in capitals', { shortNames: ['GD'] }, 'shortNames must be an array of names'],
     ['one category', { categories: 'all' }, 'categories must be an array of names'],
-    ['namespaces', { scope: 'Namespaced' }, 'namespaced kinds are not supported'],
+    ['an unknown scope', { scope: 'Global' }, "scope must be 'Cluster' or 'Namespaced'"],
+    ['the plural of namespaces', { plural: 'namespaces' }, 'which is reserved for paths'],
     ['a misspelled key', { indexs: [] }, 'unknown key indexs in defineModel, did you mean indexes?'],
     ['an unknown key', { uid: 'x' }, 'unknown key uid in defineModel, valid keys are group, version, kind'],
     [
@@ -256,8 +257,24 @@ describe('a model', () => {
     expect(() => singleValueIndex({ name: 'a', uniqe: true, indexFunc: undefinedValue })).toThrow(TypeError)
   })
 
+  test('may limit a unique index to each namespace, if its kind is namespaced', () => {
+    const index = (more: object) => [
+      singleValueIndex({ name: 'a', indexFunc: undefinedValue, uniqueWithin: 'namespace', ...more }),
+    ]
+    const model = declare({ scope: 'Namespaced', indexes: index({ unique: true }) })
+    expect(model.indexes.map(({ uniqueWithin }) => uniqueWithin)).toEqual(['namespace'])
+    expect(() => declare({ indexes: index({ unique: true }) })).toThrow(
+      "uniqueWithin needs scope: 'Namespaced'",
+    )
+    expect(() => declare({ scope: 'Namespaced', indexes: index({}) })).toThrow(
+      'uniqueWithin needs unique: true',
+    )
+    const named = [singleValueIndex({ name: 'metadata.namespace', indexFunc: undefinedValue })]
+    expect(() => declare({ scope: 'Namespaced', indexes: named })).toThrow('is already in use')
+  })
+
   test('may have the empty group, which is reserved for the server', () => {
-    expect(declare({ group: '' }).apiVersion).toBe('/v1')
+    expect(declare({ group: '' }).apiVersion).toBe('v1')
   })
 })
 
@@ -285,7 +302,7 @@ describe('an index', () => {
   test.each([
     ['uniqe', 'did you mean unique?'],
     ['indexFn', 'did you mean indexFunc?'],
-    ['multiple', 'valid keys are name, order, unique, version, indexFunc'],
+    ['multiple', 'valid keys are name, order, unique, uniqueWithin, version, indexFunc'],
   ])('with the unknown key %s is rejected', (key, advice) => {
     for (const factory of [singleValueIndex, multiValueIndex]) {
       expect(() =>

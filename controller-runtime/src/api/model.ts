@@ -182,7 +182,7 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     names,
     scope,
     versions: Object.freeze(
-      versions.map(each => Object.freeze({ ...each, apiVersion: `${group}/${each.name}` })),
+      versions.map(each => Object.freeze({ ...each, apiVersion: apiVersionOf(group, each.name) })),
     ),
     ...(storedVersion !== undefined && { storedVersion }),
     ...(declaration.default && { default: declaration.default }),
