@@ -68,8 +68,10 @@ export class Lifecycles<T extends ApiObject, Outside> {
       scenario => annotate(scenario, 'edit', 'first'),
       ...changes.map(
         (patch): Edit<T, Outside> =>
-          async ({ client, object, timeline }) => {
+          async scenario => {
+            const { client, object, timeline } = scenario
             timeline.note(`${model.singular} ${objectKey(object.metadata)} is changed`)
+            scenario.passTime()
             await client.patch(model, objectKey(object.metadata), patch)
           },
       ),

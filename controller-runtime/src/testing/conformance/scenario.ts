@@ -133,6 +133,11 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
     this.#process = await this.pumped('`setup` of the plugin settles', starting)
   }
 
+  /** Advances the controllers' clock a little, because two changes of a person have different times. */
+  passTime(): void {
+    this.#clock.advance(1)
+  }
+
   /** Returns the result of work that may wait for the controllers' clock. */
   async pumped<R>(what: string, work: Promise<R>): Promise<R> {
     let settled = false
