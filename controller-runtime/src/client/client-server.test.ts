@@ -178,6 +178,26 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
     expect(await client.get(Widget, 'a')).toEqual(applied)
   })
 
+  test('a dry run of a creation returns the object without a version, and stores nothing', async () => {
+    const desired = { metadata: { name: 'a' }, spec: { size: 1 } }
+    const set = (draft: { spec: { size: number } }) => {
+      draft.spec = { size: 1 }
+    }
+    const dryRun = { dryRun: true }
+    for (const made of [
+      await client.create(Widget, desired, dryRun),
+      await client.apply(Widget, desired, dryRun),
+      (await client.createOrUpdate(Widget, 'a', set, dryRun)).object,
+    ]) {
+      expect(made.spec).toEqual({ size: 1, shape: 'round' })
+      expect(made.metadata).toMatchObject({ name: 'a', version: '', resourceVersion: '' })
+    }
+    expect(await client.getIfExists(Widget, 'a')).toBeUndefined()
+    // The empty version is no precondition.
+    const made = await client.create(Widget, await client.create(Widget, desired, dryRun))
+    expect(made.metadata.version).toMatch(/^\d+$/)
+  })
+
   test('apply creates the object, removes what is no longer desired, and conflicts with other managers', async () => {
     const made = await client.apply(Widget, { metadata: { name: 'a' }, spec: { size: 1, code: 'x' } })
     expect(made.metadata.managedFields?.map(({ manager, operation }) => [manager, operation])).toEqual([

@@ -164,6 +164,7 @@ class TransportClient implements Client {
         body: { apiVersion: model.apiVersion, kind: model.kind, ...object },
         signal: options.signal,
       }),
+      options.dryRun,
     )
   }
 
@@ -297,6 +298,7 @@ class TransportClient implements Client {
         body: { apiVersion: model.apiVersion, kind: model.kind, ...desired },
         signal: options.signal,
       }),
+      options.dryRun,
     )
   }
 

@@ -16,10 +16,14 @@ export class MalformedEventError extends Error {
   override readonly name = 'MalformedEventError'
 }
 
-/** @throws TransportError if the body is not an object of that model. */
-export function decodeObject<T extends ApiObject>(model: Model<T>, text: string): T {
+/**
+ * @param isDryRun accepts an object that was not stored, so it has no version. Its version is '', as in client-go.
+ * @throws TransportError if the body is not an object of that model.
+ */
+export function decodeObject<T extends ApiObject>(model: Model<T>, text: string, isDryRun = false): T {
   const value = parse(text)
-  if (isObjectOf(model, value)) return value
+  const isNew = isDryRun && fillInVersion(value)
+  if (isObjectOf(model, value, isNew)) return value
   throw unexpected(`a ${model.kind}`, text)
 }
 
@@ -59,14 +63,21 @@ function unexpected(expected: string, text: string): TransportError {
   return new TransportError(`expected ${expected} but got ${JSON.stringify(text.slice(0, 200))}`)
 }
 
-function isObjectOf<T extends ApiObject>(model: Model<T>, value: unknown): value is T {
+/** Gives an object without a version the empty one. Returns false if there is nothing to fill in. */
+function fillInVersion(value: unknown): boolean {
+  if (!isRecord(value) || !isRecord(value.metadata) || value.metadata.version !== undefined) return false
+  Object.assign(value.metadata, { version: '', resourceVersion: '' })
+  return true
+}
+
+function isObjectOf<T extends ApiObject>(model: Model<T>, value: unknown, isNew = false): value is T {
   if (!isRecord(value) || value.kind !== model.kind || value.apiVersion !== model.apiVersion) return false
   const { metadata } = value
   return (
     isRecord(metadata) &&
     typeof metadata.name === 'string' &&
     typeof metadata.uid === 'string' &&
-    hasVersion(metadata)
+    (isNew || hasVersion(metadata))
   )
 }
 
