@@ -30,6 +30,10 @@ describe('a path', () => {
     '/apis//v1/things',
     '/apis/g//things',
     '/apis/g/v1/things/a/status/deeper',
+    '/apis/g/v1/things//',
+    '/apis/g/v1/things//status',
+    '/apis/g/v1/namespaces/n/things//status',
+    '/api/v1/namespaces//status',
     '/apis/g/v1/namespaces/n/things/a/status/deeper',
     // Its key would be that of an object in another namespace.
     '/apis/g/v1/namespaces/n%2Fm/things/a',

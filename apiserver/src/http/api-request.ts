@@ -86,6 +86,8 @@ export function parseResourcePath(path: string): ResourcePath | undefined {
   if (decodedNamespace?.includes('/')) return undefined
   const name = segments[pluralAt + 1]
   const subresource = segments[pluralAt + 2]
+  // Without the name it would be the collection.
+  if (!name && subresource !== undefined) return undefined
   return {
     group: decode(group),
     version: decode(version),
