@@ -211,6 +211,20 @@ const cases: Readonly<Record<string, BadRequestCase>> = {
     body: [1],
     code: 400,
   },
+  'a dry run in delete options that is no list': {
+    method: 'DELETE',
+    path: `${base}/items/there`,
+    body: { dryRun: 'All' },
+    code: 400,
+    says: /dryRun/,
+  },
+  'orphanDependents that is no boolean': {
+    method: 'DELETE',
+    path: `${base}/items/there`,
+    body: { orphanDependents: 'true' },
+    code: 400,
+    says: /orphanDependents/,
+  },
   'a propagation policy that there is not': {
     method: 'DELETE',
     path: `${base}/items/there?propagationPolicy=Sideways`,

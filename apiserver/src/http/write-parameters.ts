@@ -62,6 +62,13 @@ function readDryRun(values: readonly unknown[]): boolean {
   return given.length > 0
 }
 
+/** Another type must not count as absent: the deletion would happen. @throws ApiError 400 */
+function listOfDryRun(value: unknown): readonly unknown[] {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value)) throw badRequest('dryRun must be an array with the value All')
+  return value
+}
+
 /** The body of a write, with a warning for each duplicate field. */
 interface ReadBody {
   readonly document: unknown
@@ -193,18 +200,19 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
     },
     options: {
       ...options,
-      dryRun: options.dryRun || readDryRun(Array.isArray(body.dryRun) ? body.dryRun : []),
+      dryRun: options.dryRun || readDryRun(listOfDryRun(body.dryRun)),
     },
   }
 }
 
-/** Older Kubernetes clients send `orphanDependents` instead of a policy. */
+/** Older Kubernetes clients send `orphanDependents` instead of a policy. @throws ApiError 400, 422 */
 function readPropagation(
   policy: unknown,
   { orphanDependents }: Readonly<Record<string, unknown>>,
 ): PropagationPolicy | undefined {
   const asked = policy ?? undefined
-  if (typeof orphanDependents === 'boolean') {
+  if (orphanDependents !== undefined && orphanDependents !== null) {
+    if (typeof orphanDependents !== 'boolean') throw badRequest('orphanDependents must be true or false')
     if (asked !== undefined)
       throw new ApiError('Invalid', 'orphanDependents and propagationPolicy cannot both be given')
     return orphanDependents ? 'Orphan' : 'Background'
