@@ -70,6 +70,19 @@ describe.each(stores)('a namespaced kind on the %s store', store => {
     expect(same.raw).toEqual(made.raw)
   })
 
+  it('names an object without its namespace when it refuses an apply', async () => {
+    const places = placesIn(api, 'a')
+    const answer = await api.request(
+      'PATCH',
+      `${places.at('x')}?fieldManager=one`,
+      places.body('x', {}, { labels: 7 }),
+      { type: 'application/apply-patch+yaml' },
+    )
+    const { message, details } = refusalOf(answer, 422)
+    expect(message).toContain('Place.places.example.com "x" is invalid')
+    expect(details.name).toBe('x')
+  })
+
   it('drops the namespace of an object of a cluster-scoped kind', async () => {
     const made = await regionsOf(api).create('north', {}, { namespace: 'a' })
     expect(fieldsOf(made.raw.metadata).namespace).toBeUndefined()

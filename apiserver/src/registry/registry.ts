@@ -229,7 +229,7 @@ export class Registry {
       // Of this attempt: the next one sees another object.
       const causes = new Causes(config.causes)
       const applied = applyConfiguration(write, live, body, causes)
-      if (applied === undefined) throw invalid(served, key, causes)
+      if (applied === undefined) throw invalid(served, served.nameIn(key), causes)
       return { client: readClientObject(version, applied.object), managedFields: applied.managedFields }
     }
     for (let attempt = 1; ; attempt++) {
