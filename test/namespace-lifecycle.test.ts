@@ -128,6 +128,20 @@ describe.each(stores)('a namespace on the %s store', store => {
     refusalOf(await api.get(namespacesOf(api).at('final')), 404)
   })
 
+  it('is emptied before its removal, although its finalizers were gone before the deletion', async () => {
+    const made = await namespacesOf(api).create('emptied', {})
+    const at = namespacesOf(api).at('emptied')
+    await placesIn(api, 'emptied').create('x', {}, { finalizers: ['example.com/hold'] })
+    objectOf(await api.put(`${at}/finalize`, { ...made.raw, metadata: { name: 'emptied' }, spec: {} }))
+    expect(objectOf(await api.delete(`${at}?dryRun=All`)).spec.finalizers).toEqual(['kubernetes'])
+    const marked = objectOf(await api.delete(at))
+    expect(marked.spec.finalizers).toEqual(['kubernetes'])
+    expect(marked.metadata.deletionTimestamp).toBeDefined()
+    objectOf(await api.mergePatch(placesIn(api, 'emptied').at('x'), { metadata: { finalizers: null } }))
+    await ended(api, 'emptied')
+    refusalOf(await api.get(placesIn(api, 'emptied').at('x')), 404)
+  })
+
   it('ends although the server is killed while it is being deleted', patience, async () => {
     await namespacesOf(api).create('killed', {})
     const places = placesIn(api, 'killed')

@@ -79,9 +79,12 @@ export const namespaceRules: KindRules = Object.freeze({
     )
   },
   deleting(draft) {
+    // `finalize` may have removed it before, but the namespace may have objects.
+    const finalizers = finalizersOf(draft).filter(finalizer => finalizer !== contentFinalizer)
+    draft.spec = { ...contentOf(draft.spec), finalizers: [contentFinalizer, ...finalizers] }
     draft.status = { ...contentOf(draft.status), phase: 'Terminating' }
   },
-  holds: object => finalizersOf(object).length > 0,
+  holds: object => object.metadata.deletionTimestamp === undefined || finalizersOf(object).length > 0,
 } satisfies KindRules)
 
 /** Returns the finalizers in the spec of a namespace. */

@@ -18,6 +18,6 @@ export interface KindRules {
   checkDeletion(object: BareObject): void
   /** Marks an object whose deletion starts. */
   deleting(draft: BareObject): void
-  /** Returns true if a deleting object has to stay although it has no finalizers. */
+  /** Returns true if a deletion cannot remove the object yet, although it has no finalizers. */
   holds(object: BareObject): boolean
 }
