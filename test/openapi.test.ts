@@ -65,7 +65,7 @@ describe('OpenAPI documents', () => {
         (version: { groupVersion: string }) => `apis/${version.groupVersion}`,
       ),
     )
-    expect([...documents.keys()].sort()).toEqual(versions.sort())
+    expect([...documents.keys()].sort()).toEqual(['api/v1', ...versions].sort())
     expect(versions).toContain('apis/described.example.com/v1beta1')
     expect(versions).toContain('apis/harbour.api.described.example.com/v1')
   })
@@ -146,6 +146,28 @@ describe('OpenAPI documents', () => {
     }
   })
 
+  it('have the operations of built-in kinds', async () => {
+    const operations = operationsOf(documents.get('api/v1') ?? {})
+    const root = '/api/v1/namespaces'
+    expect(operations.map(({ path, method }) => `${method} ${path.replace(root, '')}`)).toEqual([
+      'get ',
+      'post ',
+      'get /{name}',
+      'put /{name}',
+      'patch /{name}',
+      'delete /{name}',
+      'get /{name}/status',
+      'put /{name}/status',
+      'patch /{name}/status',
+      'put /{name}/finalize',
+    ])
+    expect(operations.at(-1)?.operation.operationId).toBe('replaceCoreV1NamespaceFinalize')
+    for (const { path, method } of operations) {
+      const { status } = await api.request(method.toUpperCase(), path.replace('{name}', 'none'))
+      expect(status, `${method} ${path}`).not.toBe(405)
+    }
+  })
+
   it('list the media types of patches that are served, and no others', async () => {
     const content = fieldsOf(
       at(boatDocument(), 'paths', `${boats}/{name}`, 'patch', 'requestBody', 'content'),
@@ -219,8 +241,8 @@ describe('OpenAPI documents', () => {
         textOf(at(example, 'examples', 'example', '$ref'))
           .split('/')
           .at(-1) ?? ''
-      const [, , group = '', version = ''] = path.split('/')
-      const document = documents.get(`apis/${group}/${version}`)
+      const root = path.split('/').slice(1, path.startsWith('/api/') ? 3 : 4)
+      const document = documents.get(root.join('/'))
       const value = at(document, 'components', 'examples', name, 'value')
       const { status, text } = await api.post(`${path}?dryRun=All&fieldValidation=Strict`, value)
       expect(status, `${path}: ${text}`).toBe(201)

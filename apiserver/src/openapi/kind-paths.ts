@@ -60,7 +60,8 @@ function pathsAt(
       ...(scope.length > 0 && { parameters: parameterRefs(...scope) }),
       get: operations.list(''),
       post: operations.create(),
-      delete: operations.deleteCollection(),
+      // Built-in kinds whose objects partly always exist cannot be deleted as a collection.
+      ...(served.rules === undefined && { delete: operations.deleteCollection() }),
     },
     [`${collection}/{name}`]: {
       ...named,
@@ -77,6 +78,12 @@ function pathsAt(
         patch: operations.patchStatus(),
       },
     }),
+    ...Object.fromEntries(
+      (served.rules?.subresources ?? []).map(subresource => [
+        `${collection}/{name}/${subresource}`,
+        { ...named, put: operations.replaceSubresource(subresource) },
+      ]),
+    ),
   }
 }
 
@@ -203,6 +210,10 @@ class KindOperations {
     return this.#replace(`Replace the status of a ${this.#kind}`, 'Status')
   }
 
+  replaceSubresource(subresource: string): JsonObject {
+    return this.#replace(`Replace ${subresource} of a ${this.#kind}`, upperCamel(subresource))
+  }
+
   patchStatus(): JsonObject {
     return this.#patch(`Change parts of the status of a ${this.#kind}`, 'Status')
   }
@@ -215,7 +226,7 @@ class KindOperations {
     return this.#operation('replace', 'put', summary, {
       suffix,
       parameters: [...parameterRefs('dryRun', 'fieldValidation'), ...this.#managerParameter()],
-      requestBody: this.#objectBody(suffix === '' ? this.#examples?.sent : this.#examples?.status),
+      requestBody: this.#objectBody(suffix === 'Status' ? this.#examples?.status : this.#examples?.sent),
       responses: { '200': this.#object('The object.'), ...errorRefs(400, 409, 413, 415, 422, 504) },
     })
   }
