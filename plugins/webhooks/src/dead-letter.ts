@@ -22,7 +22,8 @@ export const DeadLetter = defineModel({
         id: { type: 'string', description: 'The webhook-id.', 'x-kubernetes-validations': immutable },
         object: {
           type: 'string',
-          description: 'The kind and name of the changed object.',
+          description:
+            'The kind and name of the changed object, with its namespace: `Probe website`, or `Cart shop/big`.',
           'x-kubernetes-validations': immutable,
         },
         version: {

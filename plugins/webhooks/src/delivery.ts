@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { ApiObject } from '@setpoint/controller-runtime'
+import { type ApiObject, objectKey } from '@setpoint/controller-runtime'
 import { pluralOf, type SubscribedKind, type SubscriptionObject } from './subscription.ts'
 
 /**
@@ -17,7 +17,7 @@ export interface Delivery {
   readonly id: string
   /** Deliveries of one object have the same key and are sent one after another. */
   readonly key: string
-  /** The kind and name, for people. */
+  /** The kind and name, with the namespace if there is one. For people. */
   readonly object: string
   readonly version: string
   /** JSON. */
@@ -48,18 +48,19 @@ export function deliveryOf({ subscription, kind, event, version, object, floor }
     event,
     apiVersion: kind.apiVersion,
     kind: kind.kind,
+    ...(of?.namespace !== undefined && { namespace: of.namespace }),
     ...(of && { name: of.name, uid: of.uid }),
     version: of?.version ?? version,
     ...(isResync && { resync: version }),
     ...(object && { object }),
   }
-  const name = of?.name ?? ''
+  const key = of === undefined ? '' : objectKey(of)
   const resource = `${kind.apiVersion}/${pluralOf(kind)}`
-  const parts = isResync ? [metadata.uid, resource, event, version, name] : [metadata.uid, resource, version]
+  const parts = isResync ? [metadata.uid, resource, event, version, key] : [metadata.uid, resource, version]
   return {
     id: `msg_${createHash('sha256').update(parts.join(' ')).digest('hex').slice(0, 32)}`,
-    key: `${resource}/${name}`,
-    object: name === '' ? `resync of ${kind.kind}` : `${kind.kind} ${name}`,
+    key: `${resource}/${key}`,
+    object: key === '' ? `resync of ${kind.kind}` : `${kind.kind} ${key}`,
     version: data.version,
     body: JSON.stringify({ type: `${kind.kind}.${event}`, data }),
     floor,

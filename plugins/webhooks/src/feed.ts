@@ -8,7 +8,7 @@ import {
   type Model,
   Watcher,
 } from '@setpoint/controller-runtime'
-import { pluralOf, type SubscribedKind } from './subscription.ts'
+import { groupVersionOf, pluralOf, type SubscribedKind } from './subscription.ts'
 
 /** A cursor before every version: the feed starts with the current state. */
 export const beginning = '0'
@@ -114,9 +114,9 @@ function emptyList({ apiVersion, kind }: Model, version: string) {
   return { type: 'BOOKMARK', object: { apiVersion, kind, metadata } } as const
 }
 
-/** Clients need no more of a kind than its names. */
+/** A watch of all objects needs no more of a kind than its names: the path is the same for both scopes. */
 function modelOf(subscribed: SubscribedKind): Model {
-  const [group = '', version = ''] = subscribed.apiVersion.split('/')
+  const [group, version] = groupVersionOf(subscribed)
   const { kind } = subscribed
   const plural = pluralOf(subscribed)
   return defineModel({

@@ -58,8 +58,9 @@ export const Subscription = defineModel({
               apiVersion: {
                 type: 'string',
                 maxLength: 317,
-                pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$',
-                description: 'The group and version of the kind, for example uptime.example.com/v1alpha1.',
+                pattern: '^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|v1)$',
+                description:
+                  'The group and version of the kind, for example uptime.example.com/v1alpha1; v1 for the core group.',
               },
               kind: { type: 'string', pattern: '^[A-Z][A-Za-z0-9]{0,62}$' },
               plural: {
@@ -187,7 +188,7 @@ export const Subscription = defineModel({
           properties: {
             time: { type: 'string', format: 'date-time' },
             message: { type: 'string' },
-            object: { type: 'string', description: 'The kind and name of the object.' },
+            object: { type: 'string', description: 'The kind and name of the object, with its namespace.' },
           },
         },
         conditions: conditionsSchema,
@@ -222,8 +223,8 @@ export const Subscription = defineModel({
     const seen = new Set<string>()
     for (const [at, each] of spec.kinds.entries()) {
       const field = `spec.kinds[${at}]`
-      const ofGroup = each.apiVersion.split('/')[0]
-      const resource = `${pluralOf(each)}.${ofGroup}`
+      const [ofGroup] = groupVersionOf(each)
+      const resource = ofGroup === '' ? pluralOf(each) : `${pluralOf(each)}.${ofGroup}`
       if (ofGroup === group) {
         const message = 'is a kind of this plugin: each delivery would cause another'
         violations.push({ field: `${field}.apiVersion`, message, reason: 'FieldValueForbidden' })
@@ -248,6 +249,12 @@ function problemOfUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return 'is not a valid URL'
   const { username, password } = new URL(text)
   return username === '' && password === '' ? undefined : 'must not have a user or password'
+}
+
+/** Returns the group, which is empty for the core group, and the version. */
+export function groupVersionOf({ apiVersion }: SubscribedKind): [group: string, version: string] {
+  const [first = '', version] = apiVersion.split('/')
+  return version === undefined ? ['', first] : [first, version]
 }
 
 /** The hook `default` sets it; an object may have been stored without. */

@@ -10,12 +10,13 @@ import { startTestServer, type TestServer } from '@setpoint/controller-runtime/t
 import { Registry } from 'prom-client'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { DeadLetter, Subscription, type SubscriptionObject, webhooks } from './index.ts'
-import { Item } from './testing/item.ts'
+import { Desk, Item, Namespace } from './testing/item.ts'
 import { Receiver, testKey } from './testing/receiver.ts'
 
 type Spec = NewObjectOf<SubscriptionObject>['spec']
 
 const items = [{ apiVersion: 'items.example.com/v1', kind: 'Item' }]
+const desks = [{ apiVersion: 'items.example.com/v1', kind: 'Desk' }]
 const quick = { minSeconds: 0.1, maxSeconds: 0.1 }
 const plugin = webhooks()
 const Event = eventModel('setpoint.dev')
@@ -29,7 +30,7 @@ beforeEach(async () => {
   receiver = await Receiver.start()
   server = await startTestServer({
     plugins: [plugin],
-    models: [Item, Event],
+    models: [Item, Desk, Event],
     settings: { webhooks: { signingKeys: { main: testKey }, deniedNetworks: [] } },
   })
   client = server.client
@@ -169,6 +170,75 @@ describe('a subscription', () => {
     await server.startPlugin(plugin)
     await poll(() => [...new Set(events())]).toEqual(['added a', 'modified a', 'deleted a'])
   })
+})
+
+describe('a subscription to a namespaced kind', () => {
+  const inNamespace = (namespace: string) => client.inNamespace(namespace)
+  const createDesk = (namespace: string, name: string) =>
+    inNamespace(namespace).create(Desk, { metadata: { name }, spec: { n: 0 } })
+  const keyed = () => receiver.received.map(({ event, namespace, name }) => `${event} ${namespace}/${name}`)
+
+  beforeEach(async () => {
+    for (const name of ['a', 'b']) await client.create(Namespace, { metadata: { name }, spec: {} })
+  })
+
+  test('delivers the changes of all namespaces, with the namespace', async () => {
+    await subscribe({ kinds: desks })
+    const { metadata } = await createDesk('a', 'x')
+    await createDesk('b', 'x')
+    await client.delete(Desk, 'a/x')
+    await poll(() => keyed().length).toBe(3)
+    expect(keyed().sort()).toEqual(['added a/x', 'added b/x', 'deleted a/x'])
+    const { data } = JSON.parse(receiver.received.find(({ uid }) => uid === metadata.uid)?.body ?? '')
+    expect(data).toMatchObject({ kind: 'Desk', namespace: 'a', name: 'x', object: { metadata } })
+  })
+
+  test('delivers those of one namespace with a field selector', async () => {
+    await subscribe({ kinds: desks.map(kind => ({ ...kind, fieldSelector: 'metadata.namespace=b' })) })
+    await createDesk('a', 'x')
+    await createDesk('b', 'x')
+    await poll(keyed).toEqual(['added b/x'])
+  })
+
+  test('does not hold up an object by that of the same name in another namespace', async () => {
+    receiver.answer = ({ namespace }) => (namespace === 'a' ? 500 : 200)
+    await subscribe({ kinds: desks, maxAttempts: 1000 })
+    await createDesk('a', 'x')
+    await createDesk('b', 'x')
+    await inNamespace('b').patch(Desk, 'x', { spec: { n: 1 } })
+    await poll(keyed).toEqual(['added b/x', 'modified b/x'])
+    await poll(async () => (await subscription()).status?.pending).toBe(1)
+  })
+
+  test('names the namespace in dead letters and errors', async () => {
+    receiver.answer = () => 500
+    await subscribe({ kinds: desks, maxAttempts: 1 })
+    await createDesk('a', 'x')
+    await createDesk('b', 'x')
+    await poll(async () => (await letters()).length).toBe(2)
+    const { items } = await client.list(DeadLetter, { sort: 'spec.object' })
+    expect(items.map(({ spec }) => spec.object)).toEqual(['Desk a/x', 'Desk b/x'])
+    await poll(async () => (await subscription()).status?.lastError?.object).toMatch(/^Desk [ab]\/x$/)
+  })
+
+  test('resyncs objects of the same name under ids of their own', async () => {
+    await createDesk('a', 'x')
+    await createDesk('b', 'x')
+    await subscribe({ kinds: desks, replay: { fromVersion: '0' } })
+    await poll(() => keyed().length).toBe(3)
+    expect(keyed().slice(0, 2).sort()).toEqual(['resync a/x', 'resync b/x'])
+    expect(new Set(receiver.received.map(({ id }) => id)).size).toBe(3)
+  })
+})
+
+test('a subscription to a kind of the core group delivers its changes', async () => {
+  await subscribe({ kinds: [{ apiVersion: 'v1', kind: 'Namespace' }] })
+  const { metadata } = await client.create(Namespace, { metadata: { name: 'a' }, spec: {} })
+  await poll(() => receiver.about('a').length).toBeGreaterThan(0)
+  const { type, data } = JSON.parse(receiver.about('a')[0]?.body ?? '')
+  expect([type, data.apiVersion, data.uid]).toEqual(['Namespace.added', 'v1', metadata.uid])
+  const { status } = await subscription()
+  expect(status?.cursors).toMatchObject([{ apiVersion: 'v1', plural: 'namespaces' }])
 })
 
 describe('failing deliveries', () => {
@@ -357,7 +427,12 @@ describe('the spec', () => {
     ['a URL with a password', { url: 'http://u:p@example.com/' }, 'spec.url'],
     ['another scheme', { url: 'ftp://example.com/' }, 'spec.url'],
     ['no kind', { kinds: [] }, 'spec.kinds'],
-    ['the core group', { kinds: [{ apiVersion: 'v1', kind: 'Secret' }] }, 'spec.kinds[0].apiVersion'],
+    ['a group alone', { kinds: [{ apiVersion: 'items', kind: 'Item' }] }, 'spec.kinds[0].apiVersion'],
+    [
+      'a kind of the core group twice',
+      { kinds: [1, 2].map(n => ({ apiVersion: 'v1', kind: `Name${n}`, plural: 'names' })) },
+      'spec.kinds[1]',
+    ],
     [
       'its own kind',
       { kinds: [{ apiVersion: 'webhooks.example.com/v1alpha1', kind: 'DeadLetter' }] },

@@ -1,6 +1,6 @@
 import { defineModel } from '@setpoint/controller-runtime'
 
-/** A kind to subscribe to. */
+/** Kinds to subscribe to. */
 export const Item = defineModel({
   group: 'items.example.com',
   version: 'v1',
@@ -8,4 +8,24 @@ export const Item = defineModel({
   singular: 'item',
   plural: 'items',
   schema: { spec: { type: 'object', properties: { n: { type: 'integer' } } } },
+})
+
+export const Desk = defineModel({
+  group: 'items.example.com',
+  version: 'v1',
+  kind: 'Desk',
+  singular: 'desk',
+  plural: 'desks',
+  scope: 'Namespaced',
+  schema: { spec: { type: 'object', properties: { n: { type: 'integer' } } } },
+})
+
+/** As far as a client needs to know it. */
+export const Namespace = defineModel({
+  group: '',
+  version: 'v1',
+  kind: 'Namespace',
+  singular: 'namespace',
+  plural: 'namespaces',
+  schema: { spec: { type: 'object' } },
 })

@@ -10,6 +10,7 @@ export interface Received {
   readonly type: string
   readonly event: string
   readonly kind: string
+  readonly namespace: string | undefined
   readonly name: string
   readonly uid: string
   readonly version: bigint
@@ -102,6 +103,7 @@ interface Body {
     readonly event: string
     readonly kind: string
     readonly version: string
+    readonly namespace?: string
     readonly name?: string
     readonly uid?: string
     readonly resync?: string
@@ -115,6 +117,7 @@ function read(request: IncomingMessage, body: string): Received {
     type,
     event: data.event,
     kind: data.kind,
+    namespace: data.namespace,
     name: data.name ?? '',
     uid: data.uid ?? '',
     version: BigInt(data.version),
