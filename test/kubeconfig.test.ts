@@ -5,7 +5,7 @@ import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeCertificates } from './support/certificates.ts'
 import { fieldsOf, textOf } from './support/json.ts'
-import { KubectlHome } from './support/kubectl.ts'
+import { Kubectl } from './support/kubectl.ts'
 import { runProgram, startServer } from './support/server.ts'
 
 describe('setpoint kubeconfig', () => {
@@ -105,10 +105,10 @@ describe('setpoint kubeconfig', () => {
     )
     const args = ['--tls-cert', cert, '--tls-key', key, '--token-file', tokens, '--base-path', '/cp']
     const server = await startServer({ args })
-    const home = await KubectlHome.of('1.34')
+    const kubectl = await Kubectl.open('1.34')
     try {
-      await mkdir(join(home.path, '.kube'))
-      const output = join(home.path, '.kube/config')
+      await mkdir(join(kubectl.home, '.kube'))
+      const output = join(kubectl.home, '.kube/config')
       const own = ['--listen', `127.0.0.1:${server.port}`, '--base-path', '/cp', '--tls-cert', cert]
       const { stderr } = await runProgram([
         'kubeconfig',
@@ -121,15 +121,15 @@ describe('setpoint kubeconfig', () => {
         output,
       ])
       expect(stderr).toBe('')
-      expect(await home.run(['get', 'plugins', '--output', 'name'])).toBe(
+      expect(await kubectl.output(['get', 'plugins', '--output', 'name'])).toBe(
         'plugin.plugins.setpoint.dev/empty\n',
       )
-      const forbidden = await home.start(['delete', 'plugin', 'nobody']).ended
+      const forbidden = await kubectl.run(['delete', 'plugin', 'nobody'])
       expect([forbidden.code, forbidden.stderr]).toEqual([1, expect.stringContaining('Forbidden')])
-      const stranger = await home.start(['get', 'plugins', '--token', 'sp_other']).ended
+      const stranger = await kubectl.run(['get', 'plugins', '--token', 'sp_other'])
       expect([stranger.code, stranger.stderr]).toEqual([1, expect.stringContaining('logged in')])
     } finally {
-      await home.remove()
+      await kubectl.close()
       await server.stop()
       await rm(certificates, { recursive: true, force: true })
     }

@@ -4,21 +4,21 @@ import { load } from 'js-yaml'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, Collection, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, fieldsOf, textOf } from './support/json.ts'
-import { KubectlHome, kubectlReleases, type RunningKubectl } from './support/kubectl.ts'
+import { Kubectl, kubectlVersions, type RunningKubectl } from './support/kubectl.ts'
 import { runProgram } from './support/server.ts'
 import { eventually, startWorld, type World } from './support/worlds.ts'
 
-describe.each(kubectlReleases)('kubectl %s', release => {
+describe.each(kubectlVersions)('kubectl %s', version => {
   let world: World
   let api: Api
   let ships: Collection
   let buoys: Collection
-  let home: KubectlHome
+  let kubectl: Kubectl
   const running: RunningKubectl[] = []
 
-  const run = (...args: string[]) => home.run(args)
+  const run = (...args: string[]) => kubectl.output(args)
   const start = (...args: string[]) => {
-    const started = home.start(args)
+    const started = kubectl.start(args)
     running.push(started)
     return started
   }
@@ -28,13 +28,13 @@ describe.each(kubectlReleases)('kubectl %s', release => {
     api = world.api
     ships = new Collection(api, 'fleet.example.com/v1', 'Ship', 'ships')
     buoys = new Collection(api, 'fleet.example.com/v1', 'Buoy', 'buoys')
-    home = await KubectlHome.of(release)
+    kubectl = await Kubectl.open(version)
     const { stdout } = await runProgram(['kubeconfig', '--server', world.server.url])
-    await mkdir(join(home.path, '.kube'))
-    await writeFile(join(home.path, '.kube/config'), stdout, { mode: 0o600 })
+    await mkdir(join(kubectl.home, '.kube'))
+    await writeFile(join(kubectl.home, '.kube/config'), stdout, { mode: 0o600 })
   })
   afterAll(async () => {
-    await home?.remove()
+    await kubectl?.close()
     await world?.end()
   })
   afterEach(async () => {
@@ -310,19 +310,20 @@ describe.each(kubectlReleases)('kubectl %s', release => {
     it('by file and editor, without validation by the client', async () => {
       const manifest = (port: string) => JSON.stringify(ships.body('fram', { port }))
       const withFile = (command: string, text: string) =>
-        home.run([command, '--filename', '-', '--validate=false'], text)
+        kubectl.output([command, '--filename', '-', '--validate=false'], { input: text })
       const named = 'ship.fleet.example.com/fram'
       expect(await withFile('create', manifest('Oslo'))).toBe(`${named} created\n`)
       expect(await withFile('apply', manifest('Larvik'))).toBe(`${named} configured\n`)
       expect(await withFile('apply', manifest('Larvik'))).toBe(`${named} unchanged\n`)
-      expect((await home.start(['diff', '--filename', '-'], manifest('Bergen')).ended).stdout).toMatch(
+      expect((await kubectl.run(['diff', '--filename', '-'], { input: manifest('Bergen') })).stdout).toMatch(
         /^\+ +port: Bergen$/m,
       )
       expect(await withFile('replace', manifest('Bergen'))).toBe(`${named} replaced\n`)
-      const editor = join(home.path, 'editor.sh')
+      const editor = join(kubectl.home, 'editor.sh')
       await writeFile(editor, '#!/bin/sh\nsed -i s/Bergen/Oslo/ "$1"\n', { mode: 0o755 })
-      const edited = await home.start(['edit', 'ship', 'fram', '--validate=false'], '', { EDITOR: editor })
-        .ended
+      const edited = await kubectl.run(['edit', 'ship', 'fram', '--validate=false'], {
+        env: { EDITOR: editor },
+      })
       expect([edited.code, edited.stdout]).toEqual([0, `${named} edited\n`])
       expect((await ships.read('fram')).spec).toEqual({ port: 'Oslo' })
     })
@@ -332,9 +333,13 @@ describe.each(kubectlReleases)('kubectl %s', release => {
       const manifest = await run('get', 'ship', 'fram', '--output', 'yaml')
       await run('label', 'ship', 'fram', 'x.com/pole=north')
       const forced = manifest.replace(/^ +resourceVersion: .*\n/m, '').replace('Oslo', 'Larvik')
-      expect(await home.run(['replace', '--filename', '-', '--validate=false'], forced)).toContain('replaced')
+      expect(
+        await kubectl.output(['replace', '--filename', '-', '--validate=false'], { input: forced }),
+      ).toContain('replaced')
       expect((await ships.read('fram')).spec.port).toBe('Larvik')
-      const conflict = await home.start(['replace', '--filename', '-', '--validate=false'], manifest).ended
+      const conflict = await kubectl.run(['replace', '--filename', '-', '--validate=false'], {
+        input: manifest,
+      })
       expect([conflict.code, conflict.stderr]).toEqual([
         1,
         expect.stringContaining('take out metadata.version and metadata.resourceVersion'),
@@ -365,7 +370,9 @@ describe.each(kubectlReleases)('kubectl %s', release => {
         'buoy.fleet.example.com "b" deleted\n',
       )
       const body = JSON.stringify(buoys.body('c', {}))
-      expect(await home.run(['delete', '--filename', '-'], body)).toBe('buoy.fleet.example.com "c" deleted\n')
+      expect(await kubectl.output(['delete', '--filename', '-'], { input: body })).toBe(
+        'buoy.fleet.example.com "c" deleted\n',
+      )
       expect(await run('delete', 'buoys', '--all')).toBe('buoy.fleet.example.com "d" deleted\n')
       expect((await buoys.list()).names).toEqual([])
       expect(await run('delete', 'buoy', 'a', '--ignore-not-found')).toBe('')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, Collection } from './support/api.ts'
 import { devicesOf } from './support/kinds.ts'
-import { Kubectl, kubectlVersions } from './support/kubectl-versions.ts'
+import { Kubectl, kubectlVersions } from './support/kubectl.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
 import { copyFixture, startWorld, type World } from './support/worlds.ts'
 

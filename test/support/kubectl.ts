@@ -5,9 +5,7 @@ import { join } from 'node:path'
 import { findKubectl } from '../../scripts/kubernetes-tools.mjs'
 import { killAtExit } from './kill-at-exit.js'
 
-/** The releases of kubectl that tests use. */
-export const kubectlReleases = ['1.34', '1.32'] as const
-export type KubectlRelease = (typeof kubectlReleases)[number]
+export { kubectlVersions } from '../../scripts/kubernetes-tools.mjs'
 
 export interface KubectlExit {
   readonly code: number | null
@@ -15,48 +13,52 @@ export interface KubectlExit {
   readonly stderr: string
 }
 
-/** Runs kubectl against a server without a kubeconfig. Returns its standard output. @throws Error if it fails */
-export async function kubectl(serverUrl: string, ...args: string[]): Promise<string> {
-  const home = await KubectlHome.make(await findKubectl())
-  try {
-    return await home.run(['--server', serverUrl, ...args])
-  } finally {
-    await home.remove()
-  }
+export interface KubectlOptions {
+  /** The standard input. */
+  readonly input?: string
+  /** More environment variables. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
-/** One release of kubectl with a home of its own, which keeps its cache of discovery. */
-export class KubectlHome {
-  readonly path: string
+/** kubectl with a home folder of its own. It keeps its cache of discovery there, and reads `.kube/config` if that exists. */
+export class Kubectl {
+  readonly home: string
   readonly #binary: string
+  readonly #flags: readonly string[]
 
-  private constructor(path: string, binary: string) {
-    this.path = path
+  private constructor(home: string, binary: string, flags: readonly string[]) {
+    this.home = home
     this.#binary = binary
+    this.#flags = flags
   }
 
-  static async make(binary: string): Promise<KubectlHome> {
-    return new KubectlHome(await mkdtemp(join(tmpdir(), 'setpoint-kubectl-')), binary)
+  /**
+   * @param version one of `kubectlVersions`; any version without
+   * @param flags precede the arguments of every run, for example `--server URL`
+   */
+  static async open(version?: string, ...flags: readonly string[]): Promise<Kubectl> {
+    const binary = await findKubectl(version)
+    return new Kubectl(await mkdtemp(join(tmpdir(), 'setpoint-kubectl-')), binary, flags)
   }
 
-  static async of(release: KubectlRelease): Promise<KubectlHome> {
-    return KubectlHome.make(await findKubectl(release))
+  start(args: readonly string[], options: KubectlOptions = {}): RunningKubectl {
+    return new RunningKubectl(this.#binary, [...this.#flags, ...args], this.home, options)
   }
 
-  /** Starts kubectl. It reads `~/.kube/config` of this home if that exists. */
-  start(args: readonly string[], input = '', env: Readonly<Record<string, string>> = {}): RunningKubectl {
-    return new RunningKubectl(this.#binary, args, this.path, input, env)
+  /** Runs kubectl to its end. */
+  run(args: readonly string[], options?: KubectlOptions): Promise<KubectlExit> {
+    return this.start(args, options).ended
   }
 
-  /** Returns what kubectl prints. @throws Error if it fails */
-  async run(args: readonly string[], input = ''): Promise<string> {
-    const { code, stdout, stderr } = await this.start(args, input).ended
+  /** Returns the standard output. @throws Error if kubectl fails */
+  async output(args: readonly string[], options?: KubectlOptions): Promise<string> {
+    const { code, stdout, stderr } = await this.run(args, options)
     if (code !== 0) throw new Error(`kubectl ${args.join(' ')} exits with ${code}: ${stderr}${stdout}`)
     return stdout
   }
 
-  async remove(): Promise<void> {
-    await rm(this.path, { recursive: true, force: true })
+  async close(): Promise<void> {
+    await rm(this.home, { recursive: true, force: true })
   }
 }
 
@@ -72,9 +74,9 @@ export class RunningKubectl {
     binary: string,
     args: readonly string[],
     home: string,
-    input: string,
-    env: Readonly<Record<string, string>>,
+    { input = '', env = {} }: KubectlOptions,
   ) {
+    // `edit` and `diff` run other programs.
     const all = { HOME: home, PATH: process.env.PATH ?? '', ...env }
     const child = spawn(binary, [...args], { env: all, cwd: home })
     killAtExit(child)

@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const tools = [
   { find: findEtcd, modules: ['etcd.ts', 'etcd-pods.ts'] },
   { find: findHelm, modules: ['helm.ts'] },
-  { find: findEveryKubectl, modules: ['kubectl.ts', 'kubectl-versions.ts'] },
+  { find: findEveryKubectl, modules: ['kubectl.ts'] },
   { find: findGenerator, modules: ['openapi-typescript.ts'] },
   { find: findOpenssl, modules: ['openssl.ts'] },
   { find: findShell, modules: ['doc-shell.ts'] },
