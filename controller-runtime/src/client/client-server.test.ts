@@ -180,14 +180,19 @@ describe.each(['in process', 'over HTTP'])('a client %s', way => {
 
   test('a dry run of a creation returns the object without a version, and stores nothing', async () => {
     const desired = { metadata: { name: 'a' }, spec: { size: 1 } }
-    const set = (draft: { spec: { size: number } }) => {
-      draft.spec = { size: 1 }
-    }
     const dryRun = { dryRun: true }
+    const updated = await client.createOrUpdate(
+      Widget,
+      'a',
+      draft => {
+        draft.spec = { size: 1 }
+      },
+      dryRun,
+    )
     for (const made of [
       await client.create(Widget, desired, dryRun),
       await client.apply(Widget, desired, dryRun),
-      (await client.createOrUpdate(Widget, 'a', set, dryRun)).object,
+      updated.object,
     ]) {
       expect(made.spec).toEqual({ size: 1, shape: 'round' })
       expect(made.metadata).toMatchObject({ name: 'a', version: '', resourceVersion: '' })
