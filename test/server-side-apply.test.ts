@@ -301,6 +301,13 @@ describe.each(stores)('server-side apply on the %s store', store => {
   })
 
   describe('versions of a kind', () => {
+    it('let a manager move to a version with more fields', async () => {
+      await first('one', { title: 'a', color: 'red' }, { version: 'v1beta1' })
+      const moved = await apply('one', { title: 'a', args: ['x'] })
+      expect(moved.spec).toEqual({ title: 'a', size: 1, args: ['x'] })
+      expect((await apply('one', { title: 'a', args: ['x'] })).raw).toEqual(moved.raw)
+    })
+
     it('own the same fields under their names in each version', async () => {
       await first('old', { amount: 4, title: 'a' }, { version: 'v1beta1' })
       expect((await widgets.read('w')).spec).toEqual({ size: 4, title: 'a' })

@@ -245,7 +245,7 @@ function versioned(object: BareObject): VersionedObject {
 /** @param live the stored object at the hub. Conversions keep the fields that only the hub has. */
 function versionsOf(served: ServedModel, live: BareObject | undefined): Versions {
   const find = (apiVersion: string) => served.versions.find(version => version.apiVersion === apiVersion)
-  return {
+  const versions: Versions = {
     typeOf(apiVersion) {
       const version = find(apiVersion)
       return version && objectTypeOf(served, version)
@@ -259,5 +259,11 @@ function versionsOf(served: ServedModel, live: BareObject | undefined): Versions
       const { spec = {}, ...rest }: BareObject = JSON.parse(JSON.stringify(object.value))
       return { apiVersion, value: to.fromHub(from.toHub({ ...rest, spec }, live)) }
     },
+    keepingFieldsOf(object) {
+      const { value } = versions.convert(object, served.hub.apiVersion)
+      const hub: BareObject = JSON.parse(JSON.stringify(value))
+      return versionsOf(served, hub)
+    },
   }
+  return versions
 }

@@ -20,6 +20,8 @@ export interface Versions {
   typeOf(apiVersion: string): FieldType | undefined
   /** Converts an object between two versions that the kind has. */
   convert(object: VersionedObject, apiVersion: string): VersionedObject
+  /** Returns the versions with conversions that keep the fields of this object which only the hub has. */
+  keepingFieldsOf(object: VersionedObject): Versions
 }
 
 /** Fields that another manager owns, and that an apply would change. */
@@ -132,18 +134,21 @@ export class Ownership {
     if (last.apiVersion === own.apiVersion && covers(own.fieldsV1, last.fieldsV1)) return merged
     const type = this.#versions.typeOf(last.apiVersion)
     if (type === undefined) return merged
-    const whole = this.#versions.convert(merged, last.apiVersion)
+    // The live object lacks what the configuration adds.
+    const versions = this.#versions.keepingFieldsOf(merged)
+    const whole = versions.convert(merged, last.apiVersion)
     const lastFields = withNamedFields(type, last.fieldsV1)
     const bare = { ...whole, value: removeItems(type, whole.value, lastFields) }
-    const owned = this.#withOwned(whole, bare, [own, ...others])
-    const kept = this.#versions.convert(owned, last.apiVersion)
+    const owned = this.#withOwned(versions, whole, bare, [own, ...others])
+    const kept = versions.convert(owned, last.apiVersion)
     const gone = difference(namedFieldsOf(type, whole), namedFieldsOf(type, kept))
     const pruned = removeItems(type, whole.value, intersection(gone, lastFields))
-    return this.#versions.convert({ ...whole, value: pruned }, own.apiVersion)
+    return versions.convert({ ...whole, value: pruned }, own.apiVersion)
   }
 
   /** Returns `pruned` with the fields of `whole` that a manager owns, compared in each manager's version. */
   #withOwned(
+    versions: Versions,
     whole: VersionedObject,
     pruned: VersionedObject,
     entries: readonly ManagedFieldsEntry[],
@@ -154,11 +159,11 @@ export class Ownership {
       owned.set(apiVersion, union(owned.get(apiVersion) ?? noFields, fieldsV1))
     let result = pruned
     for (const [apiVersion, fields] of owned) {
-      const type = this.#versions.typeOf(apiVersion)
+      const type = versions.typeOf(apiVersion)
       if (type === undefined) continue
-      const all = this.#versions.convert(whole, apiVersion)
+      const all = versions.convert(whole, apiVersion)
       const kept = union(
-        namedFieldsOf(type, this.#versions.convert(result, apiVersion)),
+        namedFieldsOf(type, versions.convert(result, apiVersion)),
         withNamedFields(type, fields),
       )
       result = { apiVersion, value: removeItems(type, all.value, difference(namedFieldsOf(type, all), kept)) }
