@@ -1,16 +1,20 @@
 import {
   ApisApi,
+  CoreV1Api,
   CustomObjectsApi,
   KubeConfig,
   type KubernetesListObject,
   type KubernetesObject,
   makeInformer,
+  PatchStrategy,
+  setHeaderOptions,
   VersionApi,
   Watch,
 } from '@kubernetes/client-node'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, Collection, objectOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
+import { namespacesOf, placesIn } from './support/kinds.ts'
 import { runProgram } from './support/server.ts'
 import { eventually, startWorld, type World } from './support/worlds.ts'
 
@@ -28,7 +32,7 @@ describe('@kubernetes/client-node, with our kubeconfig', () => {
   let objects: CustomObjectsApi
 
   beforeAll(async () => {
-    world = await startWorld('embedded', ['ships-plugin'])
+    world = await startWorld('embedded', ['ships-plugin', 'places-plugin'])
     api = world.api
     ships = new Collection(api, 'fleet.example.com/v1', 'Ship', 'ships')
     const { stdout } = await runProgram(['kubeconfig', '--server', world.server.url])
@@ -65,6 +69,34 @@ describe('@kubernetes/client-node, with our kubeconfig', () => {
     await expect(objects.getClusterCustomObject({ ...kind, name: 'beagle' })).rejects.toMatchObject({
       code: 404,
     })
+  })
+
+  it('creates namespaces, applies objects in them, and deletes them', async () => {
+    const core = config.makeApiClient(CoreV1Api)
+    const namespace = { apiVersion: 'v1', kind: 'Namespace' }
+    for (const name of ['a', 'b']) await core.createNamespace({ body: { ...namespace, metadata: { name } } })
+    const places = { group: 'places.example.com', version: 'v1', plural: 'places' }
+    const apply = (namespace: string, owner: string) =>
+      objects.patchNamespacedCustomObject(
+        {
+          ...{ ...places, namespace, name: 'x', fieldManager: 'node', force: true },
+          body: placesIn(api, namespace).body('x', { owner }),
+        },
+        setHeaderOptions('Content-Type', PatchStrategy.ServerSideApply),
+      )
+    await apply('a', '1')
+    await apply('b', '2')
+    expect(await apply('a', '3')).toMatchObject({
+      metadata: { namespace: 'a', managedFields: [{ manager: 'node', operation: 'Apply' }] },
+      spec: { owner: '3' },
+    })
+    const listed = fieldsOf(await objects.listNamespacedCustomObject({ ...places, namespace: 'b' }))
+    expect(listed.items).toMatchObject([{ metadata: { namespace: 'b' }, spec: { owner: '2' } }])
+    const all = fieldsOf(await objects.listCustomObjectForAllNamespaces(places))
+    expect(all.items).toHaveLength(2)
+    for (const name of ['a', 'b']) await core.deleteNamespace({ name })
+    await eventually(async () => expect((await namespacesOf(api).list()).names).not.toContain('b'))
+    expect((await placesIn(api, 'b').list()).names).toEqual([])
   })
 
   it('reads versions and groups', async () => {

@@ -95,7 +95,18 @@ describe.each(kubectlVersions)('kubectl %s', version => {
         kubectl.run(['apply', '-f', '-'], { input: namespace('applied', `team: ${team}`) })
       expect((await apply('red')).stdout).toBe('namespace/applied created\n')
       expect((await apply('red')).stdout).toBe('namespace/applied unchanged\n')
-      expect((await apply('blue')).stderr).toContain('"application/strategic-merge-patch+json"')
+      const blue = { input: namespace('applied', 'team: blue') }
+      const editor = join(kubectl.home, 'editor.sh')
+      await writeFile(editor, '#!/bin/sh\nsed -i s/red/blue/ "$1"\n', { mode: 0o755 })
+      for (const { stderr } of [
+        await apply('blue'),
+        await kubectl.run(['diff', '-f', '-'], blue),
+        await kubectl.run(['edit', 'namespace', 'applied'], { env: { EDITOR: editor } }),
+      ])
+        expect(stderr).toContain('"application/strategic-merge-patch+json"')
+      expect(
+        (await kubectl.run(['diff', '--server-side', '--force-conflicts', '-f', '-'], blue)).stdout,
+      ).toMatch(/^\+ +team: blue$/m)
       expect(await run('label', 'namespace', 'applied', 'team=blue', '--overwrite')).toBe(
         'namespace/applied labeled\n',
       )
