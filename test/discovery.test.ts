@@ -149,9 +149,39 @@ describe('discovery', () => {
     expect(await etagOf()).toBe(before)
   })
 
-  it('has no core group, which clients tolerate', async () => {
-    refusalOf(await api.get('/api', { headers: { accept: aggregated } }), 404)
-    refusalOf(await api.get('/api/v1'), 404)
+  it('has the core group below /api, in the same forms', async () => {
+    const { items } = fieldsOf((await api.get('/api', { headers: { accept: aggregated } })).body)
+    const [core, ...others] = arrayOf(items).map(fieldsOf)
+    expect(others).toEqual([])
+    expect(core?.metadata).toMatchObject({ name: '' })
+    const [version] = arrayOf(core?.versions).map(fieldsOf)
+    const responseKind = { group: '', version: 'v1', kind: 'Namespace' }
+    const verbs = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch']
+    const subresource = (name: string, allowed: readonly string[]) => ({
+      ...{ subresource: name, responseKind, verbs: allowed },
+    })
+    expect(version).toMatchObject({
+      version: 'v1',
+      resources: [
+        {
+          ...{ resource: 'namespaces', responseKind, scope: 'Cluster', singularResource: 'namespace', verbs },
+          shortNames: ['ns'],
+          subresources: [
+            subresource('status', ['get', 'patch', 'update']),
+            subresource('finalize', ['update']),
+          ],
+        },
+      ],
+    })
+    expect((await api.get('/api')).body).toMatchObject({ kind: 'APIVersions', versions: ['v1'] })
+    const plain = fieldsOf((await api.get('/api/v1')).body)
+    expect(plain).toMatchObject({ kind: 'APIResourceList', groupVersion: 'v1' })
+    expect(arrayOf(plain.resources).map(resource => fieldsOf(resource).name)).toEqual([
+      'namespaces',
+      'namespaces/status',
+      'namespaces/finalize',
+    ])
+    refusalOf(await api.get('/api/v2'), 404)
   })
 
   it('/version has the nine fields of Kubernetes, all text', async () => {
