@@ -74,6 +74,12 @@ describe.each(stores)('on %s', store => {
     await createCA(client)
     const { status, metadata } = await request(client, 'web').then(() => ready(client, 'web'))
 
+    // Times to come would be `<invalid>` as ages.
+    const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io'
+    const table = await fetch(`${server.url}/apis/${group}/certificates/web`, { headers: { accept } })
+    const shown = [status?.renewalTime, status?.notAfter]
+    expect(await table.json()).toMatchObject({ rows: [{ cells: expect.arrayContaining(shown) }] })
+
     const route = (audience: string, path: string) => `${server.url}/apis/${audience}.${group}${path}`
     const download = async (file: string, url: string) => {
       const response = await fetch(url)

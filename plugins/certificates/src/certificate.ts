@@ -239,8 +239,9 @@ export const Certificate = defineModel({
   printerColumns: [
     { name: 'Issuer', type: 'string', jsonPath: '.spec.issuerRef.name' },
     { name: 'Serial', type: 'string', jsonPath: '.status.serial', priority: 1 },
-    { name: 'Renewal', type: 'date', jsonPath: '.status.renewalTime' },
-    { name: 'Expires', type: 'date', jsonPath: '.status.notAfter' },
+    // Not dates, which are shown as the time since then.
+    { name: 'Renewal', type: 'string', jsonPath: '.status.renewalTime' },
+    { name: 'Expires', type: 'string', jsonPath: '.status.notAfter' },
   ],
 })
 

@@ -63,7 +63,7 @@ export const Issuer = defineModel({
   ],
   printerColumns: [
     { name: 'CA', type: 'string', jsonPath: '.status.ca.subject' },
-    { name: 'Expires', type: 'date', jsonPath: '.status.ca.notAfter' },
+    { name: 'Expires', type: 'string', jsonPath: '.status.ca.notAfter' },
   ],
 })
 

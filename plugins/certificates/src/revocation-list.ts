@@ -63,7 +63,7 @@ export const RevocationList = defineModel({
   },
   printerColumns: [
     { name: 'Number', type: 'integer', jsonPath: '.spec.crl.number' },
-    { name: 'Next update', type: 'date', jsonPath: '.spec.crl.nextUpdate' },
+    { name: 'Next update', type: 'string', jsonPath: '.spec.crl.nextUpdate' },
   ],
 })
 
