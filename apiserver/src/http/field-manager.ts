@@ -3,8 +3,8 @@ import { managerOfUserAgent, problemOfManager } from '../registry/index.ts'
 import { type ApiRequest, headerOf } from './api-request.ts'
 
 /**
- * Returns the name under which a write owns the fields that it changes: the parameter `fieldManager`, or else the
- * plugin, or else the User-Agent up to its first slash.
+ * Returns the name of the owner of the fields that a write changes: the parameter `fieldManager`, or else the plugin, or
+ * else the User-Agent up to its first slash.
  * @throws ApiError 422 for an invalid name
  */
 export function readManager({ query, caller, headers }: ApiRequest): string | undefined {

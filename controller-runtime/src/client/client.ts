@@ -66,7 +66,7 @@ export interface PatchOptions extends WriteOptions {
 
 /** Options of an apply. */
 export interface ApplyOptions extends WriteOptions {
-  /** The name under which the fields are owned. Default: the controller's name, else the client's. */
+  /** The name of the fields' owner. Default: the controller's name, else the client's. */
   readonly fieldManager?: string
   /** Takes fields from other managers instead of failing with Conflict. */
   readonly force?: boolean
