@@ -3,7 +3,7 @@ import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import type { ApiDocuments } from '../openapi/index.ts'
-import type { Access } from '../security/index.ts'
+import type { Access, Authorizer } from '../security/index.ts'
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { Health } from './health.ts'
@@ -35,6 +35,7 @@ export interface ChainParts {
   readonly routes: CustomRoutes
   readonly documents: ApiDocuments
   readonly access: Access
+  readonly authorizer: Authorizer
   readonly health: Health
   readonly metrics: Metrics
   readonly log: Logger
@@ -53,7 +54,7 @@ export function createChain(parts: ChainParts): Koa {
     openPaths(access, system),
     identity(access),
     resource(paths),
-    authorization(),
+    authorization(parts.authorizer),
     negotiation(),
     objects(api),
     watches(parts.watches, connections),

@@ -6,7 +6,7 @@ import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import { ApiDocuments } from '../openapi/index.ts'
-import type { Access } from '../security/index.ts'
+import type { Access, Authorizer } from '../security/index.ts'
 import type { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
 import { createChain } from './chain.ts'
@@ -32,6 +32,7 @@ export interface ApiServerParts {
   readonly hub: WatchHub
   readonly watchConnections: WatchConnections
   readonly access: Access
+  readonly authorizer: Authorizer
   readonly health: Health
   readonly metrics: Metrics
   readonly log: Logger
@@ -56,7 +57,7 @@ export class ApiServer {
   readonly #connections: Connections
 
   constructor(parts: ApiServerParts) {
-    const { api, access, hub, log, tls } = parts
+    const { api, access, authorizer, hub, log, tls } = parts
     const paths = new Paths(parts)
     const options: ServerOptions = {
       ...serverOptions,
@@ -81,6 +82,7 @@ export class ApiServer {
       hub,
       connections: parts.watchConnections,
       access,
+      authorizer,
       // Subscriptions may omit the base path.
       resolve: path => paths.watched(path, paths.belowBase(path) ?? path),
       toApiError: thrown => toApiError(thrown, log, { method: 'watch' }),
@@ -96,12 +98,12 @@ export class ApiServer {
   }
 
   #handleRequests(parts: ApiServerParts, paths: Paths): void {
-    const { access, metrics, log } = parts
+    const { access, authorizer, metrics, log } = parts
     const connections = this.#connections
     const watches = this.#watches
     const documents = new ApiDocuments({ ...parts, patchTypes: servedPatchTypes })
     const respond = createChain({ ...parts, documents, connections, paths, watches }).callback()
-    const upgrades = new Upgrades({ access, metrics, log, paths, watches })
+    const upgrades = new Upgrades({ access, authorizer, metrics, log, paths, watches })
     const { server } = this
     server.on('request', respond)
     // Ignores unsupported Expect headers (RFC 9110, 10.1.1).

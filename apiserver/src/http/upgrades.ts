@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
-import { type Access, authorize } from '../security/index.ts'
+import type { Access, Authorizer } from '../security/index.ts'
 import { errorResponse, MethodNotAllowedError, toApiError } from './error-response.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
@@ -14,6 +14,7 @@ import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
 
 export interface UpgradesParts {
   readonly access: Access
+  readonly authorizer: Authorizer
   readonly metrics: Pick<Metrics, 'requests'>
   readonly log: Logger
   readonly paths: Paths
@@ -30,20 +31,20 @@ export class Upgrades {
 
   /** Completes a handshake, or responds with the Status of an error. Never rejects. */
   async handle(message: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const { access, metrics, log, paths, watches } = this.#parts
+    const { access, authorizer, metrics, log, paths, watches } = this.#parts
     // Until ws listens, an error of the socket would end the process.
     const ignore = () => {}
     socket.on('error', ignore)
     const method = message.method ?? ''
     const record = metrics.requests.begin(method)
     try {
-      const identity = access.identify(message.headers)
+      const identity = await access.identify(message)
       const { path, query } = readTarget(message)
       const isMultiplexed = paths.belowBase(path) === '/apis'
       const target = isMultiplexed ? undefined : { ...paths.watched(path), query: new URLSearchParams(query) }
       if (target !== undefined) {
         record.concerns(target.served, target.path.version, 'watch')
-        authorize(identity.user, 'watch', target.served.title)
+        authorizer.authorize(identity.user, 'watch', target.path)
       }
       if (isMultiplexed && !offersMultiplexing(message))
         throw new ApiError('BadRequest', `a WebSocket at /apis needs the sub-protocol ${multiplexProtocol}`)

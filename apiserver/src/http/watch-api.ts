@@ -4,7 +4,7 @@ import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { ModelCache } from '../cache/index.ts'
 import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
 import type { ServedModel } from '../model/index.ts'
-import { type Access, authorize, type Identity } from '../security/index.ts'
+import type { Access, Authorizer, Identity } from '../security/index.ts'
 import {
   goingAway,
   revoked,
@@ -48,6 +48,7 @@ export interface WatchApiParts {
   readonly hub: WatchHub
   readonly connections: WatchConnections
   readonly access: Pick<Access, 'onRevoked'>
+  readonly authorizer: Authorizer
   /** Responds to a malformed WebSocket handshake. */
   readonly refuseHandshake: (socket: Duplex, why: string) => void
   readonly toApiError: (thrown: unknown) => ApiError
@@ -166,10 +167,10 @@ export class WatchApi {
     sink: WatchSink,
     signal: AbortSignal,
   ): Promise<Watch> {
-    const { hub, resolve } = this.#parts
+    const { hub, authorizer, resolve } = this.#parts
     const { path, query } = splitTarget(target)
     const found = { ...resolve(path), query: new URLSearchParams(query) }
-    authorize(user, 'watch', found.served.title)
+    authorizer.authorize(user, 'watch', found.path)
     hub.checkOpen()
     const { view } = negotiateObject(accept, { ...found, verb: 'watch' }, ['application/json'])
     const { cache, request, present, release } = await this.#admit(stay, found, overWebSocket, signal)

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { UserInfo } from '@setpoint/controller-runtime'
 
 /** An authenticated caller. */
@@ -8,12 +8,15 @@ export interface Identity {
   readonly credential: string | undefined
 }
 
+/** The parts of a request that authenticate its caller. The socket has the client's certificate. */
+export type CallerRequest = Pick<IncomingMessage, 'headers' | 'socket'>
+
 /** Authenticates callers. */
 export interface Access {
   /** Checks callers of endpoints that need no identity, such as health checks. @throws ApiError 403 */
-  checkCaller(headers: IncomingHttpHeaders): void
-  /** @throws ApiError 401, 403 */
-  identify(headers: IncomingHttpHeaders): Identity
+  checkCaller(request: CallerRequest): void
+  /** Throws or rejects with ApiError 401, 403 or 503. Returns a promise only if it must wait. */
+  identify(request: CallerRequest): Identity | Promise<Identity>
   /**
    * Calls `revoked` once when the credential becomes invalid, or at once if it already is. Returns a function that
    * unsubscribes.

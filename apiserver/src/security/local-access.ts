@@ -1,14 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { ApiError } from '@setpoint/controller-runtime/api'
-import { type Access, builtInGroups, type Identity } from './access.ts'
+import { type Access, builtInGroups, type CallerRequest, type Identity } from './access.ts'
 
 /** Allows everything to callers on this machine. In force while no authentication is configured. */
 export class LocalAccess implements Access {
-  checkCaller(headers: IncomingHttpHeaders): void {
+  checkCaller({ headers }: CallerRequest): void {
     checkLocalAccess(headers)
   }
-  identify(headers: IncomingHttpHeaders): Identity {
-    this.checkCaller(headers)
+  identify(request: CallerRequest): Identity {
+    this.checkCaller(request)
     return localIdentity
   }
   onRevoked(): () => void {

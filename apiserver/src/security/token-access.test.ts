@@ -1,4 +1,5 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Logger, silentLogger } from '@setpoint/controller-runtime'
@@ -9,7 +10,7 @@ import { TokenAccess, tokenAccessDefaults } from './token-access.ts'
 import { makeToken } from './token-list.ts'
 
 const ann = makeToken({ name: 'ann', groups: ['setpoint:admins'] })
-const headers = { authorization: `Bearer ${ann.token}` }
+const request = { headers: { authorization: `Bearer ${ann.token}` }, socket: new Socket() }
 
 describe('a token file', () => {
   let folder: string
@@ -49,26 +50,26 @@ describe('a token file', () => {
     ['is invalid', () => writeFile(path, '- user: ann\n')],
   ])('that %s is logged every minute, and its tokens are rejected after 10 minutes', async (_is, spoil) => {
     let revoked = 0
-    access.onRevoked(access.identify(headers), () => revoked++)
+    access.onRevoked(access.identify(request), () => revoked++)
     await spoil()
     await pass(tokenAccessDefaults.refuseAfterMs)
     expect(errors).toHaveLength(tokenAccessDefaults.refuseAfterMs / fileWatchDefaults.repeatMs)
-    expect(access.identify(headers)).toMatchObject({ user: { name: 'ann' } })
+    expect(access.identify(request)).toMatchObject({ user: { name: 'ann' } })
     expect(revoked).toBe(0)
     await pass(fileWatchDefaults.intervalMs)
     expect(access.failingSeconds).toBeGreaterThanOrEqual(600)
-    expect(() => access.identify(headers)).toThrow(expect.objectContaining({ code: 503 }))
-    expect(() => access.identify({})).toThrow(expect.objectContaining({ code: 401 }))
+    expect(() => access.identify(request)).toThrow(expect.objectContaining({ code: 503 }))
+    expect(() => access.identify({ ...request, headers: {} })).toThrow(expect.objectContaining({ code: 401 }))
     expect(revoked).toBe(1)
   })
 
   it('that is restored is used again', async () => {
     await rm(path)
     await pass(tokenAccessDefaults.refuseAfterMs + fileWatchDefaults.intervalMs)
-    expect(() => access.identify(headers)).toThrow(expect.objectContaining({ code: 503 }))
+    expect(() => access.identify(request)).toThrow(expect.objectContaining({ code: 503 }))
     await writeFile(path, ann.entry)
     await pass(fileWatchDefaults.intervalMs)
-    expect(access.identify(headers)).toMatchObject({ user: { name: 'ann' } })
+    expect(access.identify(request)).toMatchObject({ user: { name: 'ann' } })
     expect(access.failingSeconds).toBe(0)
   })
 

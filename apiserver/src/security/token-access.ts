@@ -1,8 +1,7 @@
-import type { IncomingHttpHeaders } from 'node:http'
 import type { Clock } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log/index.ts'
-import type { Access, Identity } from './access.ts'
+import type { Access, CallerRequest, Identity } from './access.ts'
 import { bearerTokenOf } from './bearer-token.ts'
 import { FileWatch } from './file-watch.ts'
 import { warnIfReadableByAll } from './secret-file.ts'
@@ -64,7 +63,7 @@ export class TokenAccess implements Access {
   /** Accepts every caller: health checks need no token. */
   checkCaller(): void {}
 
-  identify(headers: IncomingHttpHeaders): Identity {
+  identify({ headers }: CallerRequest): Identity {
     const token = bearerTokenOf(headers)
     if (token !== undefined && this.#refuses)
       throw new ApiError(

@@ -4,6 +4,10 @@ import type { ApiObject, ObjectMeta } from './object.ts'
 export interface UserInfo {
   readonly name: string
   readonly groups: readonly string[]
+  /** Distinguishes users who had the same name at different times. */
+  readonly uid?: string
+  /** Further facts of the authentication, such as the id of the credential. */
+  readonly extra?: Readonly<Record<string, readonly string[]>>
 }
 
 /** The reasons for the causes of a refused write, as in Kubernetes. */

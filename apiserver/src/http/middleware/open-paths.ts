@@ -10,7 +10,7 @@ export function openPaths(access: Access, system: Middleware): Middleware {
   return (ctx, next) => {
     const { path } = ctx.state
     if (path === undefined || !open.has(path)) return next()
-    access.checkCaller(ctx.req.headers)
+    access.checkCaller(ctx.req)
     return system(ctx, next)
   }
 }

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import type { Access } from '../../security/index.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
 import type { Paths } from '../paths.ts'
@@ -8,12 +9,13 @@ const tunnelAlternatives = Object.freeze(['GET', 'HEAD', 'POST', 'PUT', 'PATCH',
 
 /** Parses the target of the request, and rejects CONNECT, whose target is not a path. */
 export function target(access: Access, paths: Paths): Middleware {
+  const refuseTunnel = async (req: IncomingMessage) => {
+    await access.identify(req)
+    throw new MethodNotAllowedError('CONNECT', tunnelAlternatives)
+  }
   return (ctx, next) => {
     const { req, state } = ctx
-    if (req.method === 'CONNECT') {
-      access.identify(req.headers)
-      throw new MethodNotAllowedError(req.method, tunnelAlternatives)
-    }
+    if (req.method === 'CONNECT') return refuseTunnel(req)
     const found = readTarget(req)
     const { path, query } = found
     state.target = found
