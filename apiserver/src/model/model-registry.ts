@@ -52,6 +52,11 @@ export class ModelRegistry {
     return this.#byPath.get(group === '' ? `${version}/${plural}` : `${group}/${version}/${plural}`)
   }
 
+  /** Returns true if the objects of a resource have secrets. False for a resource that is not served. */
+  isSensitive(group: string, plural: string): boolean {
+    return this.#byResource.get(`${group}/${plural}`)?.model.sensitive ?? false
+  }
+
   findKind(apiVersion: string, kind: string): ServedModel | undefined {
     for (const served of this.#byResource.values()) {
       if (served.model.kind !== kind) continue

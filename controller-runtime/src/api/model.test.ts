@@ -176,6 +176,7 @@ describe('a model', () => {
     ['a short name in capitals', { shortNames: ['GD'] }, 'shortNames must be an array of names'],
     ['one category', { categories: 'all' }, 'categories must be an array of names'],
     ['an unknown scope', { scope: 'Global' }, "scope must be 'Cluster' or 'Namespaced'"],
+    ['a text for sensitive', { sensitive: 'yes' }, 'sensitive must be true or false'],
     ['the plural of namespaces', { plural: 'namespaces' }, 'which is reserved for paths'],
     ['a misspelled key', { indexs: [] }, 'unknown key indexs in defineModel, did you mean indexes?'],
     ['an unknown key', { uid: 'x' }, 'unknown key uid in defineModel, valid keys are group, version, kind'],

@@ -56,6 +56,11 @@ export interface ModelDeclaration<
   readonly names?: ObjectNames
   /** `Namespaced`: each object is in a namespace, and names are unique within it. Default `Cluster`. */
   readonly scope?: ModelScope
+  /**
+   * True for a kind with secrets, such as private keys. The group `setpoint:viewers` may not read its objects. The audit log
+   * has no bodies of its requests, and errors do not repeat its values. Default: false.
+   */
+  readonly sensitive?: boolean
   /** Further versions that are served. `version` and `schema` are the hub, which indexes and controllers see. */
   readonly versions?: VersionDeclarations<V, NoInfer<S>>
   /** The version that objects are stored in. Default: the hub. */
@@ -77,6 +82,7 @@ const modelKeys: KeysOf<ModelDeclaration & { apiVersion: string }> = {
   categories: true,
   names: true,
   scope: true,
+  sensitive: true,
   versions: true,
   storedVersion: true,
   default: true,
@@ -103,6 +109,8 @@ export interface Model<T extends ApiObject = ApiObject> extends ModelHooks<T> {
   readonly categories: readonly string[]
   readonly names: ObjectNames
   readonly scope: ModelScope
+  /** True if its objects have secrets. */
+  readonly sensitive: boolean
   /** The versions other than the hub. */
   readonly versions: readonly ModelVersion[]
   /** The version that objects are stored in, if the declaration names one. Otherwise it is the hub. */
@@ -164,7 +172,13 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     )
   }
   const { group, version, kind, singular, plural, schema, subresources, printerColumns = [] } = declaration
-  const { shortNames = [], categories = [], names = 'dns-label', scope = 'Cluster' } = declaration
+  const {
+    shortNames = [],
+    categories = [],
+    names = 'dns-label',
+    scope = 'Cluster',
+    sensitive = false,
+  } = declaration
   const { versions = [], storedVersion }: Pick<ModelDeclaration, 'versions' | 'storedVersion'> = declaration
   return Object.freeze({
     group,
@@ -181,6 +195,7 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     categories: Object.freeze([...categories]),
     names,
     scope,
+    sensitive,
     versions: Object.freeze(
       versions.map(each => Object.freeze({ ...each, apiVersion: apiVersionOf(group, each.name) })),
     ),
@@ -241,6 +256,7 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
     categories = [],
     names = 'dns-label',
     scope = 'Cluster',
+    sensitive = false,
   }: Readonly<Record<string, unknown>> = { ...declaration }
   if (!isRecord(schema) || !isRecord(schema.spec)) problems.push('schema.spec must be an OpenAPI v3 schema')
   else problems.push(...unknownKeys(schema, schemaKeys, 'schema'))
@@ -258,6 +274,7 @@ function problemsOf(declaration: Omit<ModelDeclaration, 'indexes'>): string[] {
   if (names !== 'dns-label' && names !== 'dns-subdomain')
     problems.push("names must be 'dns-label' or 'dns-subdomain'")
   if (scope !== 'Cluster' && scope !== 'Namespaced') problems.push("scope must be 'Cluster' or 'Namespaced'")
+  if (typeof sensitive !== 'boolean') problems.push('sensitive must be true or false')
   if (declaration.plural === 'namespaces' && declaration.group !== '')
     problems.push("plural must not be 'namespaces', which is reserved for paths")
   problems.push(

@@ -8,8 +8,7 @@ const maxPemLength = 65_536
  * A private key with its certificate chain. The plugin creates one for each `Certificate`; people create those of CAs that
  * they bring along. Everything is in `spec`, because the object is data: no controller has to make it true.
  *
- * It is the only kind with private keys, so that access to it can be denied separately. Set `sensitive: true` below, next to
- * `kind`, as soon as `defineModel` accepts it: until then viewers can read key pairs.
+ * It is the only kind with private keys, so that access to it can be denied separately.
  */
 export const KeyPair = defineModel({
   group,
@@ -17,6 +16,7 @@ export const KeyPair = defineModel({
   kind: 'KeyPair',
   singular: 'keypair',
   plural: 'keypairs',
+  sensitive: true,
   schema: {
     spec: {
       type: 'object',

@@ -5,7 +5,7 @@ const immutable = [{ rule: 'self == oldSelf', message: 'is immutable' }] as cons
 
 /**
  * A delivery that failed `maxAttempts` times. It belongs to its subscription and is deleted with it. It is retried while
- * `spec.retry` is true, and deleted once it is delivered.
+ * `spec.retry` is true, and deleted once it is delivered. It is sensitive because its payload can be an object of any kind.
  */
 export const DeadLetter = defineModel({
   group,
@@ -13,6 +13,7 @@ export const DeadLetter = defineModel({
   kind: 'DeadLetter',
   singular: 'deadletter',
   plural: 'deadletters',
+  sensitive: true,
   schema: {
     spec: {
       type: 'object',
