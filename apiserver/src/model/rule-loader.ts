@@ -25,10 +25,13 @@ async function load(): Promise<void> {
 }
 
 /** Returns undefined if the schemas have no rules. @throws SchemaError if a rule does not compile */
-export function compileRules(schemas: { spec: unknown; status: unknown }): ObjectRules | undefined {
+export function compileRules(
+  schemas: { spec: unknown; status: unknown },
+  isSensitive = false,
+): ObjectRules | undefined {
   if (!hasRules(schemas.spec) && !hasRules(schemas.status)) return undefined
   if (loaded === undefined) throw new Error('the rules of a schema were compiled before loadRules')
-  return loaded.compileObjectRules(schemas)
+  return loaded.compileObjectRules(schemas, isSensitive)
 }
 
 /** Rules inside allOf, anyOf, oneOf and not are refused elsewhere. */

@@ -44,8 +44,15 @@ interface RuleNode {
   readonly items: RuleNode | undefined
 }
 
-/** @throws SchemaError that names the rule, and the place in it, that does not compile */
-export function compileObjectRules(parts: Readonly<Record<'spec' | 'status', unknown>>): ObjectRules {
+/**
+ * @param isSensitive true for a kind with secrets: `messageExpression` and the reasons of failed evaluations, which can
+ *   contain values, are not in the messages
+ * @throws SchemaError that names the rule, and the place in it, that does not compile
+ */
+export function compileObjectRules(
+  parts: Readonly<Record<'spec' | 'status', unknown>>,
+  isSensitive = false,
+): ObjectRules {
   const types = new CelSchema()
   const compiled = (['spec', 'status'] as const).flatMap(part => {
     const node = compileNode(types, parts[part], `schema.${part}`)
@@ -56,7 +63,7 @@ export function compileObjectRules(parts: Readonly<Record<'spec' | 'status', unk
     previous: Readonly<SchemaSubject> | undefined,
     steps: number,
   ) => {
-    const evaluation = new Evaluation(types, steps)
+    const evaluation = new Evaluation(types, steps, isSensitive)
     try {
       for (const { part, node } of compiled) evaluation.visit(node, object[part], previous?.[part], [part])
     } catch (error) {
@@ -164,10 +171,12 @@ class Evaluation {
   readonly found: RuleViolations = { state: [], transitions: [] }
   readonly #budget: Budget
   readonly #types: CelSchema
+  readonly #isSensitive: boolean
   readonly #values: ConvertedValues = new Map()
 
-  constructor(types: CelSchema, steps: number) {
+  constructor(types: CelSchema, steps: number, isSensitive: boolean) {
     this.#types = types
+    this.#isSensitive = isSensitive
     this.#budget = new Budget(steps)
   }
 
@@ -224,9 +233,9 @@ class Evaluation {
       if (result !== false) throw new CelEvaluationError('the rule is not a bool')
     } catch (error) {
       if (!(error instanceof CelEvaluationError)) throw error
-      return `${standing} (the rule cannot be evaluated: ${error.message})`
+      return `${standing} (the rule cannot be evaluated${this.#isSensitive ? '' : `: ${error.message}`})`
     }
-    return this.#messageOf(rule.message, variables) ?? standing
+    return (this.#isSensitive ? undefined : this.#messageOf(rule.message, variables)) ?? standing
   }
 
   #messageOf(

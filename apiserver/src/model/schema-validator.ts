@@ -8,7 +8,7 @@ import { fillDefaults, schemasWithDefault } from './schema-defaults.ts'
 import { toJsonSchema } from './schema-dialect.ts'
 import { SchemaError } from './schema-error.ts'
 import { findUnknownFields } from './unknown-fields.ts'
-import { tooManyViolations, type Violation, violationsOf } from './violation.ts'
+import { showType, tooManyViolations, type Violation, violationsOf } from './violation.ts'
 
 export type { SchemaSubject } from './object-rules.ts'
 export { remainingViolations, type Violation } from './violation.ts'
@@ -46,9 +46,13 @@ export interface SchemaValidator {
  *
  * Caveat: patterns are the plugin author's code. A pattern that backtracks for long blocks the server.
  *
+ * @param isSensitive true for a kind with secrets: violations do not repeat the values of objects
  * @throws ModelError if the schema leaves the dialect, a rule does not compile, or a default breaks its schema or rules
  */
-export function compileSchemas(schema: { spec: Schema; status?: Schema }): SchemaValidator {
+export function compileSchemas(
+  schema: { spec: Schema; status?: Schema },
+  { isSensitive = false } = {},
+): SchemaValidator {
   const { spec, status = { type: 'object' } } = schema
   const root = { properties: { spec, status } }
   const draft7 = {
@@ -62,7 +66,7 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
     ...schemasWithDefault(spec, 'schema.spec'),
     ...schemasWithDefault(status, 'schema.status'),
   ]
-  const rules = withModelErrors(() => compileRules({ spec, status }))
+  const rules = withModelErrors(() => compileRules({ spec, status }, isSensitive))
   for (const [place, part] of defaulted) checkDefault(place, part)
   return {
     hasDefaults: defaulted.length > 0,
@@ -74,7 +78,7 @@ export function compileSchemas(schema: { spec: Schema; status?: Schema }): Schem
       collecting ??= createCompiler({ collect: true })
       collect ??= collecting.compile(draft7)
       const { errors, complete } = collectErrors(collect, subject)
-      const violations = violationsOf(errors, subject)
+      const violations = violationsOf(errors, subject, isSensitive ? showType : undefined)
       return complete ? violations : [...violations, tooManyViolations]
     },
     applyDefaults(object) {

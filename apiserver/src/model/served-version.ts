@@ -124,9 +124,10 @@ function messageOf(error: unknown): string {
 }
 
 function compile(model: Model, declared: ModelVersion | undefined): SchemaValidator {
-  if (declared === undefined) return compileSchemas(model.schema)
+  const options = { isSensitive: model.sensitive }
+  if (declared === undefined) return compileSchemas(model.schema, options)
   try {
-    return compileSchemas(declared.schema)
+    return compileSchemas(declared.schema, options)
   } catch (error) {
     if (!(error instanceof ModelError)) throw error
     throw new ModelError(`version ${declared.name}: ${error.message}`, { cause: error })

@@ -40,14 +40,19 @@ export function valueAt(root: unknown, path: FieldPath): unknown {
 /**
  * Converts ajv's errors (of `allErrors`, in its order) to violations. A failed anyOf or oneOf becomes one violation, with
  * the errors of the branch that came closest. The errors of its other branches are left out.
+ * @param show describes the values of the object in messages
  */
-export function violationsOf(errors: readonly ErrorObject[], object: unknown): Violation[] {
+export function violationsOf(
+  errors: readonly ErrorObject[],
+  object: unknown,
+  show: ShowValue = showValue,
+): Violation[] {
   const unions = new Set(errors.filter(isUnion).map(error => error.schemaPath))
   const violations: Violation[] = []
   for (const [index, error] of errors.entries()) {
     if (isInsideUnion(error, unions) || error.keyword === 'if') continue
     violations.push(
-      isUnion(error) ? unionViolation(errors, index, error, object) : violationOf(error, object),
+      isUnion(error) ? unionViolation(errors, index, error, object, show) : violationOf(error, object, show),
     )
   }
   return violations
@@ -134,7 +139,7 @@ function isInsideUnion({ schemaPath }: ErrorObject, unions: ReadonlySet<string>)
   return false
 }
 
-function violationOf(error: ErrorObject, object: unknown): Violation {
+function violationOf(error: ErrorObject, object: unknown, show: ShowValue): Violation {
   const at = pathOf(error.instancePath, object)
   const value = valueAt(object, at)
   const params: Readonly<Record<string, unknown>> = error.params
@@ -159,24 +164,24 @@ function violationOf(error: ErrorObject, object: unknown): Violation {
     case 'enum':
       return make('FieldValueNotSupported', `must be one of ${list(params.allowedValues)}${is}`)
     case 'maxLength':
-      return make('FieldValueTooLong', `must have at most ${count(limit, 'character')}${isLong(value)}`)
+      return make('FieldValueTooLong', `must have at most ${count(limit, 'character')}${isLong(value, show)}`)
     case 'minLength':
       return make('FieldValueInvalid', `must have at least ${count(limit, 'character')}${is}`)
     case 'maxItems':
-      return make('FieldValueTooMany', `must have at most ${count(limit, 'item')}${isLong(value)}`)
+      return make('FieldValueTooMany', `must have at most ${count(limit, 'item')}${isLong(value, show)}`)
     case 'minItems':
-      return make('FieldValueInvalid', `must have at least ${count(limit, 'item')}${isLong(value)}`)
+      return make('FieldValueInvalid', `must have at least ${count(limit, 'item')}${isLong(value, show)}`)
     case 'maxProperties':
-      return make('FieldValueTooMany', `must have at most ${count(limit, 'field')}${isLong(value)}`)
+      return make('FieldValueTooMany', `must have at most ${count(limit, 'field')}${isLong(value, show)}`)
     case 'minProperties':
-      return make('FieldValueInvalid', `must have at least ${count(limit, 'field')}${isLong(value)}`)
+      return make('FieldValueInvalid', `must have at least ${count(limit, 'field')}${isLong(value, show)}`)
     case 'uniqueItems':
       return make(
         'FieldValueInvalid',
         `must not have the same item twice, has at ${params.first} and ${params.second}`,
       )
     case listTypeKeyword:
-      return make('FieldValueDuplicate', duplicateOf(params, value))
+      return make('FieldValueDuplicate', duplicateOf(params, value, show))
     case 'minimum':
       return make('FieldValueInvalid', `must be at least ${limit}${is}`)
     case 'maximum':
@@ -198,7 +203,11 @@ function violationOf(error: ErrorObject, object: unknown): Violation {
   }
 }
 
-function duplicateOf({ first, keys }: Readonly<Record<string, unknown>>, item: unknown): string {
+function duplicateOf(
+  { first, keys }: Readonly<Record<string, unknown>>,
+  item: unknown,
+  show: ShowValue,
+): string {
   if (!Array.isArray(keys)) return `must not be in the list twice, is also at ${first}: ${show(item)}`
   const values = keys.map(key => `${key} ${show(valueAt(item, [String(key)]))}`)
   return `must not have the same keys as another item, the item at ${first} has ${values.join(' and ')} too`
@@ -209,6 +218,7 @@ function unionViolation(
   index: number,
   error: ErrorObject,
   object: unknown,
+  show: ShowValue,
 ): Violation {
   const path = pathOf(error.instancePath, object)
   const passing: unknown = error.params.passingSchemas
@@ -218,12 +228,18 @@ function unionViolation(
     reason: 'FieldValueInvalid',
     message: Array.isArray(passing)
       ? `must match exactly one of its alternatives, matches numbers ${passing.map(branch => Number(branch) + 1).join(' and ')}`
-      : `must match ${error.keyword === 'oneOf' ? 'exactly' : 'at least'} one of its alternatives; ${closest(errors, index, error, object)}`,
+      : `must match ${error.keyword === 'oneOf' ? 'exactly' : 'at least'} one of its alternatives; ${closest(errors, index, error, object, show)}`,
   }
 }
 
 /** Describes the errors of the branch with the fewest errors. Branches of the value's type come first. */
-function closest(errors: readonly ErrorObject[], index: number, union: ErrorObject, object: unknown): string {
+function closest(
+  errors: readonly ErrorObject[],
+  index: number,
+  union: ErrorObject,
+  object: unknown,
+  show: ShowValue,
+): string {
   // ajv gives the errors of the branches right before the one of the union itself.
   const branches = new Map<string, ErrorObject[]>()
   const inside = `${union.schemaPath}/`
@@ -246,7 +262,7 @@ function closest(errors: readonly ErrorObject[], index: number, union: ErrorObje
     return `it must be ${[...new Set(types.map(error => typeName(error.params.type)))].join(' or ')}, is ${value}`
   }
   const best = all.filter(branch => !misfits(branch)).sort((a, b) => a.length - b.length)[0]
-  const told = best === undefined ? [] : violationsOf(best, object).slice(0, 3)
+  const told = best === undefined ? [] : violationsOf(best, object, show).slice(0, 3)
   if (told.length === 0) return 'it matches none'
   return `the closest one fails because ${told.map(violation => `${violation.field} ${violation.message}`).join(', and ')}`
 }
@@ -283,8 +299,9 @@ function count(limit: string, noun: string): string {
   return `${limit} ${noun}${limit === '1' ? '' : 's'}`
 }
 
-function isLong(value: unknown): string {
-  if (typeof value === 'string') return `, has ${codePoints(value)}: ${show(value)}`
+function isLong(value: unknown, show: ShowValue): string {
+  if (typeof value === 'string')
+    return `, has ${codePoints(value)}${show === showType ? '' : `: ${show(value)}`}`
   if (Array.isArray(value)) return `, has ${value.length}`
   return isRecord(value) ? `, has ${Object.keys(value).length}` : ''
 }
@@ -303,12 +320,22 @@ function list(values: unknown): string {
   return shown.join(', ')
 }
 
-/** Describes a value in a few words. It may be megabytes long, so it is cut before it is encoded. */
-function show(value: unknown): string {
-  if (value === undefined) return 'absent'
+/** Describes a value in a few words. */
+type ShowValue = (value: unknown) => string
+
+/** Shows scalars. A text may be megabytes long, so it is cut before it is encoded. */
+function showValue(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(shorten(value, objectLimits.echoedCharacters))
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : showType(value)
+}
+
+/** Shows no scalar, for kinds with secrets. */
+export function showType(value: unknown): string {
+  if (value === undefined) return 'absent'
+  if (typeof value === 'string') return value === '' ? 'empty' : 'a string'
+  if (typeof value === 'boolean') return 'a boolean'
+  if (typeof value === 'number') return 'a number'
   if (Array.isArray(value))
     return value.length === 0 ? 'an empty array' : `an array of ${count(String(value.length), 'item')}`
-  if (isRecord(value)) return 'an object'
-  return JSON.stringify(value)
+  return isRecord(value) ? 'an object' : 'null'
 }

@@ -16,7 +16,7 @@ const apiVersion = 'report.example.com/v1'
 const kind = 'Thing'
 
 /** A version of the plugin. Its index has a fault, and is unique on request. */
-function version(unique: boolean): ServedModel {
+function version(unique: boolean, sensitive = false): ServedModel {
   return new ServedModel(
     defineModel({
       group: 'report.example.com',
@@ -24,6 +24,7 @@ function version(unique: boolean): ServedModel {
       kind,
       singular: 'thing',
       plural: 'things',
+      sensitive,
       schema: { spec: { type: 'object', properties: { code: { type: 'string' } } } },
       indexes: [
         singleValueIndex({
@@ -161,6 +162,16 @@ describe('the report of a model', () => {
     const patch = { type: 'merge', document: { metadata: { labels: { a: 'b' } } } } as const
     await watched.registry.patch(served, 'younger', patch, 'object', defaultWriteOptions)
     expect((await start(served)).messages()).toEqual([])
+  })
+
+  it('has no values of a sensitive kind', async () => {
+    const plain = version(false, true)
+    const before = await claim(plain)
+    await create(before, plain, 'older', 'x')
+    await create(before, plain, 'younger', 'x')
+    expect((await start(version(true, true))).messages()).toEqual([
+      '"younger" has a value, which "older" holds',
+    ])
   })
 
   it('omits clashes of a set that is not in force, and reports them when it is again', async () => {

@@ -117,13 +117,13 @@ export class IndexReport {
     const source = `index ${index} of ${this.#served.resource}`
     if (problem.kind === 'function') return { source, message: `fails for ${object}: ${problem.message}` }
     const { value } = problem
-    const shown = JSON.stringify(
-      value.length > reportDefaults.shownValue ? `${value.slice(0, reportDefaults.shownValue)}…` : value,
-    )
+    const cut =
+      value.length > reportDefaults.shownValue ? `${value.slice(0, reportDefaults.shownValue)}…` : value
+    const has = this.#served.model.sensitive ? 'has a value' : `has the value ${JSON.stringify(cut)}`
     const holder = await this.#registry.holderOf(this.#served, problem.index, value, name)
     if (holder === undefined || holder === name)
-      return { source, message: `${object} has the value ${shown}, which it takes when it is written` }
-    return { source, message: `${object} has the value ${shown}, which ${JSON.stringify(holder)} holds` }
+      return { source, message: `${object} ${has}, which it takes when it is written` }
+    return { source, message: `${object} ${has}, which ${JSON.stringify(holder)} holds` }
   }
 
   #schedule(): void {

@@ -132,7 +132,8 @@ export class WriteTransactions {
       if (held && claimed) lost.add(key)
       else if (held) {
         const field = uniqueIndexName(index)
-        const message = `the value ${JSON.stringify(echo(value))} of the unique index ${field} is held by ${JSON.stringify(holder.name)}`
+        const shown = served.model.sensitive ? '' : ` ${JSON.stringify(echo(value))}`
+        const message = `the value${shown} of the unique index ${field} is held by ${JSON.stringify(holder.name)}`
         causes.push({ reason: 'FieldValueDuplicate', field, message })
       } else stale.set(key, pair.modRevision)
     }

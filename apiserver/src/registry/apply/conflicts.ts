@@ -3,13 +3,14 @@ import { compareCodePoints, objectLimits } from '../../model/index.ts'
 import { echo } from '../causes.ts'
 import { firstPaths, sizeOf } from './field-set.ts'
 import type { Conflict } from './ownership.ts'
-import { formatElements } from './path-element.ts'
+import { formatElements, hasValue } from './path-element.ts'
 
 /**
  * Returns the error of an apply that would change fields of other managers: 409 with a cause for each field, at most
  * `objectLimits.violations`. The texts are those of Kubernetes' `managedfields/internal/conflict.go`.
+ * @param isSensitive true for a kind with secrets: the fields name a list, and not its items
  */
-export function conflictError(conflicts: readonly Conflict[]): ApiError {
+export function conflictError(conflicts: readonly Conflict[], isSensitive: boolean): ApiError {
   const causes: StatusCause[] = []
   const fieldsOfManagers = new Map<string, string[]>()
   let count = 0
@@ -17,7 +18,7 @@ export function conflictError(conflicts: readonly Conflict[]): ApiError {
     const manager = describe(entry)
     count += sizeOf(fields)
     for (const path of firstPaths(fields, objectLimits.violations - causes.length)) {
-      const field = formatElements(path)
+      const field = formatElements(isSensitive ? path.filter(element => !hasValue(element)) : path)
       causes.push({ reason: 'FieldManagerConflict', message: `conflict with ${manager}`, field })
       const known = fieldsOfManagers.get(manager)
       if (known === undefined) fieldsOfManagers.set(manager, [field])

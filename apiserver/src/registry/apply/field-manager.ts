@@ -147,9 +147,9 @@ export function applyConfiguration(
   if ('conflicts' in result) {
     const allowed = manager === kubectlManager ? fieldsLastApplied(type, apiVersion, before.value) : noFields
     const left = conflictsOutside(result.conflicts, allowed)
-    if (left.length > 0) throw conflictError(left)
+    if (left.length > 0) throw conflictError(left, served.model.sensitive)
     result = attempt(true)
-    if ('conflicts' in result) throw conflictError(result.conflicts)
+    if ('conflicts' in result) throw conflictError(result.conflicts, served.model.sensitive)
   }
   const object = manager === kubectlManager ? withLastApplied(result.object.value, body) : result.object.value
   const managedFields = toStored(withOwnTime(result.entries, who, write, stored), stored ?? [])

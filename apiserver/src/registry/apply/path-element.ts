@@ -67,6 +67,11 @@ function readJson(content: string, element: string): unknown {
   }
 }
 
+/** Returns true if an element has values of the object: those of an item of a list of type set or map. */
+export function hasValue(element: PathElement): boolean {
+  return element.startsWith('v:') || element.startsWith('k:')
+}
+
 /** Formats a path as Kubernetes does in conflicts, such as `.spec.ports[name="web"].port`. */
 export function formatElements(path: readonly PathElement[]): string {
   return path.map(formatElement).join('')

@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { type Answer, Collection, refusalOf } from './support/api.ts'
+import { startWorld, type World } from './support/worlds.ts'
+
+const code = 'x4711secret'
+let world: World
+let safes: Collection
+
+beforeAll(async () => {
+  world = await startWorld('embedded', ['safe-plugin'])
+  safes = new Collection(world.api, 'safes.example.com/v1', 'Safe', 'safes')
+})
+afterAll(() => world?.end())
+
+const create = (spec: unknown) => world.api.post(safes.path, safes.body('refused', spec))
+
+function apply(manager: string, spec: unknown): Promise<Answer> {
+  const path = `${safes.at('applied')}?fieldManager=${manager}`
+  return world.api.request('PATCH', path, safes.body('applied', spec), {
+    type: 'application/apply-patch+yaml',
+  })
+}
+
+it.each([
+  [
+    'a text that is too long',
+    { code: `${code}${'x'.repeat(40)}` },
+    'spec.code',
+    'must have at most 40 characters, has 51',
+  ],
+  [
+    'a text that does not match',
+    { code: `${code}!` },
+    'spec.code',
+    'must match the pattern ^[0-9a-z]*$, is a string',
+  ],
+  ['a number out of bounds', { length: 4711 }, 'spec.length', 'must be at most 1000, is a number'],
+  ['a value of the wrong type', { length: code }, 'spec.length', 'must be an integer, is a string'],
+  ['a value outside an enum', { kind: code }, 'spec.kind', 'must be one of "small", "large", is a string'],
+  [
+    'a duplicate in a set',
+    { set: [code, code] },
+    'spec.set[1]',
+    'must not be in the list twice, is also at 0: a string',
+  ],
+  [
+    'a duplicate key',
+    { map: [{ key: code }, { key: code }] },
+    'spec.map[1]',
+    'must not have the same keys as another item, the item at 0 has key a string too',
+  ],
+  [
+    'no alternative',
+    { either: { code } },
+    'spec.either',
+    'must match exactly one of its alternatives; it must be an integer or a string, is an object',
+  ],
+  [
+    'an alternative of another format',
+    { either: code },
+    'spec.either',
+    'must match exactly one of its alternatives; the closest one fails because spec.either must be in the format "date-time", is a string',
+  ],
+  [
+    'a rule with an expression as message',
+    { timed: { code: '4711s', length: 5000 } },
+    'spec.timed',
+    'failed rule: self.length <= duration(self.code).getSeconds()',
+  ],
+  [
+    'a rule that cannot be evaluated',
+    { timed: { code, length: 1 } },
+    'spec.timed',
+    'failed rule: self.length <= duration(self.code).getSeconds() (the rule cannot be evaluated)',
+  ],
+])('%s of a sensitive kind is refused without the value', async (_case, spec, field, message) => {
+  const answer = await create(spec)
+  expect(refusalOf(answer, 422).causes[0]).toMatchObject({ field, message })
+  expect(answer.text).not.toContain('4711')
+})
+
+it('the 409 for a unique value of a sensitive kind names the index and not the value', async () => {
+  await safes.create('holder', { code })
+  const answer = await create({ code })
+  const [cause] = refusalOf(answer, 409, 'AlreadyExists').causes
+  expect(cause).toEqual({
+    reason: 'FieldValueDuplicate',
+    field: 'spec.code',
+    message: 'the value of the unique index spec.code is held by "holder"',
+  })
+  expect(answer.text).not.toContain('4711')
+})
+
+it('the 409 for a conflict of managers of a sensitive kind names the list and not the item', async () => {
+  const applied = { set: [code], map: [{ key: code, value: 'a' }] }
+  expect((await apply('one', applied)).status).toBe(201)
+  const answer = await apply('two', { ...applied, map: [{ key: code, value: 'b' }] })
+  expect(refusalOf(answer, 409, 'Conflict').causes).toEqual([
+    expect.objectContaining({ field: '.spec.map.value' }),
+  ])
+  expect(answer.text).not.toContain('4711')
+})
