@@ -139,13 +139,13 @@ export async function startServer(
     options.store.kind === 'etcd' ? compactRegularly(storage, log, stopping.signal) : Promise.resolve()
   const chores = Promise.all([compaction, consistency.run(stopping.signal)])
 
-  const pluginKind = new ServedModel(pluginModel(reservedDomain))
+  const pluginKind = ServedModel.builtIn(pluginModel(reservedDomain))
   const ownModels = [
     leaseModel(reservedDomain),
     eventModel(reservedDomain),
     orphanRecordModel(reservedDomain),
   ]
-  const ownServed = [pluginKind, ...ownModels.map(model => new ServedModel(model))]
+  const ownServed = [pluginKind, ...ownModels.map(model => ServedModel.builtIn(model))]
   for (const served of [...rooms.builtIn.all, ...ownServed]) models.add(served)
   const starting = { log, signal: stopping.signal }
   const ownKinds = Promise.all([

@@ -52,12 +52,13 @@ export class NamespaceLifecycle {
 
   /** Creates the permanent namespaces if they are missing. Waits while the store is unavailable. @throws when aborted */
   async ensure(signal: AbortSignal): Promise<void> {
-    const { kind, registry, log } = this.#parts
+    const { kind, registry, storage, log } = this.#parts
     const { apiVersion, kind: name } = kind.model
     for (const namespace of permanentNamespaces) {
       for (;;) {
         signal.throwIfAborted()
         try {
+          if ((await storage.get(kind.keyOf(namespace))).pair !== undefined) break
           const object = { apiVersion, kind: name, metadata: { name: namespace } }
           await registry.create(kind, object, serviceWriteOptions)
           break

@@ -1,8 +1,10 @@
 import { ModelError, type Schema } from '@setpoint/controller-runtime/api'
+import { Ajv } from 'ajv'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import {
   compileSchemas,
+  compileSchemasWhenUsed,
   remainingViolations,
   type SchemaSubject,
   schemaDefaults,
@@ -604,5 +606,32 @@ describe('any value', () => {
       { numRuns: 1000 },
     )
     expect(output).not.toHaveBeenCalled()
+  })
+})
+
+describe('a schema of a built-in kind', () => {
+  const schema = {
+    spec: { type: 'object', properties: { n: { type: 'integer', default: 1 } } } satisfies Schema,
+  }
+
+  it('is compiled when an object is first read or written, and once', () => {
+    const compile = vi.spyOn(Ajv.prototype, 'compile').mockClear()
+    compileSchemas(schema)
+    // Checks the default.
+    expect(compile).toHaveBeenCalledTimes(1)
+    compile.mockClear()
+
+    const validator = compileSchemasWhenUsed(schema)
+    expect(compile).not.toHaveBeenCalled()
+    const object = { spec: {} }
+    expect(validator.applyDefaults(object)).toBe(true)
+    expect(compile).toHaveBeenCalledTimes(1)
+    expect(validator.validate(object)).toEqual([])
+    expect(validator.validate({ spec: { n: 'x' } })).toHaveLength(1)
+    expect(validator.hasDefaults).toBe(true)
+    expect(validator.unknownFields({ spec: { m: 1 } })).toEqual(['spec.m'])
+    // The default, the decision, and the list of violations.
+    expect(compile).toHaveBeenCalledTimes(3)
+    vi.restoreAllMocks()
   })
 })

@@ -95,6 +95,29 @@ export function compileSchemas(
   }
 }
 
+/**
+ * Returns the validator of schemas that are known to be valid: those of the server's own kinds. Reads them when an object is
+ * first read or written, because a server starts with many kinds and uses few.
+ */
+export function compileSchemasWhenUsed(schema: { spec: Schema; status?: Schema }): SchemaValidator {
+  let compiled: SchemaValidator | undefined
+  const validator = () => {
+    compiled ??= compileSchemas(schema)
+    return compiled
+  }
+  return {
+    get hasDefaults() {
+      return validator().hasDefaults
+    },
+    get rules() {
+      return validator().rules
+    },
+    validate: object => validator().validate(object),
+    applyDefaults: object => validator().applyDefaults(object),
+    unknownFields: object => validator().unknownFields(object),
+  }
+}
+
 function compile(schema: JsonObject): ValidateFunction {
   deciding ??= createCompiler({ collect: false })
   return deciding.compile(schema)

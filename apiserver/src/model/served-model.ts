@@ -1,8 +1,8 @@
 import { type Model, nameOfKey, type ObjectKey } from '@setpoint/controller-runtime/api'
 import { IndexSet } from './index-set.ts'
 import type { KindRules } from './kind-rules.ts'
-import type { SchemaValidator } from './schema-validator.ts'
-import { ServedVersion } from './served-version.ts'
+import { compileSchemas, compileSchemasWhenUsed, type SchemaValidator } from './schema-validator.ts'
+import { type CompileSchemas, ServedVersion } from './served-version.ts'
 import { uniqueIndexId } from './unique-index-id.ts'
 
 /**
@@ -48,7 +48,16 @@ export class ServedModel {
   }[]
   phase: ModelPhase = { name: 'Starting' }
 
-  constructor(model: Model, plugin?: string, rules?: KindRules) {
+  /**
+   * Returns a kind that the server itself declares. Its schemas are compiled when they are first used; a test checks that
+   * they are valid.
+   */
+  static builtIn(model: Model, rules?: KindRules): ServedModel {
+    return new ServedModel(model, undefined, rules, compileSchemasWhenUsed)
+  }
+
+  /** @throws ModelError for an unusable schema */
+  constructor(model: Model, plugin?: string, rules?: KindRules, compile: CompileSchemas = compileSchemas) {
     this.model = model
     this.plugin = plugin
     this.rules = rules
@@ -57,8 +66,11 @@ export class ServedModel {
     this.kindTitle = model.kind + suffix
     this.resource = `${model.group}/${model.plural}`
     this.keyPrefix = `objects/${this.resource}/`
-    this.hub = new ServedVersion(model, plugin)
-    this.versions = [this.hub, ...model.versions.map(version => new ServedVersion(model, plugin, version))]
+    this.hub = new ServedVersion(model, plugin, compile)
+    this.versions = [
+      this.hub,
+      ...model.versions.map(version => new ServedVersion(model, plugin, compile, version)),
+    ]
     this.storedVersion = this.versionNamed(model.storedVersion ?? model.version)
     this.schemas = this.hub.schemas
     this.indexes = new IndexSet(model)

@@ -7,7 +7,10 @@ import {
 } from '@setpoint/controller-runtime/api'
 import type { BareObject } from './bare-object.ts'
 import { ConversionError } from './conversion-error.ts'
-import { compileSchemas, type SchemaValidator } from './schema-validator.ts'
+import type { SchemaOptions, SchemaValidator } from './schema-validator.ts'
+
+/** A function like `compileSchemas`. */
+export type CompileSchemas = (schema: Model['schema'], options: SchemaOptions) => SchemaValidator
 
 /**
  * One API version of a served kind. The hub converts by returning the object itself.
@@ -34,13 +37,18 @@ export class ServedVersion {
   readonly #declared: ModelVersion | undefined
 
   /** @throws ModelError for an unusable schema */
-  constructor(model: Model, plugin: string | undefined, declared?: ModelVersion) {
+  constructor(
+    model: Model,
+    plugin: string | undefined,
+    compileSchemas: CompileSchemas,
+    declared?: ModelVersion,
+  ) {
     const { name, apiVersion } = declared ?? { name: model.version, apiVersion: model.apiVersion }
     this.name = name
     this.apiVersion = apiVersion
     this.kind = model.kind
     this.isHub = declared === undefined
-    this.schemas = compile(model, declared)
+    this.schemas = compile(compileSchemas, model, declared)
     this.printerColumns = declared?.printerColumns ?? model.printerColumns
     this.warning = declared?.deprecated && `${apiVersion} ${model.kind} is deprecated: ${declared.deprecated}`
     this.wirePrefix = `{"apiVersion":${JSON.stringify(apiVersion)},"kind":${JSON.stringify(model.kind)},"metadata":{"name":"`
@@ -123,7 +131,11 @@ function messageOf(error: unknown): string {
   }
 }
 
-function compile(model: Model, declared: ModelVersion | undefined): SchemaValidator {
+function compile(
+  compileSchemas: CompileSchemas,
+  model: Model,
+  declared: ModelVersion | undefined,
+): SchemaValidator {
   const options = { isSensitive: model.sensitive }
   if (declared === undefined) return compileSchemas(model.schema, options)
   try {

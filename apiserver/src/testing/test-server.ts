@@ -123,7 +123,7 @@ function registerModels({ models, builtIn }: ServerRooms, options: OpenTestServe
   }
   // Kinds for leader election and the collector; a test may give them too.
   for (const model of [leaseModel, orphanRecordModel]) {
-    const own = new ServedModel(model(testServerDefaults.reservedDomain))
+    const own = ServedModel.builtIn(model(testServerDefaults.reservedDomain))
     if (!served.some(({ resource }) => resource === own.resource)) served.push(own)
   }
   for (const each of [...builtIn.all, ...served]) models.add(each)

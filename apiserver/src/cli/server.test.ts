@@ -1,0 +1,70 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { leaseModel, silentLogger } from '@setpoint/controller-runtime'
+import { eventModel, orphanRecordModel } from '@setpoint/controller-runtime/internal'
+import { Ajv } from 'ajv'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { builtInKinds } from '../kubernetes/index.ts'
+import { ServedModel } from '../model/index.ts'
+import { pluginModel } from '../plugins/index.ts'
+import { parseCommandLine } from './flags.ts'
+import { startServer } from './server.ts'
+
+let dataDir: string
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'setpoint-test-'))
+})
+
+afterEach(async () => {
+  vi.restoreAllMocks()
+  await rm(dataDir, { recursive: true, force: true })
+})
+
+async function startEmpty() {
+  const commandLine = parseCommandLine(['serve', '--listen', '127.0.0.1:0', '--data-dir', dataDir], {})
+  if (commandLine.command !== 'serve' || commandLine.options.role === 'controllers')
+    throw new Error('expected the options of a server')
+  return startServer({ ...commandLine.options, plugins: [] }, silentLogger, () => ({
+    bufferFull: 0,
+    repeated: 0,
+  }))
+}
+
+it('compiles the schema of a built-in kind when an object is first written', async () => {
+  const compile = vi.spyOn(Ajv.prototype, 'compile')
+  const first = await startEmpty()
+  await first.stop()
+  // The first start creates the namespaces that always exist.
+  expect(compile).toHaveBeenCalledTimes(1)
+
+  const second = await startEmpty()
+  expect(compile).toHaveBeenCalledTimes(1)
+
+  const url = new URL('apis/plugins.setpoint.dev/v1/plugins', `${second.url}/`)
+  const plugin = { apiVersion: 'plugins.setpoint.dev/v1', kind: 'Plugin', metadata: { name: 'p' }, spec: {} }
+  for (const name of ['p', 'q']) {
+    const body = JSON.stringify({ ...plugin, metadata: { name } })
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    })
+    expect(response.status).toBe(201)
+  }
+  expect(compile).toHaveBeenCalledTimes(2)
+  await second.stop()
+})
+
+it('declares valid schemas for its own kinds, because the start does not check them', () => {
+  const models = [
+    ...builtInKinds().all.map(({ model }) => model),
+    ...[pluginModel, leaseModel, eventModel, orphanRecordModel].map(declare => declare('setpoint.dev')),
+  ]
+  for (const model of models) {
+    expect(() => new ServedModel(model), model.kind).not.toThrow()
+    // `loadRules` is called for plugins only.
+    expect(JSON.stringify(model.schema), model.kind).not.toContain('x-kubernetes-validations')
+  }
+})
