@@ -30,6 +30,7 @@ import { notFound, notReady, type Registry, type WriteOptions, type WriteResult 
 import type { ApiRequest, ApiResponse } from './api-request.ts'
 import { MethodNotAllowedError } from './error-response.ts'
 import { listBody, plainList } from './list-response.ts'
+import { respondToReview, reviewMethods } from './review-api.ts'
 import { warningHeaders, withWarning } from './warning-headers.ts'
 import { readDeleteParameters, readObject, readPatch, readWriteOptions } from './write-parameters.ts'
 
@@ -92,8 +93,10 @@ export class ResourceApi {
 
   /** Returns the model that a path names, or undefined if no model or subresource is served there. */
   modelOf(path: ApiRequest['path']): ServedModel | undefined {
+    const review = reviewOf(this.#models, path)
+    if (review !== undefined) return review
     const served = this.#models.find(path.group, path.version, path.plural)
-    if (served === undefined) return undefined
+    if (served === undefined || served.review !== undefined) return undefined
     const { isNamespaced } = served.indexes
     if (isNamespaced ? path.namespace === undefined && path.name !== undefined : path.namespace !== undefined)
       return undefined
@@ -102,6 +105,7 @@ export class ResourceApi {
 
   /** @throws ApiError */
   async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
+    if (served.review !== undefined) return respondToReview(served, served.review, request)
     const version = served.versionNamed(request.path.version)
     const response = inView(await this.#respond(served, version, request), request)
     return version.warning === undefined ? response : withWarning(response, version.warning)
@@ -171,8 +175,9 @@ export class ResourceApi {
     throw new MethodNotAllowedError(method, scope === 'status' ? statusMethods : nameMethods)
   }
 
-  /** @throws ApiError 503 while the kind is not ready. */
+  /** @throws ApiError 503 while the kind is not ready; MethodNotAllowedError for a kind that is not stored */
   cacheOf(served: ServedModel): ModelCache {
+    if (served.review !== undefined) throw new MethodNotAllowedError('GET', reviewMethods)
     if (served.phase.name === 'Starting') throw notReady(served, 'its indexes are being built')
     const failure = failureOf(served)
     if (failure !== undefined) throw failure
@@ -316,6 +321,16 @@ export class ResourceApi {
       body: await listBody(form, version, {}, {}, deleted, bytes => bytes),
     }
   }
+}
+
+/** Returns the kind of the reviews that are posted to a path. */
+function reviewOf(models: ModelRegistry, path: ApiRequest['path']): ServedModel | undefined {
+  const { group, version, plural, namespace, name, subresource } = path
+  const served = models.find(group, version, subresource === undefined ? plural : `${plural}/${subresource}`)
+  const { review } = served ?? {}
+  if (served === undefined || review === undefined) return undefined
+  const isAt = (review.parent === undefined) === (name === undefined)
+  return isAt && served.indexes.isNamespaced === (namespace !== undefined) ? served : undefined
 }
 
 /** Shows the object of a response in the view of its request. Lists are made in their view. */

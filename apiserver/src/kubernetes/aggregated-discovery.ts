@@ -4,6 +4,9 @@ export interface PlainResource {
   /** Empty for subresources and routes. */
   readonly singularName: string
   readonly namespaced: boolean
+  /** The group and version of the kind, if they are not those of the list. */
+  readonly group?: string
+  readonly version?: string
   /** An empty text for a resource without objects. */
   readonly kind: string
   readonly verbs: readonly string[]
@@ -53,9 +56,10 @@ function nest(group: string, version: string, resources: readonly PlainResource[
       continue
     }
     const { verbs, namespaced, kind } = resource
+    const responseKind = kindOf(resource.group ?? group, resource.version ?? version, kind)
     parentOf({ name: plural, singularName: '', namespaced, kind: '', verbs: [] }).subresources.push({
       subresource,
-      responseKind: kindOf(group, version, kind),
+      responseKind,
       verbs,
     })
   }

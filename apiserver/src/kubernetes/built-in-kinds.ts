@@ -9,6 +9,6 @@ export interface BuiltInKinds {
 
 /** Returns the built-in kinds, not served yet. A further kind is declared as these are. */
 export function builtInKinds(): BuiltInKinds {
-  const namespaces = ServedModel.builtIn(namespaceModel, namespaceRules)
+  const namespaces = ServedModel.builtIn(namespaceModel, { rules: namespaceRules })
   return { namespaces, all: [namespaces] }
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { compareApiVersions } from '@setpoint/controller-runtime/api'
-import type { ModelRegistry, ServedModel } from '../model/index.ts'
+import { type ModelRegistry, reviewPathOf, type ServedModel } from '../model/index.ts'
 import {
   type AggregatedVersion,
   aggregate,
@@ -24,7 +24,7 @@ export interface DiscoveryDocument {
 export type DiscoveryRoot = 'api' | 'apis'
 
 interface DiscoveryParts {
-  readonly models: Pick<ModelRegistry, 'all' | 'groups' | 'changes'>
+  readonly models: Pick<ModelRegistry, 'all' | 'reviews' | 'groups' | 'changes'>
   readonly routes: {
     /** Rises with each change. */
     readonly changes: number
@@ -153,7 +153,25 @@ function resourcesOf(
   const kinds = [...models.all()]
     .filter(({ model, versions }) => model.group === group && versions.some(({ name }) => name === version))
     .flatMap(describeModel)
-  return [...kinds, ...routeResources(routes, groupVersionOf(group, version))]
+  const reviews = models
+    .reviews()
+    .filter(served => reviewPathOf(served).group === group && reviewPathOf(served).version === version)
+    .map(describeReview)
+  return [...kinds, ...reviews, ...routeResources(routes, groupVersionOf(group, version))]
+}
+
+function describeReview(served: ServedModel): PlainResource {
+  const { group, version, kind, singular, scope } = served.model
+  const { parent } = served.review ?? {}
+  return {
+    name: reviewPathOf(served).plural,
+    singularName: parent === undefined ? singular : '',
+    namespaced: scope === 'Namespaced',
+    // The kind of a subresource may be of another group.
+    ...(parent !== undefined && { group, version }),
+    kind,
+    verbs: ['create'],
+  }
 }
 
 function describeGroup({ name, versions }: DiscoveredGroup) {

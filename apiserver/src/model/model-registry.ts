@@ -1,4 +1,4 @@
-import { compareApiVersions } from '@setpoint/controller-runtime/api'
+import { compareApiVersions, type Model } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from './served-model.ts'
 
 /** A model clashes with one that is already served. */
@@ -10,6 +10,7 @@ export class ModelConflictError extends Error {
 export class ModelRegistry {
   readonly #byPath = new Map<string, ServedModel>()
   readonly #byResource = new Map<string, ServedModel>()
+  readonly #reviews: ServedModel[] = []
   #changes = 0
 
   /** Rises whenever a model comes or goes. */
@@ -40,6 +41,14 @@ export class ModelRegistry {
     for (const { apiVersion } of served.versions) this.#byPath.set(`${apiVersion}/${plural}`, served)
   }
 
+  /** Serves a kind whose objects are not stored. `all` does not return it. */
+  addReview(served: ServedModel): void {
+    this.#changes++
+    this.#reviews.push(served)
+    const { group, version, plural } = reviewPathOf(served)
+    this.#byPath.set(pathOf(group, version, plural), served)
+  }
+
   remove(served: ServedModel): void {
     if (this.#byResource.get(served.resource) !== served) return
     this.#changes++
@@ -47,9 +56,9 @@ export class ModelRegistry {
     for (const { apiVersion } of served.versions) this.#byPath.delete(`${apiVersion}/${served.model.plural}`)
   }
 
-  /** Returns the model that serves a version of a kind. */
+  /** Returns the model that serves a version of a kind. The plural of a subresource's review is `<plural>/<subresource>`. */
   find(group: string, version: string, plural: string): ServedModel | undefined {
-    return this.#byPath.get(group === '' ? `${version}/${plural}` : `${group}/${version}/${plural}`)
+    return this.#byPath.get(pathOf(group, version, plural))
   }
 
   /** Returns true if the objects of a resource have secrets. False for a resource that is not served. */
@@ -65,20 +74,36 @@ export class ModelRegistry {
     return undefined
   }
 
+  /** The models whose objects are stored. */
   all(): Iterable<ServedModel> {
     return this.#byResource.values()
+  }
+
+  /** The kinds whose objects are answered and not stored. */
+  reviews(): readonly ServedModel[] {
+    return this.#reviews
   }
 
   /** Returns the versions of each group in Kubernetes' order. The groups are in the order of registration. */
   groups(): Map<string, string[]> {
     const groups = new Map<string, Set<string>>()
-    for (const { model, versions } of this.all()) {
-      const known = groups.get(model.group) ?? new Set()
-      for (const { name } of versions) known.add(name)
-      groups.set(model.group, known)
-    }
+    const add = (group: string, version: string) =>
+      groups.set(group, (groups.get(group) ?? new Set()).add(version))
+    for (const { model, versions } of this.all()) for (const { name } of versions) add(model.group, name)
+    for (const { group, version } of this.#reviews.map(reviewPathOf)) add(group, version)
     return new Map([...groups].map(([group, versions]) => [group, [...versions].sort(compareApiVersions)]))
   }
+}
+
+/** Returns the place of a review in the API. The plural of a subresource is `<plural>/<subresource>`. */
+export function reviewPathOf({ model, review }: ServedModel): Pick<Model, 'group' | 'version' | 'plural'> {
+  const { parent } = review ?? {}
+  if (parent === undefined) return model
+  return { ...parent, plural: `${parent.plural}/${parent.subresource}` }
+}
+
+function pathOf(group: string, version: string, plural: string): string {
+  return group === '' ? `${version}/${plural}` : `${group}/${version}/${plural}`
 }
 
 function ownerOf(served: ServedModel): string {

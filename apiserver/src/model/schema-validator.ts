@@ -39,6 +39,11 @@ export interface SchemaValidator {
   unknownFields(object: Readonly<SchemaSubject>): string[]
 }
 
+export interface SchemaOptions {
+  /** True for a kind with secrets: violations do not repeat the values of objects. */
+  readonly isSensitive?: boolean
+}
+
 /**
  * Returns the validator of a model's OpenAPI 3.0 schemas. Unknown formats and `x-*` are ignored, except for Kubernetes'.
  * `loadRules` must be called before for schemas with rules. Compiles the schemas at
@@ -46,12 +51,11 @@ export interface SchemaValidator {
  *
  * Caveat: patterns are the plugin author's code. A pattern that backtracks for long blocks the server.
  *
- * @param isSensitive true for a kind with secrets: violations do not repeat the values of objects
  * @throws ModelError if the schema leaves the dialect, a rule does not compile, or a default breaks its schema or rules
  */
 export function compileSchemas(
   schema: { spec: Schema; status?: Schema },
-  { isSensitive = false } = {},
+  { isSensitive = false }: SchemaOptions = {},
 ): SchemaValidator {
   const { spec, status = { type: 'object' } } = schema
   const root = { properties: { spec, status } }
@@ -99,10 +103,13 @@ export function compileSchemas(
  * Returns the validator of schemas that are known to be valid: those of the server's own kinds. Reads them when an object is
  * first read or written, because a server starts with many kinds and uses few.
  */
-export function compileSchemasWhenUsed(schema: { spec: Schema; status?: Schema }): SchemaValidator {
+export function compileSchemasWhenUsed(
+  schema: { spec: Schema; status?: Schema },
+  options?: SchemaOptions,
+): SchemaValidator {
   let compiled: SchemaValidator | undefined
   const validator = () => {
-    compiled ??= compileSchemas(schema)
+    compiled ??= compileSchemas(schema, options)
     return compiled
   }
   return {

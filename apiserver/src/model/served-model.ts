@@ -1,6 +1,7 @@
 import { type Model, nameOfKey, type ObjectKey } from '@setpoint/controller-runtime/api'
 import { IndexSet } from './index-set.ts'
 import type { KindRules } from './kind-rules.ts'
+import type { Review } from './review.ts'
 import { compileSchemas, compileSchemasWhenUsed, type SchemaValidator } from './schema-validator.ts'
 import { type CompileSchemas, ServedVersion } from './served-version.ts'
 import { uniqueIndexId } from './unique-index-id.ts'
@@ -15,6 +16,13 @@ import { uniqueIndexId } from './unique-index-id.ts'
  */
 type ModelPhase = { name: 'Starting' } | { name: 'Started' } | { name: 'Failed' | 'Stopped'; message: string }
 
+interface ServedModelParts {
+  readonly rules?: KindRules
+  readonly review?: Review
+  /** Default: `compileSchemas`. */
+  readonly compile?: CompileSchemas
+}
+
 /** A model with its compiled schemas and indexes. */
 export class ServedModel {
   readonly model: Model
@@ -26,6 +34,8 @@ export class ServedModel {
   readonly kindTitle: string
   /** What a built-in kind does beyond its model. */
   readonly rules: KindRules | undefined
+  /** Set for a kind whose objects are answered and not stored. It has no cache. */
+  readonly review: Review | undefined
   /** `<group>/<plural>`. Identifies the stored objects, which do not depend on the API version. */
   readonly resource: string
   /** Prefix of the keys of its objects. */
@@ -52,15 +62,20 @@ export class ServedModel {
    * Returns a kind that the server itself declares. Its schemas are compiled when they are first used; a test checks that
    * they are valid.
    */
-  static builtIn(model: Model, rules?: KindRules): ServedModel {
-    return new ServedModel(model, undefined, rules, compileSchemasWhenUsed)
+  static builtIn(model: Model, parts: Pick<ServedModelParts, 'rules' | 'review'> = {}): ServedModel {
+    return new ServedModel(model, undefined, { ...parts, compile: compileSchemasWhenUsed })
   }
 
   /** @throws ModelError for an unusable schema */
-  constructor(model: Model, plugin?: string, rules?: KindRules, compile: CompileSchemas = compileSchemas) {
+  constructor(
+    model: Model,
+    plugin?: string,
+    { rules, review, compile = compileSchemas }: ServedModelParts = {},
+  ) {
     this.model = model
     this.plugin = plugin
     this.rules = rules
+    this.review = review
     const suffix = model.group === '' ? '' : `.${model.group}`
     this.title = model.plural + suffix
     this.kindTitle = model.kind + suffix

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { compareUnits, type ModelRegistry } from '../model/index.ts'
+import { compareUnits, type ModelRegistry, reviewPathOf } from '../model/index.ts'
 import { type DocumentOptions, type GroupVersion, groupDocument } from './group-document.ts'
 import type { KindVersion } from './kind-schemas.ts'
 import { rootOf } from './names.ts'
@@ -77,6 +77,10 @@ export class ApiDocuments {
     const models = [...this.#parts.models.all()].sort((a, b) => compareUnits(a.model.plural, b.model.plural))
     for (const served of models) {
       for (const version of served.versions) at(version.apiVersion).kinds.push({ served, version })
+    }
+    for (const served of this.#parts.models.reviews()) {
+      const { group, version } = reviewPathOf(served)
+      at(group === '' ? version : `${group}/${version}`).kinds.push({ served, version: served.hub })
     }
     const routes = [...this.#parts.routes.describe()].sort((a, b) => compareUnits(idOf(a), idOf(b)))
     for (const route of routes) at(route.groupVersion).routes.push(route)

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../model/index.ts'
+import { type JsonObject, reviewPathOf } from '../model/index.ts'
 import {
   type ExampleNames,
   exampleNames,
@@ -40,11 +40,24 @@ export function kindPaths(of: KindVersion, components: KindComponents, options: 
   const root = rootOf(of.version.apiVersion)
   const { plural } = of.served.model
   const operations = new KindOperations(of, components, options)
+  if (of.served.review !== undefined) return reviewPaths(of, operations)
   if (!isNamespaced(of)) return pathsAt(`${root}/${plural}`, of, operations, [])
   return {
     [`${root}/${plural}`]: { get: operations.list('ForAllNamespaces') },
     ...pathsAt(`${root}/namespaces/{namespace}/${plural}`, of, operations, ['namespace']),
   }
+}
+
+/** Returns the path of a kind whose objects are answered and not stored. */
+function reviewPaths(of: KindVersion, operations: KindOperations): JsonObject {
+  const { group, version, plural } = reviewPathOf(of.served)
+  const [collection = '', subresource] = plural.split('/')
+  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
+  const scope: readonly SharedParameter[] = isNamespaced(of) ? ['namespace'] : []
+  const below = subresource === undefined ? collection : `${collection}/{name}/${subresource}`
+  const path = isNamespaced(of) ? `${root}/namespaces/{namespace}/${below}` : `${root}/${below}`
+  const parameters = parameterRefs(...scope, ...(subresource === undefined ? [] : (['name'] as const)))
+  return { [path]: { ...(parameters.length > 0 && { parameters }), post: operations.review() } }
 }
 
 /** Returns the paths of a collection and its objects. */
@@ -141,6 +154,14 @@ class KindOperations {
         },
         ...errorRefs(400, 409, 413, 415, 422, 504),
       },
+    })
+  }
+
+  review(): JsonObject {
+    return this.#operation('create', 'post', `Create a ${this.#kind}, which is answered and not stored`, {
+      parameters: parameterRefs('dryRun', 'fieldValidation'),
+      requestBody: this.#objectBody(this.#examples?.sent),
+      responses: { '201': this.#object('The response.'), ...errorRefs(400, 413, 415, 422) },
     })
   }
 

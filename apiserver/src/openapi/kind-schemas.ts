@@ -32,7 +32,11 @@ export function kindComponents(of: KindVersion): KindComponents {
   const spec = toOpenApiSchema(schemaOf(of).spec)
   const status = toOpenApiSchema(schemaOf(of).status ?? { type: 'object' })
   return {
-    schemas: { [name]: objectSchema(of, spec, status), [listNameOf(of)]: listSchema(of) },
+    schemas: {
+      [name]: objectSchema(of, spec, status),
+      // Reviews are not listed.
+      ...(of.served.review === undefined && { [listNameOf(of)]: listSchema(of) }),
+    },
     examples: examplesOf(of, spec, status),
   }
 }

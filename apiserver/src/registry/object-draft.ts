@@ -320,7 +320,7 @@ function finishDraft(
 }
 
 /** Returns the violations of the schema and its rules, without those that the stored object has in the same place. */
-function violationsLeft(
+export function violationsLeft(
   schemas: SchemaValidator,
   object: BareObject,
   stored: BareObject | undefined,
@@ -367,7 +367,7 @@ const rulesNotChecked: Violation = Object.freeze({
     'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
 })
 
-function withDefaults(schemas: SchemaValidator, object: BareObject): BareObject {
+export function withDefaults(schemas: SchemaValidator, object: BareObject): BareObject {
   if (!schemas.hasDefaults) return object
   const completed: BareObject = { ...object, spec: structuredClone(object.spec) }
   if (object.status !== undefined) completed.status = structuredClone(object.status)
@@ -376,7 +376,7 @@ function withDefaults(schemas: SchemaValidator, object: BareObject): BareObject 
 }
 
 /** Returns a warning for each unknown field. @throws ApiError 400 with the fields, under `Strict` */
-function checkUnknownFields(
+export function checkUnknownFields(
   schemas: SchemaValidator,
   object: BareObject,
   options: Pick<WriteOptions, 'fieldValidation'>,

@@ -1,0 +1,34 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
+import type { ReviewContent, ServedModel } from '../model/index.ts'
+import { Causes } from './causes.ts'
+import { checkUnknownFields, readClientObject, violationsLeft, withDefaults } from './object-draft.ts'
+import { invalid } from './refusals.ts'
+import type { WriteOptions } from './write-options.ts'
+
+/** The content of a review, and the texts of `Warning` headers. */
+export interface ReadReview {
+  readonly content: ReviewContent
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Checks the body of a review as that of any object, with its defaults. Its metadata is not used. `apiVersion` and `kind` may be
+ * absent, as in Kubernetes.
+ * @throws ApiError 400, 422
+ */
+export function readReview(
+  served: ServedModel,
+  body: unknown,
+  { fieldValidation }: Pick<WriteOptions, 'fieldValidation'>,
+): ReadReview {
+  const { apiVersion, kind, schemas } = served.hub
+  const client = readClientObject(served.hub, isRecord(body) ? { apiVersion, kind, ...body } : body)
+  const { status: _status, ...content } = client.content
+  const metadata = { name: '', uid: '', generation: 1, creationTimestamp: '' }
+  const object = withDefaults(schemas, { apiVersion, kind, metadata, spec: {}, ...content })
+  const causes = new Causes(client.causes)
+  for (const violation of violationsLeft(schemas, object, undefined)) causes.add(violation)
+  if (!causes.isEmpty) throw invalid(served, '', causes)
+  const warnings = checkUnknownFields(schemas, object, { fieldValidation })
+  return { content: { spec: object.spec }, warnings }
+}
