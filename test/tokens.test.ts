@@ -122,8 +122,13 @@ describe('with a file of tokens', () => {
       await api.delete(itemsPath, undefined, { headers }),
     ]
     const verbs = ['create', 'update', 'patch', 'delete', 'deletecollection']
-    for (const [at, answer] of refused.entries())
-      expect(refusalOf(answer, 403).message).toBe(`"vic" may not ${verbs[at]} items.items.example.com`)
+    for (const [at, answer] of refused.entries()) {
+      const verb = verbs[at] ?? ''
+      const subject = ['create', 'deletecollection'].includes(verb) ? '' : ' "a"'
+      expect(refusalOf(answer, 403).message).toBe(
+        `items.items.example.com${subject} is forbidden: User "vic" cannot ${verb} resource "items" in API group "items.example.com" at the cluster scope`,
+      )
+    }
     const watch = await Watch.open(server.url, itemsPath, { headers })
     await watch.synced()
     await watch.close()

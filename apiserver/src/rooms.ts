@@ -1,11 +1,18 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import { HistoryReplay, LogFollower, ReadGate } from './cache/index.ts'
 import { ResourceApi } from './http/index.ts'
-import { type BuiltInKinds, builtInKinds, KnownNamespaces, NamespaceLifecycle } from './kubernetes/index.ts'
+import {
+  accessReviews,
+  type BuiltInKinds,
+  builtInKinds,
+  KnownNamespaces,
+  NamespaceLifecycle,
+} from './kubernetes/index.ts'
 import type { ServedModel } from './model/index.ts'
 import { ModelRegistry } from './model/index.ts'
 import { claimIndexes, LoopbackTransport } from './plugins/index.ts'
 import { Registry } from './registry/index.ts'
+import { RbacAuthorizer } from './security/index.ts'
 import type { Storage } from './storage/index.ts'
 import { WatchHub } from './watch/index.ts'
 
@@ -18,6 +25,7 @@ export interface ServerRooms {
   readonly registry: Registry
   readonly builtIn: BuiltInKinds
   readonly hub: WatchHub
+  readonly authorizer: RbacAuthorizer
   readonly api: ResourceApi
   /** The transport for clients in this process. */
   readonly transport: LoopbackTransport
@@ -37,6 +45,9 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   const gate = new ReadGate(storage, follower)
   const models = new ModelRegistry()
   const builtIn = builtInKinds()
+  const authorizer = new RbacAuthorizer({ isSensitive: () => false })
+  authorizer.update(() => {})
+  for (const review of accessReviews(authorizer)) models.addReview(review)
   const registry = new Registry({
     storage,
     reservedDomain,
@@ -46,7 +57,7 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const api = new ResourceApi({ models, registry, follower, gate, basePath })
   const transport = new LoopbackTransport({ api, hub, log })
-  return { storage, follower, gate, models, registry, builtIn, hub, api, transport }
+  return { storage, follower, gate, models, registry, builtIn, hub, authorizer, api, transport }
 }
 
 /** Enforces a kind's unique indexes, builds its cache, and then serves it. @throws the signal's reason when aborted */

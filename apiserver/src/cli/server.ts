@@ -25,7 +25,7 @@ import {
   ServedKinds,
 } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
-import { FileWatch, GroupAuthorizer, LocalAccess, TokenAccess } from '../security/index.ts'
+import { FileWatch, LocalAccess, TokenAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
 import { WatchConnections, type WatchHub } from '../watch/index.ts'
@@ -114,7 +114,7 @@ export async function startServer(
     hub,
     watchConnections,
     access,
-    authorizer: new GroupAuthorizer(),
+    authorizer: rooms.authorizer,
     health,
     metrics,
     log,

@@ -9,7 +9,7 @@ import { HistoryReplay, ModelSnapshot, ReadGate } from '../cache/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
-import { GroupAuthorizer, LocalAccess } from '../security/index.ts'
+import { LocalAccess, RbacAuthorizer } from '../security/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
@@ -69,7 +69,7 @@ async function serve(): Promise<Served> {
     hub,
     watchConnections: new WatchConnections(),
     access: new LocalAccess(),
-    authorizer: new GroupAuthorizer(),
+    authorizer: new RbacAuthorizer({ isSensitive: () => false }),
     health: new Health({ storage, follower, plugins: () => [] }),
     metrics,
     log,

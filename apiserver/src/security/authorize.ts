@@ -1,6 +1,5 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
-import { ApiError } from '@setpoint/controller-runtime/api'
-import { builtInGroups } from './access.ts'
+import type { PolicyRule } from './policy-rule.ts'
 
 /** The verbs of Kubernetes' RBAC for objects. */
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
@@ -17,30 +16,29 @@ export interface ResourceTarget {
   readonly subresource: string | undefined
 }
 
+/** Objects, or a path that is not about objects; its verb is the method in lower case. */
+export type Target = ResourceTarget | string
+
+/** The rules that apply to a user in a namespace. */
+export interface UserRules {
+  readonly rules: readonly PolicyRule[]
+  /** Why `rules` may be incomplete or grant too much, if so. */
+  readonly problem?: string
+}
+
 /** Decides what callers may do. */
 export interface Authorizer {
   /**
-   * Checks that a user may do something. Every check of the server is a call of this method.
-   * @param target objects, or a path that is not about objects; its verb is the method in lower case.
-   * @throws ApiError 403
+   * Checks that a user may do something. Every check of the server is a call of this method or of `allows`.
+   * @throws ApiError 403; 503 while the roles are being read
    */
-  authorize(user: UserInfo, verb: string, target: ResourceTarget | string): void
-}
-
-const readingVerbs: ReadonlySet<string> = new Set(['get', 'list', 'watch', 'head'])
-
-/** Allows by the built-in groups. */
-export class GroupAuthorizer implements Authorizer {
-  authorize({ name, groups }: UserInfo, verb: string, target: ResourceTarget | string): void {
-    if (groups.includes(builtInGroups.admins)) return
-    if (readingVerbs.has(verb) && groups.includes(builtInGroups.viewers)) return
-    throw new ApiError('Forbidden', `${JSON.stringify(name)} may not ${verb} ${titleOf(target)}`)
-  }
-}
-
-function titleOf(target: ResourceTarget | string): string {
-  if (typeof target === 'string') return target
-  return target.group === '' ? target.plural : `${target.plural}.${target.group}`
+  authorize(user: UserInfo, verb: string, target: Target): void
+  /** @throws ApiError 503 while the roles are being read */
+  allows(user: UserInfo, verb: string, target: Target): boolean
+  /** Returns the rules that apply in a namespace, or cluster-wide without one. @throws ApiError 503 as `allows` */
+  rulesOf(user: UserInfo, namespace: string | undefined): UserRules
+  /** Calls back after each change of the roles or bindings. Returns a function that unsubscribes. */
+  onChange(changed: () => void): () => void
 }
 
 /** Returns the verb of a request for objects that is not a watch. */

@@ -15,7 +15,7 @@ import type { Logger } from '../log/index.ts'
 import { loadRules, ServedModel } from '../model/index.ts'
 import { readSettings, ServedKinds } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
-import { GroupAuthorizer, LocalAccess } from '../security/index.ts'
+import { LocalAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { WatchConnections } from '../watch/index.ts'
@@ -166,7 +166,7 @@ async function openFront(
     hub,
     watchConnections: new WatchConnections(),
     access: new LocalAccess(),
-    authorizer: new GroupAuthorizer(),
+    authorizer: rooms.authorizer,
     health,
     metrics,
     log,

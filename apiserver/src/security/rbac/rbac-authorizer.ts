@@ -1,0 +1,107 @@
+import type { UserInfo } from '@setpoint/controller-runtime'
+import { ApiError } from '@setpoint/controller-runtime/api'
+import { builtInGroups } from '../access.ts'
+import type { Authorizer, Target, UserRules } from '../authorize.ts'
+import { forbidden } from '../forbidden.ts'
+import type { PolicyRule } from '../policy-rule.ts'
+import { RbacPolicy } from './rbac-policy.ts'
+
+interface RbacAuthorizerOptions {
+  /** Returns true for kinds whose objects viewers may not read. */
+  readonly isSensitive: (group: string, plural: string) => boolean
+}
+
+const everything: readonly PolicyRule[] = Object.freeze([
+  Object.freeze({ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }),
+  Object.freeze({ verbs: ['*'], nonResourceURLs: ['*'] }),
+])
+
+const readings: readonly PolicyRule[] = Object.freeze([
+  Object.freeze({ verbs: ['get', 'list', 'watch'], apiGroups: ['*'], resources: ['*'] }),
+  Object.freeze({ verbs: ['get'], nonResourceURLs: ['*'] }),
+])
+
+const readingVerbs: ReadonlySet<string> = new Set(['get', 'list', 'watch', 'head'])
+
+/** Below this path are operations such as backups, which contain every object. */
+const operationsPath = '/operations'
+
+/**
+ * Decides by roles and their bindings, and by the built-in groups:
+ *
+ *     setpoint:admins ──▶ everything, also while the roles are being read
+ *     setpoint:viewers ──▶ reading, except for sensitive kinds and operations
+ *     others ──▶ what the bindings of the user and of his groups grant, nothing else
+ */
+export class RbacAuthorizer implements Authorizer {
+  readonly #policy = new RbacPolicy()
+  readonly #isSensitive: RbacAuthorizerOptions['isSensitive']
+  readonly #listeners = new Set<() => void>()
+  #isReady = false
+
+  constructor({ isSensitive }: RbacAuthorizerOptions) {
+    this.#isSensitive = isSensitive
+  }
+
+  get policy(): Pick<RbacPolicy, 'rulesOfRole' | 'aggregated'> {
+    return this.#policy
+  }
+
+  /** Changes the roles and bindings, and tells the listeners. They are complete from the first change on. */
+  update(change: (policy: RbacPolicy) => void): void {
+    change(this.#policy)
+    this.#isReady = true
+    for (const listener of [...this.#listeners]) listener()
+  }
+
+  authorize(user: UserInfo, verb: string, target: Target): void {
+    if (!this.allows(user, verb, target)) throw forbidden(user, verb, target)
+  }
+
+  allows(user: UserInfo, verb: string, target: Target): boolean {
+    const { groups } = user
+    if (groups.includes(builtInGroups.admins)) return true
+    this.#checkReady()
+    if (groups.includes(builtInGroups.viewers) && this.#viewersMay(verb, target)) return true
+    return this.#policy.allows(user, verb, target)
+  }
+
+  rulesOf(user: UserInfo, namespace: string | undefined): UserRules {
+    if (user.groups.includes(builtInGroups.admins)) return { rules: everything }
+    this.#checkReady()
+    const rules = this.#policy.rulesOf(user, namespace)
+    if (!user.groups.includes(builtInGroups.viewers)) return { rules }
+    return {
+      rules: [...readings, ...rules],
+      problem: `${builtInGroups.viewers} may not read Secrets, kinds that are sensitive, and ${operationsPath}`,
+    }
+  }
+
+  onChange(changed: () => void): () => void {
+    this.#listeners.add(changed)
+    return () => this.#listeners.delete(changed)
+  }
+
+  /** A wildcard stands for sensitive kinds, too. */
+  #viewersMay(verb: string, target: Target): boolean {
+    if (!readingVerbs.has(verb)) return false
+    if (typeof target === 'string') return !target.includes('*') && !isBelow(target, operationsPath)
+    const { group, plural } = target
+    return group !== '*' && plural !== '*' && !this.#isSensitive(group, plural)
+  }
+
+  #checkReady(): void {
+    if (this.#isReady) return
+    throw new ApiError(
+      'ServiceUnavailable',
+      'the roles are being read, so no permission can be checked yet',
+      {
+        retryAfterSeconds: 1,
+      },
+    )
+  }
+}
+
+function isBelow(path: string, root: string): boolean {
+  return path === root || path.startsWith(`${root}/`)
+}
