@@ -8,6 +8,7 @@
  *
  * A namespace is removed only when it is empty, and no object is ever created in a namespace that does not exist.
  */
+export { accessReviews } from './access-reviews.ts'
 export { type AggregatedVersion, aggregatedGroup, aggregatedVersions } from './aggregated-discovery.ts'
 export { type BuiltInKinds, builtInKinds } from './built-in-kinds.ts'
 export { Discovery, type DiscoveryDocument } from './discovery.ts'

@@ -1,0 +1,74 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Answer, Api, type RequestOptions } from './api.ts'
+
+/** Users with tokens, for servers that are started with the flags of `args`. */
+export class Users<Name extends string> {
+  /** `--token-file FILE` */
+  readonly args: readonly string[]
+  readonly #folder: string
+  readonly #tokens: ReadonlyMap<Name, string>
+
+  private constructor(folder: string, path: string, tokens: ReadonlyMap<Name, string>) {
+    this.args = ['--token-file', path]
+    this.#folder = folder
+    this.#tokens = tokens
+  }
+
+  /** @param groups the groups of each user */
+  static async make<const Name extends string>(
+    groups: Readonly<Record<Name, readonly string[]>>,
+  ): Promise<Users<Name>> {
+    const folder = await mkdtemp(join(tmpdir(), 'setpoint-users-'))
+    const names = Object.keys(groups) as Name[]
+    const tokens = new Map(names.map(name => [name, randomBytes(24).toString('base64url')]))
+    const entries = names.map(user => {
+      const sha256 = createHash('sha256')
+        .update(tokens.get(user) ?? '')
+        .digest('hex')
+      return { user, groups: groups[user], sha256 }
+    })
+    const path = join(folder, 'tokens.yaml')
+    // JSON is YAML.
+    await writeFile(path, JSON.stringify(entries), { mode: 0o600 })
+    return new Users(folder, path, tokens)
+  }
+
+  tokenOf(name: Name): string {
+    return this.#tokens.get(name) ?? ''
+  }
+
+  headersOf(name: Name): Readonly<Record<string, string>> {
+    return { authorization: `Bearer ${this.tokenOf(name)}` }
+  }
+
+  /** Returns a client of a server that sends the user's token. */
+  api(url: string, name: Name): Api {
+    return new UserApi(url, this.headersOf(name))
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true })
+  }
+}
+
+class UserApi extends Api {
+  readonly #headers: Readonly<Record<string, string>>
+
+  constructor(url: string, headers: Readonly<Record<string, string>>) {
+    super(url)
+    this.#headers = headers
+  }
+
+  override request(
+    method: string,
+    path: string,
+    body?: unknown,
+    options: RequestOptions = {},
+  ): Promise<Answer> {
+    const headers = { ...this.#headers, ...options.headers }
+    return super.request(method, path, body, { ...options, headers })
+  }
+}
