@@ -45,7 +45,9 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   const gate = new ReadGate(storage, follower)
   const models = new ModelRegistry()
   const builtIn = builtInKinds()
-  const authorizer = new RbacAuthorizer({ isSensitive: () => false })
+  const authorizer = new RbacAuthorizer({
+    isSensitive: (group, plural) => models.isSensitive(group, plural),
+  })
   authorizer.update(() => {})
   for (const review of accessReviews(authorizer)) models.addReview(review)
   const registry = new Registry({

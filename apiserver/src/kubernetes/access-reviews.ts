@@ -102,7 +102,7 @@ const rulesReview = kindOf(
 /** The reviews of `authorization.k8s.io/v1`: who may do what, as Kubernetes' clients ask for it. */
 export function accessReviews(authorizer: Authorizer): ServedModel[] {
   const review = (model: typeof selfReview, respond: Review['respond']) =>
-    new ServedModel(model, undefined, undefined, { respond })
+    ServedModel.builtIn(model, { review: { respond } })
   return [
     review(selfReview, (content, { user }) => decide(authorizer, content, user)),
     review(subjectReview, content => decide(authorizer, content, subjectOf('SubjectAccessReview', content))),
