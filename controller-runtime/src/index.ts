@@ -81,6 +81,7 @@ export {
   Patch,
   type Plugin,
   type PluginContext,
+  type PluginPermission,
   type PluginRun,
   type PluginRunContext,
   type PluginRunnableOptions,

@@ -9,12 +9,13 @@ import {
 } from '@setpoint/controller-runtime'
 import { EventKeeper, eventModel, orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
-import { ApiServer, CustomRoutes, Health, watchLimitsWithin } from '../http/index.ts'
+import { ApiServer, CustomRoutes, Health, RouteCallers, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import { describeLog, describeTokenFile, EtcdMetrics, Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/index.ts'
 import {
   installedSources,
+  PluginActor,
   type PluginEnvironment,
   PluginRunner,
   PluginSpecs,
@@ -79,8 +80,9 @@ export async function startServer(
   const stopping = new AbortController()
   const { reservedDomain, basePath } = options
   const rooms = assembleRooms({ storage, reservedDomain, basePath, log })
-  const { follower, models, registry, hub, api, transport } = rooms
-  const routes = new CustomRoutes(models, reservedDomain)
+  const { follower, models, registry, hub, api, transport, authorizer } = rooms
+  const callers = new RouteCallers()
+  const routes = new CustomRoutes(models, reservedDomain, callers)
   const consistency = new ConsistencyCheck({ storage, follower, log })
   const metrics = new Metrics({ models, follower, hub, consistency })
   describeLog(metrics.registry, losses)
@@ -114,7 +116,7 @@ export async function startServer(
     hub,
     watchConnections,
     access,
-    authorizer: rooms.authorizer,
+    authorizer,
     health,
     metrics,
     log,
@@ -171,6 +173,7 @@ export async function startServer(
     hub,
     routes,
     transport,
+    actorOf: plugin => new PluginActor(plugin, { authorizer, callers, isOpen: tokens === undefined }),
     metricsRegistry: metrics.registry,
     manager,
     statuses,

@@ -4,6 +4,7 @@ import { expect, it } from 'vitest'
 import { routeResources } from '../kubernetes/route-resources.ts'
 import { ModelRegistry } from '../model/index.ts'
 import { CustomRoutes } from './custom-routes.ts'
+import { RouteCallers } from './route-callers.ts'
 
 const transport: Transport = {
   request: () => Promise.reject(new TransportError('no server')),
@@ -23,7 +24,7 @@ async function mounted(
       })
     },
   })
-  const routes = new CustomRoutes(new ModelRegistry(), 'setpoint.dev')
+  const routes = new CustomRoutes(new ModelRegistry(), 'setpoint.dev', new RouteCallers())
   const hosted = await setupPlugin(plugin, { transport })
   routes.add(hosted)
   return { routes, hosted }

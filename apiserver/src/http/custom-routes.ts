@@ -24,6 +24,7 @@ import { internalError, MethodNotAllowedError } from './error-response.ts'
 import { parseMediaType } from './media-type.ts'
 import { readRequestBody } from './request-body.ts'
 import type { Context, RequestState } from './request-state.ts'
+import type { RouteCallers } from './route-callers.ts'
 
 /** A plugin's route that clashes with another route or with the path of a kind. */
 export class RouteConflictError extends Error {
@@ -61,10 +62,12 @@ export class CustomRoutes {
   readonly #closed = new Map<string, { readonly groupVersions: readonly string[]; readonly why: string }>()
   readonly #models: ModelRegistry
   readonly #reservedDomain: string
+  readonly #callers: RouteCallers
 
-  constructor(models: ModelRegistry, reservedDomain: string) {
+  constructor(models: ModelRegistry, reservedDomain: string, callers: RouteCallers) {
     this.#models = models
     this.#reservedDomain = reservedDomain
+    this.#callers = callers
   }
 
   /** Rises whenever routes come or go. */
@@ -81,7 +84,13 @@ export class CustomRoutes {
       for (const other of [...this.#mounted, ...mounted]) checkShadowing(plugin, group, other)
       checkRepetition(plugin, group)
       const prefix = `/apis/${group.groupVersion}/`
-      mounted.push({ hosted, plugin, group, prefix, route: makeRouter(hosted, group).routes() })
+      mounted.push({
+        hosted,
+        plugin,
+        group,
+        prefix,
+        route: makeRouter(hosted, group, this.#callers).routes(),
+      })
     }
     this.#changes++
     this.#mounted.push(...mounted)
@@ -246,7 +255,7 @@ function shapesOf(pattern: string): string[][] {
   return [...shapesOf(`${before}${after}`), ...shapesOf(`${before}${optional}${after}`)]
 }
 
-function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router<RequestState> {
+function makeRouter(hosted: HostedPlugin, group: RouteGroup, callers: RouteCallers): Router<RequestState> {
   const router = new Router<RequestState>({ sensitive: true })
   // One listener for each request in flight.
   setMaxListeners(0, hosted.signal)
@@ -270,7 +279,7 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup): Router<RequestStat
         query: new URLSearchParams(ctx.querystring),
         headers: headersForHandler(ctx.headers),
         body: await readBody(ctx),
-        user: caller.user,
+        user: callers.enter(caller.user, ctx.res),
         client: hosted.client,
         log: hosted.log,
         signal: over.signal,

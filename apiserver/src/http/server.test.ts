@@ -16,6 +16,7 @@ import { requestLimits } from './api-request.ts'
 import { CustomRoutes } from './custom-routes.ts'
 import { Health } from './health.ts'
 import { ResourceApi } from './resource-api.ts'
+import { RouteCallers } from './route-callers.ts'
 import { ApiServer } from './server.ts'
 import { warningDefaults } from './warning-headers.ts'
 import { WatchApi, watchApiDefaults } from './watch-api.ts'
@@ -65,7 +66,7 @@ async function serve(): Promise<Served> {
   const app = new ApiServer({
     models,
     api: resourceApi,
-    routes: new CustomRoutes(models, 'setpoint.dev'),
+    routes: new CustomRoutes(models, 'setpoint.dev', new RouteCallers()),
     hub,
     watchConnections: new WatchConnections(),
     access: new LocalAccess(),

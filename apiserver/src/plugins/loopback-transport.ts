@@ -1,4 +1,4 @@
-import { ApiError, type Transport } from '@setpoint/controller-runtime'
+import { ApiError, type Transport, type UserInfo } from '@setpoint/controller-runtime'
 import type {
   TransportRequest,
   TransportResponse,
@@ -6,10 +6,9 @@ import type {
   WatchEnd,
   WatchRequestOptions,
 } from '@setpoint/controller-runtime/internal'
-import type { ResourceApi } from '../http/index.ts'
+import type { ResourceApi, ResourcePath } from '../http/index.ts'
 import {
   type ApiResponse,
-  type Caller,
   errorResponse,
   parseResourcePath,
   readWatchRequest,
@@ -17,83 +16,110 @@ import {
 } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
+import { builtInGroups, verbOf } from '../security/index.ts'
 import { lines, type Watch, type WatchHub, type WatchSink } from '../watch/index.ts'
 
-/** The identity of the plugins in this process. */
-const pluginUser = Object.freeze({ name: 'setpoint:plugins', groups: Object.freeze(['setpoint:admins']) })
+/** Who sends requests through a loopback transport. */
+export interface Actor {
+  readonly user: UserInfo
+  /**
+   * Checks that a request is allowed.
+   * @param user the actor's, or the one that its request names
+   * @throws ApiError 403
+   */
+  check(user: UserInfo, verb: string, served: ServedModel, path: ResourcePath): void
+}
+
+interface LoopbackParts {
+  readonly api: ResourceApi
+  readonly hub: WatchHub
+  readonly log: Logger
+}
+
+/** The server itself, which may do everything. */
+const server: Actor = Object.freeze({
+  user: Object.freeze({ name: 'setpoint:server', groups: Object.freeze([builtInGroups.admins]) }),
+  check() {},
+})
 
 /**
- * The transport of plugins that run inside the server: the same requests, checks and responses as over HTTP, without
- * sockets.
+ * The transport of controllers and plugins that run inside the server: the same requests, checks and responses as over
+ * HTTP, without sockets.
  */
 export class LoopbackTransport implements Transport {
-  readonly #api: ResourceApi
-  readonly #hub: WatchHub
-  readonly #log: Logger
+  readonly #parts: LoopbackParts
+  readonly #actor: Actor
 
-  constructor(parts: { api: ResourceApi; hub: WatchHub; log: Logger }) {
-    this.#api = parts.api
-    this.#hub = parts.hub
-    this.#log = parts.log
+  constructor(parts: LoopbackParts, actor: Actor = server) {
+    this.#parts = parts
+    this.#actor = actor
+  }
+
+  /** Returns a transport for another actor. */
+  for(actor: Actor): LoopbackTransport {
+    return new LoopbackTransport(this.#parts, actor)
   }
 
   async request(request: TransportRequest): Promise<TransportResponse> {
     request.signal?.throwIfAborted()
-    const { method, path: target, headers = {}, body, signal } = request
+    const { api, log } = this.#parts
+    const { method, path: target, headers = {}, body, user = this.#actor.user, signal } = request
     let response: ApiResponse
     try {
       const { path, served, query } = this.#resolve(target)
-      response = await this.#api.handle(served, {
+      this.#actor.check(user, verbOf(method, path.name === undefined ? 'collection' : 'object'), served, path)
+      response = await api.handle(served, {
         method,
         path,
         query,
         headers,
-        caller: callerOf(headers),
+        caller: { user, plugin: headers['x-setpoint-plugin'] },
         readBody: async () => Buffer.from(body ?? ''),
         signal,
       })
     } catch (thrown) {
       signal?.throwIfAborted()
-      response = errorResponse(toApiError(thrown, this.#log, { method, path: target }))
+      response = errorResponse(toApiError(thrown, log, { method, path: target }))
     }
     const bytes = Buffer.isBuffer(response.body) ? response.body : Buffer.concat([...response.body])
     response.release?.()
     return { status: response.status, headers: flatten(response.headers), body: bytes.toString() }
   }
 
-  async watch(target: string, { signal }: WatchRequestOptions): Promise<WatchConnection> {
+  async watch(
+    target: string,
+    { user = this.#actor.user, signal }: WatchRequestOptions,
+  ): Promise<WatchConnection> {
+    const { api, hub, log } = this.#parts
     try {
       const { path, served, query } = this.#resolve(target)
-      const cache = this.#api.cacheOf(served)
+      this.#actor.check(user, 'watch', served, path)
+      const cache = api.cacheOf(served)
       const request = readWatchRequest(cache, path, query, { bookmarksByDefault: true })
-      const present = await this.#hub.admit(cache, request, signal)
+      const present = await hub.admit(cache, request, signal)
       signal.throwIfAborted()
       return new LoopbackWatch(
-        sink => this.#hub.open(cache, request, sink, present, { internal: true, caller: pluginUser.name }),
+        sink => hub.open(cache, request, sink, present, { internal: true, caller: user.name }),
         signal,
       )
     } catch (thrown) {
       signal.throwIfAborted()
-      throw toApiError(thrown, this.#log, { method: 'watch', path: target })
+      throw toApiError(thrown, log, { method: 'watch', path: target })
     }
   }
 
   #resolve(target: string): {
-    path: NonNullable<ReturnType<typeof parseResourcePath>>
+    path: ResourcePath
     served: ServedModel
     query: URLSearchParams
   } {
     const url = new URL(target, 'http://loopback')
     const path = parseResourcePath(url.pathname)
-    const served = path && this.#api.modelOf(path)
+    const served = path && this.#parts.api.modelOf(path)
     if (path === undefined || served === undefined)
       throw new ApiError('NotFound', `nothing is served at ${url.pathname}`)
     return { path, served, query: url.searchParams }
   }
-}
-
-function callerOf(headers: Readonly<Record<string, string>>): Caller {
-  return { user: pluginUser, plugin: headers['x-setpoint-plugin'] }
 }
 
 function flatten(headers: ApiResponse['headers']): Record<string, string> {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Logger, Manager, Transport } from '@setpoint/controller-runtime'
+import type { Logger, Manager } from '@setpoint/controller-runtime'
 import { isReservedDomain, type Model, ModelError } from '@setpoint/controller-runtime/api'
 import type { HostedPlugin, RunnableFailure } from '@setpoint/controller-runtime/internal'
 import type { Registry as MetricsRegistry } from 'prom-client'
@@ -14,6 +14,7 @@ import type { WatchHub } from '../watch/index.ts'
 import type { ReportedProblem } from './index-report.ts'
 import { KindRunner } from './kind-runner.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
+import type { Actor, LoopbackTransport } from './loopback-transport.ts'
 import type { PluginPhase } from './plugin-kind.ts'
 import { PluginReport, pluginReportDefaults } from './plugin-report.ts'
 import type { PluginLoader } from './plugin-source.ts'
@@ -31,7 +32,10 @@ export interface PluginEnvironment {
   readonly follower: LogFollower
   readonly hub: WatchHub
   readonly routes: CustomRoutes
-  readonly transport: Transport
+  /** Returns the plugin as the sender of its requests. */
+  readonly actorOf: (plugin: string) => Actor
+  /** The transport of the server itself. */
+  readonly transport: LoopbackTransport
   /** For the metrics of plugins. */
   readonly metricsRegistry: MetricsRegistry
   /** Runs the controllers and runnables; absent if they run in another process. */
@@ -69,6 +73,7 @@ export class PluginRunner implements PluginLifecycle {
   readonly #environment: PluginEnvironment
   readonly #log: Logger
   readonly #report: PluginReport
+  readonly #actor: Actor
   #loaded: LoadedPlugin
   #kinds: KindRunner[] = []
   #run: Run | undefined
@@ -86,6 +91,7 @@ export class PluginRunner implements PluginLifecycle {
     this.#loaded = loaded
     this.#environment = environment
     this.#log = environment.log.child({ plugin: name })
+    this.#actor = environment.actorOf(name)
     this.#report = new PluginReport(name, loader.source.label, environment.statuses)
     this.#describe()
   }
@@ -201,6 +207,7 @@ export class PluginRunner implements PluginLifecycle {
     for (const added of [...hosted.controllers, ...hosted.runnables]) manager?.add(added)
     await applyShippedObjects({
       plugin: this.name,
+      actor: this.#actor,
       version,
       dir,
       resourcesDir,
@@ -389,10 +396,20 @@ export class PluginRunner implements PluginLifecycle {
   }
 
   #setUp(loaded: LoadedPlugin): Promise<HostedPlugin> {
-    const { transport, log, manager, reservedDomain, settings, metricsRegistry: registry } = this.#environment
+    const { transport: hostTransport, log, manager, reservedDomain } = this.#environment
+    const { settings, metricsRegistry: registry } = this.#environment
+    const transport = hostTransport.for(this.#actor)
     const builtFor = manager && { builtFor: manager }
     const onFailures = () => this.#republish()
-    return setUp(loaded, settings, { transport, log, reservedDomain, registry, onFailures, ...builtFor })
+    return setUp(loaded, settings, {
+      transport,
+      hostTransport,
+      log,
+      reservedDomain,
+      registry,
+      onFailures,
+      ...builtFor,
+    })
   }
 
   #noteUnmarked({ unmarkedClasses }: HostedPlugin): void {

@@ -1,16 +1,19 @@
-import { ApiError, type ApiObject, type ObjectKey } from '@setpoint/controller-runtime/api'
+import { ApiError, type ApiObject, type ObjectKey, splitObjectKey } from '@setpoint/controller-runtime/api'
 import type { ModelRegistry, ServedModel, ServedVersion } from '../model/index.ts'
 import { notReady, type Registry, serviceWriteOptions, unknownFieldsOf } from '../registry/index.ts'
 import type { KindAndContent, NewExtension, ResourceWriter } from './extensions.ts'
+import type { Actor } from './loopback-transport.ts'
 
-/** Writes the objects that plugins ship straight to the registry, without the access checks of HTTP. */
+/** Writes the objects that a plugin ships, as the plugin, straight to the registry. */
 export class RegistryWriter implements ResourceWriter {
   readonly #models: ModelRegistry
   readonly #registry: Registry
+  readonly #actor: Actor
 
-  constructor(models: ModelRegistry, registry: Registry) {
+  constructor(models: ModelRegistry, registry: Registry, actor: Actor) {
     this.#models = models
     this.#registry = registry
+    this.#actor = actor
   }
 
   isNamespaced(apiVersion: string, kind: string): boolean {
@@ -27,14 +30,20 @@ export class RegistryWriter implements ResourceWriter {
     const { apiVersion, kind, metadata } = object
     const { namespace } = metadata
     const { served, version } = this.#find(apiVersion, kind)
-    const options = { ...serviceWriteOptions, version, ...(namespace !== undefined && { namespace }) }
+    const { user } = this.#actor
+    this.#check('create', served, version, namespace, undefined)
+    const options = { ...serviceWriteOptions, user, version, ...(namespace !== undefined && { namespace }) }
     return JSON.parse((await this.#registry.create(served, object, options)).bytes.toString())
   }
 
   async patch(apiVersion: string, kind: string, key: ObjectKey, document: object): Promise<ApiObject> {
     const { served, version } = this.#find(apiVersion, kind)
+    const { user } = this.#actor
+    const { namespace, name } = splitObjectKey(key)
+    this.#check('patch', served, version, namespace, name)
     const result = await this.#registry.patch(served, key, { type: 'merge', document }, 'object', {
       ...serviceWriteOptions,
+      user,
       version,
     })
     return JSON.parse(result.bytes.toString())
@@ -42,6 +51,19 @@ export class RegistryWriter implements ResourceWriter {
 
   unknownFields(object: KindAndContent): readonly string[] {
     return unknownFieldsOf(this.#find(object.apiVersion, object.kind).version.schemas, object)
+  }
+
+  /** @throws ApiError 403 */
+  #check(
+    verb: string,
+    served: ServedModel,
+    { name: version }: ServedVersion,
+    namespace: string | undefined,
+    name: string | undefined,
+  ): void {
+    const { group, plural } = served.model
+    const path = { group, version, plural, namespace, name, subresource: undefined }
+    this.#actor.check(this.#actor.user, verb, served, path)
   }
 
   #explainAbsence(apiVersion: string, kind: string): string {

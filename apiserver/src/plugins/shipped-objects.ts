@@ -4,6 +4,7 @@ import type { ModelRegistry } from '../model/index.ts'
 import type { Registry } from '../registry/index.ts'
 import { applyExtensions, type ExtensionProblem } from './extensions.ts'
 import type { ReportedProblem } from './index-report.ts'
+import type { Actor } from './loopback-transport.ts'
 import { RegistryWriter } from './registry-writer.ts'
 
 export const shippedObjectsDefaults = Object.freeze({
@@ -13,6 +14,7 @@ export const shippedObjectsDefaults = Object.freeze({
 
 interface ShippedObjectsParts {
   readonly plugin: string
+  readonly actor: Actor
   /** Version of the plugin's package. */
   readonly version: string
   /** The plugin's folder. */
@@ -58,7 +60,7 @@ async function applyOnce(parts: ShippedObjectsParts, resourcesDir: string): Prom
     plugin,
     version,
     reservedDomain,
-    writer: new RegistryWriter(models, registry),
+    writer: new RegistryWriter(models, registry, parts.actor),
     signal,
   })
   log.info(

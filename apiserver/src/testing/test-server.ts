@@ -13,7 +13,7 @@ import type {
 } from '@setpoint/controller-runtime/testing'
 import type { Logger } from '../log/index.ts'
 import { loadRules, ServedModel } from '../model/index.ts'
-import { readSettings, ServedKinds } from '../plugins/index.ts'
+import { PluginActor, readSettings, ServedKinds } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
 import { LocalAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
@@ -144,15 +144,22 @@ async function openFront(
   rooms: ServerRooms,
   { plugins, settings, log }: OpenTestServerOptions,
 ): Promise<Front> {
-  const [{ ApiServer, CustomRoutes, Health }, { Metrics }] = await Promise.all([
+  const [{ ApiServer, CustomRoutes, Health, RouteCallers }, { Metrics }] = await Promise.all([
     import('../http/index.ts'),
     import('../metrics/index.ts'),
   ])
-  const { models, api, hub, storage, follower, transport } = rooms
-  const routes = new CustomRoutes(models, testServerDefaults.reservedDomain)
+  const { models, api, hub, storage, follower, transport, authorizer } = rooms
+  const callers = new RouteCallers()
+  const routes = new CustomRoutes(models, testServerDefaults.reservedDomain, callers)
   const hosted: HostedPlugin[] = []
   for (const plugin of plugins) {
-    const each = await setupPlugin(plugin, { transport, log, settings: settingsOf(plugin, settings) })
+    const actor = new PluginActor(plugin.name, { authorizer, callers, isOpen: true })
+    const each = await setupPlugin(plugin, {
+      transport: transport.for(actor),
+      hostTransport: transport,
+      log,
+      settings: settingsOf(plugin, settings),
+    })
     hosted.push(each)
     routes.add(each)
   }
@@ -166,7 +173,7 @@ async function openFront(
     hub,
     watchConnections: new WatchConnections(),
     access: new LocalAccess(),
-    authorizer: rooms.authorizer,
+    authorizer,
     health,
     metrics,
     log,

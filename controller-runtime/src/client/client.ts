@@ -1,4 +1,5 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
+import type { UserInfo } from '../api/hooks.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
 import type { WatchEvent } from '../api/watch-event.ts'
@@ -122,6 +123,11 @@ export interface Client {
    * namespace of an object from its metadata, or from a key `<namespace>/<name>` in place of the name.
    */
   inNamespace(namespace: string): Client
+  /**
+   * Returns a client that acts for the caller of a route: it may do what he may do, and nothing else. `user` is the `user`
+   * of the request. When the handler's response has been sent, requests reject with ApiError Forbidden.
+   */
+  as(user: UserInfo): Client
   /** @throws ApiError NotFound if the object does not exist. */
   get<T extends ApiObject>(model: Model<T>, name: string, options?: ReadOptions): Promise<T>
   /** Returns undefined if the object does not exist. Rejects if the server does not serve the kind. */

@@ -1,5 +1,6 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isNotFound } from '../api/errors.ts'
+import type { UserInfo } from '../api/hooks.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
 import type { DesiredObject, DesiredStatus, MergePatch, NewObjectOf, Patch, ReplacementOf } from './bodies.ts'
@@ -61,15 +62,17 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
 class TransportClient implements Client {
   readonly #transport: Transport
   readonly #options: ClientOptions
+  readonly #user: UserInfo | undefined
   readonly #namespace: string | undefined
   readonly #headers: Readonly<Record<string, string>>
   readonly #fieldManager: string
 
-  constructor(transport: Transport, options: ClientOptions, namespace?: string) {
+  constructor(transport: Transport, options: ClientOptions, namespace?: string, user?: UserInfo) {
     const { plugin, headers, fieldManager } = options
     this.#transport = transport
     this.#options = options
     this.#namespace = namespace
+    this.#user = user
     this.#fieldManager = fieldManager ?? plugin ?? clientDefaults.fieldManager
     this.#headers = Object.freeze({
       ...headers,
@@ -80,7 +83,11 @@ class TransportClient implements Client {
   inNamespace(namespace: string): Client {
     if (typeof namespace !== 'string' || namespace === '')
       throw new TypeError('the namespace must not be empty')
-    return new TransportClient(this.#transport, this.#options, namespace)
+    return new TransportClient(this.#transport, this.#options, namespace, this.#user)
+  }
+
+  as(user: UserInfo): Client {
+    return new TransportClient(this.#transport, this.#options, this.#namespace, user)
   }
 
   async get<T extends ApiObject>(model: Model<T>, name: string, options: ReadOptions = {}): Promise<T> {
@@ -328,7 +335,11 @@ class TransportClient implements Client {
     const { name, signal = new AbortController().signal, ...query } = options
     const namespace = this.#namespace
     const path = name === undefined ? collectionPath(model, namespace) : objectPath(model, name, namespace)
-    const connection = await this.#transport.watch(withQuery(path, query), { signal, headers: this.#headers })
+    const connection = await this.#transport.watch(withQuery(path, query), {
+      signal,
+      headers: this.#headers,
+      ...(this.#user && { user: this.#user }),
+    })
     return {
       end: connection.end,
       close: () => connection.close(),
@@ -356,6 +367,7 @@ class TransportClient implements Client {
         ...(body !== undefined && { 'content-type': contentType }),
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(this.#user && { user: this.#user }),
       ...(signal && { signal }),
     })
     if (response.status < 200 || response.status > 299) throw decodeError(response)

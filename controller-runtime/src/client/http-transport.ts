@@ -96,7 +96,9 @@ export class HttpTransport implements Transport {
         : new http.Agent({ keepAlive: true, maxSockets })
   }
 
+  /** @throws TypeError for a request of `Client.as`, which works in the server's process only */
   async request(request: TransportRequest): Promise<TransportResponse> {
+    refuseUser(request)
     const headers = { ...(await this.#headers()), ...request.headers }
     try {
       return await this.#exchange(request, headers)
@@ -108,6 +110,7 @@ export class HttpTransport implements Transport {
 
   async watch(path: string, options: WatchRequestOptions): Promise<WatchConnection> {
     const { signal } = options
+    refuseUser(options)
     signal.throwIfAborted()
     const headers = { ...(await this.#headers()), ...options.headers }
     const url = this.#url(path)
@@ -362,4 +365,9 @@ function flatten(headers: http.IncomingHttpHeaders): Record<string, string> {
     if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value
   }
   return flat
+}
+
+function refuseUser({ user }: Pick<TransportRequest, 'user'>): void {
+  if (user !== undefined)
+    throw new TypeError('client.as works in the handlers of routes, which run in the server, not over HTTP')
 }

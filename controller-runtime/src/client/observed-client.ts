@@ -1,5 +1,6 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isApiError } from '../api/errors.ts'
+import type { UserInfo } from '../api/hooks.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject, ObjectList, StatusInput } from '../api/object.ts'
 import type { ObjectKey } from '../api/object-key.ts'
@@ -61,6 +62,11 @@ export class ObservedClient implements Client {
   inNamespace(namespace: string): Client {
     const inner = this.#inner.inNamespace(namespace)
     return new ObservedClient(inner, this.#observer, this.#signal, this.#fieldManager, namespace)
+  }
+
+  as(user: UserInfo): Client {
+    const inner = this.#inner.as(user)
+    return new ObservedClient(inner, this.#observer, this.#signal, this.#fieldManager, this.#namespace)
   }
 
   get<T extends ApiObject>(model: Model<T>, name: string, options?: ReadOptions): Promise<T> {

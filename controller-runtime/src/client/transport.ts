@@ -1,3 +1,5 @@
+import type { UserInfo } from '../api/hooks.ts'
+
 /** One request to a Setpoint API server. */
 export interface TransportRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -6,6 +8,8 @@ export interface TransportRequest {
   /** Lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
+  /** For whom the request is, see `Client.as`. Default: the owner of the transport. */
+  readonly user?: UserInfo
   readonly signal?: AbortSignal
 }
 
@@ -54,6 +58,8 @@ export interface WatchRequestOptions {
   readonly signal: AbortSignal
   /** Lower-case names, sent with the upgrade request. */
   readonly headers?: Readonly<Record<string, string>>
+  /** For whom the watch is, see `Client.as`. Default: the owner of the transport. */
+  readonly user?: UserInfo
 }
 
 /** The server could not be reached, or the connection broke before the answer was complete. */

@@ -31,6 +31,8 @@ export const pluginHostDefaults = Object.freeze({
 export interface PluginHostOptions {
   /** The transport of the plugin's client. */
   readonly transport: Transport
+  /** The transport for events and for the records of schedules. Default: `transport`. */
+  readonly hostTransport?: Transport
   /** Default: silent. */
   readonly log?: Logger
   /** Runs the plugin's controllers and runnables once `setup` has succeeded. Without it they do not run. */
@@ -87,13 +89,14 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
   const log = (options.log ?? silentLogger).child({ plugin: plugin.name })
   const { leadershipGuard, metrics } = options.builtFor ?? manager ?? {}
   const identity = { plugin: plugin.name, ...(headers && { headers }) }
+  const guarded = (inner: Transport) =>
+    leadershipGuard === undefined ? inner : new GuardedTransport(inner, leadershipGuard)
   const client = createClient(transport, identity)
   const controllersClient =
-    leadershipGuard === undefined
-      ? client
-      : createClient(new GuardedTransport(transport, leadershipGuard), identity)
+    leadershipGuard === undefined ? client : createClient(guarded(transport), identity)
+  const hostTransport = options.hostTransport ?? transport
   const events = new EventRecorder({
-    client,
+    client: createClient(hostTransport, identity),
     reporter: plugin.name,
     log,
     ...(clock && { clock }),
@@ -117,6 +120,7 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     plugin: plugin.name,
     client,
     leaderClient: controllersClient,
+    recordClient: createClient(guarded(hostTransport), identity),
     log,
     clock: clock ?? systemClock,
     randomSource,

@@ -17,6 +17,8 @@ interface PluginRunnablesOptions {
   readonly client: Client
   /** For runnables of the leader. */
   readonly leaderClient: Client
+  /** For the records of schedules. */
+  readonly recordClient: Client
   readonly log: Logger
   readonly clock: Clock
   readonly randomSource: RandomSource
@@ -67,7 +69,8 @@ export class PluginRunnables {
   /** @throws TypeError for an invalid name, expression or function */
   schedule(name: string, expression: string, run: PluginRun): void {
     this.#check('schedule', name, run)
-    const { plugin, leaderClient, log, clock, metrics, failures, reservedDomain } = this.#options
+    const { plugin, leaderClient, recordClient, log, clock, metrics, failures, reservedDomain } =
+      this.#options
     const fullName = this.#fullName(name)
     let timetable: ReturnType<typeof readTimetable>
     try {
@@ -77,7 +80,7 @@ export class PluginRunnables {
       throw this.#invalid(`schedule ${name}: ${error.message}`)
     }
     const record = new ScheduleRecord({
-      client: leaderClient,
+      client: recordClient,
       clock,
       model: leaseModel(reservedDomain),
       name: `schedule-${plugin}--${name}`,

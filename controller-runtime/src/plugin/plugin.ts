@@ -9,6 +9,7 @@ import type { EventRecorder } from '../events/event-recorder.ts'
 import type { Logger } from '../logger.ts'
 import type { PluginMetrics } from '../metrics/plugin-metrics.ts'
 import type { RandomSource } from '../random.ts'
+import { checkPermissions, type PluginPermission } from './permissions.ts'
 import type { RouteBuilder } from './routes.ts'
 import type { PluginRun, PluginRunnableOptions } from './runnables.ts'
 import { checkSettingsSchema, type SettingsOf, type SettingsSchema } from './settings.ts'
@@ -20,6 +21,8 @@ export interface PluginDeclaration<S extends SettingsSchema = SettingsSchema> {
   readonly models?: readonly Model[]
   /** What operators set: from the configuration file, the environment or files. Checked before the plugin starts. */
   readonly settings?: S
+  /** What the plugin needs besides its own kinds. It has no effect until the operator grants it. */
+  readonly permissions?: readonly PluginPermission[]
   /**
    * Called once before the plugin starts, where controllers run and where routes are served. It registers controllers,
    * routes, runnables and metrics and returns; all other work belongs in what it registers.
@@ -27,7 +30,13 @@ export interface PluginDeclaration<S extends SettingsSchema = SettingsSchema> {
   setup?(plugin: PluginContext<SettingsOf<S>>): void | Promise<void>
 }
 
-const pluginKeys: KeysOf<PluginDeclaration> = { name: true, models: true, settings: true, setup: true }
+const pluginKeys: KeysOf<PluginDeclaration> = {
+  name: true,
+  models: true,
+  settings: true,
+  permissions: true,
+  setup: true,
+}
 
 /** A plugin made by `definePlugin`, the default export of its module. */
 export interface Plugin extends PluginDeclaration {
@@ -77,7 +86,7 @@ const marker = Symbol.for('setpoint.dev/plugin')
  */
 export function definePlugin<const S extends SettingsSchema>(declaration: PluginDeclaration<S>): Plugin {
   if (!isRecord(declaration)) throw new TypeError('definePlugin must be given an object')
-  const { name, models = [], settings, setup } = declaration
+  const { name, models = [], settings, permissions, setup } = declaration
   if (typeof name !== 'string' || !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name)) {
     throw new TypeError(
       `plugin name ${JSON.stringify(name)} must be at most 63 lowercase letters, digits and '-', starting and ending with a letter or digit`,
@@ -93,9 +102,11 @@ export function definePlugin<const S extends SettingsSchema>(declaration: Plugin
   if (setup !== undefined && typeof setup !== 'function')
     throw new TypeError(`plugin ${name}: setup must be a function`)
   if (settings !== undefined) checkSettingsSchema(name, settings)
+  if (permissions !== undefined) checkPermissions(name, permissions)
   const plugin: Plugin = {
     name,
     models: Object.freeze([...models]),
+    ...(permissions && { permissions: Object.freeze([...permissions]) }),
     ...(settings && { settings }),
     ...(setup && { setup }),
   }

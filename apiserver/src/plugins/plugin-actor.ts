@@ -1,0 +1,51 @@
+import type { UserInfo } from '@setpoint/controller-runtime'
+import { ApiError } from '@setpoint/controller-runtime/api'
+import type { ResourcePath, RouteCallers } from '../http/index.ts'
+import type { ServedModel } from '../model/index.ts'
+import { type Authorizer, builtInGroups } from '../security/index.ts'
+import type { Actor } from './loopback-transport.ts'
+
+/** The group of all plugins. */
+export const pluginsGroup = 'setpoint:plugins'
+
+/** Returns the name of the user that a plugin is, for bindings. */
+export function pluginUserName(plugin: string): string {
+  return `setpoint:plugin:${plugin}`
+}
+
+interface PluginActorParts {
+  readonly authorizer: Authorizer
+  readonly callers: Pick<RouteCallers, 'has'>
+  /** True without authentication: all callers on this machine are administrators then, and so are plugins. */
+  readonly isOpen: boolean
+}
+
+/** A plugin in the server's process. It may do everything with its own kinds, and else what its roles allow. */
+export class PluginActor implements Actor {
+  readonly user: UserInfo
+  readonly #plugin: string
+  readonly #authorizer: Authorizer
+  readonly #callers: Pick<RouteCallers, 'has'>
+
+  constructor(plugin: string, parts: PluginActorParts) {
+    const groups = [pluginsGroup, parts.isOpen ? builtInGroups.admins : 'system:authenticated']
+    this.user = Object.freeze({ name: pluginUserName(plugin), groups: Object.freeze(groups) })
+    this.#plugin = plugin
+    this.#authorizer = parts.authorizer
+    this.#callers = parts.callers
+  }
+
+  check(user: UserInfo, verb: string, served: ServedModel, path: ResourcePath): void {
+    if (user === this.user) {
+      if (served.plugin !== this.#plugin) this.#authorizer.authorize(user, verb, path)
+      return
+    }
+    if (!this.#callers.has(user)) {
+      throw new ApiError(
+        'Forbidden',
+        'client.as needs the user of a request whose response has not been sent yet',
+      )
+    }
+    this.#authorizer.authorize(user, verb, path)
+  }
+}

@@ -1,0 +1,146 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Api, objectOf, refusalOf } from './support/api.ts'
+import { fieldsOf } from './support/json.ts'
+import { pluginsPath } from './support/kinds.ts'
+import { pluginModule, writePlugin } from './support/plugins.ts'
+import { runProgram, type ServerProcess, startServer } from './support/server.ts'
+import { eventually } from './support/worlds.ts'
+
+const routesPath = '/apis/console.api.alpha.example.com/v1'
+const thingsOf = (plugin: string) => `/apis/${plugin}.example.com/v1/things`
+
+/** A plugin with a kind of its own, whose routes use its client for its own kind and for that of the plugin `beta`. */
+const alpha = {
+  'index.js': pluginModule('alpha', {
+    top: `
+const Other = defineModel({
+  group: 'beta.example.com', version: 'v1', kind: 'Thing', singular: 'thing', plural: 'things',
+  schema: { spec: { type: 'object' } },
+})
+let kept`,
+    setup: `
+plugin.routes('console.api.alpha.example.com/v1', r => r
+  .get('/checks/own', async ({ client }) => {
+    await client.createOrUpdate(Thing, 'mine', () => {})
+    return { body: (await client.list(Thing)).items.length }
+  })
+  .get('/checks/other', async ({ client }) => ({ body: (await client.list(Other)).items.length }))
+  .get('/checks/watch-other', async ({ client, signal }) => {
+    const watch = await client.watch(Other, { signal })
+    watch.close()
+    return { body: 'watched' }
+  })
+  .get('/checks/read-as', async ({ client, user }) => ({ body: (await client.as(user).list(Other)).items.length }))
+  .get('/checks/write-as', async ({ client, user }) => {
+    kept = client.as(user)
+    return { body: (await kept.create(Other, { metadata: { generateName: 'made-' }, spec: {} })).metadata.name }
+  })
+  .get('/checks/keep', async ({ client, user }) => { kept = client.as(user) })
+  .get('/checks/late', async () => ({ body: (await kept.list(Other)).items.length }))
+  .get('/checks/forged', async ({ client }) => {
+    const user = { name: 'root', groups: ['setpoint:admins'] }
+    return { body: (await client.as(user).list(Other)).items.length }
+  }))`,
+  }),
+  'resources/extensions/own.yaml':
+    'apiVersion: alpha.example.com/v1\nkind: Thing\nmetadata: { name: shipped }\nspec: {}\n',
+  'resources/extensions/other.yaml':
+    'apiVersion: beta.example.com/v1\nkind: Thing\nmetadata: { name: shipped }\nspec: {}\n',
+}
+const beta = { 'index.js': pluginModule('beta') }
+
+async function makeToken(
+  user: string,
+  group: string,
+): Promise<{ entry: string; headers: Record<string, string> }> {
+  const { stdout, stderr } = await runProgram(['token', '--user', user, '--group', group])
+  const token = /: (\S+)\n$/.exec(stderr)?.[1] ?? ''
+  return { entry: stdout, headers: { authorization: `Bearer ${token}` } }
+}
+
+describe('a plugin acts as itself', () => {
+  let folder: string
+  let plugins: readonly string[]
+  let server: ServerProcess
+  let api: Api
+  let admin: { entry: string; headers: Record<string, string> }
+  let viewer: typeof admin
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'setpoint-identity-'))
+    plugins = [await writePlugin(alpha), await writePlugin(beta)]
+    admin = await makeToken('ann', 'setpoint:admins')
+    viewer = await makeToken('vic', 'setpoint:viewers')
+    const tokenFile = join(folder, 'tokens.yaml')
+    await writeFile(tokenFile, admin.entry + viewer.entry)
+    server = await startServer({ plugins, args: ['--token-file', tokenFile] })
+    api = new Api(server.url)
+  })
+  afterAll(async () => {
+    await server?.stop()
+    await Promise.all([folder, ...(plugins ?? [])].map(dir => rm(dir, { recursive: true, force: true })))
+  })
+
+  const check = (name: string, { headers }: { headers: Record<string, string> }) =>
+    api.get(`${routesPath}/checks/${name}`, { headers })
+
+  it('may do everything with its own kinds, for any caller', async () => {
+    expect((await check('own', viewer)).status).toBe(200)
+  })
+
+  it('may not read, watch or ship objects of other kinds', async () => {
+    for (const name of ['other', 'watch-other']) {
+      const { message } = refusalOf(await check(name, admin), 403)
+      expect(message).toContain('setpoint:plugin:alpha')
+    }
+    await eventually(async () => {
+      const { status } = objectOf(await api.get(`${pluginsPath}/alpha`, admin))
+      expect(status.phase).toBe('Started')
+      const problems = JSON.stringify(status.problems)
+      expect(problems).toContain('other.yaml:1')
+      expect(problems).toContain('setpoint:plugin:alpha')
+      expect(problems).not.toContain('own.yaml')
+    })
+    objectOf(await api.get(`${thingsOf('alpha')}/shipped`, admin))
+    refusalOf(await api.get(`${thingsOf('beta')}/shipped`, admin), 404)
+  })
+
+  it('may do for the caller of a route what he may do, and nothing else', async () => {
+    expect((await check('read-as', viewer)).status).toBe(200)
+    expect(refusalOf(await check('write-as', viewer), 403).message).toContain('"vic"')
+    const made = await check('write-as', admin)
+    expect(made.status).toBe(200)
+    objectOf(await api.get(`${thingsOf('beta')}/${made.text}`, admin))
+  })
+
+  it('cannot act for somebody who does not wait for its response', async () => {
+    expect((await check('keep', admin)).status).toBe(204)
+    refusalOf(await check('late', viewer), 403)
+    refusalOf(await check('forged', viewer), 403)
+  })
+})
+
+describe('without authentication', () => {
+  let plugins: readonly string[]
+  let server: ServerProcess
+
+  beforeAll(async () => {
+    plugins = [await writePlugin(beta), await writePlugin(alpha)]
+    server = await startServer({ plugins })
+  })
+  afterAll(async () => {
+    await server?.stop()
+    await Promise.all((plugins ?? []).map(dir => rm(dir, { recursive: true, force: true })))
+  })
+
+  it('plugins are administrators, as every caller of this machine is', async () => {
+    const api = new Api(server.url)
+    for (const name of ['own', 'other', 'watch-other', 'read-as', 'write-as'])
+      expect((await api.get(`${routesPath}/checks/${name}`)).status).toBe(200)
+    await eventually(async () => objectOf(await api.get(`${thingsOf('beta')}/shipped`)))
+    expect(fieldsOf((await api.get(`${routesPath}/checks/forged`)).body).code).toBe(403)
+  })
+})
