@@ -17,6 +17,8 @@
  *     wait/        waitFor: waits until one object meets a condition
  *     testing/     (its own entry) a real server, a conformance suite and faults, for tests
  */
+
+export { type BuiltInDeclaration, type BuiltInObject, defineBuiltInModel } from './api/built-in-model.ts'
 export { compareCodePoints, compareUnits, ordersByUnit } from './api/code-point-order.ts'
 export * from './api/index.ts'
 export { compileJsonPath, type JsonPath } from './api/json-path.ts'

@@ -5,7 +5,7 @@ import type { RouteResponse } from '@setpoint/controller-runtime'
 import {
   ApiError,
   isRecord,
-  isReservedDomain,
+  isReservedGroup,
   type Model,
   unknownKeys,
 } from '@setpoint/controller-runtime/api'
@@ -167,7 +167,7 @@ export class CustomRoutes {
 
   #checkGroup(plugin: string, { groupVersion, routes }: RouteGroup): void {
     const [group = '', version] = groupVersion.split('/')
-    if (isReservedDomain(group, this.#reservedDomain)) {
+    if (isReservedGroup(group, this.#reservedDomain)) {
       throw new RouteConflictError(
         `plugin ${JSON.stringify(plugin)}: the group of its routes, ${JSON.stringify(group)}, is reserved for the service; use a sub-domain of your own`,
       )
@@ -179,7 +179,7 @@ export class CustomRoutes {
       )
     }
     for (const { model, versions, plugin: owner } of this.#models.all()) {
-      if (model.group !== group || !versions.some(({ name }) => name === version)) continue
+      if (!versions.some(each => each.group === group && each.name === version)) continue
       const route = routes.find(({ pattern }) => matchesGenerated(pattern, model))
       if (route !== undefined) {
         throw new RouteConflictError(

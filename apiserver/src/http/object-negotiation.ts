@@ -22,7 +22,7 @@ export function negotiateObject(
   const [usual] = offered
   // Most requests have one of these.
   if (!accept || accept === '*/*' || accept === usual) return { type: usual, view: undefined }
-  const version = served.versionNamed(path.version)
+  const version = served.versionAt(path)
   const ofList = verb === 'list' || verb === 'deletecollection'
   const found = negotiate(accept, offered, clause => findObjectView(version, clause, ofList, query))
   if (found !== undefined) return { type: found.type, view: found.form }

@@ -38,7 +38,7 @@ const collectionMethods = ['GET', 'HEAD', 'POST', 'DELETE'] as const
 /** Of a namespaced kind across all namespaces. */
 const allNamespacesMethods = ['GET', 'HEAD'] as const
 /** Of built-in kinds some of whose objects always exist. */
-const builtInMethods = ['GET', 'HEAD', 'POST'] as const
+const lastingMethods = ['GET', 'HEAD', 'POST'] as const
 const nameMethods = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'] as const
 const statusMethods = ['GET', 'HEAD', 'PUT', 'PATCH'] as const
 const finalizeMethods = ['PUT'] as const
@@ -106,7 +106,7 @@ export class ResourceApi {
   /** @throws ApiError */
   async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
     if (served.review !== undefined) return respondToReview(served, served.review, request)
-    const version = served.versionNamed(request.path.version)
+    const version = served.versionAt(request.path)
     const response = inView(await this.#respond(served, version, request), request)
     return version.warning === undefined ? response : withWarning(response, version.warning)
   }
@@ -131,7 +131,7 @@ export class ResourceApi {
         )
       }
       if (verb === 'POST') return this.#create(served, version, request)
-      if (served.rules !== undefined) throw new MethodNotAllowedError(method, builtInMethods)
+      if (served.rules?.checkDeletion !== undefined) throw new MethodNotAllowedError(method, lastingMethods)
       if (verb === 'DELETE')
         return this.#held(cache.store.size, request, () => this.#deleteCollection(cache, version, request))
       throw new MethodNotAllowedError(method, collectionMethods)
@@ -201,7 +201,7 @@ export class ResourceApi {
     }
     const { document, warnings } = await readObject(request, options.fieldValidation)
     const result = await this.#registry.create(served, document, options)
-    const root = served.model.group === '' ? 'api' : 'apis'
+    const root = version.group === '' ? 'api' : 'apis'
     const collection = path.namespace === undefined ? '' : `namespaces/${path.namespace}/`
     const name = nameOfKey(result.key)
     const location = `${this.#basePath}/${root}/${version.apiVersion}/${collection}${served.model.plural}/${name}`
@@ -342,7 +342,7 @@ function inView(response: ApiResponse, { view }: ApiRequest): ApiResponse {
 /** Returns the scope of writes to a subresource, or undefined if the kind does not have it. */
 function scopeOf({ model, rules }: ServedModel, subresource: string): Scope | undefined {
   if (subresource === 'status') return model.subresources.status ? 'status' : undefined
-  return rules?.subresources.find(name => name === subresource)
+  return rules?.subresources?.find(name => name === subresource)
 }
 
 function keyIn({ namespace }: ApiRequest['path'], name: string): ObjectKey {

@@ -214,7 +214,7 @@ function sinkFor({ view }: Pick<WatchTarget, 'view'>, sink: WatchSink): WatchSin
 
 /** Returns the Warning header for a watch of a deprecated version. */
 function warningOf({ served, path }: WatchTarget): string | undefined {
-  const { warning } = served.versionNamed(path.version)
+  const { warning } = served.versionAt(path)
   return warning === undefined ? undefined : warningHeaders([warning])[0]
 }
 

@@ -21,7 +21,7 @@ export interface WatchTransport {
 /** Parses the parameters of a watch, with Kubernetes' rules. @throws ApiError 400 */
 export function readWatchRequest(
   cache: ModelCache,
-  { namespace, name, version }: Pick<ResourcePath, 'namespace' | 'name' | 'version'>,
+  { namespace, name, ...path }: Pick<ResourcePath, 'namespace' | 'name' | 'group' | 'version'>,
   query: URLSearchParams,
   transport: WatchTransport,
 ): WatchRequest {
@@ -38,7 +38,7 @@ export function readWatchRequest(
   const initialEvents = sendInitialEvents ?? after === undefined
   return {
     key: name === undefined ? undefined : objectKey({ namespace, name }),
-    version: cache.served.versionNamed(version),
+    version: cache.served.versionAt(path),
     selector: namespace === undefined || name !== undefined ? selector : selectNamespace(selector, namespace),
     after: initialEvents ? undefined : after,
     // With initial events, the version is the minimum for the initial state.

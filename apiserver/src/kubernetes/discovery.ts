@@ -151,7 +151,7 @@ function resourcesOf(
   version: string,
 ): PlainResource[] {
   const kinds = [...models.all()]
-    .filter(({ model, versions }) => model.group === group && versions.some(({ name }) => name === version))
+    .filter(({ versions }) => versions.some(each => each.group === group && each.name === version))
     .flatMap(describeModel)
   const reviews = models
     .reviews()
@@ -186,7 +186,8 @@ function groupVersionOf(group: string, version: string): string {
 function describeModel({ model, rules }: ServedModel): PlainResource[] {
   const { plural, singular, kind, subresources, shortNames, categories, scope } = model
   const namespaced = scope === 'Namespaced'
-  const verbs = rules === undefined ? objectVerbs : objectVerbs.filter(verb => verb !== 'deletecollection')
+  const isLasting = rules?.checkDeletion !== undefined
+  const verbs = isLasting ? objectVerbs.filter(verb => verb !== 'deletecollection') : objectVerbs
   const resource = {
     ...{ name: plural, singularName: singular, namespaced, kind, verbs },
     ...(shortNames.length > 0 && { shortNames }),

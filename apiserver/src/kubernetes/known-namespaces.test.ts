@@ -4,7 +4,7 @@ import { openRooms, testModel } from '../../../test/support/rooms.ts'
 import { decodeEntry } from '../cache/entry-codec.ts'
 import type { Entry } from '../cache/index.ts'
 import { defaultWriteOptions as options, Registry } from '../registry/index.ts'
-import { builtInKinds } from './built-in-kinds.ts'
+import { builtInKinds } from './kinds/index.ts'
 import { KnownNamespaces } from './known-namespaces.ts'
 
 const Seat = defineModel({

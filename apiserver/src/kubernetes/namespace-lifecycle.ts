@@ -5,7 +5,7 @@ import type { Logger } from '../log/index.ts'
 import { IndexSet, type ModelRegistry, type ServedModel } from '../model/index.ts'
 import { type Registry, recordsPrefix, serviceWriteOptions } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
-import { contentFinalizer, finalizersOf, permanentNamespaces } from './namespace-kind.ts'
+import { contentFinalizer, finalizersOf, permanentNamespaces } from './kinds/namespace.ts'
 
 export const namespaceLifecycleDefaults = Object.freeze({
   /** Objects deleted at once. Keeps a store busy that takes milliseconds for each transaction. */

@@ -1,5 +1,6 @@
 import type { PrinterColumn } from '@setpoint/controller-runtime/api'
-import { compileJsonPath, type JsonPath } from '@setpoint/controller-runtime/internal'
+import { compileJsonPath } from '@setpoint/controller-runtime/internal'
+import type { ComputedColumn } from '../model/index.ts'
 
 /** A column as a Table describes it. */
 export interface ColumnDefinition {
@@ -36,30 +37,34 @@ const defaultColumns: readonly PrinterColumn[] = Object.freeze([
 /** The columns of one version of a kind: the name, and the declared columns or else the age. */
 export class TableColumns {
   readonly definitions: readonly ColumnDefinition[]
-  readonly #columns: readonly { readonly type: PrinterColumn['type']; readonly find: JsonPath }[]
+  /** True if the first cell is the name. Otherwise the columns contain it, or the kind does not show it. */
+  readonly hasName: boolean
+  readonly #columns: readonly {
+    readonly type: PrinterColumn['type']
+    readonly find: (object: Readonly<Record<string, unknown>>) => unknown
+  }[]
 
   /** @throws SyntaxError for a path that does not compile. `defineModel` has checked them */
-  constructor(declared: readonly PrinterColumn[]) {
+  constructor(declared: readonly (PrinterColumn | ComputedColumn)[]) {
     const columns = declared.length === 0 ? defaultColumns : declared
-    this.definitions = [nameColumn, ...columns.map(definitionOf)]
-    this.#columns = columns.map(({ type, jsonPath }) => ({ type, find: compileJsonPath(jsonPath) }))
+    this.hasName = !columns.some(column => 'cell' in column && column.name === nameColumn.name)
+    this.definitions = [...(this.hasName ? [nameColumn] : []), ...columns.map(definitionOf)]
+    this.#columns = columns.map(column => ({
+      type: column.type,
+      find: 'cell' in column ? column.cell : compileJsonPath(column.jsonPath),
+    }))
   }
 
   /** Returns the cells after the name. A value that is missing, or of another type than its column, is null. */
-  cellsOf(object: unknown): Cell[] {
+  cellsOf(object: Readonly<Record<string, unknown>>): Cell[] {
     return this.#columns.map(({ type, find }) => cellOf(type, find(object)))
   }
 }
 
-function definitionOf({
-  name,
-  type,
-  format = '',
-  description,
-  jsonPath,
-  priority = 0,
-}: PrinterColumn): ColumnDefinition {
-  return { name, type, format, description: description ?? `The value at ${jsonPath}.`, priority }
+function definitionOf(column: PrinterColumn | ComputedColumn): ColumnDefinition {
+  const { name, type, format = '', priority = 0 } = column
+  const { description = 'jsonPath' in column ? `The value at ${column.jsonPath}.` : '' } = column
+  return { name, type, format, description, priority }
 }
 
 function cellOf(type: PrinterColumn['type'], value: unknown): Cell {

@@ -68,9 +68,12 @@ export class TableView implements ObjectView {
   }
 
   readonly #make = (wire: Buffer): Row => {
-    const object: unknown = JSON.parse(wire.toString())
-    const { name = '' } = isRecord(object) && isRecord(object.metadata) ? object.metadata : {}
-    return encodeRow([String(name), ...this.#columns.cellsOf(object)], this.#objectOf(wire))
+    const parsed: unknown = JSON.parse(wire.toString())
+    const object = isRecord(parsed) ? parsed : {}
+    const { name = '' } = isRecord(object.metadata) ? object.metadata : {}
+    const cells = this.#columns.cellsOf(object)
+    if (this.#columns.hasName) cells.unshift(String(name))
+    return encodeRow(cells, this.#objectOf(wire))
   }
 }
 

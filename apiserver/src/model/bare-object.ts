@@ -10,6 +10,7 @@ export interface BareObject {
   apiVersion: string
   kind: string
   metadata: BareMeta
+  /** Absent in the objects of built-in kinds without a spec. */
   spec: unknown
   status?: unknown
   [unknownField: string]: unknown

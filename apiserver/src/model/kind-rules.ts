@@ -1,23 +1,36 @@
+import type { PrinterColumn } from '@setpoint/controller-runtime/api'
 import type { BareObject } from './bare-object.ts'
 
 /** The part of an object that a write may change: all but the status, or what a subresource has. */
 export type Scope = 'object' | 'status' | 'finalize'
 
+/** A column of tables whose cells are computed. */
+export interface ComputedColumn extends Omit<PrinterColumn, 'jsonPath'> {
+  readonly description: string
+  /** Returns a value of the column's type, or undefined. */
+  readonly cell: (object: Readonly<Record<string, unknown>>) => unknown
+}
+
 /**
- * What a built-in kind does beyond its model. Each method changes the draft of a write before the schema is checked, and
- * replaces `spec` and `status` rather than changing them, because they are shared.
+ * What a built-in kind does beyond its model. Methods that change the draft of a write do so before the schema is checked,
+ * and replace its fields rather than changing them, because their values are shared.
  */
 export interface KindRules {
   /** The subresources besides status. */
-  readonly subresources: readonly Exclude<Scope, 'object' | 'status'>[]
+  readonly subresources?: readonly Exclude<Scope, 'object' | 'status'>[]
+  /**
+   * The columns of tables in all versions, in place of the model's. If one is called `Name`, the table does not
+   * begin with the name.
+   */
+  readonly columns?: readonly ComputedColumn[]
   /** Completes a new object. */
-  created(draft: BareObject): void
-  /** Restores what a write of this scope cannot change. */
-  updated(draft: BareObject, previous: BareObject, scope: Scope): void
-  /** @throws ApiError 403 for an object that always exists */
-  checkDeletion(object: BareObject): void
+  created?(draft: BareObject): void
+  /** Completes a changed object, and restores what a write of this scope cannot change. */
+  updated?(draft: BareObject, previous: BareObject, scope: Scope): void
+  /** For kinds with objects that always exist. Their collections cannot be deleted. @throws ApiError 403 for such an object */
+  checkDeletion?(object: BareObject): void
   /** Marks an object whose deletion starts. */
-  deleting(draft: BareObject): void
+  deleting?(draft: BareObject): void
   /** Returns true if a deletion cannot remove the object yet, although it has no finalizers. */
-  holds(object: BareObject): boolean
+  holds?(object: BareObject): boolean
 }

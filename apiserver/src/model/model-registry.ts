@@ -20,7 +20,7 @@ export class ModelRegistry {
 
   /** @throws ModelConflictError if the resource or the kind is taken; the message names both owners */
   add(served: ServedModel): void {
-    const { group, kind, plural } = served.model
+    const { kind, plural } = served.model
     const holder = this.#byResource.get(served.resource)
     if (holder !== undefined) {
       throw new ModelConflictError(
@@ -28,8 +28,10 @@ export class ModelRegistry {
       )
     }
     for (const other of this.#byResource.values()) {
-      if (other.model.group !== group || other.model.kind !== kind) continue
-      const shared = served.versions.find(({ name }) => other.versions.some(each => each.name === name))
+      if (other.model.kind !== kind) continue
+      const shared = served.versions.find(({ apiVersion }) =>
+        other.versions.some(each => each.apiVersion === apiVersion),
+      )
       if (shared !== undefined) {
         throw new ModelConflictError(
           `kind ${kind} of ${shared.apiVersion} of ${ownerOf(served)} is already served: declared by ${ownerOf(other)} as ${other.model.plural}`,
@@ -89,7 +91,7 @@ export class ModelRegistry {
     const groups = new Map<string, Set<string>>()
     const add = (group: string, version: string) =>
       groups.set(group, (groups.get(group) ?? new Set()).add(version))
-    for (const { model, versions } of this.all()) for (const { name } of versions) add(model.group, name)
+    for (const { versions } of this.all()) for (const { group, name } of versions) add(group, name)
     for (const { group, version } of this.#reviews.map(reviewPathOf)) add(group, version)
     return new Map([...groups].map(([group, versions]) => [group, [...versions].sort(compareApiVersions)]))
   }

@@ -1,9 +1,10 @@
 import type { Violation } from './violation.ts'
 
-/** The part of an object that a schema describes. */
+/** An object, of which a schema describes the fields besides apiVersion, kind and metadata. */
 export interface SchemaSubject {
   spec?: unknown
   status?: unknown
+  [field: string]: unknown
 }
 
 /** The violations of a kind's rules. */

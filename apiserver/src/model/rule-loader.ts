@@ -1,4 +1,4 @@
-import { isRecord, type Model } from '@setpoint/controller-runtime/api'
+import { type ContentSchema, isRecord, type Model } from '@setpoint/controller-runtime/api'
 import type { ObjectRules } from './object-rules.ts'
 
 type RuleModule = typeof import('./schema-rules.ts')
@@ -15,7 +15,7 @@ export function loadRules(
   if (loaded !== undefined) return undefined
   for (const model of models) {
     for (const { schema } of [model, ...(model.versions ?? [])])
-      if (hasRules(schema?.spec) || hasRules(schema?.status)) return load()
+      if (Object.values(schema ?? {}).some(hasRules)) return load()
   }
   return undefined
 }
@@ -25,13 +25,10 @@ async function load(): Promise<void> {
 }
 
 /** Returns undefined if the schemas have no rules. @throws SchemaError if a rule does not compile */
-export function compileRules(
-  schemas: { spec: unknown; status: unknown },
-  isSensitive = false,
-): ObjectRules | undefined {
-  if (!hasRules(schemas.spec) && !hasRules(schemas.status)) return undefined
+export function compileRules(schema: ContentSchema, isSensitive = false): ObjectRules | undefined {
+  if (!Object.values(schema).some(hasRules)) return undefined
   if (loaded === undefined) throw new Error('the rules of a schema were compiled before loadRules')
-  return loaded.compileObjectRules(schemas, isSensitive)
+  return loaded.compileObjectRules(schema, isSensitive)
 }
 
 /** Rules inside allOf, anyOf, oneOf and not are refused elsewhere. */

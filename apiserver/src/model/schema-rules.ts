@@ -3,7 +3,7 @@
  * engine, so it is imported only for kinds that have rules (`rule-loader.ts`).
  */
 
-import { isRecord } from '@setpoint/controller-runtime/api'
+import { type ContentSchema, isRecord } from '@setpoint/controller-runtime/api'
 import {
   Budget,
   BudgetExceededError,
@@ -49,13 +49,10 @@ interface RuleNode {
  *   contain values, are not in the messages
  * @throws SchemaError that names the rule, and the place in it, that does not compile
  */
-export function compileObjectRules(
-  parts: Readonly<Record<'spec' | 'status', unknown>>,
-  isSensitive = false,
-): ObjectRules {
+export function compileObjectRules(schema: ContentSchema, isSensitive = false): ObjectRules {
   const types = new CelSchema()
-  const compiled = (['spec', 'status'] as const).flatMap(part => {
-    const node = compileNode(types, parts[part], `schema.${part}`)
+  const compiled = Object.entries(schema).flatMap(([part, described]) => {
+    const node = compileNode(types, described, `schema.${part}`)
     return node === undefined ? [] : [{ part, node }]
   })
   const evaluate = (

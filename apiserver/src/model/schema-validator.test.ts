@@ -110,9 +110,7 @@ describe('a violation', () => {
     ])
     expect(schemas.validate({ spec: {} })).toEqual([])
     expect(schemas.validate({ spec: {}, status: {} })).toMatchObject([{ field: 'status.a' }])
-    expect(compileSchemas({ spec: {} }).validate({ spec: {}, status: 5 })).toMatchObject([
-      { field: 'status' },
-    ])
+    expect(schemas.validate({ spec: {}, status: 5 })).toMatchObject([{ field: 'status' }])
   })
 })
 

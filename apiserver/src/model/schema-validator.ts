@@ -1,4 +1,4 @@
-import { ModelError, type Schema } from '@setpoint/controller-runtime/api'
+import { type ContentSchema, ModelError } from '@setpoint/controller-runtime/api'
 import type { Ajv, ValidateFunction } from 'ajv'
 import { cloneJson, type JsonObject } from './json-value.ts'
 import type { ObjectRules, SchemaSubject } from './object-rules.ts'
@@ -24,18 +24,20 @@ let collecting: Ajv | undefined
 
 /** Checks objects against a model's schema. */
 export interface SchemaValidator {
+  /** The fields besides apiVersion, kind and metadata. */
+  readonly fields: readonly string[]
   /** False if `applyDefaults` changes nothing. */
   readonly hasDefaults: boolean
   /** The rules of `x-kubernetes-validations`; undefined without any. */
   readonly rules: ObjectRules | undefined
   /**
-   * Returns the violations of the schema. Past a thousand, the last one is `tooManyViolations`. A spec is required, a
-   * status is not.
+   * Returns the violations of the schema. Past a thousand, the last one is `tooManyViolations`. A declared spec is
+   * required, other fields are not.
    */
   validate(object: Readonly<SchemaSubject>): Violation[]
   /** Fills in the schema's defaults, in place. Returns true if there was one to fill in. */
   applyDefaults(object: SchemaSubject): boolean
-  /** Returns the paths of unknown fields, at most `maxUnknownFields`. See `findUnknownFields`. */
+  /** Returns the paths of unknown fields within the declared ones, at most `maxUnknownFields`. See `findUnknownFields`. */
   unknownFields(object: Readonly<SchemaSubject>): string[]
 }
 
@@ -54,47 +56,53 @@ export interface SchemaOptions {
  * @throws ModelError if the schema leaves the dialect, a rule does not compile, or a default breaks its schema or rules
  */
 export function compileSchemas(
-  schema: { spec: Schema; status?: Schema },
+  schema: ContentSchema,
   { isSensitive = false }: SchemaOptions = {},
 ): SchemaValidator {
-  const { spec, status = { type: 'object' } } = schema
-  const root = { properties: { spec, status } }
+  const root = { properties: schema }
+  const fields = Object.keys(schema)
   const draft7 = {
-    required: ['spec'],
-    properties: { spec: toDraft7(spec, 'schema.spec'), status: toDraft7(status, 'schema.status') },
+    required: schema.spec === undefined ? [] : ['spec'],
+    properties: Object.fromEntries(
+      Object.entries(schema).map(([field, part]) => [field, toDraft7(part, `schema.${field}`)]),
+    ),
   }
   let check: ValidateFunction | undefined
   // Compiled at the first violation.
   let collect: ValidateFunction | undefined
-  const defaulted = [
-    ...schemasWithDefault(spec, 'schema.spec'),
-    ...schemasWithDefault(status, 'schema.status'),
-  ]
-  const rules = withModelErrors(() => compileRules({ spec, status }, isSensitive))
+  const defaulted = Object.entries(schema).flatMap(([field, part]) => [
+    ...schemasWithDefault(part, `schema.${field}`),
+  ])
+  const rules = withModelErrors(() => compileRules(schema, isSensitive))
   for (const [place, part] of defaulted) checkDefault(place, part)
   return {
+    fields,
     hasDefaults: defaulted.length > 0,
     rules,
     validate(object) {
-      const subject = { spec: object.spec, status: object.status }
       check ??= compile(draft7)
-      if (check(subject)) return []
+      if (check(object)) return []
       collecting ??= createCompiler({ collect: true })
       collect ??= collecting.compile(draft7)
-      const { errors, complete } = collectErrors(collect, subject)
-      const violations = violationsOf(errors, subject, isSensitive ? showType : undefined)
+      const { errors, complete } = collectErrors(collect, object)
+      const violations = violationsOf(errors, object, isSensitive ? showType : undefined)
       return complete ? violations : [...violations, tooManyViolations]
     },
     applyDefaults(object) {
       return defaulted.length > 0 && fillDefaults(root, object)
     },
-    unknownFields({ spec, status }) {
-      const limit = schemaDefaults.maxUnknownFields
-      const found = findUnknownFields(root.properties.spec, spec, ['spec'], limit)
-      return [
-        ...found,
-        ...findUnknownFields(root.properties.status, status, ['status'], limit - found.length),
-      ]
+    unknownFields(object) {
+      const found: string[] = []
+      for (const field of fields)
+        found.push(
+          ...findUnknownFields(
+            schema[field],
+            object[field],
+            [field],
+            schemaDefaults.maxUnknownFields - found.length,
+          ),
+        )
+      return found
     },
   }
 }
@@ -103,16 +111,14 @@ export function compileSchemas(
  * Returns the validator of schemas that are known to be valid: those of the server's own kinds. Reads them when an object is
  * first read or written, because a server starts with many kinds and uses few.
  */
-export function compileSchemasWhenUsed(
-  schema: { spec: Schema; status?: Schema },
-  options?: SchemaOptions,
-): SchemaValidator {
+export function compileSchemasWhenUsed(schema: ContentSchema, options?: SchemaOptions): SchemaValidator {
   let compiled: SchemaValidator | undefined
   const validator = () => {
     compiled ??= compileSchemas(schema, options)
     return compiled
   }
   return {
+    fields: Object.keys(schema),
     get hasDefaults() {
       return validator().hasDefaults
     },
@@ -162,8 +168,7 @@ function checkDefault(place: string, schema: JsonObject): void {
   }
   const [unknown] = findUnknownFields(schema, value, ['default'], 1)
   if (unknown !== undefined) fail(`has a field that its schema does not declare: ${unknown}`)
-  const [broken] =
-    compileRules({ spec: schema, status: undefined })?.validate({ spec: value }, undefined).state ?? []
+  const [broken] = compileRules({ spec: schema })?.validate({ spec: value }, undefined).state ?? []
   if (broken !== undefined)
     fail(`breaks a rule: ${broken.field.replace('spec', 'default')}: ${broken.message}`)
 }

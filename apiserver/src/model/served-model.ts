@@ -1,4 +1,4 @@
-import { type Model, nameOfKey, type ObjectKey } from '@setpoint/controller-runtime/api'
+import { type Model, type ModelVersion, nameOfKey, type ObjectKey } from '@setpoint/controller-runtime/api'
 import { IndexSet } from './index-set.ts'
 import type { KindRules } from './kind-rules.ts'
 import type { Review } from './review.ts'
@@ -32,7 +32,7 @@ export class ServedModel {
   readonly title: string
   /** `<Kind>.<group>`, for messages. */
   readonly kindTitle: string
-  /** What a built-in kind does beyond its model. */
+  /** What a built-in kind does beyond its model; undefined for all other kinds. */
   readonly rules: KindRules | undefined
   /** Set for a kind whose objects are answered and not stored. It has no cache. */
   readonly review: Review | undefined
@@ -81,11 +81,11 @@ export class ServedModel {
     this.kindTitle = model.kind + suffix
     this.resource = `${model.group}/${model.plural}`
     this.keyPrefix = `objects/${this.resource}/`
-    this.hub = new ServedVersion(model, plugin, compile)
-    this.versions = [
-      this.hub,
-      ...model.versions.map(version => new ServedVersion(model, plugin, compile, version)),
-    ]
+    const isBuiltIn = rules !== undefined || review !== undefined
+    const declare = (version?: ModelVersion) =>
+      new ServedVersion(model, plugin, { rules, isBuiltIn, compile }, version)
+    this.hub = declare()
+    this.versions = [this.hub, ...model.versions.map(declare)]
     this.storedVersion = this.versionNamed(model.storedVersion ?? model.version)
     this.schemas = this.hub.schemas
     this.indexes = new IndexSet(model)
@@ -94,6 +94,20 @@ export class ServedModel {
       const { unique, version } = index
       return unique && position !== undefined ? [{ name: uniqueIndexId(index), version, position }] : []
     })
+  }
+
+  /** Returns the version of a path. @throws RangeError if the model does not have it */
+  versionAt({ group, version }: { readonly group: string; readonly version: string }): ServedVersion {
+    const found = this.versions.find(each => each.name === version && each.group === group)
+    if (found === undefined) throw new RangeError(`${this.resource} has no version ${version} in ${group}`)
+    return found
+  }
+
+  /** Returns the version with an apiVersion. @throws RangeError if the model does not have it */
+  versionOf(apiVersion: string): ServedVersion {
+    const found = this.versions.find(version => version.apiVersion === apiVersion)
+    if (found === undefined) throw new RangeError(`${this.resource} has no version ${apiVersion}`)
+    return found
   }
 
   /** Returns the version with a name such as `v1`. @throws RangeError if the model does not have it */

@@ -1,4 +1,6 @@
 import {
+  type ContentSchema,
+  type ConvertibleObject,
   isRecord,
   type Model,
   ModelError,
@@ -7,26 +9,40 @@ import {
 } from '@setpoint/controller-runtime/api'
 import type { BareObject } from './bare-object.ts'
 import { ConversionError } from './conversion-error.ts'
+import type { ComputedColumn, KindRules } from './kind-rules.ts'
 import type { SchemaOptions, SchemaValidator } from './schema-validator.ts'
 
 /** A function like `compileSchemas`. */
-export type CompileSchemas = (schema: Model['schema'], options: SchemaOptions) => SchemaValidator
+export type CompileSchemas = (schema: ContentSchema, options: SchemaOptions) => SchemaValidator
+
+interface VersionParts {
+  readonly rules: KindRules | undefined
+  /** True for a built-in kind of Kubernetes. */
+  readonly isBuiltIn: boolean
+  readonly compile: CompileSchemas
+}
 
 /**
  * One API version of a served kind. The hub converts by returning the object itself.
  *
- * A conversion gets a copy and returns `spec` and `status`. Metadata and unknown top-level fields are the same in every
- * version.
+ * A conversion gets a copy and returns the fields that the schema declares: of a plugin's kind `spec` and `status`. Metadata
+ * and unknown top-level fields are the same in every version.
  */
 export class ServedVersion {
   readonly name: string
+  /** The group of the kind. A built-in kind may have a version in another group. */
+  readonly group: string
   /** `<group>/<name>` */
   readonly apiVersion: string
   readonly kind: string
   readonly isHub: boolean
+  /** True for a version of a built-in kind. Its schema declares all fields, and bodies may omit apiVersion and kind. */
+  readonly isBuiltIn: boolean
+  /** The schemas of the fields besides apiVersion, kind and metadata. */
+  readonly content: ContentSchema
   readonly schemas: SchemaValidator
-  /** The columns of tables: those of the version, else those of the hub. */
-  readonly printerColumns: readonly PrinterColumn[]
+  /** The columns of tables: those of the version, else those of the hub. A built-in kind may compute them. */
+  readonly printerColumns: readonly (PrinterColumn | ComputedColumn)[]
   /** The text of the `Warning` header of every response, or undefined. */
   readonly warning: string | undefined
   /** The wire JSON of every object begins with this, followed by the name. */
@@ -35,21 +51,27 @@ export class ServedVersion {
   readonly #plugin: string | undefined
   /** Undefined for the hub. */
   readonly #declared: ModelVersion | undefined
+  readonly #hubContent: ContentSchema
 
   /** @throws ModelError for an unusable schema */
   constructor(
     model: Model,
     plugin: string | undefined,
-    compileSchemas: CompileSchemas,
+    { rules, isBuiltIn, compile }: VersionParts,
     declared?: ModelVersion,
   ) {
     const { name, apiVersion } = declared ?? { name: model.version, apiVersion: model.apiVersion }
+    const { schema } = declared ?? model
     this.name = name
+    this.group = apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : ''
     this.apiVersion = apiVersion
     this.kind = model.kind
     this.isHub = declared === undefined
-    this.schemas = compile(compileSchemas, model, declared)
-    this.printerColumns = declared?.printerColumns ?? model.printerColumns
+    this.isBuiltIn = isBuiltIn
+    this.content = contentSchema(schema, isBuiltIn)
+    this.schemas = compiled(compile, this.content, model, declared)
+    this.#hubContent = contentSchema(model.schema, isBuiltIn)
+    this.printerColumns = rules?.columns ?? declared?.printerColumns ?? model.printerColumns
     this.warning = declared?.deprecated && `${apiVersion} ${model.kind} is deprecated: ${declared.deprecated}`
     this.wirePrefix = `{"apiVersion":${JSON.stringify(apiVersion)},"kind":${JSON.stringify(model.kind)},"metadata":{"name":"`
     this.#model = model
@@ -61,7 +83,8 @@ export class ServedVersion {
   fromHub(hub: BareObject): BareObject {
     const declared = this.#declared
     if (declared === undefined) return hub
-    return this.#convert(hub, this.#model.version, this, () => declared.fromHub(copyOf(hub)))
+    const to = { apiVersion: this.apiVersion, name: this.name, content: this.content }
+    return this.#convert(hub, this.#hubContent, this.#model.version, to, () => declared.fromHub(copyOf(hub)))
   }
 
   /**
@@ -73,7 +96,8 @@ export class ServedVersion {
     const declared = this.#declared
     if (declared === undefined) return object
     const { apiVersion, version: name } = this.#model
-    return this.#convert(object, this.name, { apiVersion, name }, () =>
+    const to = { apiVersion, name, content: this.#hubContent }
+    return this.#convert(object, this.content, this.name, to, () =>
       declared.toHub(copyOf(object), { previous: previous && copyOf(previous) }),
     )
   }
@@ -86,16 +110,20 @@ export class ServedVersion {
 
   #convert(
     object: BareObject,
+    source: ContentSchema,
     from: string,
-    to: { readonly apiVersion: string; readonly name: string },
+    to: { readonly apiVersion: string; readonly name: string; readonly content: ContentSchema },
     convert: () => unknown,
   ): BareObject {
-    const { kind, metadata, spec: _spec, status: _status, apiVersion: _apiVersion, ...others } = object
+    const { kind, metadata, apiVersion: _apiVersion, ...content } = object
     try {
-      const { spec, status } = contentOf(convert())
+      const { spec, ...others } = contentOf(convert(), to.content)
       const converted: BareObject = { apiVersion: to.apiVersion, kind, metadata, spec }
-      if (status !== undefined) converted.status = status
-      return Object.assign(converted, others)
+      if (spec === undefined) delete converted.spec
+      Object.assign(converted, others)
+      for (const [field, value] of Object.entries(content))
+        if (!Object.hasOwn(source, field)) converted[field] = value
+      return converted
     } catch (error) {
       throw this.failure(metadata.name, from, to.name, messageOf(error), error)
     }
@@ -103,23 +131,27 @@ export class ServedVersion {
 }
 
 /** A copy, because a conversion that changes its argument must not change what is stored. */
-function copyOf(object: BareObject): BareObject {
-  const copy: BareObject = JSON.parse(JSON.stringify(object))
-  return copy
+function copyOf(object: BareObject): ConvertibleObject {
+  return JSON.parse(JSON.stringify(object))
+}
+
+/** Objects of other than built-in kinds may have a status even if the schema does not describe it. */
+function contentSchema(schema: ContentSchema, isBuiltIn: boolean): ContentSchema {
+  return isBuiltIn ? schema : { spec: schema.spec, status: schema.status ?? { type: 'object' } }
 }
 
 /** Returns the result of a conversion as a JSON value of its own. @throws TypeError that names the mistake */
-function contentOf(result: unknown): { spec: unknown; status?: unknown } {
+function contentOf(result: unknown, schema: ContentSchema): Record<string, unknown> {
   if (result instanceof Promise) {
     result.catch(() => {})
     throw new TypeError('it returned a promise, but conversions are synchronous')
   }
-  if (!isRecord(result)) throw new TypeError('it must return an object with spec and status')
-  const unknown = Object.keys(result).filter(key => key !== 'spec' && key !== 'status')
-  if (unknown.length > 0)
-    throw new TypeError(`it must return an object with spec and status, not with ${unknown.join(', ')}`)
+  const wanted = `it must return an object with ${Object.keys(schema).join(' and ')}`
+  if (!isRecord(result)) throw new TypeError(wanted)
   const content = JSON.parse(JSON.stringify(result))
-  if (content.spec === undefined) throw new TypeError('it returned no spec')
+  const unknown = Object.keys(content).filter(key => !Object.hasOwn(schema, key))
+  if (unknown.length > 0) throw new TypeError(`${wanted}, not with ${unknown.join(', ')}`)
+  if (schema.spec !== undefined && content.spec === undefined) throw new TypeError('it returned no spec')
   return content
 }
 
@@ -131,17 +163,16 @@ function messageOf(error: unknown): string {
   }
 }
 
-function compile(
-  compileSchemas: CompileSchemas,
-  model: Model,
+function compiled(
+  compile: CompileSchemas,
+  schema: ContentSchema,
+  { sensitive: isSensitive }: Model,
   declared: ModelVersion | undefined,
 ): SchemaValidator {
-  const options = { isSensitive: model.sensitive }
-  if (declared === undefined) return compileSchemas(model.schema, options)
   try {
-    return compileSchemas(declared.schema, options)
+    return compile(schema, { isSensitive })
   } catch (error) {
-    if (!(error instanceof ModelError)) throw error
+    if (declared === undefined || !(error instanceof ModelError)) throw error
     throw new ModelError(`version ${declared.name}: ${error.message}`, { cause: error })
   }
 }

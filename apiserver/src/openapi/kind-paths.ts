@@ -74,7 +74,7 @@ function pathsAt(
       get: operations.list(''),
       post: operations.create(),
       // Built-in kinds whose objects partly always exist cannot be deleted as a collection.
-      ...(served.rules === undefined && { delete: operations.deleteCollection() }),
+      ...(served.rules?.checkDeletion === undefined && { delete: operations.deleteCollection() }),
     },
     [`${collection}/{name}`]: {
       ...named,

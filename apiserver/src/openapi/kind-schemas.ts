@@ -23,21 +23,21 @@ export function isNamespaced({ served }: KindVersion): boolean {
 
 /** Returns the group, version and kind as Kubernetes clients look for them. */
 export function kindExtension({ served: { model }, version }: KindVersion) {
-  return { group: model.group, kind: model.kind, version: version.name }
+  return { group: version.group, kind: model.kind, version: version.name }
 }
 
 /** Returns the components of a kind: its objects, its lists, and examples where some can be made. */
 export function kindComponents(of: KindVersion): KindComponents {
-  const name = nameOf(of)
-  const spec = toOpenApiSchema(schemaOf(of).spec)
-  const status = toOpenApiSchema(schemaOf(of).status ?? { type: 'object' })
+  const content = Object.fromEntries(
+    Object.entries(of.version.content).map(([field, schema]) => [field, toOpenApiSchema(schema)]),
+  )
   return {
     schemas: {
-      [name]: objectSchema(of, spec, status),
+      [nameOf(of)]: objectSchema(of, content),
       // Reviews are not listed.
       ...(of.served.review === undefined && { [listNameOf(of)]: listSchema(of) }),
     },
-    examples: examplesOf(of, spec, status),
+    examples: examplesOf(of, content),
   }
 }
 
@@ -49,27 +49,28 @@ export function listNameOf({ version }: KindVersion): string {
   return kindName(version.apiVersion, `${version.kind}List`)
 }
 
-function schemaOf({ served: { model }, version }: KindVersion) {
-  return model.versions.find(({ name }) => name === version.name)?.schema ?? model.schema
-}
-
-function objectSchema(of: KindVersion, spec: JsonObject, status: JsonObject): JsonObject {
+function objectSchema(of: KindVersion, content: Readonly<Record<string, JsonObject>>): JsonObject {
   const { model } = of.served
+  const descriptions: Readonly<Record<string, string>> = {
+    spec: 'The desired state.',
+    status: model.subresources.status
+      ? 'The observed state. Only writes to /status change it.'
+      : 'The observed state.',
+  }
+  const described = Object.entries(content).map(([field, schema]) => {
+    const { [field]: description } = descriptions
+    return [field, { ...(description !== undefined && { description }), ...schema }] as const
+  })
   return {
     type: 'object',
     description: `An object of the kind ${model.kind}.`,
-    required: ['apiVersion', 'kind', 'metadata', 'spec'],
+    // Bodies of built-in kinds may omit what the path says.
+    ...(!of.version.isBuiltIn && { required: ['apiVersion', 'kind', 'metadata', 'spec'] }),
     properties: {
       apiVersion,
       kind,
       metadata: metaRef('ObjectMeta', 'What identifies and classifies the object.'),
-      spec: { description: 'The desired state.', ...spec },
-      status: {
-        description: model.subresources.status
-          ? 'The observed state. Only writes to /status change it.'
-          : 'The observed state.',
-        ...status,
-      },
+      ...Object.fromEntries(described),
     },
     'x-kubernetes-group-version-kind': [kindExtension(of)],
   }
@@ -129,13 +130,14 @@ export function exampleNames(of: KindVersion, examples: JsonObject): ExampleName
   return { sent, status: Object.hasOwn(examples, status) ? status : sent, stored: `${sent}.stored` }
 }
 
-function examplesOf(of: KindVersion, spec: JsonObject, status: JsonObject): JsonObject {
+function examplesOf(of: KindVersion, { status, ...schemas }: JsonObject): JsonObject {
   const { apiVersion, kind } = of.version
-  const content = sampleOf(spec)
-  if (content === undefined) return {}
+  const samples = Object.entries(schemas).map(([field, schema]) => [field, sampleOf(schema)] as const)
+  if (samples.some(([, sample]) => sample === undefined)) return {}
+  const content = Object.fromEntries(samples)
   const observed = sampleOf(status)
   const key = { name: 'example', ...(isNamespaced(of) && { namespace: 'default' }) }
-  const sent = { apiVersion, kind, metadata: key, spec: content }
+  const sent = { apiVersion, kind, metadata: key, ...content }
   const stored = {
     apiVersion,
     kind,
@@ -147,7 +149,7 @@ function examplesOf(of: KindVersion, spec: JsonObject, status: JsonObject): Json
       generation: 1,
       creationTimestamp: '2026-01-31T10:00:00.000Z',
     },
-    spec: content,
+    ...content,
     ...(isFilled(observed) && { status: observed }),
   }
   const name = nameOf(of)

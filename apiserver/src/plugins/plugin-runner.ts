@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger, Manager } from '@setpoint/controller-runtime'
-import { isReservedDomain, type Model, ModelError } from '@setpoint/controller-runtime/api'
+import { isReservedGroup, type Model, ModelError } from '@setpoint/controller-runtime/api'
 import type { HostedPlugin, RunnableFailure } from '@setpoint/controller-runtime/internal'
 import type { Registry as MetricsRegistry } from 'prom-client'
 import type { LogFollower } from '../cache/index.ts'
@@ -366,10 +366,10 @@ export class PluginRunner implements PluginLifecycle {
   /** @throws PluginStartError or ModelConflictError that names the wrong declaration */
   #addModel(model: Model): KindRunner {
     const { models, reservedDomain, routes, storage, registry, follower, hub } = this.#environment
-    if (isReservedDomain(model.group, reservedDomain)) {
+    if (isReservedGroup(model.group, reservedDomain)) {
       const group = model.group === '' ? 'the empty group' : `the group ${JSON.stringify(model.group)}`
       throw new PluginStartError(
-        `the kind ${model.kind} uses ${group}, which is reserved for the service (${reservedDomain}); use a sub-domain of your own`,
+        `the kind ${model.kind} uses ${group}, which is reserved for the service (${reservedDomain}, k8s.io); use a sub-domain of your own`,
       )
     }
     const served = this.#compile(model)

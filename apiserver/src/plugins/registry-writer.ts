@@ -81,6 +81,6 @@ export class RegistryWriter implements ResourceWriter {
     const served = this.#models.findKind(apiVersion, kind)
     if (served === undefined) throw new ApiError('NotFound', this.#explainAbsence(apiVersion, kind))
     if (served.phase.name !== 'Started') throw notReady(served, 'it is not started')
-    return { served, version: served.versionNamed(apiVersion.slice(apiVersion.indexOf('/') + 1)) }
+    return { served, version: served.versionOf(apiVersion) }
   }
 }

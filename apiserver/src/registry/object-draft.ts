@@ -58,12 +58,13 @@ export interface ClientObject {
 }
 
 /**
- * Splits a decoded body into its parts.
+ * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, as in Kubernetes.
  * @throws ApiError 400 if it is not an object of the path's kind and version
  */
 export function readClientObject(version: ServedVersion, body: unknown): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
-  const { apiVersion, kind, metadata, ...content } = body
+  const absent = version.isBuiltIn ? version : { apiVersion: undefined, kind: undefined }
+  const { apiVersion = absent.apiVersion, kind = absent.kind, metadata, ...content } = body
   if (apiVersion !== version.apiVersion || kind !== version.kind) {
     throw badRequest(describeMismatch(version, apiVersion, kind))
   }
@@ -117,7 +118,7 @@ export function draftCreation(
   const created = served.model.subresources.status ? withoutStatus : content
   const converted = contentAtHub(served, metadata, created, undefined, causes, options)
   const object = composeObject(served.hub, metadata, converted.content ?? {})
-  served.rules?.created(object)
+  served.rules?.created?.(object)
   const completed = runDefaultHook(served, withDefaults(served.schemas, object), undefined, 'object')
   return finishDraft(served, completed, undefined, 'object', causes, { ...options, ...converted })
 }
@@ -212,7 +213,7 @@ export function draftUpdate(
     converted.content === undefined
       ? { ...previous, metadata }
       : composeObject(served.hub, metadata, next ?? converted.content)
-  served.rules?.updated(object, previous, scope)
+  served.rules?.updated?.(object, previous, scope)
   if (onlyTakesAwayFinalizers(object, previous)) {
     // No schema or index may block this, or objects could become undeletable.
     if (!causes.isEmpty) throw invalid(served, owned.name, causes)
@@ -261,7 +262,7 @@ export function draftDeletionMark(
     finalizers: finalizers.length > 0 ? finalizers : undefined,
   })
   const marked = { ...object, metadata }
-  served.rules?.deleting(marked)
+  served.rules?.deleting?.(marked)
   return unindexedDraft(marked, stored)
 }
 
@@ -369,8 +370,9 @@ const rulesNotChecked: Violation = Object.freeze({
 
 export function withDefaults(schemas: SchemaValidator, object: BareObject): BareObject {
   if (!schemas.hasDefaults) return object
-  const completed: BareObject = { ...object, spec: structuredClone(object.spec) }
-  if (object.status !== undefined) completed.status = structuredClone(object.status)
+  const completed: BareObject = { ...object }
+  for (const field of schemas.fields)
+    if (object[field] !== undefined) completed[field] = structuredClone(object[field])
   schemas.applyDefaults(completed)
   return completed
 }
@@ -400,14 +402,14 @@ export function checkUnknownFields(
   return fields.map(field => `unknown field "${field}"`)
 }
 
-const knownFields = new Set(['apiVersion', 'kind', 'metadata', 'spec', 'status'])
+const fieldsOfAllKinds = ['apiVersion', 'kind', 'metadata']
 
 /** Returns the paths of the unknown fields outside metadata, at most `objectLimits.violations`. */
 export function unknownFieldsOf(schemas: SchemaValidator, object: SchemaSubject): string[] {
   const fields = schemas.unknownFields(object)
   for (const field of Object.keys(object)) {
     if (fields.length >= objectLimits.violations) break
-    if (!knownFields.has(field)) fields.push(formatPath([field]))
+    if (!schemas.fields.includes(field) && !fieldsOfAllKinds.includes(field)) fields.push(formatPath([field]))
   }
   return fields
 }
@@ -516,10 +518,13 @@ function composeObject(
   metadata: BareMeta,
   content: Record<string, unknown>,
 ): BareObject {
-  const { spec = {}, status, apiVersion: _apiVersion, kind: _kind, metadata: _metadata, ...unknown } = content
+  const hasSpec = version.content.spec !== undefined
+  const { spec = hasSpec ? {} : undefined, status, ...rest } = content
+  const { apiVersion: _apiVersion, kind: _kind, metadata: _metadata, ...others } = rest
   const object: BareObject = { apiVersion: version.apiVersion, kind: version.kind, metadata, spec }
+  if (spec === undefined) delete object.spec
   if (status !== undefined) object.status = status
-  return Object.assign(object, unknown)
+  return Object.assign(object, others)
 }
 
 const metadataOrder = [

@@ -309,7 +309,7 @@ export class Registry {
     const draft = draftUpdate(served, current, client, scope, options, this.#reservedDomain, seen, owners)
     if (draft === undefined) return undefined
     const { deletionTimestamp, finalizers } = draft.object.metadata
-    const isHeld = finalizers !== undefined || served.rules?.holds(draft.object)
+    const isHeld = finalizers !== undefined || served.rules?.holds?.(draft.object)
     return { draft, removes: deletionTimestamp !== undefined && !isHeld }
   }
 
@@ -330,9 +330,9 @@ export class Registry {
         const { metadata } = object
         checkPreconditions(served, key, deletion, metadata.uid, String(current.revision))
         if (metadata.deletionTimestamp !== undefined) return undefined
-        served.rules?.checkDeletion(object)
+        served.rules?.checkDeletion?.(object)
         const finalizers = finalizersForDeletion(metadata.finalizers, deletion.propagation)
-        if (finalizers.length > 0 || served.rules?.holds(object))
+        if (finalizers.length > 0 || served.rules?.holds?.(object))
           return { draft: draftDeletionMark(served, current, finalizers, this.#now()), removes: false }
         const draft = { object, json: encodeObject(object), reservations, isIndexed: false, warnings: [] }
         return { draft, removes: true }

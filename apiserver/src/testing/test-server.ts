@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Collector, createManager, leaseModel, type Plugin } from '@setpoint/controller-runtime'
-import { isReservedDomain } from '@setpoint/controller-runtime/api'
+import { isReservedGroup } from '@setpoint/controller-runtime/api'
 import { type HostedPlugin, orphanRecordModel, setupPlugin } from '@setpoint/controller-runtime/internal'
 import type {
   EtcdOfTest,
@@ -108,7 +108,7 @@ function registerModels({ models, builtIn }: ServerRooms, options: OpenTestServe
   const served: ServedModel[] = []
   for (const plugin of options.plugins) {
     for (const model of plugin.models) {
-      if (isReservedDomain(model.group, testServerDefaults.reservedDomain)) {
+      if (isReservedGroup(model.group, testServerDefaults.reservedDomain)) {
         throw new Error(
           `plugin ${plugin.name}: the group ${JSON.stringify(model.group)} of ${model.kind} is reserved`,
         )

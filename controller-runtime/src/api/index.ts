@@ -16,6 +16,7 @@ export { isRecord } from './is-record.ts'
 export { type KeysOf, nearestName, refuseUnknownKeys, unknownKeys } from './known-keys.ts'
 export * from './model.ts'
 export {
+  type ContentSchema,
   type ConvertedContent,
   type ConvertibleObject,
   compareApiVersions,

@@ -20,8 +20,16 @@ export interface ConvertedContent<Spec = unknown, Status = unknown> {
   readonly status?: Status | undefined
 }
 
-/** The OpenAPI v3 schemas of `spec` and `status` in one version. */
-export interface VersionSchema {
+/**
+ * The OpenAPI v3 schemas of an object's fields besides apiVersion, kind and metadata. Only built-in kinds have others than
+ * `spec` and `status`.
+ */
+export interface ContentSchema {
+  readonly [field: string]: Schema | undefined
+}
+
+/** The OpenAPI v3 schemas of `spec` and `status` in one version. A type, so that it is a `ContentSchema`. */
+export type VersionSchema = {
   readonly spec: Schema
   readonly status?: Schema
 }
@@ -70,7 +78,7 @@ export interface ModelVersion {
   readonly name: string
   /** `<group>/<name>` */
   readonly apiVersion: string
-  readonly schema: VersionSchema
+  readonly schema: ContentSchema
   readonly deprecated?: string
   readonly printerColumns?: readonly PrinterColumn[]
   // Method syntax, because it is bivariant: the functions take objects of the declared schemas.

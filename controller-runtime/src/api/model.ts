@@ -2,14 +2,19 @@ import type { ModelHooks } from './hooks.ts'
 import { type IndexDeclaration, type IndexSpec, isIndexDeclaration, isIndexSpec } from './index-spec.ts'
 import { isRecord } from './is-record.ts'
 import { type KeysOf, unknownKeys } from './known-keys.ts'
-import { type ModelVersion, problemsOfVersions, type VersionDeclarations } from './model-version.ts'
+import {
+  type ContentSchema,
+  type ModelVersion,
+  problemsOfVersions,
+  type VersionDeclarations,
+} from './model-version.ts'
 import { checkDnsLabel, checkSubdomain, type ObjectNames } from './names.ts'
 import type { ApiObject, ObjectInput } from './object.ts'
 import { type PrinterColumn, problemsOfColumns } from './printer-column.ts'
 import type { FromSchema, Schema, SchemaUse } from './schema.ts'
 
-/** The OpenAPI v3 schemas of `spec` and `status`. */
-export interface ModelSchema {
+/** The OpenAPI v3 schemas of `spec` and `status`. A type, so that it is a `ContentSchema`. */
+export type ModelSchema = {
   readonly spec: Schema
   readonly status?: Schema
 }
@@ -101,7 +106,7 @@ export interface Model<T extends ApiObject = ApiObject> extends ModelHooks<T> {
   readonly plural: string
   /** `<group>/<version>` */
   readonly apiVersion: string
-  readonly schema: ModelSchema
+  readonly schema: ContentSchema
   readonly subresources: { readonly status: boolean }
   readonly indexes: readonly IndexSpec<T>[]
   readonly printerColumns: readonly PrinterColumn[]
@@ -115,6 +120,12 @@ export interface Model<T extends ApiObject = ApiObject> extends ModelHooks<T> {
   readonly versions: readonly ModelVersion[]
   /** The version that objects are stored in, if the declaration names one. Otherwise it is the hub. */
   readonly storedVersion?: string
+}
+
+/** The result of `defineModel`. Its objects have no content besides `spec` and `status`. */
+export interface DefinedModel<T extends ApiObject = ApiObject> extends Model<T> {
+  readonly schema: ModelSchema
+  readonly versions: readonly (ModelVersion & { readonly schema: ModelSchema })[]
 }
 
 /** Whether the objects of a kind are in namespaces. It cannot change while objects are stored. */
@@ -145,7 +156,7 @@ export class ModelError extends Error {
  */
 export function defineModel<const S extends ModelSchema, const V extends readonly ModelSchema[] = []>(
   declaration: ModelDeclaration<S, V>,
-): Model<ObjectOfSchema<S>> {
+): DefinedModel<ObjectOfSchema<S>> {
   if (!isRecord(declaration)) throw new ModelError('defineModel must be given an object')
   const indexes: IndexSpec<ObjectOfSchema<S>>[] = []
   const problems = problemsOf(declaration)
@@ -171,15 +182,34 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
       `model ${declaration.kind ?? '?'} (${declaration.group ?? '?'}): ${problems.join('; ')}`,
     )
   }
-  const { group, version, kind, singular, plural, schema, subresources, printerColumns = [] } = declaration
-  const {
-    shortNames = [],
-    categories = [],
-    names = 'dns-label',
-    scope = 'Cluster',
-    sensitive = false,
-  } = declaration
   const { versions = [], storedVersion }: Pick<ModelDeclaration, 'versions' | 'storedVersion'> = declaration
+  const { group, schema } = declaration
+  return freezeModel({
+    ...declaration,
+    schema,
+    indexes,
+    versions: versions.map(each => ({ ...each, apiVersion: apiVersionOf(group, each.name) })),
+    storedVersion,
+  })
+}
+
+/** The parts of a model, without those that have a default. */
+export interface ModelParts<T extends ApiObject>
+  extends ModelHooks<T>,
+    Pick<Model, 'group' | 'version' | 'kind' | 'singular' | 'plural'>,
+    Partial<Pick<Model, 'printerColumns' | 'shortNames' | 'categories' | 'names' | 'scope' | 'sensitive'>> {
+  readonly subresources?: { readonly status?: boolean }
+  readonly indexes: readonly IndexSpec<T>[]
+  readonly storedVersion?: string | undefined
+}
+
+/** Completes the parts of a model. */
+export function freezeModel<T extends ApiObject, S extends ContentSchema, V extends ModelVersion>(
+  parts: ModelParts<T> & { readonly schema: S; readonly versions?: readonly V[] },
+) {
+  const { group, version, kind, singular, plural, schema, subresources, indexes, storedVersion } = parts
+  const { printerColumns = [], shortNames = [], categories = [], names = 'dns-label' } = parts
+  const { scope = 'Cluster', sensitive = false, versions = [] } = parts
   return Object.freeze({
     group,
     version,
@@ -196,13 +226,11 @@ export function defineModel<const S extends ModelSchema, const V extends readonl
     names,
     scope,
     sensitive,
-    versions: Object.freeze(
-      versions.map(each => Object.freeze({ ...each, apiVersion: apiVersionOf(group, each.name) })),
-    ),
+    versions: Object.freeze(versions.map(each => Object.freeze({ ...each }))),
     ...(storedVersion !== undefined && { storedVersion }),
-    ...(declaration.default && { default: declaration.default }),
-    ...(declaration.validate && { validate: declaration.validate }),
-  })
+    ...(parts.default && { default: parts.default }),
+    ...(parts.validate && { validate: parts.validate }),
+  } satisfies Model<T>)
 }
 
 /**

@@ -16,17 +16,30 @@ export const nameLimits = Object.freeze({
   annotationBytes: 256 * 1024,
 })
 
-/** The rule for the names of a kind's objects: a lowercase DNS label, of up to 253 characters, or such labels joined by dots. */
-export type ObjectNames = 'dns-label' | 'dns-subdomain'
+/**
+ * The rule for the names of a kind's objects: a lowercase DNS label, of up to 253 characters, or such labels joined by
+ * dots. Built-in kinds may also take names such as `system:viewer`.
+ */
+export type ObjectNames = 'dns-label' | 'dns-subdomain' | 'path-segment'
+
+const pathSegment = /^[-A-Za-z0-9_.:@+=,~*]+$/
 
 /** Checks the name of an object. */
 export function checkName(name: string, rule: ObjectNames = 'dns-label'): string | undefined {
   if (rule === 'dns-subdomain') return checkSubdomain(name)
+  if (rule === 'path-segment') return checkPathSegment(name)
   if (name.length > nameLimits.name) return `must be at most ${nameLimits.name} characters, is ${name.length}`
   if (!dnsLabel.test(name)) {
     return "must consist of lowercase letters, digits and '-', and start and end with a letter or digit"
   }
   return undefined
+}
+
+/** Kubernetes allows all but '/' and '%'; these characters are those in use. */
+function checkPathSegment(name: string): string | undefined {
+  if (name.length > nameLimits.name) return `must be at most ${nameLimits.name} characters, is ${name.length}`
+  if (name === '.' || name === '..') return "must not be '.' or '..'"
+  return pathSegment.test(name) ? undefined : "must consist of letters, digits and '-_.:@+=,~*'"
 }
 
 /** Checks a DNS subdomain. */
@@ -82,6 +95,11 @@ export function checkLabelValue(value: string): string | undefined {
     return "label value must be empty or consist of letters, digits, '-', '_' and '.', and start and end with a letter or digit"
   }
   return undefined
+}
+
+/** Returns true if plugins may declare nothing in an API group: the groups of the server, and those of Kubernetes. */
+export function isReservedGroup(group: string, reservedDomain: string): boolean {
+  return isReservedDomain(group, reservedDomain) || group === 'k8s.io' || group.endsWith('.k8s.io')
 }
 
 /** Returns true if `domain` is the reserved domain or a subdomain of it, or empty. */

@@ -11,7 +11,7 @@ export function errors(log: Logger): Middleware {
     } catch (thrown) {
       const response = errorResponse(toApiError(thrown, log, { method: ctx.method, path: ctx.req.url }))
       const { resource } = ctx.state
-      const warning = resource?.served.versionNamed(resource.path.version).warning
+      const warning = resource?.served.versionAt(resource.path).warning
       ctx.state.response = warning === undefined ? response : withWarning(response, warning)
     }
   }

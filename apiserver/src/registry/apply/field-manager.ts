@@ -126,7 +126,7 @@ export function applyConfiguration(
 ): AppliedObject | undefined {
   const { served, version, scope, name, manager } = write
   const { apiVersion } = version
-  const type = objectTypeOf(served, version)
+  const type = objectTypeOf(version)
   const config = { apiVersion, value: configurationOf(body, name) }
   checkConfig(type, config.value, causes)
   if (!causes.isEmpty) return undefined
@@ -248,7 +248,7 @@ function versionsOf(served: ServedModel, live: BareObject | undefined): Versions
   const versions: Versions = {
     typeOf(apiVersion) {
       const version = find(apiVersion)
-      return version && objectTypeOf(served, version)
+      return version && objectTypeOf(version)
     },
     convert(object, apiVersion) {
       if (object.apiVersion === apiVersion) return object
@@ -256,8 +256,9 @@ function versionsOf(served: ServedModel, live: BareObject | undefined): Versions
       const to = find(apiVersion)
       if (from === undefined || to === undefined)
         throw new RangeError(`${served.resource} has no version ${object.apiVersion} or ${apiVersion}`)
-      const { spec = {}, ...rest }: BareObject = JSON.parse(JSON.stringify(object.value))
-      return { apiVersion, value: to.fromHub(from.toHub({ ...rest, spec }, live)) }
+      const copy: BareObject = JSON.parse(JSON.stringify(object.value))
+      if (from.content.spec !== undefined) copy.spec ??= {}
+      return { apiVersion, value: to.fromHub(from.toHub(copy, live)) }
     },
     keepingFieldsOf(object) {
       const { value } = versions.convert(object, served.hub.apiVersion)

@@ -1,5 +1,5 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import type { ServedModel, ServedVersion } from '../../model/index.ts'
+import type { ServedVersion } from '../../model/index.ts'
 import { keyElement, type PathElement, valueElement } from './path-element.ts'
 
 /**
@@ -144,17 +144,11 @@ function defaultOf(items: unknown, name: string): unknown {
 const objectTypes = new WeakMap<ServedVersion, FieldType>()
 
 /** Returns the type of a version's objects. */
-export function objectTypeOf({ model }: ServedModel, version: ServedVersion): FieldType {
+export function objectTypeOf(version: ServedVersion): FieldType {
   const known = objectTypes.get(version)
   if (known !== undefined) return known
-  const { schema } = version.isHub
-    ? model
-    : (model.versions.find(({ name }) => name === version.name) ?? model)
-  const fields = new Map([
-    ...resourceFields,
-    ['spec', fieldTypeOf(schema.spec)] as const,
-    ['status', fieldTypeOf(schema.status ?? { type: 'object' })] as const,
-  ])
+  const fields = new Map(resourceFields)
+  for (const [field, schema] of Object.entries(version.content)) fields.set(field, fieldTypeOf(schema))
   const type: FieldType = { map: { isAtomic: false, fields, rest: deduced }, isScalar: false }
   objectTypes.set(version, type)
   return type

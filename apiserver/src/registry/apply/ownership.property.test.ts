@@ -36,7 +36,7 @@ const served = new ServedModel(
     },
   }),
 )
-const type = objectTypeOf(served, served.hub)
+const type = objectTypeOf(served.hub)
 const write = { served, version: served.hub, scope: 'object', now: 0 } as const
 
 const names = fc.constantFrom('a', 'b', 'c')

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type KeysOf, refuseUnknownKeys } from '../../api/known-keys.ts'
 import type { Model } from '../../api/model.ts'
-import type { ConvertibleObject, ModelVersion, VersionSchema } from '../../api/model-version.ts'
+import type { ContentSchema, ConvertibleObject, ModelVersion } from '../../api/model-version.ts'
 import { type SampleRandom, seededRandom } from './random.ts'
 import { type SampleValues, sampleOf } from './sample.ts'
 
@@ -72,7 +72,7 @@ export function checkConversions(model: Model, options: ConversionCheckOptions =
 
 function objectOf(
   { kind }: Model,
-  { apiVersion, schema }: { readonly apiVersion: string; readonly schema: VersionSchema },
+  { apiVersion, schema }: { readonly apiVersion: string; readonly schema: ContentSchema },
   random: SampleRandom,
   values: SampleValues = {},
 ): ConvertibleObject {
@@ -82,7 +82,7 @@ function objectOf(
     generation: 1,
     creationTimestamp: new Date(0).toISOString(),
   }
-  const spec = sampleOf(schema.spec, 'spec', random, values)
+  const spec = sampleOf(schema.spec ?? {}, 'spec', random, values)
   const status =
     schema.status !== undefined && random.boolean()
       ? sampleOf(schema.status, 'status', random, values)

@@ -1,5 +1,7 @@
-import { ApiError, checkDnsLabel, defineModel, isRecord } from '@setpoint/controller-runtime/api'
-import type { BareObject, KindRules } from '../model/index.ts'
+import { ApiError, checkDnsLabel, isRecord } from '@setpoint/controller-runtime/api'
+import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
+import type { BareObject, KindRules } from '../../model/index.ts'
+import type { BuiltInKind } from './built-in-kind.ts'
 
 /** The namespaces that always exist. */
 export const permanentNamespaces: readonly string[] = Object.freeze(['default', 'setpoint-system'])
@@ -8,7 +10,7 @@ export const permanentNamespaces: readonly string[] = Object.freeze(['default', 
 export const contentFinalizer = 'kubernetes'
 
 /** The kind `Namespace` of `v1`, as in Kubernetes. */
-export const namespaceModel = defineModel({
+const model = defineBuiltInModel({
   group: '',
   version: 'v1',
   kind: 'Namespace',
@@ -38,7 +40,6 @@ export const namespaceModel = defineModel({
     },
   },
   subresources: { status: true },
-  indexes: [],
   printerColumns: [
     { name: 'Status', type: 'string', jsonPath: '.status.phase' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
@@ -55,8 +56,8 @@ export const namespaceModel = defineModel({
  *
  *     Active ──DELETE──▶ Terminating ──its objects are gone──▶ spec.finalizers empty ──▶ removed
  */
-export const namespaceRules: KindRules = Object.freeze({
-  subresources: Object.freeze(['finalize' as const]),
+const rules: KindRules = {
+  subresources: ['finalize'],
   created(draft) {
     draft.spec = { ...contentOf(draft.spec), finalizers: [contentFinalizer] }
     draft.status = { phase: 'Active' }
@@ -85,7 +86,9 @@ export const namespaceRules: KindRules = Object.freeze({
     draft.status = { ...contentOf(draft.status), phase: 'Terminating' }
   },
   holds: object => object.metadata.deletionTimestamp === undefined || finalizersOf(object).length > 0,
-} satisfies KindRules)
+}
+
+export const namespace: BuiltInKind = { model, rules }
 
 /** Returns the finalizers in the spec of a namespace. */
 export function finalizersOf({ spec }: Pick<BareObject, 'spec'>): readonly unknown[] {

@@ -1,0 +1,26 @@
+/**
+ * The kinds of Kubernetes that the server has built in, each in a file of its own: a model, and rules that a model cannot
+ * express. A further kind is one more file and one more line in the table.
+ *
+ * They are as Kubernetes 1.34 has them where clients notice: fields, validation, selectable fields and table columns.
+ */
+import { ServedModel } from '../../model/index.ts'
+import type { BuiltInKind } from './built-in-kind.ts'
+import { configMap } from './config-map.ts'
+import { namespace } from './namespace.ts'
+
+const kinds: readonly BuiltInKind[] = [namespace, configMap]
+
+/** The built-in kinds of a server. */
+export interface BuiltInKinds {
+  readonly namespaces: ServedModel
+  readonly all: readonly ServedModel[]
+}
+
+/** Returns the built-in kinds, not served yet. */
+export function builtInKinds(): BuiltInKinds {
+  const all = kinds.map(({ model, rules }) => ServedModel.builtIn(model, { rules }))
+  const namespaces = all.find(({ model }) => model === namespace.model)
+  if (namespaces === undefined) throw new Error('the kind Namespace is not in the table')
+  return { namespaces, all }
+}
