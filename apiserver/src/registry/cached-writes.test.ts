@@ -9,7 +9,7 @@ import { ServedModel } from '../model/served-model.ts'
 import { decodeStored, encodeObject, encodeStored } from '../model/stored-object.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { OutcomeUnknownError, StoreUnavailableError } from '../storage/index.ts'
-import { type PatchType, Registry } from './registry.ts'
+import { Registry } from './registry.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
 import { defaultWriteOptions, type WriteResult } from './write-options.ts'
 
@@ -125,7 +125,7 @@ function writesOf({ rooms: { registry, served } }: World, write = options) {
   return {
     put: (spec: object, metadata: object = {}) =>
       registry.replace(served, 'a', thing('a', spec, metadata), 'object', write),
-    patch: (document: unknown, type: PatchType = 'merge') =>
+    patch: (document: unknown, type: 'json' | 'merge' = 'merge') =>
       registry.patch(served, 'a', { type, document }, 'object', write),
     status: (phase: string) =>
       registry.replace(served, 'a', { ...thing('a'), status: { phase } }, 'status', write),

@@ -1,8 +1,25 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 /** Applies and creates merge patches (RFC 7386). JSON patches are in `json-patch.ts`. */
 import { cloneJson, deepEqual, type JsonObject, setOwn } from '../model/index.ts'
+import { applyJsonPatch } from './json-patch.ts'
+import { applyStrategicMerge, type MergeType } from './strategic-merge/index.ts'
 
 export { applyJsonPatch, jsonPatchDefaults } from './json-patch.ts'
+
+/** A patch of an existing object. */
+export type Patch =
+  | { readonly type: 'json'; readonly document: unknown }
+  | { readonly type: 'merge'; readonly document: unknown }
+  | { readonly type: 'strategic'; readonly document: unknown; readonly mergeType: MergeType }
+
+export type PatchType = Patch['type']
+
+/** Returns the patched object. Changes neither argument. @throws ApiError 400, 413, 422 */
+export function applyPatch(target: unknown, patch: Patch): unknown {
+  if (patch.type === 'json') return applyJsonPatch(target, patch.document)
+  if (patch.type === 'merge') return applyMergePatch(target, patch.document)
+  return applyStrategicMerge(target, patch.document, patch.mergeType)
+}
 
 /**
  * Applies an RFC 7386 merge patch. Changes neither argument, and the result shares nothing with them. Both must be
@@ -24,12 +41,8 @@ export function applyMergePatch(target: unknown, patch: unknown): unknown {
 }
 
 /** Returns true if a patch sets or removes this field of the metadata. */
-export function changesMetadata(
-  patch: { type: 'json' | 'merge'; document: unknown },
-  field: string,
-): boolean {
-  const { type, document } = patch
-  if (type === 'merge')
+export function changesMetadata({ type, document }: Patch, field: string): boolean {
+  if (type !== 'json')
     return isRecord(document) && isRecord(document.metadata) && Object.hasOwn(document.metadata, field)
   const paths = ['', '/metadata', `/metadata/${field}`]
   return (

@@ -36,7 +36,7 @@ import {
   readClientObject,
   type StoredView,
 } from './object-draft.ts'
-import { applyJsonPatch, applyMergePatch, changesMetadata } from './patch.ts'
+import { applyPatch, changesMetadata, type Patch } from './patch.ts'
 import { checkPreconditions, preconditionsOf } from './preconditions.ts'
 import { badRequest, conflict, invalid, nameTaken, withApiErrors } from './refusals.ts'
 import { decodeHolder, reservationKey } from './unique-index.ts'
@@ -52,8 +52,6 @@ export const registryDefaults = Object.freeze({
 })
 
 const suffixAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
-
-export type PatchType = 'json' | 'merge'
 
 /**
  * Executes writes. Every request becomes one transaction on the store (`write-transaction.ts`); a change of an existing
@@ -179,18 +177,17 @@ export class Registry {
   async patch(
     served: ServedModel,
     key: ObjectKey,
-    patch: { type: PatchType; document: unknown },
+    patch: Patch,
     scope: Scope,
     options: WriteOptions,
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
-    const apply = patch.type === 'json' ? applyJsonPatch : applyMergePatch
     return this.#commits.run(
       served,
       key,
       current => {
         const seen = viewOf(version, current)
-        const patched = apply(wireObject(version, seen.view, current.revision), patch.document)
+        const patched = applyPatch(wireObject(version, seen.view, current.revision), patch)
         const client = readClientObject(version, patched)
         checkIdentity(served, key, client.meta)
         // Only a version in the patch itself is a precondition.
