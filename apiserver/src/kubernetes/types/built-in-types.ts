@@ -1,0 +1,54 @@
+import type { MergeType } from '../../registry/index.ts'
+import { goKinds, goStructs } from './go-structs.ts'
+import { MergeTypes } from './merge-type.ts'
+
+/** A kind in one of its versions. */
+export interface KindName {
+  /** `<group>/<version>`, or `v1` of the core group. */
+  readonly apiVersion: string
+  readonly kind: string
+}
+
+const mergeTypes = new MergeTypes(goStructs)
+
+/** Returns the name of the Go struct of a built-in kind, or undefined for any other kind. */
+export function structOf({ apiVersion, kind }: KindName): string | undefined {
+  const key = `${apiVersion}/${kind}`
+  return Object.hasOwn(goKinds, key) ? goKinds[key] : undefined
+}
+
+/** Returns how strategic merges treat the fields of a built-in kind, or undefined for any other kind. */
+export function mergeTypeOf(kind: KindName): MergeType | undefined {
+  const struct = structOf(kind)
+  return struct === undefined ? undefined : mergeTypes.of(struct)
+}
+
+/** The keywords of a schema that say how strategic merges treat a list, and the path of the list. */
+export interface PatchKeywords {
+  /** Names of properties. */
+  readonly path: readonly string[]
+  readonly keywords: {
+    readonly 'x-kubernetes-patch-strategy': string
+    readonly 'x-kubernetes-patch-merge-key'?: string
+  }
+}
+
+/** Returns the lists of a built-in kind outside its metadata that strategic merges treat in their own way. */
+export function patchKeywordsOf(kind: KindName): readonly PatchKeywords[] {
+  const struct = structOf(kind)
+  return struct === undefined ? [] : keywordsIn(struct, []).filter(({ path }) => path[0] !== 'metadata')
+}
+
+/** The lists of structs in lists have no path, but no built-in kind has such keywords there. */
+function keywordsIn(struct: string, path: readonly string[]): PatchKeywords[] {
+  return (goStructs[struct] ?? []).flatMap(({ name, form, type, strategy, mergeKey }) => {
+    const at = [...path, name]
+    const isObject = form === 'value' || form === 'pointer'
+    if (strategy === undefined) return isObject && Object.hasOwn(goStructs, type) ? keywordsIn(type, at) : []
+    const keywords = {
+      'x-kubernetes-patch-strategy': strategy.join(','),
+      ...(mergeKey !== undefined && { 'x-kubernetes-patch-merge-key': mergeKey }),
+    }
+    return [{ path: at, keywords }]
+  })
+}
