@@ -154,13 +154,13 @@ export class ResourceApi {
     const { method } = request
     if (method === 'PUT') {
       const options = { ...readWriteOptions(request), ...bounds, version }
-      const { document, warnings } = await readObject(request, options.fieldValidation)
+      const { document, warnings } = await readObject(request, options.fieldValidation, version)
       const result = await this.#registry.replace(served, key, document, scope, options)
       return written(200, withWarnings(result, warnings))
     }
     if (method === 'PATCH') {
       const options = { ...readWriteOptions(request), ...bounds, version }
-      const { warnings, ...patch } = await readPatch(request, options.fieldValidation)
+      const { warnings, ...patch } = await readPatch(request, options.fieldValidation, version)
       const result =
         patch.type === 'apply'
           ? await this.#registry.apply(served, key, patch, scope, options)
@@ -199,7 +199,7 @@ export class ResourceApi {
       version,
       ...(path.namespace !== undefined && { namespace: path.namespace }),
     }
-    const { document, warnings } = await readObject(request, options.fieldValidation)
+    const { document, warnings } = await readObject(request, options.fieldValidation, version)
     const result = await this.#registry.create(served, document, options)
     const root = version.group === '' ? 'api' : 'apis'
     const collection = path.namespace === undefined ? '' : `namespaces/${path.namespace}/`

@@ -17,7 +17,7 @@ export async function respondToReview(
   const { method, path, caller, signal } = request
   if (method !== 'POST') throw new MethodNotAllowedError(method, reviewMethods)
   const options = readWriteOptions(request)
-  const body = await readObject(request, options.fieldValidation)
+  const body = await readObject(request, options.fieldValidation, served.hub)
   const { content, warnings } = readReview(served, body.document, options)
   const { namespace, name } = path
   const answer = await review.respond(content, { user: caller.user, namespace, name, signal })

@@ -2,6 +2,7 @@ import { createServer, type Server, type ServerOptions } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import { Socket } from 'node:net'
 import { ApiError } from '@setpoint/controller-runtime/api'
+import { loadPatchKeywords } from '../kubernetes/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
@@ -21,7 +22,7 @@ import type { ResourceApi } from './resource-api.ts'
 import { offersWebSocket, requestsThatUpgrade } from './upgrade-offer.ts'
 import { Upgrades } from './upgrades.ts'
 import { WatchApi } from './watch-api.ts'
-import { servedPatchTypes } from './write-parameters.ts'
+import { servedTypes } from './write-parameters.ts'
 
 const secureDefaults = Object.freeze({ minVersion: 'TLSv1.2' } as const)
 
@@ -101,7 +102,11 @@ export class ApiServer {
     const { access, authorizer, metrics, log } = parts
     const connections = this.#connections
     const watches = this.#watches
-    const documents = new ApiDocuments({ ...parts, patchTypes: servedPatchTypes })
+    const documents = new ApiDocuments({
+      ...parts,
+      formatsOf: servedTypes,
+      patchKeywordsOf: loadPatchKeywords,
+    })
     const respond = createChain({ ...parts, documents, connections, paths, watches }).callback()
     const upgrades = new Upgrades({ access, authorizer, metrics, log, paths, watches })
     const { server } = this

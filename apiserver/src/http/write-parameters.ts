@@ -4,11 +4,20 @@ import {
   type PropagationPolicy,
   propagationPolicies,
 } from '@setpoint/controller-runtime/api'
+import {
+  decodeProtobuf,
+  isKubernetesGroup,
+  type KindName,
+  loadMergeType,
+  protobufType,
+  strategicMergeType,
+} from '../kubernetes/index.ts'
 import { type DecodedBody, decodeBody, decodeDocument } from '../model/index.ts'
 import {
   badRequest,
   type Deletion,
   deletePreconditions,
+  type Patch,
   type PatchType,
   type WriteOptions,
 } from '../registry/index.ts'
@@ -21,14 +30,35 @@ const documentTypes: Readonly<Record<string, 'json' | 'yaml'>> = Object.freeze({
   'application/yaml': 'yaml',
 })
 
+/** Built-in kinds also take what Kubernetes' typed clients send. */
+const builtInDocumentTypes: Readonly<Record<string, 'json' | 'yaml' | 'protobuf'>> = Object.freeze({
+  ...documentTypes,
+  [protobufType]: 'protobuf',
+})
+
 const patchTypes: Readonly<Record<string, PatchType | 'apply'>> = Object.freeze({
   'application/json-patch+json': 'json',
   'application/merge-patch+json': 'merge',
   'application/apply-patch+yaml': 'apply',
 })
 
-/** The content types of patches, for the API documents. */
-export const servedPatchTypes: readonly string[] = Object.keys(patchTypes)
+const builtInPatchTypes: Readonly<Record<string, PatchType | 'apply'>> = Object.freeze({
+  ...patchTypes,
+  [strategicMergeType]: 'strategic',
+})
+
+function documentTypesOf(group: string) {
+  return isKubernetesGroup(group) ? builtInDocumentTypes : documentTypes
+}
+
+function patchTypesOf(group: string) {
+  return isKubernetesGroup(group) ? builtInPatchTypes : patchTypes
+}
+
+/** Returns the content types of the requests to the kinds of a group, for the API documents. */
+export function servedTypes(group: string): { bodies: readonly string[]; patches: readonly string[] } {
+  return { bodies: Object.keys(documentTypesOf(group)), patches: Object.keys(patchTypesOf(group)) }
+}
 
 /** Reads the options of every write. @throws ApiError 400 for an unknown value */
 export function readWriteOptions(request: ApiRequest): WriteOptions {
@@ -77,27 +107,39 @@ interface ReadBody {
 
 type FieldValidation = WriteOptions['fieldValidation']
 
-/** Reads the object of a POST or PUT, JSON or YAML. @throws ApiError 400, 413, 415 */
-export async function readObject(request: ApiRequest, validation: FieldValidation): Promise<ReadBody> {
-  const type = documentType(request, documentTypes)
-  return checkDuplicates(decodeBody(await request.readBody(), type), validation)
+/** Reads the object of a POST or PUT, JSON or YAML; of built-in kinds protobuf too. @throws ApiError 400, 413, 415 */
+export async function readObject(
+  request: ApiRequest,
+  validation: FieldValidation,
+  kind: KindName,
+): Promise<ReadBody> {
+  const type = documentType(request, documentTypesOf(request.path.group))
+  const bytes = await request.readBody()
+  if (type === 'protobuf') return { document: await decodeProtobuf(bytes, kind), warnings: [] }
+  return checkDuplicates(decodeBody(bytes, type), validation)
 }
 
 /** Reads a patch. @throws ApiError 400, 413, 415, 422 */
 export async function readPatch(
   request: ApiRequest,
   validation: FieldValidation,
-): Promise<ReadBody & ({ type: PatchType } | { type: 'apply'; force: boolean })> {
+  kind: KindName,
+): Promise<ReadBody & (Patch | { type: 'apply'; force: boolean })> {
   const header = headerOf(request.headers, 'content-type')
-  if (header === undefined) throw unsupported('none', patchTypes)
-  const type = documentType(request, patchTypes)
+  const types = patchTypesOf(request.path.group)
+  if (header === undefined) throw unsupported('none', types)
+  const type = documentType(request, types)
   const force = readForce(request, type === 'apply')
   const bytes = await request.readBody()
   const body = checkDuplicates(
     type === 'apply' ? decodeConfiguration(bytes) : decodeBody(bytes, 'json'),
     validation,
   )
-  return type === 'apply' ? { type, force: force === true, ...body } : { type, ...body }
+  if (type === 'apply') return { type, force: force === true, ...body }
+  if (type !== 'strategic') return { type, ...body }
+  const mergeType = await loadMergeType(kind)
+  if (mergeType === undefined) throw unsupported(header, patchTypes)
+  return { type, mergeType, ...body }
 }
 
 /** Decodes YAML, or JSON, which is what most clients send as YAML: it is faster, and may be larger. */
@@ -175,7 +217,7 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
   const { query } = request
   const options = readWriteOptions(request)
   const bytes = await request.readBody()
-  const body = bytes.length === 0 ? {} : decodeDocument(bytes, documentType(request, documentTypes))
+  const body = bytes.length === 0 ? {} : await readOptions(request, bytes)
   if (!isRecord(body)) throw badRequest('the body of a DELETE must be a DeleteOptions object')
   const given = body.preconditions ?? {}
   if (!isRecord(given)) throw badRequest('preconditions must be an object with uid and version')
@@ -203,6 +245,16 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
       dryRun: options.dryRun || readDryRun(listOfDryRun(body.dryRun)),
     },
   }
+}
+
+/** Decodes the options of a DELETE. @throws ApiError 400, 413, 415 */
+async function readOptions(request: ApiRequest, bytes: Buffer): Promise<unknown> {
+  const type = documentType(request, documentTypesOf(request.path.group))
+  if (type !== 'protobuf') return decodeDocument(bytes, type)
+  const options = await decodeProtobuf(bytes, { apiVersion: 'v1', kind: 'DeleteOptions' })
+  if (isRecord(options) && options.kind !== 'DeleteOptions')
+    throw badRequest('the body of a DELETE must be a DeleteOptions object')
+  return options
 }
 
 /** Older Kubernetes clients send `orphanDependents` instead of a policy. @throws ApiError 400, 422 */

@@ -8,6 +8,7 @@ import {
   type DiscoveredGroup,
   type PlainResource,
 } from './aggregated-discovery.ts'
+import { isKubernetesGroup } from './built-in-formats.ts'
 import { type DiscoveredRoute, routeResources } from './route-resources.ts'
 
 const objectVerbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
@@ -123,11 +124,8 @@ function discoverGroups(
     name,
     versions: versions.map(version => ({ version, resources: resourcesOf(models, routes, name, version) })),
   }))
+  const isOfKubernetes = ({ name }: DiscoveredGroup) => isKubernetesGroup(name)
   return [...groups.filter(isOfKubernetes), ...groups.filter(group => !isOfKubernetes(group))]
-}
-
-function isOfKubernetes({ name }: DiscoveredGroup): boolean {
-  return name === '' || name.endsWith('.k8s.io')
 }
 
 /** Returns the versions of each group with kinds or routes, the preferred one first. */

@@ -10,10 +10,19 @@
  */
 export { accessReviews } from './access-reviews.ts'
 export { type AggregatedVersion, aggregatedGroup, aggregatedVersions } from './aggregated-discovery.ts'
+export {
+  decodeProtobuf,
+  isKubernetesGroup,
+  type KindName,
+  loadMergeType,
+  loadPatchKeywords,
+  type PatchKeywords,
+} from './built-in-formats.ts'
 export { Discovery, type DiscoveryDocument } from './discovery.ts'
 export { type BuiltInKinds, builtInKinds } from './kinds/index.ts'
 export { permanentNamespaces } from './kinds/namespace.ts'
 export { KnownNamespaces } from './known-namespaces.ts'
+export { protobufType, strategicMergeType } from './media-types.ts'
 export { NamespaceLifecycle, namespaceLifecycleDefaults } from './namespace-lifecycle.ts'
 export type { ListForm, ObjectView } from './object-view.ts'
 export { findObjectView } from './object-views.ts'

@@ -14,6 +14,14 @@ const model = (name: string, spec: Schema = { type: 'object' }) =>
     schema: { spec },
   })
 
+function optionsWith(...patches: string[]) {
+  return {
+    basePath: '',
+    formatsOf: () => ({ bodies: ['application/json'], patches }),
+    patchKeywordsOf: async () => [],
+  }
+}
+
 function setUp(...names: string[]) {
   const models = new ModelRegistry()
   for (const name of names) models.add(new ServedModel(model(name)))
@@ -21,8 +29,7 @@ function setUp(...names: string[]) {
   const documents = new ApiDocuments({
     models,
     routes: { describe: () => routes },
-    basePath: '',
-    patchTypes: ['application/merge-patch+json'],
+    ...optionsWith('application/merge-patch+json'),
   })
   return { models, routes, documents }
 }
@@ -108,7 +115,7 @@ describe('a document', () => {
     const models = new ModelRegistry()
     models.add(new ServedModel(model('Thing')))
     const textWith = async (...patchTypes: string[]) => {
-      const parts = { models, routes: { describe: () => [] }, basePath: '', patchTypes }
+      const parts = { models, routes: { describe: () => [] }, ...optionsWith(...patchTypes) }
       return (await new ApiDocuments(parts).document(groupVersion))?.bytes.toString()
     }
     const without = await textWith('application/merge-patch+json')

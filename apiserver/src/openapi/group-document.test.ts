@@ -14,7 +14,11 @@ async function documentOf(apiVersion: string): Promise<Record<string, unknown>> 
   })
   const served = new ServedModel({ ...declared, apiVersion, scope: 'Namespaced' })
   const kinds = [{ served, version: served.hub }]
-  const options = { basePath: '', patchTypes: ['application/merge-patch+json'] }
+  const options = {
+    basePath: '',
+    formatsOf: () => ({ bodies: ['application/json'], patches: ['application/merge-patch+json'] }),
+    patchKeywordsOf: async () => [],
+  }
   return JSON.parse((await groupDocument({ name: apiVersion, kinds, routes: [] }, options)).toString())
 }
 

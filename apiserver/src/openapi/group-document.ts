@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { JsonObject } from '../model/index.ts'
-import { hasApply, kindPaths } from './kind-paths.ts'
-import { isNamespaced, type KindVersion, kindComponents } from './kind-schemas.ts'
+import { hasApply, kindPaths, type RequestFormats } from './kind-paths.ts'
+import { isNamespaced, type KindVersion, kindComponents, type PatchKeywords } from './kind-schemas.ts'
 import { metaSchemas, statusSchemas } from './meta-schemas.ts'
 import { OperationIds, partsOf } from './names.ts'
 import { sharedParameters } from './parameters.ts'
@@ -19,8 +19,10 @@ export interface GroupVersion {
 export interface DocumentOptions {
   /** Prefix of every path: '' or '/x'. */
   readonly basePath: string
-  /** The media types of patches that the server accepts. */
-  readonly patchTypes: readonly string[]
+  /** Returns the media types of the requests that the server accepts for the kinds of a group. */
+  formatsOf(group: string): RequestFormats
+  /** Returns the lists of a kind that strategic merge patches treat in their own way. */
+  patchKeywordsOf(kind: KindVersion['version']): Promise<readonly PatchKeywords[]>
 }
 
 /**
@@ -29,19 +31,20 @@ export interface DocumentOptions {
  */
 export async function groupDocument(
   { name, kinds, routes }: GroupVersion,
-  { basePath, patchTypes }: DocumentOptions,
+  { basePath, formatsOf, patchKeywordsOf }: DocumentOptions,
 ): Promise<Buffer> {
+  const formats = formatsOf(partsOf(name).group)
   const ids = new OperationIds()
   const paths = new Members()
   const schemas = new Members()
   const examples = new Members()
-  const has = { apply: hasApply(patchTypes), namespaces: kinds.some(isNamespaced) }
+  const has = { apply: hasApply(formats), namespaces: kinds.some(isNamespaced) }
   schemas.add(kinds.length === 0 ? statusSchemas() : metaSchemas(name, has))
   for (const kind of kinds) {
-    const components = kindComponents(kind)
+    const components = kindComponents(kind, await patchKeywordsOf(kind.version))
     schemas.add(components.schemas)
     examples.add(components.examples)
-    paths.add(kindPaths(kind, components, { patchTypes, ids }))
+    paths.add(kindPaths(kind, components, { formats, ids }))
     await setImmediate()
   }
   paths.add(routePaths(routes, ids))

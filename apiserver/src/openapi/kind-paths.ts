@@ -24,15 +24,21 @@ import { errorRefs } from './responses.ts'
 /** The media type of server-side apply. */
 const applyType = 'application/apply-patch+yaml'
 
+/** The media types of requests. */
+export interface RequestFormats {
+  /** Of objects, and of the options of a deletion. */
+  readonly bodies: readonly string[]
+  readonly patches: readonly string[]
+}
+
 export interface PathOptions {
-  /** The media types of patches that the server accepts. */
-  readonly patchTypes: readonly string[]
+  readonly formats: RequestFormats
   readonly ids: OperationIds
 }
 
 /** Returns true if the server has server-side apply. */
-export function hasApply(patchTypes: readonly string[]): boolean {
-  return patchTypes.includes(applyType)
+export function hasApply({ patches }: RequestFormats): boolean {
+  return patches.includes(applyType)
 }
 
 /** Returns the paths of a kind in one of its versions, with their operations. */
@@ -124,7 +130,7 @@ class KindOperations {
     this.#of = of
     this.#options = options
     this.#examples = exampleNames(of, components.examples)
-    this.#applies = hasApply(options.patchTypes)
+    this.#applies = hasApply(options.formats)
   }
 
   /** @param suffix of the operation's id */
@@ -139,7 +145,10 @@ class KindOperations {
         sort(names),
         ...parameterRefs('page', 'size', 'limit', 'continue', ...watchParameters),
       ],
-      responses: { '200': this.#stream('The list.', listNameOf(this.#of)), ...errorRefs(400, 410, 504) },
+      responses: {
+        '200': this.#stream(list('The list.', listNameOf(this.#of))),
+        ...errorRefs(400, 410, 504),
+      },
     })
   }
 
@@ -173,9 +182,9 @@ class KindOperations {
         fieldSelector(this.#of.served.indexes.names),
         ...parameterRefs('propagationPolicy', 'dryRun'),
       ],
-      requestBody: deleteBody,
+      requestBody: this.#deleteBody(),
       responses: {
-        '200': json('The deleted objects.', listNameOf(this.#of)),
+        '200': list('The deleted objects.', listNameOf(this.#of)),
         ...errorRefs(400, 409, 413, 415, 422, 504),
       },
     })
@@ -186,7 +195,7 @@ class KindOperations {
       description: watchText,
       parameters: parameterRefs(...watchParameters),
       responses: {
-        '200': this.#stream('The object.', nameOf(this.#of), this.#examples?.stored),
+        '200': this.#stream(this.#object('The object.')),
         ...errorRefs(400, 410, 504),
       },
     })
@@ -211,7 +220,7 @@ class KindOperations {
         'deletedResourceVersion',
         'dryRun',
       ),
-      requestBody: deleteBody,
+      requestBody: this.#deleteBody(),
       responses: {
         '200': this.#object('The object as it was deleted, or as it waits for its finalizers.'),
         ...errorRefs(400, 409, 413, 415, 422, 504),
@@ -253,7 +262,7 @@ class KindOperations {
   }
 
   #patch(summary: string, suffix: string): JsonObject {
-    const content = this.#options.patchTypes.map(type => [type, patchBodyOf(type, this.#examples?.sent)])
+    const content = this.#options.formats.patches.map(type => [type, patchBodyOf(type, this.#examples?.sent)])
     return this.#operation('patch', 'patch', summary, {
       suffix,
       parameters: [
@@ -296,36 +305,58 @@ class KindOperations {
     return this.#applies ? [fieldManager] : []
   }
 
-  #object(description: string): JsonObject {
-    return json(description, nameOf(this.#of), this.#examples?.stored)
+  #object(description: string): ObjectResponse {
+    return object(description, nameOf(this.#of), this.#examples?.stored)
   }
 
   #objectBody(example: string | undefined): JsonObject {
-    const { content } = json('', nameOf(this.#of), example)
-    return { required: true, content: { ...content, 'application/yaml': content['application/json'] } }
+    return { required: true, content: this.#bodyContent(mediaOf(nameOf(this.#of), example)) }
   }
 
-  #stream(description: string, schema: string, example?: string): JsonObject {
-    const { content, ...response } = json(description, schema, example)
+  #deleteBody(): JsonObject {
+    return { content: this.#bodyContent(mediaOf(metaName('DeleteOptions'))) }
+  }
+
+  #bodyContent(media: JsonObject): JsonObject {
+    return Object.fromEntries(this.#options.formats.bodies.map(type => [type, media]))
+  }
+
+  #stream({ content, ...response }: ObjectResponse): JsonObject {
     const events = { schema: refTo('schemas', metaName('WatchEvent')) }
     return { ...response, content: { ...content, 'text/event-stream': events } }
   }
 }
 
-function json(description: string, schema: string, example?: string) {
-  const media = {
+interface ObjectResponse extends JsonObject {
+  readonly content: JsonObject
+}
+
+function object(description: string, schema: string, example?: string): ObjectResponse {
+  return { description, content: { 'application/json': mediaOf(schema, example), ...objectViews } }
+}
+
+function list(description: string, schema: string): ObjectResponse {
+  return { description, content: { 'application/json': mediaOf(schema), ...listViews } }
+}
+
+function mediaOf(schema: string, example?: string): JsonObject {
+  return {
     schema: refTo('schemas', schema),
     ...(example !== undefined && { examples: { example: refTo('examples', example) } }),
   }
-  return { description, content: { 'application/json': media } }
 }
 
-const deleteBody = Object.freeze({
-  content: {
-    'application/json': { schema: refTo('schemas', metaName('DeleteOptions')) },
-    'application/yaml': { schema: refTo('schemas', metaName('DeleteOptions')) },
-  },
-})
+/** The other forms that the client can ask for, with the type of an object or list in them. */
+const viewsOf = (metadata: string) =>
+  Object.fromEntries(
+    ['Table', metadata].map(form => [
+      `application/json;as=${form};v=v1;g=meta.k8s.io`,
+      mediaOf(metaName(form)),
+    ]),
+  )
+
+const objectViews = viewsOf('PartialObjectMetadata')
+const listViews = viewsOf('PartialObjectMetadataList')
 
 function patchBodyOf(type: string, sent: string | undefined): JsonObject {
   if (type === 'application/json-patch+json')

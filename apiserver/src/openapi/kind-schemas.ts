@@ -1,3 +1,4 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
 import type { JsonObject, ServedModel, ServedVersion } from '../model/index.ts'
 import { apiVersion, kind, metaRef } from './meta-schemas.ts'
 import { kindName, refTo } from './names.ts'
@@ -26,19 +27,39 @@ export function kindExtension({ served: { model }, version }: KindVersion) {
   return { group: version.group, kind: model.kind, version: version.name }
 }
 
+/** The keywords of a list that strategic merge patches treat in their own way. */
+export interface PatchKeywords {
+  /** The names of the properties that lead to the list. */
+  readonly path: readonly string[]
+  readonly keywords: JsonObject
+}
+
 /** Returns the components of a kind: its objects, its lists, and examples where some can be made. */
-export function kindComponents(of: KindVersion): KindComponents {
+export function kindComponents(of: KindVersion, patchKeywords: readonly PatchKeywords[]): KindComponents {
   const content = Object.fromEntries(
     Object.entries(of.version.content).map(([field, schema]) => [field, toOpenApiSchema(schema)]),
   )
+  const object = objectSchema(of, content)
+  for (const { path, keywords } of patchKeywords) addKeywords(object, path, keywords)
   return {
     schemas: {
-      [nameOf(of)]: objectSchema(of, content),
+      [nameOf(of)]: object,
       // Reviews are not listed.
       ...(of.served.review === undefined && { [listNameOf(of)]: listSchema(of) }),
     },
     examples: examplesOf(of, content),
   }
+}
+
+/** Adds keywords to the property at a path, if the schema has it. */
+function addKeywords(schema: JsonObject, path: readonly string[], keywords: JsonObject): void {
+  const [name, ...rest] = path
+  if (name === undefined) {
+    Object.assign(schema, keywords)
+    return
+  }
+  const property = isRecord(schema.properties) ? schema.properties[name] : undefined
+  if (isRecord(property)) addKeywords(property, rest, keywords)
 }
 
 export function nameOf({ version }: KindVersion): string {

@@ -56,14 +56,19 @@ const objectMeta = {
     generateName: text('If name is absent, the name is this prefix and five random characters.'),
     labels: map('Keys and values to select objects by.'),
     annotations: map('Keys and values for any other purpose, at most 256 KiB together.'),
-    finalizers: list(
-      { type: 'string', maxLength: 253 },
-      'A deleted object stays until this list is empty. Each entry names a controller that has work to do before.',
-      'set',
-    ),
+    finalizers: {
+      ...list(
+        { type: 'string', maxLength: 253 },
+        'A deleted object stays until this list is empty. Each entry names a controller that has work to do before.',
+        'set',
+      ),
+      'x-kubernetes-patch-strategy': 'merge',
+    },
     ownerReferences: {
       ...list(refTo('schemas', metaName('OwnerReference')), 'The owners of the object.', 'map'),
       'x-kubernetes-list-map-keys': ['uid'],
+      'x-kubernetes-patch-strategy': 'merge',
+      'x-kubernetes-patch-merge-key': 'uid',
     },
     uid: text(
       'Distinguishes the object from a later one of the same name. Set by the server. In a replacement or a patch it is a precondition.',
@@ -208,6 +213,67 @@ const watchEvent = {
   },
 }
 
+const table = {
+  type: 'object',
+  description:
+    'Objects as the rows of a table, for the Accept header application/json;as=Table;v=v1;g=meta.k8s.io.',
+  required: ['apiVersion', 'kind', 'metadata', 'columnDefinitions', 'rows'],
+  properties: {
+    apiVersion,
+    kind,
+    metadata: metaRef('ListMeta', 'The metadata of the list, or the version of the object.'),
+    columnDefinitions: list(
+      {
+        type: 'object',
+        required: ['name', 'type', 'format', 'description', 'priority'],
+        properties: {
+          name: text('The heading.'),
+          type: text('The type of the cells: string, integer, number, boolean or date.'),
+          format: text('The format of the cells; name for the names of the objects.'),
+          description: text('What the cells show.'),
+          priority: { type: 'integer', format: 'int32', description: '0, or more for a wide table.' },
+        },
+      },
+      'The columns. Of a watch, only the first event has them.',
+    ),
+    rows: list(
+      {
+        type: 'object',
+        required: ['cells'],
+        properties: {
+          cells: { type: 'array', description: 'The values of the columns.', items: {} },
+          object: {
+            type: 'object',
+            nullable: true,
+            description: 'What the query parameter includeObject asks for: the metadata by default.',
+            additionalProperties: true,
+          },
+        },
+      },
+      'A row for each object.',
+    ),
+  },
+}
+
+const partialMetadata = {
+  type: 'object',
+  description: 'An object without its content.',
+  required: ['apiVersion', 'kind', 'metadata'],
+  properties: { apiVersion, kind, metadata: metaRef('ObjectMeta', 'The metadata of the object.') },
+}
+
+const partialMetadataList = {
+  type: 'object',
+  description: 'The metadata of the objects of a list.',
+  required: ['apiVersion', 'kind', 'metadata', 'items'],
+  properties: {
+    apiVersion,
+    kind,
+    metadata: metaRef('ListMeta', 'The state of the list.'),
+    items: list(refTo('schemas', metaName('PartialObjectMetadata')), 'The objects.'),
+  },
+}
+
 const patch = {
   type: 'object',
   description: 'The parts of an object to change.',
@@ -259,6 +325,9 @@ export function metaSchemas(groupVersion: string, has: Features): JsonObject {
     DeleteOptions: { ...deleteOptions, ...ofKind('DeleteOptions', everywhere) },
     Preconditions: preconditions,
     WatchEvent: { ...watchEvent, ...ofKind('WatchEvent', everywhere) },
+    Table: table,
+    PartialObjectMetadata: partialMetadata,
+    PartialObjectMetadataList: partialMetadataList,
     Patch: patch,
     JSONPatch: jsonPatch,
   }
