@@ -99,8 +99,8 @@ describe('with a file of tokens', () => {
       expect((await api.get(path)).status).toBe(200)
   })
 
-  it('admins may do everything, also from another origin', async () => {
-    const headers = { ...bearer(admin.token), origin: 'https://console.example.com' }
+  it('admins may do everything', async () => {
+    const headers = bearer(admin.token)
     const body = itemsOf(api).body('by-ann', {})
     objectOf(await api.post(itemsPath, body, { headers }), 201)
     expect((await api.get('/metrics', { headers })).status).toBe(200)

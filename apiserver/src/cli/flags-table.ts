@@ -5,6 +5,7 @@ import { readPluginSource } from './flags-plugin.ts'
 import {
   oneOf,
   type ReadFile,
+  readAllowedOrigin,
   readAuthorities,
   readAuthoritiesFile,
   readBasePath,
@@ -170,6 +171,15 @@ export const flags = Object.freeze({
       'bearer tokens that are accepted: a YAML list of {user, groups, sha256}, as `setpoint token` prints; reloaded when it changes. Without it the server accepts local callers only',
     read: readTokenFile,
   }),
+  allowedOrigin: {
+    name: 'allowed-origin',
+    kind: 'repeatable',
+    placeholder: 'ORIGIN',
+    description:
+      'origin whose pages may call from browsers, such as https://app.example.com, or *.example.com for every https page of a subdomain; needs authentication',
+    commands: serve,
+    read: readAllowedOrigin,
+  } satisfies ValueFlag<string>,
   tlsCert: value(
     {
       name: 'tls-cert',

@@ -131,6 +131,26 @@ export function readServerUrl(text: string): string {
   return url.href.replace(/\/$/, '')
 }
 
+/** Reads an origin as browsers send it, or `*.` and a domain. */
+export function readAllowedOrigin(text: string): string {
+  const accepted = 'an origin such as https://app.example.com or http://localhost:3000, or *.example.com'
+  if (text.startsWith('*')) {
+    const domain = text.slice(2)
+    // At least two labels, and the last one not of an IP address.
+    const isDomain = checkSubdomain(domain) === undefined && /\.[a-z][^.]*$/.test(domain)
+    if (text[1] === '.' && isDomain) return text
+    throw new UsageError(`${quote(text)} does not name the subdomains of a domain: ${accepted} is accepted`)
+  }
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.hostname.startsWith('*'))
+    throw new UsageError(`${quote(text)} is not an origin: write ${url.hostname}`)
+  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:'))
+    throw new UsageError(`${quote(text)} is not an origin: ${accepted} is accepted`)
+  if (url.origin !== text)
+    throw new UsageError(`${quote(text)} is not an origin as browsers send it: write ${url.origin}`)
+  return text
+}
+
 /** Returns the text of a PEM file. */
 function readPem(text: string, readFile: ReadFile): string {
   const pem = readText(nonEmpty(text, 'a file'), readFile)

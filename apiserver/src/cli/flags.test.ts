@@ -100,6 +100,7 @@ describe('setpoint serve', () => {
       store: { kind: 'embedded', dataDir: resolve('.setpoint') },
       watchLimits: { connections: 20_000, connectionsPerUser: 10_000 },
       tokenFile: undefined,
+      allowedOrigins: [],
       tls: undefined,
       plugins: undefined,
       pluginSettings: { env: {}, config: {} },
@@ -126,6 +127,7 @@ describe('setpoint serve', () => {
       'max-watches': '50',
       'max-watches-per-user': '7',
       'token-file': 'tokens.yaml',
+      'allowed-origin': 'https://a.example.com',
       plugin: 'one',
       'reserved-domain': 'example.com',
       lease: 'mine',
@@ -150,6 +152,7 @@ describe('setpoint serve', () => {
       },
       watchLimits: { connections: 50, connectionsPerUser: 7 },
       tokenFile: { path: resolve('tokens.yaml'), text: '[]' },
+      allowedOrigins: ['https://a.example.com'],
       tls: undefined,
       plugins: [folder('one')],
       pluginSettings: { env: {}, config: {} },
@@ -198,6 +201,32 @@ describe('setpoint serve', () => {
 
   it('uses the last value of a flag given twice', () => {
     expect(serve(['--log-level', 'debug', '--log-level=warn']).logLevel).toBe('warn')
+  })
+
+  it('accepts origins as browsers send them, and domains of at least two labels', () => {
+    const files = { t: '[]' }
+    const accepted = ['https://a.example.com', 'http://localhost:3000', 'https://[::1]:8443', '*.example.com']
+    const args = accepted.flatMap(origin => ['--allowed-origin', origin])
+    expect(serve(['--token-file', 't', ...args], {}, files)).toMatchObject({ allowedOrigins: accepted })
+    for (const [text, problem] of [
+      ['https://a.example.com/', 'write https://a.example.com'],
+      ['https://A.example.com:443', 'write https://a.example.com'],
+      ['https://a.example.com/page', 'write https://a.example.com'],
+      ['https://ann:secret@a.example.com', 'write https://a.example.com'],
+      ['a.example.com', 'is not an origin'],
+      ['file:///page.html', 'is not an origin'],
+      ['null', 'is not an origin'],
+      ['*', 'does not name the subdomains'],
+      ['*.com', 'does not name the subdomains'],
+      ['*.0.0.1', 'does not name the subdomains'],
+      ['*.Example.com', 'does not name the subdomains'],
+      ['*a.example.com', 'does not name the subdomains'],
+      ['https://*.example.com', 'write *.example.com'],
+    ] as const)
+      expect(refusal(['--token-file', 't', '--allowed-origin', text], {}, files), text).toContain(problem)
+    expect(refusal(['--allowed-origin', 'https://a.example.com'])).toMatch(
+      /^--allowed-origin needs authentication: give --token-file/,
+    )
   })
 
   it('listens on any loopback address, and on no other', () => {

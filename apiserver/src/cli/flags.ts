@@ -55,6 +55,8 @@ export interface ServerOptions extends CommonOptions {
   readonly watchLimits: WatchLimits
   /** Accepted tokens; without it only local callers are accepted. */
   readonly tokenFile: NamedText | undefined
+  /** Origins of pages that may call, besides the server's own: `https://app.example.com` or `*.example.com`. */
+  readonly allowedOrigins: readonly string[]
   /** Certificate and key for HTTPS; plain HTTP without. */
   readonly tls: { readonly cert: NamedText; readonly key: NamedText } | undefined
 }
@@ -241,6 +243,7 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
       connectionsPerUser: settings.value(flags.maxWatchesPerUser),
     },
     tokenFile,
+    allowedOrigins: allowedOrigins(settings, tokenFile !== undefined),
     tls: tlsOptions(settings),
   }
 }
@@ -264,9 +267,20 @@ const serverFlags: readonly Flag[] = [
   flags.maxWatches,
   flags.maxWatchesPerUser,
   flags.tokenFile,
+  flags.allowedOrigin,
   flags.tlsCert,
   flags.tlsKey,
 ]
+
+/** @throws UsageError without authentication: a page of another machine could do everything */
+function allowedOrigins(settings: Settings, isAuthenticated: boolean): readonly string[] {
+  const origins = settings.several(flags.allowedOrigin) ?? []
+  if (origins.length > 0 && !isAuthenticated)
+    throw new UsageError(
+      `${settings.origin(flags.allowedOrigin)} needs authentication: give --token-file; without it only pages of this machine may call`,
+    )
+  return origins
+}
 
 /** Returns certificate and key. @throws UsageError if they do not belong together */
 function tlsOptions(settings: Settings): ServerOptions['tls'] {

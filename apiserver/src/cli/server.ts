@@ -26,7 +26,7 @@ import {
   ServedKinds,
 } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
-import { FileWatch, LocalAccess, TokenAccess } from '../security/index.ts'
+import { FileWatch, LocalAccess, LocalOrigins, NamedOrigins, TokenAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
 import { WatchConnections, type WatchHub } from '../watch/index.ts'
@@ -115,6 +115,10 @@ export async function startServer(
     routes,
     hub,
     watchConnections,
+    origins:
+      tokens === undefined
+        ? new LocalOrigins()
+        : new NamedOrigins(options.allowedOrigins, { isSecure: options.tls !== undefined }),
     access,
     authorizer,
     health,

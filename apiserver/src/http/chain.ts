@@ -3,12 +3,13 @@ import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import type { ApiDocuments } from '../openapi/index.ts'
-import type { Access, Authorizer } from '../security/index.ts'
+import type { Access, Authorizer, Origins } from '../security/index.ts'
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { Health } from './health.ts'
 import { authorization } from './middleware/authorization.ts'
 import { counting } from './middleware/counting.ts'
+import { crossOrigin } from './middleware/cross-origin.ts'
 import { draining } from './middleware/draining.ts'
 import { errors } from './middleware/errors.ts'
 import { identity } from './middleware/identity.ts'
@@ -34,6 +35,7 @@ export interface ChainParts {
   readonly watches: WatchApi
   readonly routes: CustomRoutes
   readonly documents: ApiDocuments
+  readonly origins: Origins
   readonly access: Access
   readonly authorizer: Authorizer
   readonly health: Health
@@ -50,8 +52,9 @@ export function createChain(parts: ChainParts): Koa {
     sending(),
     counting(metrics.requests),
     errors(log),
+    crossOrigin(parts.origins),
     target(access, paths),
-    openPaths(access, system),
+    openPaths(system),
     identity(access),
     resource(paths),
     authorization(parts.authorizer),

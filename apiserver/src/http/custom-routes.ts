@@ -377,5 +377,8 @@ function respond(ctx: Context, response: unknown): void {
       ctx.body = json
     }
   }
-  for (const [name, value] of Object.entries(headers)) ctx.set(name, value)
+  for (const [name, value] of Object.entries(headers)) {
+    if (name.toLowerCase() === 'vary') ctx.vary(value)
+    else ctx.set(name, value)
+  }
 }

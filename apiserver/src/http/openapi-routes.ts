@@ -61,7 +61,7 @@ function requireJson(ctx: Context): void {
 /** Responds with the content, or with 304 to a client that has it. */
 function respond(ctx: Context, { bytes, hash }: ReadyDocument, headers: Record<string, string>): void {
   const etag = `"${hash}"`
-  const sent = { ...headers, etag, vary: 'Accept, Accept-Encoding' }
+  const sent = { ...headers, etag, vary: 'Accept, Accept-Encoding, Origin' }
   // Koa's `fresh` would respond in full to `Cache-Control: no-cache`, which is meant for caches on the way.
   const known = ctx.get('if-none-match').split(/\s*,\s*/)
   if (known.some(tag => tag === '*' || tag.replace(/^W\//, '') === etag)) {

@@ -3,6 +3,9 @@ import { bodyDefaults, sendBody } from './body-sender.ts'
 import { discardRequestBody } from './request-body.ts'
 import type { Context } from './request-state.ts'
 
+/** The headers of a request that its response depends on. */
+const vary = 'Accept-Encoding, Origin'
+
 /**
  * Sends a response past Koa's own sending: a small body in one write, a large one at the client's pace, compressed for a
  * client that prefers gzip.
@@ -28,7 +31,7 @@ function sendWhole({ req, res }: Context, { status, headers, body }: ApiResponse
   const isPlain = !isRead || !/identity|\*/.test(headerOf(req.headers, 'accept-encoding') ?? '')
   if (length > bodyDefaults.wholeBytes || !isPlain || req.method === 'HEAD') return false
   const fields: Record<string, string | string[] | number> = { 'content-length': length }
-  if (isRead) fields.vary = 'Accept-Encoding'
+  if (isRead) fields.vary = vary
   for (const [name, value] of Object.entries(headers)) fields[name] = headerBytes(value)
   res.writeHead(status, fields)
   res.end(wholeOf(body, length))
@@ -41,7 +44,7 @@ async function sendLarge(ctx: Context, { status, headers, body }: ApiResponse): 
   const isRead = method === 'GET' || method === 'HEAD'
   ctx.status = status
   for (const [name, value] of Object.entries(headers)) ctx.set(name, headerBytes(value))
-  if (isRead) ctx.vary('Accept-Encoding')
+  if (isRead) ctx.vary(vary)
   const gzip = isRead && takesGzip(ctx, length)
   if (gzip) ctx.set('content-encoding', 'gzip')
   else ctx.length = length

@@ -9,7 +9,7 @@ import { HistoryReplay, ModelSnapshot, ReadGate } from '../cache/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
-import { LocalAccess, RbacAuthorizer } from '../security/index.ts'
+import { LocalAccess, LocalOrigins, RbacAuthorizer } from '../security/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
@@ -69,6 +69,7 @@ async function serve(): Promise<Served> {
     routes: new CustomRoutes(models, 'setpoint.dev', new RouteCallers()),
     hub,
     watchConnections: new WatchConnections(),
+    origins: new LocalOrigins(),
     access: new LocalAccess(),
     authorizer: new RbacAuthorizer({ isSensitive: () => false }),
     health: new Health({ storage, follower, plugins: () => [] }),

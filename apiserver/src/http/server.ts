@@ -7,7 +7,7 @@ import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import { ApiDocuments } from '../openapi/index.ts'
-import type { Access, Authorizer } from '../security/index.ts'
+import type { Access, Authorizer, Origins } from '../security/index.ts'
 import type { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
 import { createChain } from './chain.ts'
@@ -32,6 +32,7 @@ export interface ApiServerParts {
   readonly routes: CustomRoutes
   readonly hub: WatchHub
   readonly watchConnections: WatchConnections
+  readonly origins: Origins
   readonly access: Access
   readonly authorizer: Authorizer
   readonly health: Health
@@ -99,7 +100,7 @@ export class ApiServer {
   }
 
   #handleRequests(parts: ApiServerParts, paths: Paths): void {
-    const { access, authorizer, metrics, log } = parts
+    const { origins, access, authorizer, metrics, log } = parts
     const connections = this.#connections
     const watches = this.#watches
     const documents = new ApiDocuments({
@@ -108,7 +109,7 @@ export class ApiServer {
       patchKeywordsOf: loadPatchKeywords,
     })
     const respond = createChain({ ...parts, documents, connections, paths, watches }).callback()
-    const upgrades = new Upgrades({ access, authorizer, metrics, log, paths, watches })
+    const upgrades = new Upgrades({ origins, access, authorizer, metrics, log, paths, watches })
     const { server } = this
     server.on('request', respond)
     // Ignores unsupported Expect headers (RFC 9110, 10.1.1).

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
-import type { Access, Authorizer } from '../security/index.ts'
+import type { Access, Authorizer, Origins } from '../security/index.ts'
 import { errorResponse, MethodNotAllowedError, toApiError } from './error-response.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
@@ -13,6 +13,7 @@ import type { WatchApi } from './watch-api.ts'
 import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
 
 export interface UpgradesParts {
+  readonly origins: Origins
   readonly access: Access
   readonly authorizer: Authorizer
   readonly metrics: Pick<Metrics, 'requests'>
@@ -31,13 +32,14 @@ export class Upgrades {
 
   /** Completes a handshake, or responds with the Status of an error. Never rejects. */
   async handle(message: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const { access, authorizer, metrics, log, paths, watches } = this.#parts
+    const { origins, access, authorizer, metrics, log, paths, watches } = this.#parts
     // Until ws listens, an error of the socket would end the process.
     const ignore = () => {}
     socket.on('error', ignore)
     const method = message.method ?? ''
     const record = metrics.requests.begin(method)
     try {
+      origins.check(message.headers)
       const identity = await access.identify(message)
       const { path, query } = readTarget(message)
       const isMultiplexed = paths.belowBase(path) === '/apis'

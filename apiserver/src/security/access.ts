@@ -13,8 +13,6 @@ export type CallerRequest = Pick<IncomingMessage, 'headers' | 'socket'>
 
 /** Authenticates callers. */
 export interface Access {
-  /** Checks callers of endpoints that need no identity, such as health checks. @throws ApiError 403 */
-  checkCaller(request: CallerRequest): void
   /** Throws or rejects with ApiError 401, 403 or 503. Returns a promise only if it must wait. */
   identify(request: CallerRequest): Identity | Promise<Identity>
   /**

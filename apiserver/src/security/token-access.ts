@@ -60,9 +60,6 @@ export class TokenAccess implements Access {
     return this.#file.failingMs / 1000
   }
 
-  /** Accepts every caller: health checks need no token. */
-  checkCaller(): void {}
-
   identify({ headers }: CallerRequest): Identity {
     const token = bearerTokenOf(headers)
     if (token !== undefined && this.#refuses)

@@ -15,7 +15,7 @@ import type { Logger } from '../log/index.ts'
 import { loadRules, ServedModel } from '../model/index.ts'
 import { PluginActor, readSettings, ServedKinds } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
-import { LocalAccess } from '../security/index.ts'
+import { LocalAccess, LocalOrigins } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { WatchConnections } from '../watch/index.ts'
@@ -172,6 +172,7 @@ async function openFront(
     routes,
     hub,
     watchConnections: new WatchConnections(),
+    origins: new LocalOrigins(),
     access: new LocalAccess(),
     authorizer,
     health,

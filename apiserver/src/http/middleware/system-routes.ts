@@ -105,7 +105,7 @@ function aggregatedVersionOf(accept = '*/*') {
 
 /** Sends a document, or 304 to a client that has it. */
 function sendDocument(ctx: Context, { contentType, etag, body }: DiscoveryDocument): void {
-  const headers = { etag, vary: 'Accept, Accept-Encoding', 'cache-control': 'no-cache, private' }
+  const headers = { etag, vary: 'Accept, Accept-Encoding, Origin', 'cache-control': 'no-cache, private' }
   ctx.set(headers)
   if (knows(ctx.get('if-none-match'), etag)) ctx.status = 304
   else ctx.state.response = { status: 200, headers: { ...headers, 'content-type': contentType }, body }
