@@ -95,8 +95,10 @@ describe('with a file of tokens', () => {
   })
 
   it('health and version need no token, because probes have none', async () => {
-    for (const path of ['/livez', '/readyz', '/healthz', '/version'])
+    for (const path of ['/livez', '/readyz', '/healthz', '/version']) {
       expect((await api.get(path)).status).toBe(200)
+      expect((await api.get(path, { headers: bearer('wrong') })).status).toBe(200)
+    }
   })
 
   it('admins may do everything', async () => {

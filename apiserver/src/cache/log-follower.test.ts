@@ -146,7 +146,7 @@ describe('log follower', () => {
     const why = 'the caches are being rebuilt, because the store has compacted their next changes'
     await expect.poll(() => follower.trouble).toBe(why)
     await expect(gate.pass()).rejects.toMatchObject({ message: expect.stringContaining(why) })
-    const { status, text } = await health.ready(false)
+    const { status, text } = await health.ready({ verbose: false, detailed: true })
     expect([status, text.includes(`[-]caches failed: ${why}`)]).toEqual([503, true])
     // Reads that accept an old state are served.
     expect(follower.cacheOf(served)).toBe(cache)
@@ -243,12 +243,14 @@ describe('log follower', () => {
     for (const name of ['a', 'b']) await registry.create(served, thing(name), defaultWriteOptions)
     const { current } = await storage.head()
     // Without any read, the readiness check detects it.
-    await health.ready(false)
+    await health.ready({ verbose: false, detailed: true })
     expect(follower.trouble).toBeUndefined()
     await clock.advance(followerDefaults.lagMs)
     const why = 'the caches have been behind the store for 3 s, by 2 revisions'
     expect(follower.trouble).toBe(why)
-    expect((await health.ready(false)).text).toContain(`[-]caches failed: ${why}`)
+    expect((await health.ready({ verbose: false, detailed: true })).text).toContain(
+      `[-]caches failed: ${why}`,
+    )
     await expect(new ReadGate(stalling, follower).pass()).rejects.toMatchObject({
       message: expect.stringContaining(why),
       details: { retryAfterSeconds: 1 },

@@ -54,7 +54,7 @@ export function createChain(parts: ChainParts): Koa {
     errors(log),
     crossOrigin(parts.origins),
     target(access, paths),
-    openPaths(system),
+    openPaths(parts, system),
     identity(access),
     resource(paths),
     authorization(parts.authorizer),

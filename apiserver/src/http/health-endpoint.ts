@@ -72,7 +72,7 @@ export class HealthEndpoint {
 
   #live(verbose: boolean): HealthAnswer {
     const election = this.#parts.manager()?.health().liveness ?? []
-    return healthAnswer('livez', [{ name: 'ping' }, ...election], verbose)
+    return healthAnswer('livez', [{ name: 'ping' }, ...election], { verbose, detailed: true })
   }
 
   #ready(verbose: boolean): HealthAnswer {
@@ -83,6 +83,6 @@ export class HealthEndpoint {
       { name: 'startup', ...(manager === undefined && { problem: 'plugins are still loading' }) },
       ...(manager?.health().readiness ?? []),
     ]
-    return healthAnswer('readyz', checks, verbose, leadershipNotes(manager))
+    return healthAnswer('readyz', checks, { verbose, detailed: true }, leadershipNotes(manager))
   }
 }

@@ -18,10 +18,10 @@ interface Check {
 
 export type ManagerState = Pick<Manager, 'health' | 'leadership'>
 
-/** The state of a plugin, for the verbose form of `/readyz`. Callers need no credentials, so it quotes no exception. */
+/** The state of a plugin, for the verbose form of `/readyz`. It quotes no exception. */
 export interface PluginProgress {
   readonly name: string
-  /** `ok`, `failed`, or `starting` with the indexes that are being built. */
+  /** `ok`, `failed`, or `starting`, with the indexes that are being built after a semicolon. */
   readonly progress: string
 }
 
@@ -61,16 +61,16 @@ export class Health {
     this.#draining = true
   }
 
-  live(verbose: boolean): Promise<HealthAnswer> {
+  live(form: HealthForm): Promise<HealthAnswer> {
     const election = this.#manager?.health().liveness ?? []
     const checks: Check[] = [
       { name: 'ping', run: async () => undefined },
       ...election.map(({ name, problem }) => ({ name, run: async () => problem })),
     ]
-    return answer('livez', checks, verbose)
+    return answer('livez', checks, form)
   }
 
-  ready(verbose: boolean): Promise<HealthAnswer> {
+  ready(form: HealthForm): Promise<HealthAnswer> {
     const checks: Check[] = [
       { name: 'ping', run: async () => undefined },
       { name: 'shutdown', run: async () => (this.#draining ? 'the server is shutting down' : undefined) },
@@ -81,13 +81,15 @@ export class Health {
         run: async () => (this.#starting ? 'kinds are still being registered' : undefined),
       },
     ]
-    return answer('readyz', checks, verbose, this.#notes())
+    return answer('readyz', checks, form, this.#notes(form))
   }
 
   /** Informational checks. They never affect readiness. */
-  #notes(): readonly string[] {
-    const plugins = this.#plugins().map(({ name, progress }) => `plugin/${name} ${progress}`)
-    return [...plugins, ...leadershipNotes(this.#manager)]
+  #notes({ detailed }: HealthForm): readonly string[] {
+    const plugins = this.#plugins().map(
+      ({ name, progress }) => `plugin/${name} ${detailed ? progress : progress.replace(/;.*/, '')}`,
+    )
+    return detailed ? [...plugins, ...leadershipNotes(this.#manager)] : plugins
   }
 
   #checkStore(): Promise<string | undefined> {
@@ -105,6 +107,14 @@ export class Health {
     }
     return this.#storeChecked.result
   }
+}
+
+/** What the response to a probe contains. */
+export interface HealthForm {
+  /** Whether it has a line for each check even if all pass. */
+  readonly verbose: boolean
+  /** Whether it gives reasons and progress. Callers without credentials get names only. */
+  readonly detailed: boolean
 }
 
 export interface HealthAnswer {
@@ -128,7 +138,7 @@ export function leadershipNotes(manager: ManagerState | undefined): readonly str
 async function answer(
   name: string,
   checks: readonly Check[],
-  verbose: boolean,
+  form: HealthForm,
   notes: readonly string[] = [],
 ): Promise<HealthAnswer> {
   const results = await Promise.all(
@@ -137,20 +147,22 @@ async function answer(
       return { name, ...(problem !== undefined && { problem }) }
     }),
   )
-  return healthAnswer(name, results, verbose, notes)
+  return healthAnswer(name, results, form, notes)
 }
 
 /** Kubernetes' format: `ok`, or one line for each check if one fails or the client asks for it. */
 export function healthAnswer(
   name: string,
   results: readonly HealthCheck[],
-  verbose: boolean,
+  { verbose, detailed }: HealthForm,
   notes: readonly string[] = [],
 ): HealthAnswer {
   const failed = results.some(({ problem }) => problem !== undefined)
   if (!failed && !verbose) return { status: 200, text: 'ok' }
   const lines = results.map(result =>
-    result.problem === undefined ? `[+]${result.name} ok` : `[-]${result.name} failed: ${result.problem}`,
+    result.problem === undefined
+      ? `[+]${result.name} ok`
+      : `[-]${result.name} failed: ${detailed ? result.problem : 'reason withheld'}`,
   )
   for (const note of notes) lines.push(`[+]${note}`)
   return {

@@ -31,6 +31,8 @@ export interface RequestState {
   target: RequestTarget
   /** The path below the base path, undefined outside of it: `target` */
   path: string | undefined
+  /** Whether the response to a probe may say more than names: `openPaths` */
+  mayReadDetails: boolean
   /** `identity` */
   identity: Identity
   /** `identity` */

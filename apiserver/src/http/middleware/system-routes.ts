@@ -12,7 +12,7 @@ import type { ApiDocuments } from '../../openapi/index.ts'
 import { negotiate } from '../accept.ts'
 import type { CustomRoutes } from '../custom-routes.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
-import type { Health, HealthAnswer } from '../health.ts'
+import type { Health, HealthAnswer, HealthForm } from '../health.ts'
 import { addOpenApiRoutes } from '../openapi-routes.ts'
 import type { Paths } from '../paths.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
@@ -31,8 +31,11 @@ export interface SystemRoutesParts {
 export function systemRoutes(parts: SystemRoutesParts): Middleware {
   const { health, metrics, models, routes, paths } = parts
   const router = new Router<RequestState>({ sensitive: true })
-  const probe = (check: (verbose: boolean) => Promise<HealthAnswer>) => async (ctx: Context) => {
-    const { status, text } = await check(ctx.query.verbose !== undefined)
+  const probe = (check: (form: HealthForm) => Promise<HealthAnswer>) => async (ctx: Context) => {
+    const { status, text } = await check({
+      verbose: ctx.query.verbose !== undefined,
+      detailed: ctx.state.mayReadDetails,
+    })
     ctx.status = status
     ctx.type = 'text/plain'
     ctx.body = text
@@ -42,8 +45,8 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
     if (document === undefined) throw paths.notServed(ctx.state.target.path)
     sendDocument(ctx, document)
   }
-  const live = probe(verbose => health.live(verbose))
-  const ready = probe(verbose => health.ready(verbose))
+  const live = probe(form => health.live(form))
+  const ready = probe(form => health.ready(form))
   router.get('/livez', live)
   router.get('/healthz', live)
   router.get('/readyz', ready)
