@@ -1,5 +1,6 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import type { ObjectView } from '../kubernetes/index.ts'
+import type { CallerRights } from '../registry/index.ts'
 
 /** The identified caller of a request. */
 export interface Caller {
@@ -31,6 +32,8 @@ export interface ApiRequest {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly caller: Caller
+  /** What the caller of a write may do besides. Default: everything. */
+  readonly rights?: CallerRights | undefined
   /** The form of objects in the response, if it is not their own. */
   readonly view?: ObjectView | undefined
   /** Reads the whole body. @throws ApiError 413 */

@@ -59,7 +59,7 @@ export function createChain(parts: ChainParts): Koa {
     resource(paths),
     authorization(parts.authorizer),
     negotiation(),
-    objects(api),
+    objects(api, parts.authorizer),
     watches(parts.watches, connections),
     pluginRoutes(parts.routes),
     system,

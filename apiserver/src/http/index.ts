@@ -4,6 +4,7 @@
  * `registry/`, lists in `query/`, events in `watch/`.
  */
 export * from './api-request.ts'
+export { rightsOf } from './caller-rights.ts'
 export * from './custom-routes.ts'
 export { watchLimitsWithin } from './descriptors.ts'
 export { errorResponse, toApiError } from './error-response.ts'

@@ -62,6 +62,7 @@ async function serve(): Promise<Served> {
   const log = silentLogger
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const metrics = new Metrics({ models, follower, hub })
+  const authorizer = new RbacAuthorizer({ isSensitive: () => false })
   const resourceApi = new ResourceApi({ models, registry, follower, gate, basePath: '' })
   const app = new ApiServer({
     models,
@@ -71,7 +72,7 @@ async function serve(): Promise<Served> {
     watchConnections: new WatchConnections(),
     origins: new LocalOrigins(),
     access: new LocalAccess(),
-    authorizer: new RbacAuthorizer({ isSensitive: () => false }),
+    authorizer,
     health: new Health({ storage, follower, plugins: () => [] }),
     metrics,
     log,

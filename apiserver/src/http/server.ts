@@ -7,7 +7,7 @@ import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import { ApiDocuments } from '../openapi/index.ts'
-import type { Access, Authorizer, Origins } from '../security/index.ts'
+import { type Access, type Authorizer, ImpersonatingAccess, type Origins } from '../security/index.ts'
 import type { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
 import { createChain } from './chain.ts'
@@ -59,7 +59,8 @@ export class ApiServer {
   readonly #connections: Connections
 
   constructor(parts: ApiServerParts) {
-    const { api, access, authorizer, hub, log, tls } = parts
+    const { api, authorizer, hub, log, tls } = parts
+    const access = new ImpersonatingAccess(parts.access, authorizer)
     const paths = new Paths(parts)
     const options: ServerOptions = {
       ...serverOptions,
@@ -96,7 +97,7 @@ export class ApiServer {
           }),
         ),
     })
-    this.#handleRequests(parts, paths)
+    this.#handleRequests({ ...parts, access }, paths)
   }
 
   #handleRequests(parts: ApiServerParts, paths: Paths): void {

@@ -8,6 +8,7 @@ import { errorResponse, MethodNotAllowedError, toApiError } from './error-respon
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { endWith } from './raw-response.ts'
+import { targetOf } from './request-attributes.ts'
 import { readTarget } from './request-target.ts'
 import type { WatchApi } from './watch-api.ts'
 import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
@@ -46,8 +47,8 @@ export class Upgrades {
       const target = isMultiplexed ? undefined : { ...paths.watched(path), query: new URLSearchParams(query) }
       if (target !== undefined) {
         record.concerns(target.served, target.path.version, 'watch')
-        authorizer.authorize(identity.user, 'watch', target.path)
-      }
+        authorizer.authorize(identity.user, 'watch', targetOf({ ...target, verb: 'watch' }))
+      } else authorizer.authorize(identity.user, 'get', '/apis')
       if (isMultiplexed && !offersMultiplexing(message))
         throw new ApiError('BadRequest', `a WebSocket at /apis needs the sub-protocol ${multiplexProtocol}`)
       if (method !== 'GET') throw new MethodNotAllowedError(method, ['GET'])

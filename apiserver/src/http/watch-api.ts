@@ -17,12 +17,14 @@ import {
 } from '../watch/index.ts'
 import type { ResourcePath } from './api-request.ts'
 import { negotiateObject } from './object-negotiation.ts'
+import { targetOf } from './request-attributes.ts'
 import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { warningHeaders } from './warning-headers.ts'
 import type { WatchConnection } from './watch-connection.ts'
 import { WatchMultiplexer } from './watch-multiplexer.ts'
 import { readWatchRequest, type WatchTransport } from './watch-parameters.ts'
+import { WatchPermissions } from './watch-permissions.ts'
 import { SocketSink } from './watch-socket.ts'
 import { WatchSockets } from './watch-sockets.ts'
 import { type StreamForm, StreamSink } from './watch-stream.ts'
@@ -60,11 +62,13 @@ export interface WatchApiParts {
 export class WatchApi {
   readonly #parts: WatchApiParts
   readonly #sockets: WatchSockets
+  readonly #permissions: WatchPermissions
   readonly #multiplexed = new Set<WatchConnection>()
 
   constructor(parts: WatchApiParts) {
     this.#parts = parts
     this.#sockets = new WatchSockets(parts.refuseHandshake)
+    this.#permissions = new WatchPermissions(parts.authorizer)
   }
 
   /** Serves a watch over plain HTTP. @throws ApiError before the first event */
@@ -87,9 +91,12 @@ export class WatchApi {
       stay.check()
       const warning = warningOf(target)
       if (warning !== undefined) response.setHeader('warning', warning)
-      const watch = hub.open(cache, request, sinkFor(target, new StreamSink(response, form)), present, {
-        caller: identity.user.name,
-      })
+      const open = (onEnd: () => void) =>
+        hub.open(cache, request, sinkFor(target, new StreamSink(response, form)), present, {
+          caller: identity.user.name,
+          onEnd,
+        })
+      const watch = this.#permitted(identity, target, open)
       stay.onRevoked = () => watch.revoke()
       response.on('drain', () => watch.drained())
       response.on('close', () => watch.close())
@@ -115,10 +122,13 @@ export class WatchApi {
     try {
       const { cache, request, present } = await this.#admit(stay, target, overWebSocket)
       stay.check()
+      this.#permissions.check(identity, targetOf({ ...target, verb: 'watch' }))
       const connection = this.#sockets.accept('single', message, socket, head, warningOf(target))
       if (connection === undefined) return false
       const sink = sinkFor(target, new SocketSink(connection))
-      const watch = this.#parts.hub.open(cache, request, sink, present, { caller: identity.user.name })
+      const open = (onEnd: () => void) =>
+        this.#parts.hub.open(cache, request, sink, present, { caller: identity.user.name, onEnd })
+      const watch = this.#permitted(identity, target, open)
       stay.onRevoked = () => watch.revoke()
       connection.onDrained(() => watch.drained())
       connection.onClose(() => watch.close())
@@ -156,12 +166,13 @@ export class WatchApi {
 
   /** Destroys all sockets that are still open. */
   close(): void {
+    this.#permissions.close()
     this.#sockets.close()
   }
 
   async #subscribe(
     stay: Stay,
-    { user }: Identity,
+    identity: Identity,
     target: string,
     accept: string | undefined,
     sink: WatchSink,
@@ -170,11 +181,34 @@ export class WatchApi {
     const { hub, authorizer, resolve } = this.#parts
     const { path, query } = splitTarget(target)
     const found = { ...resolve(path), query: new URLSearchParams(query) }
-    authorizer.authorize(user, 'watch', found.path)
+    authorizer.authorize(identity.user, 'watch', targetOf({ ...found, verb: 'watch' }))
     hub.checkOpen()
     const { view } = negotiateObject(accept, { ...found, verb: 'watch' }, ['application/json'])
     const { cache, request, present, release } = await this.#admit(stay, found, overWebSocket, signal)
-    return hub.open(cache, request, sinkFor({ view }, sink), present, { caller: user.name, onEnd: release })
+    const open = (onEnd: () => void) => {
+      const ended = () => {
+        release()
+        onEnd()
+      }
+      const { name: caller } = identity.user
+      return hub.open(cache, request, sinkFor({ view }, sink), present, { caller, onEnd: ended })
+    }
+    try {
+      return this.#permitted(identity, found, open)
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  /** Opens a watch, which ends when its caller may no longer watch. @throws ApiError 403 */
+  #permitted(identity: Identity, target: WatchTarget, open: (onEnd: () => void) => Watch): Watch {
+    let watch: Watch | undefined
+    const permission = this.#permissions.hold(identity, targetOf({ ...target, verb: 'watch' }), error =>
+      watch?.forbid(error),
+    )
+    watch = open(permission)
+    return watch
   }
 
   /** @throws ApiError 401, 429, 503 */

@@ -62,7 +62,7 @@ export function servedTypes(group: string): { bodies: readonly string[]; patches
 
 /** Reads the options of every write. @throws ApiError 400 for an unknown value */
 export function readWriteOptions(request: ApiRequest): WriteOptions {
-  const { query, caller, signal } = request
+  const { query, caller, rights, signal } = request
   const fieldValidation = query.get('fieldValidation') ?? 'Warn'
   if (
     fieldValidation !== 'Strict' &&
@@ -79,6 +79,7 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
     plugin: caller.plugin,
     user: caller.user,
     ...(manager !== undefined && { manager }),
+    ...(rights && { rights }),
     ...(signal && { signal }),
   }
 }

@@ -12,6 +12,7 @@ import {
   errorResponse,
   parseResourcePath,
   readWatchRequest,
+  rightsOf,
   toApiError,
 } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
@@ -74,6 +75,7 @@ export class LoopbackTransport implements Transport {
         query,
         headers,
         caller: { user, plugin: headers['x-setpoint-plugin'] },
+        rights: rightsOf(served, (verb, each) => this.#actor.check(user, verb, served, each)),
         readBody: async () => Buffer.from(body ?? ''),
         signal,
       })

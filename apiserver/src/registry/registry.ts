@@ -248,6 +248,7 @@ export class Registry {
         if (!isNotFound(error) || scope === 'status') throw error
       }
       if (options.onlyLettingGo !== undefined) throw options.onlyLettingGo
+      options.rights?.checkCreation(key)
       const { uid, versions } = preconditionsOf(config.meta)
       if (uid !== undefined || versions !== undefined)
         throw conflict(served, key, 'the configuration has a uid or version, but the object does not exist')

@@ -1,6 +1,14 @@
 import type { ApiError, ObjectKey, PropagationPolicy, UserInfo } from '@setpoint/controller-runtime/api'
 import type { ServedVersion } from '../model/index.ts'
 
+/** What the caller of a write may do with other objects of the kind, or beyond the verb of his request. */
+export interface CallerRights {
+  /** Checks an apply that creates its object. @throws ApiError 403 */
+  checkCreation(key: ObjectKey): void
+  /** Returns true if an error message may name an object. */
+  mayRead(key: ObjectKey): boolean
+}
+
 /** The options of a write request. */
 export interface WriteOptions {
   /** Does everything but store. */
@@ -11,6 +19,8 @@ export interface WriteOptions {
   readonly plugin: string | undefined
   /** Passed to the model's hooks. Default: the server itself. */
   readonly user?: UserInfo
+  /** Default: everything. */
+  readonly rights?: CallerRights
   /** True if the server itself writes. Only the server changes its own annotations. */
   readonly isService?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */

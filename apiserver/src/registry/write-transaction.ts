@@ -93,7 +93,7 @@ export class WriteTransactions {
       }
       if (guard !== undefined && now.get(guard.key)?.modRevision !== guard.modRevision)
         guard = await write.guard?.(true)
-      const lost = await this.#checkHolders(write, plan.taken, now, staleReservations)
+      const lost = await this.#checkHolders(write, plan.taken, now, staleReservations, options)
       if (lost.size > 0) {
         const claims = filterReservations(
           plan.claims,
@@ -108,13 +108,15 @@ export class WriteTransactions {
    * Checks the reservations that made the transaction fail. A reservation that its holder has not recorded is orphaned
    * and may be taken over, at the revision seen.
    * @returns the keys of claimed values that other objects hold
-   * @throws ApiError 409 with index, value and holder, if another object holds a required value
+   * @throws ApiError 409 with index, value and holder, if another object holds a required value. The holder is left out if the
+   *   caller may not read it
    */
   async #checkHolders(
     write: Write,
     taken: readonly PlannedReservation[],
     now: ReadonlyMap<string, KeyValue>,
     stale: Map<string, Revision>,
+    { rights }: WriteOptions,
   ): Promise<ReadonlySet<string>> {
     const { served } = write
     const causes: StatusCause[] = []
@@ -133,7 +135,8 @@ export class WriteTransactions {
       else if (held) {
         const field = uniqueIndexName(index)
         const shown = served.model.sensitive ? '' : ` ${JSON.stringify(echo(value))}`
-        const message = `the value${shown} of the unique index ${field} is held by ${JSON.stringify(holder.name)}`
+        const by = rights?.mayRead(holder.name) === false ? 'another object' : JSON.stringify(holder.name)
+        const message = `the value${shown} of the unique index ${field} is held by ${by}`
         causes.push({ reason: 'FieldValueDuplicate', field, message })
       } else stale.set(key, pair.modRevision)
     }

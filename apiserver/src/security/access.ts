@@ -6,6 +6,10 @@ export interface Identity {
   readonly user: UserInfo
   /** Identifies the token, without its secret, so that it can be revoked. undefined for local callers. */
   readonly credential: string | undefined
+  /** The caller who acts for `user`, if that is another one. */
+  readonly impersonator?: Identity
+  /** What the impersonator has asked to be: `user` without the groups that follow from it. */
+  readonly impersonated?: UserInfo
 }
 
 /** The parts of a request that authenticate its caller. The socket has the client's certificate. */
@@ -22,6 +26,14 @@ export interface Access {
   onRevoked(identity: Identity, revoked: () => void): () => void
   close(): void
 }
+
+/** The groups that follow from the way of authentication, as in Kubernetes. */
+export const systemGroups = Object.freeze({
+  authenticated: 'system:authenticated',
+  unauthenticated: 'system:unauthenticated',
+  /** All service accounts. Those of one namespace have its name after a colon. */
+  serviceAccounts: 'system:serviceaccounts',
+})
 
 /** The built-in groups. */
 export const builtInGroups = Object.freeze({

@@ -1,4 +1,4 @@
-import { type Access, builtInGroups, type Identity } from './access.ts'
+import { type Access, builtInGroups, type Identity, systemGroups } from './access.ts'
 
 /** Allows everything. In force while no authentication is configured, with `LocalOrigins`. */
 export class LocalAccess implements Access {
@@ -13,6 +13,9 @@ export class LocalAccess implements Access {
 
 /** The identity of all callers without authentication. */
 const localIdentity: Identity = Object.freeze({
-  user: Object.freeze({ name: 'setpoint:local', groups: Object.freeze([builtInGroups.admins]) }),
+  user: Object.freeze({
+    name: 'setpoint:local',
+    groups: Object.freeze([builtInGroups.admins, systemGroups.authenticated]),
+  }),
   credential: undefined,
 })

@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { load } from 'js-yaml'
-import type { Identity } from './access.ts'
+import { type Identity, systemGroups } from './access.ts'
 
 /** The token file is invalid. The message names the place and never shows a token. */
 export class TokenListError extends Error {
@@ -89,7 +89,10 @@ function readEntries(text: string): Entry[] {
     return {
       hash: Buffer.from(hash, 'hex'),
       identity: Object.freeze({
-        user: Object.freeze({ name: user, groups: Object.freeze(groups) }),
+        user: Object.freeze({
+          name: user,
+          groups: Object.freeze([...new Set([...groups, systemGroups.authenticated])]),
+        }),
         credential,
       }),
     }

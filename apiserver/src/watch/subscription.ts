@@ -216,12 +216,11 @@ export class Subscription implements AudienceMember {
     this.end({ code: closeCodes.expired, reason: 'Expired' })
   }
 
-  /** Ends with an ERROR, because an object cannot be shown. */
+  /** Ends with an ERROR, because an object cannot be shown or the client may no longer watch. */
   fail(error: ApiError): void {
     if (this.hasEnded) return
     this.#write([errorEvent(error.toStatus())])
-    const code = error.code === 503 ? closeCodes.tryAgainLater : closeCodes.internalError
-    this.end({ code, reason: error.reason })
+    this.end({ code: failureCodes[error.code] ?? closeCodes.internalError, reason: error.reason })
   }
 
   end(end: WatchEnd): void {
@@ -317,6 +316,12 @@ export class Subscription implements AudienceMember {
     this.#sink.write(bytes)
   }
 }
+
+/** The close codes of errors, by their HTTP status. */
+const failureCodes: Readonly<Record<number, number>> = Object.freeze({
+  403: closeCodes.policyViolation,
+  503: closeCodes.tryAgainLater,
+})
 
 /** Returns the error that the call throws for the client. */
 function orError<T>(call: () => T): T | ApiError {

@@ -24,8 +24,10 @@ export interface Watch {
   drained(): void
   /** The client has gone. */
   close(): void
-  /** The client may no longer watch. */
+  /** The client's credentials are no longer valid. */
   revoke(): void
+  /** The client may no longer watch. The error is the last event. */
+  forbid(error: ApiError): void
 }
 
 /** The end of a watch whose client's credentials are no longer valid. */
@@ -149,6 +151,7 @@ export class WatchHub {
       drained: () => subscription.pump(),
       close: () => subscription.end({ code: closeCodes.normal, reason: 'closed by the client' }),
       revoke: () => subscription.end(revoked),
+      forbid: error => subscription.fail(error),
     }
   }
 

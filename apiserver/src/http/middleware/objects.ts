@@ -1,15 +1,21 @@
+import type { Authorizer } from '../../security/index.ts'
 import { abortedByClose } from '../aborted-by-close.ts'
+import { rightsOf } from '../caller-rights.ts'
 import { readRequestBody } from '../request-body.ts'
 import type { Middleware } from '../request-state.ts'
 import type { ResourceApi } from '../resource-api.ts'
 
 /** Reads and writes objects. */
-export function objects(api: ResourceApi): Middleware {
+export function objects(api: ResourceApi, authorizer: Authorizer): Middleware {
   return async (ctx, next) => {
     const { resource, caller, view } = ctx.state
     if (resource === undefined || resource.verb === 'watch') return next()
     const { served, path, query } = resource
     const { req, method } = ctx
+    const rights =
+      resource.verb === 'get' || resource.verb === 'list'
+        ? undefined
+        : rightsOf(served, (verb, each) => authorizer.authorize(caller.user, verb, each))
     // A request for one object is short and needs no signal.
     const isLong = path.name === undefined && method !== 'POST'
     const gone = isLong ? abortedByClose(req, ctx.res) : undefined
@@ -19,6 +25,7 @@ export function objects(api: ResourceApi): Middleware {
       query,
       headers: req.headers,
       caller,
+      rights,
       view,
       readBody: () => readRequestBody(req),
       get signal() {

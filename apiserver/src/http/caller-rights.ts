@@ -1,0 +1,33 @@
+import { ApiError, type ObjectKey, splitObjectKey } from '@setpoint/controller-runtime/api'
+import type { ServedModel } from '../model/index.ts'
+import type { CallerRights } from '../registry/index.ts'
+import type { ResourcePath } from './api-request.ts'
+
+/**
+ * Returns what the caller of a write may do with the objects of its kind besides.
+ * @param check throws ApiError 403 for what the caller may not do
+ */
+export function rightsOf(
+  { model, indexes }: ServedModel,
+  check: (verb: string, path: ResourcePath) => void,
+): CallerRights {
+  const pathOf = (key: ObjectKey): ResourcePath => {
+    const { group, version, plural } = model
+    const { namespace, name } = indexes.isNamespaced
+      ? splitObjectKey(key)
+      : { namespace: undefined, name: key }
+    return { group, version, plural, namespace, name, subresource: undefined }
+  }
+  return {
+    checkCreation: key => check('create', pathOf(key)),
+    mayRead(key) {
+      try {
+        check('get', pathOf(key))
+        return true
+      } catch (error) {
+        if (error instanceof ApiError) return false
+        throw error
+      }
+    },
+  }
+}

@@ -1,0 +1,154 @@
+import type { IncomingMessage } from 'node:http'
+import type { UserInfo } from '@setpoint/controller-runtime'
+import { ApiError } from '@setpoint/controller-runtime/api'
+import { type Access, type CallerRequest, type Identity, systemGroups } from './access.ts'
+import type { Authorizer, ResourceTarget } from './authorize.ts'
+
+const prefix = 'impersonate-'
+const extraPrefix = 'impersonate-extra-'
+const serviceAccountPrefix = 'system:serviceaccount:'
+
+/**
+ * Lets callers act for other users, as in Kubernetes: `Impersonate-User`, `Impersonate-Group`, `Impersonate-Uid` and
+ * `Impersonate-Extra-<key>`. Each of them needs the verb `impersonate`, before anything else of the request is authorized.
+ */
+export class ImpersonatingAccess implements Access {
+  readonly #access: Access
+  readonly #authorizer: Authorizer
+
+  constructor(access: Access, authorizer: Authorizer) {
+    this.#access = access
+    this.#authorizer = authorizer
+  }
+
+  identify(request: CallerRequest): Identity | Promise<Identity> {
+    const found = this.#access.identify(request)
+    if (!asksForImpersonation(request.headers)) return found
+    if (found instanceof Promise) return found.then(identity => this.#impersonate(identity, request.headers))
+    return this.#impersonate(found, request.headers)
+  }
+
+  onRevoked(identity: Identity, revoked: () => void): () => void {
+    return this.#access.onRevoked(identity.impersonator ?? identity, revoked)
+  }
+
+  close(): void {
+    this.#access.close()
+  }
+
+  #impersonate(impersonator: Identity, headers: IncomingMessage['headers']): Identity {
+    const impersonated = readImpersonation(headers)
+    checkImpersonation(this.#authorizer, impersonator.user, impersonated)
+    return {
+      user: withSystemGroups(impersonated),
+      credential: impersonator.credential,
+      impersonator,
+      impersonated,
+    }
+  }
+}
+
+/**
+ * Checks that the caller may do something, and that he may still act for the user whom he impersonates, if any.
+ * @throws ApiError 403, 503
+ */
+export function authorizeAs(
+  authorizer: Authorizer,
+  { user, impersonator, impersonated }: Identity,
+  verb: string,
+  target: ResourceTarget,
+): void {
+  if (impersonator !== undefined && impersonated !== undefined)
+    checkImpersonation(authorizer, impersonator.user, impersonated)
+  authorizer.authorize(user, verb, target)
+}
+
+function asksForImpersonation(headers: IncomingMessage['headers']): boolean {
+  for (const name in headers) if (name.startsWith(prefix)) return true
+  return false
+}
+
+/** @throws ApiError 400 */
+function readImpersonation(headers: IncomingMessage['headers']): UserInfo {
+  const name = textOf(headers['impersonate-user'])
+  if (name === '') throw new ApiError('BadRequest', 'impersonation needs the header Impersonate-User')
+  const extra: Record<string, readonly string[]> = {}
+  for (const [header, value] of Object.entries(headers)) {
+    if (!header.startsWith(prefix) || ownHeaders.has(header)) continue
+    if (!header.startsWith(extraPrefix) || header === extraPrefix)
+      throw new ApiError('BadRequest', `the header ${JSON.stringify(header)} of impersonation is not known`)
+    extra[decodeKey(header.slice(extraPrefix.length))] = listOf(value)
+  }
+  const uid = textOf(headers['impersonate-uid'])
+  return {
+    name,
+    groups: listOf(headers['impersonate-group']),
+    ...(uid !== '' && { uid }),
+    ...(Object.keys(extra).length > 0 && { extra }),
+  }
+}
+
+const ownHeaders: ReadonlySet<string> = new Set(['impersonate-user', 'impersonate-group', 'impersonate-uid'])
+
+/** @throws ApiError 403 for the first part that the caller may not impersonate */
+function checkImpersonation(
+  authorizer: Authorizer,
+  by: UserInfo,
+  { name, groups, uid, extra = {} }: UserInfo,
+): void {
+  const check = (group: string, plural: string, name: string, rest: Partial<ResourceTarget> = {}) =>
+    authorizer.authorize(by, 'impersonate', {
+      group,
+      plural,
+      name,
+      namespace: undefined,
+      subresource: undefined,
+      ...rest,
+    })
+  const account = serviceAccountOf(name)
+  if (account === undefined) check('', 'users', name)
+  else check('', 'serviceaccounts', account.name, { namespace: account.namespace })
+  for (const group of groups) check('', 'groups', group)
+  if (uid !== undefined) check('authentication.k8s.io', 'uids', uid)
+  for (const [key, values] of Object.entries(extra))
+    for (const value of values) check('authentication.k8s.io', 'userextras', value, { subresource: key })
+}
+
+/** An impersonated user has the groups that all authenticated users have; a service account without groups has its own. */
+function withSystemGroups(user: UserInfo): UserInfo {
+  const account = serviceAccountOf(user.name)
+  const own =
+    account !== undefined && user.groups.length === 0
+      ? [systemGroups.serviceAccounts, `${systemGroups.serviceAccounts}:${account.namespace}`]
+      : []
+  const isAnonymous = user.name === 'system:anonymous' || user.groups.includes(systemGroups.unauthenticated)
+  const standing = isAnonymous ? systemGroups.unauthenticated : systemGroups.authenticated
+  return { ...user, groups: [...new Set([...user.groups, ...own, standing])] }
+}
+
+function serviceAccountOf(user: string): { readonly namespace: string; readonly name: string } | undefined {
+  if (!user.startsWith(serviceAccountPrefix)) return undefined
+  const [namespace, name, ...rest] = user.slice(serviceAccountPrefix.length).split(':')
+  return namespace && name && rest.length === 0 ? { namespace, name } : undefined
+}
+
+/** Keys may be percent-encoded, because header names take few characters. */
+function decodeKey(key: string): string {
+  try {
+    return decodeURIComponent(key)
+  } catch {
+    throw new ApiError('BadRequest', 'the name of a header Impersonate-Extra is not properly percent-encoded')
+  }
+}
+
+function textOf(value: string | string[] | undefined): string {
+  return typeof value === 'string' ? value : (value?.join(', ') ?? '')
+}
+
+/** Returns the values of a header. Node joins repeated ones by commas, which the names of groups therefore cannot contain. */
+function listOf(value: string | string[] | undefined): string[] {
+  return textOf(value)
+    .split(',')
+    .map(each => each.trim())
+    .filter(each => each !== '')
+}
