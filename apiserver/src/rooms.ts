@@ -5,8 +5,12 @@ import {
   accessReviews,
   type BuiltInKinds,
   builtInKinds,
+  followRoles,
   KnownNamespaces,
   NamespaceLifecycle,
+  type RbacKinds,
+  RoleKeeper,
+  rbacKinds,
 } from './kubernetes/index.ts'
 import type { ServedModel } from './model/index.ts'
 import { ModelRegistry } from './model/index.ts'
@@ -24,6 +28,8 @@ export interface ServerRooms {
   readonly models: ModelRegistry
   readonly registry: Registry
   readonly builtIn: BuiltInKinds
+  /** They are among `builtIn.all`. */
+  readonly rbac: RbacKinds
   readonly hub: WatchHub
   readonly authorizer: RbacAuthorizer
   readonly api: ResourceApi
@@ -44,11 +50,12 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   const follower = new LogFollower({ storage, log })
   const gate = new ReadGate(storage, follower)
   const models = new ModelRegistry()
-  const builtIn = builtInKinds()
   const authorizer = new RbacAuthorizer({
     isSensitive: (group, plural) => models.isSensitive(group, plural),
   })
-  authorizer.update(() => {})
+  const rbac = rbacKinds(authorizer)
+  const others = builtInKinds()
+  const builtIn = { ...others, all: [...others.all, ...rbac.all] }
   for (const review of accessReviews(authorizer)) models.addReview(review)
   const registry = new Registry({
     storage,
@@ -59,7 +66,7 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const api = new ResourceApi({ models, registry, follower, gate, basePath })
   const transport = new LoopbackTransport({ api, hub, log })
-  return { storage, follower, gate, models, registry, builtIn, hub, authorizer, api, transport }
+  return { storage, follower, gate, models, registry, builtIn, rbac, hub, authorizer, api, transport }
 }
 
 /** Enforces a kind's unique indexes, builds its cache, and then serves it. @throws the signal's reason when aborted */
@@ -73,13 +80,22 @@ export async function startKind(
   served.phase = { name: 'Started' }
 }
 
+/** Returns the keeper of the default roles, to be started once the built-in kinds are served. */
+export function keepRoles(
+  { rbac: kinds, registry, follower, authorizer }: ServerRooms,
+  { log, signal }: { log: Logger; signal: AbortSignal },
+): RoleKeeper {
+  return new RoleKeeper({ kinds, registry, follower, authorizer, log }, signal)
+}
+
 /** Serves the built-in kinds, which must be registered, and keeps the namespaces. @throws the signal's reason when aborted */
 export async function startBuiltInKinds(
   rooms: ServerRooms,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<void> {
-  const { models, registry, storage, follower, builtIn } = rooms
+  const { models, registry, storage, follower, builtIn, rbac, authorizer } = rooms
   await Promise.all(builtIn.all.map(served => startKind(rooms, served, { log, signal })))
+  signal.addEventListener('abort', followRoles(rbac, follower, authorizer), { once: true })
   const lifecycle = new NamespaceLifecycle({ kind: builtIn.namespaces, models, registry, storage, log })
   await lifecycle.ensure(signal)
   const cache = follower.cacheOf(builtIn.namespaces)

@@ -25,7 +25,7 @@ import {
   type ReloadOutcome,
   ServedKinds,
 } from '../plugins/index.ts'
-import { assembleRooms, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
+import { assembleRooms, keepRoles, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
 import { FileWatch, LocalAccess, LocalOrigins, NamedOrigins, TokenAccess } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
@@ -154,8 +154,9 @@ export async function startServer(
   const ownServed = [pluginKind, ...ownModels.map(model => ServedModel.builtIn(model))]
   for (const served of [...rooms.builtIn.all, ...ownServed]) models.add(served)
   const starting = { log, signal: stopping.signal }
+  const roles = keepRoles(rooms, starting)
   const ownKinds = Promise.all([
-    startBuiltInKinds(rooms, starting),
+    startBuiltInKinds(rooms, starting).then(() => roles.start()),
     ...ownServed.map(served => startKind(rooms, served, starting)),
   ]).then(() => {})
   const statuses = new PluginStatuses({
@@ -176,6 +177,7 @@ export async function startServer(
     follower,
     hub,
     routes,
+    roles,
     transport,
     actorOf: plugin => new PluginActor(plugin, { authorizer, callers, isOpen: tokens === undefined }),
     metricsRegistry: metrics.registry,

@@ -108,6 +108,8 @@ export class ResourceApi {
     if (served.review !== undefined) return respondToReview(served, served.review, request)
     const version = served.versionAt(request.path)
     const response = inView(await this.#respond(served, version, request), request)
+    if (served.rules?.takesEffectAtOnce && request.method !== 'GET' && request.method !== 'HEAD')
+      await this.#takeEffect(served)
     return version.warning === undefined ? response : withWarning(response, version.warning)
   }
 
@@ -190,6 +192,17 @@ export class ResourceApi {
   async #catchUp({ served }: ModelCache, signal?: AbortSignal): Promise<void> {
     await this.#gate.pass(signal)
     this.cacheOf(served)
+  }
+
+  /** Waits until the cache has the writes that have been acknowledged. @throws ApiError 504 */
+  async #takeEffect({ title }: ServedModel): Promise<void> {
+    try {
+      await this.#gate.pass()
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      const message = `the change of ${title} is stored, but not in force on this server yet: ${error.message}`
+      throw new ApiError('Timeout', message, { retryAfterSeconds: 1 }, { cause: error })
+    }
   }
 
   async #create(served: ServedModel, version: ServedVersion, request: ApiRequest): Promise<ApiResponse> {

@@ -1,4 +1,4 @@
-import type { PrinterColumn } from '@setpoint/controller-runtime/api'
+import type { PrinterColumn, UserInfo } from '@setpoint/controller-runtime/api'
 import type { BareObject } from './bare-object.ts'
 
 /** The part of an object that a write may change: all but the status, or what a subresource has. */
@@ -27,6 +27,14 @@ export interface KindRules {
   created?(draft: BareObject): void
   /** Completes a changed object, and restores what a write of this scope cannot change. */
   updated?(draft: BareObject, previous: BareObject, scope: Scope): void
+  /**
+   * Checks that the caller of a write may store this object, after its validation. Not called for the server's own writes, and
+   * for those that only take away finalizers.
+   * @throws ApiError 403, 404
+   */
+  admit?(object: BareObject, previous: BareObject | undefined, user: UserInfo): void
+  /** Set if a response to a write must wait until this server's cache has the write, because the server acts on the cache. */
+  readonly takesEffectAtOnce?: true
   /** For kinds with objects that always exist. Their collections cannot be deleted. @throws ApiError 403 for such an object */
   checkDeletion?(object: BareObject): void
   /** Marks an object whose deletion starts. */

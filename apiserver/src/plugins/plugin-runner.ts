@@ -32,6 +32,8 @@ export interface PluginEnvironment {
   readonly follower: LogFollower
   readonly hub: WatchHub
   readonly routes: CustomRoutes
+  /** Keeps roles for the kinds of plugins. */
+  readonly roles: { keep(plugin: string, models: readonly Model[]): void }
   /** Returns the plugin as the sender of its requests. */
   readonly actorOf: (plugin: string) => Actor
   /** The transport of the server itself. */
@@ -204,6 +206,7 @@ export class PluginRunner implements PluginLifecycle {
     this.#publish('Started')
     const { dir, packageVersion: version, resourcesDir, plugin } = this.#loaded
     this.#log.info({ kinds: plugin.models.map(resourceName) }, 'the plugin has started')
+    this.#environment.roles.keep(this.name, plugin.models)
     for (const added of [...hosted.controllers, ...hosted.runnables]) manager?.add(added)
     await applyShippedObjects({
       plugin: this.name,

@@ -317,6 +317,7 @@ function finishDraft(
   const json = encodeObject(completed)
   const values = violations.length === 0 ? indexDraft(served, json, before, causes) : undefined
   if (!causes.isEmpty || values === undefined) throw invalid(served, name, causes)
+  if (options.user !== undefined) served.rules?.admit?.(completed, before?.object, options.user)
   return { object: completed, json, ...values, isIndexed: true, warnings }
 }
 

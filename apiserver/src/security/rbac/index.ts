@@ -2,6 +2,9 @@
  * Decides by the roles of `rbac.authorization.k8s.io`, with Kubernetes' semantics: rules only add up, and nothing is allowed
  * that no rule allows. Knows neither objects nor stores: others keep its policy up to date.
  */
+
+export { everyCombination } from './combinations.ts'
 export type { LabelSelector } from './label-selector.ts'
 export { RbacAuthorizer } from './rbac-authorizer.ts'
 export type { Binding, RbacKey, RbacPolicy, Role, RoleRef, Subject } from './rbac-policy.ts'
+export { RuleIndex } from './rule-index.ts'

@@ -1,0 +1,135 @@
+import type { Model } from '@setpoint/controller-runtime/api'
+import type { PolicyRule } from '../../security/index.ts'
+import { rbacGroup } from './read-roles.ts'
+
+/** A ClusterRole or ClusterRoleBinding that the server creates. */
+export interface DefaultObject {
+  readonly name: string
+  readonly labels: Readonly<Record<string, string>>
+  /** The fields besides apiVersion, kind and metadata. */
+  readonly content: Readonly<Record<string, unknown>>
+}
+
+/** Present objects are completed as long as this annotation is `true`, as in Kubernetes. */
+export const autoupdateAnnotation = 'rbac.authorization.kubernetes.io/autoupdate'
+
+const bootstrapping = { 'kubernetes.io/bootstrapping': 'rbac-defaults' } as const
+const read = ['get', 'list', 'watch'] as const
+const write = ['create', 'delete', 'deletecollection', 'patch', 'update'] as const
+const core = ['']
+
+function role(name: string, rules: readonly PolicyRule[], labels = {}): DefaultObject {
+  return { name, labels: { ...bootstrapping, ...labels }, content: { rules } }
+}
+
+function aggregateTo(name: string): Readonly<Record<string, string>> {
+  return { [`${rbacGroup}/aggregate-to-${name}`]: 'true' }
+}
+
+function aggregated(name: string, labels = {}): DefaultObject {
+  const aggregationRule = { clusterRoleSelectors: [{ matchLabels: aggregateTo(name) }] }
+  return { name, labels: { ...bootstrapping, ...labels }, content: { aggregationRule, rules: [] } }
+}
+
+/** The ClusterRoles of every server, as in Kubernetes where it has them. */
+export const defaultClusterRoles: readonly DefaultObject[] = [
+  role('cluster-admin', [
+    { verbs: ['*'], apiGroups: ['*'], resources: ['*'] },
+    { verbs: ['*'], nonResourceURLs: ['*'] },
+  ]),
+  role('system:discovery', [
+    {
+      verbs: ['get'],
+      nonResourceURLs: [
+        '/api',
+        '/api/*',
+        '/apis',
+        '/apis/*',
+        '/openapi',
+        '/openapi/*',
+        '/version',
+        '/version/',
+      ],
+    },
+    { verbs: ['get'], nonResourceURLs: ['/healthz', '/livez', '/readyz'] },
+  ]),
+  role('system:basic-user', [
+    {
+      verbs: ['create'],
+      apiGroups: ['authorization.k8s.io'],
+      resources: ['selfsubjectaccessreviews', 'selfsubjectrulesreviews'],
+    },
+    { verbs: ['create'], apiGroups: ['authentication.k8s.io'], resources: ['selfsubjectreviews'] },
+  ]),
+  role('setpoint:metrics-reader', [{ verbs: ['get'], nonResourceURLs: ['/metrics'] }]),
+  role(
+    'system:aggregate-to-view',
+    [
+      { verbs: read, apiGroups: core, resources: ['configmaps', 'events', 'namespaces', 'serviceaccounts'] },
+      { verbs: read, apiGroups: ['events.k8s.io'], resources: ['events'] },
+    ],
+    aggregateTo('view'),
+  ),
+  role(
+    'system:aggregate-to-edit',
+    [
+      { verbs: [...read, ...write], apiGroups: core, resources: ['secrets'] },
+      { verbs: [...write], apiGroups: core, resources: ['configmaps', 'serviceaccounts'] },
+      { verbs: ['impersonate'], apiGroups: core, resources: ['serviceaccounts'] },
+      { verbs: ['create'], apiGroups: core, resources: ['serviceaccounts/token'] },
+      { verbs: [...read, ...write], apiGroups: ['coordination.k8s.io'], resources: ['leases'] },
+    ],
+    aggregateTo('edit'),
+  ),
+  role(
+    'system:aggregate-to-admin',
+    [
+      { verbs: [...read, ...write], apiGroups: [rbacGroup], resources: ['roles', 'rolebindings'] },
+      { verbs: ['create'], apiGroups: ['authorization.k8s.io'], resources: ['localsubjectaccessreviews'] },
+    ],
+    aggregateTo('admin'),
+  ),
+  aggregated('view', aggregateTo('edit')),
+  aggregated('edit', aggregateTo('admin')),
+  aggregated('admin'),
+]
+
+function binding(name: string): DefaultObject {
+  return {
+    name,
+    labels: bootstrapping,
+    content: {
+      roleRef: { apiGroup: rbacGroup, kind: 'ClusterRole', name },
+      subjects: [{ apiGroup: rbacGroup, kind: 'Group', name: 'system:authenticated' }],
+    },
+  }
+}
+
+/** What every authenticated user may do. */
+export const defaultClusterRoleBindings: readonly DefaultObject[] = [
+  binding('system:basic-user'),
+  binding('system:discovery'),
+]
+
+/** The ClusterRoles of a plugin's kinds: `<plugin>-view` and `<plugin>-edit`, parts of `view` and `edit`. */
+export function rolesOfPlugin(
+  plugin: string,
+  models: readonly Pick<Model, 'group' | 'plural' | 'sensitive'>[],
+): DefaultObject[] {
+  const of = (name: 'view' | 'edit', verbs: readonly string[], kinds: typeof models): DefaultObject => ({
+    name: `${plugin}-${name}`,
+    labels: aggregateTo(name),
+    content: {
+      rules: [...new Set(kinds.map(({ group }) => group))].map(group => ({
+        verbs,
+        apiGroups: [group],
+        resources: kinds.filter(model => model.group === group).map(({ plural }) => plural),
+      })),
+    },
+  })
+  const plain = models.filter(({ sensitive }) => !sensitive)
+  return [
+    ...(plain.length > 0 ? [of('view', read, plain)] : []),
+    ...(models.length > 0 ? [of('edit', [...read, ...write], models)] : []),
+  ]
+}

@@ -1,0 +1,79 @@
+import { isRecord } from '@setpoint/controller-runtime/api'
+import type { Binding, LabelSelector, PolicyRule, Role, RoleRef, Subject } from '../../security/index.ts'
+
+export const rbacGroup = 'rbac.authorization.k8s.io'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** Returns what a Role or ClusterRole grants. Ignores what its schema would refuse. */
+export function readRole({ metadata, rules, aggregationRule }: Fields): Role {
+  const { labels } = isRecord(metadata) ? metadata : {}
+  const aggregates = isRecord(aggregationRule)
+    ? recordsOf(aggregationRule.clusterRoleSelectors).map(readSelector)
+    : undefined
+  return { rules: readRules(rules), labels: textMapOf(labels), ...(aggregates && { aggregates }) }
+}
+
+export function readRules(rules: unknown): PolicyRule[] {
+  return recordsOf(rules).map(({ verbs, apiGroups, resources, resourceNames, nonResourceURLs }) => ({
+    verbs: textsOf(verbs),
+    ...listOf('apiGroups', apiGroups),
+    ...listOf('resources', resources),
+    ...listOf('resourceNames', resourceNames),
+    ...listOf('nonResourceURLs', nonResourceURLs),
+  }))
+}
+
+/** Returns what a RoleBinding or ClusterRoleBinding binds. */
+export function readBinding({ roleRef, subjects }: Fields): Binding {
+  return { role: readRoleRef(roleRef), subjects: recordsOf(subjects).flatMap(readSubject) }
+}
+
+export function readRoleRef(roleRef: unknown): RoleRef {
+  const { kind, name } = isRecord(roleRef) ? roleRef : {}
+  return { kind: kind === 'Role' ? 'Role' : 'ClusterRole', name: textOf(name) }
+}
+
+/** A service account is a user. */
+function readSubject({ kind, name, namespace }: Fields): Subject[] {
+  if (kind === 'User' || kind === 'Group') return [{ kind, name: textOf(name) }]
+  if (kind !== 'ServiceAccount') return []
+  return [{ kind: 'User', name: `system:serviceaccount:${textOf(namespace)}:${textOf(name)}` }]
+}
+
+function readSelector({ matchLabels, matchExpressions }: Fields): LabelSelector {
+  return {
+    matchLabels: textMapOf(matchLabels),
+    matchExpressions: recordsOf(matchExpressions).map(({ key, operator, values }) => ({
+      key: textOf(key),
+      operator: textOf(operator),
+      values: textsOf(values),
+    })),
+  }
+}
+
+function listOf<Name extends string>(name: Name, value: unknown): { [K in Name]?: readonly string[] } {
+  const list = textsOf(value)
+  const field: { [K in Name]?: readonly string[] } = {}
+  if (list.length > 0) field[name] = list
+  return field
+}
+
+export function recordsOf(value: unknown): Fields[] {
+  return Array.isArray(value) ? value.filter(isRecord) : []
+}
+
+export function textsOf(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter(each => typeof each === 'string') : []
+}
+
+function textMapOf(value: unknown): Record<string, string> {
+  const entries = Object.entries(isRecord(value) ? value : {})
+  return Object.fromEntries(
+    entries.flatMap(([key, text]) => (typeof text === 'string' ? [[key, text] as const] : [])),
+  )
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}

@@ -1,0 +1,197 @@
+import { isDeepStrictEqual } from 'node:util'
+import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
+import { isApiError, isRecord, type Model } from '@setpoint/controller-runtime/api'
+import type { LogFollower } from '../../cache/index.ts'
+import type { Logger } from '../../log/index.ts'
+import type { ServedModel } from '../../model/index.ts'
+import { type Registry, serviceWriteOptions } from '../../registry/index.ts'
+import { everyCombination, type PolicyRule, type RbacAuthorizer, RuleIndex } from '../../security/index.ts'
+import {
+  autoupdateAnnotation,
+  type DefaultObject,
+  defaultClusterRoleBindings,
+  defaultClusterRoles,
+  rolesOfPlugin,
+} from './default-roles.ts'
+import type { RbacKinds } from './rbac-kinds.ts'
+import { readRules, recordsOf } from './read-roles.ts'
+
+export const roleKeeperDefaults = Object.freeze({
+  /** Milliseconds until a failed write is retried. */
+  retryMs: 1_000,
+})
+
+interface RoleKeeperParts {
+  readonly kinds: RbacKinds
+  readonly registry: Pick<Registry, 'create' | 'patch'>
+  readonly follower: Pick<LogFollower, 'cacheOf'>
+  readonly authorizer: RbacAuthorizer
+  readonly log: Logger
+  readonly clock?: Clock
+}
+
+interface Wanted {
+  readonly kind: ServedModel
+  readonly object: DefaultObject
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+/**
+ * Writes the default roles and bindings, and the rules of aggregated ClusterRoles. Each server does both: what another one has
+ * written needs no write.
+ *
+ * As in Kubernetes, default objects are created and completed when the server starts, and those of a plugin when it starts.
+ * An operator who removes the annotation `autoupdate` keeps his version. Decisions do not wait for the rules of aggregated
+ * roles: the authorizer computes them itself.
+ */
+export class RoleKeeper {
+  readonly #parts: RoleKeeperParts
+  readonly #clock: Clock
+  readonly #signal: AbortSignal
+  #wanted: Wanted[]
+  #isStale = true
+  #isRunning = false
+  readonly #attempted = firstAttempt()
+
+  /** Works until the signal is aborted. */
+  constructor(parts: RoleKeeperParts, signal: AbortSignal) {
+    const { clusterRoles, clusterRoleBindings } = parts.kinds
+    this.#parts = parts
+    this.#clock = parts.clock ?? systemClock
+    this.#signal = signal
+    this.#wanted = [
+      ...defaultClusterRoles.map(object => ({ kind: clusterRoles, object })),
+      ...defaultClusterRoleBindings.map(object => ({ kind: clusterRoleBindings, object })),
+    ]
+  }
+
+  /**
+   * Resolves after the first attempt to write the default objects. Failures are retried. The caches of the kinds must be
+   * complete. Never rejects.
+   */
+  start(): Promise<void> {
+    const stop = this.#parts.authorizer.onChange(() => {
+      this.#isStale = true
+      void this.#run()
+    })
+    this.#signal.addEventListener('abort', stop, { once: true })
+    void this.#run()
+    return this.#attempted.promise
+  }
+
+  /** Creates or completes the ClusterRoles of a plugin's kinds. */
+  keep(plugin: string, models: readonly Model[]): void {
+    const { clusterRoles } = this.#parts.kinds
+    this.#wanted.push(...rolesOfPlugin(plugin, models).map(object => ({ kind: clusterRoles, object })))
+    void this.#run()
+  }
+
+  /** Never rejects. */
+  async #run(): Promise<void> {
+    if (this.#isRunning) return
+    this.#isRunning = true
+    const { log } = this.#parts
+    while (!this.#signal.aborted && (this.#isStale || this.#wanted.length > 0)) {
+      try {
+        const wanted = this.#wanted
+        // Until it has succeeded, all of it is tried again.
+        await Promise.all(wanted.map(each => this.#ensure(each)))
+        this.#wanted = this.#wanted.slice(wanted.length)
+        this.#isStale = false
+        for (const name of this.#parts.authorizer.policy.aggregated()) await this.#aggregate(name)
+      } catch (error) {
+        if (this.#signal.aborted) break
+        this.#isStale = true
+        log.warn({ err: error }, 'failed to write default roles, retrying')
+        this.#attempted.resolve()
+        await sleep(this.#clock, roleKeeperDefaults.retryMs, this.#signal).catch(() => {})
+      }
+    }
+    this.#isRunning = false
+    this.#attempted.resolve()
+  }
+
+  async #ensure({ kind, object: { name, labels, content } }: Wanted): Promise<void> {
+    const found = this.#read(kind, name)
+    const { registry } = this.#parts
+    if (found === undefined) {
+      const { apiVersion, kind: kindName } = kind.model
+      const metadata = { name, labels, annotations: { [autoupdateAnnotation]: 'true' } }
+      await registry
+        .create(kind, { apiVersion, kind: kindName, metadata, ...content }, serviceWriteOptions)
+        .catch(error => {
+          // Another server was faster.
+          if (!isApiError(error, 'AlreadyExists')) throw error
+        })
+      return
+    }
+    const metadata = recordOf(found.metadata)
+    if (recordOf(metadata.annotations)[autoupdateAnnotation] !== 'true') return
+    const document = completed(found, content)
+    const isLabelled = Object.entries(labels).every(
+      ([key, value]) => recordOf(metadata.labels)[key] === value,
+    )
+    if (document === undefined && isLabelled) return
+    await this.#patch(kind, name, { metadata: { labels }, ...document })
+  }
+
+  /** Writes the rules that an aggregated role has, for those who read it. */
+  async #aggregate(name: string): Promise<void> {
+    const { kinds, authorizer, log } = this.#parts
+    const rules = authorizer.policy.rulesOfRole({ kind: 'ClusterRole', name }, undefined)
+    const found = this.#read(kinds.clusterRoles, name)
+    if (rules === undefined || found === undefined || isDeepStrictEqual(rules, readRules(found.rules))) return
+    try {
+      await this.#patch(kinds.clusterRoles, name, { rules })
+    } catch (error) {
+      if (isApiError(error, 'NotFound')) return
+      if (!isApiError(error, 'Invalid')) throw error
+      log.warn({ clusterRole: name, err: error }, 'failed to write the rules of an aggregated role')
+    }
+  }
+
+  async #patch(kind: ServedModel, name: string, document: object): Promise<void> {
+    await this.#parts.registry.patch(kind, name, { type: 'merge', document }, 'object', serviceWriteOptions)
+  }
+
+  #read(kind: ServedModel, name: string): Fields | undefined {
+    const entry = this.#parts.follower.cacheOf(kind)?.store.get(name)
+    return entry && recordOf(JSON.parse(entry.bytes.toString()))
+  }
+}
+
+function firstAttempt(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  let resolve = () => {}
+  const promise = new Promise<void>(settle => {
+    resolve = settle
+  })
+  return { promise, resolve }
+}
+
+/** Returns the fields of a default object that a present one lacks, or undefined. Never takes anything away. */
+function completed(found: Fields, wanted: Fields): Fields | undefined {
+  const { aggregationRule, subjects } = wanted
+  if (aggregationRule !== undefined)
+    return isDeepStrictEqual(aggregationRule, found.aggregationRule) ? undefined : { aggregationRule }
+  if (subjects !== undefined) {
+    const present = recordsOf(found.subjects)
+    const missing = recordsOf(subjects).filter(
+      subject => !present.some(each => each.kind === subject.kind && each.name === subject.name),
+    )
+    return missing.length === 0 ? undefined : { subjects: [...present, ...missing] }
+  }
+  const rules = readRules(found.rules)
+  const missing = readRules(wanted.rules).filter(rule => !covers(rules, rule))
+  return missing.length === 0 ? undefined : { rules: [...rules, ...missing] }
+}
+
+function covers(rules: readonly PolicyRule[], rule: PolicyRule): boolean {
+  const index = new RuleIndex()
+  index.add(rules, true)
+  return everyCombination(rule, undefined, (verb, target) => index.allows(verb, target))
+}
+
+function recordOf(value: unknown): Fields {
+  return isRecord(value) ? value : {}
+}
