@@ -1,4 +1,4 @@
-import { mkdtemp, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openssl } from './openssl.ts'
@@ -11,6 +11,18 @@ export interface Certificates {
   readonly key: string
   /** Replaces the certificate with another one that the same CA has signed. */
   renew(): Promise<void>
+  /**
+   * Makes a client's certificate.
+   * @param subject as openssl writes it, such as `/O=setpoint:viewers/CN=ann`
+   * @param days until it expires; 0 for one that has expired
+   */
+  client(subject: string, days?: number): Promise<ClientCertificate>
+}
+
+/** PEM texts. */
+export interface ClientCertificate {
+  readonly cert: string
+  readonly key: string
 }
 
 export async function makeCertificates(): Promise<Certificates> {
@@ -39,5 +51,15 @@ export async function makeCertificates(): Promise<Certificates> {
   }
   await renew()
   const file = (name: string) => join(folder, name)
-  return { folder, ca: file('ca.pem'), cert: file('cert.pem'), key: file('key.pem'), renew }
+  // OpenSSL tells CAs of one name apart by their keys.
+  await writeFile(join(folder, 'client'), 'authorityKeyIdentifier=keyid\n')
+  const client = async (subject: string, days = 2) => {
+    const sign = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial']
+    sign.push('-extfile', 'client', '-days', String(days))
+    await openssl(folder, 'req', ...newKey, '-keyout', 'user.key', '-out', 'user.req', '-subj', subject)
+    await openssl(folder, 'x509', '-req', '-in', 'user.req', ...sign, '-out', 'user.pem')
+    const [cert, key] = await Promise.all(['user.pem', 'user.key'].map(name => readFile(file(name), 'utf8')))
+    return { cert: cert ?? '', key: key ?? '' }
+  }
+  return { folder, ca: file('ca.pem'), cert: file('cert.pem'), key: file('key.pem'), renew, client }
 }

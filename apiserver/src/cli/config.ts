@@ -22,14 +22,26 @@ export interface ConfigFile {
   readonly flags: ReadonlyMap<Flag, ConfigEntry>
   /** `plugins`: the settings of each plugin by name, with scalars as texts. */
   readonly plugins: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  /** `oidc`: the settings of each issuer, and their place for messages. undefined without the key. */
+  readonly issuers: ConfigSections | undefined
+}
+
+/** Mappings in a list, with scalars as texts. */
+export interface ConfigSections {
+  readonly sections: readonly Readonly<Record<string, unknown>>[]
+  /** For messages: `setpoint.yaml:3: oidc`. */
+  readonly origin: string
 }
 
 /** The key for the settings of plugins. */
 const pluginsKey = 'plugins'
 
+/** The key for several OpenID Connect issuers. */
+const issuersKey = 'oidc'
+
 /**
  * Reads a configuration file: one YAML mapping from flag names to values, or to lists for flags with several values,
- * and from `plugins` to the settings of plugins.
+ * from `plugins` to the settings of plugins, and from `oidc` to a list of issuers.
  * Scalars keep their text, so `etcd-password: 007` keeps its zeros.
  *
  * @throws UsageError with file and line if the file is not such a mapping, or has an unknown key or a value of the wrong
@@ -38,7 +50,11 @@ const pluginsKey = 'plugins'
 export function readConfigFile({ path, text }: NamedText, accepted: readonly Flag[]): ConfigFile {
   const { document, lines } = parse(path, text)
   const entries = new Map<Flag, ConfigEntry>()
+  const sections = accepted.some(({ name }) => name.startsWith(`${issuersKey}-`))
+    ? [pluginsKey, issuersKey]
+    : [pluginsKey]
   let plugins: ConfigFile['plugins'] = {}
+  let issuers: ConfigFile['issuers']
   for (const [key, value] of Object.entries(document)) {
     const place = `${path}:${lines.get(key) ?? 1}`
     const flag = accepted.find(({ name }) => name === key)
@@ -46,14 +62,24 @@ export function readConfigFile({ path, text }: NamedText, accepted: readonly Fla
       plugins = sectionsOf(value, `${place}: ${key}`)
       continue
     }
+    if (key === issuersKey && sections.includes(key)) {
+      issuers = listOf(value, `${place}: ${key}`)
+      continue
+    }
     if (flag === undefined) {
-      const names = [...accepted.map(({ name }) => name), pluginsKey].join(', ')
+      const names = [...accepted.map(({ name }) => name), ...sections].join(', ')
       throw new UsageError(`${place}: unknown key ${quote(key)}; accepted: ${names}`)
     }
     const origin = `${place}: ${key}`
     entries.set(flag, { texts: textsOf(flag, value, origin), origin })
   }
-  return { flags: entries, plugins }
+  return { flags: entries, plugins, issuers }
+}
+
+function listOf(value: unknown, origin: string): ConfigSections {
+  if (!Array.isArray(value) || !value.every(isRecord))
+    throw new UsageError(`${origin}: a list of mappings is accepted, one for each issuer`)
+  return { sections: value, origin }
 }
 
 /** Returns the sections of `plugins`. The plugins check what is in them. */

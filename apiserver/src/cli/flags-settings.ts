@@ -22,6 +22,8 @@ interface Given {
 export class Settings {
   /** `plugins` of the configuration file. */
   readonly plugins: ConfigFile['plugins']
+  /** `oidc` of the configuration file. */
+  readonly issuers: ConfigFile['issuers']
   readonly #taken: readonly Flag[]
   readonly #sources: readonly ((flag: Flag) => Given | undefined)[]
   readonly #readFile: ReadFile
@@ -51,6 +53,7 @@ export class Settings {
     const accepted = this.#taken.filter(flag => flag !== flags.config)
     const config = configFile && readConfigFile(configFile, accepted)
     this.plugins = config?.plugins ?? {}
+    this.issuers = config?.issuers
     if (config !== undefined) this.#sources = [...this.#sources, flag => config.flags.get(flag)]
   }
 
@@ -73,6 +76,11 @@ export class Settings {
     const given = this.#find(flag)
     const text = given?.texts.at(-1)
     return given === undefined || text === undefined ? undefined : this.#read(flag, text, given.origin)
+  }
+
+  /** Reads a text that stands elsewhere as the value of a flag. @param origin for messages */
+  read<T>(flag: ValueFlag<T>, text: string, origin: string): T {
+    return this.#read(flag, text, origin)
   }
 
   /** Returns the values of a flag with several values, or undefined if it was not given. */

@@ -13,6 +13,7 @@ import {
   readDirectory,
   readDomain,
   readEtcdEndpoint,
+  readIssuer,
   readKeyPrefix,
   readLeaseName,
   readListenAddress,
@@ -155,6 +156,24 @@ export const flags = Object.freeze({
     },
     kubeconfig,
   ),
+  clientCertificate: value(
+    {
+      name: 'client-certificate',
+      placeholder: 'FILE',
+      description: 'certificate (PEM) of the user, see --client-ca of `setpoint serve`; needs --client-key',
+      read: readPemFile,
+    },
+    kubeconfig,
+  ),
+  clientKey: value(
+    {
+      name: 'client-key',
+      placeholder: 'FILE',
+      description: 'private key (PEM) of --client-certificate',
+      read: readPemFile,
+    },
+    kubeconfig,
+  ),
   kubeconfigTokenFile: value(
     {
       name: 'token-file',
@@ -168,7 +187,7 @@ export const flags = Object.freeze({
     name: 'token-file',
     placeholder: 'FILE',
     description:
-      'bearer tokens that are accepted: a YAML list of {user, groups, sha256}, as `setpoint token` prints; reloaded when it changes. Without it the server accepts local callers only',
+      'bearer tokens that are accepted: a YAML list of {user, groups, sha256}, as `setpoint token` prints; reloaded when it changes. Without any way to authenticate, the server accepts local callers only',
     read: readTokenFile,
   }),
   allowedOrigin: {
@@ -194,6 +213,60 @@ export const flags = Object.freeze({
     placeholder: 'FILE',
     description: 'private key (PEM) of --tls-cert',
     read: readPemFile,
+  }),
+  clientCa: value({
+    name: 'client-ca',
+    placeholder: 'FILE',
+    description:
+      "CA certificates (PEM) for clients' certificates, whose common name is the user and whose organizations are the groups; reloaded when they change; needs --tls-cert",
+    read: readAuthoritiesFile,
+  }),
+  oidcIssuer: value({
+    name: 'oidc-issuer',
+    placeholder: 'URL',
+    description:
+      'OpenID Connect issuer whose ID tokens are accepted; `oidc` in the configuration file takes several',
+    read: readIssuer,
+  }),
+  oidcAudience: value({
+    name: 'oidc-audience',
+    placeholder: 'AUDIENCE',
+    description: 'audience that ID tokens must be for: the client ID; required with --oidc-issuer',
+    read: readNonEmpty,
+  }),
+  oidcCa: value({
+    name: 'oidc-ca',
+    placeholder: 'FILE',
+    description:
+      "CA certificates (PEM) for the issuer's certificate, read whenever its keys are fetched; by default those of the system",
+    read: readAuthoritiesFile,
+  }),
+  oidcUsernameClaim: value({
+    name: 'oidc-username-claim',
+    placeholder: 'CLAIM',
+    default: 'sub',
+    description: 'claim that names the user; `email` is refused if `email_verified` is false',
+    read: readNonEmpty,
+  }),
+  oidcUsernamePrefix: value({
+    name: 'oidc-username-prefix',
+    placeholder: 'PREFIX',
+    description:
+      "precedes the user's name; `-` for none; by default the issuer and `#`, or none for the claim `email`",
+    read: readNonEmpty,
+  }),
+  oidcGroupsClaim: value({
+    name: 'oidc-groups-claim',
+    placeholder: 'CLAIM',
+    default: 'groups',
+    description: 'claim that lists the groups of the user',
+    read: readNonEmpty,
+  }),
+  oidcGroupsPrefix: value({
+    name: 'oidc-groups-prefix',
+    placeholder: 'PREFIX',
+    description: 'precedes the name of each group; by default none',
+    read: readNonEmpty,
   }),
   healthListen: value({
     name: 'health-listen',

@@ -151,6 +151,17 @@ export function readAllowedOrigin(text: string): string {
   return text
 }
 
+/** Returns the URL of an OpenID Connect issuer unchanged, because tokens repeat it exactly. */
+export function readIssuer(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol !== 'https:' || url.search !== '' || url.hash !== '' || url.username !== '') {
+    throw new UsageError(
+      `${quote(text)} is not the URL of an issuer: https://HOST/PATH is accepted, without a query, fragment or credentials`,
+    )
+  }
+  return text
+}
+
 /** Returns the text of a PEM file. */
 function readPem(text: string, readFile: ReadFile): string {
   const pem = readText(nonEmpty(text, 'a file'), readFile)

@@ -128,6 +128,16 @@ describe('setpoint serve', () => {
       'max-watches-per-user': '7',
       'token-file': 'tokens.yaml',
       'allowed-origin': 'https://a.example.com',
+      'tls-cert': 'cert.pem',
+      'tls-key': 'key.pem',
+      'client-ca': 'ca.pem',
+      'oidc-issuer': 'https://login.example.com/',
+      'oidc-audience': 'setpoint',
+      'oidc-ca': 'ca.pem',
+      'oidc-username-claim': 'preferred_username',
+      'oidc-username-prefix': 'corp:',
+      'oidc-groups-claim': 'roles',
+      'oidc-groups-prefix': 'corp/',
       plugin: 'one',
       'reserved-domain': 'example.com',
       lease: 'mine',
@@ -151,9 +161,26 @@ describe('setpoint serve', () => {
         credentials: { username: 'u', password: '007' },
       },
       watchLimits: { connections: 50, connectionsPerUser: 7 },
-      tokenFile: { path: resolve('tokens.yaml'), text: '[]' },
       allowedOrigins: ['https://a.example.com'],
-      tls: undefined,
+      authentication: {
+        tokenFile: { path: resolve('tokens.yaml'), text: '[]' },
+        clientCa: { path: resolve('ca.pem'), text: pem },
+        oidc: [
+          {
+            issuer: 'https://login.example.com/',
+            audience: 'setpoint',
+            caFile: resolve('ca.pem'),
+            usernameClaim: 'preferred_username',
+            usernamePrefix: 'corp:',
+            groupsClaim: 'roles',
+            groupsPrefix: 'corp/',
+          },
+        ],
+      },
+      tls: {
+        cert: { path: resolve('cert.pem'), text: pem },
+        key: { path: resolve('key.pem'), text: key },
+      },
       plugins: [folder('one')],
       pluginSettings: { env: {}, config: {} },
       reservedDomain: 'example.com',
@@ -386,8 +413,90 @@ describe('access', () => {
     const args = ['--listen', '0.0.0.0:1', '--token-file', 't']
     expect(serve(args, {}, { t: entry })).toMatchObject({
       listen: { host: '0.0.0.0', port: 1 },
-      tokenFile: { path: resolve('t'), text: entry },
+      authentication: { tokenFile: { path: resolve('t'), text: entry }, clientCa: undefined, oidc: [] },
     })
+  })
+
+  it('allows other addresses with client certificates or an OpenID Connect issuer', () => {
+    const files = { c: pem, k: key }
+    const listen = ['--listen', '0.0.0.0:1']
+    const tls = ['--tls-cert', 'c', '--tls-key', 'k']
+    expect(serve([...listen, ...tls, '--client-ca', 'c'], {}, files)).toMatchObject({
+      authentication: { clientCa: { path: resolve('c'), text: pem } },
+    })
+    const issuer = ['--oidc-issuer', 'https://a', '--oidc-audience', 'x']
+    expect(serve([...listen, ...issuer])).toMatchObject({
+      authentication: { oidc: [{ issuer: 'https://a' }] },
+    })
+  })
+
+  it('refuses client certificates without TLS', () => {
+    expect(refusal(['--client-ca', 'c'], {}, { c: pem })).toContain('--client-ca needs --tls-cert')
+    expect(refusal(['--client-ca', 'c'], {}, { c: 'x' })).toContain('is not a PEM file')
+  })
+
+  it('prefixes the names of OpenID Connect users as Kubernetes does', () => {
+    const issuer = ['--oidc-issuer', 'https://a', '--oidc-audience', 'x']
+    const prefixWith = (...more: string[]) => {
+      const options = serve([...issuer, ...more])
+      return 'authentication' in options ? options.authentication?.oidc[0]?.usernamePrefix : undefined
+    }
+    expect(prefixWith()).toBe('https://a#')
+    expect(prefixWith('--oidc-username-claim', 'email')).toBe('')
+    expect(prefixWith('--oidc-username-claim', 'email', '--oidc-username-prefix', 'corp:')).toBe('corp:')
+    expect(prefixWith('--oidc-username-prefix', '-')).toBe('')
+  })
+
+  it.each([
+    [['--oidc-issuer', 'https://a'], 'https://a needs an audience'],
+    [['--oidc-audience', 'x'], '--oidc-audience: needs --oidc-issuer'],
+    [['--oidc-issuer', 'http://a', '--oidc-audience', 'x'], '"http://a" is not the URL of an issuer'],
+    [['--oidc-issuer', 'https://a?b', '--oidc-audience', 'x'], 'is not the URL of an issuer'],
+    [
+      ['--oidc-issuer', 'https://a', '--oidc-audience', 'x', '--oidc-ca', 'none'],
+      '--oidc-ca: "none" cannot be read',
+    ],
+  ])('refuses %j', (args, why) => {
+    expect(refusal(args)).toContain(why)
+  })
+
+  it('takes several OpenID Connect issuers from the configuration file', () => {
+    const yaml =
+      'oidc:\n- {issuer: https://a, audience: x}\n- {issuer: https://b, audience: y, ca: c, username-claim: email}\n'
+    expect(serve(['--config', 'f'], {}, { f: yaml, c: pem })).toMatchObject({
+      authentication: {
+        oidc: [
+          {
+            issuer: 'https://a',
+            audience: 'x',
+            usernameClaim: 'sub',
+            groupsClaim: 'groups',
+            groupsPrefix: '',
+          },
+          { issuer: 'https://b', audience: 'y', caFile: resolve('c'), usernamePrefix: '' },
+        ],
+      },
+    })
+  })
+
+  it.each([
+    ['oidc: {issuer: https://a}', 'f:1: oidc: a list of mappings is accepted'],
+    ['oidc: [a]', 'f:1: oidc: a list of mappings is accepted'],
+    ['oidc: [{audience: x}]', 'f:1: oidc[0]: needs issuer'],
+    ['oidc: [{issuer: https://a}]', 'https://a needs an audience'],
+    ['oidc: [{issuer: https://a, audience: [x]}]', 'f:1: oidc[0].audience: one text is accepted'],
+    ['oidc: [{issuer: http://a, audience: x}]', 'f:1: oidc[0].issuer: "http://a" is not the URL'],
+    [
+      'oidc: [{issuer: https://a, audience: x, secret: y}]',
+      'f:1: oidc[0]: unknown key "secret"; accepted: issuer,',
+    ],
+    [
+      'oidc:\n- {issuer: https://a, audience: x}\n- {issuer: https://a, audience: y}',
+      'https://a is there twice',
+    ],
+    ['oidc: []\noidc-audience: x', 'f:2: oidc-audience and f:1: oidc exclude each other'],
+  ])('refuses the configuration file %j', (text, why) => {
+    expect(refusal(['--config', 'f'], {}, { f: text })).toContain(why)
   })
 
   it.each([
@@ -491,16 +600,7 @@ describe('--role controllers', () => {
 
 describe('a bad command line', () => {
   it('is refused for a flag that does not exist, also for one of a later version', () => {
-    for (const name of [
-      '--oidc-issuer',
-      '--audit-log',
-      '--oidc-issuer',
-      '--audit-log',
-      '--client-ca',
-      '--x',
-      '-x',
-      '-l',
-    ]) {
+    for (const name of ['--audit-log', '--x', '-x', '-l']) {
       expect(refusal([name, 'y'])).toBe(`unknown option '${name}'; see \`setpoint serve --help\``)
     }
     expect(refusal(['--listen-address=x'])).toContain("unknown option '--listen-address=x'")
@@ -541,7 +641,7 @@ describe('the configuration file', () => {
 
   it('is refused for an unknown key, naming its line and the valid keys', () => {
     expect(config('# settings\nlisten: 127.0.0.1:1\n\n"audit-log": x\n')).toMatch(
-      /^c\.yaml:4: unknown key "audit-log"; accepted: role, listen, .*, log-format, plugins$/,
+      /^c\.yaml:4: unknown key "audit-log"; accepted: role, listen, .*, log-format, plugins, oidc$/,
     )
     expect(config('plugin:\n- a\n- {b: c}\nhelp: x')).toContain(
       'c.yaml:1: plugin: a list of texts is accepted',

@@ -3,9 +3,11 @@ import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import type { PluginSource, SettingsSources } from '../plugins/index.ts'
+import type { OidcOptions } from '../security/index.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments } from './command-line.ts'
 import type { NewPlugin } from './create-command.ts'
+import { issuerFlags, oidcOptions } from './flags-oidc.ts'
 import { readPluginSource } from './flags-plugin.ts'
 import { Settings } from './flags-settings.ts'
 import {
@@ -53,12 +55,21 @@ export interface ServerOptions extends CommonOptions {
   readonly basePath: string
   readonly store: StoreOptions
   readonly watchLimits: WatchLimits
-  /** Accepted tokens; without it only local callers are accepted. */
-  readonly tokenFile: NamedText | undefined
+  /** How callers authenticate; undefined accepts local callers only. */
+  readonly authentication: AuthenticationOptions | undefined
   /** Origins of pages that may call, besides the server's own: `https://app.example.com` or `*.example.com`. */
   readonly allowedOrigins: readonly string[]
   /** Certificate and key for HTTPS; plain HTTP without. */
   readonly tls: { readonly cert: NamedText; readonly key: NamedText } | undefined
+}
+
+/** At least one way to authenticate. */
+export interface AuthenticationOptions {
+  /** Accepted tokens. */
+  readonly tokenFile: NamedText | undefined
+  /** CA certificates (PEM) of clients. */
+  readonly clientCa: NamedText | undefined
+  readonly oidc: readonly OidcOptions[]
 }
 
 /** A process that runs only controllers. */
@@ -100,6 +111,8 @@ export interface KubeconfigOptions {
   /** CA certificates (PEM); without them, those of the client's system count. */
   readonly ca: string | undefined
   readonly token: string | undefined
+  /** Client certificate and its key (PEM). */
+  readonly certificate: { readonly cert: string; readonly key: string } | undefined
   /** The file to write. Default: standard output. */
   readonly output: string | undefined
 }
@@ -163,8 +176,19 @@ function kubeconfigOptions(settings: Settings): KubeconfigOptions {
     server: settings.optional(flags.kubeconfigServer) ?? listeningUrl(settings),
     ca: settings.optional(flags.serverCa),
     token: settings.optional(flags.token) ?? settings.optional(flags.kubeconfigTokenFile),
+    certificate: clientCertificate(settings),
     output: settings.optional(flags.kubeconfigOutput),
   }
+}
+
+/** @throws UsageError if the certificate and its key do not belong together */
+function clientCertificate(settings: Settings): KubeconfigOptions['certificate'] {
+  bothOrNeither(settings, flags.clientCertificate, flags.clientKey)
+  const cert = settings.optional(flags.clientCertificate)?.text
+  const key = settings.optional(flags.clientKey)?.text
+  if (cert === undefined || key === undefined) return undefined
+  checkKeyPair(settings, { flag: flags.clientCertificate, text: cert }, { flag: flags.clientKey, text: key })
+  return { cert, key }
 }
 
 /** Returns the URL of a server with these settings, for clients on this machine. */
@@ -230,8 +254,8 @@ function serveOptions(settings: Settings, env: Env): ServeOptions {
 
 function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env): ServerOptions {
   const listen = settings.value(flags.listen)
-  const tokenFile = settings.optional(flags.tokenFile)
-  if (tokenFile === undefined) refuseForeignCallers(listen, settings.origin(flags.listen) ?? '--listen')
+  const authentication = authenticationOptions(settings)
+  if (authentication === undefined) refuseForeignCallers(listen, settings.origin(flags.listen) ?? '--listen')
   return {
     ...commonOptions(settings, env),
     role,
@@ -242,10 +266,23 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
       connections: settings.value(flags.maxWatches),
       connectionsPerUser: settings.value(flags.maxWatchesPerUser),
     },
-    tokenFile,
-    allowedOrigins: allowedOrigins(settings, tokenFile !== undefined),
+    authentication,
+    allowedOrigins: settings.several(flags.allowedOrigin) ?? [],
     tls: tlsOptions(settings),
   }
+}
+
+/** @throws UsageError */
+function authenticationOptions(settings: Settings): AuthenticationOptions | undefined {
+  const tokenFile = settings.optional(flags.tokenFile)
+  const clientCa = settings.optional(flags.clientCa)
+  const oidc = oidcOptions(settings)
+  if (clientCa !== undefined && settings.origin(flags.tlsCert) === undefined)
+    throw new UsageError(
+      `${settings.origin(flags.clientCa)} needs --tls-cert and --tls-key: clients present certificates only over TLS`,
+    )
+  if (tokenFile === undefined && clientCa === undefined && oidc.length === 0) return undefined
+  return { tokenFile, clientCa, oidc }
 }
 
 const etcdFlags: readonly Flag[] = [
@@ -270,17 +307,9 @@ const serverFlags: readonly Flag[] = [
   flags.allowedOrigin,
   flags.tlsCert,
   flags.tlsKey,
+  flags.clientCa,
+  ...issuerFlags,
 ]
-
-/** @throws UsageError without authentication: a page of another machine could do everything */
-function allowedOrigins(settings: Settings, isAuthenticated: boolean): readonly string[] {
-  const origins = settings.several(flags.allowedOrigin) ?? []
-  if (origins.length > 0 && !isAuthenticated)
-    throw new UsageError(
-      `${settings.origin(flags.allowedOrigin)} needs authentication: give --token-file; without it only pages of this machine may call`,
-    )
-  return origins
-}
 
 /** Returns certificate and key. @throws UsageError if they do not belong together */
 function tlsOptions(settings: Settings): ServerOptions['tls'] {
@@ -313,7 +342,7 @@ function checkKeyPair(
 function refuseForeignCallers(listen: ListenAddress, origin: string): void {
   if (isLoopback(listen.host)) return
   throw new UsageError(
-    `${origin}: ${formatAddress(listen)} is not a loopback address, and without authentication every caller could do everything: give --token-file, or listen on 127.0.0.1, [::1] or localhost`,
+    `${origin}: ${formatAddress(listen)} is not a loopback address, and without authentication every caller could do everything: give --token-file, --client-ca or --oidc-issuer, or listen on 127.0.0.1, [::1] or localhost`,
   )
 }
 

@@ -32,18 +32,26 @@ export function kubeconfigOf({
   server,
   ca,
   token,
-}: Pick<KubeconfigOptions, 'server' | 'ca' | 'token'>): string {
+  certificate,
+}: Pick<KubeconfigOptions, 'server' | 'ca' | 'token' | 'certificate'>): string {
   const cluster = {
     server,
     ...(ca !== undefined && { 'certificate-authority-data': Buffer.from(ca).toString('base64') }),
     // The JavaScript client accepts a plain HTTP server only with this.
     ...(server.startsWith('http:') && { 'insecure-skip-tls-verify': true }),
   }
+  const user = {
+    ...(token !== undefined && { token }),
+    ...(certificate !== undefined && {
+      'client-certificate-data': Buffer.from(certificate.cert).toString('base64'),
+      'client-key-data': Buffer.from(certificate.key).toString('base64'),
+    }),
+  }
   return dump({
     apiVersion: 'v1',
     kind: 'Config',
     clusters: [{ name, cluster }],
-    users: [{ name, user: token === undefined ? {} : { token } }],
+    users: [{ name, user }],
     contexts: [{ name, context: { cluster: name, user: name } }],
     'current-context': name,
   })

@@ -11,7 +11,7 @@ import { EventKeeper, eventModel, orphanRecordModel } from '@setpoint/controller
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
 import { ApiServer, CustomRoutes, Health, RouteCallers, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
-import { describeLog, describeTokenFile, EtcdMetrics, Metrics } from '../metrics/index.ts'
+import { describeLog, EtcdMetrics, Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/index.ts'
 import {
   installedSources,
@@ -26,10 +26,12 @@ import {
   ServedKinds,
 } from '../plugins/index.ts'
 import { assembleRooms, keepRoles, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
-import { FileWatch, LocalAccess, LocalOrigins, NamedOrigins, TokenAccess } from '../security/index.ts'
+import { LocalAccess, LocalOrigins, NamedOrigins, type Origins } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
 import { WatchConnections, type WatchHub } from '../watch/index.ts'
+import { authenticate } from './authentication.ts'
+import { renewCertificates } from './certificates.ts'
 import { EtcdCertificates } from './etcd-certificates.ts'
 import { formatAddress, type ListenAddress, type ServerOptions, type StoreOptions } from './flags.ts'
 import { withinTime } from './within-time.ts'
@@ -105,9 +107,7 @@ export async function startServer(
     }),
   )
   manager?.add(new EventKeeper({ reservedDomain }))
-  const tokens = options.tokenFile && new TokenAccess({ ...options.tokenFile, log })
-  if (tokens !== undefined) describeTokenFile(metrics.registry, tokens)
-  const access = tokens ?? new LocalAccess()
+  const authenticated = options.authentication && authenticate(options.authentication, { metrics, log })
   const watchConnections = new WatchConnections(watchLimitsWithin(options.watchLimits))
   const app = new ApiServer({
     models,
@@ -115,22 +115,25 @@ export async function startServer(
     routes,
     hub,
     watchConnections,
-    origins:
-      tokens === undefined
-        ? new LocalOrigins()
-        : new NamedOrigins(options.allowedOrigins, { isSecure: options.tls !== undefined }),
-    access,
+    origins: originsOf(options, log),
+    access: authenticated?.access ?? new LocalAccess(),
     authorizer,
     health,
     metrics,
     log,
     isStarting,
     basePath,
-    tls: options.tls && { cert: options.tls.cert.text, key: options.tls.key.text },
+    tls: options.tls && {
+      cert: options.tls.cert.text,
+      key: options.tls.key.text,
+      clientCa: options.authentication?.clientCa?.text,
+    },
   })
-  const files: { close(): void }[] = [access]
+  const files: { close(): void }[] = []
+  if (authenticated !== undefined) files.push(authenticated)
   if (etcd !== undefined) files.push(etcd)
-  if (options.tls !== undefined) files.push(renewCertificates(app, options.tls, log))
+  if (options.tls !== undefined)
+    files.push(renewCertificates(app, { ...options.tls, clients: authenticated?.clients }, log))
   let url: string
   try {
     url = await listen(app, options)
@@ -179,7 +182,7 @@ export async function startServer(
     routes,
     roles,
     transport,
-    actorOf: plugin => new PluginActor(plugin, { authorizer, callers, isOpen: tokens === undefined }),
+    actorOf: plugin => new PluginActor(plugin, { authorizer, callers, isOpen: authenticated === undefined }),
     metricsRegistry: metrics.registry,
     manager,
     statuses,
@@ -253,6 +256,14 @@ function managerOptions(
   }
 }
 
+/** Without authentication, pages of other machines could do everything. */
+function originsOf({ authentication, allowedOrigins, tls }: ServerOptions, log: Logger): Origins {
+  if (authentication !== undefined) return new NamedOrigins(allowedOrigins, { isSecure: tls !== undefined })
+  if (allowedOrigins.length > 0)
+    log.warn({ allowedOrigins }, 'without authentication only pages of this machine may call')
+  return new LocalOrigins()
+}
+
 async function openStorage(
   store: StoreOptions,
   tls: EtcdCertificates['tls'],
@@ -287,25 +298,6 @@ function listen(app: ApiServer, { listen: address, basePath, tls }: ServerOption
       const { address: host, port, family } = server.address() as AddressInfo
       resolve(`${isSecure ? 'https' : 'http'}://${family === 'IPv6' ? `[${host}]` : host}:${port}${basePath}`)
     })
-  })
-}
-
-/** Uses a renewed certificate from the next connection on. Reports an unusable one and keeps the old one. */
-function renewCertificates(
-  app: ApiServer,
-  { cert, key }: NonNullable<ServerOptions['tls']>,
-  log: Logger,
-): FileWatch {
-  const failed = (error: unknown) =>
-    log.error({ path: cert.path, err: error }, 'failed to reload the certificate, keeping the old one')
-  return new FileWatch({
-    paths: [cert.path, key.path],
-    known: [cert.text, key.text],
-    failed,
-    changed: ([newCert = '', newKey = '']) => {
-      app.renewTls({ cert: newCert, key: newKey })
-      log.info({ path: cert.path }, 'reloaded the certificate')
-    },
   })
 }
 

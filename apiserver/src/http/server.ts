@@ -1,6 +1,8 @@
+import { constants } from 'node:crypto'
 import { createServer, type Server, type ServerOptions } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import { Socket } from 'node:net'
+import type { SecureContextOptions } from 'node:tls'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { loadPatchKeywords } from '../kubernetes/index.ts'
 import type { Logger } from '../log/index.ts'
@@ -50,6 +52,8 @@ export interface ApiServerParts {
 export interface TlsFiles {
   readonly cert: string
   readonly key: string
+  /** CA certificates of clients, which may present a certificate. */
+  readonly clientCa?: string | undefined
 }
 
 /** The HTTP server of the API: its sockets, TLS, and the shutdown. `createChain` makes the way of a request. */
@@ -73,8 +77,10 @@ export class ApiServer {
         ? createServer(options)
         : createSecureServer({
             ...options,
-            ...secureDefaults,
-            ...tls,
+            ...secureOptions(tls),
+            // A request without a valid certificate may have a token, so its authentication decides.
+            requestCert: tls.clientCa !== undefined,
+            rejectUnauthorized: false,
             handshakeTimeout: connectionDefaults.handshakeMs,
           })
     // Node would drop headers above this number silently. `maxHeaderSize` bounds their bytes.
@@ -126,9 +132,9 @@ export class ApiServer {
     })
   }
 
-  /** Uses another certificate for new connections. @throws Error if certificate and key do not match */
+  /** Uses other certificates for new connections. @throws Error if certificate and key do not match */
   renewTls(tls: TlsFiles): void {
-    if ('setSecureContext' in this.server) this.server.setSecureContext({ ...secureDefaults, ...tls })
+    if ('setSecureContext' in this.server) this.server.setSecureContext(secureOptions(tls))
   }
 
   /** Rejects new watches, and ends the open ones within the time. */
@@ -148,6 +154,16 @@ export class ApiServer {
   close(): void {
     this.#watches.close()
     this.#connections.close()
+  }
+}
+
+function secureOptions({ cert, key, clientCa }: TlsFiles): SecureContextOptions {
+  return {
+    ...secureDefaults,
+    cert,
+    key,
+    // A resumed session would not verify the client's certificate again.
+    ...(clientCa !== undefined && { ca: clientCa, secureOptions: constants.SSL_OP_NO_TICKET }),
   }
 }
 

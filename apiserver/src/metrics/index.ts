@@ -4,6 +4,7 @@
  * registry.
  */
 
+export * from './authentication-metrics.ts'
 export * from './etcd-metrics.ts'
 export * from './log-metrics.ts'
 export * from './metrics.ts'

@@ -1,11 +1,20 @@
 import type { IncomingMessage } from 'node:http'
 import type { UserInfo } from '@setpoint/controller-runtime'
 
+/** What a caller has proved its identity with. */
+export interface Credential {
+  /**
+   * Calls `revoked` once when the credential becomes invalid, or at once if it already is. Returns a function that
+   * unsubscribes.
+   */
+  onRevoked(revoked: () => void): () => void
+}
+
 /** An authenticated caller. */
 export interface Identity {
   readonly user: UserInfo
-  /** Identifies the token, without its secret, so that it can be revoked. undefined for local callers. */
-  readonly credential: string | undefined
+  /** undefined for local callers. */
+  readonly credential: Credential | undefined
   /** The caller who acts for `user`, if that is another one. */
   readonly impersonator?: Identity
   /** What the impersonator has asked to be: `user` without the groups that follow from it. */
@@ -19,12 +28,8 @@ export type CallerRequest = Pick<IncomingMessage, 'headers' | 'socket'>
 export interface Access {
   /** Throws or rejects with ApiError 401, 403 or 503. Returns a promise only if it must wait. */
   identify(request: CallerRequest): Identity | Promise<Identity>
-  /**
-   * Calls `revoked` once when the credential becomes invalid, or at once if it already is. Returns a function that
-   * unsubscribes.
-   */
+  /** Calls `revoked` as the credential of the caller does. Returns a function that unsubscribes. */
   onRevoked(identity: Identity, revoked: () => void): () => void
-  close(): void
 }
 
 /** The groups that follow from the way of authentication, as in Kubernetes. */
@@ -34,6 +39,8 @@ export const systemGroups = Object.freeze({
   /** All service accounts. Those of one namespace have its name after a colon. */
   serviceAccounts: 'system:serviceaccounts',
 })
+/** The key in `extra` of a user for the id of the credential, as in Kubernetes. */
+export const credentialIdKey = 'authentication.kubernetes.io/credential-id'
 
 /** The built-in groups. */
 export const builtInGroups = Object.freeze({

@@ -2,16 +2,23 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { load } from 'js-yaml'
-import { type Identity, systemGroups } from './access.ts'
+import { systemGroups } from './access.ts'
 
 /** The token file is invalid. The message names the place and never shows a token. */
 export class TokenListError extends Error {
   override readonly name = 'TokenListError'
 }
 
+/** The user of a token. */
+interface Holder {
+  readonly user: UserInfo
+  /** Identifies the token with its user and groups, without its secret. */
+  readonly credential: string
+}
+
 interface Entry {
   readonly hash: Buffer
-  readonly identity: Identity
+  readonly holder: Holder
 }
 
 /** The users of a token file, by the hashes of their tokens. */
@@ -22,20 +29,20 @@ export class TokenList {
   /** @throws TokenListError */
   constructor(text: string) {
     this.#entries = readEntries(text)
-    this.#credentials = new Set(this.#entries.flatMap(({ identity }) => identity.credential ?? []))
+    this.#credentials = new Set(this.#entries.map(({ holder }) => holder.credential))
   }
 
   /** Returns the user of a token, or undefined. Takes the same time for any token. */
-  find(token: string): Identity | undefined {
+  find(token: string): Holder | undefined {
     const hash = hashOf(token)
-    let found: Identity | undefined
-    for (const entry of this.#entries) if (timingSafeEqual(entry.hash, hash)) found = entry.identity
+    let found: Holder | undefined
+    for (const entry of this.#entries) if (timingSafeEqual(entry.hash, hash)) found = entry.holder
     return found
   }
 
-  /** Returns true if the identity still has the same token, user and groups. */
-  knows({ credential }: Identity): boolean {
-    return credential === undefined || this.#credentials.has(credential)
+  /** Returns true if a token still has the same user and groups. */
+  knows(credential: string): boolean {
+    return this.#credentials.has(credential)
   }
 }
 
@@ -88,7 +95,7 @@ function readEntries(text: string): Entry[] {
       .digest('hex')
     return {
       hash: Buffer.from(hash, 'hex'),
-      identity: Object.freeze({
+      holder: Object.freeze({
         user: Object.freeze({
           name: user,
           groups: Object.freeze([...new Set([...groups, systemGroups.authenticated])]),

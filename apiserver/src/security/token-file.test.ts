@@ -1,22 +1,20 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Logger, silentLogger } from '@setpoint/controller-runtime'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { fileWatchDefaults } from './file-watch.ts'
-import { TokenAccess, tokenAccessDefaults } from './token-access.ts'
+import { TokenFile, tokenFileDefaults } from './token-file.ts'
 import { makeToken } from './token-list.ts'
 
 const ann = makeToken({ name: 'ann', groups: ['setpoint:admins'] })
-const request = { headers: { authorization: `Bearer ${ann.token}` }, socket: new Socket() }
 
 describe('a token file', () => {
   let folder: string
   let path: string
   let clock: FakeClock
-  let access: TokenAccess
+  let tokens: TokenFile
   const errors: string[] = []
   const log: Logger = {
     ...silentLogger,
@@ -29,10 +27,10 @@ describe('a token file', () => {
     path = join(folder, 'tokens.yaml')
     await writeFile(path, ann.entry, { mode: 0o600 })
     clock = new FakeClock()
-    access = new TokenAccess({ path, text: ann.entry, log, clock })
+    tokens = new TokenFile({ path, text: ann.entry, log, clock })
   })
   afterEach(async () => {
-    access.close()
+    tokens.close()
     errors.length = 0
     await rm(folder, { recursive: true })
   })
@@ -50,33 +48,32 @@ describe('a token file', () => {
     ['is invalid', () => writeFile(path, '- user: ann\n')],
   ])('that %s is logged every minute, and its tokens are rejected after 10 minutes', async (_is, spoil) => {
     let revoked = 0
-    access.onRevoked(access.identify(request), () => revoked++)
+    tokens.find(ann.token)?.credential?.onRevoked(() => revoked++)
     await spoil()
-    await pass(tokenAccessDefaults.refuseAfterMs)
-    expect(errors).toHaveLength(tokenAccessDefaults.refuseAfterMs / fileWatchDefaults.repeatMs)
-    expect(access.identify(request)).toMatchObject({ user: { name: 'ann' } })
+    await pass(tokenFileDefaults.refuseAfterMs)
+    expect(errors).toHaveLength(tokenFileDefaults.refuseAfterMs / fileWatchDefaults.repeatMs)
+    expect(tokens.find(ann.token)).toMatchObject({ user: { name: 'ann' } })
     expect(revoked).toBe(0)
     await pass(fileWatchDefaults.intervalMs)
-    expect(access.failingSeconds).toBeGreaterThanOrEqual(600)
-    expect(() => access.identify(request)).toThrow(expect.objectContaining({ code: 503 }))
-    expect(() => access.identify({ ...request, headers: {} })).toThrow(expect.objectContaining({ code: 401 }))
+    expect(tokens.failingSeconds).toBeGreaterThanOrEqual(600)
+    expect(() => tokens.find(ann.token)).toThrow(expect.objectContaining({ code: 503 }))
     expect(revoked).toBe(1)
   })
 
   it('that is restored is used again', async () => {
     await rm(path)
-    await pass(tokenAccessDefaults.refuseAfterMs + fileWatchDefaults.intervalMs)
-    expect(() => access.identify(request)).toThrow(expect.objectContaining({ code: 503 }))
+    await pass(tokenFileDefaults.refuseAfterMs + fileWatchDefaults.intervalMs)
+    expect(() => tokens.find(ann.token)).toThrow(expect.objectContaining({ code: 503 }))
     await writeFile(path, ann.entry)
     await pass(fileWatchDefaults.intervalMs)
-    expect(access.identify(request)).toMatchObject({ user: { name: 'ann' } })
-    expect(access.failingSeconds).toBe(0)
+    expect(tokens.find(ann.token)).toMatchObject({ user: { name: 'ann' } })
+    expect(tokens.failingSeconds).toBe(0)
   })
 
   it.skipIf(process.platform === 'win32')('that every user can read is logged at the start', async () => {
     expect(errors).toEqual([])
     await chmod(path, 0o644)
-    new TokenAccess({ path, text: ann.entry, log, clock }).close()
+    new TokenFile({ path, text: ann.entry, log, clock }).close()
     expect(errors).toEqual(['every user can read the token file; change its mode to 0600'])
   })
 })
