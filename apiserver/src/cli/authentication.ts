@@ -1,11 +1,21 @@
+import {
+  authenticationReviews,
+  BoundObjects,
+  ServiceAccountTokens,
+  SigningKeys,
+  serviceAccountIssuer,
+  tokenRequest,
+} from '../kubernetes/index.ts'
 import type { Logger } from '../log/index.ts'
 import { describeAuthentication, describeTokenFile, type Metrics } from '../metrics/index.ts'
+import type { ServerRooms } from '../rooms.ts'
 import {
   type Access,
   Authentication,
   AuthenticationCounts,
   BearerTokens,
   ClientCertificates,
+  LocalAccess,
   OidcIssuer,
   TokenFile,
 } from '../security/index.ts'
@@ -15,29 +25,38 @@ import type { NamedText } from './flags-values.ts'
 /** The ways to authenticate of a server. */
 export interface ServerAuthentication {
   readonly access: Access
-  readonly tokens: BearerTokens
   /** With the file that their authorities come from. */
   readonly clients: { readonly ca: NamedText; readonly certificates: ClientCertificates } | undefined
-  close(): void
 }
 
-/** Assembles the configured ways to authenticate, with their metrics. */
+interface Parts {
+  readonly rooms: Pick<ServerRooms, 'storage' | 'models' | 'registry' | 'follower' | 'gate'>
+  readonly metrics: Pick<Metrics, 'registry'>
+  readonly log: Logger
+}
+
+/** Assembles the configured ways to authenticate, with their metrics, and serves the reviews of authentication. */
 export function authenticate(
-  { tokenFile, clientCa, oidc }: AuthenticationOptions,
-  { metrics, log }: { metrics: Pick<Metrics, 'registry'>; log: Logger },
+  options: AuthenticationOptions | undefined,
+  { rooms, metrics, log }: Parts,
 ): ServerAuthentication {
+  const { tokenFile, clientCa, oidc = [] } = options ?? {}
+  const { storage, models } = rooms
   const counts = new AuthenticationCounts()
   const file = tokenFile && new TokenFile({ ...tokenFile, log })
-  const issuers = oidc.map(options => new OidcIssuer(options, { log }))
-  const tokens = new BearerTokens({ issuers, file, counts })
-  const clients = clientCa && { ca: clientCa, certificates: new ClientCertificates(clientCa.text) }
+  const issuers = oidc.map(each => new OidcIssuer(each, { log }))
+  const accounts = new ServiceAccountTokens({
+    keys: new SigningKeys(storage),
+    objects: new BoundObjects(rooms),
+  })
+  const audience = serviceAccountIssuer
+  const tokens = new BearerTokens({ issuers: [accounts, ...issuers], file, audience, counts })
+  for (const review of [...authenticationReviews(tokens), tokenRequest({ ...rooms, tokens: accounts })])
+    models.addReview(review)
   if (file !== undefined) describeTokenFile(metrics.registry, file)
   describeAuthentication(metrics.registry, { counts, verified: tokens.verified, issuers })
   for (const issuer of issuers) issuer.start()
-  return {
-    access: new Authentication({ certificates: clients?.certificates, tokens, counts }),
-    tokens,
-    clients,
-    close: () => file?.close(),
-  }
+  if (options === undefined) return { access: new LocalAccess(), clients: undefined }
+  const clients = clientCa && { ca: clientCa, certificates: new ClientCertificates(clientCa.text) }
+  return { access: new Authentication({ certificates: clients?.certificates, tokens, counts }), clients }
 }

@@ -26,7 +26,7 @@ import {
   ServedKinds,
 } from '../plugins/index.ts'
 import { assembleRooms, keepRoles, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
-import { LocalAccess, LocalOrigins, NamedOrigins, type Origins } from '../security/index.ts'
+import { LocalOrigins, NamedOrigins, type Origins } from '../security/index.ts'
 import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
 import { WatchConnections, type WatchHub } from '../watch/index.ts'
@@ -107,7 +107,7 @@ export async function startServer(
     }),
   )
   manager?.add(new EventKeeper({ reservedDomain }))
-  const authenticated = options.authentication && authenticate(options.authentication, { metrics, log })
+  const { access, clients } = authenticate(options.authentication, { rooms, metrics, log })
   const watchConnections = new WatchConnections(watchLimitsWithin(options.watchLimits))
   const app = new ApiServer({
     models,
@@ -116,7 +116,7 @@ export async function startServer(
     hub,
     watchConnections,
     origins: originsOf(options, log),
-    access: authenticated?.access ?? new LocalAccess(),
+    access,
     authorizer,
     health,
     metrics,
@@ -129,11 +129,9 @@ export async function startServer(
       clientCa: options.authentication?.clientCa?.text,
     },
   })
-  const files: { close(): void }[] = []
-  if (authenticated !== undefined) files.push(authenticated)
+  const files: { close(): void }[] = [access]
   if (etcd !== undefined) files.push(etcd)
-  if (options.tls !== undefined)
-    files.push(renewCertificates(app, { ...options.tls, clients: authenticated?.clients }, log))
+  if (options.tls !== undefined) files.push(renewCertificates(app, { ...options.tls, clients }, log))
   let url: string
   try {
     url = await listen(app, options)
@@ -182,7 +180,8 @@ export async function startServer(
     routes,
     roles,
     transport,
-    actorOf: plugin => new PluginActor(plugin, { authorizer, callers, isOpen: authenticated === undefined }),
+    actorOf: plugin =>
+      new PluginActor(plugin, { authorizer, callers, isOpen: options.authentication === undefined }),
     metricsRegistry: metrics.registry,
     manager,
     statuses,

@@ -10,6 +10,7 @@
  */
 export { accessReviews } from './access-reviews.ts'
 export { type AggregatedVersion, aggregatedGroup, aggregatedVersions } from './aggregated-discovery.ts'
+export { authenticationReviews } from './authentication-reviews.ts'
 export {
   decodeProtobuf,
   isKubernetesGroup,
@@ -27,4 +28,5 @@ export { NamespaceLifecycle, namespaceLifecycleDefaults } from './namespace-life
 export type { ListForm, ObjectView } from './object-view.ts'
 export { findObjectView } from './object-views.ts'
 export { followRoles, type RbacKinds, RoleKeeper, rbacKinds } from './rbac/index.ts'
+export * from './service-accounts/index.ts'
 export { ViewSink } from './view-sink.ts'

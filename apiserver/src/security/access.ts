@@ -30,6 +30,7 @@ export interface Access {
   identify(request: CallerRequest): Identity | Promise<Identity>
   /** Calls `revoked` as the credential of the caller does. Returns a function that unsubscribes. */
   onRevoked(identity: Identity, revoked: () => void): () => void
+  close(): void
 }
 
 /** The groups that follow from the way of authentication, as in Kubernetes. */
@@ -39,6 +40,7 @@ export const systemGroups = Object.freeze({
   /** All service accounts. Those of one namespace have its name after a colon. */
   serviceAccounts: 'system:serviceaccounts',
 })
+
 /** The key in `extra` of a user for the id of the credential, as in Kubernetes. */
 export const credentialIdKey = 'authentication.kubernetes.io/credential-id'
 

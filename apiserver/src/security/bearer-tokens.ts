@@ -17,13 +17,15 @@ export interface TokenIssuer {
 /** An authenticated token. */
 export interface AuthenticatedToken {
   readonly identity: Identity
-  /** The audiences of this server that it is for; undefined if it is for no audience in particular. */
-  readonly audiences: readonly string[] | undefined
+  /** Those of the expected audiences that the token is for. */
+  readonly audiences: readonly string[]
 }
 
 interface Parts {
   readonly issuers: readonly TokenIssuer[]
   readonly file: TokenFile | undefined
+  /** The name of this API as an audience. Tokens that were not issued for service accounts are for it. */
+  readonly audience: string
   readonly counts: AuthenticationCounts
   readonly clock?: Clock
 }
@@ -37,28 +39,31 @@ export class BearerTokens {
   readonly verified: VerifiedTokens
   readonly #issuers: ReadonlyMap<string, TokenIssuer>
   readonly #file: TokenFile | undefined
+  readonly #audiences: readonly string[]
   readonly #counts: AuthenticationCounts
 
-  constructor({ issuers, file, counts, clock }: Parts) {
+  constructor({ issuers, file, audience, counts, clock }: Parts) {
     this.#issuers = new Map(issuers.map(each => [each.issuer, each]))
     this.#file = file
+    this.#audiences = Object.freeze([audience])
     this.#counts = counts
     this.verified = new VerifiedTokens(clock)
   }
 
-  /** Throws or rejects with ApiError 401 or 503. Returns a promise only if it must wait. */
-  authenticate(token: string): AuthenticatedToken | Promise<AuthenticatedToken> {
+  /**
+   * Throws or rejects with ApiError 401 or 503. Returns a promise only if it must wait.
+   * @param expected the token must be for one of these audiences. Default: this API
+   */
+  authenticate(token: string, expected = this.#audiences): AuthenticatedToken | Promise<AuthenticatedToken> {
     const issuer = this.#issuers.get(issuerOf(token) ?? '')
-    if (issuer === undefined) return this.#find(token)
-    const { method } = issuer
+    const method = issuer?.method ?? 'token-file'
     try {
-      const found = this.verified.get(token, () => issuer.verify(token))
-      const confirmed = found instanceof Promise ? found.then(confirm) : confirm(found)
-      if (!(confirmed instanceof Promise)) {
+      const found = issuer === undefined ? this.#find(token, expected) : this.#verify(issuer, token, expected)
+      if (!(found instanceof Promise)) {
         this.#counts.count(method, 'success')
-        return confirmed
+        return found
       }
-      return confirmed.then(
+      return found.then(
         verified => {
           this.#counts.count(method, 'success')
           return verified
@@ -70,26 +75,45 @@ export class BearerTokens {
     }
   }
 
-  #find(token: string): AuthenticatedToken {
-    try {
-      const identity = this.#file?.find(token)
-      if (identity === undefined) throw new ApiError('Unauthorized', 'the token is invalid')
-      this.#counts.count('token-file', 'success')
-      return { identity, audiences: undefined }
-    } catch (error) {
-      return this.#fail('token-file', error)
+  close(): void {
+    this.#file?.close()
+  }
+
+  #find(token: string, expected: readonly string[]): AuthenticatedToken {
+    const identity = this.#file?.find(token)
+    if (identity === undefined) throw new ApiError('Unauthorized', 'the token is invalid')
+    return { identity, audiences: this.#expectedOf(undefined, expected) }
+  }
+
+  #verify(
+    issuer: TokenIssuer,
+    token: string,
+    expected: readonly string[],
+  ): AuthenticatedToken | Promise<AuthenticatedToken> {
+    const confirm = (verified: VerifiedToken): AuthenticatedToken | Promise<AuthenticatedToken> => {
+      const { identity } = verified
+      const authenticated = { identity, audiences: this.#expectedOf(verified.audiences, expected) }
+      const confirming = verified.confirm?.()
+      return confirming === undefined ? authenticated : confirming.then(() => authenticated)
     }
+    const found = this.verified.get(token, () => issuer.verify(token))
+    return found instanceof Promise ? found.then(confirm) : confirm(found)
+  }
+
+  /** @throws ApiError 401 */
+  #expectedOf(
+    audiences: readonly string[] = this.#audiences,
+    expected: readonly string[],
+  ): readonly string[] {
+    const common = audiences.filter(audience => expected.includes(audience))
+    if (common.length === 0) throw new ApiError('Unauthorized', 'the token is for another audience')
+    return common
   }
 
   #fail(method: AuthenticationMethod, error: unknown): never {
     this.#counts.count(method, isApiError(error, 'Unauthorized') ? 'failure' : 'error')
     throw error
   }
-}
-
-function confirm(verified: VerifiedToken): VerifiedToken | Promise<VerifiedToken> {
-  const confirming = verified.confirm?.()
-  return confirming === undefined ? verified : confirming.then(() => verified)
 }
 
 /** Returns the unverified issuer of a JSON Web Token, or undefined if the token is none. */

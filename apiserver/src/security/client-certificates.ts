@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { type DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { type Clock, systemClock, type UserInfo } from '@setpoint/controller-runtime'
-import { credentialIdKey, type Identity } from './access.ts'
+import { credentialIdKey, type Identity, systemGroups } from './access.ts'
 import { CertificateAuthorities } from './certificate-authorities.ts'
 import { Revocations } from './revocations.ts'
 
@@ -126,7 +126,7 @@ function userOf({ subject, fingerprint256 }: DetailedPeerCertificate): UserInfo 
   const credentialId = `X509SHA256=${fingerprint256.replaceAll(':', '').toLowerCase()}`
   return Object.freeze({
     name,
-    groups: Object.freeze(textsOf(subject.O)),
+    groups: Object.freeze([...new Set([...textsOf(subject.O), systemGroups.authenticated])]),
     extra: Object.freeze({ [credentialIdKey]: Object.freeze([credentialId]) }),
   })
 }

@@ -8,6 +8,7 @@ export class LocalAccess implements Access {
   onRevoked(): () => void {
     return () => {}
   }
+  close(): void {}
 }
 
 /** The identity of all callers without authentication. */

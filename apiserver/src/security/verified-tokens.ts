@@ -10,8 +10,8 @@ export const verifiedTokenDefaults = Object.freeze({
 /** A token whose signature and claims are valid. */
 export interface VerifiedToken {
   readonly identity: Identity
-  /** The audiences of this server that the token is for. */
-  readonly audiences: readonly string[]
+  /** The audiences that the token is for. Default: this API. */
+  readonly audiences?: readonly string[]
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
   /**

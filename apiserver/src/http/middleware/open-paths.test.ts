@@ -3,11 +3,14 @@ import { Socket } from 'node:net'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import Koa from 'koa'
 import { expect, it } from 'vitest'
-import { GroupAuthorizer, type Identity, LocalAccess } from '../../security/index.ts'
+import { type Identity, LocalAccess, RbacAuthorizer } from '../../security/index.ts'
 import type { Middleware } from '../request-state.ts'
 import { openPaths } from './open-paths.ts'
 
 /** Returns whether the response to a probe may have details, or 'needs credentials' for another path. */
+const authorizer = new RbacAuthorizer({ isSensitive: () => false })
+authorizer.update(() => {})
+
 async function serve(path: string, identify: () => Identity | Promise<Identity>): Promise<unknown> {
   const koa = new Koa()
   const outcome: unknown[] = []
@@ -20,7 +23,7 @@ async function serve(path: string, identify: () => Identity | Promise<Identity>)
   }
   const access = Object.assign(new LocalAccess(), { identify })
   koa.use(given)
-  koa.use(openPaths({ access, authorizer: new GroupAuthorizer() }, system))
+  koa.use(openPaths({ access, authorizer: authorizer }, system))
   koa.use(() => void outcome.push('needs credentials'))
   const message = new IncomingMessage(new Socket())
   await koa.callback()(message, new ServerResponse(message))

@@ -1,6 +1,6 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
-import { credentialIdKey } from '../access.ts'
+import { credentialIdKey, systemGroups } from '../access.ts'
 
 /** How the claims of a token become a user, as in Kubernetes. */
 export interface ClaimMapping {
@@ -32,7 +32,9 @@ export function userOf(claims: Readonly<Record<string, unknown>>, mapping: Claim
     )
   return Object.freeze({
     name: mapping.usernamePrefix + name,
-    groups: Object.freeze(groups.map(group => mapping.groupsPrefix + group)),
+    groups: Object.freeze([
+      ...new Set(groups.map(group => mapping.groupsPrefix + group)).add(systemGroups.authenticated),
+    ]),
     ...(typeof claims.jti === 'string' && {
       extra: Object.freeze({ [credentialIdKey]: Object.freeze([`JTI=${claims.jti}`]) }),
     }),

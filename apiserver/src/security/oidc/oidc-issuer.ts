@@ -80,6 +80,6 @@ export class OidcIssuer implements TokenIssuer {
     if (expiresAt <= now) throw tokenExpired()
     const user = userOf(payload, this.#options)
     const credential = this.#revocations.credential({ expiresAt, isValid: () => true })
-    return { identity: Object.freeze({ user, credential }), audiences: [audience], expiresAt }
+    return { identity: Object.freeze({ user, credential }), expiresAt }
   }
 }

@@ -1,0 +1,153 @@
+import { randomUUID } from 'node:crypto'
+import { type Clock, systemClock, type UserInfo } from '@setpoint/controller-runtime'
+import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
+import type { JWTHeaderParameters } from 'jose'
+import {
+  credentialIdKey,
+  Revocations,
+  systemGroups,
+  type TokenIssuer,
+  tokenExpired,
+  tokenProblem,
+  type VerifiedToken,
+} from '../../security/index.ts'
+import type { BoundObject, BoundObjects } from './bound-objects.ts'
+import type { SigningKeys } from './signing-keys.ts'
+
+export const serviceAccountTokenDefaults = Object.freeze({
+  /** Seconds that a token lives if the request does not say. */
+  lifeSeconds: 60 * 60,
+  shortestLifeSeconds: 10 * 60,
+  /** A request for a longer life gets this one, as in Kubernetes. */
+  longestLifeSeconds: 24 * 60 * 60,
+  /** Seconds that the clock of another server may be ahead: for `nbf`. `exp` has no tolerance. */
+  clockToleranceSeconds: 60,
+})
+
+/** The claim `iss` of the tokens of service accounts, and the audience of this API. */
+export const serviceAccountIssuer = 'setpoint/serviceaccount'
+
+/** The claim with the objects that a token depends on, as in Kubernetes. */
+const objectsClaim = 'kubernetes.io'
+
+/** A token to issue. */
+export interface TokenSpec {
+  readonly account: BoundObject
+  /** The token is invalid as soon as this Secret is gone. */
+  readonly secret?: BoundObject
+  readonly audiences: readonly string[]
+  readonly lifeSeconds: number
+}
+
+interface Parts {
+  readonly keys: SigningKeys
+  readonly objects: BoundObjects
+  readonly clock?: Clock
+}
+
+/** Issues and verifies the tokens of service accounts. Their claims are those of Kubernetes. */
+export class ServiceAccountTokens implements TokenIssuer {
+  readonly method = 'service-account'
+  readonly issuer = serviceAccountIssuer
+  readonly #keys: SigningKeys
+  readonly #objects: BoundObjects
+  readonly #clock: Clock
+  readonly #revocations: Revocations
+
+  constructor({ keys, objects, clock = systemClock }: Parts) {
+    this.#keys = keys
+    this.#objects = objects
+    this.#clock = clock
+    this.#revocations = new Revocations(clock)
+    objects.onDeleted(() => this.#revocations.recheck())
+  }
+
+  /** @throws ApiError 503 */
+  async issue({
+    account,
+    secret,
+    audiences,
+    lifeSeconds,
+  }: TokenSpec): Promise<{ token: string; expiresAt: Date }> {
+    const { SignJWT } = await import('jose')
+    const { id, privateKey } = await this.#keys.current()
+    const now = Math.floor(this.#clock.now() / 1000)
+    const { namespace, name, uid } = account
+    const objects = {
+      namespace,
+      serviceaccount: { name, uid },
+      ...(secret && { secret: { name: secret.name, uid: secret.uid } }),
+    }
+    const token = await new SignJWT({ [objectsClaim]: objects })
+      .setProtectedHeader({ alg: 'ES256', kid: id })
+      .setIssuer(this.issuer)
+      .setSubject(userNameOf(account))
+      .setAudience([...audiences])
+      .setIssuedAt(now)
+      .setNotBefore(now)
+      .setExpirationTime(now + lifeSeconds)
+      .setJti(randomUUID())
+      .sign(privateKey)
+    return { token, expiresAt: new Date((now + lifeSeconds) * 1000) }
+  }
+
+  async verify(token: string): Promise<VerifiedToken> {
+    const { jwtVerify } = await import('jose')
+    const now = this.#clock.now()
+    const { payload } = await jwtVerify(token, header => this.#publicKey(header), {
+      issuer: this.issuer,
+      algorithms: ['ES256'],
+      clockTolerance: serviceAccountTokenDefaults.clockToleranceSeconds,
+      currentDate: new Date(now),
+      requiredClaims: ['exp', 'sub', 'jti'],
+    }).catch(error => {
+      throw tokenProblem(error)
+    })
+    const expiresAt = (payload.exp ?? 0) * 1000
+    if (expiresAt <= now) throw tokenExpired()
+    const objects = objectsOf(payload[objectsClaim])
+    const [account] = objects
+    if (account === undefined || payload.sub !== userNameOf(account))
+      throw new ApiError('Unauthorized', 'the token names no service account')
+    const isValid = () => objects.every(object => this.#objects.find(object) !== 'absent')
+    const credential = this.#revocations.credential({ expiresAt, isValid })
+    return {
+      identity: Object.freeze({ user: userOf(account, payload.jti ?? ''), credential }),
+      audiences: [payload.aud ?? []].flat(),
+      expiresAt,
+      confirm: () => this.#objects.confirm(objects),
+    }
+  }
+
+  async #publicKey({ kid }: JWTHeaderParameters) {
+    const key = typeof kid === 'string' ? await this.#keys.find(kid) : undefined
+    if (key === undefined)
+      throw new ApiError('Unauthorized', 'the token is signed with a key that its issuer does not have')
+    return key.publicKey
+  }
+}
+
+function userNameOf({ namespace, name }: BoundObject): string {
+  return `system:serviceaccount:${namespace}:${name}`
+}
+
+function userOf(account: BoundObject, tokenId: string): UserInfo {
+  const { serviceAccounts, authenticated } = systemGroups
+  return Object.freeze({
+    name: userNameOf(account),
+    uid: account.uid,
+    groups: Object.freeze([serviceAccounts, `${serviceAccounts}:${account.namespace}`, authenticated]),
+    extra: Object.freeze({ [credentialIdKey]: Object.freeze([`JTI=${tokenId}`]) }),
+  })
+}
+
+/** Returns the objects in the claim, the account first. */
+function objectsOf(claim: unknown): BoundObject[] {
+  const { namespace, serviceaccount, secret } = isRecord(claim) ? claim : {}
+  if (typeof namespace !== 'string') return []
+  const read = (plural: BoundObject['plural'], reference: unknown): BoundObject[] => {
+    const { name, uid } = isRecord(reference) ? reference : {}
+    return typeof name === 'string' && typeof uid === 'string' ? [{ plural, namespace, name, uid }] : []
+  }
+  return [...read('serviceaccounts', serviceaccount), ...read('secrets', secret)]
+}

@@ -1,0 +1,130 @@
+import { ApiError, defineModel, isRecord, objectKey } from '@setpoint/controller-runtime/api'
+import { type ModelRegistry, type ReviewContent, type ReviewRequest, ServedModel } from '../../model/index.ts'
+import type { Registry } from '../../registry/index.ts'
+import type { BoundObject } from './bound-objects.ts'
+import {
+  type ServiceAccountTokens,
+  serviceAccountIssuer,
+  serviceAccountTokenDefaults,
+} from './service-account-tokens.ts'
+
+const text = { type: 'string' } as const
+const { lifeSeconds, shortestLifeSeconds, longestLifeSeconds } = serviceAccountTokenDefaults
+
+const model = defineModel({
+  group: 'authentication.k8s.io',
+  version: 'v1',
+  kind: 'TokenRequest',
+  singular: 'tokenrequest',
+  plural: 'tokenrequests',
+  scope: 'Namespaced',
+  schema: {
+    spec: {
+      type: 'object',
+      properties: {
+        audiences: {
+          type: 'array',
+          nullable: true,
+          maxItems: 16,
+          items: { ...text, minLength: 1, maxLength: 256 },
+          description: 'Whom the token is for. Default: this API.',
+        },
+        expirationSeconds: {
+          type: 'integer',
+          nullable: true,
+          minimum: shortestLifeSeconds,
+          description: `Life of the token; default ${lifeSeconds}, at most ${longestLifeSeconds}.`,
+        },
+        boundObjectRef: {
+          type: 'object',
+          nullable: true,
+          description: 'A Secret of the namespace. The token is invalid as soon as it is gone.',
+          properties: { kind: text, apiVersion: text, name: text, uid: text },
+        },
+      },
+    },
+    status: {
+      type: 'object',
+      properties: { token: text, expirationTimestamp: { ...text, nullable: true, format: 'date-time' } },
+    },
+  },
+})
+
+interface Parts {
+  readonly tokens: ServiceAccountTokens
+  readonly models: ModelRegistry
+  readonly registry: Pick<Registry, 'readLive'>
+}
+
+/** The subresource `serviceaccounts/<name>/token`, as in Kubernetes. */
+export function tokenRequest(parts: Parts): ServedModel {
+  return ServedModel.builtIn(model, {
+    review: {
+      parent: { group: '', version: 'v1', plural: 'serviceaccounts', subresource: 'token' },
+      respond: (content, request) => respond(parts, content, request),
+    },
+  })
+}
+
+/** @throws ApiError 400, 404, 409, 503 */
+async function respond(
+  parts: Parts,
+  { spec }: ReviewContent,
+  { namespace = '', name = '' }: ReviewRequest,
+): Promise<ReviewContent> {
+  const given = isRecord(spec) ? spec : {}
+  const account = await find(parts, { plural: 'serviceaccounts', namespace, name })
+  const secret = await secretOf(parts, namespace, given.boundObjectRef)
+  const asked = typeof given.expirationSeconds === 'number' ? given.expirationSeconds : lifeSeconds
+  const seconds = Math.min(asked, longestLifeSeconds)
+  const audiences = textsOf(given.audiences)
+  if (audiences.length === 0) audiences.push(serviceAccountIssuer)
+  const { token, expiresAt } = await parts.tokens.issue({
+    account,
+    ...(secret && { secret }),
+    audiences,
+    lifeSeconds: seconds,
+  })
+  return {
+    spec: { audiences, expirationSeconds: seconds, boundObjectRef: given.boundObjectRef ?? null },
+    status: { token, expirationTimestamp: `${expiresAt.toISOString().slice(0, 19)}Z` },
+  }
+}
+
+async function secretOf(
+  parts: Parts,
+  namespace: string,
+  reference: unknown,
+): Promise<BoundObject | undefined> {
+  if (!isRecord(reference)) return undefined
+  const { kind, apiVersion, name, uid } = reference
+  if (kind !== 'Secret' || apiVersion !== 'v1')
+    throw new ApiError(
+      'BadRequest',
+      `a token can be bound to a Secret of v1, not to ${JSON.stringify(kind)} of ${JSON.stringify(apiVersion)}`,
+    )
+  if (typeof name !== 'string' || name === '') throw new ApiError('BadRequest', 'boundObjectRef needs a name')
+  const secret = await find(parts, { plural: 'secrets', namespace, name })
+  if (typeof uid === 'string' && uid !== '' && uid !== secret.uid)
+    throw new ApiError(
+      'Conflict',
+      `the UID in boundObjectRef is not that of the Secret ${JSON.stringify(name)}`,
+    )
+  return secret
+}
+
+/** @throws ApiError 404, 503 */
+async function find(
+  { models, registry }: Parts,
+  { plural, namespace, name }: Omit<BoundObject, 'uid'>,
+): Promise<BoundObject> {
+  const served = models.find('', 'v1', plural)
+  const live = served && (await registry.readLive(served, objectKey({ namespace, name })))
+  if (live === undefined)
+    throw new ApiError('NotFound', `${plural} ${JSON.stringify(name)} not found`, { kind: plural, name })
+  return { plural, namespace, name, uid: live.stored.object.metadata.uid }
+}
+
+function textsOf(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter(each => typeof each === 'string') : []
+}
