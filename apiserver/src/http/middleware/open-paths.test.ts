@@ -7,10 +7,10 @@ import { type Identity, LocalAccess, RbacAuthorizer } from '../../security/index
 import type { Middleware } from '../request-state.ts'
 import { openPaths } from './open-paths.ts'
 
-/** Returns whether the response to a probe may have details, or 'needs credentials' for another path. */
 const authorizer = new RbacAuthorizer({ isSensitive: () => false })
 authorizer.update(() => {})
 
+/** Returns whether the response to a probe may have details, or 'needs credentials' for another path. */
 async function serve(path: string, identify: () => Identity | Promise<Identity>): Promise<unknown> {
   const koa = new Koa()
   const outcome: unknown[] = []
@@ -30,7 +30,7 @@ async function serve(path: string, identify: () => Identity | Promise<Identity>)
   return outcome[0]
 }
 
-const member = (group: string): Identity => ({ user: { name: 'ann', groups: [group] }, credential: 'a' })
+const member = (group: string): Identity => ({ user: { name: 'ann', groups: [group] }, credential: undefined })
 const refuse = (reason: 'Unauthorized' | 'ServiceUnavailable') => () => {
   throw new ApiError(reason, reason)
 }
