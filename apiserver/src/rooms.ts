@@ -16,7 +16,7 @@ import type { ServedModel } from './model/index.ts'
 import { ModelRegistry } from './model/index.ts'
 import { claimIndexes, LoopbackTransport } from './plugins/index.ts'
 import { Registry } from './registry/index.ts'
-import { RbacAuthorizer } from './security/index.ts'
+import { RbacAuthorizer, RequestQueues } from './security/index.ts'
 import type { Storage } from './storage/index.ts'
 import { WatchHub } from './watch/index.ts'
 
@@ -33,6 +33,7 @@ export interface ServerRooms {
   readonly hub: WatchHub
   readonly authorizer: RbacAuthorizer
   readonly api: ResourceApi
+  readonly queues: RequestQueues
   /** The transport for clients in this process. */
   readonly transport: LoopbackTransport
 }
@@ -65,8 +66,22 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   })
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const api = new ResourceApi({ models, registry, follower, gate, basePath })
-  const transport = new LoopbackTransport({ api, hub, log })
-  return { storage, follower, gate, models, registry, builtIn, rbac, hub, authorizer, api, transport }
+  const queues = new RequestQueues()
+  const transport = new LoopbackTransport({ api, hub, queues, log })
+  return {
+    storage,
+    follower,
+    gate,
+    models,
+    registry,
+    builtIn,
+    rbac,
+    hub,
+    authorizer,
+    api,
+    queues,
+    transport,
+  }
 }
 
 /** Enforces a kind's unique indexes, builds its cache, and then serves it. @throws the signal's reason when aborted */

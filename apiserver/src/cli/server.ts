@@ -82,7 +82,7 @@ export async function startServer(
   const stopping = new AbortController()
   const { reservedDomain, basePath } = options
   const rooms = assembleRooms({ storage, reservedDomain, basePath, log })
-  const { follower, models, registry, hub, api, transport, authorizer } = rooms
+  const { follower, models, registry, hub, api, queues, transport, authorizer } = rooms
   const callers = new RouteCallers()
   const routes = new CustomRoutes(models, reservedDomain, callers)
   const consistency = new ConsistencyCheck({ storage, follower, log })
@@ -118,6 +118,7 @@ export async function startServer(
     origins: originsOf(options, log),
     access,
     authorizer,
+    queues,
     health,
     metrics,
     log,

@@ -3,7 +3,7 @@ import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import type { ApiDocuments } from '../openapi/index.ts'
-import type { Access, Authorizer, Origins } from '../security/index.ts'
+import type { Access, Authorizer, Origins, RequestQueues } from '../security/index.ts'
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { Health } from './health.ts'
@@ -12,6 +12,7 @@ import { counting } from './middleware/counting.ts'
 import { crossOrigin } from './middleware/cross-origin.ts'
 import { draining } from './middleware/draining.ts'
 import { errors } from './middleware/errors.ts'
+import { fairness } from './middleware/fairness.ts'
 import { identity } from './middleware/identity.ts'
 import { negotiation } from './middleware/negotiation.ts'
 import { objects } from './middleware/objects.ts'
@@ -38,6 +39,7 @@ export interface ChainParts {
   readonly origins: Origins
   readonly access: Access
   readonly authorizer: Authorizer
+  readonly queues: RequestQueues
   readonly health: Health
   readonly metrics: Metrics
   readonly log: Logger
@@ -45,18 +47,19 @@ export interface ChainParts {
 
 /** The Koa application that every request goes through, except for WebSocket handshakes. */
 export function createChain(parts: ChainParts): Koa {
-  const { connections, paths, api, access, metrics, log } = parts
+  const { connections, paths, api, access, queues, metrics, log } = parts
   const system = systemRoutes(parts)
   const chain: readonly Middleware[] = [
     draining(connections),
     sending(),
     counting(metrics.requests),
-    errors(log),
+    errors(log, queues),
     crossOrigin(parts.origins),
     target(access, paths),
     openPaths(parts, system),
     identity(access),
     resource(paths),
+    fairness(queues),
     authorization(parts.authorizer),
     negotiation(),
     objects(api, parts.authorizer),

@@ -22,7 +22,7 @@ import { decodeDocument } from '../model/index.ts'
 import { headerOf } from './api-request.ts'
 import { internalError, MethodNotAllowedError } from './error-response.ts'
 import { parseMediaType } from './media-type.ts'
-import { readRequestBody } from './request-body.ts'
+import { readBodyInTurn } from './request-seat.ts'
 import type { Context, RequestState } from './request-state.ts'
 import type { RouteCallers } from './route-callers.ts'
 
@@ -319,7 +319,7 @@ function register(
 
 /** Decodes a JSON or YAML body, and returns other text and bytes unchanged. Returns undefined for an empty body. */
 async function readBody(ctx: Context): Promise<unknown> {
-  const bytes = await readRequestBody(ctx.req)
+  const bytes = await readBodyInTurn(ctx)
   if (bytes.length === 0) return undefined
   const type = parseMediaType(headerOf(ctx.headers, 'content-type') ?? 'application/json')?.type ?? ''
   if (type === 'application/yaml') return decodeDocument(bytes, 'yaml')

@@ -5,6 +5,7 @@ import type { RequestRecord } from '../metrics/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import type { Identity, Verb } from '../security/index.ts'
 import type { ApiResponse, Caller, ResourcePath } from './api-request.ts'
+import type { RequestSeat } from './request-seat.ts'
 import type { RequestTarget } from './request-target.ts'
 import type { StreamForm } from './watch-stream.ts'
 
@@ -39,6 +40,8 @@ export interface RequestState {
   caller: Caller
   /** Undefined for a path that is not about objects: `resource` */
   resource: ResourceRequest | undefined
+  /** Undefined for a request without a body that is not a write: `fairness` */
+  seat: RequestSeat | undefined
   /** The form of a watch: `negotiation` */
   streamForm: StreamForm
   /** The form of objects in the response, if it is not their own: `negotiation` */

@@ -9,7 +9,7 @@ import { HistoryReplay, ModelSnapshot, ReadGate } from '../cache/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { defaultWriteOptions } from '../registry/index.ts'
-import { LocalAccess, LocalOrigins, RbacAuthorizer } from '../security/index.ts'
+import { LocalAccess, LocalOrigins, RbacAuthorizer, RequestQueues } from '../security/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
@@ -73,6 +73,7 @@ async function serve(): Promise<Served> {
     origins: new LocalOrigins(),
     access: new LocalAccess(),
     authorizer,
+    queues: new RequestQueues(),
     health: new Health({ storage, follower, plugins: () => [] }),
     metrics,
     log,

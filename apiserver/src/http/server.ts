@@ -9,7 +9,13 @@ import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import { ApiDocuments } from '../openapi/index.ts'
-import { type Access, type Authorizer, ImpersonatingAccess, type Origins } from '../security/index.ts'
+import {
+  type Access,
+  type Authorizer,
+  ImpersonatingAccess,
+  type Origins,
+  type RequestQueues,
+} from '../security/index.ts'
 import type { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
 import { createChain } from './chain.ts'
@@ -37,6 +43,7 @@ export interface ApiServerParts {
   readonly origins: Origins
   readonly access: Access
   readonly authorizer: Authorizer
+  readonly queues: RequestQueues
   readonly health: Health
   readonly metrics: Metrics
   readonly log: Logger
@@ -63,7 +70,7 @@ export class ApiServer {
   readonly #connections: Connections
 
   constructor(parts: ApiServerParts) {
-    const { api, authorizer, hub, log, tls } = parts
+    const { api, authorizer, queues, hub, log, tls } = parts
     const access = new ImpersonatingAccess(parts.access, authorizer)
     const paths = new Paths(parts)
     const options: ServerOptions = {
@@ -92,6 +99,7 @@ export class ApiServer {
       connections: parts.watchConnections,
       access,
       authorizer,
+      queues,
       // Subscriptions may omit the base path.
       resolve: path => paths.watched(path, paths.belowBase(path) ?? path),
       toApiError: thrown => toApiError(thrown, log, { method: 'watch' }),
@@ -107,7 +115,7 @@ export class ApiServer {
   }
 
   #handleRequests(parts: ApiServerParts, paths: Paths): void {
-    const { origins, access, authorizer, metrics, log } = parts
+    const { origins, access, authorizer, queues, metrics, log } = parts
     const connections = this.#connections
     const watches = this.#watches
     const documents = new ApiDocuments({
@@ -116,7 +124,7 @@ export class ApiServer {
       patchKeywordsOf: loadPatchKeywords,
     })
     const respond = createChain({ ...parts, documents, connections, paths, watches }).callback()
-    const upgrades = new Upgrades({ origins, access, authorizer, metrics, log, paths, watches })
+    const upgrades = new Upgrades({ origins, access, authorizer, queues, metrics, log, paths, watches })
     const { server } = this
     server.on('request', respond)
     // Ignores unsupported Expect headers (RFC 9110, 10.1.1).

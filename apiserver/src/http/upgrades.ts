@@ -3,12 +3,13 @@ import type { Duplex } from 'node:stream'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
-import type { Access, Authorizer, Origins } from '../security/index.ts'
+import type { Access, Authorizer, Identity, Origins, RequestQueues } from '../security/index.ts'
 import { errorResponse, MethodNotAllowedError, toApiError } from './error-response.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { endWith } from './raw-response.ts'
 import { targetOf } from './request-attributes.ts'
+import { partyOf, refusalInTurn } from './request-seat.ts'
 import { readTarget } from './request-target.ts'
 import type { WatchApi } from './watch-api.ts'
 import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
@@ -17,6 +18,7 @@ export interface UpgradesParts {
   readonly origins: Origins
   readonly access: Access
   readonly authorizer: Authorizer
+  readonly queues: RequestQueues
   readonly metrics: Pick<Metrics, 'requests'>
   readonly log: Logger
   readonly paths: Paths
@@ -33,15 +35,18 @@ export class Upgrades {
 
   /** Completes a handshake, or responds with the Status of an error. Never rejects. */
   async handle(message: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const { origins, access, authorizer, metrics, log, paths, watches } = this.#parts
+    const { origins, access, authorizer, queues, metrics, log, paths, watches } = this.#parts
     // Until ws listens, an error of the socket would end the process.
     const ignore = () => {}
     socket.on('error', ignore)
     const method = message.method ?? ''
     const record = metrics.requests.begin(method)
+    let identity: Identity | undefined
     try {
       origins.check(message.headers)
-      const identity = await access.identify(message)
+      identity = await access.identify(message)
+      const party = partyOf('watches', identity)
+      if (!queues.passes(party)) await queues.wait(party, abortedBy(socket))
       const { path, query } = readTarget(message)
       const isMultiplexed = paths.belowBase(path) === '/apis'
       const target = isMultiplexed ? undefined : { ...paths.watched(path), query: new URLSearchParams(query) }
@@ -66,9 +71,20 @@ export class Upgrades {
       record.answered(isUpgraded ? 101 : 400)
       socket.off('error', ignore)
     } catch (thrown) {
-      const response = errorResponse(toApiError(thrown, log, { method: 'upgrade', path: message.url }))
+      const { socket: connection, url } = message
+      const isKnown = identity !== undefined
+      const error = isKnown
+        ? thrown
+        : await refusalInTurn(queues, connection, () => abortedBy(socket), thrown)
+      const response = errorResponse(toApiError(error, log, { method: 'upgrade', path: url }))
       record.answered(response.status)
       endWith(socket, response)
     }
   }
+}
+
+function abortedBy(socket: Duplex): AbortSignal {
+  const gone = new AbortController()
+  socket.once('close', () => gone.abort(new ApiError('Timeout', 'the client closed the connection')))
+  return gone.signal
 }

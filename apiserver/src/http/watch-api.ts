@@ -4,7 +4,7 @@ import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { ModelCache } from '../cache/index.ts'
 import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
 import type { ServedModel } from '../model/index.ts'
-import type { Access, Authorizer, Identity } from '../security/index.ts'
+import type { Access, Authorizer, Identity, RequestQueues } from '../security/index.ts'
 import {
   goingAway,
   revoked,
@@ -18,6 +18,7 @@ import {
 import type { ResourcePath } from './api-request.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import { targetOf } from './request-attributes.ts'
+import { partyOf } from './request-seat.ts'
 import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
 import { warningHeaders } from './warning-headers.ts'
@@ -51,6 +52,7 @@ export interface WatchApiParts {
   readonly connections: WatchConnections
   readonly access: Pick<Access, 'onRevoked'>
   readonly authorizer: Authorizer
+  readonly queues: RequestQueues
   /** Responds to a malformed WebSocket handshake. */
   readonly refuseHandshake: (socket: Duplex, why: string) => void
   readonly toApiError: (thrown: unknown) => ApiError
@@ -178,7 +180,9 @@ export class WatchApi {
     sink: WatchSink,
     signal: AbortSignal,
   ): Promise<Watch> {
-    const { hub, authorizer, resolve } = this.#parts
+    const { hub, authorizer, queues, resolve } = this.#parts
+    const party = partyOf('watches', identity)
+    if (!queues.passes(party)) await queues.wait(party, signal)
     const { path, query } = splitTarget(target)
     const found = { ...resolve(path), query: new URLSearchParams(query) }
     authorizer.authorize(identity.user, 'watch', targetOf({ ...found, verb: 'watch' }))

@@ -9,15 +9,18 @@ import type {
 import type { ResourceApi, ResourcePath } from '../http/index.ts'
 import {
   type ApiResponse,
+  classOf,
   errorResponse,
   parseResourcePath,
+  partyOfPlugin,
+  RequestSeat,
   readWatchRequest,
   rightsOf,
   toApiError,
 } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
-import { builtInGroups, verbOf } from '../security/index.ts'
+import { builtInGroups, type RequestQueues, verbOf } from '../security/index.ts'
 import { lines, type Watch, type WatchHub, type WatchSink } from '../watch/index.ts'
 
 /** Who sends requests through a loopback transport. */
@@ -34,6 +37,7 @@ export interface Actor {
 interface LoopbackParts {
   readonly api: ResourceApi
   readonly hub: WatchHub
+  readonly queues: RequestQueues
   readonly log: Logger
 }
 
@@ -63,22 +67,34 @@ export class LoopbackTransport implements Transport {
 
   async request(request: TransportRequest): Promise<TransportResponse> {
     request.signal?.throwIfAborted()
-    const { api, log } = this.#parts
+    const { api, queues, log } = this.#parts
     const { method, path: target, headers = {}, body, user = this.#actor.user, signal } = request
     let response: ApiResponse
     try {
       const { path, served, query } = this.#resolve(target)
-      this.#actor.check(user, verbOf(method, path.name === undefined ? 'collection' : 'object'), served, path)
-      response = await api.handle(served, {
-        method,
-        path,
-        query,
-        headers,
-        caller: { user, plugin: headers['x-setpoint-plugin'] },
-        rights: rightsOf(served, (verb, each) => this.#actor.check(user, verb, served, each)),
-        readBody: async () => Buffer.from(body ?? ''),
-        signal,
-      })
+      const verb = verbOf(method, path.name === undefined ? 'collection' : 'object')
+      const content = Buffer.from(body ?? '')
+      const party = partyOfPlugin(classOf(verb, path), this.#actor.user)
+      const seat = new RequestSeat(queues, party, content.length, () => signal)
+      await seat.enter()
+      try {
+        this.#actor.check(user, verb, served, path)
+        response = await api.handle(served, {
+          method,
+          path,
+          query,
+          headers,
+          caller: { user, plugin: headers['x-setpoint-plugin'] },
+          rights: rightsOf(served, (verb, each) => this.#actor.check(user, verb, served, each)),
+          async readBody() {
+            await seat.beforeParsing(content.length)
+            return content
+          },
+          signal,
+        })
+      } finally {
+        seat.leave()
+      }
     } catch (thrown) {
       signal?.throwIfAborted()
       response = errorResponse(toApiError(thrown, log, { method, path: target }))
@@ -92,8 +108,10 @@ export class LoopbackTransport implements Transport {
     target: string,
     { user = this.#actor.user, signal }: WatchRequestOptions,
   ): Promise<WatchConnection> {
-    const { api, hub, log } = this.#parts
+    const { api, hub, queues, log } = this.#parts
     try {
+      const party = partyOfPlugin('watches', this.#actor.user)
+      if (!queues.passes(party)) await queues.wait(party, signal)
       const { path, served, query } = this.#resolve(target)
       this.#actor.check(user, 'watch', served, path)
       const cache = api.cacheOf(served)

@@ -148,7 +148,7 @@ async function openFront(
     import('../http/index.ts'),
     import('../metrics/index.ts'),
   ])
-  const { models, api, hub, storage, follower, transport, authorizer } = rooms
+  const { models, api, hub, queues, storage, follower, transport, authorizer } = rooms
   const callers = new RouteCallers()
   const routes = new CustomRoutes(models, testServerDefaults.reservedDomain, callers)
   const hosted: HostedPlugin[] = []
@@ -175,6 +175,7 @@ async function openFront(
     origins: new LocalOrigins(),
     access: new LocalAccess(),
     authorizer,
+    queues,
     health,
     metrics,
     log,

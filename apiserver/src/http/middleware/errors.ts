@@ -1,18 +1,25 @@
 import type { Logger } from '../../log/index.ts'
+import type { RequestQueues } from '../../security/index.ts'
+import { abortedByClose } from '../aborted-by-close.ts'
 import { errorResponse, toApiError } from '../error-response.ts'
+import { refusalInTurn } from '../request-seat.ts'
 import type { Middleware } from '../request-state.ts'
 import { withWarning } from '../warning-headers.ts'
 
 /** Turns every error into a response with a Status. */
-export function errors(log: Logger): Middleware {
+export function errors(log: Logger, queues: RequestQueues): Middleware {
   return async (ctx, next) => {
     try {
       await next()
     } catch (thrown) {
-      const response = errorResponse(toApiError(thrown, log, { method: ctx.method, path: ctx.req.url }))
-      const { resource } = ctx.state
+      const { method, req, res, state } = ctx
+      const signal = () => abortedByClose(req, res).signal
+      const error =
+        state.identity === undefined ? await refusalInTurn(queues, req.socket, signal, thrown) : thrown
+      const response = errorResponse(toApiError(error, log, { method, path: req.url }))
+      const { resource } = state
       const warning = resource?.served.versionAt(resource.path).warning
-      ctx.state.response = warning === undefined ? response : withWarning(response, warning)
+      state.response = warning === undefined ? response : withWarning(response, warning)
     }
   }
 }

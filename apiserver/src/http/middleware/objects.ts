@@ -1,7 +1,7 @@
 import type { Authorizer } from '../../security/index.ts'
 import { abortedByClose } from '../aborted-by-close.ts'
 import { rightsOf } from '../caller-rights.ts'
-import { readRequestBody } from '../request-body.ts'
+import { readBodyInTurn } from '../request-seat.ts'
 import type { Middleware } from '../request-state.ts'
 import type { ResourceApi } from '../resource-api.ts'
 
@@ -27,7 +27,7 @@ export function objects(api: ResourceApi, authorizer: Authorizer): Middleware {
       caller,
       rights,
       view,
-      readBody: () => readRequestBody(req),
+      readBody: () => readBodyInTurn(ctx),
       get signal() {
         return gone?.signal
       },

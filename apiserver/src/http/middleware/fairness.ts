@@ -1,0 +1,38 @@
+import type { IncomingMessage } from 'node:http'
+import type { RequestQueues } from '../../security/index.ts'
+import { abortedByClose } from '../aborted-by-close.ts'
+import { classOf, classOfPath, hasBytes, partyOf, RequestSeat } from '../request-seat.ts'
+import type { Context, Middleware } from '../request-state.ts'
+
+/** Lets requests wait for their turn, before their bodies are read. */
+export function fairness(queues: RequestQueues): Middleware {
+  return (ctx, next) => {
+    const { resource, identity, path = '' } = ctx.state
+    const requestClass = resource === undefined ? classOfPath(path) : classOf(resource.verb, resource.path)
+    const party = partyOf(requestClass, identity)
+    const signal = () => abortedByClose(ctx.req, ctx.res).signal
+    if (hasBytes(requestClass) || hasBody(ctx.req))
+      return seated(ctx, new RequestSeat(queues, party, lengthOf(ctx.req), signal), next)
+    return queues.passes(party) ? next() : queues.wait(party, signal()).then(next)
+  }
+}
+
+async function seated(ctx: Context, seat: RequestSeat, next: () => Promise<unknown>): Promise<void> {
+  await seat.enter()
+  try {
+    ctx.state.seat = seat
+    await next()
+  } finally {
+    seat.leave()
+  }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return (headers['content-length'] ?? '0') !== '0' || headers['transfer-encoding'] !== undefined
+}
+
+/** Returns the length of a body, undefined for a chunked one. */
+function lengthOf({ headers }: IncomingMessage): number | undefined {
+  if (headers['transfer-encoding'] !== undefined) return undefined
+  return Number(headers['content-length'] ?? 0)
+}

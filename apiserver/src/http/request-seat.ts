@@ -1,0 +1,122 @@
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import type { UserInfo } from '@setpoint/controller-runtime'
+import {
+  fairnessDefaults,
+  type Identity,
+  kindOfUser,
+  type Party,
+  type RequestClass,
+  type RequestQueues,
+  type Verb,
+} from '../security/index.ts'
+import { type ResourcePath, requestLimits } from './api-request.ts'
+import { readRequestBody } from './request-body.ts'
+
+/** Bytes that a write counts as at least: its object, parsed, and its transaction. 512 writes of an identity at once. */
+const writeBytes = 64 * 1024
+
+/** Returns true for classes whose requests all count as bytes, also without a body. */
+export function hasBytes(requestClass: RequestClass): boolean {
+  return requestClass === 'writes' || requestClass === 'leases'
+}
+
+/** Returns the class of a request for objects. */
+export function classOf(verb: Verb, { group, plural }: ResourcePath): RequestClass {
+  if (verb === 'watch') return 'watches'
+  if (verb === 'list') return 'lists'
+  if (plural === 'leases' && group.startsWith('coordination.')) return 'leases'
+  return verb === 'get' ? 'reads' : 'writes'
+}
+
+/** Returns the class of a request for anything else, by its path below the base path. */
+export function classOfPath(path: string): RequestClass {
+  // Discovery has no path below the version.
+  return path.startsWith('/apis/') && path.split('/', 5).length === 5 ? 'routes' : 'reads'
+}
+
+/** Returns the party of a request. Callers that act for other users cannot choose whose turn it is. */
+export function partyOf(requestClass: RequestClass, { user, impersonator }: Identity): Party {
+  const { name } = impersonator?.user ?? user
+  return { class: requestClass, identity: name, kind: kindOfUser(name) }
+}
+
+/** Returns the party of a plugin in this process, or of the server's own controllers. */
+export function partyOfPlugin(requestClass: RequestClass, { name }: UserInfo): Party {
+  return { class: requestClass, identity: name, kind: 'plugins' }
+}
+
+/**
+ * Waits for the turn of an error response to a caller without an identity; each address has its own turn. Returns the error
+ * to respond with: the given one, or 429.
+ */
+export async function refusalInTurn(
+  queues: RequestQueues,
+  { remoteAddress = '' }: Pick<Socket, 'remoteAddress'>,
+  signal: () => AbortSignal,
+  error: unknown,
+): Promise<unknown> {
+  const party = { class: 'unauthenticated', identity: remoteAddress, kind: 'unauthenticated' } as const
+  try {
+    if (!queues.passes(party)) await queues.wait(party, signal())
+    return error
+  } catch (refusal) {
+    return refusal
+  }
+}
+
+/** A request's place in the queues, from its admission to its end. A large body waits a second time before it is parsed. */
+export class RequestSeat {
+  readonly #queues: RequestQueues
+  readonly #party: Party
+  readonly #bytes: number
+  readonly #signal: () => AbortSignal | undefined
+
+  /**
+   * @param bodyBytes length of its body, undefined if not known
+   * @param signal aborts when the caller has left; called only if the request waits
+   */
+  constructor(
+    queues: RequestQueues,
+    party: Party,
+    bodyBytes: number | undefined,
+    signal: () => AbortSignal | undefined,
+  ) {
+    this.#queues = queues
+    this.#party = party
+    const body = Math.min(bodyBytes ?? Infinity, requestLimits.bodyBytes)
+    this.#bytes = hasBytes(party.class) ? Math.max(body, writeBytes) : body
+    this.#signal = signal
+  }
+
+  /** Returns undefined if the request may go on at once. Rejects with ApiError 429. */
+  enter(): Promise<void> | undefined {
+    if (this.#queues.passes(this.#party, this.#bytes)) return undefined
+    return this.#queues.wait(this.#party, this.#signal(), this.#bytes)
+  }
+
+  /** The same before a body of this length is parsed. */
+  beforeParsing(bytes: number): Promise<void> | undefined {
+    const party: Party = { ...this.#party, class: 'bodies' }
+    if (bytes < fairnessDefaults.largeBody || this.#queues.passes(party)) return undefined
+    return this.#queues.wait(party, this.#signal())
+  }
+
+  /** Must be called once after `enter`, unless it rejected. */
+  leave(): void {
+    this.#queues.leave(this.#party, this.#bytes)
+  }
+}
+
+/** Reads the whole body of a request. A large one then waits for a turn of its own. Throws as `readRequestBody`, and 429. */
+export async function readBodyInTurn({
+  req,
+  state,
+}: {
+  readonly req: IncomingMessage
+  readonly state: { readonly seat: RequestSeat | undefined }
+}): Promise<Buffer> {
+  const body = await readRequestBody(req)
+  await state.seat?.beforeParsing(body.length)
+  return body
+}

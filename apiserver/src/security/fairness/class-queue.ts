@@ -1,0 +1,183 @@
+import { ApiError } from '@setpoint/controller-runtime/api'
+import { FairOrder, type Share } from './fair-order.ts'
+import type { ClassLimits } from './request-class.ts'
+
+/** Seconds of the `Retry-After` of a refusal, as in Kubernetes. */
+const retryAfterSeconds = 1
+
+/** A request in a queue. */
+export interface QueuedRequest {
+  readonly identity: string
+  /** Bytes that it holds from its admission to its end. */
+  readonly bytes: number
+  /** Monotonic milliseconds of its arrival. */
+  readonly since: number
+  /** Called once, unless it is withdrawn. */
+  readonly admitted: () => void
+  readonly refused: (why: ApiError) => void
+}
+
+/** The requests of one identity in a class. */
+interface Flow extends Share {
+  readonly identity: string
+  /** In the order of arrival. */
+  readonly waiting: Set<QueuedRequest>
+  /** Bytes that its requests under way hold. */
+  bytes: number
+}
+
+/**
+ * The requests of one class that wait. Identities take turns, by the processor time of their requests; the requests of one
+ * identity are served in order.
+ *
+ * A request with more bytes than a bound is admitted alone. Requests of an identity past its bound of bytes do not delay
+ * other identities. A request that does not fit into the bound of the class is not overtaken.
+ */
+export class ClassQueue implements Share {
+  readonly name: string
+  time = 0
+  readonly #limits: ClassLimits
+  /** Identities with requests that wait, with bytes, or with time charged while others wait. */
+  readonly #flows = new Map<string, Flow>()
+  readonly #order = new FairOrder<Flow>()
+  #waiting = 0
+  #bytes = 0
+  /** True while the next request does not fit into the bound of the class. */
+  #isFull = false
+
+  constructor(name: string, limits: ClassLimits) {
+    this.name = name
+    this.#limits = limits
+  }
+
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  /** Bytes held by requests under way. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Returns true if a request can be admitted without overtaking a request of its identity. */
+  fits(identity: string, bytes: number): boolean {
+    const flow = this.#flows.get(identity)
+    if (flow !== undefined && (flow.waiting.size > 0 || !this.#fitsFlow(flow, bytes))) return false
+    return !this.#isFull && this.#fitsClass(bytes)
+  }
+
+  hold(identity: string, bytes: number): void {
+    this.#flowOf(identity).bytes += bytes
+    this.#bytes += bytes
+  }
+
+  release(identity: string, bytes: number): void {
+    const flow = this.#flowOf(identity)
+    flow.bytes -= bytes
+    this.#bytes -= bytes
+    this.#isFull = false
+    this.#forget(flow)
+  }
+
+  /** @throws ApiError 429 when too many requests wait */
+  push(request: QueuedRequest): void {
+    const flow = this.#flowOf(request.identity)
+    const { waiting, waitingPerIdentity } = this.#limits
+    if (flow.waiting.size >= waitingPerIdentity)
+      throw this.#tooMany(`${flow.waiting.size} of ${JSON.stringify(request.identity)} wait`)
+    if (this.#waiting >= waiting) {
+      this.#forget(flow)
+      throw this.#tooMany(`${this.#waiting} wait`)
+    }
+    flow.waiting.add(request)
+    this.#waiting++
+    this.#order.enter(flow)
+  }
+
+  /** Removes a request. Returns false if it does not wait. */
+  withdraw(request: QueuedRequest): boolean {
+    const flow = this.#flows.get(request.identity)
+    if (flow === undefined || !flow.waiting.delete(request)) return false
+    this.#waiting--
+    this.#isFull = false
+    if (flow.waiting.size === 0) this.#order.leave(flow)
+    if (this.#waiting > 0) this.#forget(flow)
+    else for (const each of [...this.#flows.values()]) this.#forget(each)
+    return true
+  }
+
+  /** Returns true if a request waits that can be admitted. */
+  get isReady(): boolean {
+    return this.#next() !== undefined
+  }
+
+  /** Removes the next request that can be admitted, and holds its bytes. */
+  take(): QueuedRequest | undefined {
+    const flow = this.#next()
+    const request = flow && first(flow.waiting)
+    if (flow === undefined || request === undefined) return undefined
+    this.#order.served(flow)
+    this.hold(flow.identity, request.bytes)
+    this.withdraw(request)
+    return request
+  }
+
+  /** Charges processor time to an identity. */
+  charge(identity: string, ms: number): void {
+    const flow = this.#flows.get(identity)
+    if (flow !== undefined) this.#order.charge(flow, ms)
+  }
+
+  /** Refuses the requests that have waited since then. Returns their number. */
+  expire(since: number, waitSeconds: number): number {
+    let expired = 0
+    for (const flow of [...this.#flows.values()]) {
+      for (const request of flow.waiting) {
+        if (request.since > since) break
+        this.withdraw(request)
+        request.refused(this.#tooMany(`this one has waited for ${waitSeconds} s`))
+        expired++
+      }
+    }
+    return expired
+  }
+
+  #tooMany(why: string): ApiError {
+    return new ApiError('TooManyRequests', `too many ${this.name} requests: ${why}`, { retryAfterSeconds })
+  }
+
+  #next(): Flow | undefined {
+    const flow = this.#order.next(each => this.#fitsFlow(each, first(each.waiting)?.bytes ?? 0))
+    const request = flow && first(flow.waiting)
+    this.#isFull = request !== undefined && !this.#fitsClass(request.bytes)
+    return this.#isFull ? undefined : flow
+  }
+
+  #fitsFlow(flow: Flow, bytes: number): boolean {
+    return bytes === 0 || flow.bytes === 0 || flow.bytes + bytes <= this.#limits.bytesPerIdentity
+  }
+
+  #fitsClass(bytes: number): boolean {
+    return bytes === 0 || this.#bytes === 0 || this.#bytes + bytes <= this.#limits.bytes
+  }
+
+  #flowOf(identity: string): Flow {
+    let flow = this.#flows.get(identity)
+    if (flow === undefined) {
+      flow = { identity, waiting: new Set(), bytes: 0, time: 0 }
+      this.#flows.set(identity, flow)
+    }
+    return flow
+  }
+
+  /** Forgets an idle identity. While requests wait, the time that it has used is kept, of as many as may wait. */
+  #forget(flow: Flow): void {
+    if (this.#waiting > 0 && this.#flows.size <= this.#limits.waiting) return
+    if (flow.bytes === 0 && flow.waiting.size === 0) this.#flows.delete(flow.identity)
+  }
+}
+
+function first<T>(items: Iterable<T>): T | undefined {
+  for (const item of items) return item
+  return undefined
+}

@@ -1,0 +1,260 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { ApiError } from '@setpoint/controller-runtime/api'
+import { FakeClock } from '@setpoint/controller-runtime/testing'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type ClassLimits, type RequestClass, requestClasses } from './request-class.ts'
+import { fairnessDefaults, type Party, RequestQueues } from './request-queues.ts'
+
+const { turnMs, turns } = fairnessDefaults
+
+function party(identity: string, requestClass: RequestClass = 'reads'): Party {
+  return { class: requestClass, identity, kind: 'users' }
+}
+
+/** Queues on a clock that only the requests of a test advance. Records the order of service. */
+class World {
+  readonly clock = new FakeClock()
+  readonly queues: RequestQueues
+  readonly served: string[] = []
+
+  constructor(limits: Partial<ClassLimits> = {}) {
+    const bounded = (limit: ClassLimits) => ({ ...limit, ...limits })
+    const { reads, lists, writes, ...others } = requestClasses
+    const classes = { ...others, reads: bounded(reads), lists: bounded(lists), writes: bounded(writes) }
+    this.queues = new RequestQueues({ clock: this.clock, classes })
+  }
+
+  /** Uses up the present turn, so that all further requests wait. */
+  spendTurn(): void {
+    expect(this.queues.passes(party('first'))).toBe(true)
+    this.clock.advanceSync(turnMs)
+    expect(this.queues.passes(party('second'))).toBe(false)
+  }
+
+  /** A request that takes so many milliseconds when it is served. */
+  async request(
+    who: Party,
+    { ms = 0, bytes = 0, signal }: { ms?: number; bytes?: number; signal?: AbortSignal } = {},
+  ) {
+    if (!this.queues.passes(who, bytes)) await this.queues.wait(who, signal, bytes)
+    this.served.push(who.identity)
+    this.clock.advanceSync(ms)
+  }
+
+  flood(who: Party, count: number, options: { ms?: number; bytes?: number } = {}): void {
+    for (let n = 0; n < count; n++) void this.request(who, options)
+  }
+}
+
+describe('a request', () => {
+  it('passes at once while its turn of the event loop has time left', async () => {
+    const { queues, clock } = new World()
+    const passed = Array.from({ length: 1_000 }, () => queues.passes(party('ann')))
+    expect(new Set(passed)).toEqual(new Set([true]))
+    clock.advanceSync(turnMs - 1)
+    expect(queues.passes(party('ann'))).toBe(true)
+    clock.advanceSync(1)
+    expect(queues.passes(party('ann'))).toBe(false)
+    await turn()
+    expect(queues.passes(party('ann'))).toBe(true)
+  })
+
+  it('is served in some later turn, with turns between for new connections', async () => {
+    const world = new World()
+    world.spendTurn()
+    world.flood(party('ann'), 12, { ms: 1 })
+    const servedBy: number[] = []
+    while (world.served.length < 12) {
+      await turn()
+      servedBy.push(world.served.length)
+    }
+    // Requests of 1 ms fill a turn of 4 ms.
+    expect(new Set(servedBy)).toEqual(new Set([0, 4, 8, 12]))
+    for (const count of [4, 8]) expect(servedBy.filter(each => each === count)).toHaveLength(turns + 1)
+    await turn()
+    expect(world.queues.passes(party('ann'))).toBe(true)
+  })
+
+  it('waits behind those that wait already', async () => {
+    const world = new World()
+    world.spendTurn()
+    void world.request(party('ann'))
+    await turn()
+    expect(world.queues.passes(party('ben'))).toBe(false)
+  })
+})
+
+describe('identities', () => {
+  it('take turns, whatever the number of their requests', async () => {
+    const world = new World()
+    world.spendTurn()
+    world.flood(party('flood'), 1_000)
+    world.flood(party('ann'), 2)
+    world.flood(party('ben'), 1)
+    await expect.poll(() => world.served.length).toBe(1_003)
+    expect(world.served.slice(0, 6)).toEqual(['flood', 'ann', 'ben', 'flood', 'ann', 'flood'])
+  })
+
+  it('have equal shares of the processor, not of the requests', async () => {
+    const world = new World()
+    world.spendTurn()
+    world.flood(party('dear'), 20, { ms: 10 })
+    world.flood(party('cheap'), 100, { ms: 1 })
+    await expect.poll(() => world.served.length).toBe(120)
+    const whileBoth = world.served.slice(0, world.served.lastIndexOf('cheap') + 1)
+    const dear = whileBoth.filter(each => each === 'dear').length
+    expect(dear).toBeGreaterThanOrEqual(10)
+    expect(dear).toBeLessThanOrEqual(11)
+  })
+
+  it('save up nothing while they are idle', async () => {
+    const world = new World()
+    world.spendTurn()
+    world.flood(party('busy'), 40, { ms: 1 })
+    while (world.served.length < 20) await turn()
+    world.flood(party('late'), 10, { ms: 1 })
+    await expect.poll(() => world.served.length).toBe(50)
+    const first = world.served.indexOf('late')
+    expect(
+      world.served.slice(first, first + 10).filter(each => each === 'busy').length,
+    ).toBeGreaterThanOrEqual(4)
+  })
+
+  it('in different classes have equal shares, too', async () => {
+    const world = new World()
+    world.spendTurn()
+    for (let n = 0; n < 50; n++) world.flood(party(`lister-${n}`, 'lists'), 10, { ms: 1 })
+    world.flood(party('renewal', 'leases'), 5, { ms: 1 })
+    await expect.poll(() => world.served.length).toBe(505)
+    expect(world.served.lastIndexOf('renewal')).toBeLessThan(11)
+  })
+})
+
+describe('bounds', () => {
+  const refusal = (message: RegExp) =>
+    expect.objectContaining({
+      code: 429,
+      message: expect.stringMatching(message),
+      details: expect.objectContaining({ retryAfterSeconds: 1 }),
+    })
+
+  it('of an identity refuse its requests only', async () => {
+    const world = new World({ waiting: 10, waitingPerIdentity: 3 })
+    world.spendTurn()
+    world.flood(party('flood'), 3)
+    await expect(world.request(party('flood'))).rejects.toEqual(
+      refusal(/^too many reads requests: 3 of "flood" wait$/),
+    )
+    await world.request(party('ann'))
+    expect(world.served).toContain('ann')
+  })
+
+  it('of a class refuse requests of this class only', async () => {
+    const world = new World({ waiting: 3, waitingPerIdentity: 3 })
+    world.spendTurn()
+    for (const each of ['a', 'b', 'c']) world.flood(party(each), 1)
+    await expect(world.request(party('d'))).rejects.toEqual(refusal(/^too many reads requests: 3 wait$/))
+    await world.request(party('d', 'lists'))
+    expect([...world.queues.tallies()].find(each => each.class === 'reads')?.tally.full).toBe(1)
+  })
+
+  it('of time refuse what has waited too long', async () => {
+    const world = new World({ bytesPerIdentity: 10 })
+    await world.request(party('ann', 'writes'), { bytes: 10 })
+    const late = world.request(party('ann', 'writes'), { bytes: 10 })
+    const expected = expect(late).rejects.toEqual(
+      refusal(/^too many writes requests: this one has waited for 15 s$/),
+    )
+    await world.clock.advance(14_000)
+    expect(world.queues.waiting).toBe(1)
+    await world.clock.advance(2_000)
+    await expected
+    expect(world.queues.waiting).toBe(0)
+    expect(world.clock.pendingTimers).toBe(0)
+  })
+
+  it('of bytes delay the requests of an identity, and not those of others', async () => {
+    const world = new World({ bytes: 100, bytesPerIdentity: 20 })
+    await world.request(party('slow', 'writes'), { bytes: 20 })
+    world.flood(party('slow', 'writes'), 1, { bytes: 20 })
+    world.flood(party('slow', 'writes'), 1, { bytes: 1 })
+    await world.request(party('ann', 'writes'), { bytes: 20 })
+    await world.request(party('slow', 'reads'))
+    for (let n = 0; n < 2 * turns; n++) await turn()
+    expect(world.served).toEqual(['slow', 'ann', 'slow'])
+    world.queues.leave(party('slow', 'writes'), 20)
+    await expect.poll(() => world.served).toEqual(['slow', 'ann', 'slow', 'slow'])
+    world.queues.leave(party('slow', 'writes'), 20)
+    await expect.poll(() => world.served.length).toBe(5)
+  })
+
+  it('of bytes of a class are not overtaken by smaller requests', async () => {
+    const world = new World({ bytes: 10, bytesPerIdentity: 10 })
+    await world.request(party('a', 'writes'), { bytes: 6 })
+    world.flood(party('large', 'writes'), 1, { bytes: 8 })
+    world.flood(party('small', 'writes'), 1, { bytes: 1 })
+    for (let n = 0; n < 2 * turns; n++) await turn()
+    expect(world.served).toEqual(['a'])
+    world.queues.leave(party('a', 'writes'), 6)
+    await expect.poll(() => world.served).toEqual(['a', 'large', 'small'])
+  })
+
+  it('of bytes admit a larger request alone', async () => {
+    const world = new World({ bytes: 10, bytesPerIdentity: 10 })
+    await world.request(party('a', 'writes'), { bytes: 100 })
+    expect(world.queues.passes(party('b', 'writes'), 1)).toBe(false)
+  })
+})
+
+it('a request whose client leaves is not served and makes room', async () => {
+  const world = new World({ waiting: 1, waitingPerIdentity: 1 })
+  world.spendTurn()
+  const leaving = new AbortController()
+  const left = world.request(party('ann'), { signal: leaving.signal })
+  leaving.abort(new ApiError('Timeout', 'left'))
+  await expect(left).rejects.toThrow('left')
+  await world.request(party('ben'))
+  expect(world.served).toEqual(['ben'])
+})
+
+it('every request is served once, refused or withdrawn, and nothing stays behind', async () => {
+  const step = fc.record({
+    who: fc.integer({ min: 0, max: 4 }),
+    class: fc.constantFrom<RequestClass>('reads', 'writes', 'lists'),
+    ms: fc.integer({ min: 0, max: 6 }),
+    bytes: fc.integer({ min: 0, max: 30 }),
+    leaves: fc.boolean(),
+    pauses: fc.boolean(),
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
+      const world = new World({ waiting: 12, waitingPerIdentity: 5, bytes: 60, bytesPerIdentity: 30 })
+      const open: (() => void)[] = []
+      const outcomes = steps.map(({ who, ms, bytes, leaves, ...each }) => {
+        const by = party(`${who}`, each.class)
+        const leaving = new AbortController()
+        const outcome = world.request(by, { ms, bytes, signal: leaving.signal }).then(
+          () =>
+            void (leaves ? open.push(() => world.queues.leave(by, bytes)) : world.queues.leave(by, bytes)),
+          (error: unknown) =>
+            expect(error).toMatchObject({ code: expect.toSatisfy(code => code === 429 || code === 504) }),
+        )
+        return { outcome, leaving, ...each, leaves }
+      })
+      for (const { leaving, pauses, leaves } of outcomes) {
+        if (pauses) await turn()
+        if (leaves && pauses) leaving.abort(new ApiError('Timeout', 'left'))
+      }
+      while (world.queues.waiting > 0) {
+        await turn()
+        open.shift()?.()
+      }
+      await Promise.all(outcomes.map(({ outcome }) => outcome))
+      for (const close of open) close()
+      for (const { bytes, waiting } of world.queues.loads())
+        expect({ bytes, waiting }).toEqual({ bytes: 0, waiting: 0 })
+    }),
+    { numRuns: 50 },
+  )
+})

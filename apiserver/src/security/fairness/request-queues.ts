@@ -1,0 +1,268 @@
+import { type Clock, systemClock } from '@setpoint/controller-runtime'
+import type { CancelTimer } from '@setpoint/controller-runtime/internal'
+import { ClassQueue, type QueuedRequest } from './class-queue.ts'
+import { FairOrder } from './fair-order.ts'
+import {
+  type ClassLimits,
+  type IdentityKind,
+  type RequestClass,
+  requestClasses,
+  requestClassNames,
+} from './request-class.ts'
+
+export const fairnessDefaults = Object.freeze({
+  /** Milliseconds for requests in one turn of the event loop. Requests that arrive later in the turn wait. */
+  turnMs: 4,
+  /** Requests that are admitted in one such turn: some 15 µs each at least. */
+  requestsPerTurn: 256,
+  /**
+   * Turns of the event loop from one that serves waiting requests to the next. In the turns between, connections are
+   * accepted, one in each, and requests arrive and are put in order.
+   */
+  turns: 16,
+  /** Milliseconds that a request may wait, as in Kubernetes. After that it gets 429. */
+  waitMs: 15_000,
+  /** Milliseconds between checks for requests that have waited for too long. */
+  checkMs: 1_000,
+  /** Bytes of the smallest body that waits for a turn of its own to be parsed: some 0.5 ms. */
+  largeBody: 16 * 1024,
+})
+
+/** Who sends a request of a class. */
+export interface Party {
+  readonly class: RequestClass
+  readonly identity: string
+  readonly kind: IdentityKind
+}
+
+/** Counts of one class and kind of identity. */
+export interface RequestTally {
+  dispatched: number
+  /** Refused because too many wait, refused after waiting too long, and withdrawn because the client left. */
+  full: number
+  late: number
+  cancelled: number
+}
+
+/**
+ * Shares the process between identities. While requests are served within a turn of the event loop, a request costs a check
+ * and a counter. As soon as a turn takes longer, further requests wait in the queues of their classes:
+ *
+ *     arrives ──turn has time left──────────────────▶ admitted
+ *        ├────▶ waiting ──the turn of its identity──▶ admitted
+ *        │         └─────15 s, or the client leaves─▶ refused, or withdrawn
+ *        └──queue full─▶ refused with 429
+ *
+ * Classes take turns, and so do the identities of a class. The time that a request takes until its first pause is measured
+ * and charged to both, so dear requests are served less often.
+ */
+export class RequestQueues {
+  readonly #clock: Clock
+  readonly #queues: ReadonlyMap<RequestClass, ClassQueue>
+  readonly #tallies = new Map<RequestClass, Map<IdentityKind, RequestTally>>()
+  readonly #order = new FairOrder<ClassQueue>()
+  /** The time after which requests wait; undefined before the first request of a turn. */
+  #turnEnds: number | undefined
+  /** True while requests wait that can be admitted. */
+  #isBusy = false
+  /** The waiting request that was admitted last, whose time is being measured. */
+  #measured: { queue: ClassQueue; identity: string; since: number } | undefined
+  #cancelCheck: CancelTimer | undefined
+  /** Called with the class, kind and seconds of every request that has waited and was admitted. */
+  onWaited: (party: Party, seconds: number) => void = () => {}
+
+  constructor({
+    clock = systemClock,
+    classes = requestClasses,
+  }: { clock?: Clock; classes?: Readonly<Record<RequestClass, ClassLimits>> } = {}) {
+    this.#clock = clock
+    const queues = new Map<RequestClass, ClassQueue>()
+    for (const each of requestClassNames) queues.set(each, new ClassQueue(each, classes[each]))
+    this.#queues = queues
+  }
+
+  /** Requests that wait, of all classes. */
+  get waiting(): number {
+    let waiting = 0
+    for (const queue of this.#queues.values()) waiting += queue.waiting
+    return waiting
+  }
+
+  /** Returns every class with the requests that wait and the bytes that its requests under way hold. */
+  *loads(): Iterable<{ class: RequestClass; waiting: number; bytes: number }> {
+    for (const [name, { waiting, bytes }] of this.#queues) yield { class: name, waiting, bytes }
+  }
+
+  *tallies(): Iterable<{ class: RequestClass; kind: IdentityKind; tally: RequestTally }> {
+    for (const [name, kinds] of this.#tallies)
+      for (const [kind, tally] of kinds) yield { class: name, kind, tally }
+  }
+
+  /** Admits a request at once if it need not wait. If it has bytes, `leave` must follow. */
+  passes(party: Party, bytes = 0): boolean {
+    if (this.#isBusy) return false
+    const now = this.#clock.monotonic()
+    if (this.#turnEnds === undefined) {
+      this.#turnEnds = now + fairnessDefaults.turnMs
+      setImmediate(this.#turnIsOver)
+    } else if (now >= this.#turnEnds) return false
+    if (bytes > 0) {
+      const queue = this.#queueOf(party.class)
+      if (!queue.fits(party.identity, bytes)) return false
+      queue.hold(party.identity, bytes)
+    }
+    this.#tallyOf(party).dispatched++
+    return true
+  }
+
+  /**
+   * Waits until a request is admitted. If it has bytes, `leave` must follow.
+   * @throws ApiError 429; the signal's reason when aborted
+   */
+  wait(party: Party, signal: AbortSignal | undefined, bytes = 0): Promise<void> {
+    const { identity } = party
+    const queue = this.#queueOf(party.class)
+    const tally = this.#tallyOf(party)
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted()
+      const since = this.#clock.monotonic()
+      const request: QueuedRequest = {
+        identity,
+        bytes,
+        since,
+        admitted: () => {
+          signal?.removeEventListener('abort', left)
+          tally.dispatched++
+          this.onWaited(party, (this.#clock.monotonic() - since) / 1000)
+          resolve()
+        },
+        refused: why => {
+          signal?.removeEventListener('abort', left)
+          tally.late++
+          reject(why)
+        },
+      }
+      const left = () => {
+        tally.cancelled++
+        this.#withdraw(queue, request)
+        reject(signal?.reason)
+      }
+      try {
+        queue.push(request)
+      } catch (error) {
+        tally.full++
+        throw error
+      }
+      this.#order.enter(queue)
+      signal?.addEventListener('abort', left, { once: true })
+      this.#serve()
+      this.#cancelCheck ??= this.#clock.setTimeout(this.#check, fairnessDefaults.checkMs, { unref: true })
+    })
+  }
+
+  /** Releases the bytes of a request that was admitted. */
+  leave(party: Party, bytes: number): void {
+    if (bytes === 0) return
+    this.#queueOf(party.class).release(party.identity, bytes)
+    this.#serve()
+  }
+
+  readonly #turnIsOver = () => {
+    if (!this.#isBusy) this.#turnEnds = undefined
+  }
+
+  /** Begins to serve waiting requests, unless it has begun or none can be admitted. */
+  #serve(): void {
+    if (this.#isBusy) return
+    for (const queue of this.#queues.values()) if (queue.waiting > 0 && queue.isReady) this.#isBusy = true
+    if (this.#isBusy) afterTurns(fairnessDefaults.turns, this.#serveTurn)
+  }
+
+  /**
+   * Node runs the callbacks of `setImmediate` one after another, and after each one everything that it has resolved. So the
+   * time from one to the next is what the request between them has taken.
+   */
+  readonly #serveTurn = () => {
+    this.#turnEnds = this.#clock.monotonic() + fairnessDefaults.turnMs
+    const requests = Math.min(this.waiting, fairnessDefaults.requestsPerTurn)
+    for (let n = 0; n < requests; n++) setImmediate(this.#admitNext)
+    setImmediate(this.#endTurn)
+  }
+
+  readonly #admitNext = () => {
+    const now = this.#measure()
+    if (this.#turnEnds === undefined || now >= this.#turnEnds) return
+    const queue = this.#order.next(each => each.isReady)
+    const request = queue?.take()
+    if (queue === undefined || request === undefined) return
+    this.#order.served(queue)
+    if (queue.waiting === 0) this.#order.leave(queue)
+    this.#measured = { queue, identity: request.identity, since: now }
+    request.admitted()
+  }
+
+  readonly #endTurn = () => {
+    this.#measure()
+    this.#turnEnds = undefined
+    this.#isBusy = false
+    this.#serve()
+  }
+
+  /** Charges the time of the request that was admitted last. Returns the present. */
+  #measure(): number {
+    const now = this.#clock.monotonic()
+    if (this.#measured !== undefined) {
+      const { queue, identity, since } = this.#measured
+      this.#measured = undefined
+      queue.charge(identity, now - since)
+      this.#order.charge(queue, now - since)
+    }
+    return now
+  }
+
+  #withdraw(queue: ClassQueue, request: QueuedRequest): void {
+    if (!queue.withdraw(request)) return
+    if (queue.waiting === 0) this.#order.leave(queue)
+    this.#serve()
+  }
+
+  readonly #check = () => {
+    this.#cancelCheck = undefined
+    const { waitMs, checkMs } = fairnessDefaults
+    const since = this.#clock.monotonic() - waitMs
+    for (const queue of this.#queues.values()) {
+      if (queue.waiting === 0) continue
+      queue.expire(since, waitMs / 1000)
+      if (queue.waiting === 0) this.#order.leave(queue)
+    }
+    this.#serve()
+    if (this.waiting > 0) this.#cancelCheck = this.#clock.setTimeout(this.#check, checkMs, { unref: true })
+  }
+
+  #queueOf(name: RequestClass): ClassQueue {
+    const queue = this.#queues.get(name)
+    if (queue === undefined) throw new RangeError(`no class ${name}`)
+    return queue
+  }
+
+  #tallyOf({ class: name, kind }: Party): RequestTally {
+    let kinds = this.#tallies.get(name)
+    if (kinds === undefined) {
+      kinds = new Map()
+      this.#tallies.set(name, kinds)
+    }
+    let tally = kinds.get(kind)
+    if (tally === undefined) {
+      tally = { dispatched: 0, full: 0, late: 0, cancelled: 0 }
+      kinds.set(kind, tally)
+    }
+    return tally
+  }
+}
+
+function afterTurns(turns: number, callback: () => void): void {
+  setImmediate(() => {
+    if (turns > 1) afterTurns(turns - 1, callback)
+    else callback()
+  })
+}
