@@ -11,7 +11,7 @@ import { EventKeeper, eventModel, orphanRecordModel } from '@setpoint/controller
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
 import { ApiServer, CustomRoutes, Health, RouteCallers, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
-import { describeLog, EtcdMetrics, Metrics } from '../metrics/index.ts'
+import { describeLog, describeQueues, EtcdMetrics, Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/index.ts'
 import {
   installedSources,
@@ -88,6 +88,7 @@ export async function startServer(
   const consistency = new ConsistencyCheck({ storage, follower, log })
   const metrics = new Metrics({ models, follower, hub, consistency })
   describeLog(metrics.registry, losses)
+  describeQueues(metrics.registry, queues)
   if (etcd !== undefined) metrics.registry.registerMetric(etcdMetrics.histogram)
   const manager =
     options.role === 'all' ? createManager(managerOptions(options, rooms, metrics, log)) : undefined

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { silentLogger } from '@setpoint/controller-runtime'
+import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { Gauge } from 'prom-client'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { WebSocket } from 'ws'
@@ -73,7 +74,8 @@ async function serve(): Promise<Served> {
     origins: new LocalOrigins(),
     access: new LocalAccess(),
     authorizer,
-    queues: new RequestQueues(),
+    // On a clock that stands still no request waits, however slow the machine is.
+    queues: new RequestQueues({ clock: new FakeClock() }),
     health: new Health({ storage, follower, plugins: () => [] }),
     metrics,
     log,

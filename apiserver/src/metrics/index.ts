@@ -6,6 +6,7 @@
 
 export * from './authentication-metrics.ts'
 export * from './etcd-metrics.ts'
+export * from './fairness-metrics.ts'
 export * from './log-metrics.ts'
 export * from './metrics.ts'
 export * from './request-metrics.ts'

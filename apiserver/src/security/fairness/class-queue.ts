@@ -10,8 +10,8 @@ export interface QueuedRequest {
   readonly identity: string
   /** Bytes that it holds from its admission to its end. */
   readonly bytes: number
-  /** Monotonic milliseconds of its arrival. */
-  readonly since: number
+  /** The number of checks before its arrival. */
+  readonly arrivedAt: number
   /** Called once, unless it is withdrawn. */
   readonly admitted: () => void
   readonly refused: (why: ApiError) => void
@@ -128,18 +128,15 @@ export class ClassQueue implements Share {
     if (flow !== undefined) this.#order.charge(flow, ms)
   }
 
-  /** Refuses the requests that have waited since then. Returns their number. */
-  expire(since: number, waitSeconds: number): number {
-    let expired = 0
+  /** Refuses the requests that arrived before this check, after so many seconds. */
+  expire(check: number, seconds: number): void {
     for (const flow of [...this.#flows.values()]) {
       for (const request of flow.waiting) {
-        if (request.since > since) break
+        if (request.arrivedAt >= check) break
         this.withdraw(request)
-        request.refused(this.#tooMany(`this one has waited for ${waitSeconds} s`))
-        expired++
+        request.refused(this.#tooMany(`this one has waited for ${seconds} s`))
       }
     }
-    return expired
   }
 
   #tooMany(why: string): ApiError {

@@ -20,9 +20,11 @@ export const fairnessDefaults = Object.freeze({
    * accepted, one in each, and requests arrive and are put in order.
    */
   turns: 16,
-  /** Milliseconds that a request may wait, as in Kubernetes. After that it gets 429. */
-  waitMs: 15_000,
-  /** Milliseconds between checks for requests that have waited for too long. */
+  /**
+   * Checks that a request may wait for, and milliseconds between two of them: 15 s, as in Kubernetes. After that it gets
+   * 429. Checks are counted, so that a process that was suspended serves requests instead of refusing all of them.
+   */
+  waitChecks: 15,
   checkMs: 1_000,
   /** Bytes of the smallest body that waits for a turn of its own to be parsed: some 0.5 ms. */
   largeBody: 16 * 1024,
@@ -67,9 +69,10 @@ export class RequestQueues {
   #isBusy = false
   /** The waiting request that was admitted last, whose time is being measured. */
   #measured: { queue: ClassQueue; identity: string; since: number } | undefined
+  #checks = 0
   #cancelCheck: CancelTimer | undefined
   /** Called with the class, kind and seconds of every request that has waited and was admitted. */
-  onWaited: (party: Party, seconds: number) => void = () => {}
+  onWaited: (requestClass: string, kind: string, seconds: number) => void = () => {}
 
   constructor({
     clock = systemClock,
@@ -129,11 +132,11 @@ export class RequestQueues {
       const request: QueuedRequest = {
         identity,
         bytes,
-        since,
+        arrivedAt: this.#checks,
         admitted: () => {
           signal?.removeEventListener('abort', left)
           tally.dispatched++
-          this.onWaited(party, (this.#clock.monotonic() - since) / 1000)
+          this.onWaited(party.class, party.kind, (this.#clock.monotonic() - since) / 1000)
           resolve()
         },
         refused: why => {
@@ -228,11 +231,11 @@ export class RequestQueues {
 
   readonly #check = () => {
     this.#cancelCheck = undefined
-    const { waitMs, checkMs } = fairnessDefaults
-    const since = this.#clock.monotonic() - waitMs
+    const { waitChecks, checkMs } = fairnessDefaults
+    this.#checks++
     for (const queue of this.#queues.values()) {
       if (queue.waiting === 0) continue
-      queue.expire(since, waitMs / 1000)
+      queue.expire(this.#checks - waitChecks, (waitChecks * checkMs) / 1000)
       if (queue.waiting === 0) this.#order.leave(queue)
     }
     this.#serve()
