@@ -8,7 +8,7 @@ import { loadRules } from '../model/index.ts'
 import { packageFolder } from '../package-folder.ts'
 import { findSyntaxError, placeOf } from './error-place.ts'
 import { rememberPlugin } from './fault-owner.ts'
-import { installModuleHooks, urlOfGeneration } from './module-hooks.ts'
+import { installModuleHooks, sharesSdk, urlOfGeneration } from './module-hooks.ts'
 
 /** A plugin with the facts of its folder. */
 export interface LoadedPlugin {
@@ -92,6 +92,7 @@ async function load(folder: string, importTimeoutMs: number, generation: number)
   const resourcesDir = await findResources(folder, manifest)
   rememberPlugin(folder)
   const url = urlOfGeneration(pathToFileURL(entry).href, generation)
+  if (generation > 0 || !sharesSdk(folder, entry)) installModuleHooks()
   const plugin = pluginOf(folder, entry, await importEntry(folder, entry, url, importTimeoutMs))
   rememberPlugin(folder, plugin.name)
   // Kinds are registered synchronously, and then their rules must compile.
@@ -225,7 +226,6 @@ async function findResources(dir: string, { setpoint }: Manifest): Promise<strin
 }
 
 async function importEntry(dir: string, entry: string, url: string, timeoutMs: number): Promise<object> {
-  installModuleHooks()
   const file = relative(dir, entry)
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {

@@ -1,4 +1,6 @@
+import { existsSync, realpathSync } from 'node:fs'
 import * as nodeModule from 'node:module'
+import { join } from 'node:path'
 
 /** The package that plugins import, with or without a subpath. */
 const sdk = '@setpoint/controller-runtime'
@@ -21,6 +23,24 @@ export function urlOfGeneration(url: string, generation: number): string {
   return generation === 0 ? url : `${url}?${generationParameter}=${generation}`
 }
 
+/**
+ * Returns true if a plugin gets the server's own copy of the SDK without the hooks, as the plugins of an installation do.
+ * Packages in its folder might have another copy.
+ */
+export function sharesSdk(folder: string, entry: string): boolean {
+  if (existsSync(join(folder, 'node_modules'))) return false
+  try {
+    return sdkOf(realpathSync(entry)) === sdkOf(import.meta.url)
+  } catch {
+    // The folder finds no SDK.
+    return false
+  }
+}
+
+function sdkOf(importer: string): string {
+  return nodeModule.createRequire(importer).resolve(sdk)
+}
+
 let installed = false
 
 /**
@@ -29,6 +49,8 @@ let installed = false
  *
  * A module that is imported in a generation of its plugin imports its relative modules in the same one. Packages and
  * CommonJS modules have one instance in the process.
+ *
+ * Before Node 22.15 the hooks start a thread, which takes as much processor time as a fifth of the program's start.
  *
  * Idempotent.
  */
