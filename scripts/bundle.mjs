@@ -50,6 +50,8 @@ for (const [name, entryPoints] of Object.entries(packages)) {
     format: 'esm',
     platform: 'node',
     target: 'node20.19',
+    // Koa would bring two copies, with 200 kB of media types each.
+    alias: { 'mime-types': `${root}node_modules/mime-types` },
     // lmdb and etcd3 load files of their own packages; cockatiel belongs to the interface of etcd3.
     external: ['@setpoint/*', 'lmdb', 'etcd3', 'cockatiel'],
     // The CommonJS form of jsonc-parser loads its files in a way that bundlers cannot follow.

@@ -27,7 +27,6 @@ import {
 } from '../plugins/index.ts'
 import { assembleRooms, keepRoles, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
 import { LocalOrigins, NamedOrigins, type Origins } from '../security/index.ts'
-import { openEmbeddedStorage } from '../storage/embedded/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
 import { WatchConnections, type WatchHub } from '../watch/index.ts'
 import { authenticate } from './authentication.ts'
@@ -271,8 +270,11 @@ async function openStorage(
   { observe }: EtcdMetrics,
   log: Logger,
 ): Promise<Storage> {
-  if (store.kind === 'embedded') return openEmbeddedStorage({ dataDir: store.dataDir, log })
-  // Loading the etcd client is a large part of the program's start.
+  // Loading lmdb or the etcd client is a large part of the program's start.
+  if (store.kind === 'embedded') {
+    const { openEmbeddedStorage } = await import('../storage/embedded/index.ts')
+    return openEmbeddedStorage({ dataDir: store.dataDir, log })
+  }
   const { openEtcdStorage } = await import('../storage/etcd/index.ts')
   return openEtcdStorage({
     endpoints: store.endpoints,

@@ -10,7 +10,8 @@ import {
   type ObjectKey,
   objectKey,
 } from '@setpoint/controller-runtime/api'
-import semver from 'semver'
+import compareVersions from 'semver/functions/compare.js'
+import validVersion from 'semver/functions/valid.js'
 import { deepEqual, formatPath, type SchemaSubject } from '../model/index.ts'
 import { createMergePatch } from '../registry/index.ts'
 import { type ExtensionDocument, type ExtensionProblem, readExtensions } from './extensions-files.ts'
@@ -366,7 +367,7 @@ function patchFor(
   }
   const appliedVersion = annotations[keys.version] ?? ''
   // An object without a valid version is older than any version.
-  const order = semver.valid(appliedVersion) === null ? -1 : semver.compare(appliedVersion, options.version)
+  const order = validVersion(appliedVersion) === null ? -1 : compareVersions(appliedVersion, options.version)
   if (order > 0) {
     throw new NotApplied(
       `${kind} ${name} was applied by version ${appliedVersion} of the plugin, which is newer than ${options.version}: it is left alone`,

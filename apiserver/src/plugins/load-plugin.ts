@@ -3,7 +3,7 @@ import { basename, extname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isPlugin, type Plugin } from '@setpoint/controller-runtime'
 import { isRecord } from '@setpoint/controller-runtime/api'
-import semver from 'semver'
+import validVersion from 'semver/functions/valid.js'
 import { loadRules } from '../model/index.ts'
 import { packageFolder } from '../package-folder.ts'
 import { findSyntaxError, placeOf } from './error-place.ts'
@@ -101,7 +101,7 @@ async function load(folder: string, importTimeoutMs: number, generation: number)
   return {
     dir: folder,
     packageName: typeof name === 'string' && name !== '' ? name : basename(folder),
-    packageVersion: typeof version === 'string' && semver.valid(version) !== null ? version : '0.0.0',
+    packageVersion: typeof version === 'string' && validVersion(version) !== null ? version : '0.0.0',
     plugin,
     resourcesDir,
   }

@@ -1,6 +1,6 @@
 import { systemClock } from '@setpoint/controller-runtime'
 import { Yielder } from '@setpoint/controller-runtime/internal'
-import semver from 'semver'
+import lessThan from 'semver/functions/lt.js'
 import { objectStart, type ServedModel } from '../model/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { Standing, StoredVersions, UniqueIndexRecords } from './unique-index-record.ts'
@@ -83,7 +83,7 @@ async function nextVersions(
     const found = [...(await countVersions(claim)).keys()]
     return { version, all: [...new Set([version, ...found])], by }
   }
-  if (semver.lt(by, stored.by)) return undefined
+  if (lessThan(by, stored.by)) return undefined
   const readable = stored.all.filter(name => knows(served, name))
   const all = [...new Set([version, ...readable])]
   const same = stored.version === version && all.length === stored.all.length && stored.by === by
