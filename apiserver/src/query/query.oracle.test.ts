@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { systemClock } from '@setpoint/controller-runtime'
 import { type ApiObject, objectKey, toRevision } from '@setpoint/controller-runtime/api'
 import { Yielder } from '@setpoint/controller-runtime/internal'
@@ -86,6 +87,11 @@ function expectedOf(gadgets: readonly Gadget[], query: Query): Expected {
   return { total: all.length, keys, byKey: byKey(matching).map(objectKey) }
 }
 
+/** As `expect(actual).toEqual(expected)`, which would take a third of the time of these tests. */
+function expectEqual(actual: unknown, expected: unknown): void {
+  if (!isDeepStrictEqual(actual, expected)) expect(actual).toEqual(expected)
+}
+
 const keysOf = (entries: readonly Entry[] | undefined) => entries?.map(keyOfEntry)
 
 function parse(query: Query, indexes: IndexSet): ListQuery {
@@ -103,8 +109,8 @@ async function check(
   const { indexes } = snapshot
   const parsed = parse(query, indexes)
   const answer = await runQuery(snapshot, parsed, scheduler, ann)
-  expect(answer.kind === 'page' && answer.total).toBe(expected.total)
-  expect(keysOf(answer.items)).toEqual(expected.keys)
+  expectEqual(answer.kind === 'page' && answer.total, expected.total)
+  expectEqual(keysOf(answer.items), expected.keys)
   const { paging } = parsed
   if (paging.kind === 'page') {
     const terms = finish(compileTerms(snapshot, parsed.selector))
@@ -114,7 +120,7 @@ async function check(
       used.add(name)
       const found = finish(run(Infinity))
       const keys = found?.slots.map(({ entry }) => keyOfEntry(entry))
-      expect({ name, total: found?.total, keys }).toEqual({ name, ...expected })
+      expectEqual({ name, total: found?.total, keys }, { name, ...expected })
     }
   }
   await checkChunks(snapshot, query, byKey)
@@ -122,7 +128,7 @@ async function check(
   snapshot.objects.forEachValue(entry => {
     if (matchesEntry(entry, parsed.selector, indexes)) selected.push(keyOfEntry(entry))
   })
-  expect(selected).toEqual(byKey)
+  expectEqual(selected, byKey)
 }
 
 /** The same from an index that is built for the list over many turns of the event loop. */
@@ -140,7 +146,7 @@ async function checkIndex(
     await new Promise(setImmediate)
     found = await pageByIndex(snapshot, { ...parsed, paging }, 1, shortScheduler, ann)
   }
-  expect({ total: found.total, keys: keysOf(found.items) }).toEqual(expected)
+  expectEqual({ total: found.total, keys: keysOf(found.items) }, expected)
 }
 
 async function checkChunks(
@@ -163,11 +169,11 @@ async function checkChunks(
     const { items, next, remaining } = await runQuery(snapshot, chunk, scheduler, ann)
     keys.push(...items.map(keyOfEntry))
     const left = expected.length - keys.length
-    expect(next !== undefined).toBe(left > 0)
-    expect(remaining).toBe(isCounted && left > 0 ? left : undefined)
+    expectEqual(next !== undefined, left > 0)
+    expectEqual(remaining, isCounted && left > 0 ? left : undefined)
     after = next
   } while (after !== undefined)
-  expect(keys).toEqual(expected)
+  expectEqual(keys, expected)
 }
 
 async function run(steps: readonly Step[], used: Set<string>, of: IndexSet = indexes): Promise<void> {
@@ -218,7 +224,7 @@ describe('a list', () => {
   }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step(12, 6), { minLength: 1, maxLength: 8 }), steps => run(steps, used)),
-      { numRuns: 1500 },
+      { numRuns: 750 },
     )
   })
 
@@ -243,7 +249,7 @@ describe('a list', () => {
       fc.asyncProperty(fc.array(namespacedStep(6, 8), { minLength: 1, maxLength: 6 }), steps =>
         run(steps, used, namespacedIndexes),
       ),
-      { numRuns: 1000 },
+      { numRuns: 500 },
     )
     await fc.assert(
       fc.asyncProperty(
