@@ -67,7 +67,7 @@ async function flood(connections: number, each: number, target: string, token: s
   for (const [n, socket] of sockets.entries()) {
     socket.on('error', () => {})
     socket.setEncoding('latin1').on('data', text => {
-      received[n] += text
+      received[n] = (received[n] ?? '') + text
     })
   }
   const sent: Flood = {

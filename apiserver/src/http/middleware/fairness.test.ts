@@ -58,7 +58,7 @@ async function serve(limits: Partial<ClassLimits>) {
       const socket = connect(port, '127.0.0.1')
       socket.on('error', () => {})
       const received: string[] = []
-      socket.setEncoding('utf8').on('data', text => received.push(text))
+      socket.setEncoding('utf8').on('data', (text: string) => received.push(text))
       socket.write(bytes)
       return { leave: () => socket.destroy(), received: () => received.join('') }
     },
