@@ -3,19 +3,18 @@ import { managerOfUserAgent, problemOfManager } from '../registry/index.ts'
 import { type ApiRequest, headerOf } from './api-request.ts'
 
 /**
- * Returns the name of the owner of the fields that a write changes: the parameter `fieldManager`, or else the plugin, or
- * else the User-Agent up to its first slash.
- * @throws ApiError 422 for an invalid name
+ * Returns a function that names the owner of the fields that a write changes: the parameter `fieldManager`, or else the
+ * plugin, or else the User-Agent up to its first slash. Few objects are tracked, so most writes do not call it.
+ * @throws ApiError 422 for an invalid parameter
  */
-export function readManager({ query, caller, headers }: ApiRequest): string | undefined {
+export function readManager({ query, caller, headers }: ApiRequest): () => string | undefined {
   const given = query.get('fieldManager')
-  if (given !== null && given !== '') {
-    const problem = problemOfManager(given)
-    if (problem === undefined) return given
+  if (given === null || given === '')
+    return () => (caller.plugin ?? managerOfUserAgent(headerOf(headers, 'user-agent') ?? '')) || undefined
+  const problem = problemOfManager(given)
+  if (problem !== undefined)
     throw invalidOptions({ reason: 'FieldValueInvalid', field: 'fieldManager', message: problem })
-  }
-  const name = caller.plugin ?? managerOfUserAgent(headerOf(headers, 'user-agent') ?? '')
-  return name === '' ? undefined : name
+  return () => given
 }
 
 /**

@@ -72,13 +72,12 @@ export function readWriteOptions(request: ApiRequest): WriteOptions {
   ) {
     throw badRequest(`fieldValidation ${JSON.stringify(fieldValidation)} is not one of Strict, Warn, Ignore`)
   }
-  const manager = readManager(request)
   return {
     dryRun: readDryRun(query.getAll('dryRun')),
     fieldValidation: fieldValidation === '' ? 'Warn' : fieldValidation,
     plugin: caller.plugin,
     user: caller.user,
-    ...(manager !== undefined && { manager }),
+    manager: readManager(request),
     ...(rights && { rights }),
     ...(signal && { signal }),
   }

@@ -267,7 +267,8 @@ export class Registry {
   }
 
   #managedWrite(served: ServedModel, scope: Scope, options: WriteOptions): ManagedWrite {
-    const { version = served.hub, manager = options.plugin ?? 'unknown' } = options
+    const { version = served.hub } = options
+    const manager = options.manager?.() ?? options.plugin ?? 'unknown'
     return { served, version, scope, manager, now: this.#now() }
   }
 

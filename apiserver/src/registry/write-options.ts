@@ -25,8 +25,8 @@ export interface WriteOptions {
   readonly isService?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
   readonly onlyLettingGo?: ApiError
-  /** The name of the writer, as the owner of the fields that it changes. Default: the plugin. */
-  readonly manager?: string
+  /** Returns the name of the writer, as the owner of the fields that it changes. Default: the plugin. */
+  readonly manager?: () => string | undefined
   /** The version of the request and of its response. Default: the hub. */
   readonly version?: ServedVersion
   /** The namespace of a new object, if its kind is namespaced. */

@@ -1,5 +1,5 @@
 import { defineModel, parseRevision } from '@setpoint/controller-runtime/api'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { openRooms, type Rooms } from '../../../../test/support/rooms.ts'
 import { defaultWriteOptions, Registry } from '../index.ts'
 
@@ -35,7 +35,7 @@ function setUp({ storage, served }: Rooms) {
   const registry = new Registry({ storage, reservedDomain: 'setpoint.dev', now: () => clock.now })
   const apply = async (spec: object, manager = 'one') => {
     const document = { apiVersion: 'test.example.com/v1', kind: 'Thing', metadata: { name: 'a' }, spec }
-    const options = { ...defaultWriteOptions, manager }
+    const options = { ...defaultWriteOptions, manager: () => manager }
     const { bytes } = await registry.apply(served, 'a', { document, force: false }, 'object', options)
     const { metadata } = JSON.parse(bytes.toString())
     const times = Object.fromEntries(
@@ -83,4 +83,30 @@ test('an apply that is refused on a stale cached object is decided again, with t
   const patch = { document: body(['z', 'z']), force: false }
   const refused = behind.apply(served, 'a', patch, 'object', defaultWriteOptions)
   await expect(refused).rejects.toMatchObject({ details: { causes: [{ field: 'spec.tags[1]' }] } })
+})
+
+test('the name of the writer is asked for when the object is tracked, and not before', async () => {
+  await using rooms = await openRooms(model)
+  const { served, registry } = rooms
+  const manager = vi.fn(() => 'two')
+  const options = { ...defaultWriteOptions, manager }
+  const body = (n: number) => ({
+    apiVersion: 'test.example.com/v1',
+    kind: 'Thing',
+    metadata: { name: 'a' },
+    spec: { n },
+  })
+  const merge = (n: number) =>
+    registry.patch(served, 'a', { type: 'merge', document: { spec: { n } } }, 'object', options)
+  await registry.create(served, body(1), options)
+  await registry.replace(served, 'a', body(2), 'object', options)
+  await merge(3)
+  expect(manager).not.toHaveBeenCalled()
+
+  const one = { ...defaultWriteOptions, manager: () => 'one' }
+  await registry.apply(served, 'a', { document: body(3), force: false }, 'object', one)
+  const { bytes } = await merge(4)
+  expect(manager).toHaveBeenCalledTimes(1)
+  const { managedFields } = JSON.parse(bytes.toString()).metadata
+  expect(managedFields).toContainEqual(expect.objectContaining({ manager: 'two' }))
 })

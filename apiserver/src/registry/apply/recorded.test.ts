@@ -43,7 +43,7 @@ test('every scenario has the outcome that Kubernetes recorded', async () => {
     const name = 'a'
     let exists = false
     for (const [index, { write, manager, force = false, subresource, object, result }] of steps.entries()) {
-      const options = { ...defaultWriteOptions, manager }
+      const options = { ...defaultWriteOptions, manager: () => manager }
       const scope = subresource ?? 'object'
       const metadata = { ...object.metadata, name }
       const document = { spec: {}, ...object, apiVersion: 'test.example.com/v1', kind: 'Thing', metadata }
