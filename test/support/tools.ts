@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { findChromium } from '../../scripts/chromium.mjs'
 import { findEtcd } from '../../scripts/etcd.mjs'
 import { findHelm, findKubectl, kubectlVersions } from '../../scripts/kubernetes-tools.mjs'
 import { findShell } from './doc-shell.ts'
@@ -11,6 +12,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 
 /** Programs that tests start, and the modules that start them. */
 const tools = [
+  { find: findChromium, modules: ['chromium.ts'] },
   { find: findEtcd, modules: ['etcd.ts', 'etcd-pods.ts'] },
   { find: findHelm, modules: ['helm.ts'] },
   { find: findEveryKubectl, modules: ['kubectl.ts'] },
