@@ -1,5 +1,6 @@
 /**
- * What only Kubernetes' clients ask for: discovery, objects as Tables or as their metadata alone, and built-in kinds.
+ * What only Kubernetes' clients ask for: discovery, objects as Tables or as their metadata alone, protobuf bodies, and built-in
+ * kinds.
  *
  * - A view turns the wire JSON of an object into another form, and knows neither requests nor caches. Clients that ask for
  *   no view pay nothing.

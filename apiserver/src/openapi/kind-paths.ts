@@ -170,7 +170,13 @@ class KindOperations {
     return this.#operation('create', 'post', `Create a ${this.#kind}, which is answered and not stored`, {
       parameters: parameterRefs('dryRun', 'fieldValidation'),
       requestBody: this.#objectBody(this.#examples?.sent),
-      responses: { '201': this.#object('The response.'), ...errorRefs(400, 413, 415, 422) },
+      responses: {
+        '201': {
+          description: 'The response.',
+          content: { 'application/json': mediaOf(nameOf(this.#of), this.#examples?.stored) },
+        },
+        ...errorRefs(400, 413, 415, 422),
+      },
     })
   }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isApiError, isRecord } from '@setpoint/controller-runtime/api'
-import protobuf from 'protobufjs/minimal.js'
 import { describe, expect, it } from 'vitest'
+import { encodeBody, type Field, magic, encodeMessage as message } from '../../../../test/support/protobuf.ts'
 import { builtInKinds } from '../kinds/index.ts'
 import { structOf } from '../types/built-in-types.ts'
 import { goKinds, goStructs } from '../types/go-structs.ts'
@@ -21,23 +21,9 @@ const recorded: Recorded[] = lines.map(line => JSON.parse(line))
 const bodies = recorded.map(({ protobuf: text }) => Buffer.from(text, 'base64'))
 
 const configMap = { apiVersion: 'v1', kind: 'ConfigMap' }
-const magic = Buffer.from('k8s\0')
 
-/** Encodes fields: numbers as integers, texts and bytes with their length. */
-function message(...fields: readonly (readonly [number, string | number | Uint8Array])[]): Uint8Array {
-  const writer = protobuf.Writer.create()
-  for (const [number, value] of fields) {
-    if (typeof value === 'number') writer.uint32(number << 3).int64(value)
-    else if (typeof value === 'string') writer.uint32((number << 3) | 2).string(value)
-    else writer.uint32((number << 3) | 2).bytes(value)
-  }
-  return writer.finish()
-}
-
-function bodyOf(raw: Uint8Array, kind = configMap, ...more: readonly (readonly [number, string])[]): Buffer {
-  const typeMeta = message([1, kind.apiVersion], [2, kind.kind])
-  return Buffer.concat([magic, message([1, typeMeta], [2, raw], ...more)])
-}
+const bodyOf = (raw: Uint8Array, kind = configMap, ...more: readonly Field[]) =>
+  encodeBody(kind, raw, ...more)
 
 function refusalOf(body: Buffer): string {
   try {

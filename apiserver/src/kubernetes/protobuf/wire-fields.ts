@@ -12,7 +12,7 @@ export type WireFields = ReadonlyMap<number, readonly WireValue[]>
 const varint = 0
 const lengthDelimited = 2
 
-/** Counts the fields that are read from a body, or made of it, with the bound of a JSON body. */
+/** Counts the fields of a body, or of its JSON. Their bound is that of a JSON body. */
 export class FieldCount {
   #fields = 0
 
