@@ -1,0 +1,100 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Collection } from './support/api.ts'
+import { fieldsOf } from './support/json.ts'
+import { namespacesOf } from './support/kinds.ts'
+import { Kubectl, kubectlVersions } from './support/kubectl.ts'
+import { startWorld, type World } from './support/worlds.ts'
+
+/** What kubectl does to built-in kinds with protobuf bodies and strategic merge patches. */
+
+const configMap = (data: string, labels = '') => `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: applied
+  labels: {${labels}}
+data: {${data}}
+`
+
+describe.each(kubectlVersions)('kubectl %s', version => {
+  let world: World
+  let kubectl: Kubectl
+  let configMaps: Collection
+  const run = (...args: string[]) => kubectl.output(args)
+  const dataOf = async (name: string) => fieldsOf((await configMaps.read(name)).raw.data)
+
+  beforeAll(async () => {
+    world = await startWorld('embedded', [])
+    configMaps = new Collection(world.api, 'v1', 'ConfigMap', 'configmaps', 'default')
+    kubectl = await Kubectl.open(version, '--server', world.server.url)
+  })
+  afterAll(async () => {
+    await kubectl?.close()
+    await world?.end()
+  })
+
+  it('creates a namespace and a ConfigMap', async () => {
+    expect(await run('create', 'namespace', 'made')).toBe('namespace/made created\n')
+    expect((await namespacesOf(world.api).read('made')).status).toMatchObject({ phase: 'Active' })
+    const created = await run('create', 'configmap', 'made', '--from-literal=a=1', '--from-literal=b=')
+    expect(created).toBe('configmap/made created\n')
+    expect(await dataOf('made')).toEqual({ a: '1', b: '' })
+    const dry = await run('create', 'configmap', 'dry', '--dry-run=server')
+    expect(dry).toBe('configmap/dry created (server dry run)\n')
+    await expect(run('create', 'namespace', 'made')).rejects.toThrow('(AlreadyExists)')
+  })
+
+  it('patches without a type, and with one', async () => {
+    await run('create', 'configmap', 'patched', '--from-literal=a=1', '--from-literal=b=2')
+    await run('patch', 'configmap', 'patched', '--patch', '{"data":{"b":null,"c":"3"}}')
+    expect(await dataOf('patched')).toEqual({ a: '1', c: '3' })
+    const replace = '{"data":{"$patch":"replace","d":"4"}}'
+    await run('patch', 'configmap', 'patched', '--type', 'strategic', '--patch', replace)
+    expect(await dataOf('patched')).toEqual({ d: '4' })
+    await run('patch', 'configmap', 'patched', '--type', 'merge', '--patch', '{"data":{"e":"5"}}')
+    expect(await dataOf('patched')).toEqual({ d: '4', e: '5' })
+  })
+
+  it('labels and annotates', async () => {
+    await run('create', 'configmap', 'labelled')
+    await run('label', 'configmap', 'labelled', 'team=a')
+    await run('annotate', 'configmap', 'labelled', 'note=x')
+    await run('label', 'configmap', 'labelled', 'team-', 'tier=b')
+    const { labels, annotations } = (await configMaps.read('labelled')).metadata
+    expect([labels, annotations]).toEqual([{ tier: 'b' }, { note: 'x' }])
+  })
+
+  it('applies: creates, changes with a strategic merge patch, and takes away', async () => {
+    const apply = async (...given: Parameters<typeof configMap>) =>
+      kubectl.output(['apply', '--filename', '-', '-v=9'], { input: configMap(...given) })
+    await apply('a: "1", b: "2"', 'team: x')
+    const second = kubectl.start(['apply', '--filename', '-', '--v=8'], {
+      input: configMap('a: "9", c: "3"', 'team: x'),
+    })
+    const { stdout, stderr } = await second.ended
+    expect(stdout).toBe('configmap/applied configured\n')
+    expect(stderr).toContain('application/strategic-merge-patch+json')
+    expect(await dataOf('applied')).toEqual({ a: '9', c: '3' })
+    expect(await apply('a: "9", c: "3"', 'team: x')).toBe('configmap/applied unchanged\n')
+  })
+
+  it('edits', async () => {
+    await run('create', 'configmap', 'edited', '--from-literal=colour=red')
+    const editor = join(kubectl.home, 'editor.sh')
+    await writeFile(editor, '#!/bin/sh\nsed -i s/red/blue/ "$1"\n', { mode: 0o755 })
+    const edited = await kubectl.output(['edit', 'configmap', 'edited'], { env: { KUBE_EDITOR: editor } })
+    expect(edited).toBe('configmap/edited edited\n')
+    expect(await dataOf('edited')).toEqual({ colour: 'blue' })
+  })
+
+  it('replaces and deletes', async () => {
+    await run('create', 'configmap', 'replaced', '--from-literal=a=1')
+    const manifest = configMap('z: "26"').replace('applied', 'replaced')
+    await kubectl.output(['replace', '--filename', '-'], { input: manifest })
+    expect(await dataOf('replaced')).toEqual({ z: '26' })
+    expect(await run('delete', 'configmap', 'replaced')).toMatch(/^configmap "replaced" deleted/)
+    expect(await run('delete', 'namespace', 'made')).toMatch(/^namespace "made" deleted/)
+  })
+})
