@@ -1,0 +1,178 @@
+import { type FileHandle, open, rename, stat } from 'node:fs/promises'
+import { setImmediate } from 'node:timers/promises'
+import type { Clock, Logger } from '@setpoint/controller-runtime'
+import { systemClock } from '@setpoint/controller-runtime'
+import type { AuditSink } from './audit-log.ts'
+import { backupPath, type RotationLimits, removeOldBackups } from './rotation.ts'
+
+export const fileDefaults = Object.freeze({
+  /** Bytes that wait for the disk: about 20,000 events of the level Metadata. */
+  bufferBytes: 16 * 1024 * 1024,
+  /** Bytes of one write. A file is larger than its limit by at most one event. */
+  writeBytes: 1024 * 1024,
+  /** Milliseconds between two log lines about a lasting failure. */
+  repeatMs: 60_000,
+})
+
+export interface AuditFileOptions {
+  readonly path: string
+  readonly limits: RotationLimits
+  readonly log: Logger
+  readonly clock?: Clock
+}
+
+/** The audit file cannot be opened. */
+export class AuditFileError extends Error {
+  override readonly name = 'AuditFileError'
+}
+
+/**
+ * Appends events to a file, one line each, and rotates it.
+ *
+ * Guarantees: never blocks a request. Lines are whole, except for one that a crash or a full disk cut off; what follows it
+ * begins on a new line. Events that do not fit into the buffer, or cannot be written, are dropped and counted, and later
+ * ones are written again as soon as it works.
+ */
+export class AuditFile implements AuditSink {
+  readonly name = 'log'
+  readonly #options: AuditFileOptions
+  readonly #clock: Clock
+  #handle: FileHandle | undefined
+  #size = 0
+  /** True if the file ends within a line. */
+  #isCut = false
+  #waiting: Buffer[] = []
+  #waitingBytes = 0
+  #dropped = 0
+  #writing: Promise<void> | undefined
+  #reportedAt = Number.NEGATIVE_INFINITY
+
+  private constructor(options: AuditFileOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+  }
+
+  /** Opens the file, with access for its owner only if it is new. @throws AuditFileError */
+  static async open(options: AuditFileOptions): Promise<AuditFile> {
+    const file = new AuditFile(options)
+    try {
+      await file.#open()
+      await removeOldBackups(options.path, options.limits, file.#clock.now())
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error)
+      throw new AuditFileError(`cannot open the audit log ${JSON.stringify(options.path)}: ${problem}`, {
+        cause: error,
+      })
+    }
+    return file
+  }
+
+  get dropped(): number {
+    return this.#dropped
+  }
+
+  write(event: string): void {
+    const line = Buffer.from(`${event}\n`)
+    if (this.#waitingBytes + line.length > fileDefaults.bufferBytes) {
+      this.#drop(1, 'the disk is too slow')
+      return
+    }
+    this.#waiting.push(line)
+    this.#waitingBytes += line.length
+    this.#writing ??= this.#writeAll()
+  }
+
+  async close(): Promise<void> {
+    await this.#writing
+    await this.#handle?.close()
+    this.#handle = undefined
+  }
+
+  /** Writes until nothing waits. Never rejects. */
+  async #writeAll(): Promise<void> {
+    // One write takes the events of a turn of the event loop.
+    await setImmediate()
+    while (this.#waiting.length > 0) {
+      const bytes = Buffer.concat(this.#take())
+      let written = 0
+      try {
+        const handle = await this.#handleFor(bytes.length)
+        if (this.#isCut) await handle.write(newline)
+        this.#isCut = false
+        while (written < bytes.length) {
+          const { bytesWritten } = await handle.write(bytes, written)
+          written += bytesWritten
+          this.#size += bytesWritten
+        }
+      } catch (error) {
+        this.#drop(linesIn(bytes.subarray(written)), error)
+        // Opening it again shows how it ends.
+        await this.#handle?.close().catch(() => {})
+        this.#handle = undefined
+      }
+      this.#waitingBytes -= bytes.length
+    }
+    this.#writing = undefined
+  }
+
+  /** Takes the lines of one write: at least one. */
+  #take(): Buffer[] {
+    let bytes = 0
+    const end = this.#waiting.findIndex(line => {
+      bytes += line.length
+      return bytes > fileDefaults.writeBytes
+    })
+    return this.#waiting.splice(0, end < 0 ? this.#waiting.length : Math.max(end, 1))
+  }
+
+  /** Returns the handle for a write of so many bytes, of a new file if the present one would become too large. */
+  async #handleFor(bytes: number): Promise<FileHandle> {
+    const { path, limits } = this.#options
+    if (this.#handle !== undefined && this.#size > 0 && this.#size + bytes > limits.bytes) {
+      const now = this.#clock.now()
+      await this.#handle.close()
+      this.#handle = undefined
+      await rename(path, await backupPath(path, now))
+      await removeOldBackups(path, limits, now).catch(error => this.#report(error))
+    }
+    return this.#handle ?? (await this.#open())
+  }
+
+  async #open(): Promise<FileHandle> {
+    const { path } = this.#options
+    // Opening a pipe or a terminal could block.
+    const found = await stat(path).catch(() => undefined)
+    if (found?.isFile() === false) throw new Error('it is not a regular file')
+    const handle = await open(path, 'a+', 0o600)
+    const { size } = await handle.stat()
+    const last = Buffer.alloc(1)
+    if (size > 0) await handle.read(last, 0, 1, size - 1)
+    this.#isCut = size > 0 && last[0] !== newline[0]
+    this.#size = size
+    this.#handle = handle
+    return handle
+  }
+
+  #drop(events: number, why: unknown): void {
+    this.#dropped += events
+    this.#report(why)
+  }
+
+  #report(why: unknown): void {
+    const now = this.#clock.monotonic()
+    if (now - this.#reportedAt < fileDefaults.repeatMs) return
+    this.#reportedAt = now
+    const { path, log } = this.#options
+    const fields = why instanceof Error ? { err: why } : { why }
+    log.error({ path, dropped: this.#dropped, ...fields }, 'failed to write or rotate the audit log')
+  }
+}
+
+const newline = Buffer.from('\n')
+
+/** Counts the line ends. */
+function linesIn(bytes: Buffer): number {
+  let count = 0
+  for (let at = bytes.indexOf(newline); at >= 0; at = bytes.indexOf(newline, at + 1)) count++
+  return count
+}

@@ -1,0 +1,254 @@
+import { randomUUID } from 'node:crypto'
+import type { UserInfo } from '@setpoint/controller-runtime'
+import { isRecord } from '@setpoint/controller-runtime/api'
+import type { ResourceTarget } from '../security/index.ts'
+import {
+  type AuditOrigin,
+  eventDefaults,
+  microTime,
+  objectRefOf,
+  requestURIOf,
+  sourceIPsOf,
+  userAgentOf,
+  userOf,
+  withoutManagedFields,
+} from './audit-event.ts'
+import type { AuditAttributes, AuditDecision, AuditLevel, AuditStage } from './policy.ts'
+
+/** What a request needs of the audit log. */
+export interface AuditRecorder {
+  decide(attributes: AuditAttributes): AuditDecision
+  emit(event: string): void
+  /** Returns true for a kind whose objects have secrets. */
+  readonly isSensitive: (apiVersion: string, kind: string) => boolean
+}
+
+/** What a request is about. */
+export interface AuditSubject {
+  readonly verb: string
+  /** Objects, or a path that is not about objects. */
+  readonly target: ResourceTarget | string
+  /** The API version of the objects, such as `v1`. */
+  readonly version?: string | undefined
+  /** True if the objects have secrets. */
+  readonly isSensitive: boolean
+}
+
+/** The end of a request. */
+export interface AuditOutcome {
+  /** Undefined if the client left before it was decided. */
+  readonly code: number | undefined
+  /** The response, if it is JSON. */
+  readonly body?: Buffer | readonly Buffer[] | undefined
+  /** The header `Location`, whose last segment is the name of a created object. */
+  readonly location?: string | readonly string[] | undefined
+}
+
+const nothing: AuditSubject = Object.freeze({ verb: '', target: '', isSensitive: false })
+
+/**
+ * The events of one request, in this order; the policy decides which of them are written:
+ *
+ *     begin ──allowed──▶ RequestReceived ──started──▶ ResponseStarted ──completed──▶ ResponseComplete
+ *       └──────────────── completed: refused before or by the authorization ──────────────▲
+ *
+ * Bodies of sensitive kinds are never recorded: their requests have the level Metadata at most, without a query, and
+ * without the message of an error, because these can have values of objects.
+ */
+export class AuditedRequest {
+  /** Also in the response header `Audit-ID`. */
+  readonly id: string
+  readonly #log: AuditRecorder
+  readonly #origin: AuditOrigin
+  readonly #receivedAt = Date.now()
+  #user: UserInfo | undefined
+  #impersonated: UserInfo | undefined
+  #subject: AuditSubject | undefined
+  #isAllowed = false
+  #decision: AuditDecision | undefined
+  #requestObject: string | undefined
+  #isCompleted = false
+  #isTruncated = false
+
+  constructor(log: AuditRecorder, origin: AuditOrigin) {
+    this.#log = log
+    this.#origin = origin
+    const given = origin.headers['audit-id']
+    this.id = typeof given === 'string' && /^[-\w.]{1,64}$/.test(given) ? given : randomUUID()
+  }
+
+  /** Sets the caller, and the user that the caller impersonates. */
+  identified(user: UserInfo, impersonated?: UserInfo): void {
+    this.#user = user
+    this.#impersonated = impersonated
+  }
+
+  /** True once it is known what the request is about. */
+  get isDescribed(): boolean {
+    return this.#subject !== undefined
+  }
+
+  concerns(subject: AuditSubject): void {
+    this.#subject = subject
+  }
+
+  /** Must be called when the request has been authorized. */
+  allowed(): void {
+    this.#isAllowed = true
+    this.#emit('RequestReceived', this.#receivedAt)
+  }
+
+  /** Takes the decoded body of the request. Undefined if the policy does not ask for it, or its kind has secrets. */
+  get onDocument(): ((document: unknown) => void) | undefined {
+    if (!this.#records('Request')) return undefined
+    return document => {
+      if (!this.#isSensitiveObject(document)) this.#requestObject = this.#textOf(document)
+    }
+  }
+
+  /** Must be called when a watch has been opened. */
+  started(code: number): void {
+    if (this.#isCompleted) return
+    this.#emit('ResponseStarted', Date.now(), { code })
+  }
+
+  /** Idempotent. */
+  completed(outcome: AuditOutcome): void {
+    if (this.#isCompleted) return
+    this.#isCompleted = true
+    if (!this.#isAllowed) this.#emit('RequestReceived', this.#receivedAt)
+    this.#emit('ResponseComplete', Date.now(), outcome)
+  }
+
+  #decide(): AuditDecision {
+    const { verb, target } = this.#described
+    this.#decision ??= this.#log.decide({ user: this.#user, verb, target })
+    return this.#decision
+  }
+
+  get #described(): AuditSubject {
+    return this.#subject ?? nothing
+  }
+
+  get #level(): AuditLevel {
+    const { level } = this.#decide()
+    return this.#described.isSensitive && level !== 'None' ? 'Metadata' : level
+  }
+
+  /** Returns true if the body of the request, or also of the response, is recorded. */
+  #records(level: 'Request' | 'RequestResponse'): boolean {
+    if (typeof this.#described.target === 'string') return false
+    return this.#level === 'RequestResponse' || this.#level === level
+  }
+
+  #emit(stage: AuditStage, at: number, outcome?: AuditOutcome): void {
+    const { level: decided, omitStages } = this.#decide()
+    if (decided === 'None' || omitStages.has(stage)) return
+    const { verb, target, version, isSensitive } = this.#described
+    const status = outcome && this.#statusOf(outcome)
+    const isComplete = stage === 'ResponseComplete'
+    const requestObject = stage === 'RequestReceived' ? undefined : this.#requestObject
+    const responseObject = isComplete ? this.#responseObjectOf(outcome) : undefined
+    const event = JSON.stringify({
+      kind: 'Event',
+      apiVersion: 'audit.k8s.io/v1',
+      level: this.#level,
+      auditID: this.id,
+      stage,
+      requestURI: requestURIOf(this.#origin, isSensitive),
+      verb,
+      user: this.#user === undefined ? {} : userOf(this.#user),
+      impersonatedUser: this.#impersonated && userOf(this.#impersonated),
+      sourceIPs: sourceIPsOf(this.#origin),
+      userAgent: userAgentOf(this.#origin),
+      objectRef: objectRefOf(target, version, nameIn(outcome?.location)),
+      responseStatus: status,
+      requestReceivedTimestamp: microTime(this.#receivedAt),
+      stageTimestamp: microTime(at),
+      annotations: this.#annotations(outcome),
+    })
+    const objects = [
+      requestObject === undefined ? '' : `,"requestObject":${requestObject}`,
+      responseObject === undefined ? '' : `,"responseObject":${responseObject}`,
+    ].join('')
+    this.#log.emit(objects === '' ? event : `${event.slice(0, -1)}${objects}}`)
+  }
+
+  #annotations(outcome: AuditOutcome | undefined): Record<string, string> | undefined {
+    const decision = this.#isAllowed
+      ? 'allow'
+      : this.#user !== undefined && outcome?.code === 403
+        ? 'forbid'
+        : undefined
+    if (decision === undefined && !this.#isTruncated) return undefined
+    return {
+      ...(decision !== undefined && { 'authorization.k8s.io/decision': decision }),
+      ...(this.#isTruncated && { 'audit.k8s.io/truncated': 'true' }),
+    }
+  }
+
+  #statusOf({ code, body }: AuditOutcome): object | undefined {
+    if (code === undefined) return undefined
+    if (code < 400 || body === undefined) return { metadata: {}, code }
+    const error = parsed(body)
+    if (!isRecord(error) || error.kind !== 'Status') return { metadata: {}, code }
+    const { status, reason, message, details } = error
+    if (this.#described.isSensitive) return { metadata: {}, status, reason, code }
+    const text = typeof message === 'string' ? message.slice(0, eventDefaults.messageLength) : undefined
+    const { group, kind, name, uid } = isRecord(details) ? details : {}
+    return {
+      metadata: {},
+      status,
+      message: text,
+      reason,
+      ...(details !== undefined && { details: { group, kind, name, uid } }),
+      code,
+    }
+  }
+
+  #responseObjectOf(outcome: AuditOutcome | undefined): string | undefined {
+    const { body } = outcome ?? {}
+    if (body === undefined || !this.#records('RequestResponse')) return undefined
+    if (lengthOf(body) > eventDefaults.objectBytes) {
+      this.#isTruncated = true
+      return undefined
+    }
+    const value = parsed(body)
+    return value === undefined || this.#isSensitiveObject(value) ? undefined : this.#textOf(value)
+  }
+
+  /** A body can have another kind than the path, and is refused only after it has been read. */
+  #isSensitiveObject(value: unknown): boolean {
+    if (!isRecord(value)) return false
+    const { apiVersion, kind } = value
+    if (typeof apiVersion !== 'string' || typeof kind !== 'string') return false
+    return this.#log.isSensitive(apiVersion, kind.replace(/List$/, ''))
+  }
+
+  /** Returns the JSON of a body. Undefined if it is too large, or is not an object or array. */
+  #textOf(value: unknown): string | undefined {
+    if (typeof value !== 'object' || value === null || Buffer.isBuffer(value)) return undefined
+    const text = JSON.stringify(this.#decide().omitManagedFields ? withoutManagedFields(value) : value)
+    if (Buffer.byteLength(text) <= eventDefaults.objectBytes) return text
+    this.#isTruncated = true
+    return undefined
+  }
+}
+
+function lengthOf(body: Buffer | readonly Buffer[]): number {
+  return Buffer.isBuffer(body) ? body.length : body.reduce((sum, part) => sum + part.length, 0)
+}
+
+function parsed(body: Buffer | readonly Buffer[]): unknown {
+  try {
+    return JSON.parse((Buffer.isBuffer(body) ? body : Buffer.concat([...body])).toString())
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the name in a Location header: `/apis/<group>/<version>/<plural>/<name>`. */
+function nameIn(location: AuditOutcome['location']): string | undefined {
+  if (typeof location !== 'string') return undefined
+  return location.slice(location.lastIndexOf('/') + 1)
+}
