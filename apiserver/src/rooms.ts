@@ -1,4 +1,5 @@
 import type { Logger } from '@setpoint/controller-runtime'
+import type { AuditLog } from './audit/index.ts'
 import { HistoryReplay, LogFollower, ReadGate } from './cache/index.ts'
 import { ResourceApi } from './http/index.ts'
 import {
@@ -44,10 +45,12 @@ interface RoomsOptions {
   /** Prefix of every path: '' or '/x'. */
   readonly basePath: string
   readonly log: Logger
+  /** Undefined if requests are not audited. */
+  readonly audit?: AuditLog | undefined
 }
 
 /** Connects the parts. `follower.start()` starts them. */
-export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsOptions): ServerRooms {
+export function assembleRooms({ storage, reservedDomain, basePath, log, audit }: RoomsOptions): ServerRooms {
   const follower = new LogFollower({ storage, log })
   const gate = new ReadGate(storage, follower)
   const models = new ModelRegistry()
@@ -67,7 +70,7 @@ export function assembleRooms({ storage, reservedDomain, basePath, log }: RoomsO
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const api = new ResourceApi({ models, registry, follower, gate, basePath })
   const queues = new RequestQueues()
-  const transport = new LoopbackTransport({ api, hub, queues, log })
+  const transport = new LoopbackTransport({ api, hub, queues, log, audit })
   return {
     storage,
     follower,

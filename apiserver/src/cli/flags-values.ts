@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 import { checkSubdomain } from '@setpoint/controller-runtime/api'
+import { AuditPolicyError, readPolicy } from '../audit/policy-file.ts'
 import { TokenList, TokenListError } from '../security/token-list.ts'
 
 /** Returns the UTF-8 text of a file. @throws the errors of `node:fs` */
@@ -208,6 +209,32 @@ export function readTokenFile(text: string, readFile: ReadFile): NamedText {
     throw error
   }
   return { path: resolve(text), text: file.text }
+}
+
+/** Returns the absolute path of the audit log. Standard output is for the listening line, standard error for the log. */
+export function readAuditLog(text: string): string {
+  if (text === '-')
+    throw new UsageError(
+      `${quote(text)} is not a file: standard output is for the address, give the path of a file`,
+    )
+  return resolve(nonEmpty(text, 'a file'))
+}
+
+/** Reads an audit policy and checks that it is valid, see `readPolicy`. */
+export function readAuditPolicy(text: string, readFile: ReadFile): NamedText {
+  const file = readTextFile(text, readFile)
+  try {
+    readPolicy(file.text)
+  } catch (error) {
+    if (error instanceof AuditPolicyError) throw new UsageError(`${quote(text)}: ${error.message}`)
+    throw error
+  }
+  return { path: resolve(text), text: file.text }
+}
+
+/** Reads a limit, where 0 means no limit. */
+export function readLimit(text: string): number {
+  return text === '0' ? 0 : readCount(text)
 }
 
 /** Reads a file with one token. Keeps the path, because the token may be renewed. */

@@ -102,6 +102,7 @@ describe('setpoint serve', () => {
       tokenFile: undefined,
       allowedOrigins: [],
       tls: undefined,
+      audit: undefined,
       plugins: undefined,
       pluginSettings: { env: {}, config: {} },
       reservedDomain: 'setpoint.dev',
@@ -138,13 +139,29 @@ describe('setpoint serve', () => {
       'oidc-username-prefix': 'corp:',
       'oidc-groups-claim': 'roles',
       'oidc-groups-prefix': 'corp/',
+      'audit-log': 'audit.log',
+      'audit-policy': 'policy.yaml',
+      'audit-log-maxsize': '5',
+      'audit-log-maxbackup': '0',
+      'audit-log-maxage': '2',
+      'audit-webhook': 'https://audit.example.com/hook/',
+      'audit-webhook-token-file': 'audit.token',
+      'audit-webhook-ca': 'ca.pem',
       plugin: 'one',
       'reserved-domain': 'example.com',
       lease: 'mine',
       'log-level': 'warn',
       'log-format': 'json',
     }
-    const files = { 'ca.pem': pem, 'cert.pem': pem, 'key.pem': key, 'tokens.yaml': '[]' }
+    const auditPolicy = 'apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{ level: Metadata }]\n'
+    const files = {
+      'ca.pem': pem,
+      'cert.pem': pem,
+      'key.pem': key,
+      'tokens.yaml': '[]',
+      'policy.yaml': auditPolicy,
+      'audit.token': 'secret\n',
+    }
     const expected: ServeOptions = {
       role: 'apiserver',
       listen: { host: '::1', port: 0 },
@@ -180,6 +197,18 @@ describe('setpoint serve', () => {
       tls: {
         cert: { path: resolve('cert.pem'), text: pem },
         key: { path: resolve('key.pem'), text: key },
+      },
+      audit: {
+        policy: { path: resolve('policy.yaml'), text: auditPolicy },
+        file: {
+          path: resolve('audit.log'),
+          limits: { bytes: 5 * 1024 * 1024, backups: 0, ageMs: 2 * 86_400_000 },
+        },
+        webhook: {
+          url: 'https://audit.example.com/hook',
+          token: { path: resolve('audit.token'), text: 'secret' },
+          ca: pem,
+        },
       },
       plugins: [folder('one')],
       pluginSettings: { env: {}, config: {} },
@@ -517,6 +546,32 @@ describe('access', () => {
     expect(message).not.toContain('secret')
   })
 
+  it('refuses an audit policy that is invalid, and names the place', () => {
+    const args = ['--audit-log', 'a.log', '--audit-policy', 'p.yaml']
+    const head = 'apiVersion: audit.k8s.io/v1\nkind: Policy\n'
+    expect(refusal(args, {}, { 'p.yaml': `${head}rules: [{ levl: None }]` })).toBe(
+      '--audit-policy: "p.yaml": unknown key levl in rules[0], did you mean level?',
+    )
+    expect(refusal(args)).toContain('--audit-policy: "p.yaml" cannot be read')
+  })
+
+  it('refuses options of an audit log that is not asked for', () => {
+    const policy = { p: 'apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{ level: None }]' }
+    expect(refusal(['--audit-policy', 'p'], {}, policy)).toBe(
+      '--audit-policy needs --audit-log or --audit-webhook',
+    )
+    expect(refusal(['--audit-log-maxage', '1', '--audit-webhook', 'http://a'])).toBe(
+      '--audit-log-maxage needs --audit-log',
+    )
+    expect(refusal(['--audit-webhook-ca', 'c', '--audit-log', 'a'], {}, { c: pem })).toBe(
+      '--audit-webhook-ca needs --audit-webhook',
+    )
+    expect(refusal(['--audit-log', '-'])).toContain('standard output is for the address')
+    expect(refusal(['--role', 'controllers', '--server', 'http://a', '--audit-log', 'a'])).toContain(
+      '--audit-log has no effect with --role controllers',
+    )
+  })
+
   it('refuses a certificate without its key, and an invalid one', () => {
     expect(refusal(['--tls-cert', 'c'], {}, { c: pem })).toContain('--tls-key')
     const both = ['--tls-cert', 'c', '--tls-key', 'k']
@@ -600,7 +655,7 @@ describe('--role controllers', () => {
 
 describe('a bad command line', () => {
   it('is refused for a flag that does not exist, also for one of a later version', () => {
-    for (const name of ['--audit-log', '--x', '-x', '-l']) {
+    for (const name of ['--audit-webhook-config-file', '--audit-dynamic', '--x', '-x', '-l']) {
       expect(refusal([name, 'y'])).toBe(`unknown option '${name}'; see \`setpoint serve --help\``)
     }
     expect(refusal(['--listen-address=x'])).toContain("unknown option '--listen-address=x'")
@@ -640,8 +695,8 @@ describe('the configuration file', () => {
   const config = (text: string) => refusal(['--config', 'c.yaml'], {}, { 'c.yaml': text })
 
   it('is refused for an unknown key, naming its line and the valid keys', () => {
-    expect(config('# settings\nlisten: 127.0.0.1:1\n\n"audit-log": x\n')).toMatch(
-      /^c\.yaml:4: unknown key "audit-log"; accepted: role, listen, .*, log-format, plugins, oidc$/,
+    expect(config('# settings\nlisten: 127.0.0.1:1\n\n"audit-file": x\n')).toMatch(
+      /^c\.yaml:4: unknown key "audit-file"; accepted: role, listen, .*, log-format, plugins, oidc$/,
     )
     expect(config('plugin:\n- a\n- {b: c}\nhelp: x')).toContain(
       'c.yaml:1: plugin: a list of texts is accepted',

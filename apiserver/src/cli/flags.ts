@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import type { UserInfo } from '@setpoint/controller-runtime'
+import type { RotationLimits } from '../audit/index.ts'
 import type { PluginSource, SettingsSources } from '../plugins/index.ts'
 import type { OidcOptions } from '../security/index.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
@@ -61,6 +62,18 @@ export interface ServerOptions extends CommonOptions {
   readonly allowedOrigins: readonly string[]
   /** Certificate and key for HTTPS; plain HTTP without. */
   readonly tls: { readonly cert: NamedText; readonly key: NamedText } | undefined
+  /** Undefined if requests are not audited. */
+  readonly audit: AuditOptions | undefined
+}
+
+/** Where audit events go. At least one of `file` and `webhook` is there. */
+export interface AuditOptions {
+  /** Without it, the metadata of every request is recorded. */
+  readonly policy: NamedText | undefined
+  readonly file: { readonly path: string; readonly limits: RotationLimits } | undefined
+  readonly webhook:
+    | { readonly url: string; readonly token: NamedText | undefined; readonly ca: string | undefined }
+    | undefined
 }
 
 /** At least one way to authenticate. */
@@ -269,6 +282,38 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
     authentication,
     allowedOrigins: settings.several(flags.allowedOrigin) ?? [],
     tls: tlsOptions(settings),
+    audit: auditOptions(settings),
+  }
+}
+
+/** @throws UsageError for an option without its destination */
+function auditOptions(settings: Settings): AuditOptions | undefined {
+  const path = settings.optional(flags.auditLog)
+  const url = settings.optional(flags.auditWebhook)
+  const useless = [
+    ...(path === undefined && url === undefined ? [flags.auditPolicy] : []),
+    ...(path === undefined ? auditFileFlags : []),
+    ...(url === undefined ? auditWebhookFlags : []),
+  ].find(flag => settings.isOnCommandLine(flag))
+  if (useless !== undefined) {
+    const needed = auditFileFlags.includes(useless)
+      ? '--audit-log'
+      : auditWebhookFlags.includes(useless)
+        ? '--audit-webhook'
+        : '--audit-log or --audit-webhook'
+    throw new UsageError(`--${useless.name} needs ${needed}`)
+  }
+  if (path === undefined && url === undefined) return undefined
+  const limits = {
+    bytes: settings.value(flags.auditLogMaxSize) * 1024 * 1024,
+    backups: settings.value(flags.auditLogMaxBackup),
+    ageMs: settings.value(flags.auditLogMaxAge) * 86_400_000,
+  }
+  const token = settings.optional(flags.auditWebhookTokenFile)
+  return {
+    policy: settings.optional(flags.auditPolicy),
+    file: path === undefined ? undefined : { path, limits },
+    webhook: url === undefined ? undefined : { url, token, ca: settings.optional(flags.auditWebhookCa) },
   }
 }
 
@@ -294,6 +339,9 @@ const etcdFlags: readonly Flag[] = [
   flags.etcdPassword,
 ]
 
+const auditFileFlags: readonly Flag[] = [flags.auditLogMaxSize, flags.auditLogMaxBackup, flags.auditLogMaxAge]
+const auditWebhookFlags: readonly Flag[] = [flags.auditWebhookTokenFile, flags.auditWebhookCa]
+
 const serverFlags: readonly Flag[] = [
   flags.listen,
   flags.basePath,
@@ -309,6 +357,11 @@ const serverFlags: readonly Flag[] = [
   flags.tlsKey,
   flags.clientCa,
   ...issuerFlags,
+  flags.auditLog,
+  flags.auditPolicy,
+  ...auditFileFlags,
+  flags.auditWebhook,
+  ...auditWebhookFlags,
 ]
 
 /** Returns certificate and key. @throws UsageError if they do not belong together */

@@ -8,10 +8,11 @@ import {
   type ManagerOptions,
 } from '@setpoint/controller-runtime'
 import { EventKeeper, eventModel, orphanRecordModel } from '@setpoint/controller-runtime/internal'
+import type { AuditLog } from '../audit/index.ts'
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
 import { ApiServer, CustomRoutes, Health, RouteCallers, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
-import { describeLog, describeQueues, EtcdMetrics, Metrics } from '../metrics/index.ts'
+import { describeAudit, describeLog, describeQueues, EtcdMetrics, Metrics } from '../metrics/index.ts'
 import { ServedModel } from '../model/index.ts'
 import {
   installedSources,
@@ -29,6 +30,7 @@ import { assembleRooms, keepRoles, type ServerRooms, startBuiltInKinds, startKin
 import { LocalOrigins, NamedOrigins, type Origins } from '../security/index.ts'
 import { compactRegularly, type Storage } from '../storage/index.ts'
 import { WatchConnections, type WatchHub } from '../watch/index.ts'
+import { openAudit } from './audit.ts'
 import { authenticate } from './authentication.ts'
 import { renewCertificates } from './certificates.ts'
 import { EtcdCertificates } from './etcd-certificates.ts'
@@ -46,6 +48,8 @@ export const serverDefaults = Object.freeze({
   forcedMs: 5_000,
   /** Of `drainMs`, milliseconds reserved for requests and sockets. */
   closingMs: 5_000,
+  /** Milliseconds for the last events of the audit log. */
+  auditMs: 5_000,
   /**
    * Connections that may wait to be accepted. Linux allows 4,096 by default. With Node's 511, a burst of connections makes
    * the system drop others, and their clients retry after a second or more.
@@ -75,12 +79,13 @@ export async function startServer(
   log: Logger,
   losses: () => LogLosses,
 ): Promise<RunningServer> {
+  const audit = options.audit && (await openAudit(options.audit, () => rooms.models, log))
   const etcd = options.store.kind === 'etcd' ? new EtcdCertificates(options.store.tls, log) : undefined
   const etcdMetrics = new EtcdMetrics()
   const storage = await openStorage(options.store, etcd?.tls, etcdMetrics, log)
   const stopping = new AbortController()
   const { reservedDomain, basePath } = options
-  const rooms = assembleRooms({ storage, reservedDomain, basePath, log })
+  const rooms = assembleRooms({ storage, reservedDomain, basePath, log, audit: audit?.log })
   const { follower, models, registry, hub, api, queues, transport, authorizer } = rooms
   const callers = new RouteCallers()
   const routes = new CustomRoutes(models, reservedDomain, callers)
@@ -88,6 +93,7 @@ export async function startServer(
   const metrics = new Metrics({ models, follower, hub, consistency })
   describeLog(metrics.registry, losses)
   describeQueues(metrics.registry, queues)
+  if (audit !== undefined) describeAudit(metrics.registry, audit.log)
   if (etcd !== undefined) metrics.registry.registerMetric(etcdMetrics.histogram)
   const manager =
     options.role === 'all' ? createManager(managerOptions(options, rooms, metrics, log)) : undefined
@@ -122,6 +128,7 @@ export async function startServer(
     health,
     metrics,
     log,
+    audit: audit?.log,
     isStarting,
     basePath,
     tls: options.tls && {
@@ -132,6 +139,7 @@ export async function startServer(
   })
   const files: { close(): void }[] = [access]
   if (etcd !== undefined) files.push(etcd)
+  if (audit?.policyFile !== undefined) files.push(audit.policyFile)
   if (options.tls !== undefined) files.push(renewCertificates(app, { ...options.tls, clients }, log))
   let url: string
   try {
@@ -228,6 +236,7 @@ export async function startServer(
         files,
         chores,
         stopping,
+        audit: audit?.log,
         forced: forced.signal,
         log,
       })
@@ -328,6 +337,7 @@ interface Stoppable {
   /** Periodic work, until `stopping`. */
   readonly chores: Promise<unknown>
   readonly stopping: AbortController
+  readonly audit: AuditLog | undefined
   readonly forced: AbortSignal
   readonly log: Logger
 }
@@ -344,6 +354,7 @@ async function stopServer({
   files,
   chores,
   stopping,
+  audit,
   forced,
   log,
 }: Stoppable): Promise<void> {
@@ -369,5 +380,7 @@ async function stopServer({
   await chores
   await follower.stop()
   await storage.close()
+  // The last: stopping the rest ends watches and writes objects.
+  await withinTime(Promise.resolve(audit?.close()), serverDefaults.auditMs)
   log.info({}, 'stopped')
 }

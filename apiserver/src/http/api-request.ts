@@ -38,6 +38,8 @@ export interface ApiRequest {
   readonly view?: ObjectView | undefined
   /** Reads the whole body. @throws ApiError 413 */
   readBody(): Promise<Buffer>
+  /** Called with the decoded body, before anything changes it. */
+  readonly onDocument?: ((document: unknown) => void) | undefined
   /** Aborts when the client no longer waits for the response. */
   readonly signal?: AbortSignal | undefined
 }

@@ -1,4 +1,5 @@
 import Koa from 'koa'
+import type { AuditLog } from '../audit/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
@@ -7,6 +8,7 @@ import type { Access, Authorizer, Origins, RequestQueues } from '../security/ind
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { Health } from './health.ts'
+import { auditing, auditingAllowed } from './middleware/auditing.ts'
 import { authorization } from './middleware/authorization.ts'
 import { counting } from './middleware/counting.ts'
 import { crossOrigin } from './middleware/cross-origin.ts'
@@ -43,14 +45,16 @@ export interface ChainParts {
   readonly health: Health
   readonly metrics: Metrics
   readonly log: Logger
+  readonly audit?: AuditLog | undefined
 }
 
 /** The Koa application that every request goes through, except for WebSocket handshakes. */
 export function createChain(parts: ChainParts): Koa {
-  const { connections, paths, api, access, queues, metrics, log } = parts
+  const { connections, paths, api, access, queues, metrics, log, audit } = parts
   const system = systemRoutes(parts)
   const chain: readonly Middleware[] = [
     draining(connections),
+    ...(audit === undefined ? [] : [auditing(audit)]),
     sending(),
     counting(metrics.requests),
     errors(log, queues),
@@ -61,6 +65,7 @@ export function createChain(parts: ChainParts): Koa {
     resource(paths),
     fairness(queues),
     authorization(parts.authorizer),
+    ...(audit === undefined ? [] : [auditingAllowed()]),
     negotiation(),
     objects(api, parts.authorizer),
     watches(parts.watches, connections),

@@ -271,14 +271,16 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup, callers: RouteCalle
         hosted.signal.removeEventListener('abort', stop)
         over.abort()
       })
-      const { caller } = ctx.state
+      const { caller, audit } = ctx.state
+      const body = await readBody(ctx)
+      audit?.onDocument?.(body)
       const request = {
         method: ctx.method,
         path: new URL(ctx.originalUrl, 'http://local').pathname,
         params: ctx.params,
         query: new URLSearchParams(ctx.querystring),
         headers: headersForHandler(ctx.headers),
-        body: await readBody(ctx),
+        body,
         user: callers.enter(caller.user, ctx.res),
         client: hosted.client,
         log: hosted.log,

@@ -1,5 +1,6 @@
 import type { RouterContext } from '@koa/router'
 import type { Next } from 'koa'
+import type { AuditedRequest } from '../audit/index.ts'
 import type { ObjectView } from '../kubernetes/index.ts'
 import type { RequestRecord } from '../metrics/index.ts'
 import type { ServedModel } from '../model/index.ts'
@@ -46,6 +47,8 @@ export interface RequestState {
   streamForm: StreamForm
   /** The form of objects in the response, if it is not their own: `negotiation` */
   view: ObjectView | undefined
+  /** Undefined without an audit log: `auditing` */
+  audit: AuditedRequest | undefined
   /** What `sending` sends. Koa sends `ctx.body` where it is undefined. */
   response: ApiResponse | undefined
 }

@@ -4,6 +4,7 @@ import { createServer as createSecureServer, type Server as SecureServer } from 
 import { Socket } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
 import { ApiError } from '@setpoint/controller-runtime/api'
+import type { AuditLog } from '../audit/index.ts'
 import { loadPatchKeywords } from '../kubernetes/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
@@ -47,6 +48,8 @@ export interface ApiServerParts {
   readonly health: Health
   readonly metrics: Metrics
   readonly log: Logger
+  /** Undefined if requests are not audited. */
+  readonly audit?: AuditLog | undefined
   /** True while plugins may still add kinds and routes: unknown paths below /apis are 503 then, not 404. */
   readonly isStarting: () => boolean
   /** Precedes every path: '' or '/x'. */
@@ -70,7 +73,7 @@ export class ApiServer {
   readonly #connections: Connections
 
   constructor(parts: ApiServerParts) {
-    const { api, authorizer, queues, hub, log, tls } = parts
+    const { api, authorizer, queues, hub, log, audit, tls } = parts
     const access = new ImpersonatingAccess(parts.access, authorizer)
     const paths = new Paths(parts)
     const options: ServerOptions = {
@@ -100,6 +103,7 @@ export class ApiServer {
       access,
       authorizer,
       queues,
+      audit,
       // Subscriptions may omit the base path.
       resolve: path => paths.watched(path, paths.belowBase(path) ?? path),
       toApiError: thrown => toApiError(thrown, log, { method: 'watch' }),
@@ -115,7 +119,7 @@ export class ApiServer {
   }
 
   #handleRequests(parts: ApiServerParts, paths: Paths): void {
-    const { origins, access, authorizer, queues, metrics, log } = parts
+    const { origins, access, authorizer, queues, metrics, log, audit } = parts
     const connections = this.#connections
     const watches = this.#watches
     const documents = new ApiDocuments({
@@ -124,7 +128,17 @@ export class ApiServer {
       patchKeywordsOf: loadPatchKeywords,
     })
     const respond = createChain({ ...parts, documents, connections, paths, watches }).callback()
-    const upgrades = new Upgrades({ origins, access, authorizer, queues, metrics, log, paths, watches })
+    const upgrades = new Upgrades({
+      origins,
+      access,
+      authorizer,
+      queues,
+      metrics,
+      log,
+      audit,
+      paths,
+      watches,
+    })
     const { server } = this
     server.on('request', respond)
     // Ignores unsupported Expect headers (RFC 9110, 10.1.1).

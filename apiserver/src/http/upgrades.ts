@@ -1,9 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { ApiError } from '@setpoint/controller-runtime/api'
+import type { AuditLog } from '../audit/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { Access, Authorizer, Identity, Origins, RequestQueues } from '../security/index.ts'
+import { callersOf, subjectOfObjects, subjectOfWatchedPath } from './audit-subject.ts'
 import { errorResponse, MethodNotAllowedError, toApiError } from './error-response.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
@@ -21,6 +23,7 @@ export interface UpgradesParts {
   readonly queues: RequestQueues
   readonly metrics: Pick<Metrics, 'requests'>
   readonly log: Logger
+  readonly audit?: AuditLog | undefined
   readonly paths: Paths
   readonly watches: WatchApi
 }
@@ -35,40 +38,51 @@ export class Upgrades {
 
   /** Completes a handshake, or responds with the Status of an error. Never rejects. */
   async handle(message: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const { origins, access, authorizer, queues, metrics, log, paths, watches } = this.#parts
+    const { origins, access, authorizer, queues, metrics, log, audit, paths, watches } = this.#parts
     // Until ws listens, an error of the socket would end the process.
     const ignore = () => {}
     socket.on('error', ignore)
     const method = message.method ?? ''
     const record = metrics.requests.begin(method)
+    const { url: uri = '', headers } = message
+    const audited = audit?.begin({ uri, headers, remoteAddress: message.socket.remoteAddress })
     let identity: Identity | undefined
     try {
       origins.check(message.headers)
       identity = await access.identify(message)
+      audited?.identified(...callersOf(identity))
       const party = partyOf('watches', identity)
       if (!queues.passes(party)) await queues.wait(party, abortedBy(socket))
       const { path, query } = readTarget(message)
+      audited?.concerns(subjectOfWatchedPath(paths.belowBase(path) ?? path))
       const isMultiplexed = paths.belowBase(path) === '/apis'
       const target = isMultiplexed ? undefined : { ...paths.watched(path), query: new URLSearchParams(query) }
       if (target !== undefined) {
         record.concerns(target.served, target.path.version, 'watch')
+        audited?.concerns(subjectOfObjects({ ...target, verb: 'watch' }))
         authorizer.authorize(identity.user, 'watch', targetOf({ ...target, verb: 'watch' }))
       } else authorizer.authorize(identity.user, 'get', '/apis')
+      audited?.allowed()
       if (isMultiplexed && !offersMultiplexing(message))
         throw new ApiError('BadRequest', `a WebSocket at /apis needs the sub-protocol ${multiplexProtocol}`)
       if (method !== 'GET') throw new MethodNotAllowedError(method, ['GET'])
-      const { accept } = message.headers
+      const { accept } = headers
       const isUpgraded =
         target === undefined
-          ? watches.multiplex(message, socket, head, identity)
+          ? watches.multiplex(message, socket, head, identity, audited)
           : await watches.upgrade(
               { ...target, ...negotiateObject(accept, { ...target, verb: 'watch' }, ['application/json']) },
               message,
               socket,
               head,
               identity,
+              audited,
             )
       record.answered(isUpgraded ? 101 : 400)
+      if (audited !== undefined && isUpgraded) {
+        audited.started(101)
+        socket.once('close', () => audited.completed({ code: 101 }))
+      } else audited?.completed({ code: 400 })
       socket.off('error', ignore)
     } catch (thrown) {
       const { socket: connection, url } = message
@@ -76,8 +90,12 @@ export class Upgrades {
       const error = isKnown
         ? thrown
         : await refusalInTurn(queues, connection, () => abortedBy(socket), thrown)
-      const response = errorResponse(toApiError(error, log, { method: 'upgrade', path: url }))
+      const response = errorResponse(
+        toApiError(error, log, { method: 'upgrade', path: url }),
+        audited && { 'audit-id': audited.id },
+      )
       record.answered(response.status)
+      audited?.completed({ code: response.status, body: response.body })
       endWith(socket, response)
     }
   }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
+import type { AuditedRequest, AuditLog, AuditOutcome } from '../audit/index.ts'
 import type { ModelCache } from '../cache/index.ts'
 import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
 import type { ServedModel } from '../model/index.ts'
@@ -16,6 +17,7 @@ import {
   type WatchSink,
 } from '../watch/index.ts'
 import type { ResourcePath } from './api-request.ts'
+import { callersOf, subjectOfObjects, subjectOfWatchedPath } from './audit-subject.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import { targetOf } from './request-attributes.ts'
 import { partyOf } from './request-seat.ts'
@@ -51,6 +53,7 @@ export interface WatchApiParts {
   readonly hub: WatchHub
   readonly connections: WatchConnections
   readonly access: Pick<Access, 'onRevoked'>
+  readonly audit?: AuditLog | undefined
   readonly authorizer: Authorizer
   readonly queues: RequestQueues
   /** Responds to a malformed WebSocket handshake. */
@@ -118,6 +121,7 @@ export class WatchApi {
     socket: Duplex,
     head: Buffer,
     identity: Identity,
+    audited?: AuditedRequest,
   ): Promise<boolean> {
     const stay = this.#enter(identity)
     socket.once('close', () => stay.leave())
@@ -125,7 +129,13 @@ export class WatchApi {
       const { cache, request, present } = await this.#admit(stay, target, overWebSocket)
       stay.check()
       this.#permissions.check(identity, targetOf({ ...target, verb: 'watch' }))
-      const connection = this.#sockets.accept('single', message, socket, head, warningOf(target))
+      const connection = this.#sockets.accept(
+        'single',
+        message,
+        socket,
+        head,
+        handshakeHeaders(audited, target),
+      )
       if (connection === undefined) return false
       const sink = sinkFor(target, new SocketSink(connection))
       const open = (onEnd: () => void) =>
@@ -145,14 +155,29 @@ export class WatchApi {
    * Upgrades to a WebSocket of many watches. All of them send the form of objects that the handshake accepts. Returns and
    * throws as `upgrade`.
    */
-  multiplex(message: IncomingMessage, socket: Duplex, head: Buffer, identity: Identity): boolean {
+  multiplex(
+    message: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    identity: Identity,
+    audited?: AuditedRequest,
+  ): boolean {
     const stay = this.#enter(identity)
     socket.once('close', () => stay.leave())
-    const connection = this.#sockets.accept('multiplexed', message, socket, head)
+    const connection = this.#sockets.accept('multiplexed', message, socket, head, handshakeHeaders(audited))
     if (connection === undefined) return false
     stay.onRevoked = () => connection.close(revoked)
-    const open = (path: string, sink: WatchSink, signal: AbortSignal) =>
-      this.#subscribe(stay, identity, path, message.headers.accept, sink, signal)
+    const { remoteAddress } = message.socket
+    const headers = { ...message.headers, 'audit-id': undefined }
+    const open = async (path: string, sink: WatchSink, signal: AbortSignal) => {
+      const subscription = this.#parts.audit?.begin({ uri: path, headers, remoteAddress })
+      try {
+        return await this.#subscribe(stay, identity, path, headers.accept, sink, signal, subscription)
+      } catch (error) {
+        subscription?.completed(outcomeOf(error, signal))
+        throw error
+      }
+    }
     new WatchMultiplexer(connection, open, this.#parts.toApiError)
     this.#multiplexed.add(connection)
     connection.onClose(() => this.#multiplexed.delete(connection))
@@ -179,13 +204,18 @@ export class WatchApi {
     accept: string | undefined,
     sink: WatchSink,
     signal: AbortSignal,
+    audited: AuditedRequest | undefined,
   ): Promise<Watch> {
     const { hub, authorizer, queues, resolve } = this.#parts
+    audited?.identified(...callersOf(identity))
     const party = partyOf('watches', identity)
     if (!queues.passes(party)) await queues.wait(party, signal)
     const { path, query } = splitTarget(target)
+    audited?.concerns(subjectOfWatchedPath(path))
     const found = { ...resolve(path), query: new URLSearchParams(query) }
+    audited?.concerns(subjectOfObjects({ ...found, verb: 'watch' }))
     authorizer.authorize(identity.user, 'watch', targetOf({ ...found, verb: 'watch' }))
+    audited?.allowed()
     hub.checkOpen()
     const { view } = negotiateObject(accept, { ...found, verb: 'watch' }, ['application/json'])
     const { cache, request, present, release } = await this.#admit(stay, found, overWebSocket, signal)
@@ -193,12 +223,15 @@ export class WatchApi {
       const ended = () => {
         release()
         onEnd()
+        audited?.completed({ code: 200 })
       }
       const { name: caller } = identity.user
       return hub.open(cache, request, sinkFor({ view }, sink), present, { caller, onEnd: ended })
     }
     try {
-      return this.#permitted(identity, found, open)
+      const watch = this.#permitted(identity, found, open)
+      audited?.started(200)
+      return watch
     } catch (error) {
       release()
       throw error
@@ -248,6 +281,21 @@ export class WatchApi {
 
 function sinkFor({ view }: Pick<WatchTarget, 'view'>, sink: WatchSink): WatchSink {
   return view === undefined ? sink : new ViewSink(sink, view)
+}
+
+/** Returns the outcome of a subscription that was refused, or whose client left. */
+function outcomeOf(error: unknown, signal: AbortSignal): AuditOutcome {
+  if (error instanceof ApiError)
+    return { code: error.code, body: Buffer.from(JSON.stringify(error.toStatus())) }
+  return { code: signal.aborted ? undefined : 500 }
+}
+
+function handshakeHeaders(audited: AuditedRequest | undefined, target?: WatchTarget): string[] {
+  const warning = target && warningOf(target)
+  return [
+    ...(warning === undefined ? [] : [`Warning: ${warning}`]),
+    ...(audited === undefined ? [] : [`Audit-ID: ${audited.id}`]),
+  ]
 }
 
 /** Returns the Warning header for a watch of a deprecated version. */

@@ -13,34 +13,35 @@ export class WatchSockets {
   readonly #multiplexed = webSocketServer(protocols => protocols.has(multiplexProtocol) && multiplexProtocol)
   readonly #connections = new Set<WatchConnection>()
   readonly #pings: NodeJS.Timeout
-  /** The Warning headers of handshakes. */
-  readonly #warnings = new WeakMap<IncomingMessage, string>()
+  /** Further header lines of the responses to handshakes. */
+  readonly #headers = new WeakMap<IncomingMessage, readonly string[]>()
 
   /** `refuse` responds to a malformed handshake. */
   constructor(refuse: (socket: Duplex, why: string) => void) {
-    for (const server of [this.#single, this.#multiplexed])
+    for (const server of [this.#single, this.#multiplexed]) {
       server.on('wsClientError', (error, socket) => refuse(socket, error.message))
-    this.#single.on('headers', (headers, message) => {
-      const warning = this.#warnings.get(message)
-      if (warning !== undefined) headers.push(`Warning: ${warning}`)
-    })
+      server.on('headers', (lines, message) => lines.push(...(this.#headers.get(message) ?? [])))
+    }
     this.#pings = setInterval(() => {
       for (const connection of this.#connections) connection.ping()
     }, socketDefaults.pingMs)
     this.#pings.unref()
   }
 
-  /** Completes the upgrade, with a Warning header in the response if given. Returns undefined if the handshake was malformed and has been rejected. */
+  /**
+   * Completes the upgrade, with these header lines in the response. Returns undefined if the handshake was malformed and
+   * has been rejected.
+   */
   accept(
     kind: 'single' | 'multiplexed',
     message: IncomingMessage,
     socket: Duplex,
     head: Buffer,
-    warning?: string,
+    headers: readonly string[] = [],
   ): WatchConnection | undefined {
     const server = kind === 'single' ? this.#single : this.#multiplexed
     let connection: WatchConnection | undefined
-    if (warning !== undefined) this.#warnings.set(message, warning)
+    if (headers.length > 0) this.#headers.set(message, headers)
     // Calls back before it returns, or never.
     server.handleUpgrade(message, socket, head, client => {
       const opened = new WatchConnection(client, socket)

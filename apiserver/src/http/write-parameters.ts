@@ -115,8 +115,14 @@ export async function readObject(
 ): Promise<ReadBody> {
   const type = documentType(request, documentTypesOf(request.path.group))
   const bytes = await request.readBody()
-  if (type === 'protobuf') return { document: await decodeProtobuf(bytes, kind), warnings: [] }
-  return checkDuplicates(decodeBody(bytes, type), validation)
+  if (type === 'protobuf') {
+    const document = await decodeProtobuf(bytes, kind)
+    request.onDocument?.(document)
+    return { document, warnings: [] }
+  }
+  const body = decodeBody(bytes, type)
+  request.onDocument?.(body.value)
+  return checkDuplicates(body, validation)
 }
 
 /** Reads a patch. @throws ApiError 400, 413, 415, 422 */
@@ -131,10 +137,9 @@ export async function readPatch(
   const type = documentType(request, types)
   const force = readForce(request, type === 'apply')
   const bytes = await request.readBody()
-  const body = checkDuplicates(
-    type === 'apply' ? decodeConfiguration(bytes) : decodeBody(bytes, 'json'),
-    validation,
-  )
+  const decoded = type === 'apply' ? decodeConfiguration(bytes) : decodeBody(bytes, 'json')
+  request.onDocument?.(decoded.value)
+  const body = checkDuplicates(decoded, validation)
   if (type === 'apply') return { type, force: force === true, ...body }
   if (type !== 'strategic') return { type, ...body }
   const mergeType = await loadMergeType(kind)
@@ -218,6 +223,7 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
   const options = readWriteOptions(request)
   const bytes = await request.readBody()
   const body = bytes.length === 0 ? {} : await readOptions(request, bytes)
+  if (bytes.length > 0) request.onDocument?.(body)
   if (!isRecord(body)) throw badRequest('the body of a DELETE must be a DeleteOptions object')
   const given = body.preconditions ?? {}
   if (!isRecord(given)) throw badRequest('preconditions must be an object with uid and version')

@@ -6,6 +6,7 @@ import type {
   WatchEnd,
   WatchRequestOptions,
 } from '@setpoint/controller-runtime/internal'
+import type { AuditedRequest, AuditLog } from '../audit/index.ts'
 import type { ResourceApi, ResourcePath } from '../http/index.ts'
 import {
   type ApiResponse,
@@ -16,6 +17,9 @@ import {
   RequestSeat,
   readWatchRequest,
   rightsOf,
+  subjectOfObjects,
+  subjectOfPath,
+  subjectOfWatchedPath,
   toApiError,
 } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
@@ -39,6 +43,7 @@ interface LoopbackParts {
   readonly hub: WatchHub
   readonly queues: RequestQueues
   readonly log: Logger
+  readonly audit: AuditLog | undefined
 }
 
 /** The server itself, which may do everything. */
@@ -69,16 +74,20 @@ export class LoopbackTransport implements Transport {
     request.signal?.throwIfAborted()
     const { api, queues, log } = this.#parts
     const { method, path: target, headers = {}, body, user = this.#actor.user, signal } = request
+    const audited = this.#begin(target, user, headers)
+    audited?.concerns(subjectOfPath(pathOf(target), method))
     let response: ApiResponse
     try {
       const { path, served, query } = this.#resolve(target)
       const verb = verbOf(method, path.name === undefined ? 'collection' : 'object')
+      audited?.concerns(subjectOfObjects({ path, served, query, verb }))
       const content = Buffer.from(body ?? '')
       const party = partyOfPlugin(classOf(verb, path), this.#actor.user)
       const seat = new RequestSeat(queues, party, content.length, () => signal)
       await seat.enter()
       try {
         this.#actor.check(user, verb, served, path)
+        audited?.allowed()
         response = await api.handle(served, {
           method,
           path,
@@ -90,42 +99,62 @@ export class LoopbackTransport implements Transport {
             await seat.beforeParsing(content.length)
             return content
           },
+          onDocument: audited?.onDocument,
           signal,
         })
       } finally {
         seat.leave()
       }
     } catch (thrown) {
+      if (signal?.aborted) audited?.completed({ code: undefined })
       signal?.throwIfAborted()
       response = errorResponse(toApiError(thrown, log, { method, path: target }))
     }
     const bytes = Buffer.isBuffer(response.body) ? response.body : Buffer.concat([...response.body])
     response.release?.()
+    audited?.completed({ code: response.status, body: bytes, location: response.headers.location })
     return { status: response.status, headers: flatten(response.headers), body: bytes.toString() }
   }
 
   async watch(
     target: string,
-    { user = this.#actor.user, signal }: WatchRequestOptions,
+    { user = this.#actor.user, headers = {}, signal }: WatchRequestOptions,
   ): Promise<WatchConnection> {
     const { api, hub, queues, log } = this.#parts
+    const audited = this.#begin(target, user, headers)
+    audited?.concerns(subjectOfWatchedPath(pathOf(target)))
     try {
       const party = partyOfPlugin('watches', this.#actor.user)
       if (!queues.passes(party)) await queues.wait(party, signal)
       const { path, served, query } = this.#resolve(target)
+      audited?.concerns(subjectOfObjects({ path, served, query, verb: 'watch' }))
       this.#actor.check(user, 'watch', served, path)
+      audited?.allowed()
       const cache = api.cacheOf(served)
       const request = readWatchRequest(cache, path, query, { bookmarksByDefault: true })
       const present = await hub.admit(cache, request, signal)
       signal.throwIfAborted()
-      return new LoopbackWatch(
-        sink => hub.open(cache, request, sink, present, { internal: true, caller: user.name }),
+      const onEnd = () => audited?.completed({ code: 200 })
+      const watch = new LoopbackWatch(
+        sink => hub.open(cache, request, sink, present, { internal: true, caller: user.name, onEnd }),
         signal,
       )
+      audited?.started(200)
+      return watch
     } catch (thrown) {
+      if (signal.aborted) audited?.completed({ code: undefined })
       signal.throwIfAborted()
-      throw toApiError(thrown, log, { method: 'watch', path: target })
+      const error = toApiError(thrown, log, { method: 'watch', path: target })
+      audited?.completed({ code: error.code, body: errorResponse(error).body })
+      throw error
     }
+  }
+
+  #begin(uri: string, user: UserInfo, headers: Readonly<Record<string, string>>): AuditedRequest | undefined {
+    const audited = this.#parts.audit?.begin({ uri, headers, remoteAddress: undefined })
+    const actor = this.#actor.user
+    audited?.identified(actor, user === actor ? undefined : user)
+    return audited
   }
 
   #resolve(target: string): {
@@ -140,6 +169,10 @@ export class LoopbackTransport implements Transport {
       throw new ApiError('NotFound', `nothing is served at ${url.pathname}`)
     return { path, served, query: url.searchParams }
   }
+}
+
+function pathOf(target: string): string {
+  return target.replace(/\?.*/s, '')
 }
 
 function flatten(headers: ApiResponse['headers']): Record<string, string> {

@@ -8,7 +8,7 @@ import type { ResourceApi } from '../resource-api.ts'
 /** Reads and writes objects. */
 export function objects(api: ResourceApi, authorizer: Authorizer): Middleware {
   return async (ctx, next) => {
-    const { resource, caller, view } = ctx.state
+    const { resource, caller, view, audit } = ctx.state
     if (resource === undefined || resource.verb === 'watch') return next()
     const { served, path, query } = resource
     const { req, method } = ctx
@@ -28,6 +28,7 @@ export function objects(api: ResourceApi, authorizer: Authorizer): Middleware {
       rights,
       view,
       readBody: () => readBodyInTurn(ctx),
+      onDocument: audit?.onDocument,
       get signal() {
         return gone?.signal
       },

@@ -30,7 +30,10 @@ async function serve(path: string, identify: () => Identity | Promise<Identity>)
   return outcome[0]
 }
 
-const member = (group: string): Identity => ({ user: { name: 'ann', groups: [group] }, credential: undefined })
+const member = (group: string): Identity => ({
+  user: { name: 'ann', groups: [group] },
+  credential: undefined,
+})
 const refuse = (reason: 'Unauthorized' | 'ServiceUnavailable') => () => {
   throw new ApiError(reason, reason)
 }

@@ -1,0 +1,52 @@
+import { readFile } from 'node:fs/promises'
+import {
+  AuditFile,
+  AuditLog,
+  type AuditSink,
+  AuditWebhook,
+  metadataPolicy,
+  readPolicy,
+} from '../audit/index.ts'
+import type { Logger } from '../log/index.ts'
+import type { ModelRegistry } from '../model/index.ts'
+import { FileWatch } from '../security/index.ts'
+import type { AuditOptions } from './flags.ts'
+
+/** An audit log with its destinations, and the watch on its policy file. */
+export interface OpenedAudit {
+  readonly log: AuditLog
+  readonly policyFile: { close(): void } | undefined
+}
+
+/** Opens the destinations of the audit log. @throws AuditFileError */
+export async function openAudit(
+  { policy, file, webhook }: AuditOptions,
+  models: () => ModelRegistry,
+  log: Logger,
+): Promise<OpenedAudit> {
+  const sinks: AuditSink[] = []
+  if (file !== undefined) sinks.push(await AuditFile.open({ ...file, log }))
+  if (webhook !== undefined) {
+    const { url, token, ca } = webhook
+    const readToken = token && (async () => (await readFile(token.path, 'utf8')).trim())
+    sinks.push(new AuditWebhook({ url, token: readToken, ca, log }))
+  }
+  const audit = new AuditLog({
+    policy: policy === undefined ? metadataPolicy : readPolicy(policy.text),
+    sinks,
+    isSensitive: (apiVersion, kind) => models().findKind(apiVersion, kind)?.model.sensitive ?? false,
+  })
+  if (policy === undefined) return { log: audit, policyFile: undefined }
+  const { path, text } = policy
+  const policyFile = new FileWatch({
+    paths: [path],
+    known: [text],
+    failed: error =>
+      log.error({ path, err: error }, 'failed to reload the audit policy, keeping the old one'),
+    changed: ([changed = '']) => {
+      audit.use(readPolicy(changed))
+      log.info({ path }, 'reloaded the audit policy')
+    },
+  })
+  return { log: audit, policyFile }
+}
