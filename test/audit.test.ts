@@ -108,6 +108,9 @@ describe('a request', () => {
       stageTimestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/),
       annotations: { 'authorization.k8s.io/decision': 'allow' },
     })
+    const page = await readFile(new URL('../docs/operations/audit.md', import.meta.url), 'utf8')
+    const documented = JSON.parse(/^```json\n([\s\S]*?)^```$/m.exec(page)?.[1] ?? '')
+    expect(Object.keys(complete?.raw ?? {})).toEqual(Object.keys(documented))
     expect(received).toMatchObject({ stage: 'RequestReceived', verb: 'create' })
     expect(received?.raw.stageTimestamp).toBe(received?.raw.requestReceivedTimestamp)
     expect(received?.responseStatus).toBeUndefined()

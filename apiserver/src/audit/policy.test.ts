@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type AuditAttributes, auditLevels, auditStages, metadataPolicy } from './policy.ts'
@@ -260,6 +261,22 @@ describe('a policy file', () => {
       { numRuns: 500 },
     )
   })
+})
+
+it('the policy of the documentation decides as its comments say', async () => {
+  const page = await readFile(new URL('../../../docs/operations/audit.md', import.meta.url), 'utf8')
+  const policy = readPolicy(/^```yaml\n([\s\S]*?)^```$/m.exec(page)?.[1] ?? '')
+  const decided = (verb: string, target: AuditAttributes['target']) =>
+    policy.decide(get(target, { verb })).level
+  expect(decided('get', '/readyz')).toBe('None')
+  expect(decided('get', '/version')).toBe('Metadata')
+  expect(decided('update', objects('coordination.k8s.io/leases/a', 'setpoint-system'))).toBe('None')
+  expect(decided('delete', objects('coordination.k8s.io/leases/a', 'setpoint-system'))).toBe('Request')
+  expect(decided('create', objects('rbac.authorization.k8s.io/roles', 'x'))).toBe('RequestResponse')
+  expect(decided('list', objects('rbac.authorization.k8s.io/roles', 'x'))).toBe('Metadata')
+  expect(decided('patch', objects('uptime.example.com/probes/a/status'))).toBe('Metadata')
+  expect(decided('patch', objects('uptime.example.com/probes/a'))).toBe('Request')
+  expect(decided('get', objects('uptime.example.com/probes/a'))).toBe('Metadata')
 })
 
 /** Decides as the reference of Kubernetes words it, one rule at a time. */
