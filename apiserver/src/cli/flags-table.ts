@@ -198,7 +198,7 @@ export const flags = Object.freeze({
     kind: 'repeatable',
     placeholder: 'ORIGIN',
     description:
-      'origin whose pages may call from browsers, such as https://app.example.com, or *.example.com for every https page of a subdomain; needs authentication',
+      'origin whose pages may call from browsers, such as https://app.example.com, or *.example.com for those of every subdomain; without authentication only pages of this machine may call',
     commands: serve,
     read: readAllowedOrigin,
   } satisfies ValueFlag<string>,

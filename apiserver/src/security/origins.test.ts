@@ -22,6 +22,8 @@ describe('a page', () => {
     'http://localhost:3000',
     'https://a.example.com',
     'https://b.a.example.com',
+    'https://a.example.com:8443',
+    'http://a.example.com',
   ])('of %s, which is named, may call', origin => {
     expect(isAllowed(secure, { origin, host: 'api.example.net' })).toBe(true)
   })
@@ -33,12 +35,12 @@ describe('a page', () => {
     'https://localhost:3000',
     'https://example.com',
     'https://evilexample.com',
-    'http://a.example.com',
-    'https://a.example.com:8443',
     'https://a.example.com.evil.example',
     'https://evil.example/.example.com',
     'https://evil.example#.example.com',
     'https://evil.example:443/a.example.com',
+    'https://a.example.com:443:443',
+    'ftp://a.example.com',
     'https://console.example.org, https://evil.example',
     'null',
     'file://',

@@ -45,7 +45,7 @@ export class NamedOrigins implements Origins {
   readonly #domains: readonly string[]
   readonly #ownSchemes: readonly string[]
 
-  /** @param names origins as browsers send them, or `*.example.com` for every https page of a subdomain on port 443 */
+  /** @param names origins as browsers send them, or `*.example.com` for the pages of every subdomain */
   constructor(names: readonly string[], { isSecure }: { readonly isSecure: boolean }) {
     this.#origins = new Set(names.filter(name => !name.startsWith('*')))
     this.#domains = names.filter(name => name.startsWith('*')).map(name => name.slice(1))
@@ -68,7 +68,7 @@ export class NamedOrigins implements Origins {
   }
 
   #isBelow(origin: string): boolean {
-    const [, host] = /^https:\/\/([a-z0-9.-]+)$/.exec(origin) ?? []
+    const [, host] = /^https?:\/\/([a-z0-9.-]+)(:\d{1,5})?$/.exec(origin) ?? []
     return host !== undefined && this.#domains.some(domain => host.endsWith(domain))
   }
 }
