@@ -145,12 +145,11 @@ describe.each(stores)('on %s', store => {
     await client.create(KeyPair, { metadata: { name: 'damaged' }, spec: brought })
     await client.create(Issuer, { metadata: { name: 'damaged' }, spec: { ca: { keyPairName: 'damaged' } } })
     await waitFor(client, Issuer, 'damaged', until.condition('Ready', 'False'), patience)
-    const events = eventModel('setpoint.dev')
-    const reasons = async () => (await client.list(events)).items.map(({ spec }) => spec.reason)
+    const reasons = async () => (await client.list(eventModel)).items.map(({ reason }) => reason)
     await expect.poll(reasons).toEqual(expect.arrayContaining(['Issued', 'KeyUnreadable']))
     const summary = await fetch(route('console.api', '/summary'))
     const lists = await Promise.all([
-      client.list(events),
+      client.list(eventModel),
       client.list(Certificate),
       client.list(Issuer),
       client.list(RevocationList),

@@ -10,7 +10,7 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-const events = '/apis/events.setpoint.dev/v1/events'
+const events = '/api/v1/namespaces/default/events'
 
 it("a plugin's events can be listed by their object, and an orderly stop writes the pending ones", async () => {
   const dir = await writePlugin({
@@ -36,13 +36,11 @@ it("a plugin's events can be listed by their object, and an orderly stop writes 
     })
   const thing = objectOf(await create('a', 'one'), 201)
   const of = async (name: string) =>
-    listOf(await api.get(`${events}?fieldSelector=spec.regarding.name%3D${name}`)).items.map(
-      ({ spec }) => spec,
-    )
+    listOf(await api.get(`${events}?fieldSelector=involvedObject.name%3D${name}`)).items.map(({ raw }) => raw)
   await eventually(async () =>
     expect(await of('a')).toMatchObject([
       {
-        regarding: {
+        involvedObject: {
           apiVersion: 'witness.example.com/v1',
           kind: 'Thing',
           name: 'a',
@@ -51,7 +49,7 @@ it("a plugin's events can be listed by their object, and an orderly stop writes 
         type: 'Warning',
         reason: 'Seen',
         message: 'saw one',
-        reporter: 'witness',
+        source: { component: 'witness' },
         count: 1,
       },
     ]),

@@ -111,4 +111,158 @@ describe.each(stores)('the built-in kinds on the %s store', store => {
       expect(await table(at('configmaps', 'shown'))).toMatchObject([{ Name: 'shown', Data: 3 }])
     })
   })
+
+  describe('Secret', () => {
+    const base64 = (text: string) => Buffer.from(text).toString('base64')
+    const refused = (content: object, metadata: object = {}) =>
+      api.post(at('secrets'), { metadata: { name: 'refused', ...metadata }, ...content }).then(fieldsRefused)
+
+    it('merges stringData into data and never returns it', async () => {
+      const created = await create('secrets', 'merged', {
+        data: { a: base64('1'), b: base64('2') },
+        stringData: { b: '3' },
+      })
+      expect(created).toMatchObject({ type: 'Opaque', data: { a: base64('1'), b: base64('3') } })
+      expect(created).not.toHaveProperty('stringData')
+      const patched = await api.mergePatch(at('secrets', 'merged'), { stringData: { a: '4' } })
+      expect(objectOf(patched).raw).toMatchObject({ data: { a: base64('4'), b: base64('3') } })
+      expect(await refused({ stringData: { a: 1 } })).toEqual(['stringData.a'])
+      expect(await refused({ data: { a: 'no' } })).toEqual(['data.a'])
+    })
+
+    it('has the keys of its type, which cannot change', async () => {
+      expect(await refused({ type: 'kubernetes.io/tls' })).toEqual(['data[tls.crt]', 'data[tls.key]'])
+      expect(await refused({ type: 'kubernetes.io/basic-auth' })).toEqual(['data.username', 'data.password'])
+      expect(await refused({ type: 'kubernetes.io/ssh-auth' })).toEqual(['data.ssh-privatekey'])
+      const registry = { type: 'kubernetes.io/dockerconfigjson', stringData: { '.dockerconfigjson': '{' } }
+      expect(await refused(registry)).toEqual(['data[.dockerconfigjson]'])
+      const token = { type: 'kubernetes.io/service-account-token' }
+      expect(await refused(token)).toEqual(['metadata.annotations[kubernetes.io/service-account.name]'])
+      await create('secrets', 'typed', {
+        type: 'kubernetes.io/tls',
+        stringData: { 'tls.crt': '', 'tls.key': '' },
+      })
+      const changed = await api.mergePatch(at('secrets', 'typed'), { type: 'Opaque' })
+      expect(fieldsRefused(changed)).toEqual(['type'])
+    })
+
+    it('shows its type and the number of its values', async () => {
+      await create('secrets', 'shown', { stringData: { a: '1' } })
+      expect(await table(at('secrets', 'shown'))).toMatchObject([{ Name: 'shown', Type: 'Opaque', Data: 1 }])
+    })
+  })
+
+  it('ServiceAccount has references to secrets', async () => {
+    const content = { secrets: [{ name: 's' }], imagePullSecrets: [{ name: 'p' }] }
+    expect(await create('serviceaccounts', 'robot', content)).toMatchObject(content)
+    expect(await table(at('serviceaccounts', 'robot'))).toMatchObject([{ Name: 'robot', Secrets: 1 }])
+  })
+
+  it('Lease takes what client-go writes, and shows the holder', async () => {
+    const leases = '/apis/coordination.k8s.io/v1/namespaces/a/leases'
+    const spec = {
+      holderIdentity: 'one',
+      leaseDurationSeconds: 15,
+      acquireTime: '2026-01-31T10:00:00.000000Z',
+      renewTime: null,
+      leaseTransitions: 0,
+    }
+    const metadata = { name: 'work.example.com', creationTimestamp: null }
+    const created = objectOf(await api.post(leases, { metadata, spec }), 201)
+    expect(created.spec).toEqual({ ...spec, renewTime: undefined })
+    expect(await table(`${leases}/work.example.com`)).toMatchObject([{ Holder: 'one' }])
+    const refused = await api.mergePatch(`${leases}/work.example.com`, {
+      spec: { leaseDurationSeconds: 0, preferredHolder: 'two' },
+    })
+    expect(fieldsRefused(refused)).toEqual(['spec.leaseDurationSeconds', 'spec.preferredHolder'])
+  })
+
+  describe('Event', () => {
+    const grouped = '/apis/events.k8s.io/v1/namespaces/a/events'
+    const involvedObject = { apiVersion: 'v1', kind: 'ConfigMap', namespace: 'a', name: 'about', uid: 'u' }
+    const counted = {
+      involvedObject,
+      ...{ reason: 'Seen', message: 'twice', type: 'Normal', count: 2, eventTime: null },
+      firstTimestamp: '2026-01-31T10:00:00Z',
+      lastTimestamp: '2026-01-31T10:05:00Z',
+      source: { component: 'watcher', host: 'here' },
+    }
+
+    it('is one object in both groups', async () => {
+      const first = await create('events', 'one.1', counted)
+      const seen = objectOf(await api.get(`${grouped}/one.1`))
+      expect(seen.raw).toMatchObject({
+        apiVersion: 'events.k8s.io/v1',
+        regarding: involvedObject,
+        note: 'twice',
+        deprecatedCount: 2,
+        deprecatedSource: counted.source,
+      })
+      expect(seen.metadata.uid).toBe(fieldsOf(first.metadata).uid)
+      objectOf(await api.mergePatch(`${grouped}/one.1`, { note: 'changed' }))
+      expect(objectOf(await api.get(at('events', 'one.1'))).raw).toMatchObject({
+        ...{ message: 'changed', count: 2 },
+      })
+      objectOf(await api.delete(`${grouped}/one.1`))
+      refusalOf(await api.get(at('events', 'one.1')), 404)
+    })
+
+    it('is selected by the fields of each group', async () => {
+      await create('events', 'two.1', counted)
+      await create('events', 'two.2', { ...counted, type: 'Warning', involvedObject: { namespace: 'a' } })
+      const names = async (path: string, selector: string) =>
+        listOf(await api.get(`${path}?fieldSelector=${encodeURIComponent(selector)}`)).names
+      expect(await names(at('events'), 'involvedObject.name=about,involvedObject.kind=ConfigMap')).toEqual([
+        'two.1',
+      ])
+      expect(await names(grouped, 'regarding.name=about,regarding.uid=u')).toEqual(['two.1'])
+      expect(await names('/api/v1/events', 'type=Warning,source=watcher')).toEqual(['two.2'])
+      expect(await names(grouped, 'type!=Warning,metadata.namespace=a')).toEqual(['two.1'])
+    })
+
+    it('is watched in each group', async () => {
+      const watch = async (path: string) =>
+        (await api.get(`${path}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dthree`)).text
+      await create('events', 'three', counted)
+      const [core, group] = await Promise.all([watch(at('events')), watch(grouped)])
+      expect(core).toContain('"message":"twice"')
+      expect(group).toContain('"note":"twice"')
+    })
+
+    it('is in the namespace of its object, and complete if it has an eventTime', async () => {
+      const refused = (path: string, content: object) =>
+        api.post(path, { metadata: { name: 'refused' }, ...content }).then(fieldsRefused)
+      const elsewhere = { ...counted, involvedObject: { ...involvedObject, namespace: 'b' } }
+      expect(await refused(at('events'), elsewhere)).toEqual(['involvedObject.namespace'])
+      expect(await refused(at('events'), { ...counted, involvedObject: {} })).toEqual([
+        'involvedObject.namespace',
+      ])
+      const recent = { regarding: involvedObject, eventTime: '2026-01-31T10:00:00.000000Z', reason: 'Seen' }
+      expect(await refused(grouped, recent)).toEqual(['reportingComponent', 'reportingInstance', 'action'])
+    })
+
+    it('is shown as kubectl shows events, without its name first', async () => {
+      await create('events', 'four', counted)
+      expect(await table(at('events', 'four'))).toMatchObject([
+        {
+          ...{ Type: 'Normal', Reason: 'Seen', Object: 'configmap/about', Source: 'watcher, here' },
+          ...{ Message: 'twice', Count: 2, Name: 'four' },
+        },
+      ])
+      const [row = {}] = await table(`${grouped}/four`)
+      expect(Object.keys(row)[0]).toBe('Last Seen')
+      expect(row).toMatchObject({ Object: 'configmap/about', Message: 'twice' })
+    })
+  })
+
+  it('Namespace has its name as a label, which stays', async () => {
+    const label = { 'kubernetes.io/metadata.name': 'a' }
+    expect(objectOf(await api.get('/api/v1/namespaces/a')).metadata.labels).toEqual(label)
+    const changed = await api.mergePatch('/api/v1/namespaces/a', { metadata: { labels: null } })
+    expect(objectOf(changed).metadata.labels).toEqual(label)
+    const { names } = listOf(
+      await api.get('/api/v1/namespaces?labelSelector=kubernetes.io/metadata.name%3Da'),
+    )
+    expect(names).toEqual(['a'])
+  })
 })

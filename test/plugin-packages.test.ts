@@ -170,7 +170,7 @@ describe('settings', () => {
       server.stdout(),
       failed.text,
       (await api.get(pluginsPath)).text,
-      (await api.get('/apis/events.setpoint.dev/v1/events')).text,
+      (await api.get('/api/v1/events')).text,
       (await api.get('/metrics')).text,
       (await api.get('/readyz?verbose')).text,
     ]

@@ -247,7 +247,7 @@ describe('with a file of tokens', () => {
       const otherApi = new Api(other.url)
       const headers = bearer(admin.token)
       const leads = async () => {
-        const { body } = await otherApi.get('/apis/coordination.setpoint.dev/v1/leases', { headers })
+        const { body } = await otherApi.get('/apis/coordination.k8s.io/v1/leases', { headers })
         expect(JSON.stringify(body)).toContain('holderIdentity')
         return JSON.stringify(body)
       }

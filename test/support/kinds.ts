@@ -29,7 +29,7 @@ export function turnsOf(api: Api): Collection {
 }
 
 export function leasesOf(api: Api): Collection {
-  return new Collection(api, 'coordination.setpoint.dev/v1', 'Lease', 'leases')
+  return new Collection(api, 'coordination.k8s.io/v1', 'Lease', 'leases', 'setpoint-system')
 }
 
 export function placesIn(api: Api, namespace: string): Collection {

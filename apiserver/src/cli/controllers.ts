@@ -62,7 +62,7 @@ export async function startControllers(
   // Before the plugins are loaded, so that a process with a slow plugin is alive and not ready.
   let running: Manager | undefined
   const health = await tellHealth(options, { manager: () => running, registry }, log)
-  const manager = createManager({ transport, registry, log, leaderElection: { lease, reservedDomain } })
+  const manager = createManager({ transport, registry, log, leaderElection: { lease } })
   manager.add(
     new Collector({
       kinds: new DiscoveredKinds({ transport, log }),
@@ -70,7 +70,7 @@ export async function startControllers(
       ...(manager.metrics && { metrics: manager.metrics }),
     }),
   )
-  manager.add(new EventKeeper({ reservedDomain }))
+  manager.add(new EventKeeper())
   manager.start()
   const specs = new PluginSpecs({ transport, reservedDomain, log })
   specs.start()

@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { leaseModel, silentLogger } from '@setpoint/controller-runtime'
-import { eventModel, orphanRecordModel } from '@setpoint/controller-runtime/internal'
+import { silentLogger } from '@setpoint/controller-runtime'
+import { orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import { Ajv } from 'ajv'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { builtInKinds } from '../kubernetes/index.ts'
@@ -58,7 +58,7 @@ it('compiles the schema of a built-in kind when an object is first written', asy
 })
 
 it('declares valid schemas for its own kinds, because the start does not check them', () => {
-  const own = [pluginModel, leaseModel, eventModel, orphanRecordModel].map(declare => ({
+  const own = [pluginModel, orphanRecordModel].map(declare => ({
     model: declare('setpoint.dev'),
     rules: undefined,
   }))

@@ -3,11 +3,10 @@ import {
   Collector,
   createManager,
   type Logger,
-  leaseModel,
   type Manager,
   type ManagerOptions,
 } from '@setpoint/controller-runtime'
-import { EventKeeper, eventModel, orphanRecordModel } from '@setpoint/controller-runtime/internal'
+import { EventKeeper, orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import type { AuditLog } from '../audit/index.ts'
 import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
 import { ApiServer, CustomRoutes, Health, RouteCallers, watchLimitsWithin } from '../http/index.ts'
@@ -112,7 +111,7 @@ export async function startServer(
       ...(manager.metrics && { metrics: manager.metrics }),
     }),
   )
-  manager?.add(new EventKeeper({ reservedDomain }))
+  manager?.add(new EventKeeper())
   const { access, clients } = authenticate(options.authentication, { rooms, metrics, log })
   const watchConnections = new WatchConnections(watchLimitsWithin(options.watchLimits))
   const app = new ApiServer({
@@ -156,12 +155,7 @@ export async function startServer(
   const chores = Promise.all([compaction, consistency.run(stopping.signal)])
 
   const pluginKind = ServedModel.builtIn(pluginModel(reservedDomain))
-  const ownModels = [
-    leaseModel(reservedDomain),
-    eventModel(reservedDomain),
-    orphanRecordModel(reservedDomain),
-  ]
-  const ownServed = [pluginKind, ...ownModels.map(model => ServedModel.builtIn(model))]
+  const ownServed = [pluginKind, ServedModel.builtIn(orphanRecordModel(reservedDomain))]
   for (const served of [...rooms.builtIn.all, ...ownServed]) models.add(served)
   const starting = { log, signal: stopping.signal }
   const roles = keepRoles(rooms, starting)
@@ -251,7 +245,7 @@ export async function startServer(
  * and no election, so a restart after a crash does not wait for a lease to expire.
  */
 function managerOptions(
-  { store, lease, reservedDomain }: ServerOptions,
+  { store, lease }: ServerOptions,
   { transport }: Pick<ServerRooms, 'transport'>,
   { registry }: Pick<Metrics, 'registry'>,
   log: Logger,
@@ -261,7 +255,7 @@ function managerOptions(
     registry,
     log,
     drainTimeoutMs: serverDefaults.reconcilesMs,
-    ...(store.kind === 'etcd' && { leaderElection: { lease, reservedDomain } }),
+    ...(store.kind === 'etcd' && { leaderElection: { lease } }),
   }
 }
 

@@ -68,13 +68,22 @@ export class IndexSet {
   readonly #shared: readonly SharedValues[]
   readonly #sharedLabels = new Shared<Readonly<Record<string, string>>>()
 
-  constructor({ indexes, scope }: Pick<Model, 'indexes'> & Partial<Pick<Model, 'scope'>>) {
+  /** @param aliases further names of indexes in selectors and sorts, with the names that they stand for */
+  constructor(
+    { indexes, scope }: Pick<Model, 'indexes'> & Partial<Pick<Model, 'scope'>>,
+    aliases: Readonly<Record<string, string>> = {},
+  ) {
     this.isNamespaced = scope === 'Namespaced'
     const defaults = this.isNamespaced ? [...defaultIndexes, namespaceIndex] : defaultIndexes
     this.#defaults = defaults.length
     this.specs = Object.freeze([...defaults.map(declare => declare()), ...indexes])
     this.names = Object.freeze(this.specs.map(spec => spec.name))
-    this.#positions = new Map(this.names.map((name, position) => [name, position]))
+    const positions = new Map(this.names.map((name, position) => [name, position]))
+    for (const [alias, name] of Object.entries(aliases)) {
+      const position = positions.get(name)
+      if (position !== undefined) positions.set(alias, position)
+    }
+    this.#positions = positions
     this.#shared = this.specs.map(() => new Shared<readonly string[]>())
   }
 

@@ -18,6 +18,8 @@ export interface ComputedColumn extends Omit<PrinterColumn, 'jsonPath'> {
 export interface KindRules {
   /** The subresources besides status. */
   readonly subresources?: readonly Exclude<Scope, 'object' | 'status'>[]
+  /** Names of indexes in selectors and sorts of versions whose fields have other names. */
+  readonly fieldAliases?: Readonly<Record<string, string>>
   /**
    * The columns of tables in all versions, in place of the model's. If one is called `Name`, the table does not
    * begin with the name.

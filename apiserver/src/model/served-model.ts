@@ -88,7 +88,7 @@ export class ServedModel {
     this.versions = [this.hub, ...model.versions.map(declare)]
     this.storedVersion = this.versionNamed(model.storedVersion ?? model.version)
     this.schemas = this.hub.schemas
-    this.indexes = new IndexSet(model)
+    this.indexes = new IndexSet(model, rules?.fieldAliases)
     this.uniqueIndexes = model.indexes.flatMap(index => {
       const position = this.indexes.indexOf(index.name)
       const { unique, version } = index

@@ -12,7 +12,6 @@ export interface ControllersEnvironment {
   readonly manager: Manager
   readonly specs: Pick<PluginSpecs, 'get' | 'current'>
   readonly settings: PluginSettings
-  readonly reservedDomain: string
   readonly log: Logger
 }
 
@@ -118,8 +117,8 @@ export class ControllersRunner implements PluginLifecycle {
   }
 
   #setUp(loaded: LoadedPlugin): Promise<HostedPlugin> {
-    const { transport, log, manager, reservedDomain, settings } = this.#environment
-    return setUp(loaded, settings, { transport, log, reservedDomain, builtFor: manager })
+    const { transport, log, manager, settings } = this.#environment
+    return setUp(loaded, settings, { transport, log, builtFor: manager })
   }
 
   #run(hosted: HostedPlugin): void {

@@ -399,7 +399,7 @@ export class PluginRunner implements PluginLifecycle {
   }
 
   #setUp(loaded: LoadedPlugin): Promise<HostedPlugin> {
-    const { transport: hostTransport, log, manager, reservedDomain } = this.#environment
+    const { transport: hostTransport, log, manager } = this.#environment
     const { settings, metricsRegistry: registry } = this.#environment
     const transport = hostTransport.for(this.#actor)
     const builtFor = manager && { builtFor: manager }
@@ -408,7 +408,6 @@ export class PluginRunner implements PluginLifecycle {
       transport,
       hostTransport,
       log,
-      reservedDomain,
       registry,
       onFailures,
       ...builtFor,

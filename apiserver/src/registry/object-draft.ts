@@ -58,7 +58,8 @@ export interface ClientObject {
 }
 
 /**
- * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, as in Kubernetes.
+ * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, and null is
+ * the same as an absent field, as in Kubernetes.
  * @throws ApiError 400 if it is not an object of the path's kind and version
  */
 export function readClientObject(version: ServedVersion, body: unknown): ClientObject {
@@ -72,7 +73,16 @@ export function readClientObject(version: ServedVersion, body: unknown): ClientO
     throw badRequest('metadata must be an object')
   const causes = new Causes()
   const meta = readMetadata(metadata ?? {}, causes)
-  return { meta, content, causes }
+  return { meta, content: version.isBuiltIn ? withoutNulls(content) : content, causes }
+}
+
+/** Kubernetes' clients in Go send null for fields that are not set. Copies what it changes. */
+function withoutNulls(content: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(content)
+      .filter(([, value]) => value !== null)
+      .map(([field, value]) => [field, isRecord(value) ? withoutNulls(value) : value]),
+  )
 }
 
 function describeMismatch(version: ServedVersion, apiVersion: unknown, kind: unknown): string {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Collector, createManager, leaseModel, type Plugin } from '@setpoint/controller-runtime'
+import { Collector, createManager, type Plugin } from '@setpoint/controller-runtime'
 import { isReservedGroup } from '@setpoint/controller-runtime/api'
 import { type HostedPlugin, orphanRecordModel, setupPlugin } from '@setpoint/controller-runtime/internal'
 import type {
@@ -121,11 +121,9 @@ function registerModels({ models, builtIn }: ServerRooms, options: OpenTestServe
     if (served.some(known => known.model === model)) continue
     served.push(new ServedModel(model))
   }
-  // Kinds for leader election and the collector; a test may give them too.
-  for (const model of [leaseModel, orphanRecordModel]) {
-    const own = ServedModel.builtIn(model(testServerDefaults.reservedDomain))
-    if (!served.some(({ resource }) => resource === own.resource)) served.push(own)
-  }
+  // The kind of the collector; a test may give it too.
+  const own = ServedModel.builtIn(orphanRecordModel(testServerDefaults.reservedDomain))
+  if (!served.some(({ resource }) => resource === own.resource)) served.push(own)
   for (const each of [...builtIn.all, ...served]) models.add(each)
   return served
 }

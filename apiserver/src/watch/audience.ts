@@ -157,7 +157,7 @@ function isAt(entry: Entry, { name, namespace }: KeyParts): boolean {
 export function interestKey({ key: object, selector, version }: Interest): string {
   const sorted = (terms: Selector['labels']) =>
     terms.map(({ key, operator, values }) => JSON.stringify([key, operator, [...values].sort()])).sort()
-  const key = JSON.stringify([object, sorted(selector.labels), sorted(selector.fields), version?.name])
+  const key = JSON.stringify([object, sorted(selector.labels), sorted(selector.fields), version?.apiVersion])
   return key.length <= longestKey ? key : createHash('sha256').update(key).digest('base64')
 }
 

@@ -95,9 +95,11 @@ export class DiscoveredKinds implements KindSource {
     return body
   }
 
-  /** Returns undefined for subresources and for routes of plugins, which have no objects to watch. */
+  /** Returns undefined for subresources and for routes of plugins, which have no objects of their own to watch. */
   #modelOf(group: string, version: string, resource: unknown): Model | undefined {
     const plural = textOf(resource, 'name')
+    // The same objects as those of the core group.
+    if (group === 'events.k8s.io' && plural === 'events') return undefined
     if (plural.includes('/') || !arrayOf(resource, 'verbs').includes('watch')) return undefined
     return defineModel({
       group,

@@ -14,14 +14,13 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0)) await cleanUp()
 })
 
-const Event = eventModel('setpoint.dev')
 const { lifetimeMs, intervalMs, pauseMs } = eventKeeperDefaults
 
 function setUp(options: Partial<EventKeeperOptions> = {}) {
   const server = new MemoryServer()
   const client = createClient(server)
   const clock = new FakeClock()
-  const keeper = new EventKeeper({ reservedDomain: 'setpoint.dev', clock, ...options })
+  const keeper = new EventKeeper({ clock, ...options })
   const abort = new AbortController()
   const running = keeper.run({
     ...{ client, clock, signal: abort.signal, log: silentLogger, random: systemRandom },
@@ -30,23 +29,17 @@ function setUp(options: Partial<EventKeeperOptions> = {}) {
     abort.abort()
     await running
   })
-  const names = async () => (await client.list(Event)).items.map(({ metadata }) => metadata.name).sort()
+  const names = async () => (await client.list(eventModel)).items.map(({ metadata }) => metadata.name).sort()
   return { server, client, clock, names }
 }
 
 async function tell(client: Client, name: string, atMs: number, uid = 'one'): Promise<void> {
   const at = new Date(atMs).toISOString()
-  await client.create(Event, {
-    metadata: { name },
-    spec: {
-      regarding: { apiVersion: 'v1', kind: 'K', name: 'k', uid },
-      type: 'Normal',
-      reason: 'R',
-      count: 1,
-      firstTimestamp: at,
-      lastTimestamp: at,
-    },
-  })
+  const involvedObject = { apiVersion: 'v1', kind: 'K', name: 'k', uid }
+  const times = { count: 1, firstTimestamp: at, lastTimestamp: at }
+  const metadata = { name, namespace: 'default' }
+  const event = { metadata, spec: undefined, involvedObject, type: 'Normal', reason: 'R', ...times }
+  await client.create(eventModel, event)
 }
 
 /** Runs the keeper once more. */
@@ -65,7 +58,7 @@ test('an event is removed an hour after its last occurrence; a repeated one stay
   await look(clock)
   expect(await names()).toEqual(['again', 'old'])
   const later = new Date(clock.now()).toISOString()
-  await client.patch(Event, 'again', { spec: { lastTimestamp: later } })
+  await client.patch(eventModel, 'default/again', [{ op: 'replace', path: '/lastTimestamp', value: later }])
   await clock.advance(10 * intervalMs)
   await look(clock)
   expect(await names()).toEqual(['again'])
@@ -106,9 +99,9 @@ test('an event repeated between the check and the deletion stays', async () => {
   server.onRequest = async ({ method }) => {
     if (method !== 'DELETE') return
     server.onRequest = () => {}
-    await client.patch(Event, 'old', {
-      spec: { count: 2, lastTimestamp: new Date(clock.now()).toISOString() },
-    })
+    await client.patch(eventModel, 'default/old', [
+      { op: 'replace', path: '/lastTimestamp', value: new Date(clock.now()).toISOString() },
+    ])
   }
   await look(clock)
   await look(clock)

@@ -1,10 +1,11 @@
 import type { DeepReadonly } from '../api/deep-readonly.ts'
 import { isConflict, isNotFound } from '../api/errors.ts'
+import { objectKey } from '../api/object-key.ts'
 import { Informer } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import type { Runnable, RunnableContext } from '../runnable.ts'
-import { type Event, type EventModel, eventModel } from './event.ts'
+import { type Event, eventModel } from './event.ts'
 
 /** Limits of the stored events. */
 export const eventKeeperDefaults = Object.freeze({
@@ -24,7 +25,6 @@ export const eventKeeperDefaults = Object.freeze({
 
 /** Options of an event keeper. */
 export interface EventKeeperOptions {
-  readonly reservedDomain: string
   readonly clock?: Clock
   readonly lifetimeMs?: number
   readonly perObject?: number
@@ -39,18 +39,16 @@ type CachedEvent = DeepReadonly<Event>
  */
 export class EventKeeper implements Runnable {
   readonly name = 'event-keeper'
-  readonly #model: EventModel
   readonly #clock: Clock
   readonly #limits: Required<Pick<EventKeeperOptions, 'lifetimeMs' | 'perObject' | 'inAll'>>
 
-  constructor({ reservedDomain, clock, ...limits }: EventKeeperOptions) {
-    this.#model = eventModel(reservedDomain)
+  constructor({ clock, ...limits }: EventKeeperOptions = {}) {
     this.#clock = clock ?? systemClock
     this.#limits = { ...eventKeeperDefaults, ...limits }
   }
 
   async run({ client, signal, log }: RunnableContext): Promise<void> {
-    const informer = new Informer(this.#model, { client, log, clock: this.#clock })
+    const informer = new Informer(eventModel, { client, log, clock: this.#clock })
     informer.start()
     try {
       const tooMany = () => informer.size > this.#limits.inAll
@@ -78,11 +76,11 @@ export class EventKeeper implements Runnable {
       .map(event => ({ event, lastMs: lastOccurrence(event, nowMs) }))
       .sort((left, right) => right.lastMs - left.lastMs)
     for (const { event, lastMs } of newestFirst) {
-      const { uid } = event.spec.regarding
-      const ofObject = kept.get(uid) ?? 0
+      const object = objectOf(event)
+      const ofObject = kept.get(object) ?? 0
       if (nowMs - lastMs >= lifetimeMs || ofObject >= perObject || all >= inAll) surplus.push(event)
       else {
-        kept.set(uid, ofObject + 1)
+        kept.set(object, ofObject + 1)
         all++
       }
     }
@@ -92,9 +90,9 @@ export class EventKeeper implements Runnable {
   async #remove(client: Client, events: readonly CachedEvent[], signal: AbortSignal): Promise<number> {
     let removed = 0
     for (const { metadata } of events) {
-      const { name, uid, version } = metadata
+      const { uid, version } = metadata
       try {
-        await client.delete(this.#model, name, { preconditions: { uid, version }, signal })
+        await client.delete(eventModel, objectKey(metadata), { preconditions: { uid, version }, signal })
         removed++
       } catch (error) {
         if (!isConflict(error) && !isNotFound(error)) throw error
@@ -105,8 +103,13 @@ export class EventKeeper implements Runnable {
 }
 
 /** Returns the time of the last occurrence in ms since the epoch; if implausible, the time of creation. */
-function lastOccurrence({ spec, metadata }: CachedEvent, nowMs: number): number {
-  const lastMs = Date.parse(spec.lastTimestamp)
+function lastOccurrence({ series, lastTimestamp, eventTime, metadata }: CachedEvent, nowMs: number): number {
+  const lastMs = Date.parse(series?.lastObservedTime ?? lastTimestamp ?? eventTime ?? '')
   const believable = lastMs <= nowMs + eventKeeperDefaults.clockSkewMs
   return believable ? lastMs : Date.parse(metadata.creationTimestamp)
+}
+
+/** Returns what identifies the object of an event. Other reporters may leave out the uid. */
+function objectOf({ involvedObject: { uid, kind, namespace, name } = {} }: CachedEvent): string {
+  return uid ?? JSON.stringify([kind, namespace, name])
 }

@@ -14,7 +14,6 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0)) await cleanUp()
 })
 
-const Event = eventModel(eventRecorderDefaults.reservedDomain)
 const a = gadget('a', 5)
 
 function setUp() {
@@ -23,7 +22,7 @@ function setUp() {
   const clock = new FakeClock()
   const recorder = new EventRecorder({ client, reporter: 'demo', clock })
   cleanUps.push(() => recorder.close())
-  const stored = async () => (await client.list(Event)).items.map(({ spec }) => spec)
+  const stored = async () => (await client.list(eventModel)).items
   const writes = () => server.requests.filter(request => !request.startsWith('GET')).length
   /** Runs everything that is due, and advances the time. */
   const pass = async (ms = 0) => {
@@ -39,17 +38,32 @@ describe('an event', () => {
     const { recorder, stored, pass } = setUp()
     recorder.record(a, { type: 'Warning', reason: 'Unreachable', message: 'no answer' })
     await pass()
-    expect(await stored()).toEqual([
+    expect(await stored()).toMatchObject([
       {
-        regarding: { apiVersion: 'demo.example.com/v1', kind: 'Gadget', name: 'a', uid: 'uid-of-a' },
+        metadata: { namespace: 'default', name: expect.stringMatching(/^a\.[0-9a-f]+$/) },
+        involvedObject: {
+          ...{ apiVersion: 'demo.example.com/v1', kind: 'Gadget', name: 'a', uid: 'uid-of-a' },
+          resourceVersion: a.metadata.resourceVersion,
+        },
         type: 'Warning',
         reason: 'Unreachable',
         message: 'no answer',
-        reporter: 'demo',
+        source: { component: 'demo' },
+        reportingComponent: 'demo',
         count: 1,
         firstTimestamp: '2030-01-01T00:00:00.000Z',
         lastTimestamp: '2030-01-01T00:00:00.000Z',
       },
+    ])
+  })
+
+  test('is in the namespace of its object', async () => {
+    const { recorder, stored, pass } = setUp()
+    const inTeam = { ...a, metadata: { ...a.metadata, namespace: 'team' } }
+    recorder.record(inTeam, { reason: 'Probed', message: 'x' })
+    await pass()
+    expect(await stored()).toMatchObject([
+      { metadata: { namespace: 'team' }, involvedObject: { namespace: 'team', name: 'a' } },
     ])
   })
 

@@ -2,16 +2,17 @@ import { isApiError, isNotFound } from '../api/errors.ts'
 import { isRecord } from '../api/is-record.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
+import { retryWhile } from '../client/conflict-retry.ts'
 import { failureFields, isServerAway } from '../client/server-away.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { WorkQueue } from '../workqueue/work-queue.ts'
-import { type EventModel, type EventSpec, eventModel, eventName } from './event.ts'
+import { type Event, eventModel, eventName } from './event.ts'
 
 /** Limits and times of an event recorder. */
 export const eventRecorderDefaults = Object.freeze({
-  /** The server's default. */
-  reservedDomain: 'setpoint.dev',
+  /** The namespace of events about cluster-scoped objects. As in Kubernetes. */
+  namespace: 'default',
   /** Distinct events that are pending or were written recently; further ones are dropped. */
   limit: 1_000,
   /** An event is written at most once per interval, with the count of its repetitions. */
@@ -30,8 +31,6 @@ export interface EventRecorderOptions {
   readonly client: Client
   /** The reporter, for example the plugin's name. */
   readonly reporter: string
-  /** The domain under which the server serves `events`. Default `eventRecorderDefaults.reservedDomain`. */
-  readonly reservedDomain?: string
   readonly log?: Logger
   readonly clock?: Clock
 }
@@ -46,7 +45,9 @@ export interface RecordedEvent {
 }
 
 interface Entry {
-  readonly spec: Pick<EventSpec, 'regarding' | 'type' | 'reason' | 'reporter'>
+  readonly namespace: string
+  /** The fields that are the same for all occurrences. */
+  readonly fields: Pick<Event, 'involvedObject' | 'type' | 'reason' | 'source' | 'reportingComponent'>
   /** Occurrences not written yet; 0 while the entry only keeps its interval. */
   count: number
   message: string
@@ -69,7 +70,6 @@ interface Entry {
  */
 export class EventRecorder {
   readonly #client: Client
-  readonly #model: EventModel
   readonly #reporter: string
   readonly #log: Logger
   readonly #clock: Clock
@@ -81,10 +81,9 @@ export class EventRecorder {
   #dropped = 0
   #hurry = false
 
-  constructor({ client, reporter, reservedDomain, log, clock }: EventRecorderOptions) {
+  constructor({ client, reporter, log, clock }: EventRecorderOptions) {
     this.#client = client
     this.#reporter = reporter
-    this.#model = eventModel(reservedDomain ?? eventRecorderDefaults.reservedDomain)
     this.#log = log ?? silentLogger
     this.#clock = clock ?? systemClock
     const { backoffBaseMs, backoffMaxMs } = eventRecorderDefaults
@@ -114,18 +113,22 @@ export class EventRecorder {
       return
     }
     const { apiVersion, kind, metadata } = object
+    const { namespace, uid, resourceVersion } = metadata
     const entry: Entry = known ?? {
-      spec: {
-        regarding: {
-          apiVersion,
+      namespace: namespace ?? eventRecorderDefaults.namespace,
+      fields: {
+        involvedObject: {
           kind,
-          ...(metadata.namespace !== undefined && { namespace: metadata.namespace }),
+          ...(namespace !== undefined && { namespace }),
           name: metadata.name,
-          uid: metadata.uid,
+          uid,
+          apiVersion,
+          ...(resourceVersion !== undefined && { resourceVersion }),
         },
-        type,
         reason,
-        reporter: this.#reporter,
+        source: { component: this.#reporter },
+        type,
+        reportingComponent: this.#reporter,
       },
       count: 0,
       message,
@@ -213,21 +216,27 @@ export class EventRecorder {
     }
   }
 
-  async #write(name: string, { spec, count, message, firstMs, lastMs }: Entry): Promise<void> {
-    await this.#client.createOrUpdate(
-      this.#model,
-      name,
-      draft => {
-        draft.spec = {
-          ...spec,
-          message,
-          count: (draft.spec.count ?? 0) + count,
-          firstTimestamp: draft.spec.firstTimestamp ?? new Date(firstMs).toISOString(),
-          lastTimestamp: new Date(lastMs).toISOString(),
-        }
-      },
-      { signal: this.#closing.signal, clock: this.#clock },
-    )
+  /** Creates an event, or counts further occurrences in it, as client-go's recorder. */
+  async #write(name: string, { namespace, fields, count, message, firstMs, lastMs }: Entry): Promise<void> {
+    const client = this.#client.inNamespace(namespace)
+    const request = { signal: this.#closing.signal }
+    const lastTimestamp = new Date(lastMs).toISOString()
+    let known: Event | undefined
+    const again = (error: unknown) =>
+      isApiError(error, 'Conflict', 'AlreadyExists') || (known !== undefined && isNotFound(error))
+    const write = async () => {
+      known = await client.getIfExists(eventModel, name, request)
+      if (known === undefined) {
+        const firstTimestamp = new Date(firstMs).toISOString()
+        const times = { firstTimestamp, lastTimestamp, count }
+        const event = { metadata: { name }, spec: undefined, ...fields, message, ...times }
+        await client.create(eventModel, event, request)
+      } else {
+        const event = { ...known, message, lastTimestamp, count: (known.count ?? 0) + count }
+        await client.update(eventModel, event, request)
+      }
+    }
+    await retryWhile(again, write, { ...request, clock: this.#clock })
   }
 
   #notifyWaiting(): void {

@@ -1,84 +1,69 @@
 import { createHash } from 'node:crypto'
+import { defineBuiltInModel } from '../api/built-in-model.ts'
 import { singleValueIndex } from '../api/index-spec.ts'
-import { defineModel, type ObjectOf } from '../api/model.ts'
+import type { Model, ObjectOf } from '../api/model.ts'
+import { checkSubdomain } from '../api/names.ts'
 import type { ApiObject } from '../api/object.ts'
+import { eventFields, fromEventsGroup, toEventsGroup, versionedFields } from './event-fields.ts'
+
+const model = defineBuiltInModel({
+  group: '',
+  version: 'v1',
+  kind: 'Event',
+  singular: 'event',
+  plural: 'events',
+  shortNames: ['ev'],
+  scope: 'Namespaced',
+  names: 'dns-subdomain',
+  schema: eventFields,
+  versions: [
+    {
+      name: 'v1',
+      apiVersion: 'events.k8s.io/v1',
+      schema: versionedFields,
+      toHub: event => ({ spec: undefined, ...fromEventsGroup(event) }),
+      fromHub: event => ({ spec: undefined, ...toEventsGroup(event) }),
+    },
+  ],
+  indexes: [
+    singleValueIndex({ name: 'involvedObject.kind', indexFunc: event => event.involvedObject?.kind }),
+    singleValueIndex({
+      name: 'involvedObject.namespace',
+      indexFunc: event => event.involvedObject?.namespace,
+    }),
+    singleValueIndex({ name: 'involvedObject.name', indexFunc: event => event.involvedObject?.name }),
+    singleValueIndex({ name: 'involvedObject.uid', indexFunc: event => event.involvedObject?.uid }),
+    singleValueIndex({
+      name: 'involvedObject.apiVersion',
+      indexFunc: event => event.involvedObject?.apiVersion,
+    }),
+    singleValueIndex({
+      name: 'involvedObject.resourceVersion',
+      indexFunc: event => event.involvedObject?.resourceVersion,
+    }),
+    singleValueIndex({
+      name: 'involvedObject.fieldPath',
+      indexFunc: event => event.involvedObject?.fieldPath,
+    }),
+    singleValueIndex({ name: 'reason', indexFunc: event => event.reason }),
+    singleValueIndex({ name: 'reportingComponent', indexFunc: event => event.reportingComponent }),
+    singleValueIndex({
+      name: 'source',
+      indexFunc: event => event.source?.component ?? event.reportingComponent,
+    }),
+    singleValueIndex({ name: 'type', indexFunc: event => event.type }),
+    singleValueIndex({ name: 'lastTimestamp', order: 'DESC', indexFunc: event => event.lastTimestamp }),
+  ],
+})
+
+/** Something that happened to an object, for people to read. */
+export type Event = ObjectOf<typeof model>
 
 /**
- * The kind `events.<reserved domain>/v1`, modelled on Kubernetes' `Event`. One object stands for all occurrences of the
- * same reason, type, object and reporter; `count` is their number.
+ * The kind `Event` of `v1`, as in Kubernetes. The same objects are events of `events.k8s.io/v1`. A built-in kind of the
+ * server. One object stands for all occurrences of the same reason, type, object and reporter; `count` is their number.
  */
-export function eventModel(reservedDomain: string) {
-  return defineModel({
-    group: `events.${reservedDomain}`,
-    version: 'v1',
-    kind: 'Event',
-    singular: 'event',
-    plural: 'events',
-    schema: {
-      spec: {
-        type: 'object',
-        required: ['regarding', 'type', 'reason', 'count', 'firstTimestamp', 'lastTimestamp'],
-        properties: {
-          regarding: {
-            type: 'object',
-            description: 'The object that the event is about.',
-            required: ['apiVersion', 'kind', 'name', 'uid'],
-            properties: {
-              apiVersion: { type: 'string' },
-              kind: { type: 'string' },
-              namespace: { type: 'string' },
-              name: { type: 'string' },
-              uid: { type: 'string' },
-            },
-          },
-          type: { type: 'string', enum: ['Normal', 'Warning'] },
-          reason: {
-            type: 'string',
-            minLength: 1,
-            maxLength: 128,
-            description: 'Machine-readable reason in CamelCase.',
-          },
-          message: {
-            type: 'string',
-            maxLength: 1024,
-            description: 'Human-readable message of the latest occurrence.',
-          },
-          reporter: { type: 'string', description: 'The plugin or controller that reports the event.' },
-          count: { type: 'integer', minimum: 1 },
-          firstTimestamp: { type: 'string', format: 'date-time' },
-          lastTimestamp: { type: 'string', format: 'date-time' },
-        },
-      },
-    },
-    indexes: [
-      singleValueIndex({ name: 'spec.regarding.uid', indexFunc: event => event.spec.regarding.uid }),
-      singleValueIndex({ name: 'spec.regarding.name', indexFunc: event => event.spec.regarding.name }),
-      singleValueIndex({ name: 'spec.regarding.kind', indexFunc: event => event.spec.regarding.kind }),
-      singleValueIndex({ name: 'spec.type', indexFunc: event => event.spec.type }),
-      singleValueIndex({ name: 'spec.reason', indexFunc: event => event.spec.reason }),
-      singleValueIndex({
-        name: 'spec.lastTimestamp',
-        order: 'DESC',
-        indexFunc: event => event.spec.lastTimestamp,
-      }),
-    ],
-    printerColumns: [
-      { name: 'Last', type: 'date', jsonPath: '.spec.lastTimestamp' },
-      { name: 'Type', type: 'string', jsonPath: '.spec.type' },
-      { name: 'Reason', type: 'string', jsonPath: '.spec.reason' },
-      { name: 'Object', type: 'string', jsonPath: '.spec.regarding.name' },
-      { name: 'Message', type: 'string', jsonPath: '.spec.message' },
-      { name: 'Count', type: 'integer', jsonPath: '.spec.count' },
-    ],
-  })
-}
-
-/** The model of the kind `Event`. */
-export type EventModel = ReturnType<typeof eventModel>
-/** Something that happened to an object, for people to read. */
-export type Event = ObjectOf<EventModel>
-/** The content of an event. */
-export type EventSpec = Event['spec']
+export const eventModel: Model<Event> = model
 
 /** Returns the same name in every process for occurrences of the same event; it starts with the object's name. */
 export function eventName(
@@ -89,5 +74,7 @@ export function eventName(
 ): string {
   const identity = JSON.stringify([apiVersion, kind, name, uid, type, reason, reporter])
   const digest = createHash('sha256').update(identity).digest('hex').slice(0, 20)
-  return `${name.slice(0, 200).replace(/-+$/, '')}-${digest}`
+  const start = name.slice(0, 200).replace(/[-.]+$/, '')
+  // Not every name of an object is one of an event.
+  return `${checkSubdomain(start) === undefined ? start : kind.toLowerCase()}.${digest}`
 }

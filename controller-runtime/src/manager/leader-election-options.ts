@@ -1,5 +1,6 @@
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
-import { checkSubdomain } from '../api/names.ts'
+import { checkDnsLabel, checkSubdomain } from '../api/names.ts'
+import { systemNamespace } from './lease.ts'
 import { identityOfThisProcess } from './process-identity.ts'
 
 /** Times of leader election, as in client-go. */
@@ -14,8 +15,6 @@ export const leaderElectionDefaults = Object.freeze({
   jitterFactor: 1.2,
   /** Time to release the lease when the manager stops. */
   releaseTimeoutMs: 2_000,
-  /** The server's default domain of the kind `Lease`. */
-  reservedDomain: 'setpoint.dev',
 })
 
 /** The lease, the candidate's identity, and the times. */
@@ -33,8 +32,8 @@ export interface LeaderElectionOptions {
   readonly renewDeadlineMs?: number
   readonly retryPeriodMs?: number
   readonly releaseTimeoutMs?: number
-  /** The server's `--reserved-domain`. */
-  readonly reservedDomain?: string
+  /** The namespace of the `Lease` object, which must exist. Default `setpoint-system`. */
+  readonly namespace?: string
   /** Returns a number in [0, 1). Default `Math.random`. */
   readonly random?: () => number
 }
@@ -46,7 +45,7 @@ const electionKeys: KeysOf<LeaderElectionOptions> = {
   renewDeadlineMs: true,
   retryPeriodMs: true,
   releaseTimeoutMs: true,
-  reservedDomain: true,
+  namespace: true,
   random: true,
 }
 
@@ -62,11 +61,13 @@ export function readLeaderElectionOptions(options: LeaderElectionOptions): Leade
     renewDeadlineMs = leaderElectionDefaults.renewDeadlineMs,
     retryPeriodMs = leaderElectionDefaults.retryPeriodMs,
     releaseTimeoutMs = leaderElectionDefaults.releaseTimeoutMs,
-    reservedDomain = leaderElectionDefaults.reservedDomain,
+    namespace = systemNamespace,
     random = Math.random,
   } = options
   const nameProblem = checkSubdomain(lease)
   if (nameProblem !== undefined) throw new TypeError(`the lease name ${nameProblem}`)
+  const namespaceProblem = checkDnsLabel(namespace)
+  if (namespaceProblem !== undefined) throw new TypeError(`the namespace of the lease ${namespaceProblem}`)
   if (typeof identity !== 'string' || identity === '') {
     throw new TypeError('the identity must not be empty')
   }
@@ -99,7 +100,7 @@ export function readLeaderElectionOptions(options: LeaderElectionOptions): Leade
     renewDeadlineMs,
     retryPeriodMs,
     releaseTimeoutMs,
-    reservedDomain,
+    namespace,
     random,
   })
 }

@@ -9,7 +9,6 @@ import { LeaderElector, LeadershipLostError } from './leader-election.ts'
 import { type LeaderElectionOptions, readLeaderElectionOptions } from './leader-election-options.ts'
 import { leaseModel } from './lease.ts'
 
-const Lease = leaseModel('setpoint.dev')
 const name = 'work'
 
 interface Candidate {
@@ -30,7 +29,7 @@ afterEach(() => {
 class Election {
   readonly server = new MemoryServer()
   readonly candidates: Candidate[] = []
-  readonly client = createClient(this.server)
+  readonly client = createClient(this.server).inNamespace('setpoint-system')
 
   join(
     identity: string,
@@ -80,7 +79,7 @@ class Election {
   }
 
   get lease() {
-    return this.client.get(Lease, name)
+    return this.client.get(leaseModel, name)
   }
 }
 
@@ -151,7 +150,7 @@ describe('a candidate', () => {
 
   test('acquires a released lease, which counts as a transition', async () => {
     const election = new Election()
-    await election.client.create(Lease, {
+    await election.client.create(leaseModel, {
       metadata: { name, labels: { 'example.com/of': 'people' } },
       spec: { holderIdentity: '', leaseDurationSeconds: 1, leaseTransitions: 7 },
     })
@@ -183,7 +182,7 @@ describe('a candidate', () => {
 
   test('waits for the duration in the record, not for its own', async () => {
     const election = new Election()
-    await election.client.create(Lease, {
+    await election.client.create(leaseModel, {
       metadata: { name },
       spec: { holderIdentity: 'gone', leaseDurationSeconds: 60 },
     })
@@ -203,7 +202,7 @@ describe('a candidate', () => {
     const after = (await election.lease).spec
     expect(after.acquireTime).toBe(before.acquireTime)
     expect(after.renewTime).not.toBe(before.renewTime)
-    await election.client.delete(Lease, name)
+    await election.client.delete(leaseModel, name)
     await election.pass(5_000)
     expect(a.story).toEqual(['started'])
     expect((await election.lease).spec.holderIdentity).toBe('a')
@@ -218,7 +217,7 @@ describe('a leader', () => {
     election.server.requests.length = 0
     await election.pass(10_000)
     expect(election.server.requests.filter(request => request.startsWith('GET'))).toEqual([])
-    await election.client.patch(Lease, name, { metadata: { labels: { 'example.com/touched': 'yes' } } })
+    await election.client.patch(leaseModel, name, { metadata: { labels: { 'example.com/touched': 'yes' } } })
     await election.pass(4_000)
     expect(a.elector.slowPaths).toBe(1)
     expect(a.story).toEqual(['started'])
@@ -304,7 +303,7 @@ describe('a leader', () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
-    await election.client.patch(Lease, name, { spec: { holderIdentity: 'usurper' } })
+    await election.client.patch(leaseModel, name, { spec: { holderIdentity: 'usurper' } })
     await election.pass(2_250)
     expect(a.story).toEqual(['started', 'lost'])
   })
@@ -348,7 +347,7 @@ describe('end', () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
-    await election.client.patch(Lease, name, { metadata: { labels: { 'example.com/touched': 'yes' } } })
+    await election.client.patch(leaseModel, name, { metadata: { labels: { 'example.com/touched': 'yes' } } })
     await a.elector.end({ release: true })
     expect((await election.lease).spec.holderIdentity).toBe('')
     expect((await election.lease).metadata.labels).toEqual({ 'example.com/touched': 'yes' })
@@ -358,7 +357,7 @@ describe('end', () => {
     const election = new Election()
     const a = election.join('a')
     await election.pass(250)
-    await election.client.patch(Lease, name, { spec: { holderIdentity: 'b' } })
+    await election.client.patch(leaseModel, name, { spec: { holderIdentity: 'b' } })
     const { metadata } = await election.lease
     await a.elector.end({ release: true })
     expect((await election.lease).metadata.version).toBe(metadata.version)
@@ -395,7 +394,7 @@ describe('end', () => {
 
   test('of a standby prevents it from acquiring the lease, even at that moment', async () => {
     const election = new Election()
-    await election.client.create(Lease, {
+    await election.client.create(leaseModel, {
       metadata: { name },
       spec: { holderIdentity: 'gone', leaseDurationSeconds: 5 },
     })

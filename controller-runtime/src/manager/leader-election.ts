@@ -5,7 +5,7 @@ import type { Logger } from '../logger.ts'
 import { unlessAborted } from '../unless-aborted.ts'
 import { Watcher } from '../watch/watcher.ts'
 import { type LeaderElectionSettings, leaderElectionDefaults } from './leader-election-options.ts'
-import { holderOf, type LeaseModel, leaseModel } from './lease.ts'
+import { holderOf, leaseModel } from './lease.ts'
 import { type ClaimOutcome, LeaseLock } from './lease-lock.ts'
 
 /** This process is no longer the leader, and another may be. Stop all work; a retry does not help. */
@@ -52,7 +52,6 @@ export class LeaderElector {
   readonly #settings: LeaderElectionSettings
   readonly #onStarted: LeaderElectorOptions['onStarted']
   readonly #onLost: LeaderElectorOptions['onLost']
-  readonly #model: LeaseModel
   readonly #lock: LeaseLock
   #phase: 'idle' | 'candidate' | 'leading' | 'ended' = 'idle'
   /** Monotonic ms until which the leader may act. */
@@ -72,15 +71,14 @@ export class LeaderElector {
   #freed = false
 
   constructor({ client, clock, log, settings, onStarted, onLost }: LeaderElectorOptions) {
-    this.#client = client
+    this.#client = client.inNamespace(settings.namespace)
     this.#clock = clock
     this.#settings = settings
     this.#log = log.child({ lease: settings.lease, identity: settings.identity })
     this.#onStarted = onStarted
     this.#onLost = onLost
-    this.#model = leaseModel(settings.reservedDomain)
     const { lease: name, identity, leaseDurationMs } = settings
-    this.#lock = new LeaseLock({ client, clock, model: this.#model, name, identity, leaseDurationMs })
+    this.#lock = new LeaseLock({ client: this.#client, clock, name, identity, leaseDurationMs })
   }
 
   get lease(): string {
@@ -194,7 +192,7 @@ export class LeaderElector {
 
   /** Notices a released lease at once rather than at the next attempt. */
   async #watch(signal: AbortSignal): Promise<void> {
-    const watcher = new Watcher(this.#client, this.#model, { name: this.lease, clock: this.#clock })
+    const watcher = new Watcher(this.#client, leaseModel, { name: this.lease, clock: this.#clock })
     try {
       for await (const event of watcher.events(signal)) {
         if (event.type !== 'applied') continue

@@ -2,14 +2,13 @@ import { isApiError } from '../api/errors.ts'
 import { compareVersions } from '../api/version.ts'
 import type { Client } from '../client/client.ts'
 import type { Clock } from '../clock.ts'
-import { claim, holderOf, type Lease, type LeaseModel, type LeaseSpec, releaseOf } from './lease.ts'
+import { claim, holderOf, type Lease, type LeaseSpec, leaseModel, releaseOf } from './lease.ts'
 import { hasEnded } from './process-identity.ts'
 
 interface LeaseLockOptions {
-  /** Not guarded, since the leadership guard depends on it. */
+  /** Of the lease's namespace. Not guarded, since the leadership guard depends on it. */
   readonly client: Client
   readonly clock: Clock
-  readonly model: LeaseModel
   /** Name of the `Lease` object. */
   readonly name: string
   readonly identity: string
@@ -37,7 +36,6 @@ export type ClaimOutcome =
 export class LeaseLock {
   readonly #client: Client
   readonly #clock: Clock
-  readonly #model: LeaseModel
   readonly #name: string
   readonly #identity: string
   readonly #leaseDurationMs: number
@@ -47,7 +45,6 @@ export class LeaseLock {
   constructor(options: LeaseLockOptions) {
     this.#client = options.client
     this.#clock = options.clock
-    this.#model = options.model
     this.#name = options.name
     this.#identity = options.identity
     this.#leaseDurationMs = options.leaseDurationMs
@@ -80,7 +77,7 @@ export class LeaseLock {
       if (outcome !== 'contended') return outcome
       this.#slowPaths++
     }
-    const lease = await this.#client.getIfExists(this.#model, this.#name, { signal })
+    const lease = await this.#client.getIfExists(leaseModel, this.#name, { signal })
     if (lease === undefined) return this.#create(signal)
     this.observe(lease)
     const holder = holderOf(lease)
@@ -101,7 +98,7 @@ export class LeaseLock {
         return
       } catch (error) {
         if (!isApiError(error, 'Conflict')) throw error
-        lease = await this.#client.getIfExists(this.#model, this.#name, { signal })
+        lease = await this.#client.getIfExists(leaseModel, this.#name, { signal })
       }
     }
   }
@@ -127,7 +124,7 @@ export class LeaseLock {
     try {
       const spec = this.#claim(undefined)
       this.observe(
-        await this.#client.create(this.#model, { metadata: { name: this.#name }, spec }, { signal }),
+        await this.#client.create(leaseModel, { metadata: { name: this.#name }, spec }, { signal }),
       )
       return 'held'
     } catch (error) {
@@ -146,6 +143,6 @@ export class LeaseLock {
 
   /** Keeps labels and annotations that others have set. */
   #update(lease: Lease, spec: LeaseSpec, signal: AbortSignal): Promise<Lease> {
-    return this.#client.update(this.#model, { ...lease, spec }, { signal })
+    return this.#client.update(leaseModel, { ...lease, spec }, { signal })
   }
 }

@@ -13,7 +13,6 @@ import { createManager, type Manager, type ManagerOptions } from './manager.ts'
 import { setupPlugin } from './plugin-host.ts'
 
 type GadgetObject = ObjectOf<typeof Gadget>
-const Lease = leaseModel('setpoint.dev')
 const noDelay = { takeMaxMs: () => 0, stop() {} }
 
 const managers: { manager: Manager; clock: FakeClock }[] = []
@@ -57,7 +56,7 @@ class World {
   }
 
   get holder() {
-    return this.client.get(Lease, 'work').then(({ spec }) => spec.holderIdentity)
+    return this.client.get(leaseModel, 'setpoint-system/work').then(({ spec }) => spec.holderIdentity)
   }
 
   phase(name: string): unknown {
@@ -186,7 +185,7 @@ describe('a standby manager', () => {
     await stopped
     link.state = 'up'
     await world.pass(60_000)
-    expect(world.server.peek('leases', 'work')).toBeUndefined()
+    expect(world.server.peek('leases', 'setpoint-system/work')).toBeUndefined()
   })
 })
 

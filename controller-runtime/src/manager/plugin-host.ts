@@ -8,7 +8,7 @@ import type { Transport } from '../client/transport.ts'
 import { type Clock, sleep, systemClock } from '../clock.ts'
 import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller } from '../controller/controller.ts'
-import { EventRecorder, eventRecorderDefaults } from '../events/event-recorder.ts'
+import { EventRecorder } from '../events/event-recorder.ts'
 import { deepFreeze } from '../freeze.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { PluginMetricSet } from '../metrics/plugin-metrics.ts'
@@ -51,8 +51,6 @@ export interface PluginHostOptions {
   readonly clock?: Clock
   /** Default: the system's randomness. */
   readonly randomSource?: RandomSource
-  /** The domain of the kind `events` on the server. Default: that of the server. */
-  readonly reservedDomain?: string
   /** Called after a change of `failures`. */
   readonly onFailures?: () => void
   /** Default `pluginHostDefaults.setupTimeoutMs`. */
@@ -100,7 +98,6 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     reporter: plugin.name,
     log,
     ...(clock && { clock }),
-    ...(options.reservedDomain !== undefined && { reservedDomain: options.reservedDomain }),
   })
   const stopping = new AbortController()
   // Anything in a plugin may listen to it.
@@ -126,7 +123,6 @@ export async function setupPlugin(plugin: Plugin, options: PluginHostOptions): P
     randomSource,
     metrics: metrics?.runnables,
     failures,
-    reservedDomain: options.reservedDomain ?? eventRecorderDefaults.reservedDomain,
   })
 
   const addEndpoint = (endpoint: new () => object) => {

@@ -410,7 +410,7 @@ describe('of two processes with an election', () => {
     const ended = members[0].manager.stop()
     await pass(3_000)
     await ended
-    const lease = await createClient(server).get(leaseModel('setpoint.dev'), 'work')
+    const lease = await createClient(server).get(leaseModel, 'setpoint-system/work')
     expect(lease.spec.holderIdentity).toBe('one')
   })
 

@@ -5,7 +5,7 @@ import type { RunnableMetrics } from '../metrics/runnable-metrics.ts'
 import type { PluginRun, PluginRunContext, PluginRunnableOptions } from '../plugin/runnables.ts'
 import type { RandomSource } from '../random.ts'
 import type { Runnable, RunnableContext } from '../runnable.ts'
-import { leaseModel } from './lease.ts'
+import { systemNamespace } from './lease.ts'
 import type { RunnableFailures } from './runnable-failures.ts'
 import { Schedule } from './schedule.ts'
 import { ScheduleRecord } from './schedule-record.ts'
@@ -24,7 +24,6 @@ interface PluginRunnablesOptions {
   readonly randomSource: RandomSource
   readonly metrics: RunnableMetrics | undefined
   readonly failures: RunnableFailures
-  readonly reservedDomain: string
 }
 
 /** Words joined by single dashes, so that `<plugin>--<name>` is unique. */
@@ -69,8 +68,7 @@ export class PluginRunnables {
   /** @throws TypeError for an invalid name, expression or function */
   schedule(name: string, expression: string, run: PluginRun): void {
     this.#check('schedule', name, run)
-    const { plugin, leaderClient, recordClient, log, clock, metrics, failures, reservedDomain } =
-      this.#options
+    const { plugin, leaderClient, recordClient, log, clock, metrics, failures } = this.#options
     const fullName = this.#fullName(name)
     let timetable: ReturnType<typeof readTimetable>
     try {
@@ -80,9 +78,8 @@ export class PluginRunnables {
       throw this.#invalid(`schedule ${name}: ${error.message}`)
     }
     const record = new ScheduleRecord({
-      client: recordClient,
+      client: recordClient.inNamespace(systemNamespace),
       clock,
-      model: leaseModel(reservedDomain),
       name: `schedule-${plugin}--${name}`,
       schedule: fullName,
     })

@@ -2,7 +2,6 @@ import { expect, test } from 'vitest'
 import { eventually } from '../../../test/support/sdk/eventually.ts'
 import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import { startTestServer } from '../testing/test-server.ts'
-import { leaseModel } from './lease.ts'
 import { createManager } from './manager.ts'
 
 const managerCount = 20
@@ -61,7 +60,7 @@ test('twenty managers that start at once, and restart after all crash, each see 
 })
 
 test('of many managers with one lease that start at once, one is active, and each of the others in turn', async () => {
-  await using server = await startTestServer({ models: [Gadget, leaseModel('setpoint.dev')] })
+  await using server = await startTestServer({ models: [Gadget] })
   for (let n = 0; n < 200; n++) {
     await server.client.create(Gadget, { metadata: { name: `g-${n}` }, spec: { size: 1 } })
   }

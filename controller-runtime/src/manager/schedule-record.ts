@@ -1,7 +1,7 @@
 import { isApiError } from '../api/errors.ts'
 import type { Client } from '../client/client.ts'
 import type { Clock } from '../clock.ts'
-import { type Lease, type LeaseModel, microTime } from './lease.ts'
+import { type Lease, leaseModel, microTime } from './lease.ts'
 
 /**
  * Ms by which the clocks of two processes may differ. A record further in the future comes from a wrong clock; it must not
@@ -17,17 +17,15 @@ const clockToleranceMs = 60_000
 export class ScheduleRecord {
   readonly #client: Client
   readonly #clock: Clock
-  readonly #model: LeaseModel
   /** Name of the `Lease` object. */
   readonly #name: string
   readonly #schedule: string
   #lease: Lease | undefined
 
-  /** @param schedule `<plugin>/<name>` */
-  constructor(options: { client: Client; clock: Clock; model: LeaseModel; name: string; schedule: string }) {
+  /** @param options `client` is of the lease's namespace, `schedule` is `<plugin>/<name>` */
+  constructor(options: { client: Client; clock: Clock; name: string; schedule: string }) {
     this.#client = options.client
     this.#clock = options.clock
-    this.#model = options.model
     this.#name = options.name
     this.#schedule = options.schedule
   }
@@ -54,7 +52,7 @@ export class ScheduleRecord {
       if (lastMs >= dueMs && lastMs <= nowMs + clockToleranceMs) return false
       try {
         const spec = { ...lease.spec, renewTime: microTime(Math.max(dueMs, nowMs)) }
-        this.#lease = await this.#client.update(this.#model, { ...lease, spec }, { signal })
+        this.#lease = await this.#client.update(leaseModel, { ...lease, spec }, { signal })
         return true
       } catch (error) {
         if (!isApiError(error, 'Conflict', 'NotFound')) throw error
@@ -65,11 +63,11 @@ export class ScheduleRecord {
 
   async #readOrCreate(startMs: number, signal: AbortSignal): Promise<Lease> {
     for (;;) {
-      const lease = await this.#client.getIfExists(this.#model, this.#name, { signal })
+      const lease = await this.#client.getIfExists(leaseModel, this.#name, { signal })
       if (lease !== undefined) return lease
       try {
         const spec = { holderIdentity: this.#schedule, renewTime: microTime(startMs) }
-        return await this.#client.create(this.#model, { metadata: { name: this.#name }, spec }, { signal })
+        return await this.#client.create(leaseModel, { metadata: { name: this.#name }, spec }, { signal })
       } catch (error) {
         if (!isApiError(error, 'AlreadyExists')) throw error
       }

@@ -15,7 +15,6 @@ import { readTimetable } from './timetable.ts'
 
 const minuteMs = 60_000
 const hourMs = 3_600_000
-const Lease = leaseModel('setpoint.dev')
 const name = 'schedule-demo--tick'
 
 const cleanUps: (() => Promise<void>)[] = []
@@ -27,7 +26,7 @@ afterEach(async () => {
 class World {
   readonly server = new MemoryServer()
   readonly clock = new FakeClock(Date.UTC(2030, 0, 1))
-  readonly client = createClient(this.server)
+  readonly client = createClient(this.server).inNamespace('setpoint-system')
 
   /** Starts the schedule as a leader does. Returns what it has run and how to end the leadership. */
   lead(
@@ -41,7 +40,7 @@ class World {
     const schedule = new Schedule({
       name: 'demo/tick',
       timetable: readTimetable(expression),
-      record: new ScheduleRecord({ client, clock, model: Lease, name, schedule: 'demo/tick' }),
+      record: new ScheduleRecord({ client, clock, name, schedule: 'demo/tick' }),
       clock,
       log,
       metrics: new RunnableMetrics(registry),
@@ -209,7 +208,7 @@ describe('after a change of leader', () => {
     const { starts } = world.lead('1h')
     await world.clock.advance(hourMs)
     expect(starts).toEqual(['01:00:00'])
-    expect((await world.client.get(Lease, name)).spec).toEqual({
+    expect((await world.client.get(leaseModel, name)).spec).toEqual({
       holderIdentity: 'demo/tick',
       renewTime: '2030-01-01T01:00:00.000000Z',
     })
@@ -237,7 +236,7 @@ describe('when its record', () => {
     const world = new World()
     const { starts } = world.lead('1h')
     await world.clock.advance(30 * minuteMs)
-    await world.client.delete(Lease, name)
+    await world.client.delete(leaseModel, name)
     await world.clock.advance(30 * minuteMs)
     expect(starts).toEqual(['01:00:00'])
   })

@@ -19,7 +19,6 @@ const items = [{ apiVersion: 'items.example.com/v1', kind: 'Item' }]
 const desks = [{ apiVersion: 'items.example.com/v1', kind: 'Desk' }]
 const quick = { minSeconds: 0.1, maxSeconds: 0.1 }
 const plugin = webhooks()
-const Event = eventModel('setpoint.dev')
 
 let receiver: Receiver
 let server: TestServer
@@ -30,7 +29,7 @@ beforeEach(async () => {
   receiver = await Receiver.start()
   server = await startTestServer({
     plugins: [plugin],
-    models: [Item, Desk, Event],
+    models: [Item, Desk],
     settings: { webhooks: { signingKeys: { main: testKey }, deniedNetworks: [] } },
   })
   client = server.client
@@ -59,7 +58,7 @@ const subscription = () => client.get(Subscription, 's')
 const events = () => receiver.received.map(({ event, name }) => `${event} ${name}`)
 const versions = (name: string) => receiver.about(name).map(({ version }) => String(version))
 const condition = async (type: string) => getCondition((await subscription()).status?.conditions, type)
-const reasons = async () => (await client.list(Event)).items.map(({ spec }) => spec.reason)
+const reasons = async () => (await client.list(eventModel)).items.map(({ reason }) => reason)
 const letters = async () => (await client.list(DeadLetter)).items
 
 /** The subscription is written at most once a second, so changes of its status take that long. */

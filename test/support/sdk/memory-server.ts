@@ -20,6 +20,8 @@ interface Change {
 
 interface Subscriber {
   readonly kind: string
+  /** Undefined for all namespaces. */
+  readonly namespace: string | undefined
   send(text: string): void
   end(end: WatchEnd): void
 }
@@ -47,7 +49,7 @@ export class MemoryServer implements Transport {
   readonly #subscribers = new Set<Subscriber>()
   #unsent: (() => void)[] = []
 
-  /** Returns the stored object. */
+  /** Returns the stored object. @param name `<namespace>/<name>` of a namespaced object */
   peek(plural: string, name: string): Stored | undefined {
     return this.#objects.get(plural)?.get(name)
   }
@@ -96,7 +98,7 @@ export class MemoryServer implements Transport {
   async watch(path: string, { signal }: WatchRequestOptions): Promise<WatchConnection> {
     await Promise.resolve()
     signal.throwIfAborted()
-    const { kind, query } = parse(path)
+    const { kind, namespace, query } = parse(path)
     const version = query.get('version')
     const frames = new FrameQueue(
       Number.POSITIVE_INFINITY,
@@ -109,6 +111,7 @@ export class MemoryServer implements Transport {
     })
     const subscriber: Subscriber = {
       kind,
+      namespace,
       send: text => frames.push(text),
       end: how => {
         this.#subscribers.delete(subscriber)
@@ -120,7 +123,8 @@ export class MemoryServer implements Transport {
     const onAbort = () => subscriber.end({ code: 1000, reason: 'aborted' })
     signal.addEventListener('abort', onAbort, { once: true })
     if (version === null) {
-      for (const object of this.#of(kind).values()) subscriber.send(JSON.stringify({ type: 'ADDED', object }))
+      for (const object of this.#list(kind, namespace))
+        subscriber.send(JSON.stringify({ type: 'ADDED', object }))
       subscriber.send(JSON.stringify(bookmarkOf(this.#version)))
       this.#subscribers.add(subscriber)
     } else if (Number(version) < this.#oldest) {
@@ -130,7 +134,8 @@ export class MemoryServer implements Transport {
       subscriber.end({ code: closeCodes.expired, reason: 'too old' })
     } else {
       for (const change of this.#changes) {
-        if (change.kind === kind && change.version > Number(version)) subscriber.send(JSON.stringify(change))
+        if (concerns(subscriber, change) && change.version > Number(version))
+          subscriber.send(JSON.stringify(change))
       }
       this.#subscribers.add(subscriber)
     }
@@ -148,17 +153,16 @@ export class MemoryServer implements Transport {
   }
 
   #handle(request: TransportRequest): [number, Json] {
-    const { kind, name, apiVersion, status } = parse(request.path)
-    const objects = this.#of(kind)
+    const { kind, namespace, name, apiVersion, status } = parse(request.path)
     const body: unknown = request.body === undefined ? undefined : JSON.parse(request.body)
     if (name === undefined) {
       if (request.method === 'GET') {
         const metadata = { version: String(this.#version), resourceVersion: String(this.#version) }
-        return [200, { apiVersion, kind: 'List', metadata, items: [...objects.values()] }]
+        return [200, { apiVersion, kind: 'List', metadata, items: this.#list(kind, namespace) }]
       }
-      return [201, this.#create(kind, stored(body))]
+      return [201, this.#create(kind, namespace, stored(body))]
     }
-    const current = objects.get(name)
+    const current = this.#of(kind).get(keyOf({ namespace, name }))
     if (current === undefined) {
       throw new ApiError('NotFound', `${kind} ${name} not found`, { kind, name })
     }
@@ -176,10 +180,12 @@ export class MemoryServer implements Transport {
     }
   }
 
-  #create(kind: string, object: Stored): Stored {
+  #create(kind: string, namespace: string | undefined, object: Stored): Stored {
     const { name } = object.metadata
-    if (this.#of(kind).has(name)) throw new ApiError('AlreadyExists', `${kind} ${name} exists`)
+    if (this.#of(kind).has(keyOf({ namespace, name })))
+      throw new ApiError('AlreadyExists', `${kind} ${name} exists`)
     const created = copy(object)
+    if (namespace !== undefined) created.metadata.namespace = namespace
     created.metadata.uid = `uid-${++this.#uids}`
     created.metadata.generation = 1
     created.metadata.creationTimestamp = '2030-01-01T00:00:00.000Z'
@@ -232,17 +238,23 @@ export class MemoryServer implements Transport {
     const version = ++this.#version
     object.metadata.version = String(version)
     object.metadata.resourceVersion = String(version)
-    if (type === 'DELETED') this.#of(kind).delete(object.metadata.name)
-    else this.#of(kind).set(object.metadata.name, object)
+    if (type === 'DELETED') this.#of(kind).delete(keyOf(object.metadata))
+    else this.#of(kind).set(keyOf(object.metadata), object)
     const change = { type, object: copy(object), version, kind }
     this.#changes.push(change)
     const text = JSON.stringify({ type, object })
     for (const subscriber of this.#subscribers) {
-      if (subscriber.kind !== kind) continue
+      if (!concerns(subscriber, change)) continue
       if (this.#held) this.#unsent.push(() => subscriber.send(text))
       else subscriber.send(text)
     }
     return object
+  }
+
+  #list(kind: string, namespace: string | undefined): Stored[] {
+    return [...this.#of(kind).values()].filter(
+      ({ metadata }) => namespace === undefined || metadata.namespace === namespace,
+    )
   }
 
   #of(kind: string): Map<string, Stored> {
@@ -257,12 +269,31 @@ export class MemoryServer implements Transport {
 
 function parse(path: string) {
   const url = new URL(path, 'http://memory')
-  const [, , group = '', version = '', kind = '', name, subresource] = url.pathname.split('/')
+  const [, root, ...parts] = url.pathname.split('/')
+  const group = root === 'api' ? '' : `${parts.shift()}/`
+  const version = parts.shift()
+  const namespace = parts[0] === 'namespaces' && parts.length > 2 ? parts.splice(0, 2)[1] : undefined
+  const [kind = '', name, subresource] = parts
   return {
-    apiVersion: `${group}/${version}`,
+    apiVersion: `${group}${version}`,
     kind,
+    namespace,
     name: name && decodeURIComponent(name),
     status: subresource === 'status',
     query: url.searchParams,
   }
+}
+
+function keyOf({
+  namespace,
+  name,
+}: {
+  readonly namespace?: string | undefined
+  readonly name: string
+}): string {
+  return namespace === undefined ? name : `${namespace}/${name}`
+}
+
+function concerns({ kind, namespace }: Subscriber, change: { kind: string; object: Stored }): boolean {
+  return kind === change.kind && (namespace === undefined || namespace === change.object.metadata.namespace)
 }

@@ -7,9 +7,13 @@
 import { ServedModel } from '../../model/index.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
 import { configMap } from './config-map.ts'
+import { event } from './event.ts'
+import { lease } from './lease.ts'
 import { namespace } from './namespace.ts'
+import { secret } from './secret.ts'
+import { serviceAccount } from './service-account.ts'
 
-const kinds: readonly BuiltInKind[] = [namespace, configMap]
+const kinds: readonly BuiltInKind[] = [namespace, configMap, secret, serviceAccount, event, lease]
 
 /** The built-in kinds of a server. */
 export interface BuiltInKinds {

@@ -59,10 +59,12 @@ const model = defineBuiltInModel({
 const rules: KindRules = {
   subresources: ['finalize'],
   created(draft) {
+    labelName(draft)
     draft.spec = { ...contentOf(draft.spec), finalizers: [contentFinalizer] }
     draft.status = { phase: 'Active' }
   },
   updated(draft, previous, scope) {
+    labelName(draft)
     const { finalizers } = contentOf(scope === 'finalize' ? draft.spec : previous.spec)
     draft.spec = {
       ...contentOf(scope === 'finalize' ? previous.spec : draft.spec),
@@ -89,6 +91,15 @@ const rules: KindRules = {
 }
 
 export const namespace: BuiltInKind = { model, rules }
+
+/** The label with the name of the namespace, which clients cannot change. */
+const nameLabel = 'kubernetes.io/metadata.name'
+
+function labelName(draft: BareObject): void {
+  const { name, labels } = draft.metadata
+  if (labels?.[nameLabel] !== name)
+    draft.metadata = { ...draft.metadata, labels: { ...labels, [nameLabel]: name } }
+}
 
 /** Returns the finalizers in the spec of a namespace. */
 export function finalizersOf({ spec }: Pick<BareObject, 'spec'>): readonly unknown[] {

@@ -23,8 +23,6 @@ const patienceMs = 240_000
 export const hourMs = 3_600_000
 export const dayMs = 24 * hourMs
 
-const events = eventModel('setpoint.dev')
-
 type Spec = NewObjectOf<CertificateObject>['spec']
 
 /** A key pair with its texts parsed. */
@@ -53,7 +51,6 @@ export class World implements AsyncDisposable {
   static async start(settings: Record<string, unknown> = {}): Promise<World> {
     const server = await startTestServer({
       plugins: [certificates],
-      models: [events],
       settings: { certificates: settings },
     })
     const world = new World(server, new FakeClock(Date.now()))
@@ -136,9 +133,9 @@ export class World implements AsyncDisposable {
   /** The reasons of the events about a certificate. */
   async events(name: string): Promise<readonly string[]> {
     await this.clock.advance(this.#stepMs)
-    const fieldSelector = `spec.regarding.name=${name},spec.regarding.kind=Certificate`
-    const { items } = await this.client.list(events, { fieldSelector })
-    return items.map(({ spec }) => spec.reason).toSorted()
+    const fieldSelector = `involvedObject.name=${name},involvedObject.kind=Certificate`
+    const { items } = await this.client.list(eventModel, { fieldSelector })
+    return items.map(({ reason = '' }) => reason).toSorted()
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -1,0 +1,124 @@
+import { type HookViolation, isRecord, type Model } from '@setpoint/controller-runtime/api'
+import { type Event, eventModel } from '@setpoint/controller-runtime/internal'
+import type { ComputedColumn } from '../../model/index.ts'
+import type { BuiltInKind } from './built-in-kind.ts'
+import { recordOf } from './data.ts'
+
+/** Characters of the fields of an event with an `eventTime`. */
+const limits = Object.freeze({ reason: 128, action: 128, reportingInstance: 128, message: 1_024 })
+
+const model: Model<Event> = {
+  ...eventModel,
+  validate: event => [...problemsOfNamespace(event), ...problemsOfNewEvent(event)],
+}
+
+/** An event is in the namespace of its object, or in `default` if the object is cluster-scoped. */
+function problemsOfNamespace({
+  involvedObject,
+  metadata,
+}: Pick<Event, 'involvedObject'> & MetaOf): HookViolation[] {
+  const { namespace } = involvedObject ?? {}
+  const wanted = namespace || 'default'
+  if (metadata.namespace === wanted) return []
+  return [{ field: 'involvedObject.namespace', message: 'does not match event.namespace' }]
+}
+
+interface MetaOf {
+  readonly metadata: { readonly namespace?: string }
+}
+
+/** Events with an `eventTime` follow stricter rules than those with a count. */
+function problemsOfNewEvent(event: Omit<Event, 'metadata'>): HookViolation[] {
+  if (event.eventTime === undefined) return []
+  const problems: HookViolation[] = []
+  for (const field of ['reportingComponent', 'reportingInstance', 'action', 'reason'] as const)
+    if (!event[field])
+      problems.push({
+        field,
+        reason: 'FieldValueRequired',
+        message: 'is required in an event with eventTime',
+      })
+  for (const field of ['reportingInstance', 'action', 'reason', 'message'] as const) {
+    const { [field]: text = '' } = event
+    if (text.length > limits[field])
+      problems.push({ field, message: `must be at most ${limits[field]} characters, is ${text.length}` })
+  }
+  return problems
+}
+
+type Content = Readonly<Record<string, unknown>>
+
+/** Returns the object of an event, in either version. */
+function objectOf({ involvedObject, regarding }: Content): Content {
+  return recordOf(involvedObject ?? regarding)
+}
+
+function firstTime(event: Content): unknown {
+  return event.firstTimestamp ?? event.deprecatedFirstTimestamp ?? event.eventTime
+}
+
+function lastTime(event: Content): unknown {
+  const { series, lastTimestamp, deprecatedLastTimestamp } = event
+  const observed = isRecord(series) ? series.lastObservedTime : undefined
+  return observed ?? lastTimestamp ?? deprecatedLastTimestamp ?? firstTime(event)
+}
+
+function countOf({ series, count, deprecatedCount }: Content): unknown {
+  return (isRecord(series) ? series.count : undefined) ?? count ?? deprecatedCount ?? 1
+}
+
+function titleOf(event: Content): string {
+  const { kind = '', name } = objectOf(event)
+  const title = String(kind).toLowerCase()
+  return name === undefined || name === '' ? title : `${title}/${name}`
+}
+
+function sourceOf(event: Content): string {
+  const { component, host } = recordOf(event.source ?? event.deprecatedSource)
+  const reporter = component || event.reportingComponent || event.reportingController || ''
+  const instance = host || event.reportingInstance
+  return instance ? `${reporter}, ${instance}` : `${reporter}`
+}
+
+function messageOf({ message, note }: Content): string {
+  return String(message ?? note ?? '').trim()
+}
+
+/** As `kubectl get events` shows them. */
+const columns: readonly ComputedColumn[] = [
+  { name: 'Last Seen', type: 'date', description: 'The time since the last occurrence.', cell: lastTime },
+  { name: 'Type', type: 'string', description: 'Normal or Warning.', cell: ({ type }) => type },
+  { name: 'Reason', type: 'string', description: 'Why it happened.', cell: ({ reason }) => reason },
+  { name: 'Object', type: 'string', description: 'The object that the event is about.', cell: titleOf },
+  {
+    ...{ name: 'Subobject', type: 'string', priority: 1, description: 'The part of the object.' },
+    cell: event => objectOf(event).fieldPath,
+  },
+  { name: 'Source', type: 'string', priority: 1, description: 'Who reports the event.', cell: sourceOf },
+  { name: 'Message', type: 'string', description: 'What happened.', cell: messageOf },
+  {
+    ...{ name: 'First Seen', type: 'date', priority: 1, description: 'The time since the first occurrence.' },
+    cell: firstTime,
+  },
+  { name: 'Count', type: 'integer', priority: 1, description: 'The number of occurrences.', cell: countOf },
+  {
+    ...{ name: 'Name', type: 'string', format: 'name', priority: 1, description: 'The name of the event.' },
+    cell: ({ metadata }) => recordOf(metadata).name,
+  },
+]
+
+const fieldsOfReferences = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath']
+
+/** `Event` of `v1` and of `events.k8s.io/v1`: what happened to an object. The same objects under two groups. */
+export const event: BuiltInKind = {
+  model,
+  rules: {
+    columns,
+    fieldAliases: {
+      reportingController: 'reportingComponent',
+      ...Object.fromEntries(
+        fieldsOfReferences.map(field => [`regarding.${field}`, `involvedObject.${field}`]),
+      ),
+    },
+  },
+}

@@ -1,0 +1,133 @@
+import { type HookViolation, isRecord } from '@setpoint/controller-runtime/api'
+import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
+import { type BareObject, formatPath } from '../../model/index.ts'
+import type { BuiltInKind } from './built-in-kind.ts'
+import { ageColumn } from './columns.ts'
+import {
+  bytesOfBase64,
+  countOf,
+  immutableField,
+  problemsOfImmutable,
+  problemsOfKeys,
+  problemsOfSize,
+  recordOf,
+} from './data.ts'
+
+const opaque = 'Opaque'
+
+/** The annotation that names the account of a `kubernetes.io/service-account-token`. */
+const accountAnnotation = 'kubernetes.io/service-account.name'
+
+/** The keys that secrets of a type must have. */
+const requiredKeys: Readonly<Record<string, readonly string[]>> = {
+  'kubernetes.io/dockercfg': ['.dockercfg'],
+  'kubernetes.io/dockerconfigjson': ['.dockerconfigjson'],
+  'kubernetes.io/ssh-auth': ['ssh-privatekey'],
+  'kubernetes.io/tls': ['tls.crt', 'tls.key'],
+}
+
+/** The keys whose values must be JSON. */
+const jsonKeys: Readonly<Record<string, string>> = {
+  'kubernetes.io/dockercfg': '.dockercfg',
+  'kubernetes.io/dockerconfigjson': '.dockerconfigjson',
+}
+
+/** `Secret` of `v1`: confidential bytes. Violations never contain values. */
+export const secret: BuiltInKind = {
+  model: defineBuiltInModel({
+    group: '',
+    version: 'v1',
+    kind: 'Secret',
+    singular: 'secret',
+    plural: 'secrets',
+    scope: 'Namespaced',
+    names: 'dns-subdomain',
+    sensitive: true,
+    schema: {
+      type: {
+        type: 'string',
+        description:
+          'What the data is for, for example kubernetes.io/tls. It cannot change. Default: Opaque.',
+      },
+      data: {
+        type: 'object',
+        additionalProperties: { type: 'string', format: 'byte' },
+        description: "The values in base64. A key consists of letters, digits, '-', '_' and '.'.",
+      },
+      stringData: {
+        type: 'object',
+        additionalProperties: { type: 'string' },
+        description: 'Values as text, for writing only: they are merged into data and never returned.',
+      },
+      immutable: immutableField,
+    },
+    validate(object, { previous }) {
+      return [
+        ...problemsOfKeys(object, 'data'),
+        ...problemsOfSize([{ map: object.data, bytesOf: bytesOfBase64 }]),
+        ...problemsOfType(object.type ?? opaque, recordOf(object.data), object.metadata.annotations ?? {}),
+        ...(previous !== undefined && previous.type !== object.type
+          ? [{ field: 'type', message: 'field is immutable' }]
+          : []),
+        ...problemsOfImmutable(object, previous, ['data']),
+      ]
+    },
+  }),
+  rules: {
+    columns: [
+      { name: 'Type', type: 'string', description: 'What the data is for.', cell: ({ type }) => type },
+      {
+        name: 'Data',
+        type: 'integer',
+        description: 'The number of values.',
+        cell: ({ data }) => countOf(data),
+      },
+      ageColumn,
+    ],
+    created: draft => complete(draft, opaque),
+    updated: (draft, previous) => complete(draft, previous.type ?? opaque),
+  },
+}
+
+/** Merges `stringData` into `data`. Leaves what is not a map of texts to the schema. */
+function complete(draft: BareObject, type: unknown): void {
+  if (draft.type === undefined || draft.type === '') draft.type = type
+  const { stringData, data } = draft
+  if (stringData === undefined) return
+  if (!isRecord(stringData) || (data !== undefined && !isRecord(data))) return
+  const texts = Object.entries(stringData)
+  if (!texts.every((entry): entry is [string, string] => typeof entry[1] === 'string')) return
+  const added = texts.map(([key, text]) => [key, Buffer.from(text).toString('base64')])
+  delete draft.stringData
+  draft.data = { ...data, ...Object.fromEntries(added) }
+}
+
+type Data = Readonly<Record<string, unknown>>
+
+function problemsOfType(type: string, data: Data, annotations: Data): HookViolation[] {
+  const missing = (path: readonly string[]): HookViolation => ({
+    field: formatPath(path),
+    reason: 'FieldValueRequired',
+    message: `is required in a secret of type ${type}`,
+  })
+  if (type === 'kubernetes.io/service-account-token')
+    return annotations[accountAnnotation] ? [] : [missing(['metadata', 'annotations', accountAnnotation])]
+  if (type === 'kubernetes.io/basic-auth')
+    return 'username' in data || 'password' in data
+      ? []
+      : [missing(['data', 'username']), missing(['data', 'password'])]
+  const required = Object.hasOwn(requiredKeys, type) ? (requiredKeys[type] ?? []) : []
+  const absent = required.filter(key => !(key in data)).map(key => missing(['data', key]))
+  const jsonKey = Object.hasOwn(jsonKeys, type) ? jsonKeys[type] : undefined
+  if (absent.length > 0 || jsonKey === undefined || isJson(data[jsonKey])) return absent
+  return [{ field: formatPath(['data', jsonKey]), message: 'must be JSON, in base64' }]
+}
+
+function isJson(value: unknown): boolean {
+  try {
+    JSON.parse(Buffer.from(String(value), 'base64').toString())
+    return true
+  } catch {
+    return false
+  }
+}
