@@ -46,7 +46,7 @@ export function objectRefOf(target: ResourceTarget | string, version: string | u
 
 /** Returns an RFC 3339 time with microseconds, the form of Kubernetes' MicroTime. */
 export function microTime(ms: number): string {
-  return new Date(ms).toISOString().replace('Z', '000Z')
+  return `${new Date(ms).toISOString().slice(0, -1)}000Z`
 }
 
 export function userAgentOf({ headers }: AuditOrigin): string | undefined {
@@ -96,6 +96,7 @@ function withoutCredential(parameter: string): string {
 }
 
 function decoded(text: string): string {
+  if (!text.includes('%')) return text
   try {
     return decodeURIComponent(text)
   } catch {

@@ -8,10 +8,11 @@ import { AuditFile, fileDefaults } from './audit-file.ts'
 
 let folder: string
 let path: string
-const clock = new FakeClock()
+let clock: FakeClock
 const unlimited = { bytes: Number.POSITIVE_INFINITY, backups: 0, ageMs: 0 }
 
 beforeEach(async () => {
+  clock = new FakeClock()
   folder = await mkdtemp(join(tmpdir(), 'setpoint-audit-'))
   path = join(folder, 'audit.log')
 })
@@ -70,9 +71,11 @@ it('counts the events that a full disk loses, logs once a minute, and goes on', 
   // Ends within the second line.
   await failNextWrite(10)
   for (const event of ['{"a":1}', '{"a":2}', '{"a":3}']) file.write(event)
+  await clock.advance(fileDefaults.delayMs)
   await expect.poll(() => file.dropped).toBe(2)
   await failNextWrite(1)
   file.write('{"a":4}')
+  await clock.advance(fileDefaults.delayMs)
   await expect.poll(() => file.dropped).toBe(3)
   expect(error).toHaveBeenCalledTimes(1)
   file.write('{"a":5}')
@@ -90,17 +93,33 @@ it('drops and counts what does not fit into its buffer, and never blocks', async
   expect((await linesOf()).map(line => line.length)).toEqual([...Array(fitting).fill(event.length), 0])
 })
 
+it('joins the events of some milliseconds in one write', async () => {
+  const { open: openFile } = await import('node:fs/promises')
+  const handle = await openFile(join(folder, 'other'), 'w')
+  const write = vi.spyOn(Object.getPrototypeOf(handle), 'write')
+  await handle.close()
+  const file = await open()
+  for (let at = 0; at < 100; at++) file.write(`${at}`)
+  await clock.advance(fileDefaults.delayMs - 1)
+  expect(write).not.toHaveBeenCalled()
+  await clock.advance(1)
+  await expect.poll(async () => (await linesOf()).length).toBe(101)
+  expect(write).toHaveBeenCalledTimes(1)
+  await file.close()
+})
+
 it('rotates at its size, and keeps the newest files', async () => {
   const file = await open({ bytes: 20, backups: 2 })
   for (let at = 0; at < 5; at++) {
     file.write(`{"event":${at}}`)
+    await clock.advance(fileDefaults.delayMs)
     await expect.poll(async () => (await linesOf())[0]).toBe(`{"event":${at}}`)
-    await clock.advance(1_000)
+    await clock.advance(1_000 - fileDefaults.delayMs)
   }
   await file.close()
   const names = (await readdir(folder)).sort()
   expect(names).toHaveLength(3)
-  expect(names.slice(0, 2).join()).toMatch(/^(audit-2030-01-01T00-00-\d\d\.000\.log,?){2}$/)
+  expect(names.slice(0, 2).join()).toMatch(/^(audit-2030-01-01T00-00-\d\d\.020\.log,?){2}$/)
   const contents = await Promise.all(names.map(name => linesOf(join(folder, name))))
   expect(contents).toEqual([
     ['{"event":2}', ''],
@@ -110,9 +129,11 @@ it('rotates at its size, and keeps the newest files', async () => {
 })
 
 it('never replaces a rotated file, also within a millisecond', async () => {
+  vi.spyOn(clock, 'now').mockReturnValue(clock.now())
   const file = await open({ bytes: 1 })
   for (let at = 0; at < 4; at++) {
     file.write(`${at}`)
+    await clock.advance(fileDefaults.delayMs)
     await expect.poll(async () => (await linesOf())[0]).toBe(`${at}`)
   }
   await file.close()
@@ -133,9 +154,11 @@ it('removes rotated files past their age, and no other file', async () => {
 it('writes again once a folder that was moved away is back', async () => {
   const file = await open({ bytes: 1 })
   file.write('1')
+  await clock.advance(fileDefaults.delayMs)
   await expect.poll(() => linesOf()).toEqual(['1', ''])
   await rename(folder, `${folder}-moved`)
   file.write('2')
+  await clock.advance(fileDefaults.delayMs)
   await expect.poll(() => file.dropped).toBe(1)
   await rename(`${folder}-moved`, folder)
   file.write('3')

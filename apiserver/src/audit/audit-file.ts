@@ -1,5 +1,4 @@
 import { type FileHandle, open, rename, stat } from 'node:fs/promises'
-import { setImmediate } from 'node:timers/promises'
 import type { Clock, Logger } from '@setpoint/controller-runtime'
 import { systemClock } from '@setpoint/controller-runtime'
 import type { AuditSink } from './audit-log.ts'
@@ -8,6 +7,8 @@ import { backupPath, type RotationLimits, removeOldBackups } from './rotation.ts
 export const fileDefaults = Object.freeze({
   /** Bytes that wait for the disk: about 20,000 events of the level Metadata. */
   bufferBytes: 16 * 1024 * 1024,
+  /** Milliseconds that an event waits for others. A write for each event would cost as much as a small request. */
+  delayMs: 20,
   /** Bytes of one write. A file is larger than its limit by at most one event. */
   writeBytes: 1024 * 1024,
   /** Milliseconds between two log lines about a lasting failure. */
@@ -45,6 +46,9 @@ export class AuditFile implements AuditSink {
   #waitingBytes = 0
   #dropped = 0
   #writing: Promise<void> | undefined
+  #isClosing = false
+  /** Ends the pause before the next write. */
+  #wake: () => void = () => {}
   #reportedAt = Number.NEGATIVE_INFINITY
 
   private constructor(options: AuditFileOptions) {
@@ -80,9 +84,12 @@ export class AuditFile implements AuditSink {
     this.#waiting.push(line)
     this.#waitingBytes += line.length
     this.#writing ??= this.#writeAll()
+    if (this.#waitingBytes >= fileDefaults.writeBytes) this.#wake()
   }
 
   async close(): Promise<void> {
+    this.#isClosing = true
+    this.#wake()
     await this.#writing
     await this.#handle?.close()
     this.#handle = undefined
@@ -90,9 +97,8 @@ export class AuditFile implements AuditSink {
 
   /** Writes until nothing waits. Never rejects. */
   async #writeAll(): Promise<void> {
-    // One write takes the events of a turn of the event loop.
-    await setImmediate()
     while (this.#waiting.length > 0) {
+      if (this.#waitingBytes < fileDefaults.writeBytes && !this.#isClosing) await this.#pause()
       const bytes = Buffer.concat(this.#take())
       let written = 0
       try {
@@ -113,6 +119,16 @@ export class AuditFile implements AuditSink {
       this.#waitingBytes -= bytes.length
     }
     this.#writing = undefined
+  }
+
+  #pause(): Promise<void> {
+    return new Promise(resolve => {
+      const cancel = this.#clock.setTimeout(resolve, fileDefaults.delayMs, { unref: true })
+      this.#wake = () => {
+        cancel()
+        resolve()
+      }
+    })
   }
 
   /** Takes the lines of one write: at least one. */
