@@ -35,6 +35,7 @@ const tokenReview = defineModel({
   kind: 'TokenReview',
   singular: 'tokenreview',
   plural: 'tokenreviews',
+  sensitive: true,
   schema: {
     spec: {
       type: 'object',

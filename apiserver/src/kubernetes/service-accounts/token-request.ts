@@ -18,6 +18,7 @@ const model = defineModel({
   singular: 'tokenrequest',
   plural: 'tokenrequests',
   scope: 'Namespaced',
+  sensitive: true,
   schema: {
     spec: {
       type: 'object',
