@@ -101,6 +101,11 @@ describe('a protobuf body', () => {
     ],
     ['managed fields that are not JSON', meta([17, message([7, message([1, '{'])])]), 'not valid JSON'],
     ['the field number 0', bodyOf(Buffer.from([0])), 'the field number is 0'],
+    [
+      'a number that is cut off',
+      bodyOf(message([1, Buffer.from([0x38, 0xff, 0xff, 0xff])])),
+      'a field is cut off',
+    ],
   ] as const)('is refused with %s', (_what, body, problem) => {
     expect(refusalOf(body)).toMatch(/^400 /)
     expect(refusalOf(body)).toContain(problem)
