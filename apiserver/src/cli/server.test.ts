@@ -5,9 +5,10 @@ import { silentLogger } from '@setpoint/controller-runtime'
 import { orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import { Ajv } from 'ajv'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { builtInKinds } from '../kubernetes/index.ts'
+import { builtInKinds, rbacKinds } from '../kubernetes/index.ts'
 import { ServedModel } from '../model/index.ts'
 import { pluginModel } from '../plugins/index.ts'
+import { RbacAuthorizer } from '../security/index.ts'
 import { parseCommandLine } from './flags.ts'
 import { startServer } from './server.ts'
 
@@ -36,11 +37,11 @@ it('compiles the schema of a built-in kind when an object is first written', asy
   const compile = vi.spyOn(Ajv.prototype, 'compile')
   const first = await startEmpty()
   await first.stop()
-  // The first start creates the namespaces that always exist.
-  expect(compile).toHaveBeenCalledTimes(1)
+  // The first start creates the namespaces that always exist, the default roles and their bindings.
+  expect(compile).toHaveBeenCalledTimes(3)
 
   const second = await startEmpty()
-  expect(compile).toHaveBeenCalledTimes(1)
+  expect(compile).toHaveBeenCalledTimes(3)
 
   const url = new URL('apis/plugins.setpoint.dev/v1/plugins', `${second.url}/`)
   const plugin = { apiVersion: 'plugins.setpoint.dev/v1', kind: 'Plugin', metadata: { name: 'p' }, spec: {} }
@@ -53,7 +54,7 @@ it('compiles the schema of a built-in kind when an object is first written', asy
     })
     expect(response.status).toBe(201)
   }
-  expect(compile).toHaveBeenCalledTimes(2)
+  expect(compile).toHaveBeenCalledTimes(4)
   await second.stop()
 })
 
@@ -62,7 +63,8 @@ it('declares valid schemas for its own kinds, because the start does not check t
     model: declare('setpoint.dev'),
     rules: undefined,
   }))
-  for (const { model, rules } of [...builtInKinds().all, ...own]) {
+  const roles = rbacKinds(new RbacAuthorizer({ isSensitive: () => false })).all
+  for (const { model, rules } of [...builtInKinds().all, ...roles, ...own]) {
     expect(() => new ServedModel(model, undefined, rules && { rules }), model.kind).not.toThrow()
     // `loadRules` is called for plugins only.
     expect(JSON.stringify(model.schema), model.kind).not.toContain('x-kubernetes-validations')

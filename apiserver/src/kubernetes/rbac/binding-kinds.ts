@@ -1,7 +1,7 @@
 import type { HookViolation } from '@setpoint/controller-runtime/api'
 import { checkName, checkSubdomain, isRecord } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
-import type { ComputedColumn } from '../../model/index.ts'
+import type { BareObject, ComputedColumn } from '../../model/index.ts'
 import type { BuiltInKind } from '../kinds/built-in-kind.ts'
 import { ageColumn } from '../kinds/columns.ts'
 import type { EscalationCheck } from './escalation.ts'
@@ -40,7 +40,6 @@ const roleBinding = defineBuiltInModel({
   singular: 'rolebinding',
   plural: 'rolebindings',
   scope: 'Namespaced',
-  default: complete,
   validate: (object, { previous }) => problemsOf(object, previous, ['Role', 'ClusterRole']),
 })
 
@@ -49,7 +48,6 @@ const clusterRoleBinding = defineBuiltInModel({
   kind: 'ClusterRoleBinding',
   singular: 'clusterrolebinding',
   plural: 'clusterrolebindings',
-  default: complete,
   validate: (object, { previous }) => problemsOf(object, previous, ['ClusterRole']),
 })
 
@@ -64,6 +62,8 @@ export function bindingKinds(check: EscalationCheck): {
       rules: {
         columns,
         takesEffectAtOnce: true,
+        created: complete,
+        updated: complete,
         admit: (object, _previous, user) => check.checkBinding('rolebindings', object, user),
       },
     },
@@ -72,6 +72,8 @@ export function bindingKinds(check: EscalationCheck): {
       rules: {
         columns,
         takesEffectAtOnce: true,
+        created: complete,
+        updated: complete,
         admit: (object, _previous, user) => check.checkBinding('clusterrolebindings', object, user),
       },
     },
@@ -108,7 +110,7 @@ function subjectsColumn(name: string, kind: string): ComputedColumn {
 }
 
 /** Sets the API groups that Kubernetes sets. */
-function complete(draft: { roleRef?: unknown; subjects?: unknown }): void {
+function complete(draft: BareObject): void {
   if (isRecord(draft.roleRef) && !draft.roleRef.apiGroup)
     draft.roleRef = { ...draft.roleRef, apiGroup: rbacGroup }
   if (!Array.isArray(draft.subjects)) return

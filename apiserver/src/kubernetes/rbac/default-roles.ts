@@ -26,10 +26,29 @@ function aggregateTo(name: string): Readonly<Record<string, string>> {
   return { [`${rbacGroup}/aggregate-to-${name}`]: 'true' }
 }
 
-function aggregated(name: string, labels = {}): DefaultObject {
+/** @param rules those of the default roles that it selects, in the order of their names */
+function aggregated(name: string, rules: readonly PolicyRule[], labels = {}): DefaultObject {
   const aggregationRule = { clusterRoleSelectors: [{ matchLabels: aggregateTo(name) }] }
-  return { name, labels: { ...bootstrapping, ...labels }, content: { aggregationRule, rules: [] } }
+  return { name, labels: { ...bootstrapping, ...labels }, content: { aggregationRule, rules } }
 }
+
+const viewRules: readonly PolicyRule[] = [
+  { verbs: read, apiGroups: core, resources: ['configmaps', 'events', 'namespaces', 'serviceaccounts'] },
+  { verbs: read, apiGroups: ['events.k8s.io'], resources: ['events'] },
+]
+
+const editRules: readonly PolicyRule[] = [
+  { verbs: [...read, ...write], apiGroups: core, resources: ['secrets'] },
+  { verbs: [...write], apiGroups: core, resources: ['configmaps', 'serviceaccounts'] },
+  { verbs: ['impersonate'], apiGroups: core, resources: ['serviceaccounts'] },
+  { verbs: ['create'], apiGroups: core, resources: ['serviceaccounts/token'] },
+  { verbs: [...read, ...write], apiGroups: ['coordination.k8s.io'], resources: ['leases'] },
+]
+
+const adminRules: readonly PolicyRule[] = [
+  { verbs: [...read, ...write], apiGroups: [rbacGroup], resources: ['roles', 'rolebindings'] },
+  { verbs: ['create'], apiGroups: ['authorization.k8s.io'], resources: ['localsubjectaccessreviews'] },
+]
 
 /** The ClusterRoles of every server, as in Kubernetes where it has them. */
 export const defaultClusterRoles: readonly DefaultObject[] = [
@@ -62,36 +81,12 @@ export const defaultClusterRoles: readonly DefaultObject[] = [
     { verbs: ['create'], apiGroups: ['authentication.k8s.io'], resources: ['selfsubjectreviews'] },
   ]),
   role('setpoint:metrics-reader', [{ verbs: ['get'], nonResourceURLs: ['/metrics'] }]),
-  role(
-    'system:aggregate-to-view',
-    [
-      { verbs: read, apiGroups: core, resources: ['configmaps', 'events', 'namespaces', 'serviceaccounts'] },
-      { verbs: read, apiGroups: ['events.k8s.io'], resources: ['events'] },
-    ],
-    aggregateTo('view'),
-  ),
-  role(
-    'system:aggregate-to-edit',
-    [
-      { verbs: [...read, ...write], apiGroups: core, resources: ['secrets'] },
-      { verbs: [...write], apiGroups: core, resources: ['configmaps', 'serviceaccounts'] },
-      { verbs: ['impersonate'], apiGroups: core, resources: ['serviceaccounts'] },
-      { verbs: ['create'], apiGroups: core, resources: ['serviceaccounts/token'] },
-      { verbs: [...read, ...write], apiGroups: ['coordination.k8s.io'], resources: ['leases'] },
-    ],
-    aggregateTo('edit'),
-  ),
-  role(
-    'system:aggregate-to-admin',
-    [
-      { verbs: [...read, ...write], apiGroups: [rbacGroup], resources: ['roles', 'rolebindings'] },
-      { verbs: ['create'], apiGroups: ['authorization.k8s.io'], resources: ['localsubjectaccessreviews'] },
-    ],
-    aggregateTo('admin'),
-  ),
-  aggregated('view', aggregateTo('edit')),
-  aggregated('edit', aggregateTo('admin')),
-  aggregated('admin'),
+  role('system:aggregate-to-view', viewRules, aggregateTo('view')),
+  role('system:aggregate-to-edit', editRules, aggregateTo('edit')),
+  role('system:aggregate-to-admin', adminRules, aggregateTo('admin')),
+  aggregated('view', viewRules, aggregateTo('edit')),
+  aggregated('edit', [...editRules, ...viewRules], aggregateTo('admin')),
+  aggregated('admin', [...adminRules, ...editRules, ...viewRules]),
 ]
 
 function binding(name: string): DefaultObject {

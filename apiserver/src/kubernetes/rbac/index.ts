@@ -1,5 +1,5 @@
 /**
- * The kinds of `rbac.authorization.k8s.io/v1`: their validation, the check that nobody grants more than he holds, the default
+ * The kinds of `rbac.authorization.k8s.io/v1`: their validation, the check against escalation, the default
  * roles, and the connection to the authorizer. A write is in force on this server when it is acknowledged.
  */
 export { followRoles } from './follow-roles.ts'

@@ -51,6 +51,8 @@ export class RoleKeeper {
   readonly #signal: AbortSignal
   #wanted: Wanted[]
   #isStale = true
+  /** True once the caches of the kinds are complete. */
+  #isStarted = false
   #isRunning = false
   readonly #attempted = firstAttempt()
 
@@ -71,6 +73,7 @@ export class RoleKeeper {
    * complete. Never rejects.
    */
   start(): Promise<void> {
+    this.#isStarted = true
     const stop = this.#parts.authorizer.onChange(() => {
       this.#isStale = true
       void this.#run()
@@ -89,14 +92,14 @@ export class RoleKeeper {
 
   /** Never rejects. */
   async #run(): Promise<void> {
-    if (this.#isRunning) return
+    if (this.#isRunning || !this.#isStarted) return
     this.#isRunning = true
     const { log } = this.#parts
     while (!this.#signal.aborted && (this.#isStale || this.#wanted.length > 0)) {
       try {
-        const wanted = this.#wanted
-        // Until it has succeeded, all of it is tried again.
-        await Promise.all(wanted.map(each => this.#ensure(each)))
+        // All of it is tried again until it succeeds, and plugins may add to it meanwhile.
+        const wanted = [...this.#wanted]
+        await Promise.all(wanted.map(each => this.#ensureOrSkip(each)))
         this.#wanted = this.#wanted.slice(wanted.length)
         this.#isStale = false
         for (const name of this.#parts.authorizer.policy.aggregated()) await this.#aggregate(name)
@@ -110,6 +113,16 @@ export class RoleKeeper {
     }
     this.#isRunning = false
     this.#attempted.resolve()
+  }
+
+  /** Skips an object that is refused, because a retry would not help. */
+  async #ensureOrSkip(wanted: Wanted): Promise<void> {
+    try {
+      await this.#ensure(wanted)
+    } catch (error) {
+      if (!isApiError(error, 'Invalid')) throw error
+      this.#parts.log.error({ name: wanted.object.name, err: error }, 'failed to write a default role')
+    }
   }
 
   async #ensure({ kind, object: { name, labels, content } }: Wanted): Promise<void> {

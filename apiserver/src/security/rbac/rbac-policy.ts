@@ -118,7 +118,7 @@ export class RbacPolicy {
     return [...rules]
   }
 
-  /** Returns the rules of the role that a binding in `namespace` refers to, or undefined if there is none. */
+  /** Returns the rules of the role that a binding in `namespace` refers to, or undefined if it does not exist. */
   rulesOfRole({ kind, name }: RoleRef, namespace: string | undefined): readonly PolicyRule[] | undefined {
     if (kind === 'ClusterRole') return this.#clusterRules(name)
     return namespace === undefined ? undefined : this.#namespaces.get(namespace)?.roles.get(name)?.rules
