@@ -23,7 +23,8 @@ export class Connections {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #all = new Map<Socket, Connection>()
-  readonly #handshakes = new TlsHandshakes()
+  /** Undefined without TLS. */
+  readonly #handshakes: TlsHandshakes | undefined
   readonly #bound: ConnectionBound
   /** Responses without an end. Watches have their own limit for slow clients. */
   readonly #streams = new WeakSet<ServerResponse>()
@@ -46,11 +47,13 @@ export class Connections {
     this.#log = log
     this.#bound = new ConnectionBound(limit, log)
     this.#closed = new Promise(resolve => server.once('close', resolve))
+    const handshakes = server instanceof SecureServer ? new TlsHandshakes(server) : undefined
+    this.#handshakes = handshakes
     server.on('connection', socket => this.#bound.accept(socket))
-    if (server instanceof SecureServer) {
-      server.on('connection', socket => this.#handshaking(socket))
+    if (handshakes !== undefined) {
+      server.on('connection', socket => this.#handshaking(handshakes, socket))
       server.on('secureConnection', socket => {
-        const accepted = this.#handshakes.complete(socket)
+        const accepted = handshakes.complete(socket)
         if (accepted !== undefined) this.#bound.markBusy(accepted)
         this.#opened(socket)
       })
@@ -121,7 +124,7 @@ export class Connections {
     // Also stops Node's own checks.
     this.#server.close()
     for (const socket of [...this.#all.keys()]) socket.destroy()
-    this.#handshakes.destroyAll()
+    this.#handshakes?.destroyAll()
   }
 
   #opened(socket: Socket): void {
@@ -139,9 +142,9 @@ export class Connections {
     })
   }
 
-  #handshaking(socket: Socket): void {
+  #handshaking(handshakes: TlsHandshakes, socket: Socket): void {
     if (socket.destroyed) return
-    this.#handshakes.begin(socket)
+    handshakes.begin(socket)
     this.#bound.markIdle(socket)
     socket.once('close', () => this.#bound.markBusy(socket))
   }
@@ -160,7 +163,7 @@ export class Connections {
       if (connection.isUnread) this.#bound.markIdle(socket)
     }
     if (this.#drainedAt !== undefined && now - this.#drainedAt >= drainDefaults.lingerMs)
-      this.#handshakes.destroyAll()
+      this.#handshakes?.destroyAll()
     this.#scheduleCheck()
   }
 }

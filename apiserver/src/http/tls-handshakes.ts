@@ -1,17 +1,48 @@
-import type { Socket } from 'node:net'
+import type { Server, Socket } from 'node:net'
+import { connectionDefaults } from './connection.ts'
 
 /**
- * The TLS handshakes in progress. After a handshake Node emits another socket than the one that it accepted, so the two
- * are matched by the client's address.
+ * The TLS handshakes of a server. A handshake takes about a millisecond of processor time once the client's first bytes
+ * are there. However many clients connect at once, one handshake begins in each turn of the event loop:
+ *
+ *     accepted ──first bytes──▶ waiting ──its turn──▶ in progress ──▶ complete
+ *
+ * After a handshake Node emits another socket than the one that it accepted, so the two are matched by the client's
+ * address.
  */
 export class TlsHandshakes {
   readonly #sockets = new Map<string, Socket>()
+  /** Sockets whose first bytes have arrived. */
+  readonly #waiting = new Set<Socket>()
+  readonly #start: (socket: Socket) => void
+  #isScheduled = false
+
+  /** Takes the place of the listener that begins handshakes. To be created before other listeners are added. */
+  constructor(server: Server) {
+    const listeners = server.listeners('connection')
+    server.removeAllListeners('connection')
+    this.#start = socket => {
+      for (const listener of listeners) Reflect.apply(listener, server, [socket])
+    }
+  }
 
   begin(socket: Socket): void {
     const address = addressOf(socket)
     this.#sockets.set(address, socket)
     socket.once('close', () => {
+      this.#waiting.delete(socket)
       if (this.#sockets.get(address) === socket) this.#sockets.delete(address)
+    })
+    const destroy = () => socket.destroy()
+    // The secure socket has a time limit of its own, and does not notice an end or an error from before it exists.
+    socket.setTimeout(connectionDefaults.handshakeMs, destroy)
+    socket.once('error', destroy)
+    socket.once('end', destroy)
+    socket.once('readable', () => {
+      socket.setTimeout(0, destroy)
+      // Also emitted at the end.
+      if (socket.readableLength === 0) socket.destroy()
+      else this.#wait(socket)
     })
   }
 
@@ -25,6 +56,25 @@ export class TlsHandshakes {
 
   destroyAll(): void {
     for (const socket of this.#sockets.values()) socket.destroy()
+  }
+
+  #wait(socket: Socket): void {
+    this.#waiting.add(socket)
+    this.#schedule()
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(() => {
+      this.#isScheduled = false
+      for (const socket of this.#waiting) {
+        this.#waiting.delete(socket)
+        this.#start(socket)
+        break
+      }
+      if (this.#waiting.size > 0) this.#schedule()
+    })
   }
 }
 
