@@ -209,7 +209,10 @@ describe('a namespaced kind', () => {
     return (namespace: string, name: string, code: string) => {
       const { apiVersion, kind: kindName } = served.model
       const body = { apiVersion, kind: kindName, metadata: { name }, spec: { code } }
-      return registry.create(served, body, { ...defaultWriteOptions, namespace })
+      const options = served.indexes.isNamespaced
+        ? { ...defaultWriteOptions, namespace }
+        : defaultWriteOptions
+      return registry.create(served, body, options)
     }
   }
 
@@ -219,6 +222,18 @@ describe('a namespaced kind', () => {
     await expect(server(kind('Cluster'))).rejects.toThrow(
       'the scope of Seat has changed to Cluster, but seats.claim.example.com "a/one" is stored under the other one',
     )
+  })
+
+  it('has the scope of the server that started last while it is empty, and other servers refuse writes', async () => {
+    const first = await server(kind('Cluster'))
+    const second = await server(kind('Namespaced'))
+    await expect(first('', 'one', 'x')).rejects.toMatchObject({
+      code: 503,
+      message: expect.stringContaining('serves it with the scope Namespaced, not Cluster'),
+    })
+    await second('a', 'one', 'x')
+    await expect(server(kind('Cluster'))).rejects.toThrow('the scope of a kind cannot change')
+    await second('a', 'two', 'y')
   })
 
   it('computes its reservations again when values become unique within each namespace, and back', async () => {

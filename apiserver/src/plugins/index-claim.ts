@@ -16,11 +16,6 @@ export const claimDefaults = Object.freeze({
   retryMs: 500,
 })
 
-/** The scope of a kind has changed although objects are stored. */
-export class ScopeChangedError extends Error {
-  override readonly name = 'ScopeChangedError'
-}
-
 interface IndexClaim {
   readonly storage: Storage
   readonly records: UniqueIndexRecords
@@ -44,20 +39,9 @@ interface IndexClaim {
  */
 export async function claimIndexes(claim: IndexClaim): Promise<Standing> {
   const stored = { ...claim, by: claim.pluginVersion ?? '0.0.0' }
-  await untilStoreAnswers(claim, () => checkStoredScope(claim))
   await untilStoreAnswers(claim, () => checkStoredVersions(stored))
   await claimUniqueIndexes(claim)
   return untilStoreAnswers(claim, () => claimStoredVersion(stored))
-}
-
-/** @throws ScopeChangedError if objects are stored under another scope of the kind */
-async function checkStoredScope({ storage, served, signal }: IndexClaim): Promise<void> {
-  const { pairs } = await storage.list(served.keyPrefix, { limit: 1, keysOnly: true, signal })
-  const key = pairs[0]?.key.slice(served.keyPrefix.length)
-  if (key === undefined || key.includes('/') === served.indexes.isNamespaced) return
-  throw new ScopeChangedError(
-    `the scope of ${served.model.kind} has changed to ${served.model.scope}, but ${served.title} ${JSON.stringify(key)} is stored under the other one: the scope of a kind cannot change`,
-  )
 }
 
 async function claimUniqueIndexes(claim: IndexClaim): Promise<Standing> {

@@ -1,20 +1,26 @@
-import { isRecord, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
+import { isRecord, type Model, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { ServedModel, ServedVersion } from '../model/index.ts'
-import type { Storage } from '../storage/index.ts'
+import type { KeyValue, Storage } from '../storage/index.ts'
 import { notReady } from './refusals.ts'
 
 /** Prefix of the keys of all records. Every kind that has ever been served has one. */
 export const recordsPrefix = 'models/'
+
+/** The scope of a kind has changed although objects are stored. */
+export class ScopeChangedError extends Error {
+  override readonly name = 'ScopeChangedError'
+}
 
 /** Compares this server's set of unique indexes with the one in the model's record. */
 export type Standing =
   | { readonly name: 'in force' }
   /** The record has this server's set, and the reservations are still being computed. */
   | { readonly name: 'recomputing'; readonly why: string }
-  /** The record has the set of another version of the plugin. */
+  /** The record has the set, or the scope, of another version of the plugin. */
   | { readonly name: 'superseded'; readonly why: string }
 
 type Versions = Readonly<Record<string, number>>
+type Scope = Model['scope']
 
 /** The value of the key `models/<group>/<plural>`. */
 interface UniqueIndexRecord {
@@ -24,6 +30,8 @@ interface UniqueIndexRecord {
   readonly highest: Versions
   /** True while the reservations are being computed. They are incomplete until then. */
   readonly recomputing: boolean
+  /** The scope that the keys of objects have. Missing in records of earlier releases. */
+  readonly scope?: Scope
   /** The versions that objects are stored in. Missing in records of earlier releases. */
   readonly stored?: StoredVersions
 }
@@ -49,7 +57,8 @@ export interface InForce {
  * The records of the unique indexes in force, one for each model. Every write that depends on them compares the revision
  * of its model's record, so no server writes by another set.
  *
- * The record also has the versions that objects are stored in (`StoredVersionClaim`).
+ * The record also has the versions that objects are stored in (`claimStoredVersion`), and the scope of the kind. While
+ * the kind has no object, the server that starts later decides its scope, and writes of the others fail.
  *
  *     (absent) ──no objects──▶ in force ◀──── every object is settled ────┐
  *         └──objects─────────────────┐  │                                 │
@@ -117,17 +126,21 @@ export class UniqueIndexRecords {
    * Claims the model for this server's set of unique indexes when the server starts.
    * @returns `recompute`, the record's revision to pass to `complete` once the reservations are computed. Undefined if
    * the set is already in force or superseded.
+   * @throws ScopeChangedError if objects are stored under another scope of the kind
    */
   async establish(served: ServedModel): Promise<{ standing: Standing; recompute: Revision | undefined }> {
     const key = this.keyOf(served)
     const unique = versionsOf(served)
+    const { scope } = served.model
     for (;;) {
       const { pair } = await this.#storage.get(key)
       const record = pair && decodeRecord(pair.value)
       const standing = record && uniqueStandingIn(record, served)
+      const hasScope = record?.scope === scope
+      if (!hasScope) await this.#checkScope(served)
       if (record !== undefined && standing !== undefined) {
         const older = standing.name === 'superseded' && newerIndex(record.highest, unique) !== undefined
-        if (standing.name !== 'superseded' || older) {
+        if (older || (hasScope && standing.name !== 'superseded')) {
           const recompute = standing.name === 'recomputing' ? pair?.modRevision : undefined
           return { standing: this.#see(served, record, pair?.modRevision), recompute }
         }
@@ -137,13 +150,16 @@ export class UniqueIndexRecords {
         unique,
         highest: highestOf(record?.highest ?? {}, unique),
         // Every write compares a record, so a kind with neither record nor objects stays empty meanwhile.
-        recomputing: pair !== undefined || (await this.#hasObjects(served)),
+        recomputing:
+          standing?.name !== 'in force' && (pair !== undefined || (await this.#hasObjects(served))),
+        scope,
       }
       const result = await this.#storage.transact({
         compares: [{ key, modRevision: pair?.modRevision ?? zeroRevision }],
         onSuccess: [{ type: 'put', key, value: encodeRecord(next) }],
       })
       if (!result.succeeded) continue
+      if (!hasScope) await this.#confirmScope(served, pair, result.revision)
       return {
         standing: this.#see(served, next, result.revision),
         recompute: next.recomputing ? result.revision : undefined,
@@ -170,6 +186,40 @@ export class UniqueIndexRecords {
       })
     }
     return this.check(served)
+  }
+
+  /**
+   * Takes the change of a record back if another server stored an object under its scope before the change.
+   * @throws ScopeChangedError then
+   */
+  async #confirmScope(
+    served: ServedModel,
+    before: KeyValue | undefined,
+    modRevision: Revision,
+  ): Promise<void> {
+    try {
+      await this.#checkScope(served)
+    } catch (error) {
+      if (error instanceof ScopeChangedError && before !== undefined) {
+        const { key, value } = before
+        await this.#storage.transact({
+          compares: [{ key, modRevision }],
+          onSuccess: [{ type: 'put', key, value }],
+        })
+      }
+      throw error
+    }
+  }
+
+  /** @throws ScopeChangedError */
+  async #checkScope(served: ServedModel): Promise<void> {
+    const { model, title, keyPrefix, indexes } = served
+    const { pairs } = await this.#storage.list(keyPrefix, { limit: 1, keysOnly: true })
+    const key = pairs[0]?.key.slice(keyPrefix.length)
+    if (key === undefined || key.includes('/') === indexes.isNamespaced) return
+    throw new ScopeChangedError(
+      `the scope of ${model.kind} has changed to ${model.scope}, but ${title} ${JSON.stringify(key)} is stored under the other one: the scope of a kind cannot change`,
+    )
   }
 
   async #hasObjects(served: ServedModel): Promise<boolean> {
@@ -234,6 +284,11 @@ function storedIn({ stored }: UniqueIndexRecord, served: ServedModel): ServedVer
 function standingIn(record: UniqueIndexRecord, served: ServedModel): Standing {
   if (storedIn(record, served) === undefined) {
     const why = `its objects are stored in ${record.stored?.version}, which this version of the plugin does not declare`
+    return { name: 'superseded', why }
+  }
+  const { scope } = served.model
+  if (record.scope !== undefined && record.scope !== scope) {
+    const why = `another version of the plugin, which started later, serves it with the scope ${record.scope}, not ${scope}`
     return { name: 'superseded', why }
   }
   return uniqueStandingIn(record, served)
@@ -305,6 +360,7 @@ function decodeRecord(value: Buffer): UniqueIndexRecord | undefined {
     unique: record.unique,
     highest: isVersions(record.highest) ? record.highest : record.unique,
     recomputing: record.recomputing === true,
+    ...((record.scope === 'Cluster' || record.scope === 'Namespaced') && { scope: record.scope }),
     ...(isStoredVersions(record.stored) && { stored: record.stored }),
   }
 }
