@@ -15,9 +15,21 @@ const collectGarbage: () => void = runInNewContext('gc')
 class Sender {
   readonly outcomes: SendOutcome[] = []
   response: ServerResponse | undefined
+  /** Writes that asked the sender to wait. */
+  refused = 0
+  drained = 0
   port = 0
   readonly #server = createServer((request, response) => {
     this.response = response
+    const write = response.write.bind(response)
+    Object.assign(response, {
+      write: (block: Buffer) => {
+        const goOn = write(block)
+        if (!goOn) this.refused++
+        return goOn
+      },
+    })
+    response.on('drain', () => this.drained++)
     const gzip = request.url === '/gzip'
     if (!gzip) response.setHeader('content-length', this.#length)
     const sending = sendBody(response, this.#parts, { gzip })
@@ -127,11 +139,16 @@ describe('a large body', () => {
       ])
       const server = await serve(parts)
       const before = bufferBytes()
-      await server.ask(path)
-      await standstill(() => server.response?.socket?.bytesWritten)
-      expect(server.response?.writableLength).toBeLessThan(3 * bodyDefaults.blockBytes)
-      await eventually(() => server.response?.writableNeedDrain === true)
-      expect(bufferBytes() - before).toBeLessThan(8 * 1024 * 1024)
+      const socket = await server.ask(path)
+      for (let round = 0; round < 4; round++) {
+        await eventually(() => server.response?.writableNeedDrain === true)
+        expect(server.response?.writableLength).toBeLessThan(3 * bodyDefaults.blockBytes)
+        await expect.poll(() => bufferBytes() - before).toBeLessThan(8 * 1024 * 1024)
+        await receive(socket, 4 * 1024 * 1024)
+      }
+      // It writes nothing between a refused write and the drain.
+      expect(server.refused).toBeGreaterThan(4)
+      expect(server.refused - server.drained).toBeLessThanOrEqual(1)
       expect(server.outcomes).toEqual([])
     })
   }
@@ -163,15 +180,14 @@ function noise(bytes: number): Buffer {
   return made
 }
 
-/** Waits until a number has not changed for many turns of the event loop: the kernel's buffers are full. */
-async function standstill(read: () => number | undefined): Promise<void> {
-  let last = read()
-  for (let turns = 0; turns < 2_000; turns++) {
-    await new Promise(setImmediate)
-    const now = read()
-    if (now !== last) turns = 0
-    last = now
-  }
+/** Reads at least this many bytes, and pauses again. */
+async function receive(socket: Socket, bytes: number): Promise<void> {
+  const wanted = socket.bytesRead + bytes
+  const drop = () => {}
+  socket.on('data', drop).resume()
+  await eventually(() => socket.bytesRead >= wanted)
+  socket.off('data', drop)
+  socket.pause()
 }
 
 function unchunk(body: Buffer): Buffer {

@@ -143,11 +143,7 @@ async function collecting(
 }
 
 async function eventuallyAsync(condition: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 60_000
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`not in time: ${condition}`)
-    await new Promise(resolve => setTimeout(resolve, 2))
-  }
+  await expect.poll(condition, { interval: 2 }).toBe(true)
 }
 
 const referencesOf = ({ metadata }: ApiObject): readonly OwnerReference[] => metadata.ownerReferences ?? []
