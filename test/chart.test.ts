@@ -89,6 +89,25 @@ const matrix: Readonly<Record<string, object>> = {
   'monitoring of the embedded store': { store: 'embedded', serviceMonitor: { enabled: true } },
   'tokens of ours': { access: { existingSecret: 'our-tokens' } },
   'more users': { access: { users: [{ user: 'ann', groups: ['setpoint:viewers'], sha256 }] } },
+  'single sign-on with a public authority': {
+    access: { oidc: { issuer: 'https://login.example.com', audience: 'setpoint' } },
+  },
+  'single sign-on, certificates of clients and pages': {
+    tls: { secretName: 'tls' },
+    access: {
+      oidc: {
+        issuer: 'https://login.example.com/realms/one#two',
+        audience: 'setpoint',
+        usernameClaim: 'email',
+        usernamePrefix: 'oidc:',
+        groupsClaim: 'roles',
+        groupsPrefix: '-',
+        caSecretName: 'provider-ca',
+      },
+      clientCa: { secretName: 'client-ca', key: 'root.pem' },
+      allowedOrigins: ['https://console.example.com', '*.example.org'],
+    },
+  },
   'closed networks': {
     networkPolicy: {
       from: [{ namespaceSelector: { matchLabels: { team: 'a' } } }],
@@ -137,7 +156,7 @@ const matrix: Readonly<Record<string, object>> = {
 /** Secrets and claims that the values above refer to. */
 const given = new Set([
   ...['etcd-ca', 'etcd-tls', 'etcd-login', 'etcd-member', 'etcd-client'],
-  ...['tls', 'our-tokens', 'old', 'mine'],
+  ...['tls', 'our-tokens', 'old', 'mine', 'provider-ca', 'client-ca'],
 ])
 
 const rendered = new Map<string, Rendered>()
@@ -368,6 +387,29 @@ describe.each(Object.keys(matrix))('with %s', name => {
       expect(container.resources).toMatchObject({ requests: {}, limits: {} })
       expect(spec.automountServiceAccountToken).toBe(false)
     }
+  })
+})
+
+describe('access', () => {
+  it('is configured for the servers only, with quoted values and mounted authorities', () => {
+    const objects = objectsOf('single sign-on, certificates of clients and pages')
+    const { args } = podOf(objects, 'Deployment', release.fullname)
+    expect(args.filter(arg => /^--(oidc|client|allowed)-/.test(arg)).sort()).toEqual([
+      '--allowed-origin=*.example.org',
+      '--allowed-origin=https://console.example.com',
+      '--client-ca=/etc/setpoint/client-ca/ca.crt',
+      '--oidc-audience=setpoint',
+      '--oidc-ca=/etc/setpoint/oidc-ca/ca.crt',
+      '--oidc-groups-claim=roles',
+      '--oidc-groups-prefix=-',
+      '--oidc-issuer=https://login.example.com/realms/one#two',
+      '--oidc-username-claim=email',
+      '--oidc-username-prefix=oidc:',
+    ])
+    const controllers = podOf(objects, 'Deployment', `${release.fullname}-controllers`)
+    expect(controllers.args.filter(arg => /oidc|client-ca|allowed/.test(arg))).toEqual([])
+    const defaults = podOf(objectsOf('the defaults'), 'Deployment', release.fullname)
+    expect(defaults.args.filter(arg => /oidc|client-ca|allowed/.test(arg))).toEqual([])
   })
 })
 
@@ -672,6 +714,18 @@ describe('invalid values', () => {
   const noEtcd = { etcd: { bundled: { enabled: false } } }
   // Helm's releases word violations of the schema differently.
   it.each<[string, object, string | RegExp]>([
+    [
+      'an issuer without an audience',
+      { access: { oidc: { issuer: 'https://a.example' } } },
+      'give issuer and audience',
+    ],
+    ['claims without an issuer', { access: { oidc: { groupsClaim: 'roles' } } }, 'access.oidc needs issuer'],
+    [
+      'certificates of clients without HTTPS',
+      { access: { clientCa: { secretName: 'ca' } } },
+      'needs tls.secretName',
+    ],
+    ['an origin with a path', { access: { allowedOrigins: ['https://a.example/'] } }, /allowedOrigins/],
     [
       'two processes on the embedded store',
       { store: 'embedded', apiserver: { replicas: 2 } },

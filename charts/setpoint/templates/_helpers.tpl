@@ -46,6 +46,19 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- default (printf "%s-tokens" (include "setpoint.fullname" .)) .Values.access.existingSecret -}}
 {{- end -}}
 
+{{- /* The flags for OpenID Connect that have a value: a mapping as YAML. */ -}}
+{{- define "setpoint.oidcFlags" -}}
+{{- $oidc := .Values.access.oidc -}}
+{{- range $flag, $key := dict "issuer" "issuer" "audience" "audience" "username-claim" "usernameClaim" "username-prefix" "usernamePrefix" "groups-claim" "groupsClaim" "groups-prefix" "groupsPrefix" }}
+{{- with get $oidc $key }}
+oidc-{{ $flag }}: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- if $oidc.caSecretName }}
+oidc-ca: /etc/setpoint/oidc-ca/ca.crt
+{{- end }}
+{{- end -}}
+
 {{- define "setpoint.replicas" -}}
 {{- if eq .Values.store "embedded" -}}1{{- else -}}{{ default 2 .Values.apiserver.replicas }}{{- end -}}
 {{- end -}}
