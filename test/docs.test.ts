@@ -49,6 +49,14 @@ test('the documentation index leads to every page', async () => {
   expect(missing.map(page => relative(root, page))).toEqual([])
 })
 
+test('the threat model names the tests of each threat', async () => {
+  const text = await readFile(join(root, 'docs/security/threat-model.md'), 'utf8')
+  const rows = text.split('\n').filter(line => line.startsWith('| '))
+  const threats = rows.filter(row => row.split(' | ').length === 3 && !/^\| (threat|---) /.test(row))
+  expect(threats.length).toBeGreaterThan(30)
+  for (const row of threats) expect(row).toMatch(/\.test\.ts\)/)
+})
+
 test.each(['first-plugin', 'testing'])(
   'the guide %s shows the files that `setpoint create` writes',
   async guide => {

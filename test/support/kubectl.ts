@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { findKubectl } from '../../scripts/kubernetes-tools.mjs'
 import { killAtExit } from './kill-at-exit.js'
 
-export { kubectlVersions } from '../../scripts/kubernetes-tools.mjs'
+export { findKubectl, kubectlVersions } from '../../scripts/kubernetes-tools.mjs'
 
 export interface KubectlExit {
   readonly code: number | null
