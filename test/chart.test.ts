@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { load, loadAll } from 'js-yaml'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { parseCommandLine } from '../apiserver/src/cli/flags.ts'
 import { allFlags, environmentName, flagsOf } from '../apiserver/src/cli/flags-table.ts'
 import { findHelm } from '../scripts/kubernetes-tools.mjs'
 import { FakeCluster, type Present } from './support/fake-cluster.ts'
@@ -108,6 +109,21 @@ const matrix: Readonly<Record<string, object>> = {
       allowedOrigins: ['https://console.example.com', '*.example.org'],
     },
   },
+  'an audit log': { audit: { enabled: true } },
+  'an audit log with a policy and a webhook': {
+    audit: {
+      enabled: true,
+      policy: { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', rules: [{ level: 'Metadata' }] },
+      volume: { persistentVolumeClaim: { claimName: 'audit' } },
+      maxSize: 1_000_000,
+      maxBackups: 0,
+      webhook: {
+        url: 'https://audit.example.com/events',
+        tokenSecretName: 'audit-login',
+        caSecretName: 'audit-ca',
+      },
+    },
+  },
   'closed networks': {
     networkPolicy: {
       from: [{ namespaceSelector: { matchLabels: { team: 'a' } } }],
@@ -157,6 +173,7 @@ const matrix: Readonly<Record<string, object>> = {
 const given = new Set([
   ...['etcd-ca', 'etcd-tls', 'etcd-login', 'etcd-member', 'etcd-client'],
   ...['tls', 'our-tokens', 'old', 'mine', 'provider-ca', 'client-ca'],
+  ...['audit', 'audit-login', 'audit-ca'],
 ])
 
 const rendered = new Map<string, Rendered>()
@@ -410,6 +427,32 @@ describe('access', () => {
     expect(controllers.args.filter(arg => /oidc|client-ca|allowed/.test(arg))).toEqual([])
     const defaults = podOf(objectsOf('the defaults'), 'Deployment', release.fullname)
     expect(defaults.args.filter(arg => /oidc|client-ca|allowed/.test(arg))).toEqual([])
+  })
+})
+
+describe('the audit log', () => {
+  const name = 'an audit log with a policy and a webhook'
+
+  it('is a file for each pod, and a webhook with a token', () => {
+    const { args } = podOf(objectsOf(name), 'Deployment', release.fullname)
+    expect(args.filter(arg => arg.startsWith('--audit')).sort()).toEqual([
+      '--audit-log-maxbackup=0',
+      '--audit-log-maxsize=1000000',
+      '--audit-log=/var/log/setpoint/$(POD_NAME).log',
+      '--audit-policy=/etc/setpoint/config/audit-policy.yaml',
+      '--audit-webhook-ca=/etc/setpoint/audit-ca/ca.crt',
+      '--audit-webhook-token-file=/etc/setpoint/audit-token/token',
+      '--audit-webhook=https://audit.example.com/events',
+    ])
+    const defaults = podOf(objectsOf('the defaults'), 'Deployment', release.fullname)
+    expect(defaults.args.filter(arg => arg.startsWith('--audit'))).toEqual([])
+  })
+
+  it('has a policy that the program takes', () => {
+    const { raw } = pick(objectsOf(name), 'ConfigMap', release.fullname)
+    const policy = textOf(fieldsOf(raw.data)['audit-policy.yaml'])
+    const args = ['serve', '--audit-log', '/tmp/audit.log', '--audit-policy', 'policy.yaml']
+    expect(parseCommandLine(args, {}, () => policy)).toMatchObject({ command: 'serve' })
   })
 })
 
@@ -719,6 +762,7 @@ describe('invalid values', () => {
       { access: { oidc: { issuer: 'https://a.example' } } },
       'give issuer and audience',
     ],
+    ['an audit policy without a destination', { audit: { policy: { rules: [] } } }, 'audit.policy needs'],
     ['claims without an issuer', { access: { oidc: { groupsClaim: 'roles' } } }, 'access.oidc needs issuer'],
     [
       'certificates of clients without HTTPS',
