@@ -91,5 +91,7 @@ test('a test server stores the events of a plugin', async () => {
   const client = createClient(server.transport)
   await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
   const stored = async () => (await client.list(eventModel)).items
-  await expect.poll(stored).toMatchObject([{ reason: 'Seen', message: 'once', involvedObject: { name: 'a' } }])
+  await expect
+    .poll(stored)
+    .toMatchObject([{ reason: 'Seen', message: 'once', involvedObject: { name: 'a' } }])
 })

@@ -60,7 +60,7 @@ describe('a protobuf body', () => {
     expect(decodeProtobuf(bodyOf(raw), configMap)).toEqual({ ...configMap, metadata: { name: 'a' } })
   })
 
-  const meta = (...fields: Parameters<typeof message>) => bodyOf(message([1, message(...fields)]))
+  const meta = (...fields: readonly Field[]) => bodyOf(message([1, message(...fields)]))
 
   it.each([
     ['nothing', Buffer.alloc(0), '400 the body is empty'],
