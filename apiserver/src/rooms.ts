@@ -44,16 +44,25 @@ interface RoomsOptions {
   readonly reservedDomain: string
   /** Prefix of every path: '' or '/x'. */
   readonly basePath: string
+  /** If false, clients do not see the built-in kinds. Default true. */
+  readonly kubernetesKinds?: boolean
   readonly log: Logger
   /** Undefined if requests are not audited. */
   readonly audit?: AuditLog | undefined
 }
 
 /** Connects the parts. `follower.start()` starts them. */
-export function assembleRooms({ storage, reservedDomain, basePath, log, audit }: RoomsOptions): ServerRooms {
+export function assembleRooms({
+  storage,
+  reservedDomain,
+  basePath,
+  kubernetesKinds = true,
+  log,
+  audit,
+}: RoomsOptions): ServerRooms {
   const follower = new LogFollower({ storage, log })
   const gate = new ReadGate(storage, follower)
-  const models = new ModelRegistry()
+  const models = new ModelRegistry({ hidesBuiltIn: !kubernetesKinds })
   const authorizer = new RbacAuthorizer({
     isSensitive: (group, plural) => models.isSensitive(group, plural),
   })

@@ -5,7 +5,9 @@ import {
   DiscoveredKinds,
   HttpTransport,
   type Logger,
+  leaseModel,
   type Manager,
+  type Transport,
 } from '@setpoint/controller-runtime'
 import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { collectDefaultMetrics, Registry } from 'prom-client'
@@ -26,6 +28,8 @@ import { withinTime } from './within-time.ts'
 export const controllersDefaults = Object.freeze({
   /** Milliseconds that the line on standard output waits for plugins. Those that are set up run during that time. */
   announceMs: 10_000,
+  /** Milliseconds that the start waits for the server's answer about its kinds. */
+  checkMs: 5_000,
 })
 
 /** The plugins' controllers and the collector in a process of their own, against a remote server. */
@@ -40,7 +44,7 @@ export interface RunningControllers {
  * Loads the plugins and runs their controllers, without models, routes or YAML. The server need not be reachable yet; its
  * `Plugin` objects say which plugins are enabled. Of several such processes the holder of the lease works; the others stand by with filled caches. A plugin that cannot be
  * loaded is reported and left out.
- * @throws the error of `listen` for the health endpoint
+ * @throws the error of `listen` for the health endpoint; Error if the server does not serve the kind `Lease`
  */
 export async function startControllers(
   options: ControllersOptions,
@@ -55,6 +59,7 @@ export async function startControllers(
     ...(token && { token }),
     ...(serverCa !== undefined && { tls: { ca: serverCa } }),
   })
+  await requireLeases(transport, server)
   const { lease, reservedDomain } = options
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -99,6 +104,21 @@ export async function startControllers(
     },
     reloadPlugin: label => plugins.reload(label),
   }
+}
+
+/**
+ * Checks that a reachable server serves the kind of leader election. An unreachable one is tried again by the election.
+ * @throws Error that names the flag of the server
+ */
+async function requireLeases(transport: Transport, server: string): Promise<void> {
+  const { group, version } = leaseModel
+  const path = `/apis/${group}/${version}`
+  const signal = AbortSignal.timeout(controllersDefaults.checkMs)
+  const response = await transport.request({ method: 'GET', path, signal }).catch(() => undefined)
+  if (response?.status !== 404) return
+  throw new Error(
+    `${server} does not serve ${path}, which leader election needs: start it without --kubernetes-kinds=false`,
+  )
 }
 
 /** Returns the token in the file, which may have been renewed, or the last known one if the file cannot be read. */

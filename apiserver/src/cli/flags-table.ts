@@ -423,6 +423,14 @@ export const flags = Object.freeze({
     description: 'domain whose groups and labels belong to Setpoint itself',
     read: readDomain,
   }),
+  kubernetesKinds: value({
+    name: 'kubernetes-kinds',
+    placeholder: 'true|false',
+    default: 'true',
+    description:
+      "serve Kubernetes' own kinds, such as Namespace, Secret and Lease; with false only the server itself uses them",
+    read: oneOf('true', 'false'),
+  }),
   lease: value({
     name: 'lease',
     placeholder: 'NAME',

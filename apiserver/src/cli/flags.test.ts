@@ -98,6 +98,7 @@ describe('setpoint serve', () => {
       listen: { host: '127.0.0.1', port: 8090 },
       basePath: '',
       store: { kind: 'embedded', dataDir: resolve('.setpoint') },
+      kubernetesKinds: true,
       watchLimits: { connections: 20_000, connectionsPerUser: 10_000 },
       tokenFile: undefined,
       allowedOrigins: [],
@@ -177,6 +178,7 @@ describe('setpoint serve', () => {
         },
         credentials: { username: 'u', password: '007' },
       },
+      kubernetesKinds: true,
       watchLimits: { connections: 50, connectionsPerUser: 7 },
       allowedOrigins: ['https://a.example.com'],
       authentication: {

@@ -55,6 +55,8 @@ export interface ServerOptions extends CommonOptions {
   /** Prefix of every path: '' or `/x`. */
   readonly basePath: string
   readonly store: StoreOptions
+  /** False if clients do not see the built-in kinds of Kubernetes. */
+  readonly kubernetesKinds: boolean
   readonly watchLimits: WatchLimits
   /** How callers authenticate; undefined accepts local callers only. */
   readonly authentication: AuthenticationOptions | undefined
@@ -275,6 +277,7 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
     listen,
     basePath: settings.value(flags.basePath),
     store: storeOptions(settings),
+    kubernetesKinds: settings.value(flags.kubernetesKinds) === 'true',
     watchLimits: {
       connections: settings.value(flags.maxWatches),
       connectionsPerUser: settings.value(flags.maxWatchesPerUser),
@@ -349,6 +352,7 @@ const serverFlags: readonly Flag[] = [
   flags.dataDir,
   flags.etcdEndpoints,
   ...etcdFlags,
+  flags.kubernetesKinds,
   flags.maxWatches,
   flags.maxWatchesPerUser,
   flags.tokenFile,

@@ -83,8 +83,15 @@ export async function startServer(
   const etcdMetrics = new EtcdMetrics()
   const storage = await openStorage(options.store, etcd?.tls, etcdMetrics, log)
   const stopping = new AbortController()
-  const { reservedDomain, basePath } = options
-  const rooms = assembleRooms({ storage, reservedDomain, basePath, log, audit: audit?.log })
+  const { reservedDomain, basePath, kubernetesKinds } = options
+  const rooms = assembleRooms({
+    storage,
+    reservedDomain,
+    basePath,
+    kubernetesKinds,
+    log,
+    audit: audit?.log,
+  })
   const { follower, models, registry, hub, api, queues, transport, authorizer } = rooms
   const callers = new RouteCallers()
   const routes = new CustomRoutes(models, reservedDomain, callers)

@@ -5,7 +5,7 @@ import type { Resource } from './request-state.ts'
 import type { ResourceApi } from './resource-api.ts'
 
 export interface PathsParts {
-  readonly api: Pick<ResourceApi, 'modelOf'>
+  readonly api: Pick<ResourceApi, 'visibleModelOf'>
   /** Precedes every path: '' or '/x'. */
   readonly basePath: string
   /** True while plugins may still add kinds and routes. */
@@ -32,7 +32,8 @@ export class Paths {
   /** Returns the object or collection that a path below the base path names. @throws URIError */
   find(path: string): Resource | undefined {
     const resource = parseResourcePath(path)
-    const served = resource && this.#parts.api.modelOf(resource)
+    if (resource === undefined) return undefined
+    const served = this.#parts.api.visibleModelOf(resource)
     return served && { served, path: resource }
   }
 

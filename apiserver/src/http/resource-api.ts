@@ -103,6 +103,12 @@ export class ResourceApi {
     return path.subresource === undefined || scopeOf(served, path.subresource) ? served : undefined
   }
 
+  /** Returns the model that a client's path names, or undefined if clients are served nothing there. */
+  visibleModelOf(path: ApiRequest['path']): ServedModel | undefined {
+    const served = this.modelOf(path)
+    return served && this.#models.isVisible(served) ? served : undefined
+  }
+
   /** @throws ApiError */
   async handle(served: ServedModel, request: ApiRequest): Promise<ApiResponse> {
     if (served.review !== undefined) return respondToReview(served, served.review, request)

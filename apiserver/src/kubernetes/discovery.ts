@@ -25,7 +25,7 @@ export interface DiscoveryDocument {
 export type DiscoveryRoot = 'api' | 'apis'
 
 interface DiscoveryParts {
-  readonly models: Pick<ModelRegistry, 'all' | 'reviews' | 'groups' | 'changes'>
+  readonly models: Pick<ModelRegistry, 'visible' | 'reviews' | 'groups' | 'changes'>
   readonly routes: {
     /** Rises with each change. */
     readonly changes: number
@@ -148,7 +148,7 @@ function resourcesOf(
   group: string,
   version: string,
 ): PlainResource[] {
-  const kinds = [...models.all()]
+  const kinds = [...models.visible()]
     .filter(({ versions }) => versions.some(each => each.group === group && each.name === version))
     .flatMap(describeModel)
   const reviews = models

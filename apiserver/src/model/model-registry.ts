@@ -6,12 +6,18 @@ export class ModelConflictError extends Error {
   override readonly name = 'ModelConflictError'
 }
 
-/** The models that this server serves. */
+/** The models that this server serves, to its clients or to itself. */
 export class ModelRegistry {
+  readonly #hidesBuiltIn: boolean
   readonly #byPath = new Map<string, ServedModel>()
   readonly #byResource = new Map<string, ServedModel>()
   readonly #reviews: ServedModel[] = []
   #changes = 0
+
+  /** @param options `hidesBuiltIn`: only the server itself uses the built-in kinds of Kubernetes */
+  constructor({ hidesBuiltIn = false }: { readonly hidesBuiltIn?: boolean } = {}) {
+    this.#hidesBuiltIn = hidesBuiltIn
+  }
 
   /** Rises whenever a model comes or goes. */
   get changes(): number {
@@ -68,8 +74,9 @@ export class ModelRegistry {
     return this.#byResource.get(`${group}/${plural}`)?.model.sensitive ?? false
   }
 
+  /** Returns the visible model of a kind. */
   findKind(apiVersion: string, kind: string): ServedModel | undefined {
-    for (const served of this.#byResource.values()) {
+    for (const served of this.visible()) {
       if (served.model.kind !== kind) continue
       if (served.versions.some(version => version.apiVersion === apiVersion)) return served
     }
@@ -81,18 +88,27 @@ export class ModelRegistry {
     return this.#byResource.values()
   }
 
-  /** The kinds whose objects are answered and not stored. */
-  reviews(): readonly ServedModel[] {
-    return this.#reviews
+  /** The models whose objects are stored and that clients can see. */
+  *visible(): Iterable<ServedModel> {
+    for (const served of this.all()) if (this.isVisible(served)) yield served
   }
 
-  /** Returns the versions of each group in Kubernetes' order. The groups are in the order of registration. */
+  isVisible({ hub }: ServedModel): boolean {
+    return !this.#hidesBuiltIn || !hub.isBuiltIn
+  }
+
+  /** The kinds whose objects are answered and not stored, and that clients can see. */
+  reviews(): readonly ServedModel[] {
+    return this.#reviews.filter(served => this.isVisible(served))
+  }
+
+  /** Returns the visible versions of each group in Kubernetes' order. The groups are in the order of registration. */
   groups(): Map<string, string[]> {
     const groups = new Map<string, Set<string>>()
     const add = (group: string, version: string) =>
       groups.set(group, (groups.get(group) ?? new Set()).add(version))
-    for (const { versions } of this.all()) for (const { group, name } of versions) add(group, name)
-    for (const { group, version } of this.#reviews.map(reviewPathOf)) add(group, version)
+    for (const { versions } of this.visible()) for (const { group, name } of versions) add(group, name)
+    for (const { group, version } of this.reviews().map(reviewPathOf)) add(group, version)
     return new Map([...groups].map(([group, versions]) => [group, [...versions].sort(compareApiVersions)]))
   }
 }
