@@ -16,11 +16,21 @@ export async function send(ctx: Context, response: ApiResponse): Promise<void> {
     if (ctx.res.destroyed) return
     // The stream of a watch has failed after its beginning.
     if (ctx.res.headersSent) ctx.res.destroy()
-    else if (response.status >= 400 && !ctx.req.complete) await refuseUnread(ctx, response)
-    else if (!sendWhole(ctx, response)) await sendLarge(ctx, response)
+    else await sendInForm(ctx, withAuditId(response, ctx.state.audit?.id))
   } finally {
     response.release?.()
   }
+}
+
+async function sendInForm(ctx: Context, response: ApiResponse): Promise<void> {
+  if (response.status >= 400 && !ctx.req.complete) await refuseUnread(ctx, response)
+  else if (!sendWhole(ctx, response)) await sendLarge(ctx, response)
+}
+
+/** Setting the header on Koa's response would take longer than all other work for the audit log. */
+function withAuditId(response: ApiResponse, id: string | undefined): ApiResponse {
+  if (id === undefined) return response
+  return { ...response, headers: { ...response.headers, 'audit-id': id } }
 }
 
 /** Sends a small body uncompressed. Returns false if the response is large, or the client may want it compressed. */

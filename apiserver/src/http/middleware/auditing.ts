@@ -18,7 +18,6 @@ export function auditing(log: AuditLog): Middleware {
       remoteAddress: req.socket.remoteAddress,
     })
     state.audit = audit
-    ctx.set('Audit-ID', audit.id)
     await next()
     const { response, resource } = state
     const code = response?.status ?? (res.headersSent || ctx.respond !== false ? ctx.status : undefined)
@@ -28,6 +27,7 @@ export function auditing(log: AuditLog): Middleware {
       return
     }
     // A watch is open, or Koa sends the body.
+    if (!res.headersSent) ctx.set('Audit-ID', audit.id)
     if (resource?.verb === 'watch' && code !== undefined) audit.started(code)
     const completed = () => audit.completed({ code, body: jsonBodyOf(ctx) })
     if (res.destroyed) completed()
