@@ -98,6 +98,8 @@ export class ServedModel {
 
   /** Returns the version of a path. @throws RangeError if the model does not have it */
   versionAt({ group, version }: { readonly group: string; readonly version: string }): ServedVersion {
+    // A review below another resource has the group of that resource in its path.
+    if (this.review !== undefined) return this.hub
     const found = this.versions.find(each => each.name === version && each.group === group)
     if (found === undefined) throw new RangeError(`${this.resource} has no version ${version} in ${group}`)
     return found

@@ -1,0 +1,125 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Api, objectOf, refusalOf } from './support/api.ts'
+import { fieldsOf, textOf } from './support/json.ts'
+import { Users } from './support/users.ts'
+import { Watch } from './support/watch.ts'
+import { type Store, startWorld, stores, type World } from './support/worlds.ts'
+
+const namespace = '/api/v1/namespaces/default'
+const accounts = `${namespace}/serviceaccounts`
+const secrets = `${namespace}/secrets`
+const itemsPath = '/apis/items.example.com/v1/items'
+const rbac = '/apis/rbac.authorization.k8s.io/v1'
+
+describe.each(stores)('tokens of service accounts on %s', (store: Store) => {
+  let world: World
+  let users: Users<'ann' | 'vic'>
+  let ann: Api
+  /** Clients of every server. */
+  let servers: Api[]
+
+  beforeAll(async () => {
+    users = await Users.make({ ann: ['setpoint:admins'], vic: ['setpoint:viewers'] })
+    world = await startWorld(store, ['items-plugin'], { args: users.args })
+    ann = users.api(world.server.url, 'ann')
+    const others = store === 'etcd' ? [await world.another()] : []
+    servers = [world.server, ...others].map(({ url }) => new Api(url))
+    const apiGroup = 'rbac.authorization.k8s.io'
+    const rules = [
+      { apiGroups: ['items.example.com'], resources: ['items'], verbs: ['get', 'list', 'watch'] },
+    ]
+    objectOf(await ann.post(`${rbac}/clusterroles`, { metadata: { name: 'view-items' }, rules }), 201)
+    const binding = {
+      metadata: { name: 'robots' },
+      roleRef: { apiGroup, kind: 'ClusterRole', name: 'view-items' },
+      subjects: [{ apiGroup, kind: 'Group', name: 'system:serviceaccounts:default' }],
+    }
+    objectOf(await ann.post(`${rbac}/clusterrolebindings`, binding), 201)
+  })
+  afterAll(async () => {
+    await world?.end()
+    await users?.remove()
+  })
+
+  const create = async (path: string, name: string) =>
+    objectOf(await ann.post(path, { metadata: { name } }), 201)
+
+  async function tokenOf(name: string, spec: object = {}): Promise<string> {
+    const { status, body } = await ann.post(`${accounts}/${name}/token`, { spec })
+    expect(status).toBe(201)
+    return textOf(fieldsOf(fieldsOf(body).status).token)
+  }
+
+  const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+  const list = (api: Api, token: string) => api.get(itemsPath, { headers: bearer(token) })
+
+  it('let a program do on every server what the roles of its account allow', async () => {
+    const { metadata } = await create(accounts, 'robot')
+    const token = await tokenOf('robot')
+    for (const api of servers) {
+      await expect.poll(async () => (await list(api, token)).status).toBe(200)
+      refusalOf(await api.delete(`${itemsPath}/a`, undefined, { headers: bearer(token) }), 403)
+      const review = await api.post(
+        '/apis/authentication.k8s.io/v1/selfsubjectreviews',
+        {},
+        { headers: bearer(token) },
+      )
+      expect(fieldsOf(review.body).status).toEqual({
+        userInfo: {
+          username: 'system:serviceaccount:default:robot',
+          uid: metadata.uid,
+          groups: ['system:serviceaccounts', 'system:serviceaccounts:default', 'system:authenticated'],
+          extra: { 'authentication.kubernetes.io/credential-id': [expect.stringMatching(/^JTI=/)] },
+        },
+      })
+    }
+  })
+
+  it('end with their account on every server, also for open watches', async () => {
+    await create(accounts, 'short')
+    const token = await tokenOf('short')
+    for (const api of servers) await expect.poll(async () => (await list(api, token)).status).toBe(200)
+    const watches = await Promise.all(
+      servers.map(({ url }) => Watch.open(url, itemsPath, { headers: bearer(token) })),
+    )
+    await Promise.all(watches.map(watch => watch.synced()))
+    objectOf(await ann.delete(`${accounts}/short`))
+    for (const watch of watches) expect(await watch.closed).toMatchObject({ code: 1008 })
+    for (const api of servers) refusalOf(await list(api, token), 401)
+    await create(accounts, 'short')
+    for (const api of servers) refusalOf(await list(api, token), 401)
+  })
+
+  it('end with the Secret that they are bound to', async () => {
+    await create(accounts, 'bound')
+    await create(secrets, 'anchor')
+    const boundObjectRef = { kind: 'Secret', apiVersion: 'v1', name: 'anchor' }
+    const token = await tokenOf('bound', { boundObjectRef })
+    for (const api of servers) await expect.poll(async () => (await list(api, token)).status).toBe(200)
+    objectOf(await ann.delete(`${secrets}/anchor`))
+    for (const api of servers) await expect.poll(async () => (await list(api, token)).status).toBe(401)
+  })
+
+  it('are valid after a restart', async () => {
+    await create(accounts, 'lasting')
+    const token = await tokenOf('lasting')
+    await world.server.restart()
+    await expect.poll(async () => (await list(new Api(world.server.url), token)).status).toBe(200)
+  })
+
+  it('need the permission to create them', async () => {
+    const path = `${accounts}/robot/token`
+    refusalOf(await users.api(world.server.url, 'vic').post(path, {}), 403)
+    refusalOf(await new Api(world.server.url).post(path, {}), 401)
+    refusalOf(await ann.post(`${accounts}/none/token`, {}), 404)
+    refusalOf(await ann.post(path, { spec: { expirationSeconds: 599 } }), 422)
+    refusalOf(await ann.get(path), 405)
+  })
+
+  it('are signed with keys that no request reads', async () => {
+    for (const path of ['/apis', '/api/v1', '/metrics', '/openapi/v3', secrets]) {
+      const { text } = await ann.get(path)
+      expect(text).not.toMatch(/"d":|service-account-keys|PRIVATE/)
+    }
+  })
+})
