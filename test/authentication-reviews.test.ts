@@ -1,5 +1,8 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { request } from 'node:https'
 import { join } from 'node:path'
+import { text as textOfStream } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, refusalOf } from './support/api.ts'
 import { makeCertificates } from './support/certificates.ts'
@@ -74,7 +77,7 @@ describe('reviews of authentication', () => {
   })
 })
 
-it('kubectl with a client certificate in its kubeconfig knows who it is', async () => {
+it('kubectl with a client certificate knows who it is, and gets a token for a service account', async () => {
   const { ca, cert, key, folder, client } = await makeCertificates()
   const user = await client('/CN=ann/O=setpoint:admins')
   const paths = { cert: join(folder, 'ann.pem'), key: join(folder, 'ann.key') }
@@ -91,6 +94,14 @@ it('kubectl with a client certificate in its kubeconfig knows who it is', async 
     expect(status).toMatchObject({
       userInfo: { username: 'ann', groups: ['setpoint:admins', authenticated] },
     })
+    await kubectl.output(['create', 'serviceaccount', 'robot'])
+    const token = (await kubectl.output(['create', 'token', 'robot', '--duration', '20m'])).trim()
+    const options = { headers: { authorization: `Bearer ${token}` }, ca: await readFile(ca) }
+    const sent = request(`${server.url}/metrics`, options).end()
+    const [response] = await once(sent, 'response')
+    expect(fieldsOf(JSON.parse(await textOfStream(response))).message).toContain(
+      'User "system:serviceaccount:default:robot" cannot',
+    )
     const alone = await runProgram(['kubeconfig', ...own.slice(0, 2)])
     expect([alone.code, alone.stderr]).toEqual([2, expect.stringContaining('--client-key')])
   } finally {
