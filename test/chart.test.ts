@@ -481,7 +481,7 @@ describe('tokens', () => {
     expect(entries).toEqual([
       ...(['admin', 'controllers', 'metrics'] as const).map(user => ({
         user,
-        groups: [user === 'metrics' ? 'setpoint:viewers' : 'setpoint:admins'],
+        groups: [user === 'metrics' ? 'setpoint:metrics-readers' : 'setpoint:admins'],
         sha256: createHash('sha256')
           .update(textOf(tokens[`${user}-token`]))
           .digest('hex'),

@@ -89,21 +89,22 @@ export const defaultClusterRoles: readonly DefaultObject[] = [
   aggregated('admin', [...adminRules, ...editRules, ...viewRules]),
 ]
 
-function binding(name: string): DefaultObject {
+function binding(name: string, group: string): DefaultObject {
   return {
     name,
     labels: bootstrapping,
     content: {
       roleRef: { apiGroup: rbacGroup, kind: 'ClusterRole', name },
-      subjects: [{ apiGroup: rbacGroup, kind: 'Group', name: 'system:authenticated' }],
+      subjects: [{ apiGroup: rbacGroup, kind: 'Group', name: group }],
     },
   }
 }
 
-/** What every authenticated user may do. */
+/** The ClusterRoleBindings of every server: what every authenticated user may do, and a group for scrapers. */
 export const defaultClusterRoleBindings: readonly DefaultObject[] = [
-  binding('system:basic-user'),
-  binding('system:discovery'),
+  binding('system:basic-user', 'system:authenticated'),
+  binding('system:discovery', 'system:authenticated'),
+  binding('setpoint:metrics-reader', 'setpoint:metrics-readers'),
 ]
 
 /** The ClusterRoles of a plugin's kinds: `<plugin>-view` and `<plugin>-edit`, parts of `view` and `edit`. */
