@@ -1,14 +1,12 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, refusalOf } from './support/api.ts'
 import { Chromium, type Page } from './support/chromium.ts'
 import { filesOfPage } from './support/doc-blocks.ts'
-import { fieldsOf, textOf } from './support/json.ts'
-import { runProgram, type ServerProcess, startServer } from './support/server.ts'
+import { textOf } from './support/json.ts'
+import { type ServerProcess, startServer } from './support/server.ts'
+import { Users } from './support/users.ts'
 
 /** The page of docs/guides/browser.md, and the page `/docs`, in a real browser. */
 
@@ -126,32 +124,24 @@ describe('without authentication', () => {
 })
 
 describe('with tokens', () => {
-  let folder: string
+  let users: Users<'ann'>
   let server: ServerProcess
   let api: Api
   let token: string
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'setpoint-browser-'))
-    const { stdout } = await runProgram(['token', '--user', 'ann', '--output', 'json'])
-    const { token: secret, ...entry } = fieldsOf(JSON.parse(stdout))
-    token = textOf(secret)
-    await writeFile(join(folder, 'tokens.yaml'), JSON.stringify([entry]))
-    const access = [
-      '--token-file',
-      join(folder, 'tokens.yaml'),
-      '--allowed-origin',
-      `http://${named}:${port}`,
-    ]
+    users = await Users.make({ ann: ['setpoint:admins'] })
+    token = users.tokenOf('ann')
+    const access = [...users.args, '--allowed-origin', `http://${named}:${port}`]
     server = await startServer({ plugins, args: ['--role', 'apiserver', ...access] })
     api = new Api(server.url)
   })
   afterAll(async () => {
     await server?.stop()
-    await rm(folder, { recursive: true, force: true })
+    await users?.remove()
   })
 
-  const headers = () => ({ authorization: `Bearer ${token}` })
+  const headers = () => users.headersOf('ann')
 
   it.each(['WebSocket', 'fetch'])('a named page lists, writes and watches by %s', async transport => {
     const name = `by-${transport.toLowerCase()}`

@@ -1,14 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, Api, objectOf, refusalOf } from './support/api.ts'
-import { fieldsOf, textOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
 import { multiplexProtocol } from './support/multiplex.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
 import { requestText, sendRaw } from './support/raw-socket.ts'
-import { runProgram } from './support/server.ts'
+import { Users } from './support/users.ts'
 import { refusedWatch, Watch } from './support/watch.ts'
 import { startWorld, type World } from './support/worlds.ts'
 
@@ -35,10 +32,9 @@ function refusedFor(answer: Answer): void {
 
 describe('with tokens', () => {
   let world: World
-  let folder: string
+  let users: Users<'ann' | 'joe'>
   let routes: string
-  let token: string
-  const bearer = () => ({ authorization: `Bearer ${token}` })
+  const bearer = () => users.headersOf('ann')
   const raw = (line: string, headers: Readonly<Record<string, string>>, body?: string) =>
     sendRaw(
       world.server.port,
@@ -48,25 +44,22 @@ describe('with tokens', () => {
     raw(`OPTIONS ${target}`, { origin, 'access-control-request-method': 'PATCH', ...headers })
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'setpoint-cross-origin-'))
-    const { stdout } = await runProgram(['token', '--user', 'ann', '--output', 'json'])
-    const { token: secret, ...entry } = fieldsOf(JSON.parse(stdout))
-    token = textOf(secret)
-    await writeFile(join(folder, 'tokens.yaml'), JSON.stringify([entry]))
+    users = await Users.make({ ann: ['setpoint:admins'], joe: ['nobody'] })
     const setup = `plugin.routes('reports.example.com/v1', r => r
       .get('/daily', () => ({ body: 'x', headers: { vary: 'Accept-Language' } }))
       .get('/broken', () => { throw new Error('broken') }))`
     routes = await writePlugin({ 'index.js': pluginModule('reports', { setup }) })
     world = await startWorld('embedded', ['items-plugin'], {
       args: [
-        ...['--token-file', join(folder, 'tokens.yaml'), '--plugin', routes],
+        ...[...users.args, '--plugin', routes],
         ...['--allowed-origin', page, '--allowed-origin', '*.example.com'],
       ],
     })
   })
   afterAll(async () => {
     await world?.end()
-    await Promise.all([folder, routes].map(dir => rm(dir, { recursive: true, force: true })))
+    await users?.remove()
+    await rm(routes, { recursive: true, force: true })
   })
 
   it.each([
@@ -155,6 +148,7 @@ describe('with tokens', () => {
       [400, await world.api.get(`${path}?page=0`, { headers })],
       [400, await raw('GET /apis?a=%', headers)],
       [401, await world.api.get(path, { headers: { origin: page } })],
+      [403, await world.api.get(path, { headers: { ...headers, ...users.headersOf('joe') } })],
       [404, await world.api.get('/nowhere', { headers })],
       [405, await world.api.request('POST', '/metrics', undefined, { headers })],
       [406, await world.api.get(path, { headers: { ...headers, accept: 'text/html' } })],
@@ -193,7 +187,7 @@ describe('with tokens', () => {
     [path, 'events.example.com'],
     ['/apis', multiplexProtocol],
   ])('a WebSocket at %s checks the page before the token', async (target, protocol) => {
-    const carrier = `base64url.bearer.authorization.k8s.io.${Buffer.from(token).toString('base64url')}`
+    const carrier = `base64url.bearer.authorization.k8s.io.${Buffer.from(users.tokenOf('ann')).toString('base64url')}`
     const protocols = [carrier, protocol]
     const offered = { 'sec-websocket-protocol': protocols.join(', ') }
     refusalOf(await refusedWatch(world.server.url, target, { ...offered, origin: foreign }), 403)
