@@ -50,15 +50,11 @@ export function partyOfPlugin(requestClass: RequestClass, { name }: UserInfo): P
  * Waits for the turn of an error response to a caller without an identity; each address has its own turn. Returns the error
  * to respond with: the given one, or 429.
  */
-export async function refusalInTurn(
-  queues: RequestQueues,
-  { remoteAddress = '' }: Pick<Socket, 'remoteAddress'>,
-  signal: () => AbortSignal,
-  error: unknown,
-): Promise<unknown> {
-  const party = { class: 'unauthenticated', identity: remoteAddress, kind: 'unauthenticated' } as const
+export async function refusalInTurn(queues: RequestQueues, socket: Socket, error: unknown): Promise<unknown> {
+  const identity = socket.remoteAddress ?? ''
+  const party = { class: 'unauthenticated', identity, kind: 'unauthenticated' } as const
   try {
-    if (!queues.passes(party)) await queues.wait(party, signal())
+    if (!queues.passes(party)) await queues.wait(party, () => socket.destroyed)
     return error
   } catch (refusal) {
     return refusal
@@ -70,36 +66,31 @@ export class RequestSeat {
   readonly #queues: RequestQueues
   readonly #party: Party
   readonly #bytes: number
-  readonly #signal: () => AbortSignal | undefined
+  readonly #hasLeft: () => boolean
 
   /**
    * @param bodyBytes length of its body, undefined if not known
-   * @param signal aborts when the caller has left; called only if the request waits
+   * @param hasLeft returns true once the caller has left
    */
-  constructor(
-    queues: RequestQueues,
-    party: Party,
-    bodyBytes: number | undefined,
-    signal: () => AbortSignal | undefined,
-  ) {
+  constructor(queues: RequestQueues, party: Party, bodyBytes: number | undefined, hasLeft: () => boolean) {
     this.#queues = queues
     this.#party = party
     const body = Math.min(bodyBytes ?? Infinity, requestLimits.bodyBytes)
     this.#bytes = hasBytes(party.class) ? Math.max(body, writeBytes) : body
-    this.#signal = signal
+    this.#hasLeft = hasLeft
   }
 
   /** Returns undefined if the request may go on at once. Rejects with ApiError 429. */
   enter(): Promise<void> | undefined {
     if (this.#queues.passes(this.#party, this.#bytes)) return undefined
-    return this.#queues.wait(this.#party, this.#signal(), this.#bytes)
+    return this.#queues.wait(this.#party, this.#hasLeft, this.#bytes)
   }
 
   /** The same before a body of this length is parsed. */
   beforeParsing(bytes: number): Promise<void> | undefined {
     const party: Party = { ...this.#party, class: 'bodies' }
     if (bytes < fairnessDefaults.largeBody || this.#queues.passes(party)) return undefined
-    return this.#queues.wait(party, this.#signal())
+    return this.#queues.wait(party, this.#hasLeft)
   }
 
   /** Must be called once after `enter`, unless it rejected. */

@@ -52,7 +52,7 @@ export class Upgrades {
       identity = await access.identify(message)
       audited?.identified(...callersOf(identity))
       const party = partyOf('watches', identity)
-      if (!queues.passes(party)) await queues.wait(party, abortedBy(socket))
+      if (!queues.passes(party)) await queues.wait(party, () => socket.destroyed)
       const { path, query } = readTarget(message)
       audited?.concerns(subjectOfWatchedPath(paths.belowBase(path) ?? path))
       const isMultiplexed = paths.belowBase(path) === '/apis'
@@ -86,10 +86,7 @@ export class Upgrades {
       socket.off('error', ignore)
     } catch (thrown) {
       const { socket: connection, url } = message
-      const isKnown = identity !== undefined
-      const error = isKnown
-        ? thrown
-        : await refusalInTurn(queues, connection, () => abortedBy(socket), thrown)
+      const error = identity === undefined ? await refusalInTurn(queues, connection, thrown) : thrown
       const response = errorResponse(
         toApiError(error, log, { method: 'upgrade', path: url }),
         audited && { 'audit-id': audited.id },
@@ -99,10 +96,4 @@ export class Upgrades {
       endWith(socket, response)
     }
   }
-}
-
-function abortedBy(socket: Duplex): AbortSignal {
-  const gone = new AbortController()
-  socket.once('close', () => gone.abort(new ApiError('Timeout', 'the client closed the connection')))
-  return gone.signal
 }

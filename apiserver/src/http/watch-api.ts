@@ -209,7 +209,7 @@ export class WatchApi {
     const { hub, authorizer, queues, resolve } = this.#parts
     audited?.identified(...callersOf(identity))
     const party = partyOf('watches', identity)
-    if (!queues.passes(party)) await queues.wait(party, signal)
+    if (!queues.passes(party)) await queues.wait(party, () => signal.aborted)
     const { path, query } = splitTarget(target)
     audited?.concerns(subjectOfWatchedPath(path))
     const found = { ...resolve(path), query: new URLSearchParams(query) }

@@ -83,7 +83,7 @@ export class LoopbackTransport implements Transport {
       audited?.concerns(subjectOfObjects({ path, served, query, verb }))
       const content = Buffer.from(body ?? '')
       const party = partyOfPlugin(classOf(verb, path), this.#actor.user)
-      const seat = new RequestSeat(queues, party, content.length, () => signal)
+      const seat = new RequestSeat(queues, party, content.length, () => signal?.aborted === true)
       await seat.enter()
       try {
         this.#actor.check(user, verb, served, path)
@@ -125,7 +125,7 @@ export class LoopbackTransport implements Transport {
     audited?.concerns(subjectOfWatchedPath(pathOf(target)))
     try {
       const party = partyOfPlugin('watches', this.#actor.user)
-      if (!queues.passes(party)) await queues.wait(party, signal)
+      if (!queues.passes(party)) await queues.wait(party, () => signal.aborted)
       const { path, served, query } = this.#resolve(target)
       audited?.concerns(subjectOfObjects({ path, served, query, verb: 'watch' }))
       this.#actor.check(user, 'watch', served, path)

@@ -1,6 +1,5 @@
 import type { Logger } from '../../log/index.ts'
 import type { RequestQueues } from '../../security/index.ts'
-import { abortedByClose } from '../aborted-by-close.ts'
 import { errorResponse, toApiError } from '../error-response.ts'
 import { refusalInTurn } from '../request-seat.ts'
 import type { Middleware } from '../request-state.ts'
@@ -12,10 +11,8 @@ export function errors(log: Logger, queues: RequestQueues): Middleware {
     try {
       await next()
     } catch (thrown) {
-      const { method, req, res, state } = ctx
-      const signal = () => abortedByClose(req, res).signal
-      const error =
-        state.identity === undefined ? await refusalInTurn(queues, req.socket, signal, thrown) : thrown
+      const { method, req, state } = ctx
+      const error = state.identity === undefined ? await refusalInTurn(queues, req.socket, thrown) : thrown
       const response = errorResponse(toApiError(error, log, { method, path: req.url }))
       const { resource } = state
       const warning = resource?.served.versionAt(resource.path).warning

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import type { RequestQueues } from '../../security/index.ts'
-import { abortedByClose } from '../aborted-by-close.ts'
 import { classOf, classOfPath, hasBytes, partyOf, RequestSeat } from '../request-seat.ts'
 import type { Context, Middleware } from '../request-state.ts'
 
@@ -10,10 +9,10 @@ export function fairness(queues: RequestQueues): Middleware {
     const { resource, identity, path = '' } = ctx.state
     const requestClass = resource === undefined ? classOfPath(path) : classOf(resource.verb, resource.path)
     const party = partyOf(requestClass, identity)
-    const signal = () => abortedByClose(ctx.req, ctx.res).signal
+    const hasLeft = () => ctx.req.socket.destroyed
     if (hasBytes(requestClass) || hasBody(ctx.req))
-      return seated(ctx, new RequestSeat(queues, party, lengthOf(ctx.req), signal), next)
-    return queues.passes(party) ? next() : queues.wait(party, signal()).then(next)
+      return seated(ctx, new RequestSeat(queues, party, lengthOf(ctx.req), hasLeft), next)
+    return queues.passes(party) ? next() : queues.wait(party, hasLeft).then(next)
   }
 }
 

@@ -12,7 +12,9 @@ export interface QueuedRequest {
   readonly bytes: number
   /** The number of checks before its arrival. */
   readonly arrivedAt: number
-  /** Called once, unless it is withdrawn. */
+  /** Returns true if nobody waits for its response. */
+  readonly hasLeft: () => boolean
+  /** One of the two is called once. */
   readonly admitted: () => void
   readonly refused: (why: ApiError) => void
 }
@@ -94,16 +96,13 @@ export class ClassQueue implements Share {
     this.#order.enter(flow)
   }
 
-  /** Removes a request. Returns false if it does not wait. */
-  withdraw(request: QueuedRequest): boolean {
-    const flow = this.#flows.get(request.identity)
-    if (flow === undefined || !flow.waiting.delete(request)) return false
+  #remove(flow: Flow, request: QueuedRequest): void {
+    flow.waiting.delete(request)
     this.#waiting--
     this.#isFull = false
     if (flow.waiting.size === 0) this.#order.leave(flow)
     if (this.#waiting > 0) this.#forget(flow)
     else for (const each of [...this.#flows.values()]) this.#forget(each)
-    return true
   }
 
   /** Returns true if a request waits that can be admitted. */
@@ -111,14 +110,19 @@ export class ClassQueue implements Share {
     return this.#next() !== undefined
   }
 
-  /** Removes the next request that can be admitted, and holds its bytes. */
+  /** Removes the next request that can be admitted. Holds its bytes, or refuses it and returns undefined if its caller has left. */
   take(): QueuedRequest | undefined {
     const flow = this.#next()
     const request = flow && first(flow.waiting)
     if (flow === undefined || request === undefined) return undefined
     this.#order.served(flow)
+    if (request.hasLeft()) {
+      this.#remove(flow, request)
+      request.refused(callerLeft())
+      return undefined
+    }
     this.hold(flow.identity, request.bytes)
-    this.withdraw(request)
+    this.#remove(flow, request)
     return request
   }
 
@@ -128,13 +132,14 @@ export class ClassQueue implements Share {
     if (flow !== undefined) this.#order.charge(flow, ms)
   }
 
-  /** Refuses the requests that arrived before this check, after so many seconds. */
+  /** Refuses the requests that arrived before this check, after so many seconds, and those whose callers have left. */
   expire(check: number, seconds: number): void {
     for (const flow of [...this.#flows.values()]) {
       for (const request of flow.waiting) {
-        if (request.arrivedAt >= check) break
-        this.withdraw(request)
-        request.refused(this.#tooMany(`this one has waited for ${seconds} s`))
+        const isLate = request.arrivedAt < check
+        if (!isLate && !request.hasLeft()) continue
+        this.#remove(flow, request)
+        request.refused(isLate ? this.#tooMany(`this one has waited for ${seconds} s`) : callerLeft())
       }
     }
   }
@@ -172,6 +177,10 @@ export class ClassQueue implements Share {
     if (this.#waiting > 0 && this.#flows.size <= this.#limits.waiting) return
     if (flow.bytes === 0 && flow.waiting.size === 0) this.#flows.delete(flow.identity)
   }
+}
+
+function callerLeft(): ApiError {
+  return new ApiError('Timeout', 'the client closed the connection')
 }
 
 function first<T>(items: Iterable<T>): T | undefined {

@@ -1,5 +1,4 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { ApiError } from '@setpoint/controller-runtime/api'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -35,9 +34,13 @@ class World {
   /** A request that takes so many milliseconds when it is served. */
   async request(
     who: Party,
-    { ms = 0, bytes = 0, signal }: { ms?: number; bytes?: number; signal?: AbortSignal } = {},
-  ) {
-    if (!this.queues.passes(who, bytes)) await this.queues.wait(who, signal, bytes)
+    {
+      ms = 0,
+      bytes = 0,
+      hasLeft = () => false,
+    }: { ms?: number; bytes?: number; hasLeft?: () => boolean } = {},
+  ): Promise<void> {
+    if (!this.queues.passes(who, bytes)) await this.queues.wait(who, hasLeft, bytes)
     this.served.push(who.identity)
     this.clock.advanceSync(ms)
   }
@@ -63,13 +66,13 @@ describe('a request', () => {
   it('is served in some later turn, with turns between for new connections', async () => {
     const world = new World()
     world.spendTurn()
-    world.flood(party('ann'), 12, { ms: 1 })
+    world.flood(party('ann'), 12, { ms: turnMs / 4 })
     const servedBy: number[] = []
     while (world.served.length < 12) {
       await turn()
       servedBy.push(world.served.length)
     }
-    // Requests of 1 ms fill a turn of 4 ms.
+    // Four of these requests fill a turn.
     expect(new Set(servedBy)).toEqual(new Set([0, 4, 8, 12]))
     for (const count of [4, 8]) expect(servedBy.filter(each => each === count)).toHaveLength(turns + 1)
     await turn()
@@ -207,18 +210,30 @@ describe('bounds', () => {
   })
 })
 
-it('a request whose client leaves is not served and makes room', async () => {
-  const world = new World({ waiting: 1, waitingPerIdentity: 1 })
-  world.spendTurn()
-  const leaving = new AbortController()
-  const left = world.request(party('ann'), { signal: leaving.signal })
-  leaving.abort(new ApiError('Timeout', 'left'))
-  await expect(left).rejects.toThrow('left')
-  await world.request(party('ben'))
-  expect(world.served).toEqual(['ben'])
+describe('a request whose client has left', () => {
+  it('is not served', async () => {
+    const world = new World()
+    world.spendTurn()
+    const left = world.request(party('ann'), { hasLeft: () => true })
+    world.flood(party('ben'), 1)
+    await expect(left).rejects.toMatchObject({ code: 504 })
+    await expect.poll(() => world.served).toEqual(['ben'])
+  })
+
+  it('makes room soon, even if it cannot be admitted', async () => {
+    const world = new World({ waiting: 1, waitingPerIdentity: 1, bytesPerIdentity: 10 })
+    await world.request(party('ann', 'writes'), { bytes: 10 })
+    const left = expect(
+      world.request(party('ann', 'writes'), { bytes: 10, hasLeft: () => true }),
+    ).rejects.toThrow()
+    await world.clock.advance(1_000)
+    await left
+    expect(world.queues.waiting).toBe(0)
+    expect([...world.queues.tallies()].map(({ tally }) => tally.cancelled)).toEqual([1])
+  })
 })
 
-it('every request is served once, refused or withdrawn, and nothing stays behind', async () => {
+it('every request is served once or refused, and nothing stays behind', async () => {
   const step = fc.record({
     who: fc.integer({ min: 0, max: 4 }),
     class: fc.constantFrom<RequestClass>('reads', 'writes', 'lists'),
@@ -233,8 +248,8 @@ it('every request is served once, refused or withdrawn, and nothing stays behind
       const open: (() => void)[] = []
       const outcomes = steps.map(({ who, ms, bytes, leaves, ...each }) => {
         const by = party(`${who}`, each.class)
-        const leaving = new AbortController()
-        const outcome = world.request(by, { ms, bytes, signal: leaving.signal }).then(
+        const leaving = { isGone: false }
+        const outcome = world.request(by, { ms, bytes, hasLeft: () => leaving.isGone }).then(
           () =>
             void (leaves ? open.push(() => world.queues.leave(by, bytes)) : world.queues.leave(by, bytes)),
           (error: unknown) =>
@@ -244,7 +259,7 @@ it('every request is served once, refused or withdrawn, and nothing stays behind
       })
       for (const { leaving, pauses, leaves } of outcomes) {
         if (pauses) await turn()
-        if (leaves && pauses) leaving.abort(new ApiError('Timeout', 'left'))
+        if (leaves && pauses) leaving.isGone = true
       }
       while (world.queues.waiting > 0) {
         await turn()

@@ -12,7 +12,7 @@ import {
 
 export const fairnessDefaults = Object.freeze({
   /** Milliseconds for requests in one turn of the event loop. Requests that arrive later in the turn wait. */
-  turnMs: 4,
+  turnMs: 6,
   /** Requests that are admitted in one such turn: some 15 µs each at least. */
   requestsPerTurn: 256,
   /**
@@ -52,7 +52,7 @@ export interface RequestTally {
  *
  *     arrives ──turn has time left──────────────────▶ admitted
  *        ├────▶ waiting ──the turn of its identity──▶ admitted
- *        │         └─────15 s, or the client leaves─▶ refused, or withdrawn
+ *        │         └─────15 s, or the client leaves─▶ refused
  *        └──queue full─▶ refused with 429
  *
  * Classes take turns, and so do the identities of a class. The time that a request takes until its first pause is measured
@@ -120,35 +120,30 @@ export class RequestQueues {
 
   /**
    * Waits until a request is admitted. If it has bytes, `leave` must follow.
-   * @throws ApiError 429; the signal's reason when aborted
+   * @param hasLeft returns true once its caller has left. It is asked when it is the request's turn, and every second.
+   * @throws ApiError 429, 504 if the caller has left
    */
-  wait(party: Party, signal: AbortSignal | undefined, bytes = 0): Promise<void> {
+  wait(party: Party, hasLeft: () => boolean, bytes = 0): Promise<void> {
     const { identity } = party
     const queue = this.#queueOf(party.class)
     const tally = this.#tallyOf(party)
     return new Promise((resolve, reject) => {
-      signal?.throwIfAborted()
       const since = this.#clock.monotonic()
       const request: QueuedRequest = {
         identity,
         bytes,
         arrivedAt: this.#checks,
+        hasLeft,
         admitted: () => {
-          signal?.removeEventListener('abort', left)
           tally.dispatched++
           this.onWaited(party.class, party.kind, (this.#clock.monotonic() - since) / 1000)
           resolve()
         },
         refused: why => {
-          signal?.removeEventListener('abort', left)
-          tally.late++
+          if (why.reason === 'TooManyRequests') tally.late++
+          else tally.cancelled++
           reject(why)
         },
-      }
-      const left = () => {
-        tally.cancelled++
-        this.#withdraw(queue, request)
-        reject(signal?.reason)
       }
       try {
         queue.push(request)
@@ -157,7 +152,6 @@ export class RequestQueues {
         throw error
       }
       this.#order.enter(queue)
-      signal?.addEventListener('abort', left, { once: true })
       this.#serve()
       this.#cancelCheck ??= this.#clock.setTimeout(this.#check, fairnessDefaults.checkMs, { unref: true })
     })
@@ -197,9 +191,10 @@ export class RequestQueues {
     if (this.#turnEnds === undefined || now >= this.#turnEnds) return
     const queue = this.#order.next(each => each.isReady)
     const request = queue?.take()
-    if (queue === undefined || request === undefined) return
+    if (queue === undefined) return
     this.#order.served(queue)
     if (queue.waiting === 0) this.#order.leave(queue)
+    if (request === undefined) return
     this.#measured = { queue, identity: request.identity, since: now }
     request.admitted()
   }
@@ -221,12 +216,6 @@ export class RequestQueues {
       this.#order.charge(queue, now - since)
     }
     return now
-  }
-
-  #withdraw(queue: ClassQueue, request: QueuedRequest): void {
-    if (!queue.withdraw(request)) return
-    if (queue.waiting === 0) this.#order.leave(queue)
-    this.#serve()
   }
 
   readonly #check = () => {
