@@ -3,6 +3,7 @@ import { creates } from './creates.ts'
 import { fanout } from './fanout.ts'
 import { latency } from './latency.ts'
 import { queries } from './queries.ts'
+import { rbac } from './rbac.ts'
 import { reads, views } from './reads.ts'
 import { sdk } from './sdk.ts'
 import { selectors } from './selectors.ts'
@@ -24,6 +25,7 @@ const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
   fanout,
   latency,
   selectors,
+  rbac,
   sdk,
 }
 
