@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { pluginsPath } from './support/kinds.ts'
@@ -51,6 +51,26 @@ plugin.routes('console.api.alpha.example.com/v1', r => r
     'apiVersion: beta.example.com/v1\nkind: Thing\nmetadata: { name: shipped }\nspec: {}\n',
 }
 const beta = { 'index.js': pluginModule('beta') }
+
+/** Asks for the objects of `beta`, and follows them. */
+const gamma = {
+  'index.js': pluginModule('gamma', {
+    top: `
+const Other = defineModel({
+  group: 'beta.example.com', version: 'v1', kind: 'Thing', singular: 'thing', plural: 'things',
+  schema: { spec: { type: 'object' } },
+})
+const permissions = [{ apiGroups: ['beta.example.com'], resources: ['things'], verbs: ['list', 'watch'] }]
+let watch`,
+    setup: `
+plugin.routes('console.api.gamma.example.com/v1', r => r
+  .get('/checks/list', async ({ client }) => ({ body: (await client.list(Other)).items.length }))
+  .get('/checks/open', async ({ client }) => { watch = await client.watch(Other, { signal: plugin.signal }) })
+  .get('/checks/end', async () => {
+    for await (const event of watch) if (event.type === 'ERROR') return { body: event.object.code }
+  }))`,
+  }).replace('models: [Thing],', 'models: [Thing], permissions,'),
+}
 
 async function makeToken(
   user: string,
@@ -120,6 +140,70 @@ describe('a plugin acts as itself', () => {
     expect((await check('keep', admin)).status).toBe(204)
     refusalOf(await check('late', viewer), 403)
     refusalOf(await check('forged', viewer), 403)
+  })
+})
+
+describe('a plugin that asks for permissions', () => {
+  const name = 'setpoint:plugin:gamma'
+  const bindingsPath = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings'
+  let folder: string
+  let plugins: readonly string[]
+  let admin: { entry: string; headers: Record<string, string> }
+  let tokenFile: string
+  let server: ServerProcess | undefined
+  let api: Api
+
+  const start = async (...args: string[]) => {
+    server = await startServer({ plugins, args: ['--token-file', tokenFile, ...args] })
+    api = new Api(server.url)
+  }
+  const check = (route: string) => api.get(`/apis/console.api.gamma.example.com/v1/checks/${route}`, admin)
+  const problems = async () => {
+    const { status } = objectOf(await api.get(`${pluginsPath}/gamma`, admin))
+    return status.phase === 'Started' ? JSON.stringify(status.problems ?? []) : 'not started'
+  }
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'setpoint-grants-'))
+    plugins = [await writePlugin(beta), await writePlugin(gamma)]
+    admin = await makeToken('ann', 'setpoint:admins')
+    tokenFile = join(folder, 'tokens.yaml')
+    await writeFile(tokenFile, admin.entry)
+  })
+  afterEach(() => server?.stop())
+  afterAll(() =>
+    Promise.all([folder, ...(plugins ?? [])].map(dir => rm(dir, { recursive: true, force: true }))),
+  )
+
+  it('has them from the moment the operator binds its role, and not after', async () => {
+    await start()
+    await eventually(async () => expect(await problems()).toContain(`bind the ClusterRole ${name}`))
+    expect(refusalOf(await check('list'), 403).message).toContain(name)
+    await eventually(async () =>
+      objectOf(await api.get(`/apis/rbac.authorization.k8s.io/v1/clusterroles/${name}`, admin)),
+    )
+    const binding = {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRoleBinding',
+      metadata: { name: 'gamma' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name }],
+    }
+    objectOf(await api.post(bindingsPath, binding, admin), 201)
+    expect((await check('list')).status).toBe(200)
+    await eventually(async () => expect(await problems()).toBe('[]'))
+    expect((await check('open')).status).toBe(204)
+    const ended = check('end')
+    await api.delete(`${bindingsPath}/gamma`, undefined, admin)
+    expect((await ended).body).toBe(403)
+    expect((await check('list')).status).toBe(403)
+  })
+
+  it('has them from the start with --grant-plugins', async () => {
+    await start('--grant-plugins')
+    await eventually(async () => expect(await problems()).toBe('[]'))
+    expect((await check('list')).status).toBe(200)
+    objectOf(await api.get(`${bindingsPath}/${name}`, admin))
   })
 })
 

@@ -88,10 +88,11 @@ function optionOf(flag: Flag, given: Map<Flag, string[]>): Option {
     ...(flag.default === undefined ? [] : [`default: ${flag.default}`]),
     environmentName(flag),
   ]
-  return new Option(
-    `--${flag.name} <${flag.placeholder}>`,
-    `${flag.description} (${notes.join(', ')})`,
-  ).argParser((text: string) => {
+  const { bare, placeholder } = flag
+  const value = bare === undefined ? `<${placeholder}>` : `[${placeholder}]`
+  const option = new Option(`--${flag.name} ${value}`, `${flag.description} (${notes.join(', ')})`)
+  if (bare !== undefined) option.preset(bare)
+  return option.argParser((text: string) => {
     // More likely a forgotten value than a value.
     if (allFlags.some(({ name }) => text === `--${name}`))
       throw new UsageError(`--${flag.name} needs a value: ${flag.placeholder}`)

@@ -50,6 +50,8 @@ export interface Flag {
   readonly placeholder: string
   /** The default as text. */
   readonly default?: string
+  /** Its value when it is given without one. Without this it needs a value. */
+  readonly bare?: string
   readonly description: string
   /** The commands that take the flag. */
   readonly commands: readonly CommandName[]
@@ -423,10 +425,20 @@ export const flags = Object.freeze({
     description: 'domain whose groups and labels belong to Setpoint itself',
     read: readDomain,
   }),
+  grantPlugins: value({
+    name: 'grant-plugins',
+    placeholder: 'true|false',
+    default: 'false',
+    bare: 'true',
+    description:
+      'give plugins the permissions that they ask for, by roles and bindings; otherwise bind their ClusterRole setpoint:plugin:NAME; without authentication plugins may do everything',
+    read: oneOf('true', 'false'),
+  }),
   kubernetesKinds: value({
     name: 'kubernetes-kinds',
     placeholder: 'true|false',
     default: 'true',
+    bare: 'true',
     description:
       "serve Kubernetes' own kinds, such as Namespace, Secret and Lease; with false only the server itself uses them",
     read: oneOf('true', 'false'),

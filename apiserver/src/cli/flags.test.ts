@@ -99,6 +99,7 @@ describe('setpoint serve', () => {
       basePath: '',
       store: { kind: 'embedded', dataDir: resolve('.setpoint') },
       kubernetesKinds: true,
+      grantPlugins: false,
       watchLimits: { connections: 20_000, connectionsPerUser: 10_000 },
       tokenFile: undefined,
       allowedOrigins: [],
@@ -179,6 +180,7 @@ describe('setpoint serve', () => {
         credentials: { username: 'u', password: '007' },
       },
       kubernetesKinds: true,
+      grantPlugins: false,
       watchLimits: { connections: 50, connectionsPerUser: 7 },
       allowedOrigins: ['https://a.example.com'],
       authentication: {
@@ -259,6 +261,17 @@ describe('setpoint serve', () => {
 
   it('uses the last value of a flag given twice', () => {
     expect(serve(['--log-level', 'debug', '--log-level=warn']).logLevel).toBe('warn')
+  })
+
+  it('takes true or false for a switch, and true without a value', () => {
+    expect(serve(['--grant-plugins'])).toMatchObject({ grantPlugins: true })
+    expect(serve(['--grant-plugins', '--listen', '127.0.0.1:0'])).toMatchObject({ grantPlugins: true })
+    expect(serve(['--grant-plugins=false', '--kubernetes-kinds'])).toMatchObject({
+      grantPlugins: false,
+      kubernetesKinds: true,
+    })
+    expect(serve(['--kubernetes-kinds', 'false'])).toMatchObject({ kubernetesKinds: false })
+    expect(refusal(['--grant-plugins=yes'])).toContain('true, false')
   })
 
   it('accepts origins as browsers send them, and domains of at least two labels', () => {

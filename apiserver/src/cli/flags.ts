@@ -57,6 +57,8 @@ export interface ServerOptions extends CommonOptions {
   readonly store: StoreOptions
   /** False if clients do not see the built-in kinds of Kubernetes. */
   readonly kubernetesKinds: boolean
+  /** True if plugins get the permissions that they ask for. */
+  readonly grantPlugins: boolean
   readonly watchLimits: WatchLimits
   /** How callers authenticate; undefined accepts local callers only. */
   readonly authentication: AuthenticationOptions | undefined
@@ -278,6 +280,7 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
     basePath: settings.value(flags.basePath),
     store: storeOptions(settings),
     kubernetesKinds: settings.value(flags.kubernetesKinds) === 'true',
+    grantPlugins: settings.value(flags.grantPlugins) === 'true',
     watchLimits: {
       connections: settings.value(flags.maxWatches),
       connectionsPerUser: settings.value(flags.maxWatchesPerUser),
@@ -353,6 +356,7 @@ const serverFlags: readonly Flag[] = [
   flags.etcdEndpoints,
   ...etcdFlags,
   flags.kubernetesKinds,
+  flags.grantPlugins,
   flags.maxWatches,
   flags.maxWatchesPerUser,
   flags.tokenFile,

@@ -189,6 +189,7 @@ export async function startServer(
     hub,
     routes,
     roles,
+    grantsPermissions: options.grantPlugins,
     transport,
     actorOf: plugin =>
       new PluginActor(plugin, { authorizer, callers, isOpen: options.authentication === undefined }),

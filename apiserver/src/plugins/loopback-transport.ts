@@ -36,6 +36,8 @@ export interface Actor {
    * @throws ApiError 403
    */
   check(user: UserInfo, verb: string, served: ServedModel, path: ResourcePath): void
+  /** Calls back when its permissions may have changed. Returns a function that unsubscribes. */
+  onChange(changed: () => void): () => void
 }
 
 interface LoopbackParts {
@@ -50,6 +52,7 @@ interface LoopbackParts {
 const server: Actor = Object.freeze({
   user: Object.freeze({ name: 'setpoint:server', groups: Object.freeze([builtInGroups.admins]) }),
   check() {},
+  onChange: () => () => {},
 })
 
 /**
@@ -134,11 +137,26 @@ export class LoopbackTransport implements Transport {
       const request = readWatchRequest(cache, path, query, { bookmarksByDefault: true })
       const present = await hub.admit(cache, request, signal)
       signal.throwIfAborted()
-      const onEnd = () => audited?.completed({ code: 200 })
-      const watch = new LoopbackWatch(
-        sink => hub.open(cache, request, sink, present, { internal: true, caller: user.name, onEnd }),
-        signal,
-      )
+      const open = (sink: WatchSink) => {
+        let opened: Watch | undefined
+        const check = () => this.#actor.check(user, 'watch', served, path)
+        // The roles may have changed since the request was checked.
+        check()
+        const stopListening = this.#actor.onChange(() => {
+          try {
+            check()
+          } catch (error) {
+            opened?.forbid(toApiError(error, log, { method: 'watch', path: target }))
+          }
+        })
+        const onEnd = () => {
+          stopListening()
+          audited?.completed({ code: 200 })
+        }
+        opened = hub.open(cache, request, sink, present, { internal: true, caller: user.name, onEnd })
+        return opened
+      }
+      const watch = new LoopbackWatch(open, signal)
       audited?.started(200)
       return watch
     } catch (thrown) {

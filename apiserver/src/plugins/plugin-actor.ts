@@ -1,8 +1,8 @@
-import type { UserInfo } from '@setpoint/controller-runtime'
-import { ApiError } from '@setpoint/controller-runtime/api'
+import type { PluginPermission, UserInfo } from '@setpoint/controller-runtime'
+import { ApiError, isApiError } from '@setpoint/controller-runtime/api'
 import type { ResourcePath, RouteCallers } from '../http/index.ts'
 import type { ServedModel } from '../model/index.ts'
-import { type Authorizer, builtInGroups } from '../security/index.ts'
+import { type Authorizer, builtInGroups, everyCombination, systemGroups } from '../security/index.ts'
 import type { Actor } from './loopback-transport.ts'
 
 /** The group of all plugins. */
@@ -28,11 +28,28 @@ export class PluginActor implements Actor {
   readonly #callers: Pick<RouteCallers, 'has'>
 
   constructor(plugin: string, parts: PluginActorParts) {
-    const groups = [pluginsGroup, parts.isOpen ? builtInGroups.admins : 'system:authenticated']
+    const groups = [pluginsGroup, parts.isOpen ? builtInGroups.admins : systemGroups.authenticated]
     this.user = Object.freeze({ name: pluginUserName(plugin), groups: Object.freeze(groups) })
     this.#plugin = plugin
     this.#authorizer = parts.authorizer
     this.#callers = parts.callers
+  }
+
+  /** Returns those permissions that no role grants. None while the roles are being read. */
+  missing(permissions: readonly PluginPermission[]): readonly PluginPermission[] {
+    const allows: Parameters<typeof everyCombination>[2] = (verb, target) =>
+      this.#authorizer.allows(this.user, verb, target)
+    try {
+      return permissions.filter(permission => !everyCombination(permission, undefined, allows))
+    } catch (error) {
+      if (isApiError(error, 'ServiceUnavailable')) return []
+      throw error
+    }
+  }
+
+  /** Calls back when the plugin may have gained or lost permissions. Returns a function that unsubscribes. */
+  onChange(changed: () => void): () => void {
+    return this.#authorizer.onChange(changed)
   }
 
   check(user: UserInfo, verb: string, served: ServedModel, path: ResourcePath): void {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Logger, Manager } from '@setpoint/controller-runtime'
+import type { Logger, Manager, PluginPermission } from '@setpoint/controller-runtime'
 import { isReservedGroup, type Model, ModelError } from '@setpoint/controller-runtime/api'
 import type { HostedPlugin, RunnableFailure } from '@setpoint/controller-runtime/internal'
 import type { Registry as MetricsRegistry } from 'prom-client'
@@ -14,7 +14,8 @@ import type { WatchHub } from '../watch/index.ts'
 import type { ReportedProblem } from './index-report.ts'
 import { KindRunner } from './kind-runner.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
-import type { Actor, LoopbackTransport } from './loopback-transport.ts'
+import type { LoopbackTransport } from './loopback-transport.ts'
+import type { PluginActor } from './plugin-actor.ts'
 import type { PluginPhase } from './plugin-kind.ts'
 import { PluginReport, pluginReportDefaults } from './plugin-report.ts'
 import type { PluginLoader } from './plugin-source.ts'
@@ -32,10 +33,15 @@ export interface PluginEnvironment {
   readonly follower: LogFollower
   readonly hub: WatchHub
   readonly routes: CustomRoutes
-  /** Keeps roles for the kinds of plugins. */
-  readonly roles: { keep(plugin: string, models: readonly Model[]): void }
+  /** Keeps the roles of plugins. */
+  readonly roles: {
+    keep(plugin: string, models: readonly Model[]): void
+    request(user: string, rules: readonly PluginPermission[], isGranted: boolean): void
+  }
+  /** True if plugins get the permissions that they ask for. */
+  readonly grantsPermissions: boolean
   /** Returns the plugin as the sender of its requests. */
-  readonly actorOf: (plugin: string) => Actor
+  readonly actorOf: (plugin: string) => PluginActor
   /** The transport of the server itself. */
   readonly transport: LoopbackTransport
   /** For the metrics of plugins. */
@@ -75,7 +81,7 @@ export class PluginRunner implements PluginLifecycle {
   readonly #environment: PluginEnvironment
   readonly #log: Logger
   readonly #report: PluginReport
-  readonly #actor: Actor
+  readonly #actor: PluginActor
   #loaded: LoadedPlugin
   #kinds: KindRunner[] = []
   #run: Run | undefined
@@ -207,6 +213,7 @@ export class PluginRunner implements PluginLifecycle {
     const { dir, packageVersion: version, resourcesDir, plugin } = this.#loaded
     this.#log.info({ kinds: plugin.models.map(resourceName) }, 'the plugin has started')
     this.#environment.roles.keep(this.name, plugin.models)
+    this.#askForPermissions(plugin.permissions ?? [], signal)
     for (const added of [...hosted.controllers, ...hosted.runnables]) manager?.add(added)
     await applyShippedObjects({
       plugin: this.name,
@@ -414,6 +421,26 @@ export class PluginRunner implements PluginLifecycle {
     })
   }
 
+  /** Asks for permissions and reports those that are missing, as long as the plugin runs. */
+  #askForPermissions(permissions: readonly PluginPermission[], signal: AbortSignal): void {
+    if (permissions.length === 0) return
+    const { roles, grantsPermissions } = this.#environment
+    roles.request(this.#actor.user.name, permissions, grantsPermissions)
+    signal.addEventListener(
+      'abort',
+      this.#actor.onChange(() => this.#republish()),
+      { once: true },
+    )
+  }
+
+  #permissionProblems(): ReportedProblem[] {
+    const missing = this.#actor.missing(this.#loaded.plugin.permissions ?? [])
+    if (missing.length === 0) return []
+    const { name } = this.#actor.user
+    const message = `no role grants ${missing.map(showPermission).join(', ')}; bind the ClusterRole ${name} to the user ${name}, or start the server with --grant-plugins`
+    return [{ source: 'permissions', message }]
+  }
+
   #noteUnmarked({ unmarkedClasses }: HostedPlugin): void {
     this.#setupProblems = unmarkedClasses.map(name => ({
       source: `class ${name}`,
@@ -438,7 +465,12 @@ export class PluginRunner implements PluginLifecycle {
     this.#report.publish(phase, {
       why,
       findings,
-      problems: [...this.#setupProblems, ...failures.map(shownFailure), ...this.#shippedProblems],
+      problems: [
+        ...this.#setupProblems,
+        ...this.#permissionProblems(),
+        ...failures.map(shownFailure),
+        ...this.#shippedProblems,
+      ],
       stored: this.#kinds.map(({ served, migration, violation }) => ({
         kind: resourceName(served.model),
         migration,
@@ -446,6 +478,11 @@ export class PluginRunner implements PluginLifecycle {
       })),
     })
   }
+}
+
+function showPermission({ apiGroups, resources, verbs }: PluginPermission): string {
+  const groups = apiGroups.map(group => group || 'core').join('|')
+  return `${verbs.join('|')} on ${resources.join('|')} of ${groups}`
 }
 
 /** The error comes from the plugin: it may be long, or hold a secret. */

@@ -8,6 +8,8 @@ export interface DefaultObject {
   readonly labels: Readonly<Record<string, string>>
   /** The fields besides apiVersion, kind and metadata. */
   readonly content: Readonly<Record<string, unknown>>
+  /** When a present object is completed. Default: as long as it has the annotation `autoupdate`. */
+  readonly completed?: 'always' | 'never'
 }
 
 /** Present objects are completed as long as this annotation is `true`, as in Kubernetes. */
@@ -128,4 +130,22 @@ export function rolesOfPlugin(
     ...(plain.length > 0 ? [of('view', read, plain)] : []),
     ...(models.length > 0 ? [of('edit', [...read, ...write], models)] : []),
   ]
+}
+
+/**
+ * Returns the ClusterRole that a plugin asks for, and if it is granted, its binding, both named as the plugin's user. Only a granted role is completed when the
+ * plugin asks for more, because the operator has seen only what it asked for before.
+ */
+export function grantOfPlugin(
+  name: string,
+  rules: readonly PolicyRule[],
+  isGranted: boolean,
+): { readonly role: DefaultObject; readonly binding: DefaultObject | undefined } {
+  const completed = isGranted ? 'always' : 'never'
+  const roleRef = { apiGroup: rbacGroup, kind: 'ClusterRole', name }
+  const subjects = [{ apiGroup: rbacGroup, kind: 'User', name }]
+  return {
+    role: { name, labels: {}, content: { rules }, completed },
+    binding: isGranted ? { name, labels: {}, content: { roleRef, subjects }, completed } : undefined,
+  }
 }

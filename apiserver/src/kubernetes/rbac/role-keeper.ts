@@ -11,6 +11,7 @@ import {
   type DefaultObject,
   defaultClusterRoleBindings,
   defaultClusterRoles,
+  grantOfPlugin,
   rolesOfPlugin,
 } from './default-roles.ts'
 import type { RbacKinds } from './rbac-kinds.ts'
@@ -90,6 +91,18 @@ export class RoleKeeper {
     void this.#run()
   }
 
+  /**
+   * Creates the ClusterRole with what a plugin asks for besides its own kinds, and binds it if it is granted. Both are named as
+   * the plugin's user.
+   */
+  request(user: string, rules: readonly PolicyRule[], isGranted: boolean): void {
+    const { clusterRoles, clusterRoleBindings } = this.#parts.kinds
+    const { role, binding } = grantOfPlugin(user, rules, isGranted)
+    this.#wanted.push({ kind: clusterRoles, object: role })
+    if (binding !== undefined) this.#wanted.push({ kind: clusterRoleBindings, object: binding })
+    void this.#run()
+  }
+
   /** Never rejects. */
   async #run(): Promise<void> {
     if (this.#isRunning || !this.#isStarted) return
@@ -125,12 +138,13 @@ export class RoleKeeper {
     }
   }
 
-  async #ensure({ kind, object: { name, labels, content } }: Wanted): Promise<void> {
+  async #ensure({ kind, object: { name, labels, content, completed: when } }: Wanted): Promise<void> {
     const found = this.#read(kind, name)
     const { registry } = this.#parts
     if (found === undefined) {
       const { apiVersion, kind: kindName } = kind.model
-      const metadata = { name, labels, annotations: { [autoupdateAnnotation]: 'true' } }
+      const annotations = { [autoupdateAnnotation]: 'true' }
+      const metadata = { name, labels, ...(when === undefined && { annotations }) }
       await registry
         .create(kind, { apiVersion, kind: kindName, metadata, ...content }, serviceWriteOptions)
         .catch(error => {
@@ -140,7 +154,8 @@ export class RoleKeeper {
       return
     }
     const metadata = recordOf(found.metadata)
-    if (recordOf(metadata.annotations)[autoupdateAnnotation] !== 'true') return
+    const isAnnotated = recordOf(metadata.annotations)[autoupdateAnnotation] === 'true'
+    if (when === 'never' || (when === undefined && !isAnnotated)) return
     const document = completed(found, content)
     const isLabelled = Object.entries(labels).every(
       ([key, value]) => recordOf(metadata.labels)[key] === value,
