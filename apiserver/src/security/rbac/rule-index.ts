@@ -1,7 +1,7 @@
 import type { Target } from '../authorize.ts'
 import type { PolicyRule } from '../policy-rule.ts'
 
-const all = '*'
+const wildcard = '*'
 
 /** The names that are granted; true for all, also for collections. */
 type Names = true | Set<string>
@@ -26,7 +26,7 @@ export class RuleIndex {
   allows(verb: string, target: Target): boolean {
     const exact = this.#verbs.get(verb)
     if (exact !== undefined && verbAllows(exact, target)) return true
-    const any = this.#verbs.get(all)
+    const any = this.#verbs.get(wildcard)
     return any !== undefined && verbAllows(any, target)
   }
 
@@ -42,14 +42,17 @@ export class RuleIndex {
     if (!withPaths) return
     for (const path of rule.nonResourceURLs ?? []) {
       known.paths.add(path)
-      if (path.endsWith(all)) known.prefixes.add(path.replace(/\*+$/, ''))
+      if (path.endsWith(wildcard)) known.prefixes.add(path.replace(/\*+$/, ''))
     }
   }
 }
 
+/** Adds names to those of the index. Changes the set, because a role may have thousands of rules with a name each. */
 function joined(known: Names | undefined, names: readonly string[]): Names {
   if (known === true || names.length === 0) return true
-  return new Set([...(known ?? []), ...names])
+  const all = known ?? new Set()
+  for (const name of names) all.add(name)
+  return all
 }
 
 function verbAllows({ groups, paths, prefixes }: VerbRules, target: Target): boolean {
@@ -61,7 +64,7 @@ function verbAllows({ groups, paths, prefixes }: VerbRules, target: Target): boo
   const { group, plural, subresource, name } = target
   const exact = groups.get(group)
   if (exact !== undefined && groupAllows(exact, plural, subresource, name)) return true
-  const any = groups.get(all)
+  const any = groups.get(wildcard)
   return any !== undefined && groupAllows(any, plural, subresource, name)
 }
 
@@ -71,7 +74,7 @@ function groupAllows(
   subresource: string | undefined,
   name: string | undefined,
 ): boolean {
-  if (covers(resources.get(all), name)) return true
+  if (covers(resources.get(wildcard), name)) return true
   if (subresource === undefined) return covers(resources.get(plural), name)
   return (
     covers(resources.get(`${plural}/${subresource}`), name) || covers(resources.get(`*/${subresource}`), name)
