@@ -116,6 +116,8 @@ describe('the table of decisions', () => {
     `GET    ${items}${selectMine},spec.rank%3Da | + + + + - - -`,
     `GET    ${items}?fieldSelector=metadata.name!%3Dmine | + + + - - - -`,
     `GET    ${items}?fieldSelector=metadata.name+in+(mine,other) | + + + - - - -`,
+    `GET    ${items}?fieldSelector=spec.rank+in+(a,metadata.name%3Dmine,b) | + + + - - - -`,
+    `GET    ${items}?fieldSelector=spec.rank%3Da%5C,metadata.name%3Dmine | + + + - - - -`,
     `POST   ${items}                           | + - - - - - -`,
     `PUT    ${items}/mine                      | + - - + - - -`,
     `PUT    ${items}/other                     | + - - - - - -`,

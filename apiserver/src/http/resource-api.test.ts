@@ -1,5 +1,7 @@
+import { ApiError } from '@setpoint/controller-runtime/api'
 import { expect, it, vi } from 'vitest'
 import { bound, hold, openRooms, testModel } from '../../../test/support/rooms.ts'
+import { ServedModel } from '../model/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
 import { ResourceApi } from './resource-api.ts'
 
@@ -29,4 +31,42 @@ it('rejects a request with 503 if its cache turns out to be wrong while it waits
   reading.release()
   for (const answer of answers) expect(answer).toMatchObject({ status: 'rejected', reason: { code: 503 } })
   await vi.waitFor(async () => expect((await ask('GET')).status).toBe(200), { timeout: 20_000 })
+})
+
+it('acknowledges a write that takes effect at once only when the cache has it', async () => {
+  await using rooms = await openRooms()
+  const { follower, gate, registry, storage } = rooms
+  const api = new ResourceApi({ models: new ModelRegistry(), registry, follower, gate, basePath: '' })
+  const served = new ServedModel(testModel, undefined, { rules: { takesEffectAtOnce: true } })
+  await follower.add(served, new AbortController().signal)
+  served.phase = { name: 'Started' }
+  const { group, version, plural, apiVersion, kind } = testModel
+  const create = (name: string) =>
+    api.handle(served, {
+      method: 'POST',
+      path: { group, version, namespace: undefined, plural, name: undefined, subresource: undefined },
+      query: new URLSearchParams(),
+      headers: {},
+      caller: { user: { name: 'ann', groups: [] }, plugin: undefined },
+      readBody: async () => Buffer.from(JSON.stringify({ apiVersion, kind, metadata: { name }, spec: {} })),
+    })
+  const passing = hold()
+  const pass = gate.pass.bind(gate)
+  const passes = vi.spyOn(gate, 'pass').mockImplementation(async () => {
+    await passing.held
+    return pass()
+  })
+  let isAcknowledged = false
+  const created = create('a').then(response => {
+    isAcknowledged = true
+    return response
+  })
+  await vi.waitFor(() => expect(passes).toHaveBeenCalled(), { timeout: 20_000 })
+  expect((await storage.get(served.keyOf('a'))).pair).toBeDefined()
+  expect(isAcknowledged).toBe(false)
+  passing.release()
+  expect((await created).status).toBe(201)
+
+  passes.mockRejectedValueOnce(new ApiError('ServiceUnavailable', 'the log is away'))
+  await expect(create('b')).rejects.toMatchObject({ code: 504 })
 })
