@@ -5,7 +5,7 @@ import type { ResourcePath } from './api-request.ts'
 
 /**
  * Returns what the caller of a write may do with the objects of its kind besides.
- * @param check throws ApiError 403 for what the caller may not do
+ * @param check throws ApiError 403 if the caller lacks the permission
  */
 export function rightsOf(
   { model, indexes }: ServedModel,
