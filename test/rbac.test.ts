@@ -228,6 +228,20 @@ describe('a refusal', () => {
 })
 
 describe('a change of roles and bindings', () => {
+  it('gives the groups of subjects and of the role, and no field that the client did not send', async () => {
+    const binding = {
+      metadata: { name: 'completed' },
+      roleRef: { kind: 'ClusterRole', name: 'completed' },
+      subjects: [{ kind: 'User', name: 'nat' }],
+    }
+    const path = `${rbac}/clusterrolebindings?fieldValidation=Strict&dryRun=All`
+    const { status, body } = await ann.post(path, binding)
+    expect([status, body]).toMatchObject([
+      201,
+      { roleRef: roleRef('ClusterRole', 'completed'), subjects: [user('nat')] },
+    ])
+  })
+
   it('is in force when it is acknowledged', async () => {
     for (let turn = 0; turn < 10; turn++) {
       refusalOf(await as.nat.get(items), 403)

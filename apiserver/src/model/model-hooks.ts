@@ -41,17 +41,22 @@ export function runDefaultHook(
       return object
     }
     refusePromise(result)
-    const { spec, status, ...rest } = decode(JSON.stringify(draft))
-    const { spec: givenSpec, status: givenStatus, ...givenRest } = object
-    if (!deepEqual(rest, givenRest)) throw new TypeError('it may change nothing but spec and status')
+    const drafted: BareObject = decode(JSON.stringify(draft))
+    // Of a plugin's kind these are spec and status.
+    const changeable = new Set(['spec', 'status', ...Object.keys(served.hub.content)])
+    const fixed = (of: BareObject) => Object.entries(of).filter(([field]) => !changeable.has(field))
+    if (!deepEqual(Object.fromEntries(fixed(drafted)), Object.fromEntries(fixed(object))))
+      throw new TypeError('it may change nothing but spec and status')
     const separate = model.subresources.status
-    if (separate && scope === 'status' && !deepEqual(spec, givenSpec))
+    if (separate && scope === 'status' && !deepEqual(drafted.spec, object.spec))
       throw new TypeError('it may not change spec in a write to the status')
-    if (separate && scope === 'object' && !deepEqual(status, givenStatus))
+    if (separate && scope === 'object' && !deepEqual(drafted.status, object.status))
       throw new TypeError('it may not change status in a write to the object, only in one to the status')
-    const completed: BareObject = { ...object, spec }
-    if (status !== undefined) completed.status = status
-    else delete completed.status
+    const completed = { ...object }
+    for (const field of changeable) {
+      if (drafted[field] === undefined) delete completed[field]
+      else completed[field] = drafted[field]
+    }
     return completed
   })
 }
