@@ -59,6 +59,34 @@ describe('a protobuf body', () => {
     expect((await configMaps.read('a')).raw).toEqual(raw)
   })
 
+  it('has times, as in the Lease of a leader election', async () => {
+    const lease = new Collection(api, 'coordination.k8s.io/v1', 'Lease', 'leases', 'default')
+    const time = encodeMessage([1, 1_700_000_000], [2, 123_456_789])
+    const spec = encodeMessage([1, 'me'], [2, 15], [3, time], [4, time], [5, 0])
+    const body = encodeBody(
+      { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' },
+      encodeMessage([1, encodeMessage([1, 'elected.example.com'])], [2, spec]),
+    )
+    const made = objectOf(await send('POST', lease.path, body), 201)
+    const times = { acquireTime: '2023-11-14T22:13:20.123456Z', renewTime: '2023-11-14T22:13:20.123456Z' }
+    expect(made.spec).toEqual({
+      holderIdentity: 'me',
+      leaseDurationSeconds: 15,
+      leaseTransitions: 0,
+      ...times,
+    })
+  })
+
+  it('has a review, and a role without rules', async () => {
+    const reviews = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+    const [review] = bodiesOf(`POST ${reviews}`)
+    const { status, body } = await send('POST', reviews, review)
+    expect([status, fieldsOf(body).status]).toMatchObject([201, { allowed: true }])
+    const roles = '/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles'
+    const [role] = bodiesOf(`POST ${roles}`)
+    expect(objectOf(await send('POST', roles, role), 201).metadata.name).toBe('a')
+  })
+
   it('has the options of a deletion', async () => {
     await create('a', {})
     const [plain, dryRun, otherUid, otherVersion] = bodiesOf('DELETE /api/v1/namespaces/default/configmaps/a')
@@ -165,6 +193,27 @@ describe('a strategic merge patch', () => {
       await patch('a', { metadata: { ownerReferences: [{ uid: one, $patch: 'delete' }] } }),
     )
     expect(fieldsOf(left.raw.metadata).ownerReferences).toEqual([owner(two, 'two')])
+  })
+
+  it('counts a repeated event, as client-go does', async () => {
+    const events = new Collection(api, 'v1', 'Event', 'events', 'default')
+    const involvedObject = { apiVersion: 'v1', kind: 'ConfigMap', name: 'a', namespace: 'default' }
+    const event = {
+      ...events.body('a.1', undefined),
+      involvedObject,
+      reason: 'Tested',
+      count: 1,
+      type: 'Normal',
+    }
+    expect((await api.post(events.path, event)).status).toBe(201)
+    const lastTimestamp = '2026-01-31T10:00:00Z'
+    const patched = await api.request(
+      'PATCH',
+      events.at('a.1'),
+      { count: 2, lastTimestamp },
+      { type: strategicType },
+    )
+    expect([patched.status, patched.body]).toMatchObject([200, { count: 2, lastTimestamp, reason: 'Tested' }])
   })
 
   it('loses none of many concurrent patches', async () => {

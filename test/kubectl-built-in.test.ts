@@ -46,6 +46,30 @@ describe.each(kubectlVersions)('kubectl %s', version => {
     await expect(run('create', 'namespace', 'made')).rejects.toThrow('(AlreadyExists)')
   })
 
+  it('creates kinds with secrets, accounts and roles', async () => {
+    await run('create', 'secret', 'generic', 'made', '--from-literal=password=x')
+    expect(await run('get', 'secret', 'made', '--output', 'jsonpath={.data.password}')).toBe('eA==')
+    expect(await run('create', 'serviceaccount', 'made')).toBe('serviceaccount/made created\n')
+    const rules = ['--verb', 'get,list', '--resource', 'configmaps']
+    expect(await run('create', 'role', 'made', ...rules)).toMatch(/^role\S+made created\n$/)
+    expect(await run('create', 'clusterrole', 'made', ...rules)).toMatch(/^clusterrole\S+made created\n$/)
+    const bound = ['--role', 'made', '--serviceaccount', 'default:made']
+    expect(await run('create', 'rolebinding', 'made', ...bound)).toMatch(/^rolebinding\S+made created\n$/)
+    expect(await run('get', 'role', 'made', '--output', 'jsonpath={.rules[0].verbs}')).toBe('["get","list"]')
+  })
+
+  it('merges the secrets of an account by name', async () => {
+    await run('create', 'serviceaccount', 'merged')
+    for (const name of ['a', 'b'])
+      await run('patch', 'serviceaccount', 'merged', '--patch', JSON.stringify({ secrets: [{ name }] }))
+    const names = await run('get', 'serviceaccount', 'merged', '--output', 'jsonpath={.secrets[*].name}')
+    expect(names.split(' ').sort()).toEqual(['a', 'b'])
+  })
+
+  it('asks for permissions', async () => {
+    expect(await run('auth', 'can-i', 'create', 'configmaps')).toBe('yes\n')
+  })
+
   it('patches without a type, and with one', async () => {
     await run('create', 'configmap', 'patched', '--from-literal=a=1', '--from-literal=b=2')
     await run('patch', 'configmap', 'patched', '--patch', '{"data":{"b":null,"c":"3"}}')
