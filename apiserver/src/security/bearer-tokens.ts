@@ -116,7 +116,7 @@ export class BearerTokens {
   }
 }
 
-/** Returns the unverified issuer of a JSON Web Token, or undefined if the token is none. */
+/** Returns the unverified issuer of a JSON Web Token, or undefined for another token. */
 function issuerOf(token: string): string | undefined {
   const parts = token.split('.', 4)
   if (parts.length !== 3) return undefined

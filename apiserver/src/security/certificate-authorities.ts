@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto'
 export class CertificateAuthorities {
   readonly #all: readonly X509Certificate[]
 
-  /** @param pem one or more certificates. @throws Error if one cannot be read, or if there is none */
+  /** @param pem one or more certificates. @throws Error if one cannot be read or the text has no certificate */
   constructor(pem: string) {
     const found = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
     if (found.length === 0) throw new Error('the file has no certificate')

@@ -13,7 +13,7 @@ import type { KeyValue, Storage } from '../../storage/index.ts'
 const day = 24 * 60 * 60_000
 
 export const signingKeyDefaults = Object.freeze({
-  /** Milliseconds after which tokens are signed with a new key. */
+  /** Milliseconds that a key signs tokens. Then a new one is made. */
   rotateAfterMs: 30 * day,
   /** Milliseconds that a key verifies tokens after its successor was made: their longest life, and some for clocks. */
   keepMs: day + 60 * 60_000,

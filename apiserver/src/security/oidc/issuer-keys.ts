@@ -6,7 +6,7 @@ import type { Logger } from '../../log/index.ts'
 import { fetchJson } from './fetch-json.ts'
 
 export const issuerKeysDefaults = Object.freeze({
-  /** Milliseconds after which keys are fetched again, in the background, so that removed ones are no longer accepted. */
+  /** Milliseconds between two fetches in the background, which drop keys that the issuer has removed. */
   refreshMs: 10 * 60_000,
   /**
    * Milliseconds between two fetches that bring nothing new, doubled up to the second. They bound what tokens with unknown
