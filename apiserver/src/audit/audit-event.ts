@@ -25,9 +25,19 @@ export interface AuditOrigin {
   readonly remoteAddress: string | undefined
 }
 
-/** The `user` and `impersonatedUser` of an event. */
-export function userOf({ name, uid, groups, extra }: UserInfo) {
-  return { username: name, uid, groups, extra }
+/** Users live as long as their credentials, so most requests have one that is known. */
+const users = new WeakMap<UserInfo, string>()
+
+/** Returns the JSON of the `user` or `impersonatedUser` of an event. */
+export function userJson(user: UserInfo | undefined): string {
+  if (user === undefined) return '{}'
+  let json = users.get(user)
+  if (json === undefined) {
+    const { name, uid, groups, extra } = user
+    json = JSON.stringify({ username: name, uid, groups, extra })
+    users.set(user, json)
+  }
+  return json
 }
 
 /** The `objectRef` of an event. Undefined for a path that is not about objects. */
@@ -44,9 +54,12 @@ export function objectRefOf(target: ResourceTarget | string, version: string | u
   }
 }
 
-/** Returns an RFC 3339 time with microseconds, the form of Kubernetes' MicroTime. */
+let latest = { ms: 0, text: '' }
+
+/** Returns an RFC 3339 time with microseconds, the form of Kubernetes' MicroTime. Many events share a millisecond. */
 export function microTime(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, -1)}000Z`
+  if (latest.ms !== ms) latest = { ms, text: `${new Date(ms).toISOString().slice(0, -1)}000Z` }
+  return latest.text
 }
 
 export function userAgentOf({ headers }: AuditOrigin): string | undefined {

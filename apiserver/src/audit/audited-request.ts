@@ -10,7 +10,7 @@ import {
   requestURIOf,
   sourceIPsOf,
   userAgentOf,
-  userOf,
+  userJson,
   withoutManagedFields,
 } from './audit-event.ts'
 import type { AuditAttributes, AuditDecision, AuditLevel, AuditStage } from './policy.ts'
@@ -149,29 +149,27 @@ export class AuditedRequest {
     const isComplete = stage === 'ResponseComplete'
     const requestObject = stage === 'RequestReceived' ? undefined : this.#requestObject
     const responseObject = isComplete ? this.#responseObjectOf(outcome) : undefined
-    const event = JSON.stringify({
-      kind: 'Event',
-      apiVersion: 'audit.k8s.io/v1',
-      level: this.#level,
-      auditID: this.id,
-      stage,
-      requestURI: requestURIOf(this.#origin, isSensitive),
-      verb,
-      user: this.#user === undefined ? {} : userOf(this.#user),
-      impersonatedUser: this.#impersonated && userOf(this.#impersonated),
-      sourceIPs: sourceIPsOf(this.#origin),
-      userAgent: userAgentOf(this.#origin),
-      objectRef: objectRefOf(target, version, nameIn(outcome?.location)),
-      responseStatus: status,
-      requestReceivedTimestamp: microTime(this.#receivedAt),
-      stageTimestamp: microTime(at),
-      annotations: this.#annotations(outcome),
-    })
-    const objects = [
-      requestObject === undefined ? '' : `,"requestObject":${requestObject}`,
-      responseObject === undefined ? '' : `,"responseObject":${responseObject}`,
-    ].join('')
-    this.#log.emit(objects === '' ? event : `${event.slice(0, -1)}${objects}}`)
+    // Faster than one JSON.stringify: most parts are known texts.
+    const field = (name: string, value: unknown) =>
+      value === undefined ? '' : `,"${name}":${JSON.stringify(value)}`
+    this.#log.emit(
+      [
+        `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"${this.#level}","auditID":"${this.id}","stage":"${stage}"`,
+        field('requestURI', requestURIOf(this.#origin, isSensitive)),
+        field('verb', verb),
+        `,"user":${userJson(this.#user)}`,
+        this.#impersonated === undefined ? '' : `,"impersonatedUser":${userJson(this.#impersonated)}`,
+        field('sourceIPs', sourceIPsOf(this.#origin)),
+        field('userAgent', userAgentOf(this.#origin)),
+        field('objectRef', objectRefOf(target, version, nameIn(outcome?.location))),
+        field('responseStatus', status),
+        `,"requestReceivedTimestamp":"${microTime(this.#receivedAt)}","stageTimestamp":"${microTime(at)}"`,
+        field('annotations', this.#annotations(outcome)),
+        requestObject === undefined ? '' : `,"requestObject":${requestObject}`,
+        responseObject === undefined ? '' : `,"responseObject":${responseObject}`,
+        '}',
+      ].join(''),
+    )
   }
 
   #annotations(outcome: AuditOutcome | undefined): Record<string, string> | undefined {
