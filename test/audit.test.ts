@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, Api, Collection, objectOf, refusalOf } from './support/api.ts'
 import { type AuditEvent, AuditTrail, readEvent } from './support/audit.ts'
-import { arrayOf } from './support/json.ts'
+import { arrayOf, fieldsOf } from './support/json.ts'
 import { devicesOf, itemsOf, vaultsOf } from './support/kinds.ts'
 import { Multiplexed } from './support/multiplex.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
@@ -26,7 +26,7 @@ rules:
   nonResourceURLs: [/livez]
 - level: RequestResponse
   omitManagedFields: true
-  resources: [{ group: ${group}, resources: [items] }, { group: safes.example.com }, { group: writer.example.com }]
+  resources: [{ group: ${group}, resources: [items] }, { group: safes.example.com }, { group: writer.example.com }, { group: '' }, { group: authentication.k8s.io }]
 - level: Request
   resources: [{ group: ${group}, resources: [devices, devices/status] }]
 - level: Metadata
@@ -382,6 +382,35 @@ it('no value of a sensitive kind is in the log, whatever the policy says', async
   refusalOf(strayed, 400)
   expect(story([await trail.end(strayed)])).toEqual(['ResponseComplete response'])
   expect(await trail.text()).not.toContain(secret)
+})
+
+it('no Secret and no token of a service account is in the log', async () => {
+  const secret = 'c2VjcmV0LW9mLWEtU2VjcmV0'
+  const metadata = { name: 'audited' }
+  const namespace = '/api/v1/namespaces/default'
+  const post = (path: string, body: object) => api.post(path, { metadata, ...body })
+  const stored = await post(`${namespace}/secrets`, { kind: 'Secret', apiVersion: 'v1', data: { a: secret } })
+  expect(await trail.end(stored)).toMatchObject({ level: 'Metadata', responseStatus: { code: 201 } })
+  const account = await post(`${namespace}/serviceaccounts`, { kind: 'ServiceAccount', apiVersion: 'v1' })
+  expect(story([await trail.end(account)])).toEqual(['ResponseComplete request response'])
+  const apiVersion = 'authentication.k8s.io/v1'
+  const requested = await api.post(`${namespace}/serviceaccounts/audited/token`, {
+    kind: 'TokenRequest',
+    apiVersion,
+    spec: {},
+  })
+  expect(await trail.end(requested)).toMatchObject({
+    level: 'Metadata',
+    objectRef: { resource: 'serviceaccounts', name: 'audited', subresource: 'token' },
+    responseStatus: { code: 201 },
+  })
+  const token = String(fieldsOf(fieldsOf(requested.body).status).token)
+  const review = { kind: 'TokenReview', apiVersion, spec: { token } }
+  const reviewed = await api.post(`/apis/${apiVersion}/tokenreviews`, review)
+  expect(await trail.end(reviewed)).toMatchObject({ level: 'Metadata', responseStatus: { code: 201 } })
+  const text = await trail.text()
+  expect(token.length).toBeGreaterThan(100)
+  for (const hidden of [secret, token]) expect(text).not.toContain(hidden)
 })
 
 it('the metrics count events, drops and levels', async () => {
