@@ -36,9 +36,13 @@ export function classOfPath(path: string): RequestClass {
 }
 
 /** Returns the party of a request. Callers that act for other users cannot choose whose turn it is. */
-export function partyOf(requestClass: RequestClass, { user, impersonator }: Identity): Party {
+export function partyOf(
+  requestClass: RequestClass,
+  { user, impersonator }: Identity,
+  connection: Socket | undefined,
+): Party {
   const { name } = impersonator?.user ?? user
-  return { class: requestClass, identity: name, kind: kindOfUser(name) }
+  return { class: requestClass, identity: name, kind: kindOfUser(name), connection }
 }
 
 /** Returns the party of a plugin in this process, or of the server's own controllers. */
@@ -52,7 +56,8 @@ export function partyOfPlugin(requestClass: RequestClass, { name }: UserInfo): P
  */
 export async function refusalInTurn(queues: RequestQueues, socket: Socket, error: unknown): Promise<unknown> {
   const identity = socket.remoteAddress ?? ''
-  const party = { class: 'unauthenticated', identity, kind: 'unauthenticated' } as const
+  const kind = 'unauthenticated'
+  const party: Party = { class: kind, identity, kind, connection: socket }
   try {
     if (!queues.passes(party)) await queues.wait(party, () => socket.destroyed)
     return error

@@ -51,7 +51,7 @@ export class Upgrades {
       origins.check(message.headers)
       identity = await access.identify(message)
       audited?.identified(...callersOf(identity))
-      const party = partyOf('watches', identity)
+      const party = partyOf('watches', identity, message.socket)
       if (!queues.passes(party)) await queues.wait(party, () => socket.destroyed)
       const { path, query } = readTarget(message)
       audited?.concerns(subjectOfWatchedPath(paths.belowBase(path) ?? path))

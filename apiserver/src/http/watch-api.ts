@@ -208,7 +208,7 @@ export class WatchApi {
   ): Promise<Watch> {
     const { hub, authorizer, queues, resolve } = this.#parts
     audited?.identified(...callersOf(identity))
-    const party = partyOf('watches', identity)
+    const party = partyOf('watches', identity, undefined)
     if (!queues.passes(party)) await queues.wait(party, () => signal.aborted)
     const { path, query } = splitTarget(target)
     audited?.concerns(subjectOfWatchedPath(path))

@@ -8,7 +8,7 @@ export function fairness(queues: RequestQueues): Middleware {
   return (ctx, next) => {
     const { resource, identity, path = '' } = ctx.state
     const requestClass = resource === undefined ? classOfPath(path) : classOf(resource.verb, resource.path)
-    const party = partyOf(requestClass, identity)
+    const party = partyOf(requestClass, identity, ctx.req.socket)
     const hasLeft = () => ctx.req.socket.destroyed
     if (hasBytes(requestClass) || hasBody(ctx.req))
       return seated(ctx, new RequestSeat(queues, party, lengthOf(ctx.req), hasLeft), next)

@@ -8,6 +8,8 @@ const retryAfterSeconds = 1
 /** A request in a queue. */
 export interface QueuedRequest {
   readonly identity: string
+  /** The connections of an identity take turns, too. */
+  readonly connection: object | undefined
   /** Bytes that it holds from its admission to its end. */
   readonly bytes: number
   /** The number of checks before its arrival. */
@@ -22,15 +24,16 @@ export interface QueuedRequest {
 /** The requests of one identity in a class. */
 interface Flow extends Share {
   readonly identity: string
-  /** In the order of arrival. */
-  readonly waiting: Set<QueuedRequest>
+  /** By connection, the next one first; and of each in the order of arrival. */
+  readonly waiting: Map<object | undefined, Set<QueuedRequest>>
+  count: number
   /** Bytes that its requests under way hold. */
   bytes: number
 }
 
 /**
- * The requests of one class that wait. Identities take turns, by the processor time of their requests; the requests of one
- * identity are served in order.
+ * The requests of one class that wait. Identities take turns, by the processor time of their requests. The connections of
+ * one identity take turns by requests, so that one program does not hold up another with the same credentials.
  *
  * A request with more bytes than a bound is admitted alone. Requests of an identity past its bound of bytes do not delay
  * other identities. A request that does not fit into the bound of the class is not overtaken.
@@ -64,7 +67,7 @@ export class ClassQueue implements Share {
   /** Returns true if a request can be admitted without overtaking a request of its identity. */
   fits(identity: string, bytes: number): boolean {
     const flow = this.#flows.get(identity)
-    if (flow !== undefined && (flow.waiting.size > 0 || !this.#fitsFlow(flow, bytes))) return false
+    if (flow !== undefined && (flow.count > 0 || !this.#fitsFlow(flow, bytes))) return false
     return !this.#isFull && this.#fitsClass(bytes)
   }
 
@@ -85,22 +88,29 @@ export class ClassQueue implements Share {
   push(request: QueuedRequest): void {
     const flow = this.#flowOf(request.identity)
     const { waiting, waitingPerIdentity } = this.#limits
-    if (flow.waiting.size >= waitingPerIdentity)
-      throw this.#tooMany(`${flow.waiting.size} of ${JSON.stringify(request.identity)} wait`)
+    if (flow.count >= waitingPerIdentity)
+      throw this.#tooMany(`${flow.count} of ${JSON.stringify(request.identity)} wait`)
     if (this.#waiting >= waiting) {
       this.#forget(flow)
       throw this.#tooMany(`${this.#waiting} wait`)
     }
-    flow.waiting.add(request)
+    const ofConnection = flow.waiting.get(request.connection)
+    if (ofConnection === undefined) flow.waiting.set(request.connection, new Set([request]))
+    else ofConnection.add(request)
+    flow.count++
     this.#waiting++
     this.#order.enter(flow)
   }
 
   #remove(flow: Flow, request: QueuedRequest): void {
-    flow.waiting.delete(request)
+    const ofConnection = flow.waiting.get(request.connection)
+    if (ofConnection === undefined || !ofConnection.delete(request)) return
+    flow.waiting.delete(request.connection)
+    if (ofConnection.size > 0) flow.waiting.set(request.connection, ofConnection)
+    flow.count--
     this.#waiting--
     this.#isFull = false
-    if (flow.waiting.size === 0) this.#order.leave(flow)
+    if (flow.count === 0) this.#order.leave(flow)
     if (this.#waiting > 0) this.#forget(flow)
     else for (const each of [...this.#flows.values()]) this.#forget(each)
   }
@@ -113,7 +123,7 @@ export class ClassQueue implements Share {
   /** Removes the next request that can be admitted. Holds its bytes, or refuses it and returns undefined if its caller has left. */
   take(): QueuedRequest | undefined {
     const flow = this.#next()
-    const request = flow && first(flow.waiting)
+    const request = flow && nextOf(flow)
     if (flow === undefined || request === undefined) return undefined
     this.#order.served(flow)
     if (request.hasLeft()) {
@@ -135,7 +145,7 @@ export class ClassQueue implements Share {
   /** Refuses the requests that arrived before this check, after so many seconds, and those whose callers have left. */
   expire(check: number, seconds: number): void {
     for (const flow of [...this.#flows.values()]) {
-      for (const request of flow.waiting) {
+      for (const request of [...flow.waiting.values()].flatMap(each => [...each])) {
         const isLate = request.arrivedAt < check
         if (!isLate && !request.hasLeft()) continue
         this.#remove(flow, request)
@@ -149,8 +159,8 @@ export class ClassQueue implements Share {
   }
 
   #next(): Flow | undefined {
-    const flow = this.#order.next(each => this.#fitsFlow(each, first(each.waiting)?.bytes ?? 0))
-    const request = flow && first(flow.waiting)
+    const flow = this.#order.next(each => this.#fitsFlow(each, nextOf(each)?.bytes ?? 0))
+    const request = flow && nextOf(flow)
     this.#isFull = request !== undefined && !this.#fitsClass(request.bytes)
     return this.#isFull ? undefined : flow
   }
@@ -166,7 +176,7 @@ export class ClassQueue implements Share {
   #flowOf(identity: string): Flow {
     let flow = this.#flows.get(identity)
     if (flow === undefined) {
-      flow = { identity, waiting: new Set(), bytes: 0, time: 0 }
+      flow = { identity, waiting: new Map(), count: 0, bytes: 0, time: 0 }
       this.#flows.set(identity, flow)
     }
     return flow
@@ -175,7 +185,7 @@ export class ClassQueue implements Share {
   /** Forgets an idle identity. While requests wait, the time that it has used is kept, of as many as may wait. */
   #forget(flow: Flow): void {
     if (this.#waiting > 0 && this.#flows.size <= this.#limits.waiting) return
-    if (flow.bytes === 0 && flow.waiting.size === 0) this.#flows.delete(flow.identity)
+    if (flow.bytes === 0 && flow.count === 0) this.#flows.delete(flow.identity)
   }
 }
 
@@ -183,7 +193,7 @@ function callerLeft(): ApiError {
   return new ApiError('Timeout', 'the client closed the connection')
 }
 
-function first<T>(items: Iterable<T>): T | undefined {
-  for (const item of items) return item
+function nextOf({ waiting }: Flow): QueuedRequest | undefined {
+  for (const ofConnection of waiting.values()) for (const request of ofConnection) return request
   return undefined
 }

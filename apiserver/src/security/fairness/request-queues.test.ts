@@ -99,6 +99,17 @@ describe('identities', () => {
     expect(world.served.slice(0, 6)).toEqual(['flood', 'ann', 'ben', 'flood', 'ann', 'flood'])
   })
 
+  it('serve their connections in turns', async () => {
+    const world = new World()
+    world.spendTurn()
+    const connections = { one: {}, two: {} }
+    const at = (name: keyof typeof connections) => ({ ...party('ann'), connection: connections[name] })
+    const served: string[] = []
+    for (const name of ['one', 'one', 'one', 'one', 'two'] as const)
+      void world.request(at(name)).then(() => served.push(name))
+    await expect.poll(() => served).toEqual(['one', 'two', 'one', 'one', 'one'])
+  })
+
   it('have equal shares of the processor, not of the requests', async () => {
     const world = new World()
     world.spendTurn()

@@ -35,6 +35,8 @@ export interface Party {
   readonly class: RequestClass
   readonly identity: string
   readonly kind: IdentityKind
+  /** Its connection, undefined for a caller in this process. */
+  readonly connection?: object | undefined
 }
 
 /** Counts of one class and kind of identity. */
@@ -131,6 +133,7 @@ export class RequestQueues {
       const since = this.#clock.monotonic()
       const request: QueuedRequest = {
         identity,
+        connection: party.connection,
         bytes,
         arrivedAt: this.#checks,
         hasLeft,
