@@ -73,8 +73,11 @@ describe('@kubernetes/client-node, with our kubeconfig', () => {
 
   it('creates namespaces, applies objects in them, and deletes them', async () => {
     const core = config.makeApiClient(CoreV1Api)
-    const namespace = { apiVersion: 'v1', kind: 'Namespace' }
-    for (const name of ['a', 'b']) await core.createNamespace({ body: { ...namespace, metadata: { name } } })
+    for (const name of ['a', 'b']) await core.createNamespace({ body: { metadata: { name } } })
+    const body = { metadata: { name: 'key' }, stringData: { a: '1' } }
+    const secret = await core.createNamespacedSecret({ namespace: 'a', body })
+    expect(secret).toMatchObject({ kind: 'Secret', data: { a: 'MQ==' } })
+    expect((await core.listNamespacedSecret({ namespace: 'a' })).items).toHaveLength(1)
     const places = { group: 'places.example.com', version: 'v1', plural: 'places' }
     const apply = (namespace: string, owner: string) =>
       objects.patchNamespacedCustomObject(

@@ -110,7 +110,7 @@ describe('OpenAPI documents', () => {
       for (const [path, item] of Object.entries(fieldsOf(document.paths))) {
         const names = [...path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => name)
         const declared = JSON.stringify(fieldsOf(item).parameters ?? [])
-          .replaceAll('{"$ref":"#/components/parameters/name"}', '{"name":"name"}')
+          .replaceAll(/\{"\$ref":"#\/components\/parameters\/([^"]+)"\}/g, '{"name":"$1"}')
           .matchAll(/"name":"([^"]+)"/g)
         expect(
           [...declared].map(([, name]) => name),
@@ -226,7 +226,8 @@ describe('OpenAPI documents', () => {
           .split('/')
           .at(-1) ?? ''
       const value = at(document, 'components', 'examples', name, 'value')
-      const { status, text } = await api.post(`${path}?dryRun=All&fieldValidation=Strict`, value)
+      const there = path.replace('{namespace}', 'default')
+      const { status, text } = await api.post(`${there}?dryRun=All&fieldValidation=Strict`, value)
       expect(status, `${path}: ${text}`).toBe(201)
       sent++
     }
@@ -236,7 +237,9 @@ describe('OpenAPI documents', () => {
 
   it('describe the operations of a namespace, which differ from those of other kinds', async () => {
     const core = documents.get('api/v1') ?? {}
-    const namespaces = operationsOf(core).filter(({ path }) => path.startsWith('/api/v1/namespaces'))
+    const namespaces = operationsOf(core).filter(({ path }) =>
+      /^\/api\/v1\/namespaces(\/\{name\}|$)/.test(path),
+    )
     expect(namespaces.map(({ path, method }) => `${method} ${path}`)).toEqual([
       'get /api/v1/namespaces',
       'post /api/v1/namespaces',

@@ -170,6 +170,7 @@ describe('plugins that fail', () => {
       syntax: [{ 'index.js': 'export default {' }],
       reserved: [{ 'index.js': pluginModule('reserved', { group: 'x.setpoint.dev' }) }],
       'reserved-itself': [{ 'index.js': pluginModule('reserved-itself', { group: 'setpoint.dev' }) }],
+      kubernetes: [{ 'index.js': pluginModule('kubernetes', { group: 'apps.k8s.io' }) }],
       'empty-group': [{ 'index.js': pluginModule('empty-group', { group: '' }) }],
       'second-kind': [{ 'index.js': pluginModule('second-kind', { group: 'good.example.com' }) }],
       'setup-throws': [
@@ -219,6 +220,7 @@ describe('plugins that fail', () => {
     ['reserved', /the kind Thing .*reserved.*setpoint\.dev.*; use a sub-domain of your own/s],
     ['reserved-itself', /reserved/],
     ['empty-group', /empty group/],
+    ['kubernetes', /apps\.k8s\.io.*reserved/],
     ['second-kind', /good/],
     ['setup-throws', /setup is broken \(index\.js:8\)/],
     ['shadows-generated', /things.*(Thing|good)/s],

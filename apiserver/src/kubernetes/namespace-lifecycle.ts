@@ -2,10 +2,11 @@ import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { isApiError, type ObjectKey } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry, ModelCache } from '../cache/index.ts'
 import type { Logger } from '../log/index.ts'
-import { IndexSet, type ModelRegistry, type ServedModel } from '../model/index.ts'
+import { type BareObject, IndexSet, type ModelRegistry, type ServedModel } from '../model/index.ts'
 import { type Registry, recordsPrefix, serviceWriteOptions } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { contentFinalizer, finalizersOf, permanentNamespaces } from './kinds/namespace.ts'
+import { conditionsOf, type NamespaceContent } from './namespace-conditions.ts'
 
 export const namespaceLifecycleDefaults = Object.freeze({
   /** Objects deleted at once. Keeps a store busy that takes milliseconds for each transaction. */
@@ -94,7 +95,7 @@ export class NamespaceLifecycle {
     const { againMs, longestAgainMs } = namespaceLifecycleDefaults
     for (let turn = 0; !signal.aborted; turn++) {
       try {
-        if (await this.#turn(namespace, signal)) return
+        if (await this.#turn(namespace, turn > 0, signal)) return
       } catch (error) {
         if (signal.aborted) return
         log.warn({ namespace, err: error }, 'failed to delete the content of a namespace, retrying')
@@ -104,15 +105,22 @@ export class NamespaceLifecycle {
     }
   }
 
-  /** Deletes the content of a namespace. Returns true if nothing is left to do. */
-  async #turn(namespace: string, signal: AbortSignal): Promise<boolean> {
+  /**
+   * Deletes the content of a namespace. Returns true if nothing is left to do.
+   * @param tells whether the conditions say what is left. Most namespaces are empty before anyone could read that.
+   */
+  async #turn(namespace: string, tells: boolean, signal: AbortSignal): Promise<boolean> {
     const { kind, registry, log } = this.#parts
     const live = await registry.readLive(kind, namespace)
     const object = live?.stored.object
     if (object?.metadata.deletionTimestamp === undefined) return true
     const finalizers = finalizersOf(object)
     if (!finalizers.includes(contentFinalizer)) return true
-    if ((await this.#deleteContent(namespace, signal)) > 0) return false
+    const content = await this.#deleteContent(namespace, signal)
+    if (content.counts.size > 0) {
+      if (tells) await this.#tell(object, content)
+      return false
+    }
     const document = {
       metadata: { uid: object.metadata.uid },
       spec: { finalizers: finalizers.filter(finalizer => finalizer !== contentFinalizer) },
@@ -127,11 +135,22 @@ export class NamespaceLifecycle {
     return true
   }
 
-  /** Deletes the objects in a namespace. Returns the number of those that it found. */
-  async #deleteContent(namespace: string, signal: AbortSignal): Promise<number> {
+  async #tell(object: BareObject, content: NamespaceContent): Promise<void> {
+    const { kind, registry } = this.#parts
+    const { name, uid } = object.metadata
+    const conditions = conditionsOf(object, content, this.#clock.now())
+    const patch = { type: 'merge', document: { metadata: { uid }, status: { conditions } } } as const
+    await registry.patch(kind, name, patch, 'status', serviceWriteOptions).catch(error => {
+      if (!isApiError(error, 'NotFound', 'Conflict')) throw error
+    })
+  }
+
+  /** Deletes the objects in a namespace. Returns those that it found. */
+  async #deleteContent(namespace: string, signal: AbortSignal): Promise<NamespaceContent> {
     const { models, storage, log } = this.#parts
     const served = new Map([...models.all()].map(each => [each.resource, each]))
-    let found = 0
+    const counts = new Map<string, number>()
+    const unserved: string[] = []
     for (const resource of await this.#resources(signal)) {
       const prefix = `objects/${resource}/${namespace}/`
       const kind = served.get(resource)
@@ -143,7 +162,8 @@ export class NamespaceLifecycle {
           limit: namespaceLifecycleDefaults.pageSize,
           ...(after !== undefined && { after }),
         })
-        found += page.pairs.length
+        const title = titleOf(resource)
+        if (page.pairs.length > 0) counts.set(title, (counts.get(title) ?? 0) + page.pairs.length)
         if (kind !== undefined)
           await this.#deleteAll(
             kind,
@@ -152,13 +172,14 @@ export class NamespaceLifecycle {
           )
         else if (page.pairs.length > 0) {
           log.warn({ namespace, resource }, 'the namespace has objects of a kind that is not served here')
+          unserved.push(title)
           break
         }
         after = page.pairs.at(-1)?.key
         if (!page.more || after === undefined) break
       }
     }
-    return found
+    return { counts, unserved }
   }
 
   /** Returns all kinds that have ever been served, because each has a record. */
@@ -199,4 +220,10 @@ function isDeleting({ values }: Entry): boolean {
 
 function keyIn({ keyPrefix }: ServedModel, storeKey: string): ObjectKey {
   return storeKey.slice(keyPrefix.length)
+}
+
+/** Returns `<plural>.<group>` for a resource `<group>/<plural>`. */
+function titleOf(resource: string): string {
+  const [group = '', plural = ''] = resource.split('/')
+  return group === '' ? plural : `${plural}.${group}`
 }

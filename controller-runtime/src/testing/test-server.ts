@@ -49,8 +49,7 @@ const etcdKeys: KeysOf<EtcdOfTest> = { endpoints: true, prefix: true }
  * A real server in this process, made of the modules of `@setpoint/apiserver` and its own store. Validation, versions,
  * finalizers, unique indexes, selectors and watches behave as in production.
  *
- * It does not have: events (serve `eventModel` to test them), objects of the kind `Plugin`, the YAML resources that plugins
- * ship, and the migration of stored objects to another version.
+ * It does not have: objects of the kind `Plugin`, the YAML resources that plugins ship, and the migration of stored objects to another version.
  */
 export interface TestServer extends AsyncDisposable {
   /** An in-process client with all permissions. */

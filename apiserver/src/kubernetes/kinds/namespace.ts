@@ -36,6 +36,27 @@ const model = defineBuiltInModel({
           enum: ['Active', 'Terminating'],
           description: 'Terminating while the namespace and its objects are being deleted.',
         },
+        conditions: {
+          type: 'array',
+          description: 'What keeps a namespace that is being deleted.',
+          'x-kubernetes-list-type': 'map',
+          'x-kubernetes-list-map-keys': ['type'],
+          items: {
+            type: 'object',
+            required: ['type', 'status'],
+            properties: {
+              type: { type: 'string', description: 'The type of the condition.' },
+              status: { type: 'string', description: 'True, False or Unknown.' },
+              lastTransitionTime: {
+                type: 'string',
+                format: 'date-time',
+                description: 'When the status changed last.',
+              },
+              reason: { type: 'string', description: 'The reason: a stable word in CamelCase.' },
+              message: { type: 'string', description: 'What keeps the namespace, in words.' },
+            },
+          },
+        },
       },
     },
   },
