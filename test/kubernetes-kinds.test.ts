@@ -158,6 +158,7 @@ describe.each(stores)('the built-in kinds on the %s store', store => {
     const content = { secrets: [{ name: 's' }], imagePullSecrets: [{ name: 'p' }] }
     expect(await create('serviceaccounts', 'robot', content)).toMatchObject(content)
     expect(await table(at('serviceaccounts', 'robot'))).toMatchObject([{ Name: 'robot', Secrets: 1 }])
+    refusalOf(await api.post(`${at('serviceaccounts', 'missing')}/token`, { spec: {} }), 404)
   })
 
   it('Lease takes what client-go writes, and shows the holder', async () => {

@@ -226,8 +226,7 @@ describe('OpenAPI documents', () => {
           .split('/')
           .at(-1) ?? ''
       const value = at(document, 'components', 'examples', name, 'value')
-      const there = path.replace('{namespace}', 'default')
-      const { status, text } = await api.post(`${there}?dryRun=All&fieldValidation=Strict`, value)
+      const { status, text } = await api.post(`${path}?dryRun=All&fieldValidation=Strict`, value)
       expect(status, `${path}: ${text}`).toBe(201)
       sent++
     }
