@@ -3,7 +3,7 @@ import type { Api } from './support/api.ts'
 import { Kubectl, kubectlVersions } from './support/kubectl.ts'
 import { eventually, startWorld, type World } from './support/worlds.ts'
 
-/** The built-in kinds in kubectl. Bodies are JSON: `create -f`, `replace` and `delete` send no protobuf. */
+/** The built-in kinds in kubectl. `create -f` sends JSON, `create <kind>` protobuf. */
 
 const manifest = (kind: string, name: string, content: object) =>
   JSON.stringify({ apiVersion: 'v1', kind, metadata: { name }, ...content })
@@ -27,7 +27,9 @@ describe.each(kubectlVersions)('kubectl %s', version => {
   })
 
   it('creates, shows and deletes objects of each kind', async () => {
-    expect(await create('ConfigMap', 'settings', { data: { colour: 'red' } })).toBe('configmap/settings created\n')
+    expect(await create('ConfigMap', 'settings', { data: { colour: 'red' } })).toBe(
+      'configmap/settings created\n',
+    )
     expect(await run('get', 'cm', 'settings')).toMatch(/^NAME +DATA +AGE\nsettings +1 +/)
     expect(await create('Secret', 'key', { stringData: { a: '1' } })).toBe('secret/key created\n')
     expect(await run('get', 'secret', 'key')).toMatch(/^NAME +TYPE +DATA +AGE\nkey +Opaque +1 +/)
@@ -37,6 +39,13 @@ describe.each(kubectlVersions)('kubectl %s', version => {
     expect(await run('describe', 'secret', 'key')).toMatch(/Data\n=+\na: +1 bytes?/)
     expect(await run('delete', 'cm,secret,sa', '--all')).toContain('configmap "settings" deleted')
     expect(await run('get', 'cm')).toBe('')
+  })
+
+  it('creates secrets and service accounts from arguments', async () => {
+    await run('create', 'secret', 'generic', 'literal', '--from-literal=a=1')
+    expect(await run('get', 'secret', 'literal', '-o', 'jsonpath={.type} {.data.a}')).toBe('Opaque MQ==')
+    await run('create', 'serviceaccount', 'worker')
+    expect(await run('get', 'sa', '-o', 'name')).toBe('serviceaccount/worker\n')
   })
 
   it('waits for a field', async () => {
@@ -51,17 +60,27 @@ describe.each(kubectlVersions)('kubectl %s', version => {
     const { metadata } = JSON.parse(await run('get', 'cm', 'eventful', '-o', 'json'))
     const at = new Date().toISOString()
     await create('Event', 'eventful.1', {
-      involvedObject: { apiVersion: 'v1', kind: 'ConfigMap', namespace: 'default', name: 'eventful', uid: metadata.uid },
+      involvedObject: {
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        namespace: 'default',
+        name: 'eventful',
+        uid: metadata.uid,
+      },
       ...{ type: 'Warning', reason: 'Seen', message: 'it was there', count: 3 },
       ...{ firstTimestamp: at, lastTimestamp: at, source: { component: 'watcher' } },
     })
     await eventually(async () =>
-      expect(await run('describe', 'cm', 'eventful')).toMatch(/Warning +Seen +\S+( \(x3 over \S+\))? +watcher +it was there/),
+      expect(await run('describe', 'cm', 'eventful')).toMatch(
+        /Warning +Seen +\S+( \(x3 over \S+\))? +watcher +it was there/,
+      ),
     )
     expect(await run('get', 'events')).toMatch(
       /^LAST SEEN +TYPE +REASON +OBJECT +MESSAGE\n\S+ +Warning +Seen +configmap\/eventful +it was there/,
     )
-    expect(await run('events', '--for', 'configmap/eventful')).toMatch(/Warning +Seen +ConfigMap\/eventful +it was there/)
+    expect(await run('events', '--for', 'configmap/eventful')).toMatch(
+      /Warning +Seen +ConfigMap\/eventful +it was there/,
+    )
     expect(await run('get', 'events.events.k8s.io')).toContain('configmap/eventful')
   })
 })
