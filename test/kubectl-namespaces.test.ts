@@ -86,7 +86,7 @@ describe.each(kubectlVersions)('kubectl %s', version => {
         kubectl.output(['apply', '--server-side', '-f', '-'], { input: namespace('served', `team: ${team}`) })
       for (const team of ['red', 'blue'])
         expect(await apply(team)).toBe('namespace/served serverside-applied\n')
-      expect((await namespacesOf(api).read('served')).metadata.labels).toEqual({ team: 'blue' })
+      expect((await namespacesOf(api).read('served')).metadata.labels).toMatchObject({ team: 'blue' })
     })
 
     it('are created and changed by an apply of the client, and by an editor', async () => {

@@ -36,7 +36,9 @@ it('discovery and the index of documents have no built-in kind', async () => {
   expect(groups).toContain('places.example.com')
   expect(groups.filter(name => String(name).endsWith('k8s.io'))).toEqual([])
   const { paths } = fieldsOf((await api.get('/openapi/v3')).body)
-  expect(Object.keys(fieldsOf(paths)).filter(path => path.includes('k8s.io') || path.startsWith('api/'))).toEqual([])
+  expect(
+    Object.keys(fieldsOf(paths)).filter(path => path.includes('k8s.io') || path.startsWith('api/')),
+  ).toEqual([])
 })
 
 it('namespaced kinds of plugins have the namespaces that always exist', async () => {

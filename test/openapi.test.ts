@@ -286,7 +286,7 @@ describe('OpenAPI documents', () => {
     const hash = url.split('?hash=')[1]
     const hashed = await api.get(url)
     expect(hashed.headers.get('cache-control')).toMatch(/\bimmutable\b.*\bmax-age=31536000\b/)
-    expect(hashed.headers.get('vary')).toBe('Accept, Accept-Encoding')
+    expect(hashed.headers.get('vary')).toBe('Accept, Accept-Encoding, Origin')
     expect(hashed.headers.get('etag')).toBe(`"${hash}"`)
     expect(createHash('sha256').update(hashed.text).digest('hex')).toBe(hash)
     const plain = await api.get(boatsDocument)

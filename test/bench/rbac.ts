@@ -123,7 +123,12 @@ async function prepare({ url }: Program): Promise<void> {
   }
   const rbacPath = `/apis/${group}/v1`
   await post(collection, {
-    ...{ apiVersion: 'bench.example.com/v1', kind: 'Item', metadata: { name: 'a' }, spec: { text: 'x', n: 1, tags: [] } },
+    ...{
+      apiVersion: 'bench.example.com/v1',
+      kind: 'Item',
+      metadata: { name: 'a' },
+      spec: { text: 'x', n: 1, tags: [] },
+    },
   })
   await post(`${rbacPath}/clusterroles`, {
     metadata: { name: 'reader' },

@@ -74,7 +74,9 @@ export class ApiDocuments {
       current.set(name, found)
       return found
     }
-    const models = [...this.#parts.models.visible()].sort((a, b) => compareUnits(a.model.plural, b.model.plural))
+    const models = [...this.#parts.models.visible()].sort((a, b) =>
+      compareUnits(a.model.plural, b.model.plural),
+    )
     for (const served of models) {
       for (const version of served.versions) at(version.apiVersion).kinds.push({ served, version })
     }
