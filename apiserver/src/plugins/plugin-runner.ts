@@ -434,6 +434,7 @@ export class PluginRunner implements PluginLifecycle {
   }
 
   #permissionProblems(): ReportedProblem[] {
+    if (this.#run === undefined) return []
     const missing = this.#actor.missing(this.#loaded.plugin.permissions ?? [])
     if (missing.length === 0) return []
     const { name } = this.#actor.user

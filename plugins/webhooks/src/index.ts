@@ -55,6 +55,7 @@ export function webhooks(replaced: Replacements = {}): Plugin {
     name: 'webhooks',
     models: [Subscription, DeadLetter],
     settings,
+    permissions: [{ apiGroups: ['*'], resources: ['*'], verbs: ['get', 'list', 'watch'] }],
     setup(plugin) {
       const { clock, events } = plugin
       const given = replaced.settings ?? plugin.settings
