@@ -478,10 +478,15 @@ describe('tokens', () => {
       fieldsOf(pick(objects, 'Secret', `${release.fullname}-tokens`).raw.stringData)
     const tokens = tokensOf(objectsOf('more users'))
     const entries = arrayOf(load(textOf(tokens['tokens.yaml']))).map(fieldsOf)
+    const groups = {
+      admin: 'setpoint:admins',
+      controllers: 'setpoint:controllers',
+      metrics: 'setpoint:metrics-readers',
+    } as const
     expect(entries).toEqual([
       ...(['admin', 'controllers', 'metrics'] as const).map(user => ({
         user,
-        groups: [user === 'metrics' ? 'setpoint:metrics-readers' : 'setpoint:admins'],
+        groups: [groups[user]],
         sha256: createHash('sha256')
           .update(textOf(tokens[`${user}-token`]))
           .digest('hex'),

@@ -235,8 +235,8 @@ describe('with a file of tokens', () => {
       args: ['--token-file', tokenFile, '--role', 'apiserver'],
     })
     const secret = join(folder, 'controllers.token')
-    const first = await makeToken('controllers')
-    const second = await makeToken('controllers')
+    const first = await makeToken('controllers', 'setpoint:controllers')
+    const second = await makeToken('controllers', 'setpoint:controllers')
     await put(admin.entry + viewer.entry + first.entry)
     await writeFile(secret, `${first.token}\n`)
     const running = spawnProgram([

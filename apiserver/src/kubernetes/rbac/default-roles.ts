@@ -28,9 +28,9 @@ function aggregateTo(name: string): Readonly<Record<string, string>> {
   return { [`${rbacGroup}/aggregate-to-${name}`]: 'true' }
 }
 
-/** @param rules those of the default roles that it selects, in the order of their names */
-function aggregated(name: string, rules: readonly PolicyRule[], labels = {}): DefaultObject {
-  const aggregationRule = { clusterRoleSelectors: [{ matchLabels: aggregateTo(name) }] }
+/** @param rules those of the default roles that it selects by `aggregateTo(part)`, in the order of their names */
+function aggregated(name: string, rules: readonly PolicyRule[], part: string, labels = {}): DefaultObject {
+  const aggregationRule = { clusterRoleSelectors: [{ matchLabels: aggregateTo(part) }] }
   return { name, labels: { ...bootstrapping, ...labels }, content: { aggregationRule, rules } }
 }
 
@@ -51,6 +51,21 @@ const adminRules: readonly PolicyRule[] = [
   { verbs: [...read, ...write], apiGroups: [rbacGroup], resources: ['roles', 'rolebindings'] },
   { verbs: ['create'], apiGroups: ['authorization.k8s.io'], resources: ['localsubjectaccessreviews'] },
 ]
+
+/**
+ * What a process with controllers needs besides the kinds of its plugins: the rules of Kubernetes' garbage collector, and of
+ * its leader election and events. Without the verbs escalate and bind, its writes of roles grant nothing new.
+ */
+const controllerRules: readonly PolicyRule[] = [
+  { verbs: [...read, 'delete', 'patch', 'update'], apiGroups: ['*'], resources: ['*'] },
+  { verbs: ['create'], apiGroups: core, resources: ['events'] },
+  { verbs: ['create'], apiGroups: ['coordination.k8s.io'], resources: ['leases'] },
+  // The collector's group depends on the reserved domain.
+  { verbs: ['create'], apiGroups: ['*'], resources: ['orphanrecords'] },
+]
+
+/** The group of processes with the controllers of plugins. */
+const controllersGroup = 'setpoint:controllers'
 
 /** The ClusterRoles of every server, as in Kubernetes where it has them. */
 export const defaultClusterRoles: readonly DefaultObject[] = [
@@ -83,12 +98,14 @@ export const defaultClusterRoles: readonly DefaultObject[] = [
     { verbs: ['create'], apiGroups: ['authentication.k8s.io'], resources: ['selfsubjectreviews'] },
   ]),
   role('setpoint:metrics-reader', [{ verbs: ['get'], nonResourceURLs: ['/metrics'] }]),
+  role('system:aggregate-to-controllers', controllerRules, aggregateTo('controllers')),
+  aggregated(controllersGroup, controllerRules, 'controllers'),
   role('system:aggregate-to-view', viewRules, aggregateTo('view')),
   role('system:aggregate-to-edit', editRules, aggregateTo('edit')),
   role('system:aggregate-to-admin', adminRules, aggregateTo('admin')),
-  aggregated('view', viewRules, aggregateTo('edit')),
-  aggregated('edit', [...editRules, ...viewRules], aggregateTo('admin')),
-  aggregated('admin', [...adminRules, ...editRules, ...viewRules]),
+  aggregated('view', viewRules, 'view', aggregateTo('edit')),
+  aggregated('edit', [...editRules, ...viewRules], 'edit', aggregateTo('admin')),
+  aggregated('admin', [...adminRules, ...editRules, ...viewRules], 'admin'),
 ]
 
 function binding(name: string, group: string): DefaultObject {
@@ -102,19 +119,27 @@ function binding(name: string, group: string): DefaultObject {
   }
 }
 
-/** The ClusterRoleBindings of every server: what every authenticated user may do, and a group for scrapers. */
+/** The ClusterRoleBindings of every server: what every authenticated user may do, and groups for scrapers and controllers. */
 export const defaultClusterRoleBindings: readonly DefaultObject[] = [
   binding('system:basic-user', 'system:authenticated'),
   binding('system:discovery', 'system:authenticated'),
   binding('setpoint:metrics-reader', 'setpoint:metrics-readers'),
+  binding(controllersGroup, controllersGroup),
 ]
 
-/** The ClusterRoles of a plugin's kinds: `<plugin>-view` and `<plugin>-edit`, parts of `view` and `edit`. */
+/**
+ * The ClusterRoles of a plugin's kinds: `<plugin>-view` and `<plugin>-edit`, parts of `view` and `edit`, and
+ * `<plugin>-controllers` for its controllers in another process.
+ */
 export function rolesOfPlugin(
   plugin: string,
   models: readonly Pick<Model, 'group' | 'plural' | 'sensitive'>[],
 ): DefaultObject[] {
-  const of = (name: 'view' | 'edit', verbs: readonly string[], kinds: typeof models): DefaultObject => ({
+  const of = (
+    name: 'view' | 'edit' | 'controllers',
+    verbs: readonly string[],
+    kinds: typeof models,
+  ): DefaultObject => ({
     name: `${plugin}-${name}`,
     labels: aggregateTo(name),
     content: {
@@ -128,13 +153,15 @@ export function rolesOfPlugin(
   const plain = models.filter(({ sensitive }) => !sensitive)
   return [
     ...(plain.length > 0 ? [of('view', read, plain)] : []),
-    ...(models.length > 0 ? [of('edit', [...read, ...write], models)] : []),
+    ...(models.length > 0
+      ? [of('edit', [...read, ...write], models), of('controllers', ['create'], models)]
+      : []),
   ]
 }
 
 /**
- * Returns the ClusterRole that a plugin asks for, and if it is granted, its binding, both named as the plugin's user. Only a granted role is completed when the
- * plugin asks for more, because the operator has seen only what it asked for before.
+ * Returns the ClusterRole that a plugin asks for, and if it is granted, its binding, both named as the plugin's user. Only a
+ * granted role is completed when the plugin asks for more: the operator has seen only what it asked for before.
  */
 export function grantOfPlugin(
   name: string,
@@ -143,7 +170,11 @@ export function grantOfPlugin(
 ): { readonly role: DefaultObject; readonly binding: DefaultObject | undefined } {
   const completed = isGranted ? 'always' : 'never'
   const roleRef = { apiGroup: rbacGroup, kind: 'ClusterRole', name }
-  const subjects = [{ apiGroup: rbacGroup, kind: 'User', name }]
+  const subjects = [
+    { apiGroup: rbacGroup, kind: 'User', name },
+    // The plugin's controllers in another process.
+    { apiGroup: rbacGroup, kind: 'Group', name: controllersGroup },
+  ]
   return {
     role: { name, labels: {}, content: { rules }, completed },
     binding: isGranted ? { name, labels: {}, content: { roleRef, subjects }, completed } : undefined,
