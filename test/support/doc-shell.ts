@@ -3,6 +3,7 @@ import { mkdtemp, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { type DocBlock, placeOf } from './doc-blocks.ts'
+import { findKubectl } from './kubectl.ts'
 
 /** One command of a shell block that the walkthrough does not run, with the folder that it was given in. */
 export interface StubbedCommand {
@@ -23,8 +24,8 @@ interface ShellRun {
  * Runs the shell blocks in one shell, in the order of the pages, each page from the folder of the clone.
  *
  * The numbers among a block's marks are the expected statuses of its requests; other requests must succeed. A GET is
- * repeated until it has the expected status. Of an endless watch, only the first line is read. `npm`, `npx` and
- * `node --test` are recorded instead of run, except `npx setpoint token`.
+ * repeated until it has the expected status. Of an endless watch, only the first line is read. `kubectl` talks to the
+ * server. `npm`, `npx` and `node --test` are recorded instead of run, except `npx setpoint token`.
  */
 export async function runShell(
   blocks: readonly DocBlock[],
@@ -46,7 +47,14 @@ export async function runShell(
   const setUp = await readFile(new URL('../fixtures/docs/walkthrough.sh', import.meta.url), 'utf8')
   const { stderr } = await promisify(execFile)('bash', ['-c', `${setUp}\n${script.join('\n')}`], {
     cwd: clone,
-    env: { ...process.env, LOG: log, CLONE: clone, NODE: process.execPath, SERVER: url },
+    env: {
+      ...process.env,
+      LOG: log,
+      CLONE: clone,
+      NODE: process.execPath,
+      KUBECTL: await findKubectl(),
+      SERVER: url,
+    },
     timeout: 240_000,
     maxBuffer: 64 * 2 ** 20,
   })
