@@ -41,6 +41,12 @@ export const systemGroups = Object.freeze({
   serviceAccounts: 'system:serviceaccounts',
 })
 
+/** A caller without credentials, as in Kubernetes. */
+export const anonymousUser: UserInfo = Object.freeze({
+  name: 'system:anonymous',
+  groups: Object.freeze([systemGroups.unauthenticated]),
+})
+
 /** The key in `extra` of a user for the id of the credential, as in Kubernetes. */
 export const credentialIdKey = 'authentication.kubernetes.io/credential-id'
 

@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
-import { type Access, type CallerRequest, type Identity, systemGroups } from './access.ts'
+import { type Access, anonymousUser, type CallerRequest, type Identity, systemGroups } from './access.ts'
 import type { Authorizer, ResourceTarget } from './authorize.ts'
+import { serviceAccountOf } from './service-account-user.ts'
 
 const prefix = 'impersonate-'
 const extraPrefix = 'impersonate-extra-'
-const serviceAccountPrefix = 'system:serviceaccount:'
 
 /**
  * Lets callers act for other users, as in Kubernetes: `Impersonate-User`, `Impersonate-Group`, `Impersonate-Uid` and
@@ -121,15 +121,9 @@ function withSystemGroups(user: UserInfo): UserInfo {
     account !== undefined && user.groups.length === 0
       ? [systemGroups.serviceAccounts, `${systemGroups.serviceAccounts}:${account.namespace}`]
       : []
-  const isAnonymous = user.name === 'system:anonymous' || user.groups.includes(systemGroups.unauthenticated)
+  const isAnonymous = user.name === anonymousUser.name || user.groups.includes(systemGroups.unauthenticated)
   const standing = isAnonymous ? systemGroups.unauthenticated : systemGroups.authenticated
   return { ...user, groups: [...new Set([...user.groups, ...own, standing])] }
-}
-
-function serviceAccountOf(user: string): { readonly namespace: string; readonly name: string } | undefined {
-  if (!user.startsWith(serviceAccountPrefix)) return undefined
-  const [namespace, name, ...rest] = user.slice(serviceAccountPrefix.length).split(':')
-  return namespace && name && rest.length === 0 ? { namespace, name } : undefined
 }
 
 /** Keys may be percent-encoded, because header names take few characters. */

@@ -1,6 +1,6 @@
 /**
- * Authenticates and authorizes callers. Without any way to authenticate configured, local callers may do everything.
- * Otherwise callers need a client certificate or a token, and their groups decide what they may do.
+ * Authenticates and authorizes callers, and queues their requests fairly. Without any way to authenticate configured, local
+ * callers may do everything. Otherwise callers need a client certificate or a token, and roles decide what they may do.
  */
 export * from './access.ts'
 export * from './authentication.ts'
@@ -21,6 +21,7 @@ export * from './policy-rule.ts'
 export * from './rbac/index.ts'
 export { Revocations } from './revocations.ts'
 export * from './secret-file.ts'
+export * from './service-account-user.ts'
 export * from './token-file.ts'
 export * from './token-list.ts'
 export * from './verified-tokens.ts'

@@ -1,12 +1,7 @@
 import type { AuditedRequest, AuditLog, AuditSubject } from '../../audit/index.ts'
+import { anonymousUser } from '../../security/index.ts'
 import { callersOf, subjectOfObjects, subjectOfPath } from '../audit-subject.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
-
-/** Callers without credentials, by the names that Kubernetes gives them. */
-const anonymous = Object.freeze({
-  name: 'system:anonymous',
-  groups: Object.freeze(['system:unauthenticated']),
-})
 
 /** Records the request in the audit log, with the status of its response. */
 export function auditing(log: AuditLog): Middleware {
@@ -52,7 +47,7 @@ function describe(audit: AuditedRequest, ctx: Context, code: number | undefined)
   // A request that is refused early does not have all of its state.
   const state: Partial<RequestState> = ctx.state
   if (state.identity !== undefined) audit.identified(...callersOf(state.identity))
-  else if (code !== 401 && code !== 403) audit.identified(anonymous)
+  else if (code !== 401 && code !== 403) audit.identified(anonymousUser)
   audit.concerns(subjectOf(ctx.method, state))
 }
 

@@ -1,5 +1,13 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import type { Binding, LabelSelector, PolicyRule, Role, RoleRef, Subject } from '../../security/index.ts'
+import {
+  type Binding,
+  type LabelSelector,
+  type PolicyRule,
+  type Role,
+  type RoleRef,
+  type Subject,
+  serviceAccountUser,
+} from '../../security/index.ts'
 
 export const rbacGroup = 'rbac.authorization.k8s.io'
 
@@ -38,7 +46,7 @@ export function readRoleRef(roleRef: unknown): RoleRef {
 function readSubject({ kind, name, namespace }: Fields): Subject[] {
   if (kind === 'User' || kind === 'Group') return [{ kind, name: textOf(name) }]
   if (kind !== 'ServiceAccount') return []
-  return [{ kind: 'User', name: `system:serviceaccount:${textOf(namespace)}:${textOf(name)}` }]
+  return [{ kind: 'User', name: serviceAccountUser({ namespace: textOf(namespace), name: textOf(name) }) }]
 }
 
 function readSelector({ matchLabels, matchExpressions }: Fields): LabelSelector {

@@ -5,6 +5,7 @@ import type { JWTHeaderParameters } from 'jose'
 import {
   credentialIdKey,
   Revocations,
+  serviceAccountUser,
   systemGroups,
   type TokenIssuer,
   tokenExpired,
@@ -81,7 +82,7 @@ export class ServiceAccountTokens implements TokenIssuer {
     const token = await new SignJWT({ [objectsClaim]: objects })
       .setProtectedHeader({ alg: 'ES256', kid: id })
       .setIssuer(this.issuer)
-      .setSubject(userNameOf(account))
+      .setSubject(serviceAccountUser(account))
       .setAudience([...audiences])
       .setIssuedAt(now)
       .setNotBefore(now)
@@ -107,7 +108,7 @@ export class ServiceAccountTokens implements TokenIssuer {
     if (expiresAt <= now) throw tokenExpired()
     const objects = objectsOf(payload[objectsClaim])
     const [account] = objects
-    if (account === undefined || payload.sub !== userNameOf(account))
+    if (account === undefined || payload.sub !== serviceAccountUser(account))
       throw new ApiError('Unauthorized', 'the token names no service account')
     const isValid = () => objects.every(object => this.#objects.find(object) !== 'absent')
     const credential = this.#revocations.credential({ expiresAt, isValid })
@@ -127,14 +128,10 @@ export class ServiceAccountTokens implements TokenIssuer {
   }
 }
 
-function userNameOf({ namespace, name }: BoundObject): string {
-  return `system:serviceaccount:${namespace}:${name}`
-}
-
 function userOf(account: BoundObject, tokenId: string): UserInfo {
   const { serviceAccounts, authenticated } = systemGroups
   return Object.freeze({
-    name: userNameOf(account),
+    name: serviceAccountUser(account),
     uid: account.uid,
     groups: Object.freeze([serviceAccounts, `${serviceAccounts}:${account.namespace}`, authenticated]),
     extra: Object.freeze({ [credentialIdKey]: Object.freeze([`JTI=${tokenId}`]) }),

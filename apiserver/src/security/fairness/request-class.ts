@@ -1,3 +1,5 @@
+import { isServiceAccountUser } from '../service-account-user.ts'
+
 /** Bounds of a class of requests. */
 export interface ClassLimits {
   /** Requests that wait, in all and of one identity. One more is refused with 429. */
@@ -48,8 +50,6 @@ export const requestClasses: Readonly<Record<RequestClass, ClassLimits>> = Objec
 /** The kind of an identity, for metrics. */
 export type IdentityKind = 'users' | 'service-accounts' | 'plugins' | 'unauthenticated'
 
-const serviceAccountPrefix = 'system:serviceaccount:'
-
 export function kindOfUser(name: string): IdentityKind {
-  return name.startsWith(serviceAccountPrefix) ? 'service-accounts' : 'users'
+  return isServiceAccountUser(name) ? 'service-accounts' : 'users'
 }
