@@ -1,7 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { parseHTML } from 'linkedom'
@@ -9,9 +7,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { curlOf, groupsOf, sectionsOf } from '../apiserver/pages/view.js'
 import { Api } from './support/api.ts'
 import { findShell } from './support/doc-shell.ts'
-import { fieldsOf, textOf } from './support/json.ts'
+import { fieldsOf } from './support/json.ts'
 import { devicesOf } from './support/kinds.ts'
-import { runProgram, type ServerProcess, startServer } from './support/server.ts'
+import { type ServerProcess, startServer } from './support/server.ts'
+import { Users } from './support/users.ts'
 import { copyFixture, startWorld, type World } from './support/worlds.ts'
 
 /** The page `/docs`, over the documents of a real server. */
@@ -114,27 +113,22 @@ describe('the page', () => {
 })
 
 describe('the page in a browser, on a server with tokens and a base path', () => {
-  let folder: string
+  let users: Users<'ann'>
   let plugins: string[]
   let server: ServerProcess
   let token: string
   let requests: { url: string; authorization: string | null }[]
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'setpoint-docs-page-'))
     plugins = await Promise.all(['items-plugin', 'described-plugin'].map(copyFixture))
-    const { stdout } = await runProgram(['token', '--user', 'ann', '--output', 'json'])
-    const { token: secret, ...entry } = fieldsOf(JSON.parse(stdout))
-    token = textOf(secret)
-    await writeFile(join(folder, 'tokens.yaml'), JSON.stringify([entry]))
-    server = await startServer({
-      plugins,
-      args: ['--token-file', join(folder, 'tokens.yaml'), '--base-path', '/x'],
-    })
+    users = await Users.make({ ann: ['setpoint:admins'] })
+    token = users.tokenOf('ann')
+    server = await startServer({ plugins, args: [...users.args, '--base-path', '/x'] })
   })
   afterAll(async () => {
     await server?.stop()
-    await Promise.all([folder, ...plugins].map(dir => rm(dir, { recursive: true, force: true })))
+    await users.remove()
+    await Promise.all(plugins.map(dir => rm(dir, { recursive: true, force: true })))
   })
 
   let page: ReturnType<typeof parseHTML>

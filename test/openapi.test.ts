@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Api, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
 import { pluginsPath } from './support/kinds.ts'
-import { runProgram, type ServerProcess, startServer } from './support/server.ts'
+import { type ServerProcess, startServer } from './support/server.ts'
+import { Users } from './support/users.ts'
 import { copyFixture, startWorld, type World } from './support/worlds.ts'
 
 const boats = '/apis/described.example.com/v1/boats'
@@ -341,31 +340,21 @@ describe('OpenAPI documents', () => {
 })
 
 describe('OpenAPI documents of a server with a base path and tokens', () => {
-  let folder: string
+  let users: Users<'vic'>
   let plugin: string
   let server: ServerProcess
-  let token: string
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'setpoint-openapi-'))
     plugin = await copyFixture('items-plugin')
-    const { stdout } = await runProgram([
-      ...['token', '--user', 'vic', '--group', 'setpoint:viewers', '--output', 'json'],
-    ])
-    const { token: secret, ...entry } = fieldsOf(JSON.parse(stdout))
-    token = textOf(secret)
-    await writeFile(join(folder, 'tokens.yaml'), JSON.stringify([entry]))
-    server = await startServer({
-      plugins: [plugin],
-      args: ['--token-file', join(folder, 'tokens.yaml'), '--base-path', '/x'],
-    })
+    users = await Users.make({ vic: ['setpoint:viewers'] })
+    server = await startServer({ plugins: [plugin], args: [...users.args, '--base-path', '/x'] })
   })
   afterAll(async () => {
     await server?.stop()
-    await Promise.all([folder, plugin].map(dir => rm(dir, { recursive: true, force: true })))
+    await Promise.all([users.remove(), rm(plugin, { recursive: true, force: true })])
   })
 
   it('have full URLs in the index, and paths below the server of the document', async () => {
-    const headers = { authorization: `Bearer ${token}` }
+    const headers = users.headersOf('vic')
     const { body } = await new Api(server.url).get('/openapi/v3', { headers })
     const url = textOf(at(body, 'paths', 'apis/items.example.com/v1', 'serverRelativeURL'))
     expect(url).toMatch(/^\/x\/openapi\/v3\/apis\/items\.example\.com\/v1\?hash=/)

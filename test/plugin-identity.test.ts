@@ -1,12 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { Api, objectOf, refusalOf } from './support/api.ts'
+import { Api, objectOf, type RequestOptions, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { pluginsPath } from './support/kinds.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
-import { runProgram, type ServerProcess, startServer } from './support/server.ts'
+import { type ServerProcess, startServer } from './support/server.ts'
+import { Users } from './support/users.ts'
 import { eventually } from './support/worlds.ts'
 
 const routesPath = '/apis/console.api.alpha.example.com/v1'
@@ -72,40 +71,29 @@ plugin.routes('console.api.gamma.example.com/v1', r => r
   }).replace('models: [Thing],', 'models: [Thing], permissions,'),
 }
 
-async function makeToken(
-  user: string,
-  group: string,
-): Promise<{ entry: string; headers: Record<string, string> }> {
-  const { stdout, stderr } = await runProgram(['token', '--user', user, '--group', group])
-  const token = /: (\S+)\n$/.exec(stderr)?.[1] ?? ''
-  return { entry: stdout, headers: { authorization: `Bearer ${token}` } }
-}
-
 describe('a plugin acts as itself', () => {
-  let folder: string
+  let users: Users<'ann' | 'vic'>
   let plugins: readonly string[]
   let server: ServerProcess
   let api: Api
-  let admin: { entry: string; headers: Record<string, string> }
-  let viewer: typeof admin
+  let admin: RequestOptions
+  let viewer: RequestOptions
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'setpoint-identity-'))
     plugins = [await writePlugin(alpha), await writePlugin(beta)]
-    admin = await makeToken('ann', 'setpoint:admins')
-    viewer = await makeToken('vic', 'setpoint:viewers')
-    const tokenFile = join(folder, 'tokens.yaml')
-    await writeFile(tokenFile, admin.entry + viewer.entry)
-    server = await startServer({ plugins, args: ['--token-file', tokenFile] })
+    users = await Users.make({ ann: ['setpoint:admins'], vic: ['setpoint:viewers'] })
+    admin = { headers: users.headersOf('ann') }
+    viewer = { headers: users.headersOf('vic') }
+    server = await startServer({ plugins, args: users.args })
     api = new Api(server.url)
   })
   afterAll(async () => {
     await server?.stop()
-    await Promise.all([folder, ...(plugins ?? [])].map(dir => rm(dir, { recursive: true, force: true })))
+    await users?.remove()
+    await Promise.all((plugins ?? []).map(dir => rm(dir, { recursive: true, force: true })))
   })
 
-  const check = (name: string, { headers }: { headers: Record<string, string> }) =>
-    api.get(`${routesPath}/checks/${name}`, { headers })
+  const check = (name: string, caller: RequestOptions) => api.get(`${routesPath}/checks/${name}`, caller)
 
   it('may do everything with its own kinds, for any caller', async () => {
     expect((await check('own', viewer)).status).toBe(200)
@@ -146,15 +134,14 @@ describe('a plugin acts as itself', () => {
 describe('a plugin that asks for permissions', () => {
   const name = 'setpoint:plugin:gamma'
   const bindingsPath = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings'
-  let folder: string
+  let users: Users<'ann'>
   let plugins: readonly string[]
-  let admin: { entry: string; headers: Record<string, string> }
-  let tokenFile: string
+  let admin: RequestOptions
   let server: ServerProcess | undefined
   let api: Api
 
   const start = async (...args: string[]) => {
-    server = await startServer({ plugins, args: ['--token-file', tokenFile, ...args] })
+    server = await startServer({ plugins, args: [...users.args, ...args] })
     api = new Api(server.url)
   }
   const check = (route: string) => api.get(`/apis/console.api.gamma.example.com/v1/checks/${route}`, admin)
@@ -164,16 +151,15 @@ describe('a plugin that asks for permissions', () => {
   }
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'setpoint-grants-'))
     plugins = [await writePlugin(beta), await writePlugin(gamma)]
-    admin = await makeToken('ann', 'setpoint:admins')
-    tokenFile = join(folder, 'tokens.yaml')
-    await writeFile(tokenFile, admin.entry)
+    users = await Users.make({ ann: ['setpoint:admins'] })
+    admin = { headers: users.headersOf('ann') }
   })
   afterEach(() => server?.stop())
-  afterAll(() =>
-    Promise.all([folder, ...(plugins ?? [])].map(dir => rm(dir, { recursive: true, force: true }))),
-  )
+  afterAll(async () => {
+    await users?.remove()
+    await Promise.all((plugins ?? []).map(dir => rm(dir, { recursive: true, force: true })))
+  })
 
   it('has them from the moment the operator binds its role, and not after', async () => {
     await start()

@@ -1,7 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { makeToken } from '../../apiserver/src/security/index.ts'
 import { type Answer, Api, type RequestOptions } from './api.ts'
 
 /** Users with tokens, for servers that are started with the flags of `args`. */
@@ -23,17 +23,10 @@ export class Users<Name extends string> {
   ): Promise<Users<Name>> {
     const folder = await mkdtemp(join(tmpdir(), 'setpoint-users-'))
     const names = Object.keys(groups) as Name[]
-    const tokens = new Map(names.map(name => [name, randomBytes(24).toString('base64url')]))
-    const entries = names.map(user => {
-      const sha256 = createHash('sha256')
-        .update(tokens.get(user) ?? '')
-        .digest('hex')
-      return { user, groups: groups[user], sha256 }
-    })
+    const made = names.map(name => ({ name, ...makeToken({ name, groups: groups[name] }) }))
     const path = join(folder, 'tokens.yaml')
-    // JSON is YAML.
-    await writeFile(path, JSON.stringify(entries), { mode: 0o600 })
-    return new Users(folder, path, tokens)
+    await writeFile(path, made.map(({ entry }) => entry).join(''), { mode: 0o600 })
+    return new Users(folder, path, new Map(made.map(({ name, token }) => [name, token])))
   }
 
   tokenOf(name: Name): string {
