@@ -1,14 +1,6 @@
-import type { AddressInfo } from 'node:net'
-import {
-  Collector,
-  createManager,
-  type Logger,
-  type Manager,
-  type ManagerOptions,
-} from '@setpoint/controller-runtime'
+import { Collector, createManager, type Logger, type ManagerOptions } from '@setpoint/controller-runtime'
 import { EventKeeper, orphanRecordModel } from '@setpoint/controller-runtime/internal'
-import type { AuditLog } from '../audit/index.ts'
-import { ConsistencyCheck, type LogFollower } from '../cache/index.ts'
+import { ConsistencyCheck } from '../cache/index.ts'
 import { ApiServer, CustomRoutes, Health, RouteCallers, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import { describeAudit, describeLog, describeQueues, EtcdMetrics, Metrics } from '../metrics/index.ts'
@@ -27,33 +19,21 @@ import {
 } from '../plugins/index.ts'
 import { assembleRooms, keepRoles, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
 import { LocalOrigins, NamedOrigins, type Origins } from '../security/index.ts'
-import { compactRegularly, type Storage } from '../storage/index.ts'
-import { WatchConnections, type WatchHub } from '../watch/index.ts'
+import { compactRegularly } from '../storage/index.ts'
+import { WatchConnections } from '../watch/index.ts'
 import { openAudit } from './audit.ts'
 import { authenticate } from './authentication.ts'
 import { renewCertificates } from './certificates.ts'
 import { EtcdCertificates } from './etcd-certificates.ts'
-import { formatAddress, type ListenAddress, type ServerOptions, type StoreOptions } from './flags.ts'
+import type { ServerOptions } from './flags.ts'
+import { listen } from './listen.ts'
+import { openStorage } from './open-storage.ts'
+import { stopDefaults, stopServer } from './stop-server.ts'
 import { withinTime } from './within-time.ts'
 
 export const serverDefaults = Object.freeze({
   /** Milliseconds that the listening line waits for plugins to start. The port responds with 503 during that time. */
   announceMs: 10_000,
-  /** Milliseconds after SIGTERM for reconciles, requests and sockets to end. Kubernetes kills after 30 s. */
-  drainMs: 25_000,
-  /** Of these, milliseconds for reconciles to finish. After that they are aborted, and the lease is released. */
-  reconcilesMs: 15_000,
-  /** Milliseconds that a forced stop waits for aborted work. */
-  forcedMs: 5_000,
-  /** Of `drainMs`, milliseconds reserved for requests and sockets. */
-  closingMs: 5_000,
-  /** Milliseconds for the last events of the audit log. */
-  auditMs: 5_000,
-  /**
-   * Connections that may wait to be accepted. Linux allows 4,096 by default. With Node's 511, a burst of connections makes
-   * the system drop others, and their clients retry after a second or more.
-   */
-  backlog: 4_096,
 })
 
 /** A running server. */
@@ -262,7 +242,7 @@ function managerOptions(
     transport,
     registry,
     log,
-    drainTimeoutMs: serverDefaults.reconcilesMs,
+    drainTimeoutMs: stopDefaults.reconcilesMs,
     ...(store.kind === 'etcd' && { leaderElection: { lease } }),
   }
 }
@@ -273,116 +253,4 @@ function originsOf({ authentication, allowedOrigins, tls }: ServerOptions, log: 
   if (allowedOrigins.length > 0)
     log.warn({ allowedOrigins }, 'without authentication only pages of this machine may call')
   return new LocalOrigins()
-}
-
-async function openStorage(
-  store: StoreOptions,
-  tls: EtcdCertificates['tls'],
-  { observe }: EtcdMetrics,
-  log: Logger,
-): Promise<Storage> {
-  // Loading lmdb or the etcd client is a large part of the program's start.
-  if (store.kind === 'embedded') {
-    const { openEmbeddedStorage } = await import('../storage/embedded/index.ts')
-    return openEmbeddedStorage({ dataDir: store.dataDir, log })
-  }
-  const { openEtcdStorage } = await import('../storage/etcd/index.ts')
-  return openEtcdStorage({
-    endpoints: store.endpoints,
-    prefix: store.prefix,
-    ...(tls !== undefined && { tls }),
-    ...(store.credentials && {
-      auth: { user: store.credentials.username, password: store.credentials.password },
-    }),
-    observe,
-    log,
-  })
-}
-
-function listen(app: ApiServer, { listen: address, basePath, tls }: ServerOptions): Promise<string> {
-  const { server } = app
-  const isSecure = tls !== undefined
-  return new Promise((resolve, reject) => {
-    const refused = (error: NodeJS.ErrnoException) =>
-      reject(new Error(describeListenError(error, address), { cause: error }))
-    server.once('error', refused)
-    const { backlog } = serverDefaults
-    server.listen({ port: address.port, host: address.host, backlog }, () => {
-      server.off('error', refused)
-      const { address: host, port, family } = server.address() as AddressInfo
-      resolve(`${isSecure ? 'https' : 'http'}://${family === 'IPv6' ? `[${host}]` : host}:${port}${basePath}`)
-    })
-  })
-}
-
-/** Explains the usual reasons, with the remedy. */
-function describeListenError({ code, message }: NodeJS.ErrnoException, address: ListenAddress): string {
-  const where = `cannot listen on ${formatAddress(address)}`
-  if (code === 'EADDRINUSE')
-    return `${where}: the port is in use; stop what uses it, or choose another with --listen`
-  if (code === 'EACCES') return `${where}: this user may not use the port; choose one from 1024 with --listen`
-  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') return `${where}: this machine has no such address`
-  return `${where}: ${message}`
-}
-
-interface Stoppable {
-  readonly app: ApiServer
-  readonly health: Health
-  readonly hub: WatchHub
-  readonly manager: Manager | undefined
-  readonly plugins: Plugins
-  readonly specs: PluginSpecs
-  readonly follower: LogFollower
-  readonly storage: Storage
-  /** Files that are reloaded when they change. */
-  readonly files: readonly { close(): void }[]
-  /** Periodic work, until `stopping`. */
-  readonly chores: Promise<unknown>
-  readonly stopping: AbortController
-  readonly audit: AuditLog | undefined
-  readonly forced: AbortSignal
-  readonly log: Logger
-}
-
-async function stopServer({
-  app,
-  health,
-  hub,
-  manager,
-  plugins,
-  specs,
-  follower,
-  storage,
-  files,
-  chores,
-  stopping,
-  audit,
-  forced,
-  log,
-}: Stoppable): Promise<void> {
-  log.info({}, 'shutting down')
-  health.drain()
-  const deadline = performance.now() + serverDefaults.drainMs
-  const closed = app.drainConnections()
-  // Controllers finish their current item through the API, which must still serve. Clients' watches end spread over this
-  // time.
-  const patience = serverDefaults.drainMs - serverDefaults.closingMs
-  await withinTime(
-    Promise.all([manager?.stop(), plugins.stop(), specs.stop(), app.drainWatches(patience)]),
-    patience,
-    forced,
-  )
-  if (forced.aborted)
-    await withinTime(Promise.resolve(manager?.stop({ force: true })), serverDefaults.forcedMs)
-  hub.close()
-  await withinTime(closed, deadline - performance.now(), forced)
-  app.close()
-  for (const file of files) file.close()
-  stopping.abort()
-  await chores
-  await follower.stop()
-  await storage.close()
-  // The last: stopping the rest ends watches and writes objects.
-  await withinTime(Promise.resolve(audit?.close()), serverDefaults.auditMs)
-  log.info({}, 'stopped')
 }

@@ -1,0 +1,30 @@
+import type { Logger } from '../log/index.ts'
+import type { EtcdMetrics } from '../metrics/index.ts'
+import type { Storage } from '../storage/index.ts'
+import type { EtcdCertificates } from './etcd-certificates.ts'
+import type { StoreOptions } from './flags.ts'
+
+/** @throws StoreLockedError, StoreFolderError */
+export async function openStorage(
+  store: StoreOptions,
+  tls: EtcdCertificates['tls'],
+  { observe }: EtcdMetrics,
+  log: Logger,
+): Promise<Storage> {
+  // Loading lmdb or the etcd client is a large part of the program's start.
+  if (store.kind === 'embedded') {
+    const { openEmbeddedStorage } = await import('../storage/embedded/index.ts')
+    return openEmbeddedStorage({ dataDir: store.dataDir, log })
+  }
+  const { openEtcdStorage } = await import('../storage/etcd/index.ts')
+  return openEtcdStorage({
+    endpoints: store.endpoints,
+    prefix: store.prefix,
+    ...(tls !== undefined && { tls }),
+    ...(store.credentials && {
+      auth: { user: store.credentials.username, password: store.credentials.password },
+    }),
+    observe,
+    log,
+  })
+}
