@@ -1,5 +1,6 @@
 /** Renders the table of flags into docs/reference/flags.md, from the built server. See render-page.mjs. */
-import { environmentName, flagsOf } from '../apiserver/dist/cli/flags-table.js'
+import { environmentName } from '../apiserver/dist/cli/flag.js'
+import { flagsOf } from '../apiserver/dist/cli/flags-table.js'
 import { renderPage } from './render-page.mjs'
 
 renderPage(new URL('../docs/reference/flags.md', import.meta.url), 'scripts/render-flags.mjs', [

@@ -1,7 +1,8 @@
 import { Command, CommanderError, Help, Option } from 'commander'
 import { programVersion } from '../program-version.ts'
 import { createCommand, type NewPlugin } from './create-command.ts'
-import { allFlags, type CommandName, environmentName, type Flag, flagsOf } from './flags-table.ts'
+import { type CommandName, environmentName, type Flag, type GivenFlags } from './flag.ts'
+import { allFlags, flagsOf } from './flags-table.ts'
 import { UsageError } from './flags-values.ts'
 
 /** The commands of `setpoint`. */
@@ -11,9 +12,6 @@ export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   token: 'make a token and its entry for --token-file',
   kubeconfig: 'print a kubeconfig for kubectl and other clients of Kubernetes',
 })
-
-/** The texts of each given flag, in the order of the command line. */
-export type GivenFlags = ReadonlyMap<Flag, readonly string[]>
 
 export type Arguments =
   | { readonly command: 'serve'; readonly given: GivenFlags }

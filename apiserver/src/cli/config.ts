@@ -7,7 +7,7 @@ import {
   parseEvents,
   YAMLException,
 } from 'js-yaml'
-import type { Flag } from './flags-table.ts'
+import type { Flag } from './flag.ts'
 import { type NamedText, quote, UsageError } from './flags-values.ts'
 
 /** The value of one flag in a configuration file. */

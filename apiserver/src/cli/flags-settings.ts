@@ -1,15 +1,14 @@
-import type { GivenFlags } from './command-line.ts'
 import { type ConfigFile, readConfigFile, splitList } from './config.ts'
 import {
-  type CommandName,
   type DefaultedFlag,
   environmentName,
   type Flag,
-  flags,
-  flagsOf,
+  type GivenFlags,
+  serveAndDev,
   type ValueFlag,
-} from './flags-table.ts'
-import { type ReadFile, UsageError } from './flags-values.ts'
+  value,
+} from './flag.ts'
+import { type ReadFile, readTextFile, UsageError } from './flags-values.ts'
 
 /** The texts given for a flag, with their source. */
 interface Given {
@@ -17,6 +16,17 @@ interface Given {
   /** For messages: `--listen`, `SETPOINT_LISTEN` or `setpoint.yaml:3: listen`. */
   readonly origin: string
 }
+
+/** The flag that names the configuration file. */
+export const configFlag = value(
+  {
+    name: 'config',
+    placeholder: 'FILE',
+    description: 'YAML file with settings; its keys are the names of these flags without the leading dashes',
+    read: readTextFile,
+  },
+  serveAndDev,
+)
 
 /** The settings of a command: flags, environment variables and the configuration file, in this order. */
 export class Settings {
@@ -28,14 +38,15 @@ export class Settings {
   readonly #sources: readonly ((flag: Flag) => Given | undefined)[]
   readonly #readFile: ReadFile
 
+  /** @param taken the flags of the command */
   constructor(
-    command: CommandName,
+    taken: readonly Flag[],
     onCommandLine: GivenFlags,
     env: Readonly<Record<string, string | undefined>>,
     readFile: ReadFile,
   ) {
     this.#readFile = readFile
-    this.#taken = flagsOf(command)
+    this.#taken = taken
     const commandLine = (flag: Flag): Given | undefined => {
       const texts = onCommandLine.get(flag)
       if (texts === undefined) return undefined
@@ -49,8 +60,8 @@ export class Settings {
       return { texts: flag.kind === 'value' ? [text] : splitList(text), origin }
     }
     this.#sources = [commandLine, environment]
-    const configFile = this.#taken.includes(flags.config) ? this.optional(flags.config) : undefined
-    const accepted = this.#taken.filter(flag => flag !== flags.config)
+    const configFile = taken.includes(configFlag) ? this.optional(configFlag) : undefined
+    const accepted = taken.filter(flag => flag !== configFlag)
     const config = configFile && readConfigFile(configFile, accepted)
     this.plugins = config?.plugins ?? {}
     this.issuers = config?.issuers

@@ -1,90 +1,41 @@
 import type { PluginSource } from '../plugins/index.ts'
 import { builtInGroups } from '../security/access.ts'
 import { watchLimitDefaults } from '../watch/watch-limits.ts'
+import {
+  type CommandName,
+  type DefaultedFlag,
+  type Flag,
+  kubeconfig,
+  serve,
+  serveAndDev,
+  serveAndKubeconfig,
+  serving,
+  token,
+  type ValueFlag,
+  value,
+} from './flag.ts'
+import { auditFlags } from './flags-audit.ts'
+import { oidcFlags } from './flags-oidc.ts'
 import { readPluginSource } from './flags-plugin.ts'
+import { configFlag } from './flags-settings.ts'
+import { storeFlags } from './flags-store.ts'
 import {
   oneOf,
-  type ReadFile,
   readAllowedOrigin,
-  readAuditLog,
-  readAuditPolicy,
   readAuthorities,
   readAuthoritiesFile,
   readBasePath,
   readCount,
-  readDirectory,
   readDomain,
-  readEtcdEndpoint,
-  readIssuer,
-  readKeyPrefix,
   readLeaseName,
-  readLimit,
   readListenAddress,
   readNonEmpty,
   readOwnTokenFile,
   readPemFile,
   readSecretFile,
   readServerUrl,
-  readTextFile,
   readTokenFile,
 } from './flags-values.ts'
-
-/**
- * How many values a flag has:
- *
- *     value       one; the last one given counts
- *     list        several in one text, separated by commas; also a YAML list in the configuration file
- *     repeatable  several: the flag is repeated. Separated by commas in the environment, a YAML list in the
- *                 configuration file
- */
-export type FlagKind = 'value' | 'list' | 'repeatable'
-
-export type CommandName = 'serve' | 'dev' | 'token' | 'kubeconfig'
-
-/** One row of the table of flags. The command line, the environment, the configuration file and the help all use it. */
-export interface Flag {
-  /** Without dashes; also the key in the configuration file. */
-  readonly name: string
-  readonly kind: FlagKind
-  /** Stands for the value in the help. */
-  readonly placeholder: string
-  /** The default as text. */
-  readonly default?: string
-  /** Its value when it is given without one. Without this it needs a value. */
-  readonly bare?: string
-  readonly description: string
-  /** The commands that take the flag. */
-  readonly commands: readonly CommandName[]
-}
-
-/** A flag whose values are of type T. `read` gets one text and throws UsageError for a bad one. */
-export interface ValueFlag<T> extends Flag {
-  read(text: string, readFile: ReadFile): T
-}
-
-/** A flag that always has a value. */
-export interface DefaultedFlag<T> extends ValueFlag<T> {
-  readonly default: string
-}
-
-const serve: readonly CommandName[] = ['serve']
-const serveAndDev: readonly CommandName[] = ['serve', 'dev']
-const token: readonly CommandName[] = ['token']
-const kubeconfig: readonly CommandName[] = ['kubeconfig']
-const serveAndKubeconfig: readonly CommandName[] = ['serve', 'kubeconfig']
-const serving: readonly CommandName[] = ['serve', 'dev', 'kubeconfig']
-
-function value<T>(
-  flag: Omit<DefaultedFlag<T>, 'kind' | 'commands'>,
-  commands?: readonly CommandName[],
-): DefaultedFlag<T>
-function value<T>(
-  flag: Omit<ValueFlag<T>, 'kind' | 'commands'>,
-  commands?: readonly CommandName[],
-): ValueFlag<T>
-function value<T>(flag: Omit<ValueFlag<T>, 'kind' | 'commands'>, commands = serve): ValueFlag<T> {
-  return { ...flag, kind: 'value', commands }
-}
 
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
 export type LogLevel = (typeof logLevels)[number]
@@ -226,106 +177,8 @@ export const flags = Object.freeze({
       "CA certificates (PEM) for clients' certificates, whose common name is the user and whose organizations are the groups; reloaded when they change; needs --tls-cert",
     read: readAuthoritiesFile,
   }),
-  oidcIssuer: value({
-    name: 'oidc-issuer',
-    placeholder: 'URL',
-    description:
-      'OpenID Connect issuer whose ID tokens are accepted; `oidc` in the configuration file takes several',
-    read: readIssuer,
-  }),
-  oidcAudience: value({
-    name: 'oidc-audience',
-    placeholder: 'AUDIENCE',
-    description: 'audience that ID tokens must be for: the client ID; required with --oidc-issuer',
-    read: readNonEmpty,
-  }),
-  oidcCa: value({
-    name: 'oidc-ca',
-    placeholder: 'FILE',
-    description:
-      "CA certificates (PEM) for the issuer's certificate, read whenever its keys are fetched; by default those of the system",
-    read: readAuthoritiesFile,
-  }),
-  oidcUsernameClaim: value({
-    name: 'oidc-username-claim',
-    placeholder: 'CLAIM',
-    default: 'sub',
-    description: 'claim that names the user; `email` is refused if `email_verified` is false',
-    read: readNonEmpty,
-  }),
-  oidcUsernamePrefix: value({
-    name: 'oidc-username-prefix',
-    placeholder: 'PREFIX',
-    description:
-      "precedes the user's name; `-` for none; by default the issuer and `#`, or none for the claim `email`",
-    read: readNonEmpty,
-  }),
-  oidcGroupsClaim: value({
-    name: 'oidc-groups-claim',
-    placeholder: 'CLAIM',
-    default: 'groups',
-    description: 'claim that lists the groups of the user',
-    read: readNonEmpty,
-  }),
-  oidcGroupsPrefix: value({
-    name: 'oidc-groups-prefix',
-    placeholder: 'PREFIX',
-    description: 'precedes the name of each group; by default none',
-    read: readNonEmpty,
-  }),
-  auditLog: value({
-    name: 'audit-log',
-    placeholder: 'FILE',
-    description:
-      'file for the audit log: one event of audit.k8s.io/v1 as JSON on each line; servers need one each',
-    read: readAuditLog,
-  }),
-  auditPolicy: value({
-    name: 'audit-policy',
-    placeholder: 'FILE',
-    description:
-      'Policy of audit.k8s.io/v1: which requests are audited, at which level; reloaded when it changes. Without it, the metadata of every request',
-    read: readAuditPolicy,
-  }),
-  auditLogMaxSize: value({
-    name: 'audit-log-maxsize',
-    placeholder: 'MEGABYTES',
-    default: '100',
-    description: 'size at which the audit log is rotated',
-    read: readCount,
-  }),
-  auditLogMaxBackup: value({
-    name: 'audit-log-maxbackup',
-    placeholder: 'COUNT',
-    default: '10',
-    description: 'most rotated files that are kept; 0 for all',
-    read: readLimit,
-  }),
-  auditLogMaxAge: value({
-    name: 'audit-log-maxage',
-    placeholder: 'DAYS',
-    default: '0',
-    description: 'days that rotated files are kept; 0 for ever',
-    read: readLimit,
-  }),
-  auditWebhook: value({
-    name: 'audit-webhook',
-    placeholder: 'URL',
-    description: 'URL that gets audit events in batches: POST of an EventList of audit.k8s.io/v1',
-    read: readServerUrl,
-  }),
-  auditWebhookTokenFile: value({
-    name: 'audit-webhook-token-file',
-    placeholder: 'FILE',
-    description: 'file with the bearer token for --audit-webhook; read again for each batch',
-    read: readSecretFile,
-  }),
-  auditWebhookCa: value({
-    name: 'audit-webhook-ca',
-    placeholder: 'FILE',
-    description: 'CA certificates (PEM) for the certificate of --audit-webhook',
-    read: readAuthorities,
-  }),
+  ...oidcFlags,
+  ...auditFlags,
   healthListen: value({
     name: 'health-listen',
     placeholder: 'HOST:PORT',
@@ -333,68 +186,7 @@ export const flags = Object.freeze({
       'address of /livez, /readyz and /metrics, without authentication and TLS; only with --role controllers',
     read: readListenAddress,
   }),
-  store: value({
-    name: 'store',
-    placeholder: 'embedded|etcd',
-    description: 'where objects are stored; etcd if --etcd-endpoints is given, else embedded',
-    read: oneOf('embedded', 'etcd'),
-  }),
-  dataDir: value(
-    {
-      name: 'data-dir',
-      placeholder: 'DIR',
-      default: './.setpoint',
-      description: 'directory of the embedded store',
-      read: readDirectory,
-    },
-    serveAndDev,
-  ),
-  etcdEndpoints: {
-    name: 'etcd-endpoints',
-    kind: 'list',
-    placeholder: 'HOST:PORT,...',
-    description: 'members of the etcd cluster, separated by commas',
-    commands: serve,
-    read: readEtcdEndpoint,
-  } satisfies ValueFlag<string>,
-  etcdPrefix: value({
-    name: 'etcd-prefix',
-    placeholder: 'PREFIX',
-    default: '/setpoint',
-    description: 'prefix of every key in etcd',
-    read: readKeyPrefix,
-  }),
-  etcdCa: value({
-    name: 'etcd-ca',
-    placeholder: 'FILE',
-    description: 'CA certificates (PEM) for etcd; reloaded when they change',
-    read: readAuthoritiesFile,
-  }),
-  etcdCert: value({
-    name: 'etcd-cert',
-    placeholder: 'FILE',
-    description: 'client certificate (PEM) for etcd; reloaded when it changes; needs --etcd-key',
-    read: readPemFile,
-  }),
-  etcdKey: value({
-    name: 'etcd-key',
-    placeholder: 'FILE',
-    description: 'private key (PEM) of --etcd-cert',
-    read: readPemFile,
-  }),
-  etcdUser: value({
-    name: 'etcd-user',
-    placeholder: 'NAME',
-    description: 'user of etcd; needs --etcd-password',
-    read: readNonEmpty,
-  }),
-  etcdPassword: value({
-    name: 'etcd-password',
-    placeholder: 'PASSWORD',
-    description:
-      'password of --etcd-user. Every user of this machine can read the command line: prefer the environment or the configuration file',
-    read: readNonEmpty,
-  }),
+  ...storeFlags,
   plugin: {
     name: 'plugin',
     kind: 'repeatable',
@@ -507,16 +299,7 @@ export const flags = Object.freeze({
     },
     kubeconfig,
   ),
-  config: value(
-    {
-      name: 'config',
-      placeholder: 'FILE',
-      description:
-        'YAML file with settings; its keys are the names of these flags without the leading dashes',
-      read: readTextFile,
-    },
-    serveAndDev,
-  ),
+  config: configFlag,
 })
 
 export const allFlags: readonly Flag[] = Object.freeze(Object.values(flags))
@@ -524,9 +307,4 @@ export const allFlags: readonly Flag[] = Object.freeze(Object.values(flags))
 /** Returns the flags of a command. */
 export function flagsOf(command: CommandName): readonly Flag[] {
   return allFlags.filter(({ commands }) => commands.includes(command))
-}
-
-/** Its name in the environment: `--data-dir` is `SETPOINT_DATA_DIR`. */
-export function environmentName(flag: Flag): string {
-  return `SETPOINT_${flag.name.toUpperCase().replaceAll('-', '_')}`
 }

@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openssl } from '../../../test/support/openssl.ts'
+import { environmentName } from './flag.ts'
 import { type CommandLine, parseCommandLine, type ServeOptions, UsageError } from './flags.ts'
 import { readPluginSource } from './flags-plugin.ts'
-import { environmentName, flags, flagsOf } from './flags-table.ts'
+import { flags, flagsOf } from './flags-table.ts'
 
 type Env = Record<string, string>
 

@@ -1,25 +1,19 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createSecureContext } from 'node:tls'
 import type { UserInfo } from '@setpoint/controller-runtime'
-import type { RotationLimits } from '../audit/index.ts'
 import type { PluginSource, SettingsSources } from '../plugins/index.ts'
 import type { OidcOptions } from '../security/index.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments } from './command-line.ts'
 import type { NewPlugin } from './create-command.ts'
-import { issuerFlags, oidcOptions } from './flags-oidc.ts'
+import { environmentName, type Flag } from './flag.ts'
+import { type AuditOptions, auditFlags, auditOptions } from './flags-audit.ts'
+import { oidcFlags, oidcOptions } from './flags-oidc.ts'
+import { bothOrNeither, checkKeyPair } from './flags-pairs.ts'
 import { readPluginSource } from './flags-plugin.ts'
 import { Settings } from './flags-settings.ts'
-import {
-  allFlags,
-  environmentName,
-  type Flag,
-  flags,
-  type LogFormat,
-  type LogLevel,
-  type TokenOutput,
-} from './flags-table.ts'
+import { type StoreOptions, storeFlags, storeOptions } from './flags-store.ts'
+import { allFlags, flags, flagsOf, type LogFormat, type LogLevel, type TokenOutput } from './flags-table.ts'
 import {
   formatAddress,
   isLoopback,
@@ -30,6 +24,8 @@ import {
   UsageError,
 } from './flags-values.ts'
 
+export type { AuditOptions } from './flags-audit.ts'
+export type { EtcdStoreOptions, StoreOptions } from './flags-store.ts'
 export type { LogFormat, LogLevel, TokenOutput } from './flags-table.ts'
 export { formatAddress, isLoopback, type ListenAddress, UsageError } from './flags-values.ts'
 
@@ -70,16 +66,6 @@ export interface ServerOptions extends CommonOptions {
   readonly audit: AuditOptions | undefined
 }
 
-/** Where audit events go. At least one of `file` and `webhook` is there. */
-export interface AuditOptions {
-  /** Without it, the metadata of every request is recorded. */
-  readonly policy: NamedText | undefined
-  readonly file: { readonly path: string; readonly limits: RotationLimits } | undefined
-  readonly webhook:
-    | { readonly url: string; readonly token: NamedText | undefined; readonly ca: string | undefined }
-    | undefined
-}
-
 /** At least one way to authenticate. */
 export interface AuthenticationOptions {
   /** Accepted tokens. */
@@ -100,25 +86,6 @@ export interface ControllersOptions extends CommonOptions {
   readonly serverCa: string | undefined
   /** Address of health and metrics; not served if undefined. */
   readonly healthListen: ListenAddress | undefined
-}
-
-export type StoreOptions = EmbeddedStoreOptions | EtcdStoreOptions
-
-export interface EmbeddedStoreOptions {
-  readonly kind: 'embedded'
-  /** Absolute path. Created if it does not exist. */
-  readonly dataDir: string
-}
-
-export interface EtcdStoreOptions {
-  readonly kind: 'etcd'
-  /** At least one: all `http://host:port`, or all `https://host:port`. */
-  readonly endpoints: readonly string[]
-  /** Without a trailing slash. */
-  readonly prefix: string
-  /** PEM files. `cert` and `key` come together; only with `https` endpoints. */
-  readonly tls: { readonly ca?: NamedText; readonly cert?: NamedText; readonly key?: NamedText }
-  readonly credentials: { readonly username: string; readonly password: string } | undefined
 }
 
 /** What a kubeconfig says. */
@@ -169,8 +136,7 @@ export function parseCommandLine(
   const parsed = readArguments(argv)
   if (parsed.command === undefined) return { command: 'help', text: parsed.text }
   if (parsed.command === 'create') return parsed
-  const { command, given } = parsed
-  const settings = new Settings(command, given, env, readFile)
+  const settings = new Settings(flagsOf(parsed.command), parsed.given, env, readFile)
   if (parsed.command === 'token') {
     const name = settings.optional(flags.user)
     if (name === undefined) throw new UsageError('token needs --user NAME')
@@ -292,37 +258,6 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
   }
 }
 
-/** @throws UsageError for an option without its destination */
-function auditOptions(settings: Settings): AuditOptions | undefined {
-  const path = settings.optional(flags.auditLog)
-  const url = settings.optional(flags.auditWebhook)
-  const useless = [
-    ...(path === undefined && url === undefined ? [flags.auditPolicy] : []),
-    ...(path === undefined ? auditFileFlags : []),
-    ...(url === undefined ? auditWebhookFlags : []),
-  ].find(flag => settings.isOnCommandLine(flag))
-  if (useless !== undefined) {
-    const needed = auditFileFlags.includes(useless)
-      ? '--audit-log'
-      : auditWebhookFlags.includes(useless)
-        ? '--audit-webhook'
-        : '--audit-log or --audit-webhook'
-    throw new UsageError(`--${useless.name} needs ${needed}`)
-  }
-  if (path === undefined && url === undefined) return undefined
-  const limits = {
-    bytes: settings.value(flags.auditLogMaxSize) * 1024 * 1024,
-    backups: settings.value(flags.auditLogMaxBackup),
-    ageMs: settings.value(flags.auditLogMaxAge) * 86_400_000,
-  }
-  const token = settings.optional(flags.auditWebhookTokenFile)
-  return {
-    policy: settings.optional(flags.auditPolicy),
-    file: path === undefined ? undefined : { path, limits },
-    webhook: url === undefined ? undefined : { url, token, ca: settings.optional(flags.auditWebhookCa) },
-  }
-}
-
 /** @throws UsageError */
 function authenticationOptions(settings: Settings): AuthenticationOptions | undefined {
   const tokenFile = settings.optional(flags.tokenFile)
@@ -336,25 +271,10 @@ function authenticationOptions(settings: Settings): AuthenticationOptions | unde
   return { tokenFile, clientCa, oidc }
 }
 
-const etcdFlags: readonly Flag[] = [
-  flags.etcdPrefix,
-  flags.etcdCa,
-  flags.etcdCert,
-  flags.etcdKey,
-  flags.etcdUser,
-  flags.etcdPassword,
-]
-
-const auditFileFlags: readonly Flag[] = [flags.auditLogMaxSize, flags.auditLogMaxBackup, flags.auditLogMaxAge]
-const auditWebhookFlags: readonly Flag[] = [flags.auditWebhookTokenFile, flags.auditWebhookCa]
-
 const serverFlags: readonly Flag[] = [
   flags.listen,
   flags.basePath,
-  flags.store,
-  flags.dataDir,
-  flags.etcdEndpoints,
-  ...etcdFlags,
+  ...Object.values(storeFlags),
   flags.kubernetesKinds,
   flags.grantPlugins,
   flags.maxWatches,
@@ -364,12 +284,8 @@ const serverFlags: readonly Flag[] = [
   flags.tlsCert,
   flags.tlsKey,
   flags.clientCa,
-  ...issuerFlags,
-  flags.auditLog,
-  flags.auditPolicy,
-  ...auditFileFlags,
-  flags.auditWebhook,
-  ...auditWebhookFlags,
+  ...Object.values(oidcFlags),
+  ...Object.values(auditFlags),
 ]
 
 /** Returns certificate and key. @throws UsageError if they do not belong together */
@@ -382,89 +298,12 @@ function tlsOptions(settings: Settings): ServerOptions['tls'] {
   return { cert, key }
 }
 
-/** @throws UsageError if a certificate and a key are incomplete or do not belong together */
-function checkKeyPair(
-  settings: Settings,
-  cert: { readonly flag: Flag; readonly text: string },
-  key: { readonly flag: Flag; readonly text: string },
-): void {
-  try {
-    createSecureContext({ cert: cert.text, key: key.text })
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    throw new UsageError(
-      `${settings.origin(cert.flag)} and ${settings.origin(key.flag)} cannot be used together: ${why}`,
-      { cause: error },
-    )
-  }
-}
-
 /** Requires authentication for addresses that other machines can reach. */
 function refuseForeignCallers(listen: ListenAddress, origin: string): void {
   if (isLoopback(listen.host)) return
   throw new UsageError(
     `${origin}: ${formatAddress(listen)} is not a loopback address, and without authentication every caller could do everything: give --token-file, --client-ca or --oidc-issuer, or listen on 127.0.0.1, [::1] or localhost`,
   )
-}
-
-function storeOptions(settings: Settings): StoreOptions {
-  const endpoints = settings.several(flags.etcdEndpoints)
-  const kind = settings.optional(flags.store) ?? (endpoints === undefined ? 'embedded' : 'etcd')
-  if (kind === 'embedded') {
-    if (endpoints !== undefined) {
-      throw new UsageError(
-        `${settings.origin(flags.store)} embedded contradicts ${settings.origin(flags.etcdEndpoints)}: give one of them`,
-      )
-    }
-    const useless = etcdFlags.find(flag => settings.isOnCommandLine(flag))
-    if (useless !== undefined) throw new UsageError(`--${useless.name} needs --etcd-endpoints`)
-    return { kind, dataDir: settings.value(flags.dataDir) }
-  }
-  if (endpoints === undefined) {
-    throw new UsageError(`${settings.origin(flags.store)} etcd needs --etcd-endpoints HOST:PORT,...`)
-  }
-  const tls = {
-    ca: settings.optional(flags.etcdCa),
-    cert: settings.optional(flags.etcdCert),
-    key: settings.optional(flags.etcdKey),
-  }
-  bothOrNeither(settings, flags.etcdCert, flags.etcdKey)
-  if (tls.cert !== undefined && tls.key !== undefined)
-    checkKeyPair(
-      settings,
-      { flag: flags.etcdCert, text: tls.cert.text },
-      { flag: flags.etcdKey, text: tls.key.text },
-    )
-  bothOrNeither(settings, flags.etcdUser, flags.etcdPassword)
-  const username = settings.optional(flags.etcdUser)
-  const password = settings.optional(flags.etcdPassword)
-  return {
-    kind,
-    endpoints: withScheme(endpoints, tls.ca !== undefined || tls.cert !== undefined),
-    prefix: settings.value(flags.etcdPrefix),
-    tls,
-    credentials: username === undefined || password === undefined ? undefined : { username, password },
-  }
-}
-
-function bothOrNeither(settings: Settings, one: Flag, other: Flag): void {
-  if ((settings.origin(one) === undefined) === (settings.origin(other) === undefined)) return
-  const alone = settings.origin(one) ?? settings.origin(other)
-  throw new UsageError(
-    `--${one.name} and --${other.name} are given together or not at all; only ${alone} is given`,
-  )
-}
-
-/** Rejects a mix of schemes, which would send passwords and objects to some members without TLS. */
-function withScheme(endpoints: readonly string[], secure: boolean): string[] {
-  const urls = endpoints.map(endpoint => {
-    return endpoint.includes('://') ? endpoint : `${secure ? 'https' : 'http'}://${endpoint}`
-  })
-  const plain = urls.find(url => url.startsWith('http://'))
-  if (plain !== undefined && (secure || urls.some(url => url.startsWith('https://')))) {
-    throw new UsageError(`--etcd-endpoints: ${plain} has no TLS, but other settings of etcd ask for it`)
-  }
-  return urls
 }
 
 /** The beginning of the variables for settings of plugins. */

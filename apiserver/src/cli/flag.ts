@@ -1,0 +1,68 @@
+import type { ReadFile } from './flags-values.ts'
+
+/**
+ * How many values a flag has:
+ *
+ *     value       one; the last one given counts
+ *     list        several in one text, separated by commas; also a YAML list in the configuration file
+ *     repeatable  several: the flag is repeated. Separated by commas in the environment, a YAML list in the
+ *                 configuration file
+ */
+export type FlagKind = 'value' | 'list' | 'repeatable'
+
+export type CommandName = 'serve' | 'dev' | 'token' | 'kubeconfig'
+
+/** One row of the table of flags. The command line, the environment, the configuration file and the help all use it. */
+export interface Flag {
+  /** Without dashes; also the key in the configuration file. */
+  readonly name: string
+  readonly kind: FlagKind
+  /** Stands for the value in the help. */
+  readonly placeholder: string
+  /** The default as text. */
+  readonly default?: string
+  /** Its value when it is given without one. Without this it needs a value. */
+  readonly bare?: string
+  readonly description: string
+  /** The commands that take the flag. */
+  readonly commands: readonly CommandName[]
+}
+
+/** A flag whose values are of type T. `read` gets one text and throws UsageError for a bad one. */
+export interface ValueFlag<T> extends Flag {
+  read(text: string, readFile: ReadFile): T
+}
+
+/** A flag that always has a value. */
+export interface DefaultedFlag<T> extends ValueFlag<T> {
+  readonly default: string
+}
+
+/** The texts of each given flag, in the order of the command line. */
+export type GivenFlags = ReadonlyMap<Flag, readonly string[]>
+
+/** The commands that take a flag. */
+export const serve: readonly CommandName[] = ['serve']
+export const serveAndDev: readonly CommandName[] = ['serve', 'dev']
+export const token: readonly CommandName[] = ['token']
+export const kubeconfig: readonly CommandName[] = ['kubeconfig']
+export const serveAndKubeconfig: readonly CommandName[] = ['serve', 'kubeconfig']
+export const serving: readonly CommandName[] = ['serve', 'dev', 'kubeconfig']
+
+/** Returns a flag with one value. */
+export function value<T>(
+  flag: Omit<DefaultedFlag<T>, 'kind' | 'commands'>,
+  commands?: readonly CommandName[],
+): DefaultedFlag<T>
+export function value<T>(
+  flag: Omit<ValueFlag<T>, 'kind' | 'commands'>,
+  commands?: readonly CommandName[],
+): ValueFlag<T>
+export function value<T>(flag: Omit<ValueFlag<T>, 'kind' | 'commands'>, commands = serve): ValueFlag<T> {
+  return { ...flag, kind: 'value', commands }
+}
+
+/** Its name in the environment: `--data-dir` is `SETPOINT_DATA_DIR`. */
+export function environmentName(flag: Flag): string {
+  return `SETPOINT_${flag.name.toUpperCase().replaceAll('-', '_')}`
+}

@@ -1,0 +1,161 @@
+import { type Flag, serve, serveAndDev, type ValueFlag, value } from './flag.ts'
+import { bothOrNeither, checkKeyPair } from './flags-pairs.ts'
+import type { Settings } from './flags-settings.ts'
+import {
+  type NamedText,
+  oneOf,
+  readAuthoritiesFile,
+  readDirectory,
+  readEtcdEndpoint,
+  readKeyPrefix,
+  readNonEmpty,
+  readPemFile,
+  UsageError,
+} from './flags-values.ts'
+
+/** The flags of the store. */
+export const storeFlags = Object.freeze({
+  store: value({
+    name: 'store',
+    placeholder: 'embedded|etcd',
+    description: 'where objects are stored; etcd if --etcd-endpoints is given, else embedded',
+    read: oneOf('embedded', 'etcd'),
+  }),
+  dataDir: value(
+    {
+      name: 'data-dir',
+      placeholder: 'DIR',
+      default: './.setpoint',
+      description: 'directory of the embedded store',
+      read: readDirectory,
+    },
+    serveAndDev,
+  ),
+  etcdEndpoints: {
+    name: 'etcd-endpoints',
+    kind: 'list',
+    placeholder: 'HOST:PORT,...',
+    description: 'members of the etcd cluster, separated by commas',
+    commands: serve,
+    read: readEtcdEndpoint,
+  } satisfies ValueFlag<string>,
+  etcdPrefix: value({
+    name: 'etcd-prefix',
+    placeholder: 'PREFIX',
+    default: '/setpoint',
+    description: 'prefix of every key in etcd',
+    read: readKeyPrefix,
+  }),
+  etcdCa: value({
+    name: 'etcd-ca',
+    placeholder: 'FILE',
+    description: 'CA certificates (PEM) for etcd; reloaded when they change',
+    read: readAuthoritiesFile,
+  }),
+  etcdCert: value({
+    name: 'etcd-cert',
+    placeholder: 'FILE',
+    description: 'client certificate (PEM) for etcd; reloaded when it changes; needs --etcd-key',
+    read: readPemFile,
+  }),
+  etcdKey: value({
+    name: 'etcd-key',
+    placeholder: 'FILE',
+    description: 'private key (PEM) of --etcd-cert',
+    read: readPemFile,
+  }),
+  etcdUser: value({
+    name: 'etcd-user',
+    placeholder: 'NAME',
+    description: 'user of etcd; needs --etcd-password',
+    read: readNonEmpty,
+  }),
+  etcdPassword: value({
+    name: 'etcd-password',
+    placeholder: 'PASSWORD',
+    description:
+      'password of --etcd-user. Every user of this machine can read the command line: prefer the environment or the configuration file',
+    read: readNonEmpty,
+  }),
+})
+
+export type StoreOptions = EmbeddedStoreOptions | EtcdStoreOptions
+
+export interface EmbeddedStoreOptions {
+  readonly kind: 'embedded'
+  /** Absolute path. Created if it does not exist. */
+  readonly dataDir: string
+}
+
+export interface EtcdStoreOptions {
+  readonly kind: 'etcd'
+  /** At least one: all `http://host:port`, or all `https://host:port`. */
+  readonly endpoints: readonly string[]
+  /** Without a trailing slash. */
+  readonly prefix: string
+  /** PEM files. `cert` and `key` come together; only with `https` endpoints. */
+  readonly tls: { readonly ca?: NamedText; readonly cert?: NamedText; readonly key?: NamedText }
+  readonly credentials: { readonly username: string; readonly password: string } | undefined
+}
+
+const etcdFlags: readonly Flag[] = [
+  storeFlags.etcdPrefix,
+  storeFlags.etcdCa,
+  storeFlags.etcdCert,
+  storeFlags.etcdKey,
+  storeFlags.etcdUser,
+  storeFlags.etcdPassword,
+]
+
+/** @throws UsageError for settings that contradict each other */
+export function storeOptions(settings: Settings): StoreOptions {
+  const endpoints = settings.several(storeFlags.etcdEndpoints)
+  const kind = settings.optional(storeFlags.store) ?? (endpoints === undefined ? 'embedded' : 'etcd')
+  if (kind === 'embedded') {
+    if (endpoints !== undefined) {
+      throw new UsageError(
+        `${settings.origin(storeFlags.store)} embedded contradicts ${settings.origin(storeFlags.etcdEndpoints)}: give one of them`,
+      )
+    }
+    const useless = etcdFlags.find(flag => settings.isOnCommandLine(flag))
+    if (useless !== undefined) throw new UsageError(`--${useless.name} needs --etcd-endpoints`)
+    return { kind, dataDir: settings.value(storeFlags.dataDir) }
+  }
+  if (endpoints === undefined) {
+    throw new UsageError(`${settings.origin(storeFlags.store)} etcd needs --etcd-endpoints HOST:PORT,...`)
+  }
+  const tls = {
+    ca: settings.optional(storeFlags.etcdCa),
+    cert: settings.optional(storeFlags.etcdCert),
+    key: settings.optional(storeFlags.etcdKey),
+  }
+  bothOrNeither(settings, storeFlags.etcdCert, storeFlags.etcdKey)
+  if (tls.cert !== undefined && tls.key !== undefined)
+    checkKeyPair(
+      settings,
+      { flag: storeFlags.etcdCert, text: tls.cert.text },
+      { flag: storeFlags.etcdKey, text: tls.key.text },
+    )
+  bothOrNeither(settings, storeFlags.etcdUser, storeFlags.etcdPassword)
+  const username = settings.optional(storeFlags.etcdUser)
+  const password = settings.optional(storeFlags.etcdPassword)
+  return {
+    kind,
+    endpoints: withScheme(endpoints, tls.ca !== undefined || tls.cert !== undefined),
+    prefix: settings.value(storeFlags.etcdPrefix),
+    tls,
+    credentials: username === undefined || password === undefined ? undefined : { username, password },
+  }
+}
+
+/** Rejects a mix of schemes, which would send passwords and objects to some members without TLS. */
+function withScheme(endpoints: readonly string[], secure: boolean): string[] {
+  const urls = endpoints.map(endpoint => {
+    return endpoint.includes('://') ? endpoint : `${secure ? 'https' : 'http'}://${endpoint}`
+  })
+  const plain = urls.find(url => url.startsWith('http://'))
+  if (plain !== undefined && (secure || urls.some(url => url.startsWith('https://')))) {
+    throw new UsageError(`--etcd-endpoints: ${plain} has no TLS, but other settings of etcd ask for it`)
+  }
+  return urls
+}
