@@ -80,6 +80,7 @@ describe('the table of decisions', () => {
       await clusterRole('edit-places', [
         rule(['get', 'list', 'watch', 'create', 'deletecollection'], 'places.example.com', ['places']),
         rule(['update'], 'places.example.com', ['places/status']),
+        rule(['get', 'list'], '', ['namespaces']),
       ]),
       201,
     )
@@ -132,6 +133,11 @@ describe('the table of decisions', () => {
     `DELETE ${placesIn('x')}?dryRun=All        | + - + - - - -`,
     `DELETE ${placesIn('x')}/a                 | + - - - - - -`,
     `GET    ${placesIn('x')}/a                 | + + + - - - -`,
+    `GET    /api/v1/namespaces/x               | + + + - - - -`,
+    `GET    /api/v1/namespaces/y               | + + - - - - -`,
+    `GET    /api/v1/namespaces                 | + + - - - - -`,
+    `GET    /api/v1/namespaces/x/status        | + + - + - - -`,
+    `DELETE /api/v1/namespaces/x?dryRun=All    | + - - - - - -`,
     `GET    ${placesIn('x')}/a/status          | + + - + - - -`,
     `PUT    ${placesIn('x')}/a/status          | + - + + - - -`,
     `PUT    ${placesIn('y')}/a/status          | + - - - - - -`,

@@ -13,9 +13,15 @@ export function targetOf({
   query,
   verb,
 }: Pick<ResourceRequest, 'path' | 'query' | 'verb'>): ResourceTarget {
-  if (path.name !== undefined || (verb !== 'list' && verb !== 'watch')) return path
+  if (path.name !== undefined) return targetOfPath(path)
+  if (verb !== 'list' && verb !== 'watch') return path
   const name = query.size === 0 ? undefined : selectedName(query.getAll('fieldSelector'))
   return name === undefined ? path : { ...path, name }
+}
+
+/** Returns what a path names. As in Kubernetes, a Namespace counts as in itself, so that a RoleBinding in it can grant it. */
+export function targetOfPath(path: ResourceTarget): ResourceTarget {
+  return path.group === '' && path.plural === 'namespaces' ? { ...path, namespace: path.name } : path
 }
 
 /** Returns the attributes of a request for a path that names no kind: of a plugin's route, or of the server. */

@@ -1,6 +1,6 @@
 import type { PluginPermission, UserInfo } from '@setpoint/controller-runtime'
 import { ApiError, isApiError } from '@setpoint/controller-runtime/api'
-import type { ResourcePath, RouteCallers } from '../http/index.ts'
+import { type ResourcePath, type RouteCallers, targetOfPath } from '../http/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import { type Authorizer, builtInGroups, everyCombination, systemGroups } from '../security/index.ts'
 import type { Actor } from './loopback-transport.ts'
@@ -54,7 +54,7 @@ export class PluginActor implements Actor {
 
   check(user: UserInfo, verb: string, served: ServedModel, path: ResourcePath): void {
     if (user === this.user) {
-      if (served.plugin !== this.#plugin) this.#authorizer.authorize(user, verb, path)
+      if (served.plugin !== this.#plugin) this.#authorizer.authorize(user, verb, targetOfPath(path))
       return
     }
     if (!this.#callers.has(user)) {
@@ -63,6 +63,6 @@ export class PluginActor implements Actor {
         'client.as needs the user of a request whose response has not been sent yet',
       )
     }
-    this.#authorizer.authorize(user, verb, path)
+    this.#authorizer.authorize(user, verb, targetOfPath(path))
   }
 }
