@@ -90,6 +90,8 @@ class PatchedDocument {
         this.#move(operation.from, path)
         break
       case 'test':
+        // As in Kubernetes. kube-rs adds the first finalizer of an object with such a test.
+        if (operation.value === null && isMissingField(this.value, path)) break
         if (!deepEqual(resolve(this.value, path), operation.value))
           throw new PointerError('holds another value')
     }
@@ -149,6 +151,13 @@ class PatchedDocument {
       )
     }
   }
+}
+
+/** @throws PointerError if a parent is missing or an index is invalid */
+function isMissingField(document: unknown, pointer: JsonPointer): boolean {
+  if (pointer.tokens.length === 0) return false
+  const place = locate(document, pointer)
+  return place.kind === 'field' && !isPresent(place)
 }
 
 function readOperations(patch: unknown): Operation[] {

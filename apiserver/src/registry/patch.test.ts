@@ -162,6 +162,12 @@ describe('a JSON patch', () => {
       '[{"op":"add","path":"/a","value":null},{"op":"test","path":"/a","value":null},{"op":"replace","path":"/a","value":1}]',
       '{"a":1}',
     ],
+    [
+      'a missing field tested for null',
+      '{"a":{}}',
+      '[{"op":"test","path":"/a/b","value":null},{"op":"add","path":"/a/b","value":[1]}]',
+      '{"a":{"b":[1]}}',
+    ],
     ['the empty key', '{"":1}', '[{"op":"replace","path":"/","value":2}]', '{"":2}'],
     [
       'inherited names',
@@ -197,6 +203,9 @@ describe('a JSON patch', () => {
     ['{"l":[1,2]}', '[{"op":"replace","path":"/l/-","value":0}]', 'does not exist'],
     ['{"l":[1,2]}', '[{"op":"remove","path":"/l/-"}]', 'does not exist'],
     ['{"l":[1,2]}', '[{"op":"test","path":"/l/-","value":null}]', 'does not exist'],
+    ['{"a":1}', '[{"op":"test","path":"/a","value":null}]', 'another value'],
+    ['{}', '[{"op":"test","path":"/a/b","value":null}]', 'nothing at /a'],
+    ['{}', '[{"op":"test","path":"/a","value":1}]', 'nothing at /a'],
     ['{"a":"text"}', '[{"op":"add","path":"/a/0","value":0}]', 'no fields'],
     ['{"a":"text"}', '[{"op":"replace","path":"/a/length","value":0}]', 'no fields'],
     ['{"a":null}', '[{"op":"add","path":"/a/b","value":0}]', 'no fields'],
