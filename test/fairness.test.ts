@@ -106,6 +106,74 @@ it.each(['/item-0?resourceVersion=0', '?size=1&resourceVersion=0', '/unknown/sta
   },
 )
 
+/** Opens requests whose bodies of a declared length arrive up to the first `sent` bytes only. */
+async function openHalfWay(count: number, length: number, sent: number): Promise<HalfWay> {
+  const head = [
+    `POST ${items} HTTP/1.1`,
+    'host: 127.0.0.1',
+    `authorization: Bearer ${ann.token}`,
+    'content-type: application/json',
+    `content-length: ${length}`,
+    '\r\n',
+  ].join('\r\n')
+  const sockets = Array.from({ length: count }, () => connect(server.port, '127.0.0.1'))
+  const received = sockets.map(() => '')
+  for (const [n, socket] of sockets.entries()) {
+    socket.on('error', () => {})
+    socket.setEncoding('latin1').on('data', text => {
+      received[n] = (received[n] ?? '') + text
+    })
+  }
+  await Promise.all(sockets.map(socket => once(socket, 'connect')))
+  for (const socket of sockets) socket.write(`${head}${'x'.repeat(sent)}`)
+  return {
+    responses: () => received.filter(each => each !== ''),
+    leave: () => {
+      for (const socket of sockets) socket.destroy()
+    },
+  }
+}
+
+interface HalfWay {
+  responses(): readonly string[]
+  leave(): void
+}
+
+async function heldBytes(): Promise<number> {
+  return Number(/^setpoint_flowcontrol_held_bytes (\d+)$/m.exec(await metrics())?.[1])
+}
+
+it('600 writes whose bodies stall do not hold up another write of the same identity', async () => {
+  const stalled = await openHalfWay(600, 500, 4)
+  const declared = await openHalfWay(30, 3_000_000, 4)
+  try {
+    await expect.poll(heldBytes, { timeout: 30_000 }).toBe(630 * 4)
+    expect(await create('beside-stalled')).toBe(201)
+    expect([...stalled.responses(), ...declared.responses()]).toEqual([])
+  } finally {
+    stalled.leave()
+    declared.leave()
+  }
+  await expect.poll(heldBytes, { timeout: 30_000 }).toBe(0)
+})
+
+it('large bodies that stall are refused past 64 MiB, and other writes of the same identity pass', async () => {
+  const large = await openHalfWay(30, 3_000_000, 2_900_000)
+  try {
+    // 23 of them fit.
+    await expect.poll(() => large.responses().length, { timeout: 30_000 }).toBe(7)
+    for (const each of large.responses()) {
+      expect(each).toMatch(/^HTTP\/1\.1 429 [\s\S]*\r\nretry-after: 1\r\n/i)
+      expect(each).toContain('too many bytes of request bodies: those of \\"ann\\" hold')
+    }
+    expect(await heldBytes()).toBeLessThanOrEqual(64 * 1024 * 1024)
+    expect(await create('beside-large', { text: 'x'.repeat(1_000_000) })).toBe(201)
+  } finally {
+    large.leave()
+  }
+  await expect.poll(heldBytes, { timeout: 30_000 }).toBe(0)
+})
+
 it('requests of clients that have left are not served', async () => {
   const dear = await flood(20, 50, dearList, vic.token)
   await expect.poll(() => dear.statuses().length).toBeGreaterThan(0)

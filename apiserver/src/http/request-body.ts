@@ -12,11 +12,19 @@ export function refuseBody(message: IncomingMessage, why: ApiError): boolean {
   return refuse !== undefined
 }
 
+/** Counts the bytes of a body. */
+export interface BodyCount {
+  /** Called before the first byte. `refuse` ends the reading with an error. */
+  begin(refuse: (why: ApiError) => void): void
+  add(bytes: number): void
+  complete(): void
+}
+
 /**
  * Reads the whole body of a request.
  * @throws ApiError 413 as soon as it exceeds the limit, 400 if the client disconnects, and the error of `refuseBody`
  */
-export function readRequestBody(message: IncomingMessage): Promise<Buffer> {
+export function readRequestBody(message: IncomingMessage, count?: BodyCount): Promise<Buffer> {
   const limit = requestLimits.bodyBytes
   const declared = Number(message.headers['content-length'])
   if (declared > limit) return Promise.reject(tooLarge())
@@ -25,19 +33,26 @@ export function readRequestBody(message: IncomingMessage): Promise<Buffer> {
     let length = 0
     const refuse = (why: ApiError) => {
       readings.delete(message)
+      message.off('data', keep)
+      parts.length = 0
       reject(why)
     }
-    readings.set(message, refuse)
-    message.on('data', (part: Buffer) => {
+    const keep = (part: Buffer) => {
       length += part.length
-      if (length <= limit) parts.push(part)
-      else {
+      if (length <= limit) {
+        parts.push(part)
+        count?.add(part.length)
+      } else {
         message.pause()
         refuse(tooLarge())
       }
-    })
+    }
+    readings.set(message, refuse)
+    count?.begin(refuse)
+    message.on('data', keep)
     message.on('end', () => {
       readings.delete(message)
+      count?.complete()
       resolve(parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts))
     })
     const broken = () => refuse(new ApiError('BadRequest', 'the body ended before it was complete'))

@@ -1,8 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { UserInfo } from '@setpoint/controller-runtime'
+import type { ApiError } from '@setpoint/controller-runtime/api'
 import {
+  type BodyMemory,
   fairnessDefaults,
+  type HeldBody,
   type Identity,
   kindOfUser,
   type Party,
@@ -10,16 +13,8 @@ import {
   type RequestQueues,
   type Verb,
 } from '../security/index.ts'
-import { type ResourcePath, requestLimits } from './api-request.ts'
-import { readRequestBody } from './request-body.ts'
-
-/** Bytes that a write counts as at least: its object, parsed, and its transaction. 512 writes of an identity at once. */
-const writeBytes = 64 * 1024
-
-/** Returns true for classes whose requests all count as bytes, also without a body. */
-export function hasBytes(requestClass: RequestClass): boolean {
-  return requestClass === 'writes' || requestClass === 'leases'
-}
+import type { ResourcePath } from './api-request.ts'
+import { type BodyCount, readRequestBody } from './request-body.ts'
 
 /** Returns the class of a request for objects. */
 export function classOf(verb: Verb, { group, plural }: ResourcePath): RequestClass {
@@ -66,29 +61,23 @@ export async function refusalInTurn(queues: RequestQueues, socket: Socket, error
   }
 }
 
-/** A request's place in the queues, from its admission to its end. A large body waits a second time before it is parsed. */
-export class RequestSeat {
+/** A request's place in the queues, and the memory of its body. A large body waits a second time before it is parsed. */
+export class RequestSeat implements BodyCount {
   readonly #queues: RequestQueues
   readonly #party: Party
-  readonly #bytes: number
   readonly #hasLeft: () => boolean
+  #body: HeldBody | undefined
 
-  /**
-   * @param bodyBytes length of its body, undefined if not known
-   * @param hasLeft returns true once the caller has left
-   */
-  constructor(queues: RequestQueues, party: Party, bodyBytes: number | undefined, hasLeft: () => boolean) {
+  /** @param hasLeft returns true once the caller has left */
+  constructor(queues: RequestQueues, party: Party, hasLeft: () => boolean) {
     this.#queues = queues
     this.#party = party
-    const body = Math.min(bodyBytes ?? Infinity, requestLimits.bodyBytes)
-    this.#bytes = hasBytes(party.class) ? Math.max(body, writeBytes) : body
     this.#hasLeft = hasLeft
   }
 
   /** Returns undefined if the request may go on at once. Rejects with ApiError 429. */
   enter(): Promise<void> | undefined {
-    if (this.#queues.passes(this.#party, this.#bytes)) return undefined
-    return this.#queues.wait(this.#party, this.#hasLeft, this.#bytes)
+    return this.#queues.passes(this.#party) ? undefined : this.#queues.wait(this.#party, this.#hasLeft)
   }
 
   /** The same before a body of this length is parsed. */
@@ -98,13 +87,31 @@ export class RequestSeat {
     return this.#queues.wait(party, this.#hasLeft)
   }
 
-  /** Must be called once after `enter`, unless it rejected. */
+  begin(refuse: (why: ApiError) => void): void {
+    this.#body = this.#memory.begin(this.#party.identity, refuse)
+  }
+
+  add(bytes: number): void {
+    if (this.#body !== undefined) this.#memory.add(this.#body, bytes)
+  }
+
+  complete(): void {
+    if (this.#body !== undefined) this.#memory.complete(this.#body)
+  }
+
+  /** Releases the memory of the body. Must be called once when the request ends. */
   leave(): void {
-    this.#queues.leave(this.#party, this.#bytes)
+    if (this.#body !== undefined) this.#memory.release(this.#body)
+  }
+
+  get #memory(): BodyMemory {
+    return this.#party.class === 'routes' ? this.#queues.routeBodies : this.#queues.bodies
   }
 }
 
-/** Reads the whole body of a request. A large one then waits for a turn of its own. Throws as `readRequestBody`, and 429. */
+/**
+ * Reads the whole body of a request. A large one then waits for a turn of its own. Throws as `readRequestBody`, and 429.
+ */
 export async function readBodyInTurn({
   req,
   state,
@@ -112,7 +119,7 @@ export async function readBodyInTurn({
   readonly req: IncomingMessage
   readonly state: { readonly seat: RequestSeat | undefined }
 }): Promise<Buffer> {
-  const body = await readRequestBody(req)
+  const body = await readRequestBody(req, state.seat)
   await state.seat?.beforeParsing(body.length)
   return body
 }

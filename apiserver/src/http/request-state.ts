@@ -41,7 +41,7 @@ export interface RequestState {
   caller: Caller
   /** Undefined for a path that is not about objects: `resource` */
   resource: ResourceRequest | undefined
-  /** Undefined for a request without a body that is not a write: `fairness` */
+  /** Undefined for a request without a body: `fairness` */
   seat: RequestSeat | undefined
   /** The form of a watch: `negotiation` */
   streamForm: StreamForm

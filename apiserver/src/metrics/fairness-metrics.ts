@@ -2,7 +2,9 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
 /** The queues of requests, as far as metrics need them. */
 interface Queues {
-  loads(): Iterable<{ class: string; waiting: number; bytes: number }>
+  loads(): Iterable<{ class: string; waiting: number }>
+  readonly bodies: { readonly bytes: number }
+  readonly routeBodies: { readonly bytes: number }
   tallies(): Iterable<{
     class: string
     kind: string
@@ -55,11 +57,10 @@ export function describeQueues(registry: Registry, queues: Queues): void {
   })
   new Gauge({
     name: 'setpoint_flowcontrol_held_bytes',
-    help: 'Bytes that admitted requests count as until their responses are ready: their bodies, and at least 64 KiB for a write.',
-    labelNames: ['priority_level'],
+    help: 'Bytes of request bodies, from their arrival until the response is ready.',
     registers,
     collect() {
-      for (const { class: priority_level, bytes } of queues.loads()) this.set({ priority_level }, bytes)
+      this.set(queues.bodies.bytes + queues.routeBodies.bytes)
     },
   })
   const waits = new Histogram({

@@ -86,28 +86,24 @@ export class LoopbackTransport implements Transport {
       audited?.concerns(subjectOfObjects({ path, served, query, verb }))
       const content = Buffer.from(body ?? '')
       const party = partyOfPlugin(classOf(verb, path), this.#actor.user)
-      const seat = new RequestSeat(queues, party, content.length, () => signal?.aborted === true)
+      const seat = new RequestSeat(queues, party, () => signal?.aborted === true)
       await seat.enter()
-      try {
-        this.#actor.check(user, verb, served, path)
-        audited?.allowed()
-        response = await api.handle(served, {
-          method,
-          path,
-          query,
-          headers,
-          caller: { user, plugin: headers['x-setpoint-plugin'] },
-          rights: rightsOf(served, (verb, each) => this.#actor.check(user, verb, served, each)),
-          async readBody() {
-            await seat.beforeParsing(content.length)
-            return content
-          },
-          onDocument: audited?.onDocument,
-          signal,
-        })
-      } finally {
-        seat.leave()
-      }
+      this.#actor.check(user, verb, served, path)
+      audited?.allowed()
+      response = await api.handle(served, {
+        method,
+        path,
+        query,
+        headers,
+        caller: { user, plugin: headers['x-setpoint-plugin'] },
+        rights: rightsOf(served, (verb, each) => this.#actor.check(user, verb, served, each)),
+        async readBody() {
+          await seat.beforeParsing(content.length)
+          return content
+        },
+        onDocument: audited?.onDocument,
+        signal,
+      })
     } catch (thrown) {
       if (signal?.aborted) audited?.completed({ code: undefined })
       signal?.throwIfAborted()

@@ -5,7 +5,7 @@ import { silentLogger } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import Koa from 'koa'
 import { expect, it } from 'vitest'
-import { type ClassLimits, RequestQueues, requestClasses } from '../../security/index.ts'
+import { type BodyBounds, fairnessDefaults, RequestQueues } from '../../security/index.ts'
 import { readBodyInTurn } from '../request-seat.ts'
 import type { Middleware } from '../request-state.ts'
 import { errors } from './errors.ts'
@@ -13,14 +13,8 @@ import { fairness } from './fairness.ts'
 import { sending } from './sending.ts'
 
 /** A server whose requests are routes of a plugin. Their handlers respond when `finish` is called. */
-async function serve(limits: Partial<ClassLimits>) {
-  const { routes, unauthenticated, ...others } = requestClasses
-  const classes = {
-    ...others,
-    routes: { ...routes, ...limits },
-    unauthenticated: { ...unauthenticated, waiting: 0 },
-  }
-  const queues = new RequestQueues({ classes })
+async function serve(routeBodies: BodyBounds) {
+  const queues = new RequestQueues({ routeBodies })
   const handled: string[] = []
   let finish = () => {}
   const finished = new Promise<void>(resolve => {
@@ -74,53 +68,42 @@ async function serve(limits: Partial<ClassLimits>) {
 const post = (name: string, user: string, length: number, body: string) =>
   `POST /apis/g.example.com/v1/${name} HTTP/1.1\r\nhost: a\r\nx-user: ${user}\r\ncontent-length: ${length}\r\n\r\n${body}`
 
-it('a request waits before its body is read, and is refused with 429 when too many wait', async () => {
-  await using server = await serve({ bytesPerIdentity: 1_000, waitingPerIdentity: 1 })
-  const slow = server.open(post('slow', 'ann', 900, '{'))
-  await expect.poll(() => server.handled).toEqual(['/apis/g.example.com/v1/slow'])
-  const next = server.open(post('next', 'ann', 200, 'x'.repeat(200)))
-  await expect.poll(() => server.queues.waiting).toBe(1)
-
-  const refused = server.open(post('refused', 'ann', 200, 'x'.repeat(200)))
-  await expect.poll(refused.received).toMatch(/^HTTP\/1\.1 429 [\s\S]*\r\nretry-after: 1\r\n/i)
-  expect(refused.received()).toMatch(/"reason":"TooManyRequests"/)
-  expect(refused.received()).toContain('too many routes requests: 1 of \\"ann\\" wait')
-
+it('stalled bodies do not delay others, and one is refused with 429 when memory is short', async () => {
+  await using server = await serve({ bytes: 2_000, bytesPerIdentity: 1_000 })
   server.finish()
+  const stalled = server.open(post('stalled', 'ann', 900, 'x'.repeat(600)))
+  const declared = server.open(post('declared', 'ann', 900_000, '{'))
+  await expect.poll(() => server.queues.routeBodies.bytes).toBe(601)
+
+  const fits = server.open(post('fits', 'ann', 300, 'x'.repeat(300)))
+  await expect.poll(fits.received).toMatch(/^HTTP\/1\.1 200 [\s\S]*300 bytes$/)
   const other = server.open(post('other', 'ben', 900, 'x'.repeat(900)))
   await expect.poll(other.received).toMatch(/^HTTP\/1\.1 200 [\s\S]*900 bytes$/)
-  expect(server.handled).toHaveLength(2)
-  slow.leave()
-  await expect.poll(next.received).toMatch(/^HTTP\/1\.1 200 [\s\S]*200 bytes$/)
+  expect([stalled.received(), declared.received()]).toEqual(['', ''])
+
+  const next = server.open(post('next', 'ann', 900, 'x'.repeat(900)))
+  await expect.poll(next.received).toMatch(/^HTTP\/1\.1 200 [\s\S]*900 bytes$/)
+  await expect.poll(stalled.received).toMatch(/^HTTP\/1\.1 429 [\s\S]*\r\nretry-after: 1\r\n/i)
+  expect(stalled.received()).toMatch(/"reason":"TooManyRequests"/)
+  expect(stalled.received()).toContain('too many bytes of request bodies: those of \\"ann\\" hold 1501')
+  declared.leave()
+  await expect.poll(() => server.queues.routeBodies.bytes).toBe(0)
 })
 
-it('a client that leaves while it waits leaves the queue', async () => {
-  await using server = await serve({ bytesPerIdentity: 1_000 })
-  server.open(post('slow', 'ann', 900, '{'))
-  await expect.poll(() => server.handled).toHaveLength(1)
-  const leaving = server.open(post('leaving', 'ann', 200, 'x'.repeat(200)))
-  await expect.poll(() => server.queues.waiting).toBe(1)
-  leaving.leave()
-  await expect.poll(() => server.queues.waiting).toBe(0)
-  expect([...server.queues.tallies()].map(({ tally }) => tally)).toContainEqual({
-    dispatched: 1,
-    full: 0,
-    late: 0,
-    cancelled: 1,
-  })
-})
-
-it('a chunked body counts as the largest', async () => {
-  await using server = await serve({ bytes: 4_000_000 })
-  const chunked = `POST /apis/g.example.com/v1/chunked HTTP/1.1\r\nhost: a\r\nx-user: ann\r\ntransfer-encoding: chunked\r\n\r\n`
-  server.open(chunked)
-  await expect.poll(() => server.handled).toHaveLength(1)
-  const [held] = [...server.queues.loads()].filter(({ bytes }) => bytes > 0)
-  expect(held).toEqual({ class: 'routes', waiting: 0, bytes: 3 * 1024 * 1024 })
+it('a body is released when its request ends', async () => {
+  await using server = await serve({ bytes: 2_000, bytesPerIdentity: 2_000 })
+  const complete = server.open(post('complete', 'ann', 900, 'x'.repeat(900)))
+  const late = server.open(post('late', 'ann', 1_000, 'x'.repeat(900)))
+  await expect.poll(() => server.queues.routeBodies.bytes).toBe(1_800)
+  server.finish()
+  await expect.poll(complete.received).toMatch(/900 bytes$/)
+  await expect.poll(() => server.queues.routeBodies.bytes).toBe(900)
+  late.leave()
+  await expect.poll(() => server.queues.routeBodies.bytes).toBe(0)
 })
 
 it('large bodies are parsed in turns of their own', async () => {
-  await using server = await serve({})
+  await using server = await serve(fairnessDefaults.routeBodies)
   server.finish()
   const large = server.open(post('large', 'ann', 20_000, 'x'.repeat(20_000)))
   await expect.poll(large.received).toMatch(/20000 bytes$/)
@@ -129,7 +112,7 @@ it('large bodies are parsed in turns of their own', async () => {
 })
 
 it('callers without an identity wait in a class of their own before they are refused', async () => {
-  await using server = await serve({})
+  await using server = await serve(fairnessDefaults.routeBodies)
   const refused = server.open('GET / HTTP/1.1\r\nhost: a\r\n\r\n')
   await expect.poll(refused.received).toMatch(/^HTTP\/1\.1 401 /)
   expect([...server.queues.tallies()]).toEqual([

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { RequestQueues } from '../../security/index.ts'
-import { classOf, classOfPath, hasBytes, partyOf, RequestSeat } from '../request-seat.ts'
+import { classOf, classOfPath, partyOf, RequestSeat } from '../request-seat.ts'
 import type { Context, Middleware } from '../request-state.ts'
 
 /** Lets requests wait for their turn, before their bodies are read. */
@@ -10,8 +10,7 @@ export function fairness(queues: RequestQueues): Middleware {
     const requestClass = resource === undefined ? classOfPath(path) : classOf(resource.verb, resource.path)
     const party = partyOf(requestClass, identity, ctx.req.socket)
     const hasLeft = () => ctx.req.socket.destroyed
-    if (hasBytes(requestClass) || hasBody(ctx.req))
-      return seated(ctx, new RequestSeat(queues, party, lengthOf(ctx.req), hasLeft), next)
+    if (hasBody(ctx.req)) return seated(ctx, new RequestSeat(queues, party, hasLeft), next)
     return queues.passes(party) ? next() : queues.wait(party, hasLeft).then(next)
   }
 }
@@ -28,10 +27,4 @@ async function seated(ctx: Context, seat: RequestSeat, next: () => Promise<unkno
 
 function hasBody({ headers }: IncomingMessage): boolean {
   return (headers['content-length'] ?? '0') !== '0' || headers['transfer-encoding'] !== undefined
-}
-
-/** Returns the length of a body, undefined for a chunked one. */
-function lengthOf({ headers }: IncomingMessage): number | undefined {
-  if (headers['transfer-encoding'] !== undefined) return undefined
-  return Number(headers['content-length'] ?? 0)
 }

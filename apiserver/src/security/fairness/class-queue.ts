@@ -3,22 +3,20 @@ import { FairOrder, type Share } from './fair-order.ts'
 import type { ClassLimits } from './request-class.ts'
 
 /** Seconds of the `Retry-After` of a refusal, as in Kubernetes. */
-const retryAfterSeconds = 1
+export const retryAfterSeconds = 1
 
 /** A request in a queue. */
 export interface QueuedRequest {
   readonly identity: string
   /** The connections of an identity take turns, too. */
   readonly connection: object | undefined
-  /** Bytes that it holds from its admission to its end. */
-  readonly bytes: number
   /** The number of checks before its arrival. */
   readonly arrivedAt: number
   /** Returns true if nobody waits for its response. */
   readonly hasLeft: () => boolean
   /** One of the two is called once. */
   readonly admitted: () => void
-  readonly refused: (why: ApiError) => void
+  readonly refused: (why: ApiError, reason: 'full' | 'late' | 'cancelled') => void
 }
 
 /** The requests of one identity in a class. */
@@ -27,28 +25,20 @@ interface Flow extends Share {
   /** By connection, the next one first; and of each in the order of arrival. */
   readonly waiting: Map<object | undefined, Set<QueuedRequest>>
   count: number
-  /** Bytes that its requests under way hold. */
-  bytes: number
 }
 
 /**
  * The requests of one class that wait. Identities take turns, by the processor time of their requests. The connections of
  * one identity take turns by requests, so that one program does not hold up another with the same credentials.
- *
- * A request with more bytes than a bound is admitted alone. Requests of an identity past its bound of bytes do not delay
- * other identities. A request that does not fit into the bound of the class is not overtaken.
  */
 export class ClassQueue implements Share {
   readonly name: string
   time = 0
   readonly #limits: ClassLimits
-  /** Identities with requests that wait, with bytes, or with time charged while others wait. */
+  /** Identities with requests that wait, or with time charged while others wait. */
   readonly #flows = new Map<string, Flow>()
   readonly #order = new FairOrder<Flow>()
   #waiting = 0
-  #bytes = 0
-  /** True while the next request does not fit into the bound of the class. */
-  #isFull = false
 
   constructor(name: string, limits: ClassLimits) {
     this.name = name
@@ -57,31 +47,6 @@ export class ClassQueue implements Share {
 
   get waiting(): number {
     return this.#waiting
-  }
-
-  /** Bytes held by requests under way. */
-  get bytes(): number {
-    return this.#bytes
-  }
-
-  /** Returns true if a request can be admitted without overtaking a request of its identity. */
-  fits(identity: string, bytes: number): boolean {
-    const flow = this.#flows.get(identity)
-    if (flow !== undefined && (flow.count > 0 || !this.#fitsFlow(flow, bytes))) return false
-    return !this.#isFull && this.#fitsClass(bytes)
-  }
-
-  hold(identity: string, bytes: number): void {
-    this.#flowOf(identity).bytes += bytes
-    this.#bytes += bytes
-  }
-
-  release(identity: string, bytes: number): void {
-    const flow = this.#flowOf(identity)
-    flow.bytes -= bytes
-    this.#bytes -= bytes
-    this.#isFull = false
-    this.#forget(flow)
   }
 
   /** @throws ApiError 429 when too many requests wait */
@@ -109,31 +74,21 @@ export class ClassQueue implements Share {
     if (ofConnection.size > 0) flow.waiting.set(request.connection, ofConnection)
     flow.count--
     this.#waiting--
-    this.#isFull = false
     if (flow.count === 0) this.#order.leave(flow)
     if (this.#waiting > 0) this.#forget(flow)
     else for (const each of [...this.#flows.values()]) this.#forget(each)
   }
 
-  /** Returns true if a request waits that can be admitted. */
-  get isReady(): boolean {
-    return this.#next() !== undefined
-  }
-
-  /** Removes the next request that can be admitted. Holds its bytes, or refuses it and returns undefined if its caller has left. */
+  /** Removes the next request. Refuses it and returns undefined if its caller has left. */
   take(): QueuedRequest | undefined {
-    const flow = this.#next()
+    const flow = this.#order.next()
     const request = flow && nextOf(flow)
     if (flow === undefined || request === undefined) return undefined
     this.#order.served(flow)
-    if (request.hasLeft()) {
-      this.#remove(flow, request)
-      request.refused(callerLeft())
-      return undefined
-    }
-    this.hold(flow.identity, request.bytes)
     this.#remove(flow, request)
-    return request
+    if (!request.hasLeft()) return request
+    request.refused(callerLeft(), 'cancelled')
+    return undefined
   }
 
   /** Charges processor time to an identity. */
@@ -149,7 +104,8 @@ export class ClassQueue implements Share {
         const isLate = request.arrivedAt < check
         if (!isLate && !request.hasLeft()) continue
         this.#remove(flow, request)
-        request.refused(isLate ? this.#tooMany(`this one has waited for ${seconds} s`) : callerLeft())
+        if (isLate) request.refused(this.#tooMany(`this one has waited for ${seconds} s`), 'late')
+        else request.refused(callerLeft(), 'cancelled')
       }
     }
   }
@@ -158,25 +114,10 @@ export class ClassQueue implements Share {
     return new ApiError('TooManyRequests', `too many ${this.name} requests: ${why}`, { retryAfterSeconds })
   }
 
-  #next(): Flow | undefined {
-    const flow = this.#order.next(each => this.#fitsFlow(each, nextOf(each)?.bytes ?? 0))
-    const request = flow && nextOf(flow)
-    this.#isFull = request !== undefined && !this.#fitsClass(request.bytes)
-    return this.#isFull ? undefined : flow
-  }
-
-  #fitsFlow(flow: Flow, bytes: number): boolean {
-    return bytes === 0 || flow.bytes === 0 || flow.bytes + bytes <= this.#limits.bytesPerIdentity
-  }
-
-  #fitsClass(bytes: number): boolean {
-    return bytes === 0 || this.#bytes === 0 || this.#bytes + bytes <= this.#limits.bytes
-  }
-
   #flowOf(identity: string): Flow {
     let flow = this.#flows.get(identity)
     if (flow === undefined) {
-      flow = { identity, waiting: new Map(), count: 0, bytes: 0, time: 0 }
+      flow = { identity, waiting: new Map(), count: 0, time: 0 }
       this.#flows.set(identity, flow)
     }
     return flow
@@ -185,7 +126,7 @@ export class ClassQueue implements Share {
   /** Forgets an idle identity. While requests wait, the time that it has used is kept, of as many as may wait. */
   #forget(flow: Flow): void {
     if (this.#waiting > 0 && this.#flows.size <= this.#limits.waiting) return
-    if (flow.bytes === 0 && flow.count === 0) this.#flows.delete(flow.identity)
+    if (flow.count === 0) this.#flows.delete(flow.identity)
   }
 }
 

@@ -28,11 +28,10 @@ export class FairOrder<S extends Share> {
     this.#waiting.delete(share)
   }
 
-  /** Returns the share with the least time of those that can be served. */
-  next(canBeServed: (share: S) => boolean): S | undefined {
+  /** Returns the share with the least time of those that have waiting requests. */
+  next(): S | undefined {
     let least: S | undefined
-    for (const share of this.#waiting)
-      if ((least === undefined || share.time < least.time) && canBeServed(share)) least = share
+    for (const share of this.#waiting) if (least === undefined || share.time < least.time) least = share
     return least
   }
 

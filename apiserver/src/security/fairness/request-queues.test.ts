@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type ClassLimits, type RequestClass, requestClasses } from './request-class.ts'
+import { type ClassLimits, classLimits, type RequestClass } from './request-class.ts'
 import { fairnessDefaults, type Party, RequestQueues } from './request-queues.ts'
 
 const { turnMs, turns } = fairnessDefaults
@@ -18,10 +18,7 @@ class World {
   readonly served: string[] = []
 
   constructor(limits: Partial<ClassLimits> = {}) {
-    const bounded = (limit: ClassLimits) => ({ ...limit, ...limits })
-    const { reads, lists, writes, ...others } = requestClasses
-    const classes = { ...others, reads: bounded(reads), lists: bounded(lists), writes: bounded(writes) }
-    this.queues = new RequestQueues({ clock: this.clock, classes })
+    this.queues = new RequestQueues({ clock: this.clock, limits: { ...classLimits, ...limits } })
   }
 
   /** Uses up the present turn, so that all further requests wait. */
@@ -34,18 +31,14 @@ class World {
   /** A request that takes so many milliseconds when it is served. */
   async request(
     who: Party,
-    {
-      ms = 0,
-      bytes = 0,
-      hasLeft = () => false,
-    }: { ms?: number; bytes?: number; hasLeft?: () => boolean } = {},
+    { ms = 0, hasLeft = () => false }: { ms?: number; hasLeft?: () => boolean } = {},
   ): Promise<void> {
-    if (!this.queues.passes(who, bytes)) await this.queues.wait(who, hasLeft, bytes)
+    if (!this.queues.passes(who)) await this.queues.wait(who, hasLeft)
     this.served.push(who.identity)
     this.clock.advanceSync(ms)
   }
 
-  flood(who: Party, count: number, options: { ms?: number; bytes?: number } = {}): void {
+  flood(who: Party, count: number, options: { ms?: number } = {}): void {
     for (let n = 0; n < count; n++) void this.request(who, options)
   }
 }
@@ -174,50 +167,18 @@ describe('bounds', () => {
   })
 
   it('of time refuse what has waited too long', async () => {
-    const world = new World({ bytesPerIdentity: 10 })
-    await world.request(party('ann', 'writes'), { bytes: 10 })
-    const late = world.request(party('ann', 'writes'), { bytes: 10 })
+    const world = new World()
+    world.spendTurn()
+    const late = world.request(party('ann', 'writes'))
     const expected = expect(late).rejects.toEqual(
       refusal(/^too many writes requests: this one has waited for 15 s$/),
     )
-    await world.clock.advance(14_000)
+    world.clock.advanceSync(14_000)
     expect(world.queues.waiting).toBe(1)
-    await world.clock.advance(2_000)
+    world.clock.advanceSync(2_000)
     await expected
     expect(world.queues.waiting).toBe(0)
     expect(world.clock.pendingTimers).toBe(0)
-  })
-
-  it('of bytes delay the requests of an identity, and not those of others', async () => {
-    const world = new World({ bytes: 100, bytesPerIdentity: 20 })
-    await world.request(party('slow', 'writes'), { bytes: 20 })
-    world.flood(party('slow', 'writes'), 1, { bytes: 20 })
-    world.flood(party('slow', 'writes'), 1, { bytes: 1 })
-    await world.request(party('ann', 'writes'), { bytes: 20 })
-    await world.request(party('slow', 'reads'))
-    for (let n = 0; n < 2 * turns; n++) await turn()
-    expect(world.served).toEqual(['slow', 'ann', 'slow'])
-    world.queues.leave(party('slow', 'writes'), 20)
-    await expect.poll(() => world.served).toEqual(['slow', 'ann', 'slow', 'slow'])
-    world.queues.leave(party('slow', 'writes'), 20)
-    await expect.poll(() => world.served.length).toBe(5)
-  })
-
-  it('of bytes of a class are not overtaken by smaller requests', async () => {
-    const world = new World({ bytes: 10, bytesPerIdentity: 10 })
-    await world.request(party('a', 'writes'), { bytes: 6 })
-    world.flood(party('large', 'writes'), 1, { bytes: 8 })
-    world.flood(party('small', 'writes'), 1, { bytes: 1 })
-    for (let n = 0; n < 2 * turns; n++) await turn()
-    expect(world.served).toEqual(['a'])
-    world.queues.leave(party('a', 'writes'), 6)
-    await expect.poll(() => world.served).toEqual(['a', 'large', 'small'])
-  })
-
-  it('of bytes admit a larger request alone', async () => {
-    const world = new World({ bytes: 10, bytesPerIdentity: 10 })
-    await world.request(party('a', 'writes'), { bytes: 100 })
-    expect(world.queues.passes(party('b', 'writes'), 1)).toBe(false)
   })
 })
 
@@ -231,13 +192,11 @@ describe('a request whose client has left', () => {
     await expect.poll(() => world.served).toEqual(['ben'])
   })
 
-  it('makes room soon, even if it cannot be admitted', async () => {
-    const world = new World({ waiting: 1, waitingPerIdentity: 1, bytesPerIdentity: 10 })
-    await world.request(party('ann', 'writes'), { bytes: 10 })
-    const left = expect(
-      world.request(party('ann', 'writes'), { bytes: 10, hasLeft: () => true }),
-    ).rejects.toThrow()
-    await world.clock.advance(1_000)
+  it('makes room soon', async () => {
+    const world = new World({ waiting: 1, waitingPerIdentity: 1 })
+    world.spendTurn()
+    const left = expect(world.request(party('ann'), { hasLeft: () => true })).rejects.toThrow()
+    world.clock.advanceSync(1_000)
     await left
     expect(world.queues.waiting).toBe(0)
     expect([...world.queues.tallies()].map(({ tally }) => tally.cancelled)).toEqual([1])
@@ -247,39 +206,36 @@ describe('a request whose client has left', () => {
 it('every request is served once or refused, and nothing stays behind', async () => {
   const step = fc.record({
     who: fc.integer({ min: 0, max: 4 }),
+    connection: fc.constantFrom({}, {}, undefined),
     class: fc.constantFrom<RequestClass>('reads', 'writes', 'lists'),
     ms: fc.integer({ min: 0, max: 6 }),
-    bytes: fc.integer({ min: 0, max: 30 }),
     leaves: fc.boolean(),
     pauses: fc.boolean(),
   })
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
-      const world = new World({ waiting: 12, waitingPerIdentity: 5, bytes: 60, bytesPerIdentity: 30 })
-      const open: (() => void)[] = []
-      const outcomes = steps.map(({ who, ms, bytes, leaves, ...each }) => {
-        const by = party(`${who}`, each.class)
+      const world = new World({ waiting: 12, waitingPerIdentity: 5 })
+      const outcomes = steps.map(({ who, connection, ms, ...each }) => {
         const leaving = { isGone: false }
-        const outcome = world.request(by, { ms, bytes, hasLeft: () => leaving.isGone }).then(
-          () =>
-            void (leaves ? open.push(() => world.queues.leave(by, bytes)) : world.queues.leave(by, bytes)),
-          (error: unknown) =>
+        const by = { ...party(`${who}`, each.class), connection }
+        const outcome = world
+          .request(by, { ms, hasLeft: () => leaving.isGone })
+          .catch((error: unknown) =>
             expect(error).toMatchObject({ code: expect.toSatisfy(code => code === 429 || code === 504) }),
-        )
-        return { outcome, leaving, ...each, leaves }
+          )
+        return { outcome, leaving, ...each }
       })
       for (const { leaving, pauses, leaves } of outcomes) {
         if (pauses) await turn()
         if (leaves && pauses) leaving.isGone = true
       }
-      while (world.queues.waiting > 0) {
-        await turn()
-        open.shift()?.()
-      }
       await Promise.all(outcomes.map(({ outcome }) => outcome))
-      for (const close of open) close()
-      for (const { bytes, waiting } of world.queues.loads())
-        expect({ bytes, waiting }).toEqual({ bytes: 0, waiting: 0 })
+      for (const { waiting } of world.queues.loads()) expect(waiting).toBe(0)
+      const counts = [...world.queues.tallies()].map(({ tally }) => tally)
+      const counted = counts.map(
+        ({ dispatched, full, late, cancelled }) => dispatched + full + late + cancelled,
+      )
+      expect(counted.reduce((sum, each) => sum + each, 0)).toBe(steps.length)
     }),
     { numRuns: 50 },
   )

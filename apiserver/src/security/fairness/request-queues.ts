@@ -1,12 +1,13 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { CancelTimer } from '@setpoint/controller-runtime/internal'
+import { type BodyBounds, BodyMemory } from './body-memory.ts'
 import { ClassQueue, type QueuedRequest } from './class-queue.ts'
 import { FairOrder } from './fair-order.ts'
 import {
   type ClassLimits,
+  classLimits,
   type IdentityKind,
   type RequestClass,
-  requestClasses,
   requestClassNames,
 } from './request-class.ts'
 
@@ -28,6 +29,10 @@ export const fairnessDefaults = Object.freeze({
   checkMs: 1_000,
   /** Bytes of the smallest body that waits for a turn of its own to be parsed: some 0.5 ms. */
   largeBody: 16 * 1024,
+  /** Bytes of bodies that arrive or belong to requests under way: 85 of the largest in all, 21 of one identity. */
+  bodies: Object.freeze({ bytes: 256 * 1024 * 1024, bytesPerIdentity: 64 * 1024 * 1024 }),
+  /** The same for routes of plugins. A handler that never returns must not hold the memory of other requests. */
+  routeBodies: Object.freeze({ bytes: 128 * 1024 * 1024, bytesPerIdentity: 32 * 1024 * 1024 }),
 })
 
 /** Who sends a request of a class. */
@@ -61,13 +66,15 @@ export interface RequestTally {
  * and charged to both, so dear requests are served less often.
  */
 export class RequestQueues {
+  readonly bodies: BodyMemory
+  readonly routeBodies: BodyMemory
   readonly #clock: Clock
   readonly #queues: ReadonlyMap<RequestClass, ClassQueue>
   readonly #tallies = new Map<RequestClass, Map<IdentityKind, RequestTally>>()
   readonly #order = new FairOrder<ClassQueue>()
   /** The time after which requests wait; undefined before the first request of a turn. */
   #turnEnds: number | undefined
-  /** True while requests wait that can be admitted. */
+  /** True while requests wait. */
   #isBusy = false
   /** The waiting request that was admitted last, whose time is being measured. */
   #measured: { queue: ClassQueue; identity: string; since: number } | undefined
@@ -78,11 +85,15 @@ export class RequestQueues {
 
   constructor({
     clock = systemClock,
-    classes = requestClasses,
-  }: { clock?: Clock; classes?: Readonly<Record<RequestClass, ClassLimits>> } = {}) {
+    limits = classLimits,
+    bodies = fairnessDefaults.bodies,
+    routeBodies = fairnessDefaults.routeBodies,
+  }: { clock?: Clock; limits?: ClassLimits; bodies?: BodyBounds; routeBodies?: BodyBounds } = {}) {
     this.#clock = clock
+    this.bodies = new BodyMemory(bodies)
+    this.routeBodies = new BodyMemory(routeBodies)
     const queues = new Map<RequestClass, ClassQueue>()
-    for (const each of requestClassNames) queues.set(each, new ClassQueue(each, classes[each]))
+    for (const each of requestClassNames) queues.set(each, new ClassQueue(each, limits))
     this.#queues = queues
   }
 
@@ -93,9 +104,9 @@ export class RequestQueues {
     return waiting
   }
 
-  /** Returns every class with the requests that wait and the bytes that its requests under way hold. */
-  *loads(): Iterable<{ class: RequestClass; waiting: number; bytes: number }> {
-    for (const [name, { waiting, bytes }] of this.#queues) yield { class: name, waiting, bytes }
+  /** Returns every class with the number of requests that wait. */
+  *loads(): Iterable<{ class: RequestClass; waiting: number }> {
+    for (const [name, { waiting }] of this.#queues) yield { class: name, waiting }
   }
 
   *tallies(): Iterable<{ class: RequestClass; kind: IdentityKind; tally: RequestTally }> {
@@ -103,29 +114,24 @@ export class RequestQueues {
       for (const [kind, tally] of kinds) yield { class: name, kind, tally }
   }
 
-  /** Admits a request at once if it need not wait. If it has bytes, `leave` must follow. */
-  passes(party: Party, bytes = 0): boolean {
+  /** Admits a request at once if it need not wait. */
+  passes(party: Party): boolean {
     if (this.#isBusy) return false
     const now = this.#clock.monotonic()
     if (this.#turnEnds === undefined) {
       this.#turnEnds = now + fairnessDefaults.turnMs
       setImmediate(this.#turnIsOver)
     } else if (now >= this.#turnEnds) return false
-    if (bytes > 0) {
-      const queue = this.#queueOf(party.class)
-      if (!queue.fits(party.identity, bytes)) return false
-      queue.hold(party.identity, bytes)
-    }
     this.#tallyOf(party).dispatched++
     return true
   }
 
   /**
-   * Waits until a request is admitted. If it has bytes, `leave` must follow.
+   * Waits until a request is admitted.
    * @param hasLeft returns true once its caller has left. It is asked when it is the request's turn, and every second.
    * @throws ApiError 429, 504 if the caller has left
    */
-  wait(party: Party, hasLeft: () => boolean, bytes = 0): Promise<void> {
+  wait(party: Party, hasLeft: () => boolean): Promise<void> {
     const { identity } = party
     const queue = this.#queueOf(party.class)
     const tally = this.#tallyOf(party)
@@ -134,7 +140,6 @@ export class RequestQueues {
       const request: QueuedRequest = {
         identity,
         connection: party.connection,
-        bytes,
         arrivedAt: this.#checks,
         hasLeft,
         admitted: () => {
@@ -142,9 +147,8 @@ export class RequestQueues {
           this.onWaited(party.class, party.kind, (this.#clock.monotonic() - since) / 1000)
           resolve()
         },
-        refused: why => {
-          if (why.reason === 'TooManyRequests') tally.late++
-          else tally.cancelled++
+        refused: (why, reason) => {
+          tally[reason]++
           reject(why)
         },
       }
@@ -160,22 +164,15 @@ export class RequestQueues {
     })
   }
 
-  /** Releases the bytes of a request that was admitted. */
-  leave(party: Party, bytes: number): void {
-    if (bytes === 0) return
-    this.#queueOf(party.class).release(party.identity, bytes)
-    this.#serve()
-  }
-
   readonly #turnIsOver = () => {
     if (!this.#isBusy) this.#turnEnds = undefined
   }
 
-  /** Begins to serve waiting requests, unless it has begun or none can be admitted. */
+  /** Begins to serve waiting requests, unless it has begun. */
   #serve(): void {
-    if (this.#isBusy) return
-    for (const queue of this.#queues.values()) if (queue.waiting > 0 && queue.isReady) this.#isBusy = true
-    if (this.#isBusy) afterTurns(fairnessDefaults.turns, this.#serveTurn)
+    if (this.#isBusy || this.waiting === 0) return
+    this.#isBusy = true
+    afterTurns(fairnessDefaults.turns, this.#serveTurn)
   }
 
   /**
@@ -192,7 +189,7 @@ export class RequestQueues {
   readonly #admitNext = () => {
     const now = this.#measure()
     if (this.#turnEnds === undefined || now >= this.#turnEnds) return
-    const queue = this.#order.next(each => each.isReady)
+    const queue = this.#order.next()
     const request = queue?.take()
     if (queue === undefined) return
     this.#order.served(queue)
