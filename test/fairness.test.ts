@@ -55,6 +55,8 @@ interface Flood {
   next(): Promise<unknown>
   /** Sends everything once more. */
   send(): void
+  /** From now on, sends a request for each response. */
+  repeat(): void
   leave(): void
 }
 
@@ -75,6 +77,10 @@ async function flood(connections: number, each: number, target: string, token: s
     next: () => Promise.race(sockets.map(socket => once(socket, 'data'))),
     send: () => {
       for (const socket of sockets) socket.write(request.repeat(each))
+    },
+    repeat: () => {
+      for (const socket of sockets)
+        socket.on('data', text => void socket.write(request.repeat(`${text}`.split('HTTP/1.1 ').length - 1)))
     },
     leave: () => {
       for (const socket of sockets) socket.destroy()
@@ -172,6 +178,21 @@ it('large bodies that stall are refused past 64 MiB, and other writes of the sam
     large.leave()
   }
   await expect.poll(heldBytes, { timeout: 30_000 }).toBe(0)
+})
+
+it('a program that fills the queue of its identity is refused, and not another one of that identity', async () => {
+  const noisy = await flood(20, 600, `${items}/item-0?resourceVersion=0`, vic.token)
+  noisy.repeat()
+  try {
+    await expect.poll(() => noisy.statuses(), { timeout: 30_000 }).toContain('429')
+    for (let n = 0; n < 20; n++) {
+      const response = await fetch(`${server.url}${items}/item-1`, { headers: bearer(vic) })
+      await response.arrayBuffer()
+      expect(response.status).toBe(200)
+    }
+  } finally {
+    noisy.leave()
+  }
 })
 
 it('requests of clients that have left are not served', async () => {

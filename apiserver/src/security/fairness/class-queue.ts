@@ -30,6 +30,9 @@ interface Flow extends Share {
 /**
  * The requests of one class that wait. Identities take turns, by the processor time of their requests. The connections of
  * one identity take turns by requests, so that one program does not hold up another with the same credentials.
+ *
+ * When too many requests of an identity wait, the connection with the most loses one. So a program with few requests is not
+ * refused because another one has many.
  */
 export class ClassQueue implements Share {
   readonly name: string
@@ -51,20 +54,34 @@ export class ClassQueue implements Share {
 
   /** @throws ApiError 429 when too many requests wait */
   push(request: QueuedRequest): void {
-    const flow = this.#flowOf(request.identity)
     const { waiting, waitingPerIdentity } = this.#limits
-    if (flow.count >= waitingPerIdentity)
-      throw this.#tooMany(`${flow.count} of ${JSON.stringify(request.identity)} wait`)
-    if (this.#waiting >= waiting) {
-      this.#forget(flow)
-      throw this.#tooMany(`${this.#waiting} wait`)
-    }
+    const known = this.#flows.get(request.identity)
+    if (known !== undefined && known.count >= waitingPerIdentity) this.#makeRoom(known, request.connection)
+    if (this.#waiting >= waiting) throw this.#tooMany(`${this.#waiting} wait`)
+    const flow = this.#flowOf(request.identity)
     const ofConnection = flow.waiting.get(request.connection)
     if (ofConnection === undefined) flow.waiting.set(request.connection, new Set([request]))
     else ofConnection.add(request)
     flow.count++
     this.#waiting++
     this.#order.enter(flow)
+  }
+
+  /**
+   * Refuses the oldest request of the connection with the most.
+   * @throws ApiError 429 if the given connection has its share of the requests that may wait
+   */
+  #makeRoom(flow: Flow, connection: object | undefined): void {
+    const why = this.#tooMany(`${flow.count} of ${JSON.stringify(flow.identity)} wait`)
+    const own = flow.waiting.get(connection)?.size ?? 0
+    let most: ReadonlySet<QueuedRequest> = new Set()
+    // Without this comparison, a flood would pay for the search with each request.
+    if (own < Math.floor(flow.count / flow.waiting.size))
+      for (const each of flow.waiting.values()) if (each.size > most.size) most = each
+    const [oldest] = most
+    if (oldest === undefined) throw why
+    this.#remove(flow, oldest)
+    oldest.refused(why, 'full')
   }
 
   #remove(flow: Flow, request: QueuedRequest): void {

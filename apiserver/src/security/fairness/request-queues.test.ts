@@ -166,6 +166,27 @@ describe('bounds', () => {
     expect([...world.queues.tallies()].find(each => each.class === 'reads')?.tally.full).toBe(1)
   })
 
+  it('of an identity refuse the connection with the most requests', async () => {
+    const world = new World({ waitingPerIdentity: 100 })
+    world.spendTurn()
+    const at = (connection: object) => ({ ...party('local'), connection })
+    const outcomes: string[] = []
+    const send = (name: string, connection: object) =>
+      world.request(at(connection)).then(
+        () => outcomes.push(`${name} served`),
+        () => outcomes.push(`${name} refused`),
+      )
+    const noisy = [{}, {}]
+    const sent = Array.from({ length: 200 }, (_, n) => send('noisy', noisy[n % 2] ?? {}))
+    sent.push(send('calm', {}))
+    await Promise.all(sent)
+    expect(outcomes.filter(each => each === 'noisy served')).toHaveLength(99)
+    expect(outcomes.filter(each => each === 'noisy refused')).toHaveLength(101)
+    expect(outcomes).toContain('calm served')
+    const [full] = [...world.queues.tallies()]
+    expect(full?.tally).toEqual({ dispatched: 101, full: 101, late: 0, cancelled: 0 })
+  })
+
   it('of time refuse what has waited too long', async () => {
     const world = new World()
     world.spendTurn()
