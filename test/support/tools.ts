@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { findChromium } from '../../scripts/chromium.mjs'
+import { findGoClients, findPythonClients } from '../../scripts/clients.mjs'
 import { findEtcd } from '../../scripts/etcd.mjs'
 import { findHelm, findKubectl, kubectlVersions } from '../../scripts/kubernetes-tools.mjs'
 import { findShell } from './doc-shell.ts'
@@ -10,7 +11,7 @@ import { findOpenssl } from './openssl.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Programs that tests start, and the modules that start them. */
+/** Programs that tests start, and the modules or test files that start them. */
 const tools = [
   { find: findChromium, modules: ['chromium.ts'] },
   { find: findEtcd, modules: ['etcd.ts', 'etcd-pods.ts'] },
@@ -18,6 +19,8 @@ const tools = [
   { find: findEveryKubectl, modules: ['kubectl.ts'] },
   { find: findGenerator, modules: ['openapi-typescript.ts'] },
   { find: findOpenssl, modules: ['openssl.ts'] },
+  { find: findGoClients, modules: ['../kubernetes-go.test.ts'] },
+  { find: findPythonClients, modules: ['../kubernetes-python.test.ts'] },
   { find: findShell, modules: ['doc-shell.ts'] },
 ]
 
