@@ -2,6 +2,7 @@ import type { UserInfo } from '@setpoint/controller-runtime'
 import { ApiError, defineModel, isRecord } from '@setpoint/controller-runtime/api'
 import { type Review, type ReviewContent, ServedModel } from '../model/index.ts'
 import type { Authorizer, PolicyRule, Target } from '../security/index.ts'
+import { recordOf, textOf } from './fields.ts'
 
 const group = 'authorization.k8s.io'
 const text = { type: 'string' } as const
@@ -178,12 +179,4 @@ function invalid(field: string, message: string): ApiError {
   return new ApiError('Invalid', `the review is invalid: ${field}: ${message}`, {
     causes: [{ reason: 'FieldValueInvalid', message, field }],
   })
-}
-
-function recordOf(value: unknown): Readonly<Record<string, unknown>> {
-  return isRecord(value) ? value : {}
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : ''
 }

@@ -1,7 +1,8 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
-import { defineModel, isApiError, isRecord } from '@setpoint/controller-runtime/api'
+import { defineModel, isApiError } from '@setpoint/controller-runtime/api'
 import { type ReviewContent, ServedModel } from '../model/index.ts'
 import type { BearerTokens } from '../security/index.ts'
+import { recordOf, textsOf } from './fields.ts'
 
 const group = 'authentication.k8s.io'
 const text = { type: 'string' } as const
@@ -63,8 +64,8 @@ export function authenticationReviews(tokens: BearerTokens): ServedModel[] {
 
 /** @throws ApiError 503 if the token cannot be checked */
 async function review(tokens: BearerTokens, spec: unknown): Promise<ReviewContent> {
-  const { token, audiences } = isRecord(spec) ? spec : {}
-  const asked = Array.isArray(audiences) ? audiences.filter(each => typeof each === 'string') : []
+  const { token, audiences } = recordOf(spec)
+  const asked = textsOf(audiences)
   try {
     const found = await tokens.authenticate(String(token ?? ''), asked.length === 0 ? undefined : asked)
     const user = userInfoOf(found.identity.user)

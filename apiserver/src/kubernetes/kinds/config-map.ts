@@ -1,5 +1,6 @@
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
 import { formatPath } from '../../model/index.ts'
+import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
 import { ageColumn } from './columns.ts'
 import {
@@ -10,7 +11,6 @@ import {
   problemsOfImmutable,
   problemsOfKeys,
   problemsOfSize,
-  recordOf,
 } from './data.ts'
 
 /** `ConfigMap` of `v1`: configuration as keys and values. */

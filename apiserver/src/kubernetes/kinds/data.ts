@@ -1,5 +1,6 @@
 import { type HookViolation, isRecord, type Schema } from '@setpoint/controller-runtime/api'
 import { deepEqual, formatPath } from '../../model/index.ts'
+import { recordOf } from '../fields.ts'
 
 /** What `ConfigMap` and `Secret` have in common. */
 
@@ -78,9 +79,4 @@ export function bytesOfBase64(value: unknown): number {
 /** Returns the number of entries in a map. */
 export function countOf(map: unknown): number {
   return Object.keys(recordOf(map)).length
-}
-
-/** Returns a map, or an empty one in place of anything else. */
-export function recordOf(value: unknown): Readonly<Record<string, unknown>> {
-  return isRecord(value) ? value : {}
 }

@@ -1,8 +1,8 @@
 import { type HookViolation, isRecord, type Model } from '@setpoint/controller-runtime/api'
 import { type Event, eventModel } from '@setpoint/controller-runtime/internal'
 import type { ComputedColumn } from '../../model/index.ts'
+import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
-import { recordOf } from './data.ts'
 
 /** Characters of the fields of an event with an `eventTime`. */
 const limits = Object.freeze({ reason: 128, action: 128, reportingInstance: 128, message: 1_024 })

@@ -1,6 +1,7 @@
 import { type HookViolation, isRecord } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
 import { type BareObject, formatPath } from '../../model/index.ts'
+import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
 import { ageColumn } from './columns.ts'
 import {
@@ -10,7 +11,6 @@ import {
   problemsOfImmutable,
   problemsOfKeys,
   problemsOfSize,
-  recordOf,
 } from './data.ts'
 
 const opaque = 'Opaque'

@@ -2,10 +2,11 @@ import type { HookViolation } from '@setpoint/controller-runtime/api'
 import { checkName, checkSubdomain, isRecord } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
 import type { BareObject, ComputedColumn } from '../../model/index.ts'
+import { recordsOf } from '../fields.ts'
 import type { BuiltInKind } from '../kinds/built-in-kind.ts'
 import { ageColumn } from '../kinds/columns.ts'
 import type { EscalationCheck } from './escalation.ts'
-import { rbacGroup, recordsOf } from './read-roles.ts'
+import { rbacGroup } from './read-roles.ts'
 
 const text = { type: 'string' } as const
 

@@ -8,10 +8,9 @@ import {
   type Subject,
   serviceAccountUser,
 } from '../../security/index.ts'
+import { type Fields, recordsOf, textOf, textsOf } from '../fields.ts'
 
 export const rbacGroup = 'rbac.authorization.k8s.io'
-
-type Fields = Readonly<Record<string, unknown>>
 
 /** Returns what a Role or ClusterRole grants. Ignores what its schema would refuse. */
 export function readRole({ metadata, rules, aggregationRule }: Fields): Role {
@@ -67,21 +66,9 @@ function listOf<Name extends string>(name: Name, value: unknown): { [K in Name]?
   return field
 }
 
-export function recordsOf(value: unknown): Fields[] {
-  return Array.isArray(value) ? value.filter(isRecord) : []
-}
-
-export function textsOf(value: unknown): string[] {
-  return Array.isArray(value) ? value.filter(each => typeof each === 'string') : []
-}
-
 function textMapOf(value: unknown): Record<string, string> {
   const entries = Object.entries(isRecord(value) ? value : {})
   return Object.fromEntries(
     entries.flatMap(([key, text]) => (typeof text === 'string' ? [[key, text] as const] : [])),
   )
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : ''
 }

@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
-import { isApiError, isRecord, type Model } from '@setpoint/controller-runtime/api'
+import { isApiError, type Model } from '@setpoint/controller-runtime/api'
 import type { LogFollower } from '../../cache/index.ts'
 import type { Logger } from '../../log/index.ts'
 import type { ServedModel } from '../../model/index.ts'
 import { type Registry, serviceWriteOptions } from '../../registry/index.ts'
 import { everyCombination, type PolicyRule, type RbacAuthorizer, RuleIndex } from '../../security/index.ts'
+import { type Fields, recordOf, recordsOf } from '../fields.ts'
 import {
   autoupdateAnnotation,
   type DefaultObject,
@@ -15,7 +16,7 @@ import {
   rolesOfPlugin,
 } from './default-roles.ts'
 import type { RbacKinds } from './rbac-kinds.ts'
-import { readRules, recordsOf } from './read-roles.ts'
+import { readRules } from './read-roles.ts'
 
 export const roleKeeperDefaults = Object.freeze({
   /** Milliseconds until a failed write is retried. */
@@ -35,8 +36,6 @@ interface Wanted {
   readonly kind: ServedModel
   readonly object: DefaultObject
 }
-
-type Fields = Readonly<Record<string, unknown>>
 
 /**
  * Writes the default roles and bindings, and the rules of aggregated ClusterRoles. Each server does both: what another one has
@@ -218,8 +217,4 @@ function covers(rules: readonly PolicyRule[], rule: PolicyRule): boolean {
   const index = new RuleIndex()
   index.add(rules, true)
   return everyCombination(rule, undefined, (verb, target) => index.allows(verb, target))
-}
-
-function recordOf(value: unknown): Fields {
-  return isRecord(value) ? value : {}
 }

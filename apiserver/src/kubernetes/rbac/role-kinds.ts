@@ -1,9 +1,10 @@
 import type { HookViolation } from '@setpoint/controller-runtime/api'
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
+import { recordsOf, textsOf } from '../fields.ts'
 import type { BuiltInKind } from '../kinds/built-in-kind.ts'
 import type { EscalationCheck } from './escalation.ts'
-import { rbacGroup, recordsOf, textsOf } from './read-roles.ts'
+import { rbacGroup } from './read-roles.ts'
 
 export const roleDefaults = Object.freeze({
   /** Combinations of verbs, groups, resources and names in the rules of a role. Each is an entry of the index in memory. */

@@ -1,6 +1,7 @@
 import { ApiError, defineModel, isRecord, objectKey } from '@setpoint/controller-runtime/api'
 import { type ModelRegistry, type ReviewContent, type ReviewRequest, ServedModel } from '../../model/index.ts'
 import type { Registry } from '../../registry/index.ts'
+import { textsOf } from '../fields.ts'
 import type { BoundObject } from './bound-objects.ts'
 import {
   type ServiceAccountTokens,
@@ -124,8 +125,4 @@ async function find(
   if (live === undefined)
     throw new ApiError('NotFound', `${plural} ${JSON.stringify(name)} not found`, { kind: plural, name })
   return { plural, namespace, name, uid: live.stored.object.metadata.uid }
-}
-
-function textsOf(value: unknown): string[] {
-  return Array.isArray(value) ? value.filter(each => typeof each === 'string') : []
 }
