@@ -2,6 +2,7 @@ import { type FileHandle, open, rename, stat } from 'node:fs/promises'
 import type { Clock, Logger } from '@setpoint/controller-runtime'
 import { systemClock } from '@setpoint/controller-runtime'
 import type { AuditSink } from './audit-log.ts'
+import { Losses } from './losses.ts'
 import { backupPath, type RotationLimits, removeOldBackups } from './rotation.ts'
 
 export const fileDefaults = Object.freeze({
@@ -11,8 +12,6 @@ export const fileDefaults = Object.freeze({
   delayMs: 20,
   /** Bytes of one write. A file is larger than its limit by at most one event. */
   writeBytes: 1024 * 1024,
-  /** Milliseconds between two log lines about a lasting failure. */
-  repeatMs: 60_000,
 })
 
 export interface AuditFileOptions {
@@ -38,22 +37,27 @@ export class AuditFile implements AuditSink {
   readonly name = 'log'
   readonly #options: AuditFileOptions
   readonly #clock: Clock
+  readonly #losses: Losses
   #handle: FileHandle | undefined
   #size = 0
   /** True if the file ends within a line. */
   #isCut = false
   #waiting: Buffer[] = []
   #waitingBytes = 0
-  #dropped = 0
   #writing: Promise<void> | undefined
   #isClosing = false
   /** Ends the pause before the next write. */
   #wake: () => void = () => {}
-  #reportedAt = Number.NEGATIVE_INFINITY
 
   private constructor(options: AuditFileOptions) {
     this.#options = options
     this.#clock = options.clock ?? systemClock
+    this.#losses = new Losses(
+      options.log,
+      this.#clock,
+      { path: options.path },
+      'failed to write or rotate the audit log',
+    )
   }
 
   /** Opens the file, with access for its owner only if it is new. @throws AuditFileError */
@@ -72,13 +76,13 @@ export class AuditFile implements AuditSink {
   }
 
   get dropped(): number {
-    return this.#dropped
+    return this.#losses.dropped
   }
 
   write(event: string): void {
     const line = Buffer.from(`${event}\n`)
     if (this.#waitingBytes + line.length > fileDefaults.bufferBytes) {
-      this.#drop(1, 'the disk is too slow')
+      this.#losses.drop(1, 'the disk is too slow')
       return
     }
     this.#waiting.push(line)
@@ -111,7 +115,7 @@ export class AuditFile implements AuditSink {
           this.#size += bytesWritten
         }
       } catch (error) {
-        this.#drop(linesIn(bytes.subarray(written)), error)
+        this.#losses.drop(linesIn(bytes.subarray(written)), error)
         // Opening it again shows how it ends.
         await this.#handle?.close().catch(() => {})
         this.#handle = undefined
@@ -149,7 +153,7 @@ export class AuditFile implements AuditSink {
       await this.#handle.close()
       this.#handle = undefined
       await rename(path, await backupPath(path, now))
-      await removeOldBackups(path, limits, now).catch(error => this.#report(error))
+      await removeOldBackups(path, limits, now).catch(error => this.#losses.report(error))
     }
     return this.#handle ?? (await this.#open())
   }
@@ -167,20 +171,6 @@ export class AuditFile implements AuditSink {
     this.#size = size
     this.#handle = handle
     return handle
-  }
-
-  #drop(events: number, why: unknown): void {
-    this.#dropped += events
-    this.#report(why)
-  }
-
-  #report(why: unknown): void {
-    const now = this.#clock.monotonic()
-    if (now - this.#reportedAt < fileDefaults.repeatMs) return
-    this.#reportedAt = now
-    const { path, log } = this.#options
-    const fields = why instanceof Error ? { err: why } : { why }
-    log.error({ path, dropped: this.#dropped, ...fields }, 'failed to write or rotate the audit log')
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Clock, HttpTransport, type Logger, systemClock } from '@setpoint/controller-runtime'
 import type { CancelTimer } from '@setpoint/controller-runtime/internal'
 import type { AuditSink } from './audit-log.ts'
+import { Losses } from './losses.ts'
 
 export const webhookDefaults = Object.freeze({
   /** Events that wait to be sent (Kubernetes' `--audit-webhook-batch-buffer-size`). */
@@ -20,8 +21,6 @@ export const webhookDefaults = Object.freeze({
   requestMs: 30_000,
   /** Milliseconds for the last attempt when the server stops. */
   closeMs: 5_000,
-  /** Milliseconds between two log lines about a lasting failure. */
-  repeatMs: 60_000,
 })
 
 export interface AuditWebhookOptions {
@@ -46,22 +45,20 @@ export interface AuditWebhookOptions {
  */
 export class AuditWebhook implements AuditSink {
   readonly name = 'webhook'
-  readonly #options: AuditWebhookOptions
   readonly #clock: Clock
+  readonly #losses: Losses
   readonly #transport: HttpTransport
   readonly #waiting: string[] = []
   #waitingBytes = 0
-  #dropped = 0
   #state: 'idle' | 'collecting' | 'sending' | 'waiting to retry' | 'closed' = 'idle'
   #retryMs: number = webhookDefaults.retryMs
   #cancel: CancelTimer = () => {}
   #sending: Promise<void> = Promise.resolve()
-  #reportedAt = Number.NEGATIVE_INFINITY
 
   constructor(options: AuditWebhookOptions) {
     const { url, token, ca } = options
-    this.#options = options
     this.#clock = options.clock ?? systemClock
+    this.#losses = new Losses(options.log, this.#clock, { url }, 'failed to send audit events')
     this.#transport = new HttpTransport({
       server: url,
       requestTimeoutMs: webhookDefaults.requestMs,
@@ -71,14 +68,14 @@ export class AuditWebhook implements AuditSink {
   }
 
   get dropped(): number {
-    return this.#dropped
+    return this.#losses.dropped
   }
 
   write(event: string): void {
     const { bufferEvents, bufferBytes, batchEvents, batchBytes, batchMs } = webhookDefaults
     const isFull = this.#waiting.length >= bufferEvents || this.#waitingBytes + event.length > bufferBytes
     if (this.#state === 'closed' || isFull) {
-      this.#drop(1, 'the buffer is full')
+      this.#losses.drop(1, 'the buffer is full')
       return
     }
     this.#waiting.push(event)
@@ -103,7 +100,7 @@ export class AuditWebhook implements AuditSink {
       await this.#attempt(giveUp)
       if (this.#waiting.length === length) break
     }
-    if (this.#waiting.length > 0) this.#drop(this.#waiting.length, 'the server stops')
+    if (this.#waiting.length > 0) this.#losses.drop(this.#waiting.length, 'the server stops')
     await this.#transport.close()
   }
 
@@ -149,8 +146,8 @@ export class AuditWebhook implements AuditSink {
     }
     if (isRefused) {
       this.#remove(batch)
-      this.#drop(batch.length, problem)
-    } else this.#report(problem)
+      this.#losses.drop(batch.length, problem)
+    } else this.#losses.report(problem)
     return isRefused
   }
 
@@ -169,20 +166,6 @@ export class AuditWebhook implements AuditSink {
   #remove(batch: readonly string[]): void {
     this.#waiting.splice(0, batch.length)
     this.#waitingBytes -= batch.reduce((sum, event) => sum + event.length, 0)
-  }
-
-  #drop(events: number, why: unknown): void {
-    this.#dropped += events
-    this.#report(why)
-  }
-
-  #report(why: unknown): void {
-    const now = this.#clock.monotonic()
-    if (now - this.#reportedAt < webhookDefaults.repeatMs) return
-    this.#reportedAt = now
-    const { url, log } = this.#options
-    const fields = why instanceof Error ? { err: why } : { why }
-    log.error({ url, dropped: this.#dropped, ...fields }, 'failed to send audit events')
   }
 }
 
