@@ -7,7 +7,7 @@ const root = '/apis/authorization.k8s.io/v1'
 const selfReviews = `${root}/selfsubjectaccessreviews`
 const items = { group: 'items.example.com', resource: 'items' }
 
-describe('kinds that are answered and not stored', () => {
+describe('reviews, which are not stored', () => {
   let world: World
   let users: Users<'ann' | 'vic'>
   let ann: Api
@@ -65,7 +65,7 @@ describe('kinds that are answered and not stored', () => {
     expect(refusalOf(others, 403).message).toBe(
       'subjectaccessreviews.authorization.k8s.io is forbidden: User "vic" cannot create resource "subjectaccessreviews" in API group "authorization.k8s.io" at the cluster scope',
     )
-    // Everybody may ask about himself, by the role system:basic-user.
+    // The role system:basic-user lets every caller ask about itself.
     expect((await ask(vic, 'list')).status).toBe(201)
   })
 

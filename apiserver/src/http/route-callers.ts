@@ -2,8 +2,8 @@ import type { ServerResponse } from 'node:http'
 import type { UserInfo } from '@setpoint/controller-runtime'
 
 /**
- * The callers of plugins' routes that wait for their response. A plugin may act for them, and only for them: it has the
- * user object, which nobody else can make, and which is valid until the response has been sent.
+ * The callers of plugins' routes that wait for their response. A plugin may act for them, and only for them: it gets
+ * the user object, cannot make another one, and can use it until the response has been sent.
  */
 export class RouteCallers {
   readonly #users = new WeakSet<UserInfo>()

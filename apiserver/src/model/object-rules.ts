@@ -1,6 +1,6 @@
 import type { Violation } from './violation.ts'
 
-/** An object, of which a schema describes the fields besides apiVersion, kind and metadata. */
+/** An object. A schema describes its fields, except for apiVersion, kind and metadata. */
 export interface SchemaSubject {
   spec?: unknown
   status?: unknown

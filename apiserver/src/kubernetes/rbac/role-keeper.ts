@@ -91,8 +91,8 @@ export class RoleKeeper {
   }
 
   /**
-   * Creates the ClusterRole with what a plugin asks for besides its own kinds, and binds it if it is granted. Both are named as
-   * the plugin's user.
+   * Creates the ClusterRole with the permissions that a plugin asks for besides its own kinds, and binds it if they are granted.
+   * Both have the name of the plugin's user.
    */
   request(user: string, rules: readonly PolicyRule[], isGranted: boolean): void {
     const { clusterRoles, clusterRoleBindings } = this.#parts.kinds

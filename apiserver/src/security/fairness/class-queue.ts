@@ -12,7 +12,7 @@ export interface QueuedRequest {
   readonly connection: object | undefined
   /** The number of checks before its arrival. */
   readonly arrivedAt: number
-  /** Returns true if nobody waits for its response. */
+  /** Returns true if its client no longer waits for the response. */
   readonly hasLeft: () => boolean
   /** One of the two is called once. */
   readonly admitted: () => void
