@@ -68,20 +68,25 @@ export function readRequestBody(message: IncomingMessage, count?: BodyCount): Pr
  * response. Resolves at the end of the body or at the limits.
  */
 export function discardRequestBody(message: IncomingMessage): Promise<void> {
+  const { socket } = message
   return new Promise(resolve => {
-    const timer = setTimeout(resolve, requestLimits.discardMs)
+    const done = () => {
+      clearTimeout(timer)
+      socket.off('end', done)
+      resolve()
+    }
+    const timer = setTimeout(done, requestLimits.discardMs)
     let length = 0
     message.removeAllListeners('data')
     message.on('data', (part: Buffer) => {
       length += part.length
-      if (length > requestLimits.discardedBytes) resolve()
+      if (length > requestLimits.discardedBytes) done()
     })
-    message.once('end', resolve)
-    message.once('close', resolve)
+    message.once('end', done)
+    message.once('close', done)
     // After a half-close, the rest of the body never arrives.
-    if (message.socket.readableEnded) resolve()
-    else message.socket.once('end', resolve)
-    message.once('close', () => clearTimeout(timer))
+    if (socket.readableEnded) done()
+    else socket.once('end', done)
     message.resume()
   })
 }

@@ -1,0 +1,32 @@
+import { once } from 'node:events'
+import { Agent, createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, it } from 'vitest'
+import { discardRequestBody } from './request-body.ts'
+
+it('discarding bodies leaves no listeners on their connection', async () => {
+  const listeners: number[] = []
+  const server = createServer(async (message, response) => {
+    const before = message.socket.listenerCount('end')
+    await discardRequestBody(message)
+    listeners.push(message.socket.listenerCount('end') - before)
+    response.end()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  try {
+    for (let n = 0; n < 3; n++) {
+      const { port } = server.address() as AddressInfo
+      const sent = request({ port, host: '127.0.0.1', method: 'POST', agent }).end('x'.repeat(100_000))
+      const [response] = await once(sent, 'response')
+      response.resume()
+      await once(response, 'end')
+    }
+    expect(listeners).toEqual([0, 0, 0])
+  } finally {
+    agent.destroy()
+    server.close()
+    await once(server, 'close')
+  }
+})
