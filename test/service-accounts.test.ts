@@ -100,6 +100,21 @@ describe.each(stores)('tokens of service accounts on %s', (store: Store) => {
     for (const api of servers) await expect.poll(async () => (await list(api, token)).status).toBe(401)
   })
 
+  it('end when the deletion of their account starts, whatever finalizers it has', async () => {
+    const held = { metadata: { name: 'held', finalizers: ['example.com/hold'] } }
+    objectOf(await ann.post(accounts, held), 201)
+    const token = await tokenOf('held')
+    for (const api of servers) await expect.poll(async () => (await list(api, token)).status).toBe(200)
+    const watches = await Promise.all(
+      servers.map(({ url }) => Watch.open(url, itemsPath, { headers: bearer(token) })),
+    )
+    await Promise.all(watches.map(watch => watch.synced()))
+    objectOf(await ann.delete(`${accounts}/held`))
+    for (const api of servers) await expect.poll(async () => (await list(api, token)).status).toBe(401)
+    for (const watch of watches) expect(await watch.closed).toMatchObject({ code: 1008 })
+    refusalOf(await ann.post(`${accounts}/held/token`, {}), 409)
+  })
+
   it('are valid after a restart', async () => {
     await create(accounts, 'lasting')
     const token = await tokenOf('lasting')

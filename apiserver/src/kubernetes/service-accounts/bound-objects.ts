@@ -17,10 +17,13 @@ interface Parts {
   readonly gate: Pick<ReadGate, 'pass'>
 }
 
-/** Says from the caches whether the objects exist that tokens depend on. */
+/**
+ * Says from the caches whether the objects exist that tokens depend on. One that is being deleted is absent, because a
+ * finalizer would otherwise keep its tokens valid.
+ */
 export class BoundObjects {
   readonly #parts: Parts
-  readonly #uids = new WeakMap<Entry, string>()
+  readonly #uids = new WeakMap<Entry, string | undefined>()
   readonly #observed = new WeakSet<ModelCache>()
   #changed: () => void = () => {}
   #isScheduled = false
@@ -29,7 +32,7 @@ export class BoundObjects {
     this.#parts = parts
   }
 
-  /** Calls back after objects were deleted, once for all of one turn. A second call replaces the observer. */
+  /** Calls back after the deletion of objects has started, once for all of one turn. A second call replaces the observer. */
   onDeleted(changed: () => void): void {
     this.#changed = changed
   }
@@ -87,12 +90,12 @@ export class BoundObjects {
     })
   }
 
-  #uidOf(entry: Entry): string {
-    let uid = this.#uids.get(entry)
-    if (uid === undefined) {
-      uid = decodeWire(entry.bytes).metadata.uid
-      this.#uids.set(entry, uid)
-    }
-    return uid
+  /** Returns undefined for an object that is being deleted. */
+  #uidOf(entry: Entry): string | undefined {
+    if (this.#uids.has(entry)) return this.#uids.get(entry)
+    const { uid, deletionTimestamp } = decodeWire(entry.bytes).metadata
+    const present = deletionTimestamp === undefined ? uid : undefined
+    this.#uids.set(entry, present)
+    return present
   }
 }

@@ -115,7 +115,7 @@ async function secretOf(
   return secret
 }
 
-/** @throws ApiError 404, 503 */
+/** @throws ApiError 404, 409, 503 */
 async function find(
   { models, registry }: Parts,
   { plural, namespace, name }: Omit<BoundObject, 'uid'>,
@@ -124,5 +124,11 @@ async function find(
   const live = served && (await registry.readLive(served, objectKey({ namespace, name })))
   if (live === undefined)
     throw new ApiError('NotFound', `${plural} ${JSON.stringify(name)} not found`, { kind: plural, name })
-  return { plural, namespace, name, uid: live.stored.object.metadata.uid }
+  const { uid, deletionTimestamp } = live.stored.object.metadata
+  if (deletionTimestamp !== undefined)
+    throw new ApiError('Conflict', `${plural} ${JSON.stringify(name)} is being deleted`, {
+      kind: plural,
+      name,
+    })
+  return { plural, namespace, name, uid }
 }
