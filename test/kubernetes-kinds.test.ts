@@ -148,6 +148,12 @@ describe.each(stores)('the built-in kinds on the %s store', store => {
       expect(fieldsRefused(changed)).toEqual(['type'])
     })
 
+    it('is selected by its type', async () => {
+      await create('secrets', 'selected', { type: 'example.com/selected' })
+      const { names } = listOf(await api.get(`${at('secrets')}?fieldSelector=type%3Dexample.com/selected`))
+      expect(names).toEqual(['selected'])
+    })
+
     it('shows its type and the number of its values', async () => {
       await create('secrets', 'shown', { stringData: { a: '1' } })
       expect(await table(at('secrets', 'shown'))).toMatchObject([{ Name: 'shown', Type: 'Opaque', Data: 1 }])
@@ -267,5 +273,10 @@ describe.each(stores)('the built-in kinds on the %s store', store => {
       await api.get('/api/v1/namespaces?labelSelector=kubernetes.io/metadata.name%3Da'),
     )
     expect(names).toEqual(['a'])
+  })
+
+  it('Namespace is selected by its phase', async () => {
+    const { names } = listOf(await api.get('/api/v1/namespaces?fieldSelector=status.phase%3DActive'))
+    expect(names).toContain('a')
   })
 })

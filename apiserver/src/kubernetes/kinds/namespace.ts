@@ -1,4 +1,4 @@
-import { ApiError, checkDnsLabel, isRecord } from '@setpoint/controller-runtime/api'
+import { ApiError, checkDnsLabel, isRecord, singleValueIndex } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
 import type { BareObject, KindRules } from '../../model/index.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
@@ -61,6 +61,7 @@ const model = defineBuiltInModel({
     },
   },
   subresources: { status: true },
+  indexes: [singleValueIndex({ name: 'status.phase', indexFunc: ({ status }) => status?.phase })],
   printerColumns: [
     { name: 'Status', type: 'string', jsonPath: '.status.phase' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },

@@ -1,4 +1,4 @@
-import { type HookViolation, isRecord } from '@setpoint/controller-runtime/api'
+import { type HookViolation, isRecord, singleValueIndex } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
 import { type BareObject, formatPath } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
@@ -61,6 +61,7 @@ export const secret: BuiltInKind = {
       },
       immutable: immutableField,
     },
+    indexes: [singleValueIndex({ name: 'type', indexFunc: ({ type }) => type })],
     validate(object, { previous }) {
       return [
         ...problemsOfKeys(object, 'data'),
