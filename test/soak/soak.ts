@@ -1,20 +1,24 @@
 import { parseArgs } from 'node:util'
 import { type Store, stores } from '../support/worlds.ts'
 import { reportAvailability } from './availability.ts'
+import { reportClients } from './clients.ts'
 import { type SoakResult, soak } from './run-soak.ts'
 import { reportUpgrade, upgradeDefaults } from './upgrade.ts'
 
 /**
- * `npm run soak [-- --minutes 10 --store etcd --seed 7]`, `npm run soak -- availability [--minutes 10 --seed 7]`, or
- * `npm run soak -- upgrade [--store etcd --objects 10000]`: exits with 1 on a violation.
+ * `npm run soak [-- --minutes 10 --store etcd --seed 7]`, `npm run soak -- availability [--minutes 10 --seed 7]`,
+ * `npm run soak -- clients [--minutes 10 --store etcd --seed 7]`, or `npm run soak -- upgrade [--store etcd --objects 10000]`:
+ * exits with 1 on a violation.
  */
 const defaultMinutes = 10
 
-const soaks = ['stores', 'availability', 'upgrade'] as const
+const soaks = ['stores', 'availability', 'clients', 'upgrade'] as const
 
 const { minutes, seed, objects, wanted, what } = readArguments()
 let failed = false
 if (what === 'availability') failed = !(await reportAvailability({ durationMs: minutes * 60_000, seed }))
+else if (what === 'clients')
+  for (const store of wanted) failed = !(await reportClients(store, minutes * 60_000, seed)) || failed
 else if (what === 'upgrade')
   for (const store of wanted) failed = !(await reportUpgrade(store, objects)) || failed
 else await soakStores()
@@ -65,7 +69,7 @@ function readArguments(): {
 } {
   const usage = () => {
     console.error(
-      'usage: npm run soak -- [availability | upgrade] [--minutes N] [--store embedded|etcd] [--seed N] [--objects N]',
+      'usage: npm run soak -- [availability | clients | upgrade] [--minutes N] [--store embedded|etcd] [--seed N] [--objects N]',
     )
     process.exit(2)
   }

@@ -1,0 +1,247 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { findGoClients, findRustClients } from '../../scripts/clients.mjs'
+import { type Api, Collection } from '../support/api.ts'
+import { ClientWorld } from '../support/client-programs.ts'
+import { arrayOf, fieldsOf, textOf } from '../support/json.ts'
+import { freePort } from '../support/ports.ts'
+import type { Running } from '../support/server.ts'
+import { eventually, type Store } from '../support/worlds.ts'
+import { Random } from './random.ts'
+
+const clientsDefaults = Object.freeze({
+  managers: 2,
+  /** Few names, so that objects are often created under the names of deleted ones. */
+  names: 20,
+  /** Milliseconds between two changes of Widgets. */
+  everyMs: 50,
+  /** Mean milliseconds between two kills: longer than a lease. */
+  killMs: 25_000,
+  /** Milliseconds for the controllers to reconcile the last changes. */
+  patienceMs: 120_000,
+})
+
+/**
+ * Runs two managers of controller-runtime while Widgets change, and kills the server and managers. At the end every Widget
+ * must be reconciled, and nothing may be left of a deleted one. The program of kube-rs runs before and after.
+ * @returns true if that holds
+ */
+export async function reportClients(store: Store, durationMs: number, seed: number): Promise<boolean> {
+  const began = performance.now()
+  const say = (line: string) =>
+    console.log(`${String(Math.round((performance.now() - began) / 1000)).padStart(5)} s  ${store}: ${line}`)
+  say(`seed ${seed}`)
+  const program = await findGoClients()
+  const rust = await findRustClients()
+  const world = await ClientWorld.start({ store, secure: false })
+  const managers: Manager[] = []
+  try {
+    await useKubeRs(world, rust)
+    say('kube-rs: discovery, apply, watcher and a controller with a finalizer work')
+    for (let n = 0; n < clientsDefaults.managers; n++) managers.push(await Manager.start(world, program))
+    const random = new Random(seed)
+    const { api } = world.world
+    const done = new AbortController()
+    const changes = new Changes(widgetsOf(api), random.fork())
+    const changing = changes.run(done.signal)
+    const kills = { server: 0, managers: 0 }
+    const endAt = performance.now() + durationMs
+    do {
+      await sleep(random.between(0.5, 1.5) * clientsDefaults.killMs)
+      await Promise.all(managers.map(manager => manager.sample()))
+      if (random.chance(0.5)) {
+        kills.server += 1
+        await world.world.server.restart()
+      } else {
+        kills.managers += 1
+        const leader = await leaderOf(managers)
+        await leader.restart()
+      }
+      say(`${changes.count} changes, ${reconcilesOf(managers)} reconciles, kills: ${JSON.stringify(kills)}`)
+    } while (performance.now() < endAt)
+    done.abort()
+    await changing
+    const problems = await settled(api)
+    await Promise.all(managers.map(manager => manager.sample()))
+    say(`${changes.count} changes, ${reconcilesOf(managers)} reconciles, kills: ${JSON.stringify(kills)}`)
+    for (const exit of managers.flatMap(({ exits }) => exits)) say(`a manager exited by itself: ${exit}`)
+    await changes.deleteAll()
+    problems.push(...(await settled(api)))
+    await Promise.all(managers.map(manager => manager.stop()))
+    await useKubeRs(world, rust)
+    for (const problem of problems) say(`VIOLATION: ${problem}`)
+    say(`${problems.length === 0 ? 'no' : problems.length} violation`)
+    return problems.length === 0
+  } finally {
+    await Promise.all(managers.map(manager => manager.stop()))
+    await world.end()
+  }
+}
+
+function widgetsOf(api: Api): Collection {
+  return new Collection(api, 'widgets.example.com/v1', 'Widget', 'widgets', 'default')
+}
+
+/** Its controller adds a finalizer to every Widget, so it runs while there are no others. */
+async function useKubeRs(world: ClientWorld, program: string): Promise<void> {
+  const facts = new Map(await world.facts(program))
+  const isRight =
+    facts.get('applied') === 1 && facts.get('size') === '1' && facts.get('config left') === false
+  if (!isRight || !arrayOf(facts.get('groups')).includes('widgets.example.com'))
+    throw new Error(`unexpected facts from kube-rs: ${JSON.stringify([...facts])}`)
+}
+
+/** A process of the manager that is started again when it exits. */
+class Manager {
+  /** The last log line before each exit without a kill, such as after a lost lease. */
+  readonly exits: string[] = []
+  readonly #world: ClientWorld
+  readonly #program: string
+  readonly #port: number
+  #running: Running | undefined
+  #wanted = true
+  #killed = false
+  /** Reconciles of earlier processes, and of the present one as of the last sample. */
+  #before = 0
+  #now = 0
+
+  private constructor(world: ClientWorld, program: string, port: number) {
+    this.#world = world
+    this.#program = program
+    this.#port = port
+  }
+
+  static async start(world: ClientWorld, program: string): Promise<Manager> {
+    const manager = new Manager(world, program, await freePort())
+    manager.#start()
+    return manager
+  }
+
+  get reconciles(): number {
+    return this.#before + this.#now
+  }
+
+  /** Reads its metrics, unless it is not running. */
+  async sample(): Promise<void> {
+    this.#now = Math.max(this.#now, await this.#metric('controller_runtime_reconcile_total'))
+  }
+
+  async isLeader(): Promise<boolean> {
+    return (await this.#metric('leader_election_master_status')) === 1
+  }
+
+  /** Kills it. It starts again by itself. */
+  async restart(): Promise<void> {
+    this.#killed = true
+    await this.#running?.kill('SIGKILL')
+  }
+
+  async stop(): Promise<void> {
+    this.#wanted = false
+    await this.#running?.kill('SIGTERM')
+  }
+
+  #start(): void {
+    const running = this.#world.run(this.#program, [
+      'manager',
+      ...['--metrics-bind-address', `127.0.0.1:${this.#port}`],
+    ])
+    this.#running = running
+    void running.ended.then(({ stderr }) => {
+      if (!this.#wanted) return
+      if (!this.#killed) this.exits.push(stderr.trimEnd().split('\n').at(-1) ?? '')
+      this.#killed = false
+      this.#before += this.#now
+      this.#now = 0
+      this.#start()
+    })
+  }
+
+  /** Returns the sum over its labels; 0 if it does not respond. */
+  async #metric(name: string): Promise<number> {
+    const text = await fetch(`http://127.0.0.1:${this.#port}/metrics`)
+      .then(response => response.text())
+      .catch(() => '')
+    const samples = text.split('\n').filter(line => line.startsWith(`${name}{`))
+    return samples.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0)
+  }
+}
+
+async function leaderOf(managers: readonly Manager[]): Promise<Manager> {
+  return eventually(async () => {
+    for (const manager of managers) if (await manager.isLeader()) return manager
+    throw new Error('no manager leads')
+  })
+}
+
+function reconcilesOf(managers: readonly Manager[]): number {
+  return managers.reduce((sum, { reconciles }) => sum + reconciles, 0)
+}
+
+/** Creates, changes and deletes Widgets. */
+class Changes {
+  count = 0
+  readonly #widgets: Collection
+  readonly #random: Random
+
+  constructor(widgets: Collection, random: Random) {
+    this.#widgets = widgets
+    this.#random = random
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#change().catch(() => {})
+      await sleep(clientsDefaults.everyMs)
+    }
+  }
+
+  async deleteAll(): Promise<void> {
+    await eventually(async () => {
+      const { status, text } = await this.#widgets.api.delete(this.#widgets.path)
+      if (status !== 200) throw new Error(text)
+    })
+  }
+
+  /** Fails while the server is away. */
+  async #change(): Promise<void> {
+    const widgets = this.#widgets
+    const name = `w-${this.#random.below(clientsDefaults.names)}`
+    const spec = { size: this.#random.below(1_000_000) }
+    const way = this.#random.pick(['create', 'patch', 'patch', 'delete'])
+    const { api } = widgets
+    const { status } =
+      way === 'create'
+        ? await api.post(widgets.path, widgets.body(name, spec))
+        : way === 'patch'
+          ? await api.mergePatch(widgets.at(name), { spec })
+          : await api.delete(widgets.at(name))
+    if (status < 300) this.count += 1
+  }
+}
+
+/** Waits until every Widget is reconciled. Returns what is not, past the patience. */
+async function settled(api: Api): Promise<string[]> {
+  try {
+    await eventually(async () => {
+      const problems = await problemsOf(api)
+      if (problems.length > 0) throw new Error(problems.join('\n'))
+    }, clientsDefaults.patienceMs)
+    return []
+  } catch (error) {
+    return [error instanceof Error ? error.message : String(error)]
+  }
+}
+
+async function problemsOf(api: Api): Promise<string[]> {
+  const configs = new Collection(api, 'v1', 'ConfigMap', 'configmaps', 'default')
+  const [widgets, { items }] = await Promise.all([widgetsOf(api).list(), configs.list()])
+  const sizes = new Map(items.map(({ metadata, raw }) => [metadata.name, textOf(fieldsOf(raw.data).size)]))
+  const problems = widgets.items.flatMap(({ metadata, spec, status }) => {
+    const size = sizes.get(metadata.name)
+    sizes.delete(metadata.name)
+    if (metadata.deletionTimestamp !== undefined) return [`${metadata.name} is still being deleted`]
+    if (status.observedGeneration !== metadata.generation) return [`${metadata.name} has an old status`]
+    return size === String(spec.size) ? [] : [`the ConfigMap of ${metadata.name} has size ${size}`]
+  })
+  return [...problems, ...[...sizes.keys()].map(name => `the ConfigMap of the deleted ${name} is left`)]
+}
