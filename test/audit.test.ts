@@ -378,9 +378,11 @@ it('no value of a sensitive kind is in the log, whatever the policy says', async
     expect(event.level).toBe('Metadata')
   }
   // An object that is sent to the path of another kind is recorded no more than it is stored.
-  const strayed = await api.post(itemsOf(api).path, body)
-  refusalOf(strayed, 400)
-  expect(story([await trail.end(strayed)])).toEqual(['ResponseComplete response'])
+  for (const stray of [body, { apiVersion: 'v1', kind: 'List', items: [body] }]) {
+    const strayed = await api.post(itemsOf(api).path, stray)
+    refusalOf(strayed, 400)
+    expect(story([await trail.end(strayed)])).toEqual(['ResponseComplete response'])
+  }
   expect(await trail.text()).not.toContain(secret)
 })
 

@@ -215,10 +215,12 @@ export class AuditedRequest {
     return value === undefined || this.#isSensitiveObject(value) ? undefined : this.#textOf(value)
   }
 
-  /** A body can have another kind than the path, and is refused only after it has been read. */
+  /** A body can have another kind than the path, or be a `List` of any kinds, and is refused only after it has been read. */
   #isSensitiveObject(value: unknown): boolean {
     if (!isRecord(value)) return false
-    const { apiVersion, kind } = value
+    const { apiVersion, kind, items } = value
+    if (kind === 'List' && Array.isArray(items) && items.some(each => this.#isSensitiveObject(each)))
+      return true
     if (typeof apiVersion !== 'string' || typeof kind !== 'string') return false
     return this.#log.isSensitive(apiVersion, kind.replace(/List$/, ''))
   }
