@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { Collector, createManager, type Logger, type ManagerOptions } from '@setpoint/controller-runtime'
 import { EventKeeper, orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck } from '../cache/index.ts'
@@ -63,6 +64,8 @@ export async function startServer(
   const etcdMetrics = new EtcdMetrics()
   const storage = await openStorage(options.store, etcd?.tls, etcdMetrics, log)
   const stopping = new AbortController()
+  // Every kind of the server listens to it while it starts.
+  setMaxListeners(0, stopping.signal)
   const { reservedDomain, basePath, kubernetesKinds } = options
   const rooms = assembleRooms({
     storage,
