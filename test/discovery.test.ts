@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Api, refusalOf } from './support/api.ts'
+import { Api, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './support/json.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
 import { copyFixture } from './support/worlds.ts'
@@ -85,7 +85,7 @@ describe('discovery', () => {
     expect(fleet).toEqual({
       metadata: { name: 'fleet.example.com' },
       versions: [
-        { version: 'v1', freshness: 'Current', resources: [ship('v1'), buoy] },
+        { version: 'v1', freshness: 'Current', resources: [buoy, ship('v1')] },
         { version: 'v1beta1', freshness: 'Current', resources: [ship('v1beta1')] },
       ],
     })
@@ -145,7 +145,8 @@ describe('discovery', () => {
     const before = await etagOf()
     expect(await etagOf()).toBe(before)
     await api.mergePatch(plugin, { spec: { reload: '1' } })
-    await expect.poll(async () => (await api.get('/apis/fleet.example.com/v1/ships')).status).toBe(200)
+    const reloaded = async () => JSON.stringify(objectOf(await api.get(plugin)).status.conditions)
+    await expect.poll(reloaded).toContain('Reloaded')
     await expect.poll(etagOf).toBe(before)
   })
 
@@ -161,7 +162,8 @@ describe('discovery', () => {
       ...{ subresource: name, responseKind, verbs: allowed },
     })
     expect(version?.version).toBe('v1')
-    expect(arrayOf(version?.resources).map(fieldsOf)[0]).toMatchObject({
+    const resources = arrayOf(version?.resources).map(fieldsOf)
+    expect(resources.find(({ resource }) => resource === 'namespaces')).toMatchObject({
       ...{ resource: 'namespaces', responseKind, scope: 'Cluster', singularResource: 'namespace', verbs },
       shortNames: ['ns'],
       subresources: [subresource('status', ['get', 'patch', 'update']), subresource('finalize', ['update'])],

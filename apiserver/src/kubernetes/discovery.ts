@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { compareApiVersions } from '@setpoint/controller-runtime/api'
-import { type ModelRegistry, reviewPathOf, type ServedModel } from '../model/index.ts'
+import { compareUnits, type ModelRegistry, reviewPathOf, type ServedModel } from '../model/index.ts'
 import {
   type AggregatedVersion,
   aggregate,
@@ -115,15 +115,20 @@ export class Discovery {
   }
 }
 
-/** Kubernetes' own groups come first: of several kinds with one name, clients take the first. */
+/**
+ * Kubernetes' own groups come first: of several kinds with one name, clients take the first. Otherwise groups and kinds are in
+ * the order of their names: a reload changes no ETag, and servers with the same plugins have the same ones.
+ */
 function discoverGroups(
   models: DiscoveryParts['models'],
   routes: readonly DiscoveredRoute[],
 ): readonly DiscoveredGroup[] {
-  const groups = [...versionsByGroup(models, routes)].map(([name, versions]) => ({
-    name,
-    versions: versions.map(version => ({ version, resources: resourcesOf(models, routes, name, version) })),
-  }))
+  const groups = [...versionsByGroup(models, routes)]
+    .map(([name, versions]) => ({
+      name,
+      versions: versions.map(version => ({ version, resources: resourcesOf(models, routes, name, version) })),
+    }))
+    .sort((a, b) => compareUnits(a.name, b.name))
   const isOfKubernetes = ({ name }: DiscoveredGroup) => isKubernetesGroup(name)
   return [...groups.filter(isOfKubernetes), ...groups.filter(group => !isOfKubernetes(group))]
 }
@@ -150,6 +155,7 @@ function resourcesOf(
 ): PlainResource[] {
   const kinds = [...models.visible()]
     .filter(({ versions }) => versions.some(each => each.group === group && each.name === version))
+    .sort((a, b) => compareUnits(a.model.plural, b.model.plural))
     .flatMap(describeModel)
   const reviews = models
     .reviews()
