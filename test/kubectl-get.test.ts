@@ -328,6 +328,15 @@ describe.each(kubectlVersions)('kubectl %s', version => {
       expect((await ships.read('fram')).spec).toEqual({ port: 'Oslo' })
     })
 
+    it('cannot scale a kind without that subresource', async () => {
+      await createFleet()
+      const { code, stderr } = await start('scale', 'ship', 'fram', '--replicas', '2').ended
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringContaining('nothing is served at /apis/fleet.example.com/v1/ships/fram/scale'),
+      ])
+    })
+
     it('an object whose resourceVersion was taken out of the manifest', async () => {
       await createFleet()
       const manifest = await run('get', 'ship', 'fram', '--output', 'yaml')

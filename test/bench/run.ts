@@ -4,7 +4,7 @@ import { fanout } from './fanout.ts'
 import { latency } from './latency.ts'
 import { queries } from './queries.ts'
 import { rbac } from './rbac.ts'
-import { reads, views } from './reads.ts'
+import { discovery, reads, views } from './reads.ts'
 import { sdk } from './sdk.ts'
 import { selectors } from './selectors.ts'
 import { idleSockets } from './sockets.ts'
@@ -19,6 +19,7 @@ const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
   creates,
   reads,
   views,
+  discovery,
   queries,
   startup,
   sockets: idleSockets,
