@@ -21,8 +21,24 @@ describe('an unhandled error', () => {
     const setup = `plugin.routes('api.faulty.example.com/v1', r => r
       .get('/timer', async () => { setTimeout(() => { throw new Error('in a timer') }); return { body: {} } })
       .get('/rejection', async () => { Promise.reject(new Error('rejected')); return { body: {} } })
+      .get('/value', async () => { setTimeout(() => { throw 'a text' }); return { body: {} } })
+      .get('/rejected-value', async () => { Promise.reject(undefined); return { body: {} } })
+      .get('/file', async () => { readFile('/does/not/exist'); return { body: {} } })
+      .get('/socket', async () => { connect(1, '127.0.0.1'); return { body: {} } })
+      .get('/package', async () => { fail(); return { body: {} } })
+      .get('/unreadable', async () => {
+        setTimeout(() => { throw Object.defineProperty(new Error('x'), 'stack', { get() { throw new Error('y') } }) })
+        return { body: {} }
+      })
       .get('/forgotten', async ({ client }) => { client.get(Thing, 'absent'); return { body: {} } }))`
-    plugin = await writePlugin({ 'index.js': pluginModule('faulty', { setup }) })
+    const top = `import { readFile } from 'node:fs/promises'
+      import { connect } from 'node:net'
+      import fail from 'fails'`
+    plugin = await writePlugin({
+      'index.js': pluginModule('faulty', { setup, top }),
+      'node_modules/fails/index.js':
+        "module.exports = () => setTimeout(() => { throw new Error('in a package') })",
+    })
   })
   afterEach(() => running?.kill())
   afterAll(() => Promise.all([dir, plugin].map(each => rm(each, { recursive: true, force: true }))))
@@ -57,6 +73,25 @@ describe('an unhandled error', () => {
       expect((await api.get('/livez')).status).toBe(200)
     },
   )
+
+  it('of a plugin that names none of its modules is logged, and the server keeps serving', async () => {
+    const { program, api } = await start()
+    for (const route of ['value', 'rejected-value', 'file', 'socket', 'unreadable'])
+      await api.get(`${routes}/${route}`)
+    await eventually(() => {
+      const found = linesOf(program, 'some plugin did not handle an error').map(({ err }) =>
+        JSON.stringify(err),
+      )
+      for (const text of ['a text', 'undefined', 'ENOENT', 'ECONNREFUSED', 'cannot be read'])
+        expect(found).toContainEqual(expect.stringContaining(text))
+    })
+    await api.get(`${routes}/package`)
+    await eventually(() => {
+      const [line] = linesOf(program, 'a plugin did not handle an error')
+      expect(line).toMatchObject({ level: 50, plugin: 'faulty', err: { message: 'in a package' } })
+    })
+    expect((await api.get('/livez')).status).toBe(200)
+  })
 
   it('of a call that a plugin does not await is logged, and the server keeps serving', async () => {
     const { program, api } = await start()

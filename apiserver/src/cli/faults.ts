@@ -1,9 +1,10 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import type { ProgramLog } from '../log/index.ts'
-import { pluginAtFault } from '../plugins/index.ts'
+import { isFaultOfSomePlugin, pluginAtFault } from '../plugins/index.ts'
 
 /**
- * Handles exceptions and rejections that nothing else does. The fault of a plugin is logged and the process goes on.
+ * Handles exceptions and rejections that nothing else does. The fault of a plugin is logged and the process goes on. Not
+ * every such fault tells which plugin it comes from.
  * After any other the state of the process is unknown: it logs the fault and exits with code 1.
  *
  * A call to the API that is not awaited rejects with an ApiError whose stack has no frame of the caller. It is a
@@ -14,15 +15,27 @@ export function handleFaults(log: ProgramLog): void {
   process.on('uncaughtException', (error: unknown, origin) => {
     const plugin = pluginAtFault(error)
     if (plugin !== undefined) {
-      log.logger.error({ plugin, err: error, origin }, 'a plugin did not handle an error')
+      log.logger.error({ plugin, err: shown(error), origin }, 'a plugin did not handle an error')
     } else if (origin === 'unhandledRejection' && error instanceof ApiError) {
       log.logger.error(
         { err: error, origin },
         'a call to the API was refused, and its caller did not handle that',
       )
+    } else if (isFaultOfSomePlugin(error)) {
+      log.logger.error({ err: shown(error), origin }, 'some plugin did not handle an error')
     } else {
       log.logger.fatal({ err: error, origin }, 'uncaught exception, exiting')
       void log.flush().then(() => process.exit(1))
     }
   })
+}
+
+/** Returns the error, or a text if the log cannot read it. */
+function shown(error: unknown): unknown {
+  try {
+    if (error instanceof Error) JSON.stringify([error.message, error.stack])
+    return error
+  } catch {
+    return 'an error that cannot be read'
+  }
 }

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { readFileSync, realpathSync } from 'node:fs'
-import { dirname, extname, relative, resolve } from 'node:path'
+import { dirname, extname, isAbsolute, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const placeDefaults = Object.freeze({
@@ -21,16 +21,56 @@ export function placeOf(error: unknown, dir: string): string | undefined {
 
 /** Returns the frames of an error's stack that are in a folder, the innermost first, as `<file below the folder>:<line>`. */
 export function placesOf(error: unknown, dir: string): string[] {
-  const stack: unknown = error instanceof Error ? error.stack : undefined
-  if (typeof stack !== 'string') return []
   // Stacks name modules by their real paths.
   const folder = realpathSync(dir)
-  const places: string[] = []
-  for (const [, url = '', line] of stack.matchAll(/(file:\/\/[^\s)]+?):(\d+)(?::\d+)?(?=[\s)]|$)/g)) {
-    const file = relative(folder, fileURLToPath(url))
-    if (!file.startsWith('..')) places.push(`${file}:${line}`)
+  return framesOf(error).flatMap(({ location, line }) => {
+    const path = pathOf(location)
+    const file = path && relative(folder, path)
+    return file === undefined || file.startsWith('..') ? [] : [`${file}:${line}`]
+  })
+}
+
+/** Returns true if the stack of an error has a frame of a module, and not only of Node. */
+export function namesModule(error: unknown): boolean {
+  return framesOf(error).some(({ location }) => !location.startsWith('node:'))
+}
+
+interface Frame {
+  /** The URL of an ES module, the path of a CommonJS module, or a name such as `node:net`. */
+  readonly location: string
+  readonly line: string
+}
+
+/** A frame with its location, and the first line of the stack of a syntax error, which is a location. */
+const frames = [/^\s*at (?:.*? \()?(?:async )?([^\s()][^()]*?):(\d+):\d+\)?$/, /^(file:.*):(\d+)$/]
+
+function framesOf(error: unknown): Frame[] {
+  return stackOf(error)
+    .split('\n')
+    .flatMap(text => {
+      const [, location, line] = frames.map(frame => frame.exec(text)).find(found => found !== null) ?? []
+      return location === undefined || line === undefined ? [] : [{ location, line }]
+    })
+}
+
+/** The stack of a plugin's error may be any value, and a getter may throw. */
+function stackOf(error: unknown): string {
+  try {
+    const stack: unknown = error instanceof Error ? error.stack : undefined
+    return typeof stack === 'string' ? stack : ''
+  } catch {
+    return ''
   }
-  return places
+}
+
+function pathOf(location: string): string | undefined {
+  if (!location.startsWith('file:')) return isAbsolute(location) ? location : undefined
+  try {
+    return fileURLToPath(location)
+  } catch {
+    // A URL with a host, which Node does not make.
+    return undefined
+  }
 }
 
 /** The line of a syntax error. */

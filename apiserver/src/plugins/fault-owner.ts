@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs'
 import { basename, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { packageFolder } from '../package-folder.ts'
-import { placesOf } from './error-place.ts'
+import { namesModule, placesOf } from './error-place.ts'
 
 /** Names of the plugins by folder. Node never unloads a module, so this is a fact of the process. */
 const imported = new Map<string, string>()
@@ -20,6 +20,15 @@ export function pluginAtFault(error: unknown): string | undefined {
     for (const [dir, name] of imported) if (isOnStack(at, dir)) return name
   }
   return undefined
+}
+
+/**
+ * Returns true for a fault that leads to no code, in a process that runs plugins: a value that is not an error, or a failed
+ * file, socket or process without a listener, whose stack has frames of Node only. The server throws errors only, and
+ * its own files and sockets have listeners, so such a fault comes from a plugin.
+ */
+export function isFaultOfSomePlugin(error: unknown): boolean {
+  return imported.size > 0 && !namesModule(error)
 }
 
 function isOnStack(error: Error, dir: string): boolean {
