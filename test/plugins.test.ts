@@ -34,6 +34,15 @@ describe.each(stores)('a plugin in plain JavaScript, outside the repository, on 
     expect(objectOf(await api.get(`${pluginsPath}/demo`)).kind).toBe('Plugin')
   })
 
+  it('gets its Plugin object back, with its status, after someone deleted it', async () => {
+    const { uid } = objectOf(await api.delete(`${pluginsPath}/demo`)).metadata
+    await eventually(async () => {
+      const { metadata, status } = objectOf(await api.get(`${pluginsPath}/demo`))
+      expect(metadata.uid).not.toBe(uid)
+      expect(status).toMatchObject({ phase: 'Started', kinds: ['gadgets.demo.example.com'] })
+    })
+  })
+
   it('has the objects of its YAML', async () => {
     const one = await eventually(() => gadgets.read('shipped-one'))
     expect(one.spec).toEqual({ email: 'one@example.com', n: 1, tags: ['a', 'b'] })

@@ -41,10 +41,11 @@ export class PluginSpecs {
     return this.#informer.get(name)?.status?.routes ?? []
   }
 
-  /** Calls back for each object and after each change. */
-  observe(changed: (name: string) => void): void {
-    const tell = ({ metadata }: PluginObject) => changed(metadata.name)
-    this.#informer.addHandler({ onAdd: tell, onUpdate: tell, onDelete: tell })
+  /** Calls back for each object and after each change. `isDeleted` is true after the object was deleted. */
+  observe(changed: (name: string, isDeleted: boolean) => void): void {
+    const tell = ({ metadata }: PluginObject) => changed(metadata.name, false)
+    const onDelete = ({ metadata }: PluginObject) => changed(metadata.name, true)
+    this.#informer.addHandler({ onAdd: tell, onUpdate: tell, onDelete })
   }
 
   async stop(): Promise<void> {

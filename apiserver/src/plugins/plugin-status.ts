@@ -35,6 +35,9 @@ export class PluginStatuses {
   readonly #log: Logger
   readonly #signal: AbortSignal
   readonly #ready: Promise<void>
+  /** The latest status of each plugin. */
+  readonly #latest = new Map<string, PluginStatus>()
+  /** Those that are not stored yet. */
   readonly #wanted = new Map<string, PluginStatus>()
   readonly #writing = new Map<string, Promise<void>>()
   readonly #forgetting = new Set<Promise<void>>()
@@ -59,10 +62,17 @@ export class PluginStatuses {
 
   publish(name: string, status: PluginStatus): void {
     if (status.phase !== undefined) this.#metrics.pluginIs(name, status.phase)
+    this.#latest.set(name, status)
     this.#wanted.set(name, status)
     if (this.#writing.has(name)) return
     const writing = this.#write(name).finally(() => this.#writing.delete(name))
     this.#writing.set(name, writing)
+  }
+
+  /** Stores the status of a plugin once more, after its object was deleted. */
+  restore(name: string): void {
+    const status = this.#latest.get(name)
+    if (status !== undefined) this.publish(name, status)
   }
 
   /** Reports a source that cannot be loaded. `message` starts with `plugin <source>: `. */
@@ -78,6 +88,7 @@ export class PluginStatuses {
 
   /** Deletes the object that `publishLoadError` stored for a source that has loaded since, under another name. */
   forgetLoadError(name: string, source: string): void {
+    this.#latest.delete(name)
     const forgetting = this.#forget(name, source)
       .catch(error => {
         if (!this.#signal.aborted)

@@ -91,7 +91,8 @@ export class Plugins {
       slots.set(source.label, slot)
       this.#slots.push(slot)
     }
-    specs.observe(name => {
+    specs.observe((name, isDeleted) => {
+      if (isDeleted) statuses?.restore(name)
       this.#follow(name).catch(error => log.error({ plugin: name, err: error }, 'failed to follow a spec'))
     })
     const starts: Promise<void>[] = []
