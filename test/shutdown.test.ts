@@ -1,8 +1,11 @@
 import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Api } from './support/api.ts'
 import { itemsOf } from './support/kinds.ts'
+import { pluginModule, writePlugin } from './support/plugins.ts'
+import { startServer } from './support/server.ts'
 import { eventually, startWorld, stores, type World } from './support/worlds.ts'
 
 /** A client that keeps its connection and creates objects one after another while it gets responses. */
@@ -115,6 +118,28 @@ describe('SIGTERM', () => {
       expect([...names].sort()).toEqual(writers.flatMap(({ asked }) => asked).sort())
     },
   )
+
+  it('lets a route of a plugin finish its request, and does not abort its signal', async () => {
+    const setup = `plugin.routes('api.polite.example.com/v1', r => r.get('/wait', async ({ signal }) => {
+      await new Promise((resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason))
+        process.once('SIGTERM', () => setTimeout(resolve, 500))
+        plugin.log.info({}, 'the request waits')
+      })
+      return { body: { finished: true } }
+    }))`
+    const dir = await writePlugin({ 'index.js': pluginModule('polite', { setup }) })
+    const server = await startServer({ plugins: [dir] })
+    try {
+      const answer = new Api(server.url).get('/apis/api.polite.example.com/v1/wait')
+      await eventually(() => expect(server.stderr()).toContain('the request waits'))
+      expect((await server.stop()).code).toBe(0)
+      expect((await answer).body).toEqual({ finished: true })
+    } finally {
+      await server.stop()
+      await rm(dir, { recursive: true, force: true })
+    }
+  })
 
   it('does not wait for incomplete requests, nor for clients that do not read', async () => {
     world = await startWorld('embedded', ['items-plugin'])

@@ -11,7 +11,10 @@ import { withinTime } from './within-time.ts'
 export const stopDefaults = Object.freeze({
   /** Milliseconds after SIGTERM for reconciles, requests and sockets to end. Kubernetes kills after 30 s. */
   drainMs: 25_000,
-  /** Of these, milliseconds for reconciles to finish. After that they are aborted, and the lease is released. */
+  /**
+   * Of these, milliseconds for reconciles and for requests to routes of plugins to finish. After that they are aborted, and
+   * the lease is released.
+   */
   reconcilesMs: 15_000,
   /** Milliseconds that a forced stop waits for aborted work. */
   forcedMs: 5_000,
@@ -68,8 +71,9 @@ export async function stopServer({
   // Controllers finish their current item through the API, which must still serve. Clients' watches end spread over this
   // time.
   const patience = stopDefaults.drainMs - stopDefaults.closingMs
+  const served = withinTime(closed, stopDefaults.reconcilesMs, forced)
   await withinTime(
-    Promise.all([manager?.stop(), plugins.stop(), specs.stop(), app.drainWatches(patience)]),
+    Promise.all([manager?.stop(), plugins.stop(served), specs.stop(), app.drainWatches(patience)]),
     patience,
     forced,
   )

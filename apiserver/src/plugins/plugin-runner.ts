@@ -165,10 +165,11 @@ export class PluginRunner implements PluginLifecycle {
   }
 
   /** Stops for good, with the server: the manager stops the controllers, and watches end with the others. */
-  async stop(): Promise<void> {
+  async stop(served?: Promise<void>): Promise<void> {
     this.#stopped = true
     this.#run?.stopped.abort()
     for (const kind of this.#kinds) kind.abort()
+    await served
     await this.#run?.hosted.stop()
   }
 

@@ -21,8 +21,11 @@ export interface PluginLifecycle extends PluginProgress {
   /** To be called when the spec of its `Plugin` object may have changed. Resolves when the spec is in effect. */
   follow(): Promise<void>
   reload(): Promise<ReloadOutcome>
-  /** Stops for good, with the process. */
-  stop(): Promise<void>
+  /**
+   * Stops for good, with the process.
+   * @param served resolves when the requests of its routes have ended, or are to be aborted. Default: at once
+   */
+  stop(served?: Promise<void>): Promise<void>
 }
 
 export interface PluginsOptions {
@@ -129,9 +132,9 @@ export class Plugins {
     return slot.runner === undefined ? this.#loadAgain(slot) : slot.runner.reload()
   }
 
-  /** Stops the plugins for good. */
-  async stop(): Promise<void> {
-    await Promise.all(this.#slots.map(({ runner }) => runner?.stop()))
+  /** Stops the plugins for good. @param served as for each plugin */
+  async stop(served?: Promise<void>): Promise<void> {
+    await Promise.all(this.#slots.map(({ runner }) => runner?.stop(served)))
   }
 
   /** Registers the kinds of a plugin before it returns. */
