@@ -386,6 +386,8 @@ describe("a handler's result", () => {
     'a-function': '{ body: () => 1 }',
     'a-circle': '(() => { const a = {}; a.a = a; return { body: a } })()',
     'a-uri-error': "decodeURIComponent('%')",
+    'a-length': "({ headers: { 'Content-Length': '1' }, body: 'text' })",
+    'a-line-break': "({ headers: { 'x-a': 'b\\r\\nc: d' }, body: 'text' })",
   }
   let server: ServerProcess
   let dir: string
@@ -424,7 +426,10 @@ describe("a handler's result", () => {
     ['a-uri-error', /URI malformed/],
   ])('is a 500 if it is invalid, and the log names plugin, route and reason: %s', async (name, reason) => {
     const path = `/apis/a.example.com/v1/${name}`
-    refusalOf(await new Api(server.url).get(path), 500)
+    const answer = await new Api(server.url).get(path)
+    expect(refusalOf(answer, 500).message).toBe(
+      "plugin answers failed to handle this request; see the server's log",
+    )
     await eventually(async () => {
       const line = server
         .stderr()
@@ -434,6 +439,15 @@ describe("a handler's result", () => {
       expect(line).toMatch(reason)
     })
   })
+
+  it.each(['a-length', 'a-line-break'])(
+    'is a 500 without its headers if one of them breaks the response: %s',
+    async name => {
+      const answer = await new Api(server.url).get(`/apis/a.example.com/v1/${name}`)
+      expect(refusalOf(answer, 500).message).toContain('plugin answers')
+      expect(answer.headers.get('x-a')).toBeNull()
+    },
+  )
 })
 
 describe('two plugins whose routes meet', () => {

@@ -94,3 +94,21 @@ it.each([
   expect(routes.clashWith(groupVersion, seat('Cluster'))).toEqual(clash)
   expect(routes.clashWith(groupVersion, seat('Namespaced'))).toEqual(expect.stringContaining(pattern))
 })
+
+it.each([
+  ['/files/*path', '/files/a/b', true],
+  ['/files/a/b', '/files/*path', true],
+  ['/files/*path', '/files/:name', true],
+  ['/*path/end', '/a/b/end', true],
+  ['/files{/*path}', '/files', true],
+  ['/*path/end', '/a/b/other', false],
+  ['/files/*path', '/files', false],
+  ['/files/*path', '/other/a', false],
+])('the routes %s and %s of two plugins clash: %s', async (first, second, clash) => {
+  const groupVersion = 'shared.example.com/v1'
+  const { routes } = await mounted('first', groupVersion, first)
+  const { hosted } = await mounted('second', groupVersion, second)
+  const add = () => routes.add(hosted)
+  if (clash) expect(add).toThrow(/plugin "second".*clash.*plugin "first"/)
+  else expect(add).not.toThrow()
+})

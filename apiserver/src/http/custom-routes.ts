@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import type { IncomingHttpHeaders } from 'node:http'
+import { type IncomingHttpHeaders, validateHeaderName, validateHeaderValue } from 'node:http'
 import { Router } from '@koa/router'
 import type { RouteResponse } from '@setpoint/controller-runtime'
 import {
@@ -20,7 +20,7 @@ import type { Next } from 'koa'
 import type { ModelRegistry } from '../model/index.ts'
 import { decodeDocument } from '../model/index.ts'
 import { headerOf } from './api-request.ts'
-import { internalError, MethodNotAllowedError } from './error-response.ts'
+import { MethodNotAllowedError, pluginError } from './error-response.ts'
 import { parseMediaType } from './media-type.ts'
 import { readBodyInTurn } from './request-seat.ts'
 import type { Context, RequestState } from './request-state.ts'
@@ -192,10 +192,11 @@ export class CustomRoutes {
 
 /** The segments of a pattern, with `*` for every parameter. */
 function shapeOf(pattern: string): string[] {
-  return pattern
-    .split('/')
-    .filter(part => part !== '')
-    .map(part => (/[:*{(]/.test(part) ? '*' : part))
+  return segmentsOf(pattern).map(part => (/[:*{(]/.test(part) ? '*' : part))
+}
+
+function segmentsOf(pattern: string): string[] {
+  return pattern.split('/').filter(part => part !== '')
 }
 
 /** Returns true if a pattern can match a generated path of a kind, in a namespace or not. */
@@ -241,18 +242,35 @@ function checkRepetition(plugin: string, { groupVersion, routes }: RouteGroup): 
 }
 
 function overlap(left: string, right: string): boolean {
-  return shapesOf(left).some(a => shapesOf(right).some(b => fit(a, b)))
+  return pathsOf(left).some(a => pathsOf(right).some(b => fit(a, b)))
 }
 
-function fit(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((part, at) => part === '*' || b[at] === '*' || part === b[at])
+/** Returns true if a path matches both. A parameter such as `*rest` matches one or more segments, also in the middle. */
+function fit([first, ...others]: readonly string[], [second, ...rest]: readonly string[]): boolean {
+  if (first === undefined || second === undefined) return first === second
+  const [isRest, isOtherRest] = [first.includes('*'), second.includes('*')]
+  if (isRest && rest.length > 0 && fit([first, ...others], rest)) return true
+  if (isOtherRest && others.length > 0 && fit(others, [second, ...rest])) return true
+  return (isParameter(first) || isParameter(second) || first === second) && fit(others, rest)
 }
 
-/** The shapes of a pattern without and with its optional parts, `{/:name}`. */
+function isParameter(part: string): boolean {
+  return /[:*(]/.test(part)
+}
+
 function shapesOf(pattern: string): string[][] {
+  return variantsOf(pattern).map(shapeOf)
+}
+
+function pathsOf(pattern: string): string[][] {
+  return variantsOf(pattern).map(segmentsOf)
+}
+
+/** The pattern without and with its optional parts, `{/:name}`. */
+function variantsOf(pattern: string): string[] {
   const [, before, optional, after] = /^(.*?)\{(.*?)\}(.*)$/.exec(pattern) ?? []
-  if (before === undefined) return [shapeOf(pattern)]
-  return [...shapesOf(`${before}${after}`), ...shapesOf(`${before}${optional}${after}`)]
+  if (before === undefined) return [pattern]
+  return [...variantsOf(`${before}${after}`), ...variantsOf(`${before}${optional}${after}`)]
 }
 
 function makeRouter(hosted: HostedPlugin, group: RouteGroup, callers: RouteCallers): Router<RequestState> {
@@ -293,7 +311,7 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup, callers: RouteCalle
         if (error instanceof ApiError) throw error
         if (over.signal.aborted) hosted.log.debug({ route, err: error }, 'route aborted')
         else hosted.log.error({ route, err: error ?? String(error) }, 'route failed')
-        throw internalError()
+        throw pluginError(hosted.plugin.name)
       }
     })
   }
@@ -342,6 +360,16 @@ function headersForHandler(headers: IncomingHttpHeaders): Record<string, string 
   return Object.fromEntries(names.map(name => [name, headerOf(headers, name)]))
 }
 
+/** Headers that say where a response ends. A wrong one would make the rest of the connection unreadable. */
+const framingHeaders: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'keep-alive',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+])
+
 /** @throws TypeError naming the mistake in what a handler returned */
 function checkResponse(response: unknown): asserts response is RouteResponse | undefined | null {
   if (response === undefined || response === null) return
@@ -358,6 +386,12 @@ function checkResponse(response: unknown): asserts response is RouteResponse | u
   }
   const { status, headers = {} }: { status?: unknown; headers?: unknown } = response
   if (!isRecord(headers)) throw new TypeError('the headers must be an object of names and values')
+  for (const [name, value] of Object.entries(headers)) {
+    validateHeaderName(name)
+    validateHeaderValue(name, String(value))
+    if (framingHeaders.has(name.toLowerCase()))
+      throw new TypeError(`the header ${name} must not be set: the server determines it from the body`)
+  }
   const isStatus = Number.isInteger(status) && Number(status) >= 200 && Number(status) <= 599
   if (status !== undefined && !isStatus)
     throw new TypeError(`the status must be an integer from 200 to 599, is ${JSON.stringify(status)}`)
@@ -366,21 +400,24 @@ function checkResponse(response: unknown): asserts response is RouteResponse | u
 function respond(ctx: Context, response: unknown): void {
   checkResponse(response)
   const { status, headers = {}, body } = response ?? {}
+  const content = contentOf(body)
   ctx.status = status ?? (body === undefined ? 204 : 200)
-  if (body !== undefined) {
-    if (typeof body === 'string' || body instanceof Uint8Array) {
-      ctx.body = typeof body === 'string' ? body : Buffer.from(body)
-    } else {
-      const isStream = typeof body === 'object' && body !== null && Symbol.asyncIterator in body
-      const json = isStream ? undefined : JSON.stringify(body)
-      if (json === undefined)
-        throw new TypeError('the body must be a string, bytes, or a value that JSON can express')
-      ctx.type = 'application/json'
-      ctx.body = json
-    }
-  }
+  if (content !== undefined) ctx.body = content.bytes
+  if (content?.isJson) ctx.type = 'application/json'
   for (const [name, value] of Object.entries(headers)) {
     if (name.toLowerCase() === 'vary') ctx.vary(value)
     else ctx.set(name, value)
   }
+}
+
+/** @throws TypeError for a body that cannot be sent */
+function contentOf(body: unknown): { bytes: string | Buffer; isJson: boolean } | undefined {
+  if (body === undefined) return undefined
+  if (typeof body === 'string') return { bytes: body, isJson: false }
+  if (body instanceof Uint8Array) return { bytes: Buffer.from(body), isJson: false }
+  const isStream = typeof body === 'object' && body !== null && Symbol.asyncIterator in body
+  const json = isStream ? undefined : JSON.stringify(body)
+  if (json === undefined)
+    throw new TypeError('the body must be a string, bytes, or a value that JSON can express')
+  return { bytes: json, isJson: true }
 }

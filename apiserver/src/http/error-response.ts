@@ -37,6 +37,11 @@ export function internalError(): ApiError {
   return new ApiError('InternalError', 'the server failed to handle this request; see its log')
 }
 
+/** The same for a fault of a plugin, which it names. */
+export function pluginError(plugin: string): ApiError {
+  return new ApiError('InternalError', `plugin ${plugin} failed to handle this request; see the server's log`)
+}
+
 /** A response with a Status body and the headers that its reason requires. */
 export function errorResponse(error: ApiError, headers: Record<string, string> = {}): ApiResponse {
   const { retryAfterSeconds } = error.details ?? {}
