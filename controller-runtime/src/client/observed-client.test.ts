@@ -92,6 +92,24 @@ test('reports a lost response as uncertain, and a refusal not at all', async () 
   }
 })
 
+test.each(['the signal of the client', 'the signal of the call'])(
+  'reports a write that %s aborts as uncertain, whatever the reason',
+  async which => {
+    const { told, server, abort, client } = setUp()
+    await client.create(Gadget, { metadata: { name: 'a' }, spec: { size: 1 } })
+    told.length = 0
+    const call = new AbortController()
+    const reason = new DOMException('the run timed out', 'TimeoutError')
+    server.onRequest = () => {
+      const aborted = which === 'the signal of the call' ? call : abort
+      aborted.abort(reason)
+      throw reason
+    }
+    await expect(client.patch(Gadget, 'a', {}, { signal: call.signal })).rejects.toThrow(reason.message)
+    expect(told).toEqual(['uncertain a'])
+  },
+)
+
 test('sends nothing after the abort, even if the transport ignores the signal', async () => {
   const { observer, abort } = setUp()
   const sent: TransportRequest[] = []

@@ -190,7 +190,8 @@ export class ObservedClient implements Client {
     try {
       written = await send()
     } catch (error) {
-      if (key !== undefined && !dryRun && mayHaveHappened(error))
+      const isAborted = this.#signal.aborted || options?.signal?.aborted === true
+      if (key !== undefined && !dryRun && (isAborted || mayHaveHappened(error)))
         this.#observer.uncertain(model, qualifiedKey(model, key, this.#namespace))
       throw error
     }
@@ -215,11 +216,7 @@ function isRemoved({ metadata }: ApiObject, deletes: boolean): boolean {
   return deleting && (metadata.finalizers === undefined || metadata.finalizers.length === 0)
 }
 
-/** After an abort the outcome is unknown too: the request may have been sent. */
+/** An abort, for any reason, also leaves the outcome unknown: the request may have been sent. */
 function mayHaveHappened(error: unknown): boolean {
-  return (
-    error instanceof TransportError ||
-    isApiError(error, 'Timeout', 'InternalError') ||
-    (error instanceof Error && error.name === 'AbortError')
-  )
+  return error instanceof TransportError || isApiError(error, 'Timeout', 'InternalError')
 }
