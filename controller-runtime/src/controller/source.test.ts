@@ -56,6 +56,20 @@ test('the names that a source yields are reconciled', async () => {
   expect(runs).toEqual(['a', 'b'])
 })
 
+test.each([Number.NaN, 'high'])(
+  'a source that yields the priority %s fails, and delays nothing',
+  async priority => {
+    const source: unknown = async function* () {
+      yield { name: 'a', priority }
+    }
+    const { client, runs, lines } = await setUp(source as Source<GadgetObject>)
+    await eventually(() => lines.includes('event source failed'))
+    await client.patch(Gadget, 'b', { spec: { size: 2 } })
+    await eventually(() => runs.length > 0)
+    expect(runs).toEqual(['b'])
+  },
+)
+
 test('every() yields every object after each interval', async () => {
   const { runs, clock } = await setUp(every(60_000))
   await settle()

@@ -122,5 +122,9 @@ function read(item: unknown): { readonly name: string; readonly priority?: numbe
   if (typeof name !== 'string' || name === '') {
     throw new TypeError('a source must yield names, or objects with a name')
   }
-  return typeof priority === 'number' ? { name, priority } : { name }
+  if (priority === undefined) return { name }
+  // The queue could not find an element whose priority differs from itself.
+  if (typeof priority !== 'number' || Number.isNaN(priority))
+    throw new TypeError(`the priority of an item of the source must be a number, is ${String(priority)}`)
+  return { name, priority }
 }
