@@ -160,6 +160,16 @@ describe('a schedule', () => {
     await world.clock.advance(2 * minuteMs)
     expect(starts).toEqual(['01:00:00', '02:00:00'])
   })
+
+  test('goes on when a clock that was days ahead is set back', async () => {
+    const world = new World()
+    world.clock.jump(3 * 24 * hourMs)
+    const { starts } = world.lead('1h')
+    await world.clock.advance(hourMs)
+    world.clock.jump(-3 * 24 * hourMs)
+    await world.clock.advance(2 * hourMs)
+    expect(starts).toEqual(['01:00:00', '02:00:00', '03:00:00'])
+  })
 })
 
 describe('after a change of leader', () => {

@@ -52,15 +52,14 @@ export class Schedule implements Runnable {
   }
 
   async run(context: RunnableContext): Promise<void> {
-    const { timetable, record, clock, metrics } = this.#options
+    const { record, clock, metrics } = this.#options
     const { signal, log } = context
     metrics?.addSchedule(this.name)
     let running: Promise<void> | undefined
     try {
       let lastMs = await record.read(signal)
       for (;;) {
-        const dueMs = timetable.next(lastMs)
-        await this.#until(dueMs, signal)
+        const dueMs = await this.#nextDue(lastMs, signal)
         lastMs = clock.now()
         if (running !== undefined) {
           metrics?.due(this.name, 'skipped')
@@ -81,12 +80,20 @@ export class Schedule implements Runnable {
     }
   }
 
-  async #until(dueMs: number, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options
+  /** Waits for the first due time after `lastMs`, and returns it. */
+  async #nextDue(lastMs: number, signal: AbortSignal): Promise<number> {
+    const { timetable, clock } = this.#options
+    let afterMs = lastMs
     for (;;) {
-      const remainingMs = dueMs - clock.now()
-      if (remainingMs <= 0) return signal.throwIfAborted()
-      await sleep(clock, Math.min(remainingMs, longestSleepMs), signal)
+      const nowMs = clock.now()
+      // A clock that is set back must not stop the schedule until it has caught up. The record prevents repetitions.
+      afterMs = Math.min(afterMs, nowMs)
+      const dueMs = timetable.next(afterMs)
+      if (dueMs <= nowMs) {
+        signal.throwIfAborted()
+        return dueMs
+      }
+      await sleep(clock, Math.min(dueMs - nowMs, longestSleepMs), signal)
     }
   }
 
