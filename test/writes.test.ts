@@ -979,6 +979,17 @@ describe.each(stores)('writes on the %s store', store => {
       refusalOf(await api.get(items.at('too-large')), 404)
     })
 
+    it("refuses an object with 413 if its unique values bring it above the stores' limit", async () => {
+      const code = 'x'.repeat(600_000)
+      refusalOf(await api.post(items.path, items.body('too-large', { code })), 413)
+      const aliases = Array.from({ length: 60 }, (_, n) => `${n}-${'x'.repeat(10_000)}`)
+      refusalOf(await api.post(items.path, items.body('too-large', { aliases })), 413)
+      refusalOf(await api.get(items.at('too-large')), 404)
+      await items.create('large', { code: code.slice(0, 490_000) })
+      const other = items.body('large', { code: 'y'.repeat(490_000) })
+      objectOf(await api.put(items.at('large'), other))
+    })
+
     it('refuses a body of more than 3 MiB with 413', async () => {
       const text = 'x'.repeat(3 * 1024 * 1024)
       refusalOf(await api.post(items.path, items.body('too-large', { deep: { text } })), 413)

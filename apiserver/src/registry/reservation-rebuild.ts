@@ -12,7 +12,14 @@ import {
   type StoredObject,
 } from '../model/index.ts'
 import { type Compare, type KeyValue, type Operation, type Storage, storageLimits } from '../storage/index.ts'
-import { decodeHolder, encodeHolder, type Holder, reservationKey, uniqueLimits } from './unique-index.ts'
+import {
+  decodeHolder,
+  encodeHolder,
+  type Holder,
+  reservationBytes,
+  reservationKey,
+  uniqueLimits,
+} from './unique-index.ts'
 
 export const rebuildDefaults = Object.freeze({
   /** Objects settled at once. Keeps a store busy that takes milliseconds for each transaction. */
@@ -86,30 +93,33 @@ async function settle(rebuild: Rebuild, seen: KeyValue): Promise<void> {
     const wanted = wantedBy(served, stored)
     const released = reservationsWithout(stored.reservations, wanted)
     const taken = await takeable(rebuild, pair, reservationsWithout(wanted, stored.reservations))
-    let held = withPairs(stored.reservations, released, taken)
-    let next = replaceReservations(value, held)
-    if (next.length > storageLimits.valueBytes) {
-      // The value has no room for more reservations. The object keeps those it has, and the rest are reported.
-      taken.length = 0
-      held = withPairs(stored.reservations, released, taken)
-      next = replaceReservations(value, held)
-    }
-    if (taken.length === 0 && released.length === 0) return
     const { uid } = stored.object.metadata
     const name = key.slice(served.keyPrefix.length)
-    const operations: Operation[] = [{ type: 'put', key, value: next }]
-    for (const { index, value } of taken) {
-      const holder = encodeHolder({ name, uid, value })
-      operations.push({ type: 'put', key: reservationKey(served, index, value, name), value: holder })
+    const reservations = taken.map(({ index, value, revision }) => ({
+      key: reservationKey(served, index, value, name),
+      holder: encodeHolder({ name, uid, value }),
+      modRevision: revision,
+    }))
+    let next = replaceReservations(value, withPairs(stored.reservations, released, taken))
+    if (next.length + reservationBytes(reservations) > storageLimits.valueBytes) {
+      // There is no room for more reservations. The object keeps those it has, and the rest are reported.
+      reservations.length = 0
+      next = replaceReservations(value, withPairs(stored.reservations, released, []))
     }
-    for (const { index, value } of released)
-      operations.push({ type: 'delete', key: reservationKey(served, index, value, name) })
+    if (reservations.length === 0 && released.length === 0) return
+    const operations: Operation[] = [
+      { type: 'put', key, value: next },
+      ...reservations.map(({ key, holder }): Operation => ({ type: 'put', key, value: holder })),
+      ...released.map(
+        ({ index, value }): Operation => ({
+          type: 'delete',
+          key: reservationKey(served, index, value, name),
+        }),
+      ),
+    ]
     const compares = [
       { key, modRevision },
-      ...taken.map(({ index, value, revision }) => ({
-        key: reservationKey(served, index, value, name),
-        modRevision: revision,
-      })),
+      ...reservations.map(({ key, modRevision }) => ({ key, modRevision })),
     ]
     if (await write(rebuild, compares, operations)) return
     pair = (await storage.get(key)).pair

@@ -42,3 +42,11 @@ export function encodeHolder(holder: Holder): Buffer {
 export function decodeHolder(value: Buffer): Holder {
   return JSON.parse(value.toString())
 }
+
+/** Returns the bytes that reservations add to the transaction that takes them. It compares, puts and reads each key. */
+export function reservationBytes(reservations: readonly { key: string; holder: Buffer }[]): number {
+  return reservations.reduce(
+    (bytes, { key, holder }) => bytes + 3 * Buffer.byteLength(key) + holder.length,
+    0,
+  )
+}

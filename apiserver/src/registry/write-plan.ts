@@ -8,7 +8,7 @@ import {
   reservationsWithout,
 } from '../model/index.ts'
 import { type Compare, storageLimits } from '../storage/index.ts'
-import { reservationKey } from './unique-index.ts'
+import { encodeHolder, reservationBytes, reservationKey } from './unique-index.ts'
 
 /** A change of one object. Without `next` it removes the object. */
 export interface Write {
@@ -36,6 +36,8 @@ export interface PlannedReservation {
   readonly index: string
   readonly value: string
   readonly key: string
+  /** The value of the key. */
+  readonly holder: Buffer
   /** True if the write can do without the value when another object holds it. */
   readonly claimed: boolean
 }
@@ -51,35 +53,39 @@ export interface WritePlan {
 
 /**
  * @param stored the version that objects are stored in
- * @throws ApiError 413 if the value is too large for the store; ConversionError
+ * @throws ApiError 413 if value and reservations are too large for one transaction; ConversionError
  */
 export function planWrite(
   write: Write,
   stored: ServedVersion,
   claims = write.next?.claims ?? noReservations,
 ): WritePlan {
-  const { served, previous, next } = write
+  const { served, key: name, uid, previous, next } = write
   const before = previous?.reservations ?? noReservations
   const needed = next?.reservations ?? noReservations
   const after = joinReservations(needed, claims)
   const planned = (pairs: readonly { index: string; value: string }[], claimed: boolean) =>
-    pairs.map(pair => ({ ...pair, claimed, key: reservationKey(served, pair.index, pair.value, write.key) }))
+    pairs.map(({ index, value }) => ({
+      index,
+      value,
+      claimed,
+      key: reservationKey(served, index, value, name),
+      holder: encodeHolder({ name, uid, value }),
+    }))
+  const taken = [
+    ...planned(reservationsWithout(needed, before), false),
+    ...planned(reservationsWithout(claims, before), true),
+  ]
   const value = next && encodeStored(next.jsonIn(stored), after)
-  if (value !== undefined && value.length > storageLimits.valueBytes) {
-    // Optional claims must not make the value too large.
+  const bytes = (value?.length ?? 0) + reservationBytes(taken)
+  if (bytes > storageLimits.valueBytes) {
+    // Optional claims must not make the write too large.
     if (claims !== noReservations) return planWrite(write, stored, noReservations)
+    const what = taken.length > 0 ? 'the object and its unique values are' : 'the object is'
     throw new ApiError(
       'RequestEntityTooLarge',
-      `the object is ${value.length} bytes, at most ${storageLimits.valueBytes} can be stored`,
+      `${what} ${bytes} bytes, at most ${storageLimits.valueBytes} can be stored`,
     )
   }
-  return {
-    value,
-    claims,
-    taken: [
-      ...planned(reservationsWithout(needed, before), false),
-      ...planned(reservationsWithout(claims, before), true),
-    ],
-    released: reservationsWithout(before, after),
-  }
+  return { value, claims, taken, released: reservationsWithout(before, after) }
 }

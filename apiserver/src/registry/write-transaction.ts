@@ -4,7 +4,7 @@ import type { Compare, KeyValue, Operation, Storage } from '../storage/index.ts'
 import { echo } from './causes.ts'
 import { conflict, valuesTaken, withApiErrors } from './refusals.ts'
 import { holds } from './reservation-rebuild.ts'
-import { decodeHolder, encodeHolder, reservationKey } from './unique-index.ts'
+import { decodeHolder, reservationKey } from './unique-index.ts'
 import type { InForce, UniqueIndexRecords } from './unique-index-record.ts'
 import type { WriteOptions } from './write-options.ts'
 import { type PlannedReservation, planWrite, type Write, type WritePlan } from './write-plan.ts'
@@ -146,21 +146,12 @@ export class WriteTransactions {
 }
 
 /** The operations of a write: the object, then the reservations that it takes, then those that it releases. */
-function operationsOf(
-  { served, key: object, uid }: Write,
-  { value, taken, released }: WritePlan,
-): Operation[] {
+function operationsOf({ served, key: object }: Write, { value, taken, released }: WritePlan): Operation[] {
   const key = served.keyOf(object)
   const operations: Operation[] = [
     value === undefined ? { type: 'delete', key } : { type: 'put', key, value },
   ]
-  for (const reservation of taken) {
-    operations.push({
-      type: 'put',
-      key: reservation.key,
-      value: encodeHolder({ name: object, uid, value: reservation.value }),
-    })
-  }
+  for (const { key, holder } of taken) operations.push({ type: 'put', key, value: holder })
   for (const { index, value: old } of released)
     operations.push({ type: 'delete', key: reservationKey(served, index, old, object) })
   return operations
