@@ -572,6 +572,22 @@ describe.each(stores)('lists on the %s store', store => {
       }
     })
 
+    it('may be those of a write, for pages and for chunks of one state', async () => {
+      await createAll(items, [{ name: 'p-1' }, { name: 'p-2' }])
+      const last = await items.create('p-3', {})
+      const exact = { resourceVersion: last.metadata.version, resourceVersionMatch: 'Exact' }
+      const byName = { ...exact, fieldSelector: 'metadata.name>=p-', sort: 'metadata.name', size: '2' }
+      expect((await items.list({ ...byName, page: '1' })).names).toEqual(['p-1', 'p-2'])
+      const { version } = (await items.create('p-0', {})).metadata
+      expect((await items.list({ ...byName, page: '2' })).names).toEqual(['p-3'])
+      const selected = { fieldSelector: 'metadata.name>=p-', limit: '2' }
+      const first = await items.list({ ...selected, resourceVersion: version })
+      objectOf(await api.delete(items.at('p-3')))
+      const second = await items.list({ ...selected, continue: tokenOf(first.raw) })
+      expect([...first.names, ...second.names]).toEqual(['p-0', 'p-1', 'p-2', 'p-3'])
+      for (const name of ['p-0', 'p-1', 'p-2']) objectOf(await api.delete(items.at(name)))
+    })
+
     it('in the future are refused: Exact with 410, NotOlderThan with 504', async () => {
       const { version } = await items.list()
       const future = String(Number(version) + 1000)

@@ -57,8 +57,9 @@ export class SnapshotCache {
    * @throws ApiError 410 if it is no longer kept
    */
   at(revision: Revision): ModelSnapshot {
-    const { history, revision: latest, store } = this.#cache
-    if (revision >= latest) return store.snapshot()
+    const { history, revision: latest } = this.#cache
+    // The client may read further pages of this state after the next change.
+    if (revision >= latest) return this.present()
     this.trim()
     const kept = this.#kept.findLast(candidate => candidate.revision <= revision)
     // A snapshot is valid until the next change.
