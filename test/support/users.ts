@@ -1,7 +1,7 @@
+import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { makeToken } from '../../apiserver/src/security/index.ts'
 import { type Answer, Api, type RequestOptions } from './api.ts'
 
 /** Users with tokens, for servers that are started with the flags of `args`. */
@@ -23,10 +23,16 @@ export class Users<Name extends string> {
   ): Promise<Users<Name>> {
     const folder = await mkdtemp(join(tmpdir(), 'setpoint-users-'))
     const names = Object.keys(groups) as Name[]
-    const made = names.map(name => ({ name, ...makeToken({ name, groups: groups[name] }) }))
+    // Like `setpoint token`, whose sources the soak cannot import.
+    const tokens = new Map(names.map(name => [name, `sp_${randomBytes(32).toString('base64url')}`]))
+    const entries = [...tokens].map(([user, token]) => ({
+      ...{ user, groups: groups[user] },
+      sha256: createHash('sha256').update(token).digest('hex'),
+    }))
     const path = join(folder, 'tokens.yaml')
-    await writeFile(path, made.map(({ entry }) => entry).join(''), { mode: 0o600 })
-    return new Users(folder, path, new Map(made.map(({ name, token }) => [name, token])))
+    // JSON is YAML.
+    await writeFile(path, JSON.stringify(entries), { mode: 0o600 })
+    return new Users(folder, path, tokens)
   }
 
   tokenOf(name: Name): string {
