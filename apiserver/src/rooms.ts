@@ -109,10 +109,10 @@ export async function startKind(
 
 /** Returns the keeper of the default roles, to be started once the built-in kinds are served. */
 export function keepRoles(
-  { rbac: kinds, registry, follower, authorizer }: ServerRooms,
+  { rbac: kinds, builtIn: { serviceAccounts }, registry, follower, authorizer }: ServerRooms,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): RoleKeeper {
-  return new RoleKeeper({ kinds, registry, follower, authorizer, log }, signal)
+  return new RoleKeeper({ kinds, serviceAccounts, registry, follower, authorizer, log }, signal)
 }
 
 /** Serves the built-in kinds, which must be registered, and keeps the namespaces. @throws the signal's reason when aborted */

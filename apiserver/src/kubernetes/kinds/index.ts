@@ -18,13 +18,17 @@ const kinds: readonly BuiltInKind[] = [namespace, configMap, secret, serviceAcco
 /** The built-in kinds of a server. */
 export interface BuiltInKinds {
   readonly namespaces: ServedModel
+  readonly serviceAccounts: ServedModel
   readonly all: readonly ServedModel[]
 }
 
 /** Returns the built-in kinds, not served yet. */
 export function builtInKinds(): BuiltInKinds {
   const all = kinds.map(({ model, rules }) => ServedModel.builtIn(model, { rules }))
-  const namespaces = all.find(({ model }) => model === namespace.model)
-  if (namespaces === undefined) throw new Error('the kind Namespace is not in the table')
-  return { namespaces, all }
+  const servedOf = (kind: BuiltInKind) => {
+    const served = all.find(({ model }) => model === kind.model)
+    if (served === undefined) throw new Error(`the kind ${kind.model.kind} is not in the table`)
+    return served
+  }
+  return { namespaces: servedOf(namespace), serviceAccounts: servedOf(serviceAccount), all }
 }

@@ -1,27 +1,18 @@
 import type { Model } from '@setpoint/controller-runtime/api'
 import type { PolicyRule } from '../../security/index.ts'
+import { controllersGroup, controllersSubjects } from './controllers-account.ts'
+import { bootstrappingLabels, type DefaultObject } from './default-object.ts'
 import { rbacGroup } from './read-roles.ts'
-
-/** A ClusterRole or ClusterRoleBinding that the server creates. */
-export interface DefaultObject {
-  readonly name: string
-  readonly labels: Readonly<Record<string, string>>
-  /** The fields besides apiVersion, kind and metadata. */
-  readonly content: Readonly<Record<string, unknown>>
-  /** When a present object is completed. Default: as long as it has the annotation `autoupdate`. */
-  readonly completed?: 'always' | 'never'
-}
 
 /** Present objects are completed as long as this annotation is `true`, as in Kubernetes. */
 export const autoupdateAnnotation = 'rbac.authorization.kubernetes.io/autoupdate'
 
-const bootstrapping = { 'kubernetes.io/bootstrapping': 'rbac-defaults' } as const
 const read = ['get', 'list', 'watch'] as const
 const write = ['create', 'delete', 'deletecollection', 'patch', 'update'] as const
 const core = ['']
 
 function role(name: string, rules: readonly PolicyRule[], labels = {}): DefaultObject {
-  return { name, labels: { ...bootstrapping, ...labels }, content: { rules } }
+  return { name, labels: { ...bootstrappingLabels, ...labels }, content: { rules } }
 }
 
 function aggregateTo(name: string): Readonly<Record<string, string>> {
@@ -31,7 +22,7 @@ function aggregateTo(name: string): Readonly<Record<string, string>> {
 /** @param rules those of the default roles that it selects by `aggregateTo(part)`, in the order of their names */
 function aggregated(name: string, rules: readonly PolicyRule[], part: string, labels = {}): DefaultObject {
   const aggregationRule = { clusterRoleSelectors: [{ matchLabels: aggregateTo(part) }] }
-  return { name, labels: { ...bootstrapping, ...labels }, content: { aggregationRule, rules } }
+  return { name, labels: { ...bootstrappingLabels, ...labels }, content: { aggregationRule, rules } }
 }
 
 const viewRules: readonly PolicyRule[] = [
@@ -63,9 +54,6 @@ const controllerRules: readonly PolicyRule[] = [
   // The collector's group depends on the reserved domain.
   { verbs: ['create'], apiGroups: ['*'], resources: ['orphanrecords'] },
 ]
-
-/** The group of processes with the controllers of plugins. */
-const controllersGroup = 'setpoint:controllers'
 
 /** The ClusterRoles of every server, as in Kubernetes where it has them. */
 export const defaultClusterRoles: readonly DefaultObject[] = [
@@ -108,23 +96,25 @@ export const defaultClusterRoles: readonly DefaultObject[] = [
   aggregated('admin', [...adminRules, ...editRules, ...viewRules], 'admin'),
 ]
 
-function binding(name: string, group: string): DefaultObject {
+const group = (name: string) => ({ apiGroup: rbacGroup, kind: 'Group', name })
+
+function binding(name: string, ...subjects: Readonly<Record<string, string>>[]): DefaultObject {
   return {
     name,
-    labels: bootstrapping,
+    labels: bootstrappingLabels,
     content: {
       roleRef: { apiGroup: rbacGroup, kind: 'ClusterRole', name },
-      subjects: [{ apiGroup: rbacGroup, kind: 'Group', name: group }],
+      subjects,
     },
   }
 }
 
 /** The ClusterRoleBindings of every server: what every authenticated user may do, and groups for scrapers and controllers. */
 export const defaultClusterRoleBindings: readonly DefaultObject[] = [
-  binding('system:basic-user', 'system:authenticated'),
-  binding('system:discovery', 'system:authenticated'),
-  binding('setpoint:metrics-reader', 'setpoint:metrics-readers'),
-  binding(controllersGroup, controllersGroup),
+  binding('system:basic-user', group('system:authenticated')),
+  binding('system:discovery', group('system:authenticated')),
+  binding('setpoint:metrics-reader', group('setpoint:metrics-readers')),
+  binding(controllersGroup, ...controllersSubjects),
 ]
 
 /**
@@ -173,7 +163,7 @@ export function grantOfPlugin(
   const subjects = [
     { apiGroup: rbacGroup, kind: 'User', name },
     // The plugin's controllers in another process.
-    { apiGroup: rbacGroup, kind: 'Group', name: controllersGroup },
+    ...controllersSubjects,
   ]
   return {
     role: { name, labels: {}, content: { rules }, completed },

@@ -1,15 +1,16 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
-import { isApiError, type Model } from '@setpoint/controller-runtime/api'
+import { isApiError, type Model, type ObjectKey, objectKey } from '@setpoint/controller-runtime/api'
 import type { LogFollower } from '../../cache/index.ts'
 import type { Logger } from '../../log/index.ts'
 import type { ServedModel } from '../../model/index.ts'
 import { type Registry, serviceWriteOptions } from '../../registry/index.ts'
 import { everyCombination, type PolicyRule, type RbacAuthorizer, RuleIndex } from '../../security/index.ts'
 import { type Fields, recordOf, recordsOf } from '../fields.ts'
+import { controllersAccount, controllersTokenBinding, controllersTokenRole } from './controllers-account.ts'
+import type { DefaultObject } from './default-object.ts'
 import {
   autoupdateAnnotation,
-  type DefaultObject,
   defaultClusterRoleBindings,
   defaultClusterRoles,
   grantOfPlugin,
@@ -25,6 +26,7 @@ export const roleKeeperDefaults = Object.freeze({
 
 interface RoleKeeperParts {
   readonly kinds: RbacKinds
+  readonly serviceAccounts: ServedModel
   readonly registry: Pick<Registry, 'create' | 'patch'>
   readonly follower: Pick<LogFollower, 'cacheOf'>
   readonly authorizer: RbacAuthorizer
@@ -38,8 +40,8 @@ interface Wanted {
 }
 
 /**
- * Writes the default roles and bindings, and the rules of aggregated ClusterRoles. Each server does both: what another one has
- * written needs no write.
+ * Writes the default roles and bindings, the service account of the controllers, and the rules of aggregated ClusterRoles.
+ * Each server does so: what another one has written needs no write.
  *
  * As in Kubernetes, default objects are created and completed when the server starts, and those of a plugin when it starts.
  * An operator who removes the annotation `autoupdate` keeps his version. Decisions do not wait for the rules of aggregated
@@ -58,13 +60,16 @@ export class RoleKeeper {
 
   /** Works until the signal is aborted. */
   constructor(parts: RoleKeeperParts, signal: AbortSignal) {
-    const { clusterRoles, clusterRoleBindings } = parts.kinds
+    const { roles, roleBindings, clusterRoles, clusterRoleBindings } = parts.kinds
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
     this.#signal = signal
     this.#wanted = [
       ...defaultClusterRoles.map(object => ({ kind: clusterRoles, object })),
       ...defaultClusterRoleBindings.map(object => ({ kind: clusterRoleBindings, object })),
+      { kind: parts.serviceAccounts, object: controllersAccount },
+      { kind: roles, object: controllersTokenRole },
+      { kind: roleBindings, object: controllersTokenBinding },
     ]
   }
 
@@ -137,15 +142,21 @@ export class RoleKeeper {
     }
   }
 
-  async #ensure({ kind, object: { name, labels, content, completed: when } }: Wanted): Promise<void> {
-    const found = this.#read(kind, name)
+  async #ensure({ kind, object }: Wanted): Promise<void> {
+    const { namespace, name, labels, content, completed: when } = object
+    const key = objectKey({ namespace, name })
+    const found = this.#read(kind, key)
     const { registry } = this.#parts
     if (found === undefined) {
       const { apiVersion, kind: kindName } = kind.model
       const annotations = { [autoupdateAnnotation]: 'true' }
       const metadata = { name, labels, ...(when === undefined && { annotations }) }
       await registry
-        .create(kind, { apiVersion, kind: kindName, metadata, ...content }, serviceWriteOptions)
+        .create(
+          kind,
+          { apiVersion, kind: kindName, metadata, ...content },
+          { ...serviceWriteOptions, ...(namespace !== undefined && { namespace }) },
+        )
         .catch(error => {
           // Another server was faster.
           if (!isApiError(error, 'AlreadyExists')) throw error
@@ -160,7 +171,7 @@ export class RoleKeeper {
       ([key, value]) => recordOf(metadata.labels)[key] === value,
     )
     if (document === undefined && isLabelled) return
-    await this.#patch(kind, name, { metadata: { labels }, ...document })
+    await this.#patch(kind, key, { metadata: { labels }, ...document })
   }
 
   /** Writes the rules that an aggregated role has, for those who read it. */
@@ -178,12 +189,12 @@ export class RoleKeeper {
     }
   }
 
-  async #patch(kind: ServedModel, name: string, document: object): Promise<void> {
-    await this.#parts.registry.patch(kind, name, { type: 'merge', document }, 'object', serviceWriteOptions)
+  async #patch(kind: ServedModel, key: ObjectKey, document: object): Promise<void> {
+    await this.#parts.registry.patch(kind, key, { type: 'merge', document }, 'object', serviceWriteOptions)
   }
 
-  #read(kind: ServedModel, name: string): Fields | undefined {
-    const entry = this.#parts.follower.cacheOf(kind)?.store.get(name)
+  #read(kind: ServedModel, key: ObjectKey): Fields | undefined {
+    const entry = this.#parts.follower.cacheOf(kind)?.store.get(key)
     return entry && recordOf(JSON.parse(entry.bytes.toString()))
   }
 }
@@ -204,7 +215,8 @@ function completed(found: Fields, wanted: Fields): Fields | undefined {
   if (subjects !== undefined) {
     const present = recordsOf(found.subjects)
     const missing = recordsOf(subjects).filter(
-      subject => !present.some(each => each.kind === subject.kind && each.name === subject.name),
+      ({ kind, name, namespace }) =>
+        !present.some(each => each.kind === kind && each.name === name && each.namespace === namespace),
     )
     return missing.length === 0 ? undefined : { subjects: [...present, ...missing] }
   }
