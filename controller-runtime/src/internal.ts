@@ -22,7 +22,9 @@ export { type BuiltInDeclaration, type BuiltInObject, defineBuiltInModel } from 
 export { compareCodePoints, compareUnits, ordersByUnit } from './api/code-point-order.ts'
 export * from './api/index.ts'
 export { compileJsonPath, type JsonPath } from './api/json-path.ts'
+export { Backoff } from './backoff.ts'
 export * from './cache/index.ts'
+export { decodeError } from './client/decode.ts'
 // `Patch` is the decorator of `plugin/routes.ts`; the type of patches has the longer name.
 export {
   type AppliedName,

@@ -10,6 +10,7 @@ export const commands: Readonly<Record<CommandName, string>> = Object.freeze({
   serve: 'run the control plane',
   dev: 'run the control plane with the plugin in a folder, and reload the plugin when a file changes',
   token: 'make a token and its entry for --token-file',
+  'service-account-token': 'request a short-lived token of a service account, and keep it in a file',
   kubeconfig: 'print a kubeconfig for kubectl and other clients of Kubernetes',
 })
 
@@ -17,6 +18,8 @@ export type Arguments =
   | { readonly command: 'serve'; readonly given: GivenFlags }
   | { readonly command: 'token'; readonly given: GivenFlags }
   | { readonly command: 'kubeconfig'; readonly given: GivenFlags }
+  /** `account` is `NAMESPACE/NAME`, not checked yet. */
+  | { readonly command: 'service-account-token'; readonly given: GivenFlags; readonly account: string }
   /** `dir` is the working directory by default. */
   | { readonly command: 'dev'; readonly given: GivenFlags; readonly dir: string }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
@@ -49,7 +52,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     .exitOverride()
     .version(`setpoint ${programVersion()}`, '--version', 'print the version')
     .helpOption('--help', 'print this text')
-  for (const name of ['serve', 'dev', 'token', 'kubeconfig'] as const) {
+  for (const name of ['serve', 'dev', 'token', 'service-account-token', 'kubeconfig'] as const) {
     const given = new Map<Flag, string[]>()
     const command = program
       .command(name)
@@ -61,8 +64,11 @@ export function readArguments(argv: readonly string[]): Arguments {
       .helpOption('--help', 'print this text')
       .allowExcessArguments(false)
     if (name === 'dev') command.argument('[dir]', 'folder of the plugin', '.')
-    command.action((dir: string) => {
-      result = name === 'dev' ? { command: name, given, dir } : { command: name, given }
+    if (name === 'service-account-token') command.argument('<account>', 'service account, as NAMESPACE/NAME')
+    command.action((argument: string) => {
+      if (name === 'dev') result = { command: name, given, dir: argument }
+      else if (name === 'service-account-token') result = { command: name, given, account: argument }
+      else result = { command: name, given }
     })
     for (const flag of flagsOf(name)) command.addOption(optionOf(flag, given))
   }

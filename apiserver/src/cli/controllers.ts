@@ -1,9 +1,7 @@
-import { readFile } from 'node:fs/promises'
 import {
   Collector,
   createManager,
   DiscoveredKinds,
-  HttpTransport,
   type Logger,
   leaseModel,
   type Manager,
@@ -23,6 +21,7 @@ import {
 } from '../plugins/index.ts'
 import { warnIfReadableByAll } from '../security/index.ts'
 import type { ControllersOptions } from './flags.ts'
+import { serverTransport } from './server-transport.ts'
 import { withinTime } from './within-time.ts'
 
 export const controllersDefaults = Object.freeze({
@@ -51,14 +50,9 @@ export async function startControllers(
   log: Logger,
   losses: () => LogLosses,
 ): Promise<RunningControllers> {
-  const { server, serverToken, serverCa } = options
+  const { server, serverToken } = options
   if (serverToken !== undefined) warnIfReadableByAll(serverToken.path, log)
-  const token = serverToken && (() => tokenIn(serverToken.path, serverToken.text))
-  const transport = new HttpTransport({
-    server,
-    ...(token && { token }),
-    ...(serverCa !== undefined && { tls: { ca: serverCa } }),
-  })
+  const transport = serverTransport(options)
   await requireLeases(transport, server)
   const { lease, reservedDomain } = options
   const registry = new Registry()
@@ -119,15 +113,6 @@ async function requireLeases(transport: Transport, server: string): Promise<void
   throw new Error(
     `${server} does not serve ${path}, which leader election needs: start it without --kubernetes-kinds=false`,
   )
-}
-
-/** Returns the token in the file, which may have been renewed, or the last known one if the file cannot be read. */
-async function tokenIn(path: string, atStart: string): Promise<string> {
-  try {
-    return (await readFile(path, 'utf8')).trim() || atStart
-  } catch {
-    return atStart
-  }
 }
 
 async function tellHealth(

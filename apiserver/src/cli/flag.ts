@@ -10,7 +10,7 @@ import type { ReadFile } from './flags-values.ts'
  */
 export type FlagKind = 'value' | 'list' | 'repeatable'
 
-export type CommandName = 'serve' | 'dev' | 'token' | 'kubeconfig'
+export type CommandName = 'serve' | 'dev' | 'token' | 'service-account-token' | 'kubeconfig'
 
 /** One row of the table of flags. The command line, the environment, the configuration file and the help all use it. */
 export interface Flag {
@@ -44,8 +44,12 @@ export type GivenFlags = ReadonlyMap<Flag, readonly string[]>
 /** The commands that take a flag. */
 export const serve: readonly CommandName[] = ['serve']
 export const serveAndDev: readonly CommandName[] = ['serve', 'dev']
+export const logging: readonly CommandName[] = ['serve', 'dev', 'service-account-token']
+export const serviceAccountToken: readonly CommandName[] = ['service-account-token']
+export const calling: readonly CommandName[] = ['serve', 'service-account-token']
 export const token: readonly CommandName[] = ['token']
 export const kubeconfig: readonly CommandName[] = ['kubeconfig']
+export const kubeconfigAndToken: readonly CommandName[] = ['kubeconfig', 'service-account-token']
 export const serveAndKubeconfig: readonly CommandName[] = ['serve', 'kubeconfig']
 export const serving: readonly CommandName[] = ['serve', 'dev', 'kubeconfig']
 

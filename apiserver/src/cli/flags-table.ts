@@ -3,11 +3,13 @@ import { builtInGroups } from '../security/access.ts'
 import { watchLimitDefaults } from '../watch/watch-limits.ts'
 import {
   type CommandName,
+  calling,
   type DefaultedFlag,
   type Flag,
   kubeconfig,
+  kubeconfigAndToken,
+  logging,
   serve,
-  serveAndDev,
   serveAndKubeconfig,
   serving,
   token,
@@ -17,6 +19,7 @@ import {
 import { auditFlags } from './flags-audit.ts'
 import { oidcFlags } from './flags-oidc.ts'
 import { readPluginSource } from './flags-plugin.ts'
+import { serviceAccountTokenFlags } from './flags-service-account-token.ts'
 import { configFlag } from './flags-settings.ts'
 import { storeFlags } from './flags-store.ts'
 import {
@@ -87,12 +90,15 @@ export const flags = Object.freeze({
     },
     kubeconfig,
   ),
-  serverTokenFile: value({
-    name: 'server-token-file',
-    placeholder: 'FILE',
-    description: 'file with the bearer token for --server; reloaded when it changes',
-    read: readSecretFile,
-  }),
+  serverTokenFile: value(
+    {
+      name: 'server-token-file',
+      placeholder: 'FILE',
+      description: 'file with the bearer token for --server; reloaded when it changes',
+      read: readSecretFile,
+    },
+    calling,
+  ),
   serverCa: value(
     {
       name: 'server-ca',
@@ -100,7 +106,7 @@ export const flags = Object.freeze({
       description: "CA certificates (PEM) for the API server's certificate",
       read: readAuthorities,
     },
-    serveAndKubeconfig,
+    ['serve', 'kubeconfig', 'service-account-token'],
   ),
   token: value(
     {
@@ -251,7 +257,7 @@ export const flags = Object.freeze({
       description: 'least severe level to log',
       read: oneOf(...logLevels),
     },
-    serveAndDev,
+    logging,
   ),
   logFormat: value(
     {
@@ -261,7 +267,7 @@ export const flags = Object.freeze({
       description: 'the form of log lines; auto: text when standard error is a terminal, else JSON',
       read: oneOf('auto', 'json', 'text'),
     },
-    serveAndDev,
+    logging,
   ),
   user: {
     name: 'user',
@@ -290,15 +296,16 @@ export const flags = Object.freeze({
     commands: token,
     read: oneOf('entry', 'token', 'json'),
   } satisfies DefaultedFlag<TokenOutput>,
-  kubeconfigOutput: value(
+  outputFile: value(
     {
       name: 'output',
       placeholder: 'FILE',
       description: 'file to write, readable by its owner only; by default standard output',
       read: readNonEmpty,
     },
-    kubeconfig,
+    kubeconfigAndToken,
   ),
+  ...serviceAccountTokenFlags,
   config: configFlag,
 })
 

@@ -11,6 +11,7 @@ import { type AuditOptions, auditFlags, auditOptions } from './flags-audit.ts'
 import { oidcFlags, oidcOptions } from './flags-oidc.ts'
 import { bothOrNeither, checkKeyPair } from './flags-pairs.ts'
 import { readPluginSource } from './flags-plugin.ts'
+import { type RequestedToken, requestedToken } from './flags-service-account-token.ts'
 import { Settings } from './flags-settings.ts'
 import { type StoreOptions, storeFlags, storeOptions } from './flags-store.ts'
 import { allFlags, flags, flagsOf, type LogFormat, type LogLevel, type TokenOutput } from './flags-table.ts'
@@ -23,6 +24,7 @@ import {
   type ReadFile,
   UsageError,
 } from './flags-values.ts'
+import type { ServerConnection } from './server-transport.ts'
 
 export type { AuditOptions } from './flags-audit.ts'
 export type { EtcdStoreOptions, StoreOptions } from './flags-store.ts'
@@ -32,7 +34,13 @@ export { formatAddress, isLoopback, type ListenAddress, UsageError } from './fla
 /** The options of `setpoint serve`. */
 export type ServeOptions = ServerOptions | ControllersOptions
 
-interface CommonOptions {
+/** How a command logs. */
+export interface LogOptions {
+  readonly logLevel: LogLevel
+  readonly logFormat: LogFormat
+}
+
+interface CommonOptions extends LogOptions {
   /** The plugins to load, or undefined for every folder of the installation's `plugins/`. */
   readonly plugins: readonly PluginSource[] | undefined
   /** Where the settings of plugins come from. */
@@ -40,8 +48,6 @@ interface CommonOptions {
   readonly reservedDomain: string
   /** Name of the lease for leader election. */
   readonly lease: string
-  readonly logLevel: LogLevel
-  readonly logFormat: LogFormat
 }
 
 /** A process that serves the API, and with role `all` runs controllers too. */
@@ -76,14 +82,8 @@ export interface AuthenticationOptions {
 }
 
 /** A process that runs only controllers. */
-export interface ControllersOptions extends CommonOptions {
+export interface ControllersOptions extends CommonOptions, ServerConnection {
   readonly role: 'controllers'
-  /** URL of the API without a trailing slash. */
-  readonly server: string
-  /** Bearer token for the API. */
-  readonly serverToken: NamedText | undefined
-  /** CA certificates (PEM) for the API. */
-  readonly serverCa: string | undefined
   /** Address of health and metrics; not served if undefined. */
   readonly healthListen: ListenAddress | undefined
 }
@@ -101,6 +101,9 @@ export interface KubeconfigOptions {
   readonly output: string | undefined
 }
 
+/** A token of a service account to request, and where it goes. */
+export interface ServiceAccountTokenOptions extends RequestedToken, LogOptions {}
+
 /** The command to run. */
 export type CommandLine =
   | {
@@ -117,6 +120,7 @@ export type CommandLine =
       readonly warnings: readonly string[]
     }
   | { readonly command: 'token'; readonly user: UserInfo; readonly output: TokenOutput }
+  | { readonly command: 'service-account-token'; readonly options: ServiceAccountTokenOptions }
   | { readonly command: 'kubeconfig'; readonly options: KubeconfigOptions }
   | { readonly command: 'create'; readonly plugin: NewPlugin }
   /** Help or the version. */
@@ -143,6 +147,8 @@ export function parseCommandLine(
     const groups = settings.several(flags.group) ?? [flags.group.default]
     return { command: parsed.command, user: { name, groups }, output: settings.value(flags.output) }
   }
+  if (parsed.command === 'service-account-token')
+    return { command: parsed.command, options: serviceAccountTokenOptions(settings, parsed.account) }
   if (parsed.command === 'kubeconfig')
     return { command: parsed.command, options: kubeconfigOptions(settings) }
   const warnings = strayVariables(env)
@@ -153,6 +159,23 @@ export function parseCommandLine(
   return { command: parsed.command, options: devOptions(settings, plugin, env), plugin, warnings }
 }
 
+/** @throws UsageError */
+function serviceAccountTokenOptions(settings: Settings, account: string): ServiceAccountTokenOptions {
+  const shared = { ...connectionOptions(settings), output: settings.optional(flags.outputFile) }
+  return { ...requestedToken(settings, account, shared), ...logOptions(settings) }
+}
+
+function connectionOptions(settings: Settings): Omit<ServerConnection, 'server'> {
+  return {
+    serverToken: settings.optional(flags.serverTokenFile),
+    serverCa: settings.optional(flags.serverCa),
+  }
+}
+
+function logOptions(settings: Settings): LogOptions {
+  return { logLevel: settings.value(flags.logLevel), logFormat: settings.value(flags.logFormat) }
+}
+
 /** @throws UsageError if the URL is not known */
 function kubeconfigOptions(settings: Settings): KubeconfigOptions {
   return {
@@ -160,7 +183,7 @@ function kubeconfigOptions(settings: Settings): KubeconfigOptions {
     ca: settings.optional(flags.serverCa),
     token: settings.optional(flags.token) ?? settings.optional(flags.kubeconfigTokenFile),
     certificate: clientCertificate(settings),
-    output: settings.optional(flags.kubeconfigOutput),
+    output: settings.optional(flags.outputFile),
   }
 }
 
@@ -202,8 +225,7 @@ function commonOptions(settings: Settings, env: Env): CommonOptions {
     pluginSettings: { env: pluginVariables(env), config: settings.plugins },
     reservedDomain: settings.value(flags.reservedDomain),
     lease: settings.value(flags.lease),
-    logLevel: settings.value(flags.logLevel),
-    logFormat: settings.value(flags.logFormat),
+    ...logOptions(settings),
   }
 }
 
@@ -222,8 +244,7 @@ function serveOptions(settings: Settings, env: Env): ServeOptions {
       ...commonOptions(settings, env),
       role,
       server,
-      serverToken: settings.optional(flags.serverTokenFile),
-      serverCa: settings.optional(flags.serverCa),
+      ...connectionOptions(settings),
       healthListen: settings.optional(flags.healthListen),
     }
   }

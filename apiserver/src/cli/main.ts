@@ -17,7 +17,10 @@ export async function main(argv: readonly string[]): Promise<void> {
       const { dev } = await import('./dev.ts')
       await dev(commandLine)
     } else if (commandLine.command === 'token') await printToken(commandLine.user, commandLine.output)
-    else if (commandLine.command === 'kubeconfig') {
+    else if (commandLine.command === 'service-account-token') {
+      const { serviceAccountToken } = await import('./service-account-token.ts')
+      await serviceAccountToken(commandLine.options)
+    } else if (commandLine.command === 'kubeconfig') {
       const { printKubeconfig } = await import('./kubeconfig.ts')
       await printKubeconfig(commandLine.options)
     } else if (commandLine.command === 'create') {

@@ -3,7 +3,7 @@ import { checkArchive } from '../plugins/index.ts'
 import { startControllers } from './controllers.ts'
 import { exitCodes } from './exit-codes.ts'
 import { handleFaults } from './faults.ts'
-import { type ServeOptions, UsageError } from './flags.ts'
+import { type LogOptions, type ServeOptions, UsageError } from './flags.ts'
 import { startServer } from './server.ts'
 
 /** Serves until a signal asks to stop. @throws the errors of the start */
@@ -14,7 +14,7 @@ export async function serve(options: ServeOptions, warnings: readonly string[]):
 
 /** Runs what `start` returns until a signal asks to stop, then ends the process. @throws the errors of `start` */
 export async function runUntilStopped(
-  options: ServeOptions,
+  options: LogOptions,
   warnings: readonly string[],
   start: (programLog: ProgramLog) => Promise<Started>,
 ): Promise<void> {
@@ -59,7 +59,7 @@ interface Stoppable {
   stop(options?: { readonly force?: boolean }): Promise<void>
 }
 
-function openLog({ logLevel, logFormat }: ServeOptions): ProgramLog {
+function openLog({ logLevel, logFormat }: LogOptions): ProgramLog {
   const isTerminal = process.stderr.isTTY
   // A reader that has gone shows in the callback of the write.
   process.stderr.on('error', () => {})

@@ -16,11 +16,6 @@ import type { BoundObject, BoundObjects } from './bound-objects.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
 export const serviceAccountTokenDefaults = Object.freeze({
-  /** Seconds that a token lives if the request does not say. */
-  lifeSeconds: 60 * 60,
-  shortestLifeSeconds: 10 * 60,
-  /** A request for a longer life gets this one, as in Kubernetes. */
-  longestLifeSeconds: 24 * 60 * 60,
   /** Seconds that the clock of another server may be ahead: for `nbf`. `exp` has no tolerance. */
   clockToleranceSeconds: 60,
 })

@@ -3,14 +3,11 @@ import { type ModelRegistry, type ReviewContent, type ReviewRequest, ServedModel
 import type { Registry } from '../../registry/index.ts'
 import { textsOf } from '../fields.ts'
 import type { BoundObject } from './bound-objects.ts'
-import {
-  type ServiceAccountTokens,
-  serviceAccountIssuer,
-  serviceAccountTokenDefaults,
-} from './service-account-tokens.ts'
+import { type ServiceAccountTokens, serviceAccountIssuer } from './service-account-tokens.ts'
+import { tokenLife } from './token-life.ts'
 
 const text = { type: 'string' } as const
-const { lifeSeconds, shortestLifeSeconds, longestLifeSeconds } = serviceAccountTokenDefaults
+const { defaultSeconds, shortestSeconds, longestSeconds } = tokenLife
 
 const model = defineModel({
   group: 'authentication.k8s.io',
@@ -34,8 +31,8 @@ const model = defineModel({
         expirationSeconds: {
           type: 'integer',
           nullable: true,
-          minimum: shortestLifeSeconds,
-          description: `Life of the token; default ${lifeSeconds}, at most ${longestLifeSeconds}.`,
+          minimum: shortestSeconds,
+          description: `Life of the token; default ${defaultSeconds}, at most ${longestSeconds}.`,
         },
         boundObjectRef: {
           type: 'object',
@@ -77,8 +74,8 @@ async function respond(
   const given = isRecord(spec) ? spec : {}
   const account = await find(parts, { plural: 'serviceaccounts', namespace, name })
   const secret = await secretOf(parts, namespace, given.boundObjectRef)
-  const asked = typeof given.expirationSeconds === 'number' ? given.expirationSeconds : lifeSeconds
-  const seconds = Math.min(asked, longestLifeSeconds)
+  const asked = typeof given.expirationSeconds === 'number' ? given.expirationSeconds : defaultSeconds
+  const seconds = Math.min(asked, longestSeconds)
   const audiences = textsOf(given.audiences)
   if (audiences.length === 0) audiences.push(serviceAccountIssuer)
   const { token, expiresAt } = await parts.tokens.issue({
