@@ -62,14 +62,16 @@ export async function startControllers(
   let running: Manager | undefined
   const health = await tellHealth(options, { manager: () => running, registry }, log)
   const manager = createManager({ transport, registry, log, leaderElection: { lease } })
-  manager.add(
-    new Collector({
-      kinds: new DiscoveredKinds({ transport, log }),
-      reservedDomain,
-      ...(manager.metrics && { metrics: manager.metrics }),
-    }),
-  )
-  manager.add(new EventKeeper())
+  if (options.collector) {
+    manager.add(
+      new Collector({
+        kinds: new DiscoveredKinds({ transport, log }),
+        reservedDomain,
+        ...(manager.metrics && { metrics: manager.metrics }),
+      }),
+    )
+    manager.add(new EventKeeper())
+  }
   manager.start()
   const specs = new PluginSpecs({ transport, reservedDomain, log })
   specs.start()

@@ -192,6 +192,15 @@ export const flags = Object.freeze({
       'address of /livez, /readyz and /metrics, without authentication and TLS; only with --role controllers',
     read: readListenAddress,
   }),
+  collector: value({
+    name: 'collector',
+    placeholder: 'true|false',
+    default: 'true',
+    bare: 'true',
+    description:
+      'delete dependents of deleted owners, and old events; false if the user of --server-token-file may not reach all kinds; only with --role controllers',
+    read: oneOf('true', 'false'),
+  }),
   ...storeFlags,
   plugin: {
     name: 'plugin',

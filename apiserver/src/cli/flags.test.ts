@@ -620,6 +620,7 @@ describe('--role controllers', () => {
       server: 'https://example.com:8090/x',
       serverToken: undefined,
       serverCa: undefined,
+      collector: true,
       plugins: undefined,
       pluginSettings: { env: {}, config: {} },
       reservedDomain: 'setpoint.dev',

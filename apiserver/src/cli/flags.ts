@@ -84,6 +84,8 @@ export interface AuthenticationOptions {
 /** A process that runs only controllers. */
 export interface ControllersOptions extends CommonOptions, ServerConnection {
   readonly role: 'controllers'
+  /** True if the process deletes dependents of deleted owners, and old events. */
+  readonly collector: boolean
   /** Address of health and metrics; not served if undefined. */
   readonly healthListen: ListenAddress | undefined
 }
@@ -245,10 +247,11 @@ function serveOptions(settings: Settings, env: Env): ServeOptions {
       role,
       server,
       ...connectionOptions(settings),
+      collector: settings.value(flags.collector) === 'true',
       healthListen: settings.optional(flags.healthListen),
     }
   }
-  for (const flag of [flags.server, flags.serverTokenFile, flags.serverCa, flags.healthListen]) {
+  for (const flag of controllersFlags) {
     const origin = settings.origin(flag)
     if (origin !== undefined)
       throw new UsageError(`${origin} is accepted only with --role controllers; the role is ${role}`)
@@ -291,6 +294,14 @@ function authenticationOptions(settings: Settings): AuthenticationOptions | unde
   if (tokenFile === undefined && clientCa === undefined && oidc.length === 0) return undefined
   return { tokenFile, clientCa, oidc }
 }
+
+const controllersFlags: readonly Flag[] = [
+  flags.server,
+  flags.serverTokenFile,
+  flags.serverCa,
+  flags.collector,
+  flags.healthListen,
+]
 
 const serverFlags: readonly Flag[] = [
   flags.listen,
