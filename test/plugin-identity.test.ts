@@ -189,7 +189,13 @@ describe('a plugin that asks for permissions', () => {
     await start('--grant-plugins')
     await eventually(async () => expect(await problems()).toBe('[]'))
     expect((await check('list')).status).toBe(200)
-    objectOf(await api.get(`${bindingsPath}/${name}`, admin))
+    const { raw } = objectOf(await api.get(`${bindingsPath}/${name}`, admin))
+    // Also its controllers in another process.
+    expect(raw.subjects).toEqual([
+      { apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name },
+      { apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'setpoint:controllers' },
+      { kind: 'ServiceAccount', namespace: 'setpoint-system', name: 'controllers' },
+    ])
   })
 })
 
