@@ -46,7 +46,7 @@ describe('a release, as local processes', () => {
   let ca: string
   let objects: readonly KubernetesObject[]
   let around: Surroundings
-  let tokens: { readonly admin: string; readonly metrics: string }
+  let tokens: { readonly admin: string; readonly metrics: string; readonly issuer: string }
 
   beforeAll(async () => {
     objects = (await render(values)).objects
@@ -66,7 +66,11 @@ describe('a release, as local processes', () => {
       addresses,
     }
     const secret = secretTexts(`${release.fullname}-tokens`, around)
-    tokens = { admin: textOf(secret['admin-token']), metrics: textOf(secret['metrics-token']) }
+    tokens = {
+      admin: textOf(secret['admin-token']),
+      metrics: textOf(secret['metrics-token']),
+      issuer: textOf(secret['controllers-token']),
+    }
 
     etcd = await EtcdPods.start(find(objects, 'StatefulSet', etcdName), around)
     for (const [there, here] of etcd.addresses(etcdName)) addresses.set(there, here)
@@ -167,6 +171,24 @@ describe('a release, as local processes', () => {
     )
   })
 
+  it('the controllers act as the service account, and their lasting token can only issue tokens of it', async () => {
+    const server = `${servers[0]?.url}/x`
+    for (const { sidecars } of controllers) {
+      expect(sidecars).toHaveLength(1)
+      expect(sidecars[0]?.stderr).toContain('wrote a new token')
+    }
+    const path = '/api/v1/namespaces/setpoint-system/serviceaccounts/controllers/token'
+    const issued = await ask(`${server}${path}`, { ca, token: tokens.issuer, body: {} })
+    expect(issued.status, issued.text).toBe(201)
+    const token = textOf(fieldsOf(fieldsOf(JSON.parse(issued.text)).status).token)
+    const gadgets = `${server}/apis/demo.example.com/v1/gadgets`
+    expect((await ask(gadgets, { ca, token: tokens.issuer })).status).toBe(403)
+    expect((await ask(gadgets, { ca, token })).status).toBe(200)
+    expect((await ask(`${server}${path}`, { ca, token, body: {} })).status).toBe(403)
+    const leases = await ask(`${server}/apis/coordination.k8s.io/v1/leases`, { ca, token: tokens.admin })
+    expect(leases.text).toContain('holderIdentity')
+  })
+
   it('the scraped metrics include every metric of the dashboard, and their user has no further access', async () => {
     const [server, controller] = [servers[0], controllers[0]]
     const pathOf = (name: string) => {
@@ -204,10 +226,16 @@ describe('a release, as local processes', () => {
     const [there = ''] = [...addresses.keys()].filter(each => address.startsWith(each))
     const SERVER = address.replace(there, addresses.get(there) ?? '')
     const NODE_EXTRA_CA_CERTS = certificates.ca
-    const test = (TOKEN: string) =>
-      run(process.execPath, command, { env: { SERVER, TOKEN, NODE_EXTRA_CA_CERTS } })
-    expect((await test(tokens.admin)).stdout).toContain('/apis with the token: 200')
-    await expect(test('wrong')).rejects.toThrow('/apis with the token: 401 instead of 200')
+    const SERVICE_ACCOUNT = 'setpoint-system/controllers'
+    const test = (TOKEN: string, ISSUER_TOKEN: string) =>
+      run(process.execPath, command, {
+        env: { SERVER, TOKEN, SERVICE_ACCOUNT, ISSUER_TOKEN, NODE_EXTRA_CA_CERTS },
+      })
+    const { stdout } = await test(tokens.admin, tokens.issuer)
+    expect(stdout).toContain('/apis with the token: 200')
+    expect(stdout).toContain('serviceaccounts/controllers/token with the token: 201')
+    await expect(test('wrong', tokens.issuer)).rejects.toThrow('/apis with the token: 401 instead of 200')
+    await expect(test(tokens.admin, tokens.metrics)).rejects.toThrow('403 instead of 201')
   })
 
   it("the image's health check reaches the program over HTTPS below a base path, and fails elsewhere", async () => {
@@ -224,7 +252,8 @@ describe('a release, as local processes', () => {
     const all = [...controllers.splice(0), ...servers.splice(0)]
     for (const process of all) {
       expect(await process.strayFiles()).toEqual([])
-      expect(process.log).not.toContain(tokens.admin)
+      for (const { stderr } of [{ stderr: process.log }, ...process.sidecars])
+        for (const token of Object.values(tokens)) expect(stderr).not.toContain(token)
       expect((await process.stop()).code).toBe(0)
     }
   })

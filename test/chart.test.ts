@@ -2,11 +2,12 @@ import { execFile } from 'node:child_process'
 import { createHash, createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { load, loadAll } from 'js-yaml'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { environmentName } from '../apiserver/src/cli/flag.ts'
+import { type CommandName, environmentName } from '../apiserver/src/cli/flag.ts'
 import { parseCommandLine } from '../apiserver/src/cli/flags.ts'
 import { allFlags, flagsOf } from '../apiserver/src/cli/flags-table.ts'
 import { findHelm } from '../scripts/kubernetes-tools.mjs'
@@ -165,7 +166,7 @@ const matrix: Readonly<Record<string, object>> = {
       'max-watches-per-user': 500,
       'reserved-domain': 'control.example.com',
     },
-    controllers: { lease: 'mine' },
+    controllers: { lease: 'mine', serviceAccount: 'team-a/uptime.controllers', collector: false },
     fullnameOverride: 'a-name-that-is-much-too-long-for-what-kubernetes-takes',
   },
 }
@@ -201,6 +202,9 @@ function podOf(objects: readonly KubernetesObject[], kind: string, name: string)
 }
 
 const podsOf = (objects: readonly KubernetesObject[]) => objects.flatMap(({ pod }) => pod ?? [])
+/** Returns each pod once for each of its containers. */
+const containersOf = (objects: readonly KubernetesObject[]) =>
+  podsOf(objects).flatMap(pod => [pod, ...pod.sidecars])
 const probesOf = ({ container }: Pod) =>
   ['startupProbe', 'livenessProbe', 'readinessProbe'].flatMap(name => {
     const probe = container[name]
@@ -337,7 +341,7 @@ describe.each(Object.keys(matrix))('with %s', name => {
     const objects = objectsOf(name)
     const exists = (kind: string, name: string) =>
       given.has(name) || objects.some(object => object.kind === kind && object.name === name)
-    for (const pod of podsOf(objects)) {
+    for (const pod of containersOf(objects)) {
       const files = new Set<string>()
       const folders: string[] = []
       for (const { path, volume } of pod.mounts) {
@@ -364,7 +368,10 @@ describe.each(Object.keys(matrix))('with %s', name => {
       for (const arg of pod.args) {
         const [, flag = '', path = ''] = /^--([a-z-]+)=(\/.+)$/.exec(arg) ?? []
         if (path.startsWith('/etc/')) expect([...files], arg).toContain(path)
-        else if (flag === 'data-dir' || (flag === 'plugin' && !path.startsWith('/app/')))
+        else if (
+          ['data-dir', 'output', 'server-token-file'].includes(flag) ||
+          (flag === 'plugin' && !path.startsWith('/app/'))
+        )
           expect(
             folders.some(folder => path === folder || path.startsWith(`${folder}/`)),
             arg,
@@ -375,12 +382,16 @@ describe.each(Object.keys(matrix))('with %s', name => {
 
   it('every flag, variable and configuration key is one that the program accepts', () => {
     const objects = objectsOf(name)
-    const flags = new Set(flagsOf('serve').map(flag => flag.name))
+    const namesOf = (command: CommandName) => new Set(flagsOf(command).map(flag => flag.name))
+    const flags = namesOf('serve')
     const variables = new Set(allFlags.map(environmentName))
-    const programs = podsOf(objects).filter(({ args }) => args[0] === 'serve')
+    const programs = containersOf(objects).filter(({ args }) => /^(serve|service-)/.test(args[0] ?? ''))
     expect(programs.length).toBeGreaterThan(0)
     for (const { args, env } of programs) {
-      for (const arg of args.slice(1)) expect(flags).toContain(/^--([a-z-]+)=/.exec(arg)?.[1])
+      const isServer = args[0] === 'serve'
+      const accepted = isServer ? flags : namesOf('service-account-token')
+      for (const arg of args.slice(isServer ? 1 : 2))
+        expect(accepted).toContain(/^--([a-z-]+)=/.exec(arg)?.[1])
       for (const { name } of env) if (textOf(name).startsWith('SETPOINT_')) expect(variables).toContain(name)
     }
     for (const { kind, raw } of objects) {
@@ -394,7 +405,7 @@ describe.each(Object.keys(matrix))('with %s', name => {
   })
 
   it('no container runs as root, can become root, or can write outside its volumes', () => {
-    for (const { spec, container } of podsOf(objectsOf(name))) {
+    for (const { spec, container } of containersOf(objectsOf(name))) {
       const numbers = { runAsNonRoot: true, runAsUser: 1000, runAsGroup: 1000 }
       expect(spec.securityContext).toMatchObject({ ...numbers, seccompProfile: { type: 'RuntimeDefault' } })
       expect(container.securityContext).toEqual({
@@ -458,20 +469,60 @@ describe('the audit log', () => {
 })
 
 describe('tokens', () => {
-  it('reach the servers only as hashes, and other processes get only their own', () => {
+  const keysOf = (pod: Pod) =>
+    pod.mounts
+      .flatMap(({ volume }) => (volume.secret === undefined ? [] : [fieldsOf(volume.secret)]))
+      .flatMap(({ items }) => arrayOf(items).map(item => textOf(fieldsOf(item).key)))
+
+  it('reach the servers only as hashes, and the sidecar of the controllers gets only its own', () => {
     for (const [, { objects }] of rendered) {
-      const keys = (pod: Pod) =>
-        pod.mounts
-          .flatMap(({ volume }) => (volume.secret === undefined ? [] : [fieldsOf(volume.secret)]))
-          .filter(({ secretName }) => /tokens$/.test(textOf(secretName)))
-          .flatMap(({ items }) => arrayOf(items).map(item => fieldsOf(item).key))
       for (const { kind, name, pod } of objects) {
         if (pod === undefined || kind === 'Pod') continue
-        const controllers = name.endsWith('-controllers')
-        const etcd = name.endsWith('-etcd')
-        expect(keys(pod)).toEqual(etcd ? [] : [controllers ? 'controllers-token' : 'tokens.yaml'])
+        // The key `token` is that of a receiver of audit events.
+        const tokens = (pod: Pod) => keysOf(pod).filter(key => /token/.test(key) && key !== 'token')
+        const isServer = kind === 'Deployment' && !name.endsWith('-controllers')
+        expect(tokens(pod)).toEqual(isServer ? ['tokens.yaml'] : [])
+        expect(pod.sidecars.flatMap(tokens)).toEqual(
+          name.endsWith('-controllers') ? ['controllers-token'] : [],
+        )
       }
     }
+  })
+
+  it('of the container with plugins is one of the sidecar, on a volume in memory; it mounts no Secret', () => {
+    for (const [name, { objects }] of rendered) {
+      const deployment = objects.find(
+        object => object.name.endsWith('-controllers') && object.kind === 'Deployment',
+      )
+      const { pod } = deployment ?? {}
+      if (pod === undefined) continue
+      const [sidecar, ...more] = pod.sidecars
+      expect(more).toEqual([])
+      // The certificate of an authority is no secret.
+      expect(keysOf(pod), name).toEqual(keysOf(pod).filter(key => key === 'ca.crt'))
+      expect(JSON.stringify(pod.env)).not.toContain('secretKeyRef')
+      expect(pod.flag('server-token-file')).toBe(sidecar?.flag('output'))
+      const folder = dirname(pod.flag('server-token-file') ?? '')
+      const volume = pod.mounts.find(({ path }) => path === folder)?.volume
+      expect(volume?.emptyDir).toEqual({ medium: 'Memory', sizeLimit: '1Mi' })
+      expect(sidecar?.mounts.find(({ path }) => path === folder)?.volume).toEqual(volume)
+      expect(fieldsOf(sidecar?.container.startupProbe).exec).toEqual({
+        command: ['test', '-s', sidecar?.flag('output')],
+      })
+    }
+  })
+
+  it('of the controllers are those of the account that is configured', () => {
+    const objects = objectsOf('every setting')
+    const [tokens] = objects.filter(({ kind, name }) => kind === 'Secret' && name.endsWith('-tokens'))
+    expect(tokens?.raw.stringData).toMatchObject({
+      'tokens.yaml': expect.stringContaining('groups: [setpoint:token-issuers:team-a:uptime.controllers]'),
+    })
+    const [deployment] = objects.filter(
+      ({ kind, name }) => kind === 'Deployment' && name.endsWith('-controllers'),
+    )
+    expect(deployment?.pod?.sidecars[0]?.args[1]).toBe('team-a/uptime.controllers')
+    expect(deployment?.pod?.flag('collector')).toBe('false')
   })
 
   it('are generated at the first installation, with 256 bits each and the right hashes', async () => {
@@ -481,12 +532,12 @@ describe('tokens', () => {
     const entries = arrayOf(load(textOf(tokens['tokens.yaml']))).map(fieldsOf)
     const groups = {
       admin: 'setpoint:admins',
-      controllers: 'setpoint:controllers',
+      controllers: 'setpoint:token-issuers:setpoint-system:controllers',
       metrics: 'setpoint:metrics-readers',
     } as const
     expect(entries).toEqual([
       ...(['admin', 'controllers', 'metrics'] as const).map(user => ({
-        user,
+        user: user === 'controllers' ? 'controllers-token-issuer' : user,
         groups: [groups[user]],
         sha256: createHash('sha256')
           .update(textOf(tokens[`${user}-token`]))
@@ -509,6 +560,32 @@ describe('tokens', () => {
     expect(now).toMatchObject(data)
     expect(now['controllers-token']).toMatch(/^sp_[A-Za-z0-9]{43}$/)
     expect(now['tokens.yaml']).toContain(createHash('sha256').update('sp_kept').digest('hex'))
+  })
+
+  it("replace the controllers' token of a chart whose plugins could read it, once", async () => {
+    const name = `${release.fullname}-tokens`
+    const metadata = { namespace: release.namespace, name }
+    const upgraded = async (texts: Fields) => {
+      const encoded = Object.entries(texts).map(([key, text]) => [
+        key,
+        Buffer.from(textOf(text)).toString('base64'),
+      ])
+      const secret = { apiVersion: 'v1', kind: 'Secret', metadata, data: Object.fromEntries(encoded) }
+      return fieldsOf(pick(await renderedAmong({}, [secret]), 'Secret', name).raw.stringData)
+    }
+    const before = {
+      'tokens.yaml': '- user: controllers\n  groups: [setpoint:controllers]\n',
+      'admin-token': 'sp_admin',
+      'controllers-token': 'sp_read_by_plugins',
+      'metrics-token': 'sp_metrics',
+    }
+    const first = await upgraded(before)
+    expect(first).toMatchObject({ 'admin-token': 'sp_admin', 'metrics-token': 'sp_metrics' })
+    expect(first['controllers-token']).toMatch(/^sp_[A-Za-z0-9]{43}$/)
+    expect(first['tokens.yaml']).not.toContain(
+      createHash('sha256').update('sp_read_by_plugins').digest('hex'),
+    )
+    expect(await upgraded(first)).toEqual(first)
   })
 
   it('are not generated if a Secret is given', () => {
@@ -855,6 +932,11 @@ describe('invalid values', () => {
       'an IPv6 address that the program cannot parse',
       { apiserver: { listenAddress: '::' } },
       /apiserver[./]listenAddress\b.* match pattern/,
+    ],
+    [
+      'a service account without a namespace',
+      { controllers: { serviceAccount: 'uptime' } },
+      /controllers[./]serviceAccount\b.* match pattern/,
     ],
     ['an unknown store', { store: 'postgres' }, /store\b.* must be one of .*etcd.*embedded/],
   ])('are refused in words: %s', async (_, values, message) => {

@@ -103,19 +103,29 @@ export interface Mount {
   readonly volume: Fields
 }
 
-/** A pod made from its template. The chart's pods have one container each. */
+/** A pod made from its template, seen from one of its containers. The chart's pods have one besides sidecars. */
 export class Pod {
   readonly labels: Fields
   readonly spec: Fields
   readonly container: Fields
   readonly #claims: readonly Fields[]
 
-  constructor(labels: Fields, spec: Fields, claims: readonly Fields[] = []) {
+  constructor(labels: Fields, spec: Fields, claims: readonly Fields[] = [], container?: Fields) {
     this.labels = labels
     this.spec = spec
     this.#claims = claims
-    const [container] = arrayOf(spec.containers)
-    this.container = fieldsOf(container)
+    this.container = container ?? fieldsOf(arrayOf(spec.containers)[0])
+  }
+
+  /** The same pod, seen from each of its sidecars. @throws Error for an init container of another kind */
+  get sidecars(): readonly Pod[] {
+    return arrayOf(this.spec.initContainers ?? [])
+      .map(fieldsOf)
+      .map(container => {
+        if (container.restartPolicy !== 'Always')
+          throw new Error(`${textOf(container.name)} is not a sidecar`)
+        return new Pod(this.labels, this.spec, this.#claims, container)
+      })
   }
 
   get args(): readonly string[] {
@@ -138,10 +148,12 @@ export class Pod {
       ...arrayOf(this.spec.volumes ?? []).map(fieldsOf),
       ...this.#claims.map(claim => ({ name: fieldsOf(claim.metadata).name })),
     ]
-    const mounts = arrayOf(this.container.volumeMounts ?? []).map(fieldsOf)
-    const unused = volumes.find(volume => !mounts.some(({ name }) => name === volume.name))
+    const containers = [this.spec.containers, this.spec.initContainers ?? []].flatMap(arrayOf).map(fieldsOf)
+    const mountsOf = ({ volumeMounts }: Fields) => arrayOf(volumeMounts ?? []).map(fieldsOf)
+    const all = containers.flatMap(mountsOf)
+    const unused = volumes.find(volume => !all.some(({ name }) => name === volume.name))
     if (unused !== undefined) throw new Error(`nothing mounts the volume ${textOf(unused.name)}`)
-    return mounts.map(({ name, mountPath }) => {
+    return mountsOf(this.container).map(({ name, mountPath }) => {
       const volume = volumes.find(each => each.name === name)
       if (volume === undefined) throw new Error(`there is no volume ${textOf(name)}`)
       return { path: textOf(mountPath), volume }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import https from 'node:https'
 import { tmpdir } from 'node:os'
@@ -6,6 +7,7 @@ import type { KubernetesObject, Pod } from './helm.ts'
 import { readImage } from './image.ts'
 import { arrayOf, type Fields, fieldsOf, textOf } from './json.ts'
 import { type Exit, type Running, spawnProgram } from './server.ts'
+import { eventually } from './worlds.ts'
 
 /** The parts of a cluster that the release does not contain, and local addresses for those of the cluster. */
 export interface Surroundings {
@@ -19,19 +21,22 @@ export interface Surroundings {
 }
 
 /**
- * A pod's container as a local process, with its arguments and variables, and its volumes as folders. Only the paths of
+ * A pod's containers as local processes, with their arguments and variables, and its volumes as folders. Only the paths of
  * volumes, the addresses of other services, and the port differ in the arguments.
  */
 export class PodProcess {
   readonly pod: Pod
+  /** In the order of their start. */
+  readonly sidecars: readonly Running[]
   /** `http(s)://127.0.0.1:port` of the container's only port. */
   url = ''
   readonly #folder: string
   readonly #running: Running
 
-  private constructor(pod: Pod, folder: string, running: Running) {
+  private constructor(pod: Pod, folder: string, sidecars: readonly Running[], running: Running) {
     this.pod = pod
     this.#folder = folder
+    this.sidecars = sidecars
     this.#running = running
   }
 
@@ -39,11 +44,24 @@ export class PodProcess {
   static async start(pod: Pod, around: Surroundings): Promise<PodProcess> {
     const folder = await mkdtemp(join(tmpdir(), 'setpoint-pod-'))
     await mkdir(join(folder, 'work'))
-    await fillVolumes(pod, join(folder, 'volumes'), around)
-    const args = pod.args.map(arg => localArgument(arg, pod, join(folder, 'volumes'), around))
-    const own = Object.fromEntries(pod.env.map(({ name, value }) => [textOf(name), textOf(value)]))
-    const env = { ...(await readImage()).env, ...own }
-    const process = new PodProcess(pod, folder, spawnProgram(args, { env, cwd: join(folder, 'work') }))
+    const volumes = join(folder, 'volumes')
+    const image = await readImage()
+    const run = async (container: Pod) => {
+      await fillVolumes(container, volumes, around)
+      const args = container.args.map(arg => localArgument(arg, container, volumes, around))
+      const own = Object.fromEntries(container.env.map(({ name, value }) => [textOf(name), textOf(value)]))
+      return spawnProgram(args, { env: { ...image.env, ...own }, cwd: join(folder, 'work') })
+    }
+    const sidecars: Running[] = []
+    for (const sidecar of pod.sidecars) {
+      sidecars.push(await run(sidecar))
+      const [program, test, file] = arrayOf(fieldsOf(fieldsOf(sidecar.container.startupProbe).exec).command)
+      if (program !== 'test' || test !== '-s') throw new Error('the startup probe is not test -s FILE')
+      await eventually(() => {
+        if (!existsSync(join(volumes, textOf(file)))) throw new Error(`there is no ${textOf(file)}`)
+      })
+    }
+    const process = new PodProcess(pod, folder, sidecars, await run(pod))
     const isController = pod.flag('role') === 'controllers'
     const [, url = ''] = isController
       ? await process.#running.says(/"url":"([^"]+)".*serving health and metrics/, 'stderr')
@@ -70,6 +88,8 @@ export class PodProcess {
 
   async stop(): Promise<Exit> {
     const exit = await this.#running.kill('SIGTERM')
+    // As in Kubernetes, after the other containers.
+    for (const sidecar of this.sidecars) await sidecar.kill('SIGTERM')
     await rm(this.#folder, { recursive: true, force: true })
     return exit
   }

@@ -46,6 +46,11 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- default (printf "%s-tokens" (include "setpoint.fullname" .)) .Values.access.existingSecret -}}
 {{- end -}}
 
+{{- /* The group that may issue tokens of the service account of the controllers. */ -}}
+{{- define "setpoint.tokenIssuers" -}}
+setpoint:token-issuers:{{ replace "/" ":" .Values.controllers.serviceAccount }}
+{{- end -}}
+
 {{- /* The flags for OpenID Connect that have a value: a mapping as YAML. */ -}}
 {{- define "setpoint.oidcFlags" -}}
 {{- $oidc := .Values.access.oidc -}}
