@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -22,6 +22,7 @@ const page = 'docs/operations/production.md'
 let folder: string
 let issuer: OidcIssuer
 let server: Running | undefined
+let controllers: Running | undefined
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'setpoint-production-'))
@@ -31,6 +32,7 @@ beforeAll(async () => {
   await writeFile(join(folder, 'provider-ca.crt'), await readFile(issuer.certificates.ca))
 })
 afterAll(async () => {
+  await controllers?.kill('SIGTERM')
   await server?.kill('SIGTERM')
   await issuer?.stop()
   await rm(folder, { recursive: true, force: true })
@@ -65,6 +67,11 @@ it('leads to a server with HTTPS, single sign-on, roles and metrics', async () =
       const [, ...args] = block.text.trim().split(' ')
       server = spawnProgram(args, { cwd: folder })
       await server.says(/^setpoint listening on https:/)
+    } else if (block.marks.includes('controllers')) {
+      await symlink(join(root, 'plugins/uptime'), join(folder, 'uptime'))
+      const [, ...args] = adapted(block.text).replaceAll('\\\n', ' ').trim().split(/\s+/)
+      controllers = spawnProgram(args, { cwd: folder })
+      await controllers.says(/^setpoint controllers running against https:/)
     } else if (block.marks.includes('refused')) {
       for (const line of adapted(block.text).trimEnd().split('\n'))
         await expect(bash(line), line).rejects.toThrow(/forbidden|403/)
