@@ -41,9 +41,9 @@ export function userJson(user: UserInfo | undefined): string {
 }
 
 /** The `objectRef` of an event. Undefined for a path that is not about objects. */
-export function objectRefOf(target: ResourceTarget | string, version: string | undefined, name?: string) {
+export function objectRefOf(target: (ResourceTarget & { readonly version: string }) | string, name?: string) {
   if (typeof target === 'string') return undefined
-  const { group, plural, namespace, subresource } = target
+  const { group, version, plural, namespace, subresource } = target
   return {
     resource: plural,
     namespace,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { isRecord } from '@setpoint/controller-runtime/api'
-import type { ResourceTarget } from '../security/index.ts'
+import type { Identity, ResourceTarget } from '../security/index.ts'
 import {
   type AuditOrigin,
   eventDefaults,
@@ -26,10 +26,8 @@ export interface AuditRecorder {
 /** What a request is about. */
 export interface AuditSubject {
   readonly verb: string
-  /** Objects, or a path that is not about objects. */
-  readonly target: ResourceTarget | string
-  /** The API version of the objects, such as `v1`. */
-  readonly version?: string | undefined
+  /** Objects with the API version of the request, or a path that is not about objects. */
+  readonly target: (ResourceTarget & { readonly version: string }) | string
   /** True if the objects have secrets. */
   readonly isSensitive: boolean
 }
@@ -78,14 +76,9 @@ export class AuditedRequest {
   }
 
   /** Sets the caller, and the user that the caller impersonates. */
-  identified(user: UserInfo, impersonated?: UserInfo): void {
-    this.#user = user
-    this.#impersonated = impersonated
-  }
-
-  /** True once it is known what the request is about. */
-  get isDescribed(): boolean {
-    return this.#subject !== undefined
+  identified({ user, impersonator, impersonated = user }: Identity): void {
+    this.#user = impersonator?.user ?? user
+    this.#impersonated = impersonator === undefined ? undefined : impersonated
   }
 
   concerns(subject: AuditSubject): void {
@@ -144,7 +137,7 @@ export class AuditedRequest {
   #emit(stage: AuditStage, at: number, outcome?: AuditOutcome): void {
     const { level: decided, omitStages } = this.#decide()
     if (decided === 'None' || omitStages.has(stage)) return
-    const { verb, target, version, isSensitive } = this.#described
+    const { verb, target, isSensitive } = this.#described
     const status = outcome && this.#statusOf(outcome)
     const isComplete = stage === 'ResponseComplete'
     const requestObject = stage === 'RequestReceived' ? undefined : this.#requestObject
@@ -161,7 +154,7 @@ export class AuditedRequest {
         this.#impersonated === undefined ? '' : `,"impersonatedUser":${userJson(this.#impersonated)}`,
         field('sourceIPs', sourceIPsOf(this.#origin)),
         field('userAgent', userAgentOf(this.#origin)),
-        field('objectRef', objectRefOf(target, version, nameIn(outcome?.location))),
+        field('objectRef', objectRefOf(target, nameIn(outcome?.location))),
         field('responseStatus', status),
         `,"requestReceivedTimestamp":"${microTime(this.#receivedAt)}","stageTimestamp":"${microTime(at)}"`,
         field('annotations', this.#annotations(outcome)),

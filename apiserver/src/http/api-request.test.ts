@@ -19,7 +19,7 @@ describe('a path', () => {
     ['/api/v1/namespaces/n/finalize', { plural: 'namespaces', name: 'n', subresource: 'finalize' }],
     ['/api/v1/namespaces/n/things/a', { group: '', namespace: 'n', plural: 'things', name: 'a' }],
   ])('%s names what it says', (path, parts) => {
-    expect(parseResourcePath(path)).toMatchObject(parts)
+    expect(parseResourcePath(path)).toMatchObject({ ...parts, isComplete: true })
   })
 
   it.each([
@@ -40,7 +40,31 @@ describe('a path', () => {
     '/api/v1',
     '/api/v1/namespaces/n/status/deeper',
     '/other/v1/things',
-  ])('%s names nothing', path => {
+  ])('%s names no object', path => {
+    expect(parseResourcePath(path)?.isComplete ?? false).toBe(false)
+  })
+
+  it.each([
+    ['/apis/g/v1/things/a/status/deeper', { plural: 'things', name: 'a', subresource: 'status' }],
+    ['/apis/g/v1//a', { group: 'g', plural: '', name: 'a' }],
+    ['/apis/g/v1/namespaces//things', { namespace: '', plural: 'things' }],
+    ['/apis/g/v1/namespaces/n%2Fm/things/a', { namespace: 'n/m', plural: 'things', name: 'a' }],
+    ['/api/v1/name%73paces/n/things', { namespace: 'n', plural: 'things' }],
+  ])('%s has the form of a resource, for the rules of roles', (path, parts) => {
+    expect(parseResourcePath(path)).toMatchObject(parts)
+  })
+
+  it.each([
+    '/apis',
+    '/apis/',
+    '/apis/g/v1',
+    '/apis/g/v1/',
+    '/api/v1',
+    '/api/v1/',
+    '/version',
+    '//apis/g/v1/things',
+    '/%61pis/g/v1/things',
+  ])('%s has not', path => {
     expect(parseResourcePath(path)).toBeUndefined()
   })
 })

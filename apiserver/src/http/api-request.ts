@@ -64,48 +64,54 @@ export const requestLimits = Object.freeze({
   discardMs: 1000,
 })
 
+/** A path in the form of a resource. */
+export interface ParsedPath extends ResourcePath {
+  /** False for a path that can name no object, because it lacks a part or has more of them. */
+  readonly isComplete: boolean
+}
+
 /** The subresources of the kind Namespace, so that they name no kind in the namespace, as in Kubernetes. */
 const namespaceSubresources: readonly string[] = ['status', 'finalize']
 
 /**
- * Parses a path. Decodes each segment on its own, so that an encoded slash stays part of its segment.
- * Returns undefined for a path that names neither a collection, an object nor a subresource.
+ * Parses a path in the form of a resource, whether or not anything is served there. As in Kubernetes, ignores a trailing
+ * slash, and what follows the subresource. Decodes each segment on its own, so that an encoded slash stays part of its segment.
+ * Returns undefined for any other path.
  * @throws URIError for a segment that cannot be decoded
  */
-export function parseResourcePath(path: string): ResourcePath | undefined {
+export function parseResourcePath(path: string): ParsedPath | undefined {
   const segments = path.split('/')
   const isCore = segments[1] === 'api'
   if (segments[0] !== '' || (!isCore && segments[1] !== 'apis')) return undefined
-  const group = isCore ? '' : segments[2]
-  const versionAt = isCore ? 2 : 3
-  const version = segments[versionAt]
-  if (group === undefined || (group === '' && !isCore) || !version) return undefined
-  const namespace = segments[versionAt + 1] === 'namespaces' ? segments[versionAt + 2] : undefined
-  const below = segments[versionAt + 3]
-  const isNamespaced = namespace && below && !(isCore && namespaceSubresources.includes(below))
-  const pluralAt = isNamespaced ? versionAt + 3 : versionAt + 1
-  const plural = segments[pluralAt]
-  if (!plural || segments.length > pluralAt + 3) return undefined
-  const decodedNamespace = isNamespaced ? decode(namespace) : undefined
-  // A slash would end the namespace in the object's key.
-  if (decodedNamespace?.includes('/')) return undefined
-  const name = segments[pluralAt + 1]
-  const subresource = segments[pluralAt + 2]
-  // Without the name it would be the collection.
-  if (!name && subresource !== undefined) return undefined
+  const parts = path.includes('%') ? segments.map(decodeURIComponent) : segments
+  const start = isCore ? 3 : 4
+  const group = isCore ? '' : (parts[2] ?? '')
+  const version = parts[start - 1] ?? ''
+  const below = parts[start] === 'namespaces' ? parts[start + 2] : undefined
+  const isNamespaced = below && !(isCore && namespaceSubresources.includes(below))
+  const namespace = isNamespaced ? parts[start + 1] : undefined
+  const at = isNamespaced ? start + 2 : start
+  const plural = parts[at]
+  const name = parts[at + 1]
+  const subresource = parts[at + 2]
+  if (plural === undefined || (plural === '' && name === undefined)) return undefined
+  const lacksPart =
+    version === '' ||
+    plural === '' ||
+    namespace === '' ||
+    (group === '' && !isCore) ||
+    // Without the name it would be the collection.
+    (name === '' && subresource !== undefined)
   return {
-    group: decode(group),
-    version: decode(version),
-    namespace: decodedNamespace,
-    plural: decode(plural),
-    // Ignores a trailing slash, as Kubernetes does.
-    name: name ? decode(name) : undefined,
-    subresource: subresource ? decode(subresource) : undefined,
+    group,
+    version,
+    namespace,
+    plural,
+    name: name || undefined,
+    subresource: subresource || undefined,
+    // A slash would end the namespace in the object's key.
+    isComplete: !lacksPart && !namespace?.includes('/') && parts.length <= at + 3,
   }
-}
-
-function decode(segment: string): string {
-  return segment.includes('%') ? decodeURIComponent(segment) : segment
 }
 
 /** Returns the first value of a header. */

@@ -2,6 +2,7 @@ import { ApiError, type ObjectKey, splitObjectKey } from '@setpoint/controller-r
 import type { ServedModel } from '../model/index.ts'
 import type { CallerRights } from '../registry/index.ts'
 import type { ResourcePath } from './api-request.ts'
+import { targetOfPath } from './request-info.ts'
 
 /**
  * Returns what the caller of a write may do with the objects of its kind besides.
@@ -9,20 +10,20 @@ import type { ResourcePath } from './api-request.ts'
  */
 export function rightsOf(
   { model, indexes }: ServedModel,
-  check: (verb: string, path: ResourcePath) => void,
+  check: (verb: string, target: ResourcePath) => void,
 ): CallerRights {
-  const pathOf = (key: ObjectKey): ResourcePath => {
+  const targetOf = (key: ObjectKey): ResourcePath => {
     const { group, version, plural } = model
     const { namespace, name } = indexes.isNamespaced
       ? splitObjectKey(key)
       : { namespace: undefined, name: key }
-    return { group, version, plural, namespace, name, subresource: undefined }
+    return targetOfPath({ group, version, plural, namespace, name, subresource: undefined })
   }
   return {
-    checkCreation: key => check('create', pathOf(key)),
+    checkCreation: key => check('create', targetOf(key)),
     mayRead(key) {
       try {
-        check('get', pathOf(key))
+        check('get', targetOf(key))
         return true
       } catch (error) {
         if (error instanceof ApiError) return false

@@ -8,7 +8,7 @@ import type { Access, Authorizer, Origins, RequestQueues } from '../security/ind
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { Health } from './health.ts'
-import { auditing, auditingAllowed } from './middleware/auditing.ts'
+import { auditing } from './middleware/auditing.ts'
 import { authorization } from './middleware/authorization.ts'
 import { counting } from './middleware/counting.ts'
 import { crossOrigin } from './middleware/cross-origin.ts'
@@ -20,7 +20,7 @@ import { negotiation } from './middleware/negotiation.ts'
 import { objects } from './middleware/objects.ts'
 import { openPaths } from './middleware/open-paths.ts'
 import { pluginRoutes } from './middleware/plugin-routes.ts'
-import { resource } from './middleware/resource.ts'
+import { requestInfo } from './middleware/request-info.ts'
 import { sending } from './middleware/sending.ts'
 import { systemRoutes } from './middleware/system-routes.ts'
 import { target } from './middleware/target.ts'
@@ -54,7 +54,7 @@ export function createChain(parts: ChainParts): Koa {
   const system = systemRoutes(parts)
   const chain: readonly Middleware[] = [
     draining(connections),
-    ...(audit === undefined ? [] : [auditing(audit)]),
+    ...(audit === undefined ? [] : [auditing(audit, paths)]),
     sending(),
     counting(metrics.requests),
     errors(log, queues),
@@ -62,10 +62,9 @@ export function createChain(parts: ChainParts): Koa {
     target(access, paths),
     openPaths(parts, system),
     identity(access),
-    resource(paths),
+    requestInfo(paths),
     fairness(queues),
     authorization(parts.authorizer),
-    ...(audit === undefined ? [] : [auditingAllowed()]),
     negotiation(),
     objects(api, parts.authorizer),
     watches(parts.watches, connections),

@@ -4,15 +4,21 @@
  * `registry/`, lists in `query/`, events in `watch/`.
  */
 export * from './api-request.ts'
-export { subjectOfObjects, subjectOfPath, subjectOfWatchedPath } from './audit-subject.ts'
 export { rightsOf } from './caller-rights.ts'
 export * from './custom-routes.ts'
 export { watchLimitsWithin } from './descriptors.ts'
 export { errorResponse, toApiError } from './error-response.ts'
 export * from './health.ts'
 export * from './health-endpoint.ts'
-export { targetOfPath } from './request-attributes.ts'
+export {
+  asWatch,
+  type RequestInfo,
+  type ResourceRequest,
+  readRequestInfo,
+  targetOfPath,
+} from './request-info.ts'
 export { classOf, partyOfPlugin, RequestSeat } from './request-seat.ts'
+export { splitTarget } from './request-target.ts'
 export * from './resource-api.ts'
 export { RouteCallers } from './route-callers.ts'
 export * from './server.ts'

@@ -1,7 +1,7 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { findObjectView, type ObjectView } from '../kubernetes/index.ts'
 import { negotiate } from './accept.ts'
-import type { ResourceRequest } from './request-state.ts'
+import type { ResourceRequest } from './request-info.ts'
 
 /** The media type of a response about objects, and the form of the objects if it is not their own. */
 export interface ObjectFormat {

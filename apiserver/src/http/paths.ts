@@ -1,7 +1,8 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
+import type { ServedModel } from '../model/index.ts'
 import { retryAfterSeconds } from '../registry/index.ts'
-import { parseResourcePath } from './api-request.ts'
-import type { Resource } from './request-state.ts'
+import type { ResourcePath } from './api-request.ts'
+import { type RequestInfo, type ResourceRequest, readRequestInfo, unreadable } from './request-info.ts'
 import type { ResourceApi } from './resource-api.ts'
 
 export interface PathsParts {
@@ -12,12 +13,14 @@ export interface PathsParts {
   readonly isStarting: () => boolean
 }
 
-/** Finds what a path names. */
+/** Reads what the requests of clients ask for. */
 export class Paths {
   readonly #parts: PathsParts
+  readonly #modelOf: (path: ResourcePath) => ServedModel | undefined
 
   constructor(parts: PathsParts) {
     this.#parts = parts
+    this.#modelOf = path => parts.api.visibleModelOf(path)
   }
 
   /** Returns the path below the base path, or undefined for a path outside of it. */
@@ -29,20 +32,27 @@ export class Paths {
     return below === '' || below.startsWith('/') ? below : undefined
   }
 
-  /** Returns the object or collection that a path below the base path names. @throws URIError */
-  find(path: string): Resource | undefined {
-    const resource = parseResourcePath(path)
-    if (resource === undefined) return undefined
-    const served = this.#parts.api.visibleModelOf(resource)
-    return served && { served, path: resource }
+  /** Reads a request for a path below the base path. @throws URIError for a segment that cannot be decoded */
+  read(method: string, path: string, query: string): RequestInfo {
+    return readRequestInfo(method, path, query, this.#modelOf)
   }
 
-  /** Returns what a full path names for a watch. @throws ApiError 404, 503 while plugins are starting */
-  watched(fullPath: string, path = this.belowBase(fullPath)): Resource {
-    const resource = path === undefined ? undefined : this.find(path)
-    if (resource === undefined || resource.path.subresource !== undefined)
-      throw this.notServed(fullPath, path)
-    return resource
+  /** Reads a request whose response was ready before the chain has read it, for the audit log. Never throws. */
+  readEarly(method: string, url: string): RequestInfo {
+    const [path = '', query = ''] = url.split('?', 2)
+    const below = path.startsWith('/') ? this.belowBase(path) : undefined
+    try {
+      return below === undefined ? unreadable(method, path) : this.read(method, below, query)
+    } catch {
+      // A segment cannot be decoded.
+      return unreadable(method, path)
+    }
+  }
+
+  /** Returns a request for objects that can be watched. @throws ApiError 404, 503 while plugins are starting */
+  watchable(info: RequestInfo, fullPath: string, path = this.belowBase(fullPath)): ResourceRequest {
+    if (info.served === undefined || info.path.subresource !== undefined) throw this.notServed(fullPath, path)
+    return info
   }
 
   /** The error for a path that names nothing: 404, or 503 while plugins are starting. */

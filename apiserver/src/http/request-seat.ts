@@ -11,23 +11,22 @@ import {
   type Party,
   type RequestClass,
   type RequestQueues,
-  type Verb,
 } from '../security/index.ts'
-import type { ResourcePath } from './api-request.ts'
 import { type BodyCount, readRequestBody } from './request-body.ts'
+import type { RequestInfo } from './request-info.ts'
 
-/** Returns the class of a request for objects. */
-export function classOf(verb: Verb, { group, plural }: ResourcePath): RequestClass {
+/** The path of a route at the root of its group version. */
+const rootOfRoutes = /^\/apis\/[^/]+\/[^/]+\/$/
+
+export function classOf({ verb, target, served }: RequestInfo): RequestClass {
+  if (typeof target === 'string') return rootOfRoutes.test(target) ? 'routes' : 'reads'
+  const { group, plural } = target
+  // The core group has no routes.
+  if (served === undefined) return group === '' ? 'reads' : 'routes'
   if (verb === 'watch') return 'watches'
   if (verb === 'list') return 'lists'
   if (plural === 'leases' && group.startsWith('coordination.')) return 'leases'
   return verb === 'get' ? 'reads' : 'writes'
-}
-
-/** Returns the class of a request for anything else, by its path below the base path. */
-export function classOfPath(path: string): RequestClass {
-  // Discovery has no path below the version.
-  return path.startsWith('/apis/') && path.split('/', 5).length === 5 ? 'routes' : 'reads'
 }
 
 /** Returns the party of a request. Callers that act for other users cannot choose whose turn it is. */

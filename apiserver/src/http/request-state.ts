@@ -3,24 +3,12 @@ import type { Next } from 'koa'
 import type { AuditedRequest } from '../audit/index.ts'
 import type { ObjectView } from '../kubernetes/index.ts'
 import type { RequestRecord } from '../metrics/index.ts'
-import type { ServedModel } from '../model/index.ts'
-import type { Identity, Verb } from '../security/index.ts'
-import type { ApiResponse, Caller, ResourcePath } from './api-request.ts'
+import type { Identity } from '../security/index.ts'
+import type { ApiResponse, Caller } from './api-request.ts'
+import type { RequestInfo } from './request-info.ts'
 import type { RequestSeat } from './request-seat.ts'
 import type { RequestTarget } from './request-target.ts'
 import type { StreamForm } from './watch-stream.ts'
-
-/** The object or collection that a path names. */
-export interface Resource {
-  readonly served: ServedModel
-  readonly path: ResourcePath
-}
-
-/** A resource with the query of its request. */
-export interface ResourceRequest extends Resource {
-  readonly query: URLSearchParams
-  readonly verb: Verb
-}
 
 /**
  * What the middleware of the chain know of a request. Each field is set by the middleware that its comment names, and
@@ -39,8 +27,8 @@ export interface RequestState {
   identity: Identity
   /** `identity` */
   caller: Caller
-  /** Undefined for a path that is not about objects: `resource` */
-  resource: ResourceRequest | undefined
+  /** `requestInfo` */
+  info: RequestInfo
   /** Undefined for a request without a body: `fairness` */
   seat: RequestSeat | undefined
   /** The form of a watch: `negotiation` */

@@ -104,8 +104,7 @@ export class ApiServer {
       authorizer,
       queues,
       audit,
-      // Subscriptions may omit the base path.
-      resolve: path => paths.watched(path, paths.belowBase(path) ?? path),
+      paths,
       toApiError: thrown => toApiError(thrown, log, { method: 'watch' }),
       refuseHandshake: (socket, why) =>
         endWith(

@@ -5,12 +5,11 @@ import type { AuditLog } from '../audit/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { Access, Authorizer, Identity, Origins, RequestQueues } from '../security/index.ts'
-import { callersOf, subjectOfObjects, subjectOfWatchedPath } from './audit-subject.ts'
 import { errorResponse, MethodNotAllowedError, toApiError } from './error-response.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { endWith } from './raw-response.ts'
-import { targetOf } from './request-attributes.ts'
+import { asWatch, type RequestInfo } from './request-info.ts'
 import { partyOf, refusalInTurn } from './request-seat.ts'
 import { readTarget } from './request-target.ts'
 import type { WatchApi } from './watch-api.ts'
@@ -47,23 +46,23 @@ export class Upgrades {
     const { url: uri = '', headers } = message
     const audited = audit?.begin({ uri, headers, remoteAddress: message.socket.remoteAddress })
     let identity: Identity | undefined
+    let info: RequestInfo | undefined
     try {
       origins.check(message.headers)
       identity = await access.identify(message)
-      audited?.identified(...callersOf(identity))
+      audited?.identified(identity)
       const party = partyOf('watches', identity, message.socket)
       if (!queues.passes(party)) await queues.wait(party, () => socket.destroyed)
       const { path, query } = readTarget(message)
-      audited?.concerns(subjectOfWatchedPath(paths.belowBase(path) ?? path))
-      const isMultiplexed = paths.belowBase(path) === '/apis'
-      const target = isMultiplexed ? undefined : { ...paths.watched(path), query: new URLSearchParams(query) }
-      if (target !== undefined) {
-        record.concerns(target.served, target.path.version, 'watch')
-        audited?.concerns(subjectOfObjects({ ...target, verb: 'watch' }))
-        authorizer.authorize(identity.user, 'watch', targetOf({ ...target, verb: 'watch' }))
-      } else authorizer.authorize(identity.user, 'get', '/apis')
+      const below = paths.belowBase(path)
+      if (below === undefined) throw paths.notServed(path)
+      info = asWatch(paths.read('GET', below, query))
+      audited?.concerns(info)
+      if (info.served !== undefined) record.concerns(info.served, info.path.version, 'watch')
+      authorizer.authorize(identity.user, info.verb, info.target)
       audited?.allowed()
-      if (isMultiplexed && !offersMultiplexing(message))
+      const target = below === '/apis' ? undefined : paths.watchable(info, path)
+      if (target === undefined && !offersMultiplexing(message))
         throw new ApiError('BadRequest', `a WebSocket at /apis needs the sub-protocol ${multiplexProtocol}`)
       if (method !== 'GET') throw new MethodNotAllowedError(method, ['GET'])
       const { accept } = headers
@@ -71,7 +70,7 @@ export class Upgrades {
         target === undefined
           ? watches.multiplex(message, socket, head, identity, audited)
           : await watches.upgrade(
-              { ...target, ...negotiateObject(accept, { ...target, verb: 'watch' }, ['application/json']) },
+              { ...target, ...negotiateObject(accept, target, ['application/json']) },
               message,
               socket,
               head,
@@ -92,6 +91,7 @@ export class Upgrades {
         audited && { 'audit-id': audited.id },
       )
       record.answered(response.status)
+      if (info === undefined) audited?.concerns(asWatch(paths.readEarly('GET', uri)))
       audited?.completed({ code: response.status, body: response.body })
       endWith(socket, response)
     }

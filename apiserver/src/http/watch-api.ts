@@ -4,7 +4,6 @@ import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { AuditedRequest, AuditLog, AuditOutcome } from '../audit/index.ts'
 import type { ModelCache } from '../cache/index.ts'
 import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
-import type { ServedModel } from '../model/index.ts'
 import type { Access, Authorizer, Identity, RequestQueues } from '../security/index.ts'
 import {
   goingAway,
@@ -16,10 +15,9 @@ import {
   type WatchRequest,
   type WatchSink,
 } from '../watch/index.ts'
-import type { ResourcePath } from './api-request.ts'
-import { callersOf, subjectOfObjects, subjectOfWatchedPath } from './audit-subject.ts'
 import { negotiateObject } from './object-negotiation.ts'
-import { targetOf } from './request-attributes.ts'
+import type { Paths } from './paths.ts'
+import { asWatch, type ResourceRequest } from './request-info.ts'
 import { partyOf } from './request-seat.ts'
 import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
@@ -40,10 +38,7 @@ export const watchApiDefaults = Object.freeze({
 const overWebSocket: WatchTransport = Object.freeze({ bookmarksByDefault: true })
 
 /** The collection or object that a client watches, and the query of its request. */
-export interface WatchTarget {
-  readonly served: ServedModel
-  readonly path: ResourcePath
-  readonly query: URLSearchParams
+export interface WatchTarget extends Pick<ResourceRequest, 'served' | 'path' | 'query' | 'target'> {
   /** The form of objects in its events, if it is not their own. */
   readonly view?: ObjectView | undefined
 }
@@ -59,8 +54,7 @@ export interface WatchApiParts {
   /** Responds to a malformed WebSocket handshake. */
   readonly refuseHandshake: (socket: Duplex, why: string) => void
   readonly toApiError: (thrown: unknown) => ApiError
-  /** Returns the resource that a path names. @throws ApiError 404, 503 while plugins are starting */
-  readonly resolve: (fullPath: string) => Pick<WatchTarget, 'served' | 'path'>
+  readonly paths: Paths
 }
 
 /** The watches of clients, over WebSocket, chunked HTTP and Server-Sent Events. */
@@ -128,7 +122,7 @@ export class WatchApi {
     try {
       const { cache, request, present } = await this.#admit(stay, target, overWebSocket)
       stay.check()
-      this.#permissions.check(identity, targetOf({ ...target, verb: 'watch' }))
+      this.#permissions.check(identity, target.target)
       const connection = this.#sockets.accept(
         'single',
         message,
@@ -206,18 +200,20 @@ export class WatchApi {
     signal: AbortSignal,
     audited: AuditedRequest | undefined,
   ): Promise<Watch> {
-    const { hub, authorizer, queues, resolve } = this.#parts
-    audited?.identified(...callersOf(identity))
+    const { hub, authorizer, queues, paths } = this.#parts
+    audited?.identified(identity)
     const party = partyOf('watches', identity, undefined)
     if (!queues.passes(party)) await queues.wait(party, () => signal.aborted)
     const { path, query } = splitTarget(target)
-    audited?.concerns(subjectOfWatchedPath(path))
-    const found = { ...resolve(path), query: new URLSearchParams(query) }
-    audited?.concerns(subjectOfObjects({ ...found, verb: 'watch' }))
-    authorizer.authorize(identity.user, 'watch', targetOf({ ...found, verb: 'watch' }))
+    // Subscriptions may omit the base path.
+    const below = paths.belowBase(path) ?? path
+    const info = asWatch(paths.read('GET', below, query))
+    audited?.concerns(info)
+    authorizer.authorize(identity.user, info.verb, info.target)
     audited?.allowed()
+    const found = paths.watchable(info, path, below)
     hub.checkOpen()
-    const { view } = negotiateObject(accept, { ...found, verb: 'watch' }, ['application/json'])
+    const { view } = negotiateObject(accept, found, ['application/json'])
     const { cache, request, present, release } = await this.#admit(stay, found, overWebSocket, signal)
     const open = (onEnd: () => void) => {
       const ended = () => {
@@ -241,9 +237,7 @@ export class WatchApi {
   /** Opens a watch, which ends when its caller may no longer watch. @throws ApiError 403 */
   #permitted(identity: Identity, target: WatchTarget, open: (onEnd: () => void) => Watch): Watch {
     let watch: Watch | undefined
-    const permission = this.#permissions.hold(identity, targetOf({ ...target, verb: 'watch' }), error =>
-      watch?.forbid(error),
-    )
+    const permission = this.#permissions.hold(identity, target.target, error => watch?.forbid(error))
     watch = open(permission)
     return watch
   }

@@ -7,24 +7,23 @@ import type {
   WatchRequestOptions,
 } from '@setpoint/controller-runtime/internal'
 import type { AuditedRequest, AuditLog } from '../audit/index.ts'
-import type { ResourceApi, ResourcePath } from '../http/index.ts'
+import type { RequestInfo, ResourceApi, ResourceRequest } from '../http/index.ts'
 import {
   type ApiResponse,
+  asWatch,
   classOf,
   errorResponse,
-  parseResourcePath,
   partyOfPlugin,
   RequestSeat,
+  readRequestInfo,
   readWatchRequest,
   rightsOf,
-  subjectOfObjects,
-  subjectOfPath,
-  subjectOfWatchedPath,
+  splitTarget,
   toApiError,
 } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
-import { builtInGroups, type RequestQueues, verbOf } from '../security/index.ts'
+import { builtInGroups, type RequestQueues, type ResourceTarget } from '../security/index.ts'
 import { lines, type Watch, type WatchHub, type WatchSink } from '../watch/index.ts'
 
 /** Who sends requests through a loopback transport. */
@@ -35,7 +34,7 @@ export interface Actor {
    * @param user the actor's, or the one that its request names
    * @throws ApiError 403
    */
-  check(user: UserInfo, verb: string, served: ServedModel, path: ResourcePath): void
+  check(user: UserInfo, verb: string, served: ServedModel, target: ResourceTarget): void
   /** Calls back when its permissions may have changed. Returns a function that unsubscribes. */
   onChange(changed: () => void): () => void
 }
@@ -78,17 +77,16 @@ export class LoopbackTransport implements Transport {
     const { api, queues, log } = this.#parts
     const { method, path: target, headers = {}, body, user = this.#actor.user, signal } = request
     const audited = this.#begin(target, user, headers)
-    audited?.concerns(subjectOfPath(pathOf(target), method))
     let response: ApiResponse
     try {
-      const { path, served, query } = this.#resolve(target)
-      const verb = verbOf(method, path.name === undefined ? 'collection' : 'object')
-      audited?.concerns(subjectOfObjects({ path, served, query, verb }))
+      const info = this.#read(method, target)
+      audited?.concerns(info)
+      const { served, path, query, verb, target: objects } = servedIn(info, target)
       const content = Buffer.from(body ?? '')
-      const party = partyOfPlugin(classOf(verb, path), this.#actor.user)
+      const party = partyOfPlugin(classOf(info), this.#actor.user)
       const seat = new RequestSeat(queues, party, () => signal?.aborted === true)
       await seat.enter()
-      this.#actor.check(user, verb, served, path)
+      this.#actor.check(user, verb, served, objects)
       audited?.allowed()
       response = await api.handle(served, {
         method,
@@ -121,13 +119,14 @@ export class LoopbackTransport implements Transport {
   ): Promise<WatchConnection> {
     const { api, hub, queues, log } = this.#parts
     const audited = this.#begin(target, user, headers)
-    audited?.concerns(subjectOfWatchedPath(pathOf(target)))
     try {
+      const info = asWatch(this.#read('GET', target))
+      audited?.concerns(info)
+      const { served, path, query, verb, target: objects } = servedIn(info, target)
       const party = partyOfPlugin('watches', this.#actor.user)
       if (!queues.passes(party)) await queues.wait(party, () => signal.aborted)
-      const { path, served, query } = this.#resolve(target)
-      audited?.concerns(subjectOfObjects({ path, served, query, verb: 'watch' }))
-      this.#actor.check(user, 'watch', served, path)
+      const check = () => this.#actor.check(user, verb, served, objects)
+      check()
       audited?.allowed()
       const cache = api.cacheOf(served)
       const request = readWatchRequest(cache, path, query, { bookmarksByDefault: true })
@@ -135,7 +134,6 @@ export class LoopbackTransport implements Transport {
       signal.throwIfAborted()
       const open = (sink: WatchSink) => {
         let opened: Watch | undefined
-        const check = () => this.#actor.check(user, 'watch', served, path)
         // The roles may have changed since the request was checked.
         check()
         const stopListening = this.#actor.onChange(() => {
@@ -165,28 +163,24 @@ export class LoopbackTransport implements Transport {
   }
 
   #begin(uri: string, user: UserInfo, headers: Readonly<Record<string, string>>): AuditedRequest | undefined {
-    const audited = this.#parts.audit?.begin({ uri, headers, remoteAddress: undefined })
-    const actor = this.#actor.user
-    audited?.identified(actor, user === actor ? undefined : user)
+    const { audit } = this.#parts
+    if (audit === undefined) return undefined
+    const audited = audit.begin({ uri, headers, remoteAddress: undefined })
+    const actor = { user: this.#actor.user, credential: undefined }
+    audited.identified(user === actor.user ? actor : { user, credential: undefined, impersonator: actor })
     return audited
   }
 
-  #resolve(target: string): {
-    path: ResourcePath
-    served: ServedModel
-    query: URLSearchParams
-  } {
-    const url = new URL(target, 'http://loopback')
-    const path = parseResourcePath(url.pathname)
-    const served = path && this.#parts.api.modelOf(path)
-    if (path === undefined || served === undefined)
-      throw new ApiError('NotFound', `nothing is served at ${url.pathname}`)
-    return { path, served, query: url.searchParams }
+  #read(method: string, target: string): RequestInfo {
+    const { path, query } = splitTarget(target)
+    return readRequestInfo(method, path, query, each => this.#parts.api.modelOf(each))
   }
 }
 
-function pathOf(target: string): string {
-  return target.replace(/\?.*/s, '')
+/** @throws ApiError 404 */
+function servedIn(info: RequestInfo, target: string): ResourceRequest {
+  if (info.served === undefined) throw new ApiError('NotFound', `nothing is served at ${target}`)
+  return info
 }
 
 function flatten(headers: ApiResponse['headers']): Record<string, string> {

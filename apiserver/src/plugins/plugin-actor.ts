@@ -1,8 +1,14 @@
 import type { PluginPermission, UserInfo } from '@setpoint/controller-runtime'
 import { ApiError, isApiError } from '@setpoint/controller-runtime/api'
-import { type ResourcePath, type RouteCallers, targetOfPath } from '../http/index.ts'
+import type { RouteCallers } from '../http/index.ts'
 import type { ServedModel } from '../model/index.ts'
-import { type Authorizer, builtInGroups, everyCombination, systemGroups } from '../security/index.ts'
+import {
+  type Authorizer,
+  builtInGroups,
+  everyCombination,
+  type ResourceTarget,
+  systemGroups,
+} from '../security/index.ts'
 import type { Actor } from './loopback-transport.ts'
 
 /** The group of all plugins. */
@@ -52,9 +58,9 @@ export class PluginActor implements Actor {
     return this.#authorizer.onChange(changed)
   }
 
-  check(user: UserInfo, verb: string, served: ServedModel, path: ResourcePath): void {
+  check(user: UserInfo, verb: string, served: ServedModel, target: ResourceTarget): void {
     if (user === this.user) {
-      if (served.plugin !== this.#plugin) this.#authorizer.authorize(user, verb, targetOfPath(path))
+      if (served.plugin !== this.#plugin) this.#authorizer.authorize(user, verb, target)
       return
     }
     if (!this.#callers.has(user)) {
@@ -63,6 +69,6 @@ export class PluginActor implements Actor {
         'client.as needs the user of a request whose response has not been sent yet',
       )
     }
-    this.#authorizer.authorize(user, verb, targetOfPath(path))
+    this.#authorizer.authorize(user, verb, target)
   }
 }

@@ -1,4 +1,5 @@
 import { ApiError, type ApiObject, type ObjectKey, splitObjectKey } from '@setpoint/controller-runtime/api'
+import { targetOfPath } from '../http/index.ts'
 import type { ModelRegistry, ServedModel, ServedVersion } from '../model/index.ts'
 import { notReady, type Registry, serviceWriteOptions, unknownFieldsOf } from '../registry/index.ts'
 import type { KindAndContent, NewExtension, ResourceWriter } from './extensions.ts'
@@ -62,8 +63,8 @@ export class RegistryWriter implements ResourceWriter {
     name: string | undefined,
   ): void {
     const { group, plural } = served.model
-    const path = { group, version, plural, namespace, name, subresource: undefined }
-    this.#actor.check(this.#actor.user, verb, served, path)
+    const target = targetOfPath({ group, version, plural, namespace, name, subresource: undefined })
+    this.#actor.check(this.#actor.user, verb, served, target)
   }
 
   #explainAbsence(apiVersion: string, kind: string): string {

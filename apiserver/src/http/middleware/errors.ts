@@ -2,7 +2,7 @@ import type { Logger } from '../../log/index.ts'
 import type { RequestQueues } from '../../security/index.ts'
 import { errorResponse, toApiError } from '../error-response.ts'
 import { refusalInTurn } from '../request-seat.ts'
-import type { Middleware } from '../request-state.ts'
+import type { Middleware, RequestState } from '../request-state.ts'
 import { withWarning } from '../warning-headers.ts'
 
 /** Turns every error into a response with a Status. */
@@ -14,8 +14,9 @@ export function errors(log: Logger, queues: RequestQueues): Middleware {
       const { method, req, state } = ctx
       const error = state.identity === undefined ? await refusalInTurn(queues, req.socket, thrown) : thrown
       const response = errorResponse(toApiError(error, log, { method, path: req.url }))
-      const { resource } = state
-      const warning = resource?.served.versionAt(resource.path).warning
+      // Undefined for a request that is refused early.
+      const { info }: Partial<RequestState> = state
+      const warning = info?.served?.versionAt(info.path).warning
       state.response = warning === undefined ? response : withWarning(response, warning)
     }
   }

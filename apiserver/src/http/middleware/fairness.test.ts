@@ -6,6 +6,7 @@ import { ApiError } from '@setpoint/controller-runtime/api'
 import Koa from 'koa'
 import { expect, it } from 'vitest'
 import { type BodyBounds, fairnessDefaults, RequestQueues } from '../../security/index.ts'
+import { readRequestInfo } from '../request-info.ts'
 import { readBodyInTurn } from '../request-seat.ts'
 import type { Middleware } from '../request-state.ts'
 import { errors } from './errors.ts'
@@ -24,7 +25,7 @@ async function serve(routeBodies: BodyBounds) {
     const name = ctx.get('x-user')
     if (name === '') throw new ApiError('Unauthorized', 'a token is required')
     ctx.state.identity = { user: { name, groups: [] }, credential: undefined }
-    ctx.state.path = ctx.path
+    ctx.state.info = readRequestInfo(ctx.method, ctx.path, '', () => undefined)
     return next()
   }
   const handler: Middleware = async ctx => {

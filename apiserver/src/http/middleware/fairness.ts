@@ -1,14 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import type { RequestQueues } from '../../security/index.ts'
-import { classOf, classOfPath, partyOf, RequestSeat } from '../request-seat.ts'
+import { classOf, partyOf, RequestSeat } from '../request-seat.ts'
 import type { Context, Middleware } from '../request-state.ts'
 
 /** Lets requests wait for their turn, before their bodies are read. */
 export function fairness(queues: RequestQueues): Middleware {
   return (ctx, next) => {
-    const { resource, identity, path = '' } = ctx.state
-    const requestClass = resource === undefined ? classOfPath(path) : classOf(resource.verb, resource.path)
-    const party = partyOf(requestClass, identity, ctx.req.socket)
+    const { info, identity } = ctx.state
+    const party = partyOf(classOf(info), identity, ctx.req.socket)
     const hasLeft = () => ctx.req.socket.destroyed
     if (hasBody(ctx.req)) return seated(ctx, new RequestSeat(queues, party, hasLeft), next)
     return queues.passes(party) ? next() : queues.wait(party, hasLeft).then(next)

@@ -17,5 +17,6 @@ export function identity(access: Access): Middleware {
 
 function identified(ctx: Context, identity: Identity): void {
   ctx.state.identity = identity
+  ctx.state.audit?.identified(identity)
   ctx.state.caller = { user: identity.user, plugin: headerOf(ctx.req.headers, pluginHeader) || undefined }
 }

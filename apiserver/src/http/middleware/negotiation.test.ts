@@ -17,12 +17,10 @@ async function negotiate(accept: string | undefined, verb: 'get' | 'watch'): Pro
   const koa = new Koa()
   const outcome: (string | number)[] = []
   const given: Middleware = (ctx, next) => {
-    ctx.state.resource = {
-      served: rooms.served,
-      path: { group, version, namespace: undefined, plural, name: undefined, subresource: undefined },
-      query: new URLSearchParams(),
-      verb,
-    }
+    const path = { group, version, namespace: undefined, plural, name: undefined, subresource: undefined }
+    const { served } = rooms
+    const query = new URLSearchParams()
+    ctx.state.info = { verb, target: path, isSensitive: false, served, path, query }
     return next().catch((error: unknown) => {
       if (!isApiError(error)) throw error
       outcome.push(error.code)

@@ -8,13 +8,9 @@ const streams = ['application/json', 'text/event-stream'] as const
 export function negotiation(): Middleware {
   return (ctx, next) => {
     const { state, req } = ctx
-    const { resource } = state
-    if (resource === undefined) return next()
-    const { type, view } = negotiateObject(
-      req.headers.accept,
-      resource,
-      resource.verb === 'watch' ? streams : json,
-    )
+    const { info } = state
+    if (info.served === undefined) return next()
+    const { type, view } = negotiateObject(req.headers.accept, info, info.verb === 'watch' ? streams : json)
     state.streamForm = type === 'text/event-stream' ? 'events' : 'lines'
     state.view = view
     return next()

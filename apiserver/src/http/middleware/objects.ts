@@ -8,12 +8,12 @@ import type { ResourceApi } from '../resource-api.ts'
 /** Reads and writes objects. */
 export function objects(api: ResourceApi, authorizer: Authorizer): Middleware {
   return async (ctx, next) => {
-    const { resource, caller, view, audit } = ctx.state
-    if (resource === undefined || resource.verb === 'watch') return next()
-    const { served, path, query } = resource
+    const { info, caller, view, audit } = ctx.state
+    if (info.served === undefined || info.verb === 'watch') return next()
+    const { served, path, query, verb } = info
     const { req, method } = ctx
     const rights =
-      resource.verb === 'get' || resource.verb === 'list'
+      verb === 'get' || verb === 'list'
         ? undefined
         : rightsOf(served, (verb, each) => authorizer.authorize(caller.user, verb, each))
     // A request for one object is short and needs no signal.

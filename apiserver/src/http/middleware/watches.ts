@@ -6,12 +6,12 @@ import type { WatchApi } from '../watch-api.ts'
 /** Serves watches over plain HTTP. Errors before the first event are ordinary responses. */
 export function watches(api: WatchApi, connections: Connections): Middleware {
   return async (ctx, next) => {
-    const { resource, identity, streamForm, view, audit } = ctx.state
-    if (resource === undefined) return next()
+    const { info, identity, streamForm, view, audit } = ctx.state
+    if (info.served === undefined) return next()
     connections.streams(ctx.res)
     if (audit !== undefined) ctx.res.setHeader('Audit-ID', audit.id)
     const lastEventId = headerOf(ctx.req.headers, 'last-event-id')
-    await api.stream({ ...resource, view }, ctx.res, streamForm, identity, lastEventId)
+    await api.stream({ ...info, view }, ctx.res, streamForm, identity, lastEventId)
     ctx.respond = false
   }
 }

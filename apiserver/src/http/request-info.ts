@@ -1,0 +1,108 @@
+import type { ServedModel } from '../model/index.ts'
+import { type Verb, verbOf } from '../security/index.ts'
+import { parseResourcePath, type ResourcePath } from './api-request.ts'
+
+/**
+ * What a request asks for, as in Kubernetes' RequestInfo. It is read once for each request. Authorization, audit and fairness
+ * decide by it, and by nothing else of the request.
+ */
+export type RequestInfo = ResourceRequest | OtherRequest
+
+/** A request for objects of a kind that is served. */
+export interface ResourceRequest {
+  readonly verb: Verb
+  /** The objects, as the rules of RBAC name them. */
+  readonly target: ResourcePath
+  /** True if the objects have secrets. */
+  readonly isSensitive: boolean
+  readonly served: ServedModel
+  readonly path: ResourcePath
+  readonly query: URLSearchParams
+}
+
+/** A request for a path of the server, a route of a plugin, or a kind that is not served. */
+export interface OtherRequest {
+  /** A verb of RBAC if the path has the form of a resource, else the method in lower case. */
+  readonly verb: string
+  /** A path in the form of a resource counts as one, as in Kubernetes. */
+  readonly target: ResourcePath | string
+  readonly isSensitive: boolean
+  readonly served: undefined
+}
+
+const noQuery = new URLSearchParams()
+
+/**
+ * Reads a request over plain HTTP.
+ * @param path below the base path, not decoded
+ * @param query not decoded
+ * @param modelOf returns the model that a path names, or undefined if nothing is served there
+ * @throws URIError for a segment that cannot be decoded
+ */
+export function readRequestInfo(
+  method: string,
+  path: string,
+  query: string,
+  modelOf: (path: ResourcePath) => ServedModel | undefined,
+): RequestInfo {
+  const parsed = parseResourcePath(path)
+  if (parsed === undefined) {
+    const verb = method === 'HEAD' ? 'get' : method.toLowerCase()
+    return { verb, target: path, isSensitive: false, served: undefined }
+  }
+  const verb = verbOf(method, parsed.name === undefined ? 'collection' : 'object')
+  const served = parsed.isComplete ? modelOf(parsed) : undefined
+  if (served === undefined) return { verb, target: targetOfPath(parsed), isSensitive: false, served }
+  const parameters = query === '' ? noQuery : new URLSearchParams(query)
+  return {
+    verb: method === 'GET' && asksForWatch(parameters) ? 'watch' : verb,
+    target: targetOf(parsed, verb, parameters),
+    isSensitive: served.model.sensitive,
+    served,
+    path: parsed,
+    query: parameters,
+  }
+}
+
+/** Returns the info of a watch over a WebSocket or in this process, whose query does not say that it is one. */
+export function asWatch(info: RequestInfo): RequestInfo {
+  return typeof info.target === 'string' ? info : { ...info, verb: 'watch' }
+}
+
+/** Returns the info of a request that cannot be read. Its query may have secrets. */
+export function unreadable(method: string, path: string): RequestInfo {
+  return { verb: method.toLowerCase(), target: path, isSensitive: true, served: undefined }
+}
+
+/** Returns what a path names. As in Kubernetes, a Namespace counts as in itself, so that a RoleBinding in it can grant it. */
+export function targetOfPath(path: ResourcePath): ResourcePath {
+  return path.group === '' && path.plural === 'namespaces' ? { ...path, namespace: path.name } : path
+}
+
+/** A list or watch that selects one name is about that name, as in Kubernetes. */
+function targetOf(path: ResourcePath, verb: Verb, query: URLSearchParams): ResourcePath {
+  const selects = verb === 'list' && query.size > 0
+  const name = selects ? selectedName(query.getAll('fieldSelector')) : undefined
+  return name === undefined ? targetOfPath(path) : { ...path, name }
+}
+
+const nameTerm = /^metadata\.name==?([A-Za-z0-9][-A-Za-z0-9.:_]*)$/
+
+/** Returns the name that one of the selectors demands, if it is written plainly. */
+function selectedName(selectors: readonly string[]): string | undefined {
+  for (const selector of selectors) {
+    // Brackets and escapes may hide a comma.
+    if (/[()\\]/.test(selector)) continue
+    for (const term of selector.split(',')) {
+      const [, name] = nameTerm.exec(term) ?? []
+      if (name !== undefined) return name
+    }
+  }
+  return undefined
+}
+
+/** As in Kubernetes, every value but these asks for a watch. A malformed one is refused later. */
+function asksForWatch(query: URLSearchParams): boolean {
+  const value = query.size === 0 ? null : query.get('watch')
+  return value !== null && value !== '0' && value.toLowerCase() !== 'false'
+}
