@@ -135,7 +135,8 @@ function isAboutObjects({ nonResourceURLs = [] }: PolicyRule): boolean {
 
 function decide(authorizer: Authorizer, { spec }: ReviewContent, user: UserInfo): ReviewContent {
   const { verb, target } = questionOf(spec)
-  return { spec, status: { allowed: authorizer.allows(user, verb, target) } }
+  const grant = authorizer.grantOf(user, verb, target)
+  return { spec, status: grant === undefined ? { allowed: false } : { allowed: true, reason: grant.reason } }
 }
 
 /** @throws ApiError 422 */

@@ -19,6 +19,12 @@ export interface ResourceTarget {
 /** Objects, or a path that is not about objects; its verb is the method in lower case. */
 export type Target = ResourceTarget | string
 
+/** What allows a request. */
+export interface Grant {
+  /** As Kubernetes words it: `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to User "ann"`. */
+  readonly reason: string
+}
+
 /** The rules that apply to a user in a namespace. */
 export interface UserRules {
   readonly rules: readonly PolicyRule[]
@@ -29,13 +35,16 @@ export interface UserRules {
 /** Decides what callers may do. */
 export interface Authorizer {
   /**
-   * Checks that a user may do something. Every check of the server is a call of this method or of `allows`.
-   * @throws ApiError 403; 503 while the roles are being read
+   * Returns what allows a user to do something, or undefined. Every check of the server is a call of this method or of the
+   * two that follow.
+   * @throws ApiError 503 while the roles are being read
    */
+  grantOf(user: UserInfo, verb: string, target: Target): Grant | undefined
+  /** @throws ApiError 403; 503 as `grantOf` */
   authorize(user: UserInfo, verb: string, target: Target): void
-  /** @throws ApiError 503 while the roles are being read */
+  /** @throws ApiError 503 as `grantOf` */
   allows(user: UserInfo, verb: string, target: Target): boolean
-  /** Returns the rules that apply in a namespace, or cluster-wide without one. @throws ApiError 503 as `allows` */
+  /** Returns the rules that apply in a namespace, or cluster-wide without one. @throws ApiError 503 as `grantOf` */
   rulesOf(user: UserInfo, namespace: string | undefined): UserRules
   /** Calls back after each change of the roles or bindings. Returns a function that unsubscribes. */
   onChange(changed: () => void): () => void

@@ -227,6 +227,6 @@ function completed(found: Fields, wanted: Fields): Fields | undefined {
 
 function covers(rules: readonly PolicyRule[], rule: PolicyRule): boolean {
   const index = new RuleIndex()
-  index.add(rules, true)
-  return everyCombination(rule, undefined, (verb, target) => index.allows(verb, target))
+  index.add(rules, { reason: 'the role has the rule' }, true)
+  return everyCombination(rule, undefined, (verb, target) => index.find(verb, target) !== undefined)
 }

@@ -3,8 +3,9 @@
  * that no rule allows. Knows neither objects nor stores: others keep its policy up to date.
  */
 
+export type { Binding, RbacKey, RoleRef, Subject } from './binding.ts'
 export { everyCombination } from './combinations.ts'
 export type { LabelSelector } from './label-selector.ts'
 export { RbacAuthorizer } from './rbac-authorizer.ts'
-export type { Binding, RbacKey, RbacPolicy, Role, RoleRef, Subject } from './rbac-policy.ts'
+export type { RbacPolicy, Role } from './rbac-policy.ts'
 export { RuleIndex } from './rule-index.ts'

@@ -1,7 +1,7 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { builtInGroups } from '../access.ts'
-import type { Authorizer, Target, UserRules } from '../authorize.ts'
+import type { Authorizer, Grant, Target, UserRules } from '../authorize.ts'
 import { forbidden } from '../forbidden.ts'
 import type { PolicyRule } from '../policy-rule.ts'
 import { RbacPolicy } from './rbac-policy.ts'
@@ -20,6 +20,9 @@ const readings: readonly PolicyRule[] = Object.freeze([
   Object.freeze({ verbs: ['get', 'list', 'watch'], apiGroups: ['*'], resources: ['*'] }),
   Object.freeze({ verbs: ['get'], nonResourceURLs: ['*'] }),
 ])
+
+const adminsGrant = grantOfGroup(builtInGroups.admins)
+const viewersGrant = grantOfGroup(builtInGroups.viewers)
 
 const readingVerbs: ReadonlySet<string> = new Set(['get', 'list', 'watch', 'head'])
 
@@ -55,15 +58,19 @@ export class RbacAuthorizer implements Authorizer {
   }
 
   authorize(user: UserInfo, verb: string, target: Target): void {
-    if (!this.allows(user, verb, target)) throw forbidden(user, verb, target)
+    if (this.grantOf(user, verb, target) === undefined) throw forbidden(user, verb, target)
   }
 
   allows(user: UserInfo, verb: string, target: Target): boolean {
+    return this.grantOf(user, verb, target) !== undefined
+  }
+
+  grantOf(user: UserInfo, verb: string, target: Target): Grant | undefined {
     const { groups } = user
-    if (groups.includes(builtInGroups.admins)) return true
+    if (groups.includes(builtInGroups.admins)) return adminsGrant
     this.#checkReady()
-    if (groups.includes(builtInGroups.viewers) && this.#viewersMay(verb, target)) return true
-    return this.#policy.allows(user, verb, target)
+    if (groups.includes(builtInGroups.viewers) && this.#viewersMay(verb, target)) return viewersGrant
+    return this.#policy.grantOf(user, verb, target)
   }
 
   rulesOf(user: UserInfo, namespace: string | undefined): UserRules {
@@ -100,6 +107,10 @@ export class RbacAuthorizer implements Authorizer {
       },
     )
   }
+}
+
+function grantOfGroup(group: string): Grant {
+  return Object.freeze({ reason: `allowed by the built-in group ${JSON.stringify(group)}` })
 }
 
 function isBelow(path: string, root: string): boolean {

@@ -2,9 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ResourceTarget, Target } from '../authorize.ts'
 import type { PolicyRule } from '../policy-rule.ts'
+import type { Binding, RbacKey } from './binding.ts'
 import { everyCombination } from './combinations.ts'
 import { RbacAuthorizer } from './rbac-authorizer.ts'
-import { type Binding, type RbacKey, RbacPolicy, type Role } from './rbac-policy.ts'
+import { RbacPolicy, type Role } from './rbac-policy.ts'
 
 const namespaces = ['x', 'y'] as const
 const userNames = ['ann', 'bob'] as const
@@ -71,7 +72,7 @@ const request = fc.record({ user, verb: fc.constantFrom('get', 'list', 'create',
 /** Decides by going through everything, as Kubernetes' documentation describes it. */
 class Naive {
   readonly roles = new Map<string, Role>()
-  readonly bindings = new Map<string, { readonly namespace: string | undefined; readonly binding: Binding }>()
+  readonly bindings = new Map<string, { readonly key: RbacKey; readonly binding: Binding }>()
 
   apply(each: Change): void {
     const id = `${each.key.namespace ?? ''}/${each.key.name}`
@@ -79,25 +80,33 @@ class Naive {
       if (each.role === undefined) this.roles.delete(id)
       else this.roles.set(id, each.role)
     } else if (each.binding === undefined) this.bindings.delete(id)
-    else this.bindings.set(id, { namespace: each.key.namespace, binding: each.binding })
+    else this.bindings.set(id, { key: each.key, binding: each.binding })
   }
 
-  allows({ name, groups }: { name: string; groups: readonly string[] }, verb: string, to: Target): boolean {
-    for (const { namespace: place, binding: each } of this.bindings.values()) {
-      const isSubject = each.subjects.some(subject =>
-        subject.kind === 'User' ? subject.name === name : groups.includes(subject.name),
-      )
-      if (!isSubject) continue
-      if (place !== undefined && (typeof to === 'string' || to.namespace !== place)) continue
-      const rules =
-        each.role.kind === 'ClusterRole'
-          ? this.#clusterRules(each.role.name)
-          : place === undefined
-            ? []
-            : (this.roles.get(`${place}/${each.role.name}`)?.rules ?? [])
-      if (rules.some(one => matches(one, verb, to))) return true
-    }
-    return false
+  /** Returns every reason to allow a request, as Kubernetes words them. */
+  reasons({ name, groups }: { name: string; groups: readonly string[] }, verb: string, to: Target): string[] {
+    return [...this.bindings.values()].flatMap(
+      ({ key: { namespace: place, name: binding }, binding: each }) => {
+        if (place !== undefined && (typeof to === 'string' || to.namespace !== place)) return []
+        const rules =
+          each.role.kind === 'ClusterRole'
+            ? this.#clusterRules(each.role.name)
+            : place === undefined
+              ? []
+              : (this.roles.get(`${place}/${each.role.name}`)?.rules ?? [])
+        if (!rules.some(one => matches(one, verb, to))) return []
+        const title =
+          place === undefined ? `ClusterRoleBinding "${binding}"` : `RoleBinding "${binding}/${place}"`
+        return each.subjects
+          .filter(subject =>
+            subject.kind === 'User' ? subject.name === name : groups.includes(subject.name),
+          )
+          .map(
+            subject =>
+              `RBAC: allowed by ${title} of ${each.role.kind} "${each.role.name}" to ${subject.kind} "${subject.name}"`,
+          )
+      },
+    )
   }
 
   #clusterRules(name: string, seen: readonly string[] = []): readonly PolicyRule[] {
@@ -134,7 +143,7 @@ function matchesResource(resource: string, { plural, subresource }: ResourceTarg
 }
 
 describe('a policy', () => {
-  it('decides as a walk through all bindings and rules does, after any changes', () => {
+  it('decides as a walk through all bindings and rules does, after any changes, and names a binding that allows', () => {
     fc.assert(
       fc.property(
         fc.array(fc.oneof({ weight: 3, arbitrary: change }, { weight: 1, arbitrary: request }), {
@@ -145,8 +154,12 @@ describe('a policy', () => {
         (steps, requests) => {
           const policy = new RbacPolicy()
           const naive = new Naive()
-          const compare = ({ user: who, verb, target: to }: (typeof requests)[number]) =>
-            expect(policy.allows(who, verb, to)).toBe(naive.allows(who, verb, to))
+          const compare = ({ user: who, verb, target: to }: (typeof requests)[number]) => {
+            const reasons = naive.reasons(who, verb, to)
+            expect(reasons.length === 0 ? [undefined] : reasons).toContain(
+              policy.grantOf(who, verb, to)?.reason,
+            )
+          }
           for (const step of steps) {
             if ('verb' in step) compare(step)
             else {
@@ -171,11 +184,9 @@ describe('a policy', () => {
         const subjects = [{ kind: 'User', name: 'ann' } as const]
         policy.setBinding({ namespace: undefined, name: 'held' }, { role: of, subjects })
         const ann = { name: 'ann', groups: [] }
-        const isCovered = everyCombination(granted, undefined, (each, place) =>
-          policy.allows(ann, each, place),
-        )
-        fc.pre(isCovered && matches(granted, verb, to))
-        expect(policy.allows(ann, verb, to)).toBe(true)
+        const allows = (each: string, place: Target) => policy.grantOf(ann, each, place) !== undefined
+        fc.pre(everyCombination(granted, undefined, allows) && matches(granted, verb, to))
+        expect(allows(verb, to)).toBe(true)
       }),
       { numRuns: 200 },
     )
@@ -183,6 +194,30 @@ describe('a policy', () => {
 })
 
 describe('an authorizer', () => {
+  it('says what allows a request, as Kubernetes words it', () => {
+    const authorizer = new RbacAuthorizer({ isSensitive: () => false })
+    const account = 'system:serviceaccount:x:robot'
+    const role = { kind: 'ClusterRole', name: 'reader' } as const
+    const rules = [{ verbs: ['get'], apiGroups: ['e.com'], resources: ['things'], resourceNames: ['a'] }]
+    authorizer.update(policy => {
+      policy.setRole({ namespace: undefined, name: 'reader' }, { rules, labels: {} })
+      policy.setBinding(
+        { namespace: 'x', name: 'readers' },
+        { role, subjects: [account, 'ann'].map(name => ({ kind: 'User', name })) },
+      )
+    })
+    const reasonFor = (name: string, ...groups: string[]) =>
+      authorizer.grantOf({ name, groups }, 'get', {
+        ...{ group: 'e.com', plural: 'things', namespace: 'x', name: 'a', subresource: undefined },
+      })?.reason
+    const because = 'RBAC: allowed by RoleBinding "readers/x" of ClusterRole "reader" to'
+    expect(reasonFor('ann')).toBe(`${because} User "ann"`)
+    expect(reasonFor(account)).toBe(`${because} ServiceAccount "robot/x"`)
+    expect(reasonFor('eve')).toBeUndefined()
+    expect(reasonFor('eve', 'setpoint:viewers')).toBe('allowed by the built-in group "setpoint:viewers"')
+    expect(reasonFor('eve', 'setpoint:admins')).toBe('allowed by the built-in group "setpoint:admins"')
+  })
+
   const things = (name?: string): Target => ({
     ...{ group: 'e.com', plural: 'things', namespace: undefined, subresource: undefined, name },
   })

@@ -1,6 +1,7 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
-import type { Target } from '../authorize.ts'
+import type { Grant, Target } from '../authorize.ts'
 import type { PolicyRule } from '../policy-rule.ts'
+import { type Binding, BindingGrant, type RbacKey, type RoleRef, type Subject } from './binding.ts'
 import { type LabelSelector, selects } from './label-selector.ts'
 import { RuleIndex } from './rule-index.ts'
 
@@ -12,33 +13,11 @@ export interface Role {
   readonly aggregates?: readonly LabelSelector[]
 }
 
-export interface RoleRef {
-  readonly kind: 'Role' | 'ClusterRole'
-  readonly name: string
-}
-
-/** A user or group. A service account is the user `system:serviceaccount:<namespace>:<name>`. */
-export interface Subject {
-  readonly kind: 'User' | 'Group'
-  readonly name: string
-}
-
-/** A RoleBinding or ClusterRoleBinding. */
-export interface Binding {
-  readonly role: RoleRef
-  readonly subjects: readonly Subject[]
-}
-
-/** The place of a role or binding. */
-export interface RbacKey {
-  /** Undefined for a ClusterRole or ClusterRoleBinding. */
-  readonly namespace: string | undefined
-  readonly name: string
-}
-
 /** The bindings of one subject in one scope, and their rules once a decision has needed them. */
 interface Grants {
-  readonly bindings: Set<Binding>
+  readonly subject: Subject
+  /** By name. */
+  readonly bindings: Map<string, Binding>
   index: RuleIndex | undefined
   /** The state of the roles that `index` was made from. */
   epoch: number
@@ -82,29 +61,33 @@ export class RbacPolicy {
   setBinding({ namespace, name }: RbacKey, binding: Binding | undefined): void {
     const scope = this.#scopeOf(namespace)
     const previous = scope.bindings.get(name)
-    for (const { kind, name } of previous?.subjects ?? []) {
-      const grants = scope[kind].get(name)
-      if (previous === undefined || grants === undefined) continue
-      grants.bindings.delete(previous)
+    for (const subject of previous?.subjects ?? []) {
+      const bySubject = scope[subject.kind]
+      const grants = bySubject.get(subject.name)
+      if (grants === undefined) continue
+      grants.bindings.delete(name)
       grants.index = undefined
-      if (grants.bindings.size === 0) scope[kind].delete(name)
+      if (grants.bindings.size === 0) bySubject.delete(subject.name)
     }
     if (binding === undefined) scope.bindings.delete(name)
     else scope.bindings.set(name, binding)
-    for (const { kind, name } of binding?.subjects ?? []) {
-      const grants = scope[kind].get(name) ?? { bindings: new Set<Binding>(), index: undefined, epoch: 0 }
-      scope[kind].set(name, grants)
-      if (binding !== undefined) grants.bindings.add(binding)
+    for (const subject of binding?.subjects ?? []) {
+      const bySubject = scope[subject.kind]
+      const grants = bySubject.get(subject.name) ?? newGrants(subject)
+      bySubject.set(subject.name, grants)
+      if (binding !== undefined) grants.bindings.set(name, binding)
       grants.index = undefined
     }
     this.#forgetEmpty(scope)
   }
 
-  allows(user: UserInfo, verb: string, target: Target): boolean {
-    if (this.#allowsIn(this.#cluster, user, verb, target)) return true
-    if (typeof target === 'string' || target.namespace === undefined) return false
+  /** Returns what allows a user to do something, or undefined. Cluster-wide bindings come first, as in Kubernetes. */
+  grantOf(user: UserInfo, verb: string, target: Target): Grant | undefined {
+    const clusterWide = this.#grantIn(this.#cluster, user, verb, target)
+    if (clusterWide !== undefined || typeof target === 'string' || target.namespace === undefined)
+      return clusterWide
     const scope = this.#namespaces.get(target.namespace)
-    return scope !== undefined && this.#allowsIn(scope, user, verb, target)
+    return scope && this.#grantIn(scope, user, verb, target)
   }
 
   /** Returns all rules that apply to a user in a namespace, or cluster-wide without one. */
@@ -129,28 +112,32 @@ export class RbacPolicy {
     return [...this.#cluster.roles].flatMap(([name, { aggregates }]) => (aggregates ? [name] : []))
   }
 
-  #allowsIn(scope: Scope, { name, groups }: UserInfo, verb: string, target: Target): boolean {
+  #grantIn(scope: Scope, { name, groups }: UserInfo, verb: string, target: Target): Grant | undefined {
     const own = scope.User.get(name)
-    if (own !== undefined && this.#indexOf(scope, own).allows(verb, target)) return true
+    const found = own && this.#indexOf(scope, own).find(verb, target)
+    if (found !== undefined) return found
     for (const group of groups) {
       const grants = scope.Group.get(group)
-      if (grants !== undefined && this.#indexOf(scope, grants).allows(verb, target)) return true
+      const granted = grants && this.#indexOf(scope, grants).find(verb, target)
+      if (granted !== undefined) return granted
     }
-    return false
+    return undefined
   }
 
-  #indexOf(scope: Scope, grants: Grants): RuleIndex {
+  #indexOf({ namespace }: Scope, grants: Grants): RuleIndex {
     if (grants.index !== undefined && grants.epoch === this.#epoch) return grants.index
     const index = new RuleIndex()
-    index.add(this.#rulesOfGrants(scope, grants), scope.namespace === undefined)
+    for (const [binding, role] of rolesOf(grants)) {
+      const grant = new BindingGrant({ namespace, name: binding }, role, grants.subject)
+      index.add(this.rulesOfRole(role, namespace) ?? [], grant, namespace === undefined)
+    }
     grants.index = index
     grants.epoch = this.#epoch
     return index
   }
 
-  #rulesOfGrants({ namespace }: Scope, { bindings }: Grants): readonly PolicyRule[] {
-    const roles = new Map([...bindings].map(({ role }) => [`${role.kind}/${role.name}`, role]))
-    return [...roles.values()].flatMap(role => this.rulesOfRole(role, namespace) ?? [])
+  #rulesOfGrants({ namespace }: Scope, grants: Grants): readonly PolicyRule[] {
+    return [...rolesOf(grants).values()].flatMap(role => this.rulesOfRole(role, namespace) ?? [])
   }
 
   /** An aggregated role has the rules of all roles that it selects, also through other aggregated ones. */
@@ -181,6 +168,22 @@ export class RbacPolicy {
   #forgetEmpty({ namespace, roles, bindings }: Scope): void {
     if (namespace !== undefined && roles.size === 0 && bindings.size === 0) this.#namespaces.delete(namespace)
   }
+}
+
+function newGrants(subject: Subject): Grants {
+  return { subject, bindings: new Map(), index: undefined, epoch: 0 }
+}
+
+/** Returns the roles of a subject, each by the name of one binding that gives it. */
+function rolesOf({ bindings }: Grants): Map<string, RoleRef> {
+  const found = new Set<string>()
+  const roles = new Map<string, RoleRef>()
+  for (const [name, { role }] of bindings) {
+    const id = `${role.kind}/${role.name}`
+    if (!found.has(id)) roles.set(name, role)
+    found.add(id)
+  }
+  return roles
 }
 
 function newScope(namespace: string | undefined): Scope {

@@ -1,86 +1,95 @@
-import type { Target } from '../authorize.ts'
+import type { Grant, ResourceTarget, Target } from '../authorize.ts'
 import type { PolicyRule } from '../policy-rule.ts'
 
 const wildcard = '*'
 
-/** The names that are granted; true for all, also for collections. */
-type Names = true | Set<string>
+/** What grants all names, also collections; or what grants each name. */
+type Names = Grant | Map<string, Grant>
 
 interface VerbRules {
   /** By group, then by resource. */
   readonly groups: Map<string, Map<string, Names>>
-  readonly paths: Set<string>
+  readonly paths: Map<string, Grant>
   /** Paths that end with `*`, without it. */
-  readonly prefixes: Set<string>
+  readonly prefixes: Map<string, Grant>
 }
 
 /** The rules of roles, indexed for decisions: by verb, then by group, then by resource. */
 export class RuleIndex {
   readonly #verbs = new Map<string, VerbRules>()
 
-  /** @param withPaths false leaves out rules about paths */
-  add(rules: readonly PolicyRule[], withPaths: boolean): void {
-    for (const rule of rules) for (const verb of rule.verbs) this.#addVerb(verb, rule, withPaths)
+  /**
+   * Adds the rules that `grant` grants. What was added before comes first in a search.
+   * @param withPaths false leaves out rules about paths
+   */
+  add(rules: readonly PolicyRule[], grant: Grant, withPaths: boolean): void {
+    for (const rule of rules) for (const verb of rule.verbs) this.#addVerb(verb, rule, grant, withPaths)
   }
 
-  allows(verb: string, target: Target): boolean {
-    const exact = this.#verbs.get(verb)
-    if (exact !== undefined && verbAllows(exact, target)) return true
-    const any = this.#verbs.get(wildcard)
-    return any !== undefined && verbAllows(any, target)
+  /** Returns what grants a verb, or undefined. */
+  find(verb: string, target: Target): Grant | undefined {
+    return findIn(this.#verbs.get(verb), target) ?? findIn(this.#verbs.get(wildcard), target)
   }
 
-  #addVerb(verb: string, rule: PolicyRule, withPaths: boolean): void {
-    const known = this.#verbs.get(verb) ?? { groups: new Map(), paths: new Set(), prefixes: new Set() }
+  #addVerb(verb: string, rule: PolicyRule, grant: Grant, withPaths: boolean): void {
+    const known = this.#verbs.get(verb) ?? { groups: new Map(), paths: new Map(), prefixes: new Map() }
     this.#verbs.set(verb, known)
     for (const group of rule.apiGroups ?? []) {
       const resources = known.groups.get(group) ?? new Map<string, Names>()
       known.groups.set(group, resources)
       for (const resource of rule.resources ?? [])
-        resources.set(resource, joined(resources.get(resource), rule.resourceNames ?? []))
+        resources.set(resource, joined(resources.get(resource), rule.resourceNames ?? [], grant))
     }
     if (!withPaths) return
     for (const path of rule.nonResourceURLs ?? []) {
-      known.paths.add(path)
-      if (path.endsWith(wildcard)) known.prefixes.add(path.replace(/\*+$/, ''))
+      addOnce(known.paths, path, grant)
+      if (path.endsWith(wildcard)) addOnce(known.prefixes, path.replace(/\*+$/, ''), grant)
     }
   }
 }
 
-/** Adds names to those of the index. Changes the set, because a role may have thousands of rules with a name each. */
-function joined(known: Names | undefined, names: readonly string[]): Names {
-  if (known === true || names.length === 0) return true
-  const all = known ?? new Set()
-  for (const name of names) all.add(name)
+/** Adds names to those of the index. Changes the map, because a role may have thousands of rules with a name each. */
+function joined(known: Names | undefined, names: readonly string[], grant: Grant): Names {
+  if (known !== undefined && !(known instanceof Map)) return known
+  if (names.length === 0) return grant
+  const all = known ?? new Map<string, Grant>()
+  for (const name of names) addOnce(all, name, grant)
   return all
 }
 
-function verbAllows({ groups, paths, prefixes }: VerbRules, target: Target): boolean {
-  if (typeof target === 'string') {
-    if (paths.has(target)) return true
-    for (const prefix of prefixes) if (target.startsWith(prefix)) return true
-    return false
-  }
-  const { group, plural, subresource, name } = target
-  const exact = groups.get(group)
-  if (exact !== undefined && groupAllows(exact, plural, subresource, name)) return true
-  const any = groups.get(wildcard)
-  return any !== undefined && groupAllows(any, plural, subresource, name)
+function addOnce(grants: Map<string, Grant>, key: string, grant: Grant): void {
+  if (!grants.has(key)) grants.set(key, grant)
 }
 
-function groupAllows(
-  resources: ReadonlyMap<string, Names>,
-  plural: string,
-  subresource: string | undefined,
-  name: string | undefined,
-): boolean {
-  if (covers(resources.get(wildcard), name)) return true
-  if (subresource === undefined) return covers(resources.get(plural), name)
+function findIn(rules: VerbRules | undefined, target: Target): Grant | undefined {
+  if (rules === undefined) return undefined
+  if (typeof target === 'string') return findPath(rules, target)
+  const { groups } = rules
+  return findInGroup(groups.get(target.group), target) ?? findInGroup(groups.get(wildcard), target)
+}
+
+function findPath({ paths, prefixes }: VerbRules, path: string): Grant | undefined {
+  const exact = paths.get(path)
+  if (exact !== undefined) return exact
+  for (const [prefix, grant] of prefixes) if (path.startsWith(prefix)) return grant
+  return undefined
+}
+
+function findInGroup(
+  resources: ReadonlyMap<string, Names> | undefined,
+  { plural, subresource, name }: ResourceTarget,
+): Grant | undefined {
+  if (resources === undefined) return undefined
+  const any = grantOf(resources.get(wildcard), name)
+  if (any !== undefined) return any
+  if (subresource === undefined) return grantOf(resources.get(plural), name)
   return (
-    covers(resources.get(`${plural}/${subresource}`), name) || covers(resources.get(`*/${subresource}`), name)
+    grantOf(resources.get(`${plural}/${subresource}`), name) ??
+    grantOf(resources.get(`*/${subresource}`), name)
   )
 }
 
-function covers(names: Names | undefined, name: string | undefined): boolean {
-  return names !== undefined && (names === true || (name !== undefined && names.has(name)))
+function grantOf(names: Names | undefined, name: string | undefined): Grant | undefined {
+  if (!(names instanceof Map)) return names
+  return name === undefined ? undefined : names.get(name)
 }
