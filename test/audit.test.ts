@@ -36,7 +36,7 @@ rules:
 `
 
 let folder: string
-let users: Users<'admin' | 'viewer'>
+let users: Users<'admin' | 'viewer' | 'member'>
 let server: ServerProcess
 let api: Api
 let viewer: Api
@@ -55,7 +55,7 @@ beforeAll(async () => {
   })
   plugins.push(await copyFixture('items-plugin'), await copyFixture('safe-plugin'))
   plugins.push(await writePlugin({ 'index.js': writer }))
-  users = await Users.make({ admin: ['setpoint:admins'], viewer: ['setpoint:viewers'] })
+  users = await Users.make({ admin: ['setpoint:admins'], viewer: ['setpoint:viewers'], member: ['team'] })
   trail = new AuditTrail(join(folder, 'audit.log'))
   server = await startServer({
     plugins,
@@ -76,6 +76,13 @@ function story(events: readonly AuditEvent[]): string[] {
     [stage, requestObject && 'request', responseObject && 'response'].filter(Boolean).join(' '),
   )
 }
+
+/** The annotations of Kubernetes about a request that was allowed. */
+const allowedBy = (reason: string) => ({
+  'authorization.k8s.io/decision': 'allow',
+  'authorization.k8s.io/reason': reason,
+})
+const forbidden = { 'authorization.k8s.io/decision': 'forbid', 'authorization.k8s.io/reason': '' }
 
 describe('a request', () => {
   it('has an event with all that Kubernetes says about it', async () => {
@@ -106,7 +113,7 @@ describe('a request', () => {
       responseStatus: { metadata: {}, code: 201 },
       requestReceivedTimestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/),
       stageTimestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/),
-      annotations: { 'authorization.k8s.io/decision': 'allow' },
+      annotations: allowedBy('allowed by the built-in group "setpoint:admins"'),
     })
     const page = await readFile(new URL('../docs/operations/audit.md', import.meta.url), 'utf8')
     const documented = JSON.parse(/^```json\n([\s\S]*?)^```$/m.exec(page)?.[1] ?? '')
@@ -114,6 +121,23 @@ describe('a request', () => {
     expect(received).toMatchObject({ stage: 'RequestReceived', verb: 'create' })
     expect(received?.raw.stageTimestamp).toBe(received?.raw.requestReceivedTimestamp)
     expect(received?.responseStatus).toBeUndefined()
+  })
+
+  it('names the binding that allows it', async () => {
+    const rbac = 'rbac.authorization.k8s.io'
+    const rules = [{ verbs: ['list'], apiGroups: [group], resources: ['vaults'] }]
+    const member = users.api(server.url, 'member')
+    const refused = await trail.end(await member.get(vaultsOf(api).path))
+    expect([refused.responseStatus?.code, refused.annotations]).toEqual([403, forbidden])
+    const role = await api.post(`/apis/${rbac}/v1/clusterroles`, { metadata: { name: 'lister' }, rules })
+    const roleRef = { apiGroup: rbac, kind: 'ClusterRole', name: 'lister' }
+    const subjects = [{ apiGroup: rbac, kind: 'Group', name: 'team' }]
+    const bindings = `/apis/${rbac}/v1/clusterrolebindings`
+    const binding = await api.post(bindings, { metadata: { name: 'team-lists' }, roleRef, subjects })
+    expect([role.status, binding.status]).toEqual([201, 201])
+    expect((await trail.end(await member.get(vaultsOf(api).path))).annotations).toEqual(
+      allowedBy('RBAC: allowed by ClusterRoleBinding "team-lists" of ClusterRole "lister" to Group "team"'),
+    )
   })
 
   it('keeps the Audit-ID that its client gives, if it is one', async () => {
@@ -235,23 +259,44 @@ describe('a request', () => {
       objectRef: { resource: 'things', name: 'made', apiGroup: 'writer.example.com' },
       requestObject: { metadata: { name: 'made' } },
       responseStatus: { code: 201 },
+      annotations: allowedBy('the kind belongs to the plugin'),
     })
   })
 })
 
-it('a request that impersonates has both users, and is refused with the real one', async () => {
+it('a request that impersonates has both users', async () => {
   const headers = { 'impersonate-user': 'eve', 'impersonate-group': 'setpoint:viewers' }
   const allowed = await trail.end(await api.get(vaultsOf(api).path, { headers }))
   expect(allowed).toMatchObject({ user: { username: 'admin' }, responseStatus: { code: 200 } })
-  expect(allowed.raw.impersonatedUser).toEqual({ username: 'eve', groups: ['setpoint:viewers'] })
+  const groups = ['setpoint:viewers', 'system:authenticated']
+  expect(allowed.raw.impersonatedUser).toEqual({ username: 'eve', groups })
   const refused = await trail.end(
     await api.post(vaultsOf(api).path, vaultsOf(api).body('eve', {}), { headers }),
   )
   expect(refused).toMatchObject({
     user: { username: 'admin' },
     responseStatus: { code: 403 },
-    annotations: { 'authorization.k8s.io/decision': 'forbid' },
+    annotations: forbidden,
   })
+})
+
+it('a request that may not impersonate has its caller only, and no decision about what it asks for', async () => {
+  const headers = { 'impersonate-user': 'eve' }
+  const path = vaultsOf(api).path
+  const answer = await viewer.get(path, { headers })
+  expect(refusalOf(answer, 403).message).toContain('cannot impersonate resource')
+  const socket = await refusedWatch(server.url, path, { ...headers, ...users.headersOf('viewer') })
+  for (const refused of [answer, socket]) {
+    const event = await trail.end(refused)
+    expect(event).toMatchObject({
+      user: { username: 'viewer', groups: expect.arrayContaining(['setpoint:viewers']) },
+      objectRef: { resource: 'vaults', apiGroup: group, apiVersion: 'v1' },
+      responseStatus: { code: 403 },
+      annotations: {},
+    })
+    expect(event.raw).not.toHaveProperty('impersonatedUser')
+    expect(event.raw).not.toHaveProperty('annotations')
+  }
 })
 
 describe('a refused request', () => {
@@ -261,7 +306,7 @@ describe('a refused request', () => {
       'that no role allows',
       () => viewer.post(vaultsOf(api).path, vaultsOf(api).body('no', { key: 'a' })),
       403,
-      { user: { username: 'viewer' }, annotations: { 'authorization.k8s.io/decision': 'forbid' } },
+      { user: { username: 'viewer' }, annotations: forbidden },
     ],
     ['for a path that is not served', () => api.get('/nowhere'), 404, { verb: 'get' }],
     [
@@ -368,6 +413,8 @@ it('no value of a sensitive kind is in the log, whatever the policy says', async
     await api.get(safes.at('safe')),
     await api.get(`${safes.path}?fieldSelector=spec.code%3D${secret}`),
     await api.get(`${safes.path}?fieldSelector=${secret}%3D1`),
+    await api.get(`${safes.path}?watch=${secret}&fieldSelector=spec.code%3D${secret}`),
+    await new Api(server.url).get(`${safes.path}?fieldSelector=spec.code%3D${secret}`),
     await api.mergePatch(safes.at('safe'), { spec: { code: secret } }),
     await api.put(safes.at('safe'), body),
     await api.delete(safes.at('safe')),

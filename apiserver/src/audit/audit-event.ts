@@ -1,6 +1,6 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { isRecord } from '@setpoint/controller-runtime/api'
-import type { ResourceTarget } from '../security/index.ts'
+import type { Grant, ResourceTarget } from '../security/index.ts'
 
 export const eventDefaults = Object.freeze({
   /** Characters of `requestURI`: a path and usual selectors. Selectors may have 16 KiB. */
@@ -14,6 +14,9 @@ export const eventDefaults = Object.freeze({
   /** Bytes of `requestObject`, and of `responseObject`. A larger one is left out (Kubernetes' limit for an event). */
   objectBytes: 100 * 1_024,
 })
+
+/** Objects with the API version of the request, or a path that is not about objects. */
+export type AuditTarget = (ResourceTarget & { readonly version: string }) | string
 
 /** Where a request came from. */
 export interface AuditOrigin {
@@ -40,49 +43,65 @@ export function userJson(user: UserInfo | undefined): string {
   return json
 }
 
-/** The `objectRef` of an event. Undefined for a path that is not about objects. */
-export function objectRefOf(target: (ResourceTarget & { readonly version: string }) | string, name?: string) {
-  if (typeof target === 'string') return undefined
-  const { group, version, plural, namespace, subresource } = target
-  return {
-    resource: plural,
-    namespace,
-    name: target.name ?? name,
-    apiGroup: group === '' ? undefined : group,
-    apiVersion: version,
-    subresource,
+/** The decisions of this process, by what allowed them. */
+const decisions = new WeakMap<Grant, string>()
+
+/** Returns the annotations about a decision as JSON, without braces. They are those of Kubernetes. */
+export function decisionJson(grant: Grant | undefined): string {
+  if (grant === undefined) return '"authorization.k8s.io/decision":"forbid","authorization.k8s.io/reason":""'
+  let json = decisions.get(grant)
+  if (json === undefined) {
+    json = `"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":${JSON.stringify(grant.reason)}`
+    decisions.set(grant, json)
   }
+  return json
 }
 
-let latest = { ms: 0, text: '' }
+/** Returns the JSON of the `objectRef` of an event. Undefined for a path that is not about objects. */
+export function objectRefJson(target: AuditTarget, createdName: string | undefined): string | undefined {
+  if (typeof target === 'string') return undefined
+  const { group, version, plural, namespace, name = createdName, subresource } = target
+  let json = `{"resource":${JSON.stringify(plural)}`
+  if (namespace !== undefined) json += `,"namespace":${JSON.stringify(namespace)}`
+  if (name !== undefined) json += `,"name":${JSON.stringify(name)}`
+  if (group !== '') json += `,"apiGroup":${JSON.stringify(group)}`
+  json += `,"apiVersion":${JSON.stringify(version)}`
+  if (subresource !== undefined) json += `,"subresource":${JSON.stringify(subresource)}`
+  return `${json}}`
+}
 
-/** Returns an RFC 3339 time with microseconds, the form of Kubernetes' MicroTime. Many events share a millisecond. */
+let second = { at: Number.NaN, text: '' }
+
+/** Returns an RFC 3339 time with microseconds, the form of Kubernetes' MicroTime. Many events share a second. */
 export function microTime(ms: number): string {
-  if (latest.ms !== ms) latest = { ms, text: `${new Date(ms).toISOString().slice(0, -1)}000Z` }
-  return latest.text
+  const at = Math.floor(ms / 1000)
+  if (second.at !== at) second = { at, text: new Date(at * 1000).toISOString().slice(0, 20) }
+  return `${second.text}${String(ms - at * 1000).padStart(3, '0')}000Z`
 }
 
-export function userAgentOf({ headers }: AuditOrigin): string | undefined {
+/** Returns the JSON of the `userAgent` of an event. */
+export function userAgentJson({ headers }: AuditOrigin): string | undefined {
   const text = first(headers['user-agent'])
   const { userAgentLength } = eventDefaults
-  return text !== undefined && text.length > userAgentLength
-    ? `${text.slice(0, userAgentLength)}...TRUNCATED`
-    : text
+  if (text === undefined) return undefined
+  return JSON.stringify(
+    text.length > userAgentLength ? `${text.slice(0, userAgentLength)}...TRUNCATED` : text,
+  )
 }
 
 /**
- * Returns the addresses that the request came through, as Kubernetes does: those of `X-Forwarded-For`, then `X-Real-Ip`,
- * then the peer of the connection. Only the last one is certain.
+ * Returns the JSON of the addresses that the request came through, as Kubernetes does: those of `X-Forwarded-For`, then
+ * `X-Real-Ip`, then the peer of the connection. Only the last one is certain.
  */
-export function sourceIPsOf({ headers, remoteAddress }: AuditOrigin): string[] | undefined {
+export function sourceIPsJson({ headers, remoteAddress }: AuditOrigin): string | undefined {
   if (remoteAddress === undefined) return undefined
-  const peer = remoteAddress.replace(/^::ffff:/, '')
+  const peer = remoteAddress.startsWith('::ffff:') ? remoteAddress.slice(7) : remoteAddress
   const forwarded = first(headers['x-forwarded-for'])
   const real = first(headers['x-real-ip'])
-  if (forwarded === undefined && real === undefined) return [peer]
+  if (forwarded === undefined && real === undefined) return `["${peer}"]`
   const claimed = (forwarded ?? '').split(',', eventDefaults.sourceIPs).concat(real ?? [])
   const addresses = claimed.map(text => text.trim()).filter(text => /^[0-9a-f.:]{2,45}$/i.test(text))
-  return [...new Set([...addresses.slice(0, eventDefaults.sourceIPs - 1), peer])]
+  return JSON.stringify([...new Set([...addresses.slice(0, eventDefaults.sourceIPs - 1), peer])])
 }
 
 const secretName = /token|secret|password|authorization/i

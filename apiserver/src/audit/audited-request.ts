@@ -1,15 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { isRecord } from '@setpoint/controller-runtime/api'
-import type { Identity, ResourceTarget } from '../security/index.ts'
+import type { Grant, Identity } from '../security/index.ts'
 import {
   type AuditOrigin,
+  type AuditTarget,
+  decisionJson,
   eventDefaults,
   microTime,
-  objectRefOf,
+  objectRefJson,
   requestURIOf,
-  sourceIPsOf,
-  userAgentOf,
+  sourceIPsJson,
+  userAgentJson,
   userJson,
   withoutManagedFields,
 } from './audit-event.ts'
@@ -26,8 +28,7 @@ export interface AuditRecorder {
 /** What a request is about. */
 export interface AuditSubject {
   readonly verb: string
-  /** Objects with the API version of the request, or a path that is not about objects. */
-  readonly target: (ResourceTarget & { readonly version: string }) | string
+  readonly target: AuditTarget
   /** True if the objects have secrets. */
   readonly isSensitive: boolean
 }
@@ -47,7 +48,7 @@ const nothing: AuditSubject = Object.freeze({ verb: '', target: '', isSensitive:
 /**
  * The events of one request, in this order; the policy decides which of them are written:
  *
- *     begin ──allowed──▶ RequestReceived ──started──▶ ResponseStarted ──completed──▶ ResponseComplete
+ *     begin ──decided──▶ RequestReceived ──started──▶ ResponseStarted ──completed──▶ ResponseComplete
  *       └──────────────── completed: refused before or by the authorization ──────────────▲
  *
  * Bodies of sensitive kinds are never recorded: their requests have the level Metadata at most, without a query, and
@@ -62,7 +63,8 @@ export class AuditedRequest {
   #user: UserInfo | undefined
   #impersonated: UserInfo | undefined
   #subject: AuditSubject | undefined
-  #isAllowed = false
+  #isDecided = false
+  #grant: Grant | undefined
   #decision: AuditDecision | undefined
   #requestObject: string | undefined
   #isCompleted = false
@@ -76,19 +78,20 @@ export class AuditedRequest {
   }
 
   /** Sets the caller, and the user that the caller impersonates. */
-  identified({ user, impersonator, impersonated = user }: Identity): void {
+  identified({ user, impersonator }: Identity): void {
     this.#user = impersonator?.user ?? user
-    this.#impersonated = impersonator === undefined ? undefined : impersonated
+    this.#impersonated = impersonator && user
   }
 
   concerns(subject: AuditSubject): void {
     this.#subject = subject
   }
 
-  /** Must be called when the request has been authorized. */
-  allowed(): void {
-    this.#isAllowed = true
-    this.#emit('RequestReceived', this.#receivedAt)
+  /** Must be called when the request has been authorized, or, without a grant, forbidden. */
+  decided(grant: Grant | undefined): void {
+    this.#isDecided = true
+    this.#grant = grant
+    if (grant !== undefined) this.#emit('RequestReceived', this.#receivedAt)
   }
 
   /** Takes the decoded body of the request. Undefined if the policy does not ask for it, or its kind has secrets. */
@@ -109,7 +112,7 @@ export class AuditedRequest {
   completed(outcome: AuditOutcome): void {
     if (this.#isCompleted) return
     this.#isCompleted = true
-    if (!this.#isAllowed) this.#emit('RequestReceived', this.#receivedAt)
+    if (this.#grant === undefined) this.#emit('RequestReceived', this.#receivedAt)
     this.#emit('ResponseComplete', Date.now(), outcome)
   }
 
@@ -138,63 +141,53 @@ export class AuditedRequest {
     const { level: decided, omitStages } = this.#decide()
     if (decided === 'None' || omitStages.has(stage)) return
     const { verb, target, isSensitive } = this.#described
-    const status = outcome && this.#statusOf(outcome)
     const isComplete = stage === 'ResponseComplete'
     const requestObject = stage === 'RequestReceived' ? undefined : this.#requestObject
     const responseObject = isComplete ? this.#responseObjectOf(outcome) : undefined
+    const annotations = this.#annotations()
     // Faster than one JSON.stringify: most parts are known texts.
-    const field = (name: string, value: unknown) =>
-      value === undefined ? '' : `,"${name}":${JSON.stringify(value)}`
+    const field = (name: string, json: string | undefined) => (json === undefined ? '' : `,"${name}":${json}`)
     this.#log.emit(
-      [
-        `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"${this.#level}","auditID":"${this.id}","stage":"${stage}"`,
-        field('requestURI', requestURIOf(this.#origin, isSensitive)),
-        field('verb', verb),
-        `,"user":${userJson(this.#user)}`,
-        this.#impersonated === undefined ? '' : `,"impersonatedUser":${userJson(this.#impersonated)}`,
-        field('sourceIPs', sourceIPsOf(this.#origin)),
-        field('userAgent', userAgentOf(this.#origin)),
-        field('objectRef', objectRefOf(target, nameIn(outcome?.location))),
-        field('responseStatus', status),
-        `,"requestReceivedTimestamp":"${microTime(this.#receivedAt)}","stageTimestamp":"${microTime(at)}"`,
-        field('annotations', this.#annotations(outcome)),
-        requestObject === undefined ? '' : `,"requestObject":${requestObject}`,
-        responseObject === undefined ? '' : `,"responseObject":${responseObject}`,
+      `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"${this.#level}","auditID":"${this.id}","stage":"${stage}"` +
+        `,"requestURI":${JSON.stringify(requestURIOf(this.#origin, isSensitive))},"verb":${JSON.stringify(verb)}` +
+        `,"user":${userJson(this.#user)}` +
+        field('impersonatedUser', this.#impersonated && userJson(this.#impersonated)) +
+        field('sourceIPs', sourceIPsJson(this.#origin)) +
+        field('userAgent', userAgentJson(this.#origin)) +
+        field('objectRef', objectRefJson(target, nameIn(outcome?.location))) +
+        field('responseStatus', outcome && this.#statusOf(outcome)) +
+        `,"requestReceivedTimestamp":"${microTime(this.#receivedAt)}","stageTimestamp":"${microTime(at)}"` +
+        field('annotations', annotations) +
+        field('requestObject', requestObject) +
+        field('responseObject', responseObject) +
         '}',
-      ].join(''),
     )
   }
 
-  #annotations(outcome: AuditOutcome | undefined): Record<string, string> | undefined {
-    const decision = this.#isAllowed
-      ? 'allow'
-      : this.#user !== undefined && outcome?.code === 403
-        ? 'forbid'
-        : undefined
-    if (decision === undefined && !this.#isTruncated) return undefined
-    return {
-      ...(decision !== undefined && { 'authorization.k8s.io/decision': decision }),
-      ...(this.#isTruncated && { 'audit.k8s.io/truncated': 'true' }),
-    }
+  /** Returns the annotations as JSON, or undefined. */
+  #annotations(): string | undefined {
+    const decision = this.#isDecided ? decisionJson(this.#grant) : undefined
+    if (!this.#isTruncated) return decision && `{${decision}}`
+    return `{${decision === undefined ? '' : `${decision},`}"audit.k8s.io/truncated":"true"}`
   }
 
-  #statusOf({ code, body }: AuditOutcome): object | undefined {
+  /** Returns the `responseStatus` as JSON, or undefined. */
+  #statusOf({ code, body }: AuditOutcome): string | undefined {
     if (code === undefined) return undefined
-    if (code < 400 || body === undefined) return { metadata: {}, code }
-    const error = parsed(body)
-    if (!isRecord(error) || error.kind !== 'Status') return { metadata: {}, code }
+    const error = code < 400 || body === undefined ? undefined : parsed(body)
+    if (!isRecord(error) || error.kind !== 'Status') return `{"metadata":{},"code":${code}}`
     const { status, reason, message, details } = error
-    if (this.#described.isSensitive) return { metadata: {}, status, reason, code }
+    if (this.#described.isSensitive) return JSON.stringify({ metadata: {}, status, reason, code })
     const text = typeof message === 'string' ? message.slice(0, eventDefaults.messageLength) : undefined
     const { group, kind, name, uid } = isRecord(details) ? details : {}
-    return {
+    return JSON.stringify({
       metadata: {},
       status,
       message: text,
       reason,
       ...(details !== undefined && { details: { group, kind, name, uid } }),
       code,
-    }
+    })
   }
 
   #responseObjectOf(outcome: AuditOutcome | undefined): string | undefined {

@@ -4,7 +4,7 @@ import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import type { ApiDocuments } from '../openapi/index.ts'
-import type { Access, Authorizer, Origins, RequestQueues } from '../security/index.ts'
+import type { Authorizer, ImpersonatingAccess, Origins, RequestQueues } from '../security/index.ts'
 import type { Connections } from './connections.ts'
 import type { CustomRoutes } from './custom-routes.ts'
 import type { Health } from './health.ts'
@@ -39,7 +39,7 @@ export interface ChainParts {
   readonly routes: CustomRoutes
   readonly documents: ApiDocuments
   readonly origins: Origins
-  readonly access: Access
+  readonly access: ImpersonatingAccess
   readonly authorizer: Authorizer
   readonly queues: RequestQueues
   readonly health: Health

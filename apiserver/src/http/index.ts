@@ -4,6 +4,7 @@
  * `registry/`, lists in `query/`, events in `watch/`.
  */
 export * from './api-request.ts'
+export { enforce } from './authorize-request.ts'
 export { rightsOf } from './caller-rights.ts'
 export * from './custom-routes.ts'
 export { watchLimitsWithin } from './descriptors.ts'

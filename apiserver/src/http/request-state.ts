@@ -23,7 +23,7 @@ export interface RequestState {
   path: string | undefined
   /** Whether the response to a probe may say more than names: `openPaths` */
   mayReadDetails: boolean
-  /** `identity` */
+  /** Without the impersonated user, if the caller may not act for him: `identity` */
   identity: Identity
   /** `identity` */
   caller: Caller

@@ -117,7 +117,7 @@ export class ApiServer {
     this.#handleRequests({ ...parts, access }, paths)
   }
 
-  #handleRequests(parts: ApiServerParts, paths: Paths): void {
+  #handleRequests(parts: ApiServerParts & { readonly access: ImpersonatingAccess }, paths: Paths): void {
     const { origins, access, authorizer, queues, metrics, log, audit } = parts
     const connections = this.#connections
     const watches = this.#watches

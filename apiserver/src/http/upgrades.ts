@@ -4,7 +4,8 @@ import { ApiError } from '@setpoint/controller-runtime/api'
 import type { AuditLog } from '../audit/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
-import type { Access, Authorizer, Identity, Origins, RequestQueues } from '../security/index.ts'
+import type { Authorizer, Identity, ImpersonatingAccess, Origins, RequestQueues } from '../security/index.ts'
+import { enforce } from './authorize-request.ts'
 import { errorResponse, MethodNotAllowedError, toApiError } from './error-response.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
@@ -17,7 +18,7 @@ import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
 
 export interface UpgradesParts {
   readonly origins: Origins
-  readonly access: Access
+  readonly access: ImpersonatingAccess
   readonly authorizer: Authorizer
   readonly queues: RequestQueues
   readonly metrics: Pick<Metrics, 'requests'>
@@ -49,7 +50,9 @@ export class Upgrades {
     let info: RequestInfo | undefined
     try {
       origins.check(message.headers)
-      identity = await access.identify(message)
+      const caller = await access.authenticate(message)
+      audited?.identified(caller)
+      identity = access.impersonate(caller, headers)
       audited?.identified(identity)
       const party = partyOf('watches', identity, message.socket)
       if (!queues.passes(party)) await queues.wait(party, () => socket.destroyed)
@@ -59,8 +62,8 @@ export class Upgrades {
       info = asWatch(paths.read('GET', below, query))
       audited?.concerns(info)
       if (info.served !== undefined) record.concerns(info.served, info.path.version, 'watch')
-      authorizer.authorize(identity.user, info.verb, info.target)
-      audited?.allowed()
+      const { user } = identity
+      enforce(authorizer.grantOf(user, info.verb, info.target), user, info, audited)
       const target = below === '/apis' ? undefined : paths.watchable(info, path)
       if (target === undefined && !offersMultiplexing(message))
         throw new ApiError('BadRequest', `a WebSocket at /apis needs the sub-protocol ${multiplexProtocol}`)

@@ -15,6 +15,7 @@ import {
   type WatchRequest,
   type WatchSink,
 } from '../watch/index.ts'
+import { enforce } from './authorize-request.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { asWatch, type ResourceRequest } from './request-info.ts'
@@ -209,8 +210,8 @@ export class WatchApi {
     const below = paths.belowBase(path) ?? path
     const info = asWatch(paths.read('GET', below, query))
     audited?.concerns(info)
-    authorizer.authorize(identity.user, info.verb, info.target)
-    audited?.allowed()
+    const { user } = identity
+    enforce(authorizer.grantOf(user, info.verb, info.target), user, info, audited)
     const found = paths.watchable(info, path, below)
     hub.checkOpen()
     const { view } = negotiateObject(accept, found, ['application/json'])
@@ -221,8 +222,7 @@ export class WatchApi {
         onEnd()
         audited?.completed({ code: 200 })
       }
-      const { name: caller } = identity.user
-      return hub.open(cache, request, sinkFor({ view }, sink), present, { caller, onEnd: ended })
+      return hub.open(cache, request, sinkFor({ view }, sink), present, { caller: user.name, onEnd: ended })
     }
     try {
       const watch = this.#permitted(identity, found, open)

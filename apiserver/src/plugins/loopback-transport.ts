@@ -12,6 +12,7 @@ import {
   type ApiResponse,
   asWatch,
   classOf,
+  enforce,
   errorResponse,
   partyOfPlugin,
   RequestSeat,
@@ -22,22 +23,9 @@ import {
   toApiError,
 } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
-import type { ServedModel } from '../model/index.ts'
-import { builtInGroups, type RequestQueues, type ResourceTarget } from '../security/index.ts'
+import type { RequestQueues } from '../security/index.ts'
 import { lines, type Watch, type WatchHub, type WatchSink } from '../watch/index.ts'
-
-/** Who sends requests through a loopback transport. */
-export interface Actor {
-  readonly user: UserInfo
-  /**
-   * Checks that a request is allowed.
-   * @param user the actor's, or the one that its request names
-   * @throws ApiError 403
-   */
-  check(user: UserInfo, verb: string, served: ServedModel, target: ResourceTarget): void
-  /** Calls back when its permissions may have changed. Returns a function that unsubscribes. */
-  onChange(changed: () => void): () => void
-}
+import { type Actor, checkActor, serverActor } from './actor.ts'
 
 interface LoopbackParts {
   readonly api: ResourceApi
@@ -47,13 +35,6 @@ interface LoopbackParts {
   readonly audit: AuditLog | undefined
 }
 
-/** The server itself, which may do everything. */
-const server: Actor = Object.freeze({
-  user: Object.freeze({ name: 'setpoint:server', groups: Object.freeze([builtInGroups.admins]) }),
-  check() {},
-  onChange: () => () => {},
-})
-
 /**
  * The transport of controllers and plugins that run inside the server: the same requests, checks and responses as over
  * HTTP, without sockets.
@@ -62,7 +43,7 @@ export class LoopbackTransport implements Transport {
   readonly #parts: LoopbackParts
   readonly #actor: Actor
 
-  constructor(parts: LoopbackParts, actor: Actor = server) {
+  constructor(parts: LoopbackParts, actor: Actor = serverActor) {
     this.#parts = parts
     this.#actor = actor
   }
@@ -86,15 +67,14 @@ export class LoopbackTransport implements Transport {
       const party = partyOfPlugin(classOf(info), this.#actor.user)
       const seat = new RequestSeat(queues, party, () => signal?.aborted === true)
       await seat.enter()
-      this.#actor.check(user, verb, served, objects)
-      audited?.allowed()
+      enforce(this.#actor.grantOf(user, verb, served, objects), user, info, audited)
       response = await api.handle(served, {
         method,
         path,
         query,
         headers,
         caller: { user, plugin: headers['x-setpoint-plugin'] },
-        rights: rightsOf(served, (verb, each) => this.#actor.check(user, verb, served, each)),
+        rights: rightsOf(served, (verb, each) => checkActor(this.#actor, user, verb, served, each)),
         async readBody() {
           await seat.beforeParsing(content.length)
           return content
@@ -125,16 +105,15 @@ export class LoopbackTransport implements Transport {
       const { served, path, query, verb, target: objects } = servedIn(info, target)
       const party = partyOfPlugin('watches', this.#actor.user)
       if (!queues.passes(party)) await queues.wait(party, () => signal.aborted)
-      const check = () => this.#actor.check(user, verb, served, objects)
-      check()
-      audited?.allowed()
+      enforce(this.#actor.grantOf(user, verb, served, objects), user, info, audited)
       const cache = api.cacheOf(served)
       const request = readWatchRequest(cache, path, query, { bookmarksByDefault: true })
       const present = await hub.admit(cache, request, signal)
       signal.throwIfAborted()
       const open = (sink: WatchSink) => {
         let opened: Watch | undefined
-        // The roles may have changed since the request was checked.
+        // The roles may have changed since the request was authorized.
+        const check = () => checkActor(this.#actor, user, verb, served, objects)
         check()
         const stopListening = this.#actor.onChange(() => {
           try {

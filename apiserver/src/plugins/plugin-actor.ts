@@ -6,10 +6,11 @@ import {
   type Authorizer,
   builtInGroups,
   everyCombination,
+  type Grant,
   type ResourceTarget,
   systemGroups,
 } from '../security/index.ts'
-import type { Actor } from './loopback-transport.ts'
+import type { Actor } from './actor.ts'
 
 /** The group of all plugins. */
 export const pluginsGroup = 'setpoint:plugins'
@@ -18,6 +19,8 @@ export const pluginsGroup = 'setpoint:plugins'
 export function pluginUserName(plugin: string): string {
   return `setpoint:plugin:${plugin}`
 }
+
+const ownKind: Grant = Object.freeze({ reason: 'the kind belongs to the plugin' })
 
 interface PluginActorParts {
   readonly authorizer: Authorizer
@@ -58,10 +61,9 @@ export class PluginActor implements Actor {
     return this.#authorizer.onChange(changed)
   }
 
-  check(user: UserInfo, verb: string, served: ServedModel, target: ResourceTarget): void {
+  grantOf(user: UserInfo, verb: string, served: ServedModel, target: ResourceTarget): Grant | undefined {
     if (user === this.user) {
-      if (served.plugin !== this.#plugin) this.#authorizer.authorize(user, verb, target)
-      return
+      return served.plugin === this.#plugin ? ownKind : this.#authorizer.grantOf(user, verb, target)
     }
     if (!this.#callers.has(user)) {
       throw new ApiError(
@@ -69,6 +71,6 @@ export class PluginActor implements Actor {
         'client.as needs the user of a request whose response has not been sent yet',
       )
     }
-    this.#authorizer.authorize(user, verb, target)
+    return this.#authorizer.grantOf(user, verb, target)
   }
 }

@@ -2,8 +2,8 @@ import { ApiError, type ApiObject, type ObjectKey, splitObjectKey } from '@setpo
 import { targetOfPath } from '../http/index.ts'
 import type { ModelRegistry, ServedModel, ServedVersion } from '../model/index.ts'
 import { notReady, type Registry, serviceWriteOptions, unknownFieldsOf } from '../registry/index.ts'
+import { type Actor, checkActor } from './actor.ts'
 import type { KindAndContent, NewExtension, ResourceWriter } from './extensions.ts'
-import type { Actor } from './loopback-transport.ts'
 
 /** Writes the objects that a plugin ships, as the plugin, straight to the registry. */
 export class RegistryWriter implements ResourceWriter {
@@ -64,7 +64,7 @@ export class RegistryWriter implements ResourceWriter {
   ): void {
     const { group, plural } = served.model
     const target = targetOfPath({ group, version, plural, namespace, name, subresource: undefined })
-    this.#actor.check(this.#actor.user, verb, served, target)
+    checkActor(this.#actor, this.#actor.user, verb, served, target)
   }
 
   #explainAbsence(apiVersion: string, kind: string): string {

@@ -2,9 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
 import type { ModelRegistry } from '../model/index.ts'
 import type { Registry } from '../registry/index.ts'
+import type { Actor } from './actor.ts'
 import { applyExtensions, type ExtensionProblem } from './extensions.ts'
 import type { ReportedProblem } from './index-report.ts'
-import type { Actor } from './loopback-transport.ts'
 import { RegistryWriter } from './registry-writer.ts'
 
 export const shippedObjectsDefaults = Object.freeze({

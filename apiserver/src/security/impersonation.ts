@@ -22,21 +22,19 @@ export class ImpersonatingAccess implements Access {
   }
 
   identify(request: CallerRequest): Identity | Promise<Identity> {
-    const found = this.#access.identify(request)
-    if (!asksForImpersonation(request.headers)) return found
-    if (found instanceof Promise) return found.then(identity => this.#impersonate(identity, request.headers))
-    return this.#impersonate(found, request.headers)
+    const caller = this.authenticate(request)
+    if (caller instanceof Promise) return caller.then(each => this.impersonate(each, request.headers))
+    return this.impersonate(caller, request.headers)
   }
 
-  onRevoked(identity: Identity, revoked: () => void): () => void {
-    return this.#access.onRevoked(identity.impersonator ?? identity, revoked)
+  /** The first part of `identify`: returns the caller, whoever the request asks to act for. */
+  authenticate(request: CallerRequest): Identity | Promise<Identity> {
+    return this.#access.identify(request)
   }
 
-  close(): void {
-    this.#access.close()
-  }
-
-  #impersonate(impersonator: Identity, headers: IncomingMessage['headers']): Identity {
+  /** The second part of `identify`. @throws ApiError 400, 403, 503 */
+  impersonate(impersonator: Identity, headers: IncomingMessage['headers']): Identity {
+    if (!asksForImpersonation(headers)) return impersonator
     const impersonated = readImpersonation(headers)
     checkImpersonation(this.#authorizer, impersonator.user, impersonated)
     return {
@@ -45,6 +43,14 @@ export class ImpersonatingAccess implements Access {
       impersonator,
       impersonated,
     }
+  }
+
+  onRevoked(identity: Identity, revoked: () => void): () => void {
+    return this.#access.onRevoked(identity.impersonator ?? identity, revoked)
+  }
+
+  close(): void {
+    this.#access.close()
   }
 }
 

@@ -12,7 +12,7 @@ export function errors(log: Logger, queues: RequestQueues): Middleware {
       await next()
     } catch (thrown) {
       const { method, req, state } = ctx
-      const error = state.identity === undefined ? await refusalInTurn(queues, req.socket, thrown) : thrown
+      const error = state.caller === undefined ? await refusalInTurn(queues, req.socket, thrown) : thrown
       const response = errorResponse(toApiError(error, log, { method, path: req.url }))
       // Undefined for a request that is refused early.
       const { info }: Partial<RequestState> = state

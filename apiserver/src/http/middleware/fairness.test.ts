@@ -24,7 +24,9 @@ async function serve(routeBodies: BodyBounds) {
   const identity: Middleware = (ctx, next) => {
     const name = ctx.get('x-user')
     if (name === '') throw new ApiError('Unauthorized', 'a token is required')
-    ctx.state.identity = { user: { name, groups: [] }, credential: undefined }
+    const user = { name, groups: [] }
+    ctx.state.identity = { user, credential: undefined }
+    ctx.state.caller = { user, plugin: undefined }
     ctx.state.info = readRequestInfo(ctx.method, ctx.path, '', () => undefined)
     return next()
   }

@@ -1,22 +1,29 @@
-import type { Access, Identity } from '../../security/index.ts'
+import type { Identity, ImpersonatingAccess } from '../../security/index.ts'
 import { headerOf } from '../api-request.ts'
 import type { Context, Middleware } from '../request-state.ts'
 
 /** A plugin's client sends the name of the plugin in this header. */
 const pluginHeader = 'x-setpoint-plugin'
 
-/** Identifies the caller. */
-export function identity(access: Access): Middleware {
+/** Identifies the caller, and the user whom the caller impersonates. */
+export function identity(access: ImpersonatingAccess): Middleware {
   return (ctx, next) => {
-    const found = access.identify(ctx.req)
-    if (found instanceof Promise) return found.then(identity => identified(ctx, identity)).then(next)
-    identified(ctx, found)
+    const caller = access.authenticate(ctx.req)
+    if (caller instanceof Promise) return caller.then(each => identified(ctx, access, each)).then(next)
+    identified(ctx, access, caller)
     return next()
   }
 }
 
-function identified(ctx: Context, identity: Identity): void {
-  ctx.state.identity = identity
-  ctx.state.audit?.identified(identity)
-  ctx.state.caller = { user: identity.user, plugin: headerOf(ctx.req.headers, pluginHeader) || undefined }
+function identified(ctx: Context, access: ImpersonatingAccess, caller: Identity): void {
+  const { state, req } = ctx
+  // Also of a request that is refused because its caller may not impersonate.
+  state.identity = caller
+  state.audit?.identified(caller)
+  const identity = access.impersonate(caller, req.headers)
+  if (identity !== caller) {
+    state.identity = identity
+    state.audit?.identified(identity)
+  }
+  state.caller = { user: identity.user, plugin: headerOf(req.headers, pluginHeader) || undefined }
 }
