@@ -1,3 +1,4 @@
+import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { open } from 'lmdb'
@@ -33,7 +34,7 @@ interface Holder {
  * @param dataDir an existing folder on a local disk: LMDB's locks do not work on network file systems.
  * @param durable as in `EmbeddedOptions`, for the lock file.
  * @throws StoreLockedError if this process or another one holds the lock.
- * @throws StoreFolderError if the lock file cannot be created.
+ * @throws StoreFolderError if the lock file cannot be created or written.
  */
 export async function lockFolder(dataDir: string, durable = true): Promise<FolderLock> {
   const lock = openLock(dataDir, durable)
@@ -43,6 +44,7 @@ export async function lockFolder(dataDir: string, durable = true): Promise<Folde
     const slot = takeSlot(lock, dataDir)
     const taken = lock.transactionSync(() => {
       lock.readerCheck()
+      allocate(lockPath(dataDir))
       const holder = holderOf(lock.get(holderKey))
       if (holder && holder.pid !== process.pid && readers(lock.readerList()).has(holder.pid)) return holder
       const self: Holder = { pid: process.pid, host: hostname(), since: new Date().toISOString() }
@@ -61,7 +63,7 @@ export async function lockFolder(dataDir: string, durable = true): Promise<Folde
     }
   } catch (error) {
     await lock.close()
-    throw error
+    throw error instanceof StoreLockedError ? error : cannotLock(dataDir, error)
   }
 }
 
@@ -69,9 +71,32 @@ type LockDatabase = ReturnType<typeof openLock>
 
 const holderKey = Buffer.from('holder')
 
+/** Bytes of the database file: room for the row, the pages that a change adds, and those that the next ones reuse. */
+const allocatedBytes = 64 * 1024
+
+/**
+ * Allocates the database file in full, once, so that a server can start again on a full disk. Must be called in a write
+ * transaction, because it overwrites everything after the end of the file.
+ */
+function allocate(path: string): void {
+  const file = openSync(path, 'r+')
+  try {
+    const { size } = fstatSync(file)
+    if (size < allocatedBytes) writeSync(file, Buffer.alloc(allocatedBytes - size), 0, undefined, size)
+  } catch {
+    // The row may fit without.
+  } finally {
+    closeSync(file)
+  }
+}
+
+function lockPath(dataDir: string): string {
+  return join(dataDir, 'holder.mdb')
+}
+
 function openLock(dataDir: string, durable: boolean) {
   try {
-    const path = join(dataDir, 'holder.mdb')
+    const path = lockPath(dataDir)
     checkDatabaseFile(path)
     return open<Buffer, Buffer>({
       path,
@@ -83,10 +108,14 @@ function openLock(dataDir: string, durable: boolean) {
       noSync: !durable,
     })
   } catch (error) {
-    throw new StoreFolderError(`cannot lock the data folder ${dataDir}: ${errorMessage(error)}`, {
-      cause: error,
-    })
+    throw cannotLock(dataDir, error)
   }
+}
+
+function cannotLock(dataDir: string, error: unknown): StoreFolderError {
+  return new StoreFolderError(`cannot lock the data folder ${dataDir}: ${errorMessage(error)}`, {
+    cause: error,
+  })
 }
 
 function takeSlot(lock: LockDatabase, dataDir: string) {

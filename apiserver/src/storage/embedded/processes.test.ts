@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, statSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -180,6 +181,14 @@ describe.skipIf(process.platform === 'win32')('a store whose disk is full', () =
     }
     expect(seen.size).toBe(current)
     await storage.close()
+  })
+
+  test('can be opened again, because that needs no more space', async () => {
+    const used = () => readdirSync(dataDir).map(name => [name, statSync(join(dataDir, name)).blocks])
+    await (await openEmbeddedStorage({ dataDir })).close()
+    const first = used()
+    for (let n = 0; n < 5; n++) await (await openEmbeddedStorage({ dataDir })).close()
+    expect(used()).toEqual(first)
   })
 })
 
