@@ -401,6 +401,18 @@ describe('the program', () => {
     expect(stderr).not.toMatch(/^\s+at /m)
   })
 
+  it('serves although the reader of its standard output has gone', async () => {
+    const port = await freePort()
+    const running = spawnProgram([
+      ...['serve', '--listen', `127.0.0.1:${port}`, '--data-dir', join(dir, 'unread')],
+      ...['--plugin', plugin],
+    ])
+    running.child.stdout?.destroy()
+    const api = new Api(`http://127.0.0.1:${port}`)
+    await eventually(async () => expect((await api.get('/readyz')).status).toBe(200))
+    expect((await running.kill('SIGTERM')).code).toBe(0)
+  })
+
   it('is not ready while it drains, and completes open requests', async () => {
     const server = await start()
     const watch = await Watch.open(server.url, '/apis/items.example.com/v1/items')

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { ProgramLog } from '../log/index.ts'
 import { checkArchive } from '../plugins/index.ts'
 import { startControllers } from './controllers.ts'
@@ -9,23 +10,25 @@ import { startServer } from './server.ts'
 /** Serves until a signal asks to stop. @throws the errors of the start */
 export async function serve(options: ServeOptions, warnings: readonly string[]): Promise<void> {
   await checkArchives(options)
-  await runUntilStopped(options, warnings, programLog => start(options, programLog))
+  await runUntilStopped(options, warnings, (programLog, stopAsked) => start(options, programLog, stopAsked))
 }
 
 /** Runs what `start` returns until a signal asks to stop, then ends the process. @throws the errors of `start` */
 export async function runUntilStopped(
   options: LogOptions,
   warnings: readonly string[],
-  start: (programLog: ProgramLog) => Promise<Started>,
+  start: (programLog: ProgramLog, stopAsked: AbortSignal) => Promise<Started>,
 ): Promise<void> {
   const programLog = openLog(options)
   const log = programLog.logger
   for (const warning of warnings) log.warn({}, warning)
   handleFaults(programLog)
   const signals = new StopSignals()
-  const { line, running } = await start(programLog)
+  const { line, running } = await start(programLog, signals.stop)
+  // Without a reader of the line, the server still serves.
+  process.stdout.on('error', () => {})
   process.stdout.write(`${line}\n`)
-  await signals.stop
+  if (!signals.stop.aborted) await once(signals.stop, 'abort')
   log.info({}, 'stopping; a second signal forces it')
   let forced = false
   signals.onForce(() => {
@@ -72,35 +75,42 @@ function openLog({ logLevel, logFormat }: LogOptions): ProgramLog {
   })
 }
 
-/** Starts the role. */
-async function start(options: ServeOptions, programLog: ProgramLog): Promise<Started> {
+/** Starts the role. Does not wait for plugins once `stopAsked` is aborted. */
+async function start(
+  options: ServeOptions,
+  programLog: ProgramLog,
+  stopAsked: AbortSignal,
+): Promise<Started> {
   const { logger: log } = programLog
   const losses = () => programLog.losses
   if (options.role === 'controllers') {
     const running = await startControllers(options, log, losses)
     return { line: `setpoint controllers running against ${options.server}`, running }
   }
-  const running = await startServer(options, log, losses)
+  const running = await startServer(options, log, losses, stopAsked)
   return { line: `setpoint listening on ${running.url}`, running }
 }
 
 /** SIGTERM or SIGINT: the first asks to stop, the second forces it, the third ends the process at once. */
 class StopSignals {
-  readonly stop: Promise<void>
+  readonly #stop = new AbortController()
   // Until something runs, the second signal ends the process.
   #force: () => void = () => process.exit(exitCodes.failure)
 
   constructor() {
-    this.stop = new Promise(resolve => {
-      let count = 0
-      const onSignal = () => {
-        count++
-        if (count === 1) resolve()
-        else if (count === 2) this.#force()
-        else process.exit(exitCodes.failure)
-      }
-      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
-    })
+    let count = 0
+    const onSignal = () => {
+      count++
+      if (count === 1) this.#stop.abort()
+      else if (count === 2) this.#force()
+      else process.exit(exitCodes.failure)
+    }
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
+  }
+
+  /** Aborts with the first signal. */
+  get stop(): AbortSignal {
+    return this.#stop.signal
   }
 
   onForce(force: () => void): void {

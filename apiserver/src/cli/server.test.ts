@@ -5,6 +5,7 @@ import { silentLogger } from '@setpoint/controller-runtime'
 import { orphanRecordModel } from '@setpoint/controller-runtime/internal'
 import { Ajv } from 'ajv'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { freePorts } from '../../../test/support/ports.ts'
 import { builtInKinds, rbacKinds } from '../kubernetes/index.ts'
 import { ServedModel } from '../model/index.ts'
 import { pluginModel } from '../plugins/index.ts'
@@ -23,14 +24,12 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true, force: true })
 })
 
-async function startEmpty() {
-  const commandLine = parseCommandLine(['serve', '--listen', '127.0.0.1:0', '--data-dir', dataDir], {})
+async function startEmpty(flags: readonly string[] = ['--listen', '127.0.0.1:0'], stopAsked?: AbortSignal) {
+  const commandLine = parseCommandLine(['serve', '--data-dir', dataDir, ...flags], {})
   if (commandLine.command !== 'serve' || commandLine.options.role === 'controllers')
     throw new Error('expected the options of a server')
-  return startServer({ ...commandLine.options, plugins: [] }, silentLogger, () => ({
-    bufferFull: 0,
-    repeated: 0,
-  }))
+  const losses = () => ({ bufferFull: 0, repeated: 0 })
+  return startServer({ ...commandLine.options, plugins: [] }, silentLogger, losses, stopAsked)
 }
 
 it('compiles the schema of a built-in kind when an object is first written', async () => {
@@ -68,5 +67,23 @@ it('declares valid schemas for its own kinds, because the start does not check t
     expect(() => new ServedModel(model, undefined, rules && { rules }), model.kind).not.toThrow()
     // `loadRules` is called for plugins only.
     expect(JSON.stringify(model.schema), model.kind).not.toContain('x-kubernetes-validations')
+  }
+})
+
+it('waits neither for the store nor for plugins once it is to stop', async () => {
+  const [port, storePort] = await freePorts(2)
+  vi.useFakeTimers({ toFake: ['setTimeout'] })
+  try {
+    const asked = new AbortController()
+    const flags = ['--listen', `127.0.0.1:${port}`, '--etcd-endpoints', `127.0.0.1:${storePort}`]
+    const starting = startEmpty(flags, asked.signal)
+    await expect.poll(() => fetch(`http://127.0.0.1:${port}/livez`).then(({ status }) => status)).toBe(200)
+    asked.abort()
+    // The time for plugins to start never passes.
+    const server = await starting
+    vi.useRealTimers()
+    await server.stop({ force: true })
+  } finally {
+    vi.useRealTimers()
   }
 })

@@ -51,13 +51,15 @@ export interface RunningServer {
 }
 
 /**
- * Assembles and starts the rooms: the store, the log, the API, then the plugins. Resolves when it serves.
+ * Assembles and starts the rooms: the store, the log, the API, then the plugins. Resolves when it serves, or once
+ * `stopAsked` is aborted.
  * @throws StoreLockedError, StoreFolderError, RangeError, or the error of `listen`
  */
 export async function startServer(
   options: ServerOptions,
   log: Logger,
   losses: () => LogLosses,
+  stopAsked?: AbortSignal,
 ): Promise<RunningServer> {
   const audit = options.audit && (await openAudit(options.audit, () => rooms.models, log))
   const etcd = options.store.kind === 'etcd' ? new EtcdCertificates(options.store.tls, log) : undefined
@@ -201,7 +203,7 @@ export async function startServer(
     ownKinds.then(() => manager?.start()),
     loading.then(({ starting }) => starting),
   ])
-  await withinTime(started, serverDefaults.announceMs)
+  await withinTime(started, serverDefaults.announceMs, stopAsked)
 
   let stopped: Promise<void> | undefined
   const forced = new AbortController()
