@@ -211,6 +211,19 @@ const cases: Readonly<Record<string, BadRequestCase>> = {
     body: [1],
     code: 400,
   },
+  'delete options of another kind': {
+    method: 'DELETE',
+    path: `${base}/items/there`,
+    body: { ...valid, metadata: { name: 'there', version: '1' } },
+    code: 400,
+    says: /DeleteOptions/,
+  },
+  'orphanDependents in the query that is no boolean': {
+    method: 'DELETE',
+    path: `${base}/items/there?orphanDependents=maybe`,
+    code: 400,
+    says: /orphanDependents/,
+  },
   'a dry run in delete options that is no list': {
     method: 'DELETE',
     path: `${base}/items/there`,

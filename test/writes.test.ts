@@ -45,6 +45,12 @@ describe.each(stores)('writes on the %s store', store => {
       expect((await items.read('one')).raw).toEqual(answer.body)
     })
 
+    it('reads a body with empty Content-Type and Content-Encoding headers as JSON', async () => {
+      const headers = { 'content-type': '', 'content-encoding': '' }
+      const answer = await api.post(items.path, items.body('one', { count: 1 }), { type: '', headers })
+      expect(objectOf(answer, 201).spec).toEqual({ count: 1 })
+    })
+
     it('accepts YAML as well as JSON', async () => {
       const yaml = `apiVersion: ${items.apiVersion}\nkind: Item\nmetadata:\n  name: from-yaml\nspec:\n  count: 3\n  tags: [a, b]\n`
       objectOf(await api.post(items.path, yaml, { type: 'application/yaml' }), 201)
@@ -775,6 +781,9 @@ describe.each(stores)('writes on the %s store', store => {
       expect(one.metadata.finalizers).toEqual(['d/f', 'foregroundDeletion'])
       const two = objectOf(await api.delete(items.at('two'), { orphanDependents: true }))
       expect(two.metadata.finalizers).toEqual(['d/f', 'orphan'])
+      await items.create('three', {}, { finalizers: ['d/f'] })
+      const three = objectOf(await api.delete(`${items.at('three')}?orphanDependents=true`))
+      expect(three.metadata.finalizers).toEqual(['d/f', 'orphan'])
     })
   })
 

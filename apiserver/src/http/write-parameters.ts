@@ -24,6 +24,7 @@ import {
 import { type ApiRequest, headerOf } from './api-request.ts'
 import { readForce, readManager } from './field-manager.ts'
 import { parseMediaType } from './media-type.ts'
+import { readBoolean } from './watch-parameters.ts'
 
 const documentTypes: Readonly<Record<string, 'json' | 'yaml'>> = Object.freeze({
   'application/json': 'json',
@@ -133,7 +134,7 @@ export async function readPatch(
 ): Promise<ReadBody & (Patch | { type: 'apply'; force: boolean })> {
   const header = headerOf(request.headers, 'content-type')
   const types = patchTypesOf(request.path.group)
-  if (header === undefined) throw unsupported('none', types)
+  if (!header) throw unsupported('none', types)
   const type = documentType(request, types)
   const force = readForce(request, type === 'apply')
   const bytes = await request.readBody()
@@ -181,12 +182,12 @@ function checkDuplicates(body: DecodedBody, validation: FieldValidation): ReadBo
   })
 }
 
-/** Returns the meaning of the content type. Without one the body is JSON, as in Kubernetes. */
+/** Returns the meaning of the content type. Without one, or with an empty one, the body is JSON, as in Kubernetes. */
 function documentType<T>(request: ApiRequest, types: Readonly<Record<string, T>>): T {
-  const header = headerOf(request.headers, 'content-type')
-  const media = parseMediaType(header ?? 'application/json')
+  const header = headerOf(request.headers, 'content-type') || 'application/json'
+  const media = parseMediaType(header)
   const meaning = media !== undefined && Object.hasOwn(types, media.type) ? types[media.type] : undefined
-  if (media === undefined || meaning === undefined) throw unsupported(header ?? '', types)
+  if (media === undefined || meaning === undefined) throw unsupported(header, types)
   const charset = media.parameters.get('charset')?.toLowerCase()
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8' && charset !== 'us-ascii') {
     throw new ApiError(
@@ -195,7 +196,7 @@ function documentType<T>(request: ApiRequest, types: Readonly<Record<string, T>>
     )
   }
   const encoding = headerOf(request.headers, 'content-encoding')
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+  if (encoding && encoding.toLowerCase() !== 'identity') {
     throw new ApiError(
       'UnsupportedMediaType',
       `the content encoding ${JSON.stringify(encoding)} is not supported; send the body without an encoding`,
@@ -224,10 +225,13 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
   const bytes = await request.readBody()
   const body = bytes.length === 0 ? {} : await readOptions(request, bytes)
   if (bytes.length > 0) request.onDocument?.(body)
-  if (!isRecord(body)) throw badRequest('the body of a DELETE must be a DeleteOptions object')
+  // An object of another kind has its version elsewhere, so the deletion would be unconditional.
+  if (!isRecord(body) || (body.kind ?? 'DeleteOptions') !== 'DeleteOptions')
+    throw badRequest('the body of a DELETE must be a DeleteOptions object')
   const given = body.preconditions ?? {}
   if (!isRecord(given)) throw badRequest('preconditions must be an object with uid and version')
-  const propagation = readPropagation(query.get('propagationPolicy') ?? body.propagationPolicy, body)
+  const orphan = readBoolean(query, 'orphanDependents') ?? body.orphanDependents
+  const propagation = readPropagation(query.get('propagationPolicy') ?? body.propagationPolicy, orphan)
   const texts = (...values: unknown[]) =>
     values
       .filter(value => value !== undefined && value !== null && value !== '')
@@ -257,17 +261,11 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
 async function readOptions(request: ApiRequest, bytes: Buffer): Promise<unknown> {
   const type = documentType(request, documentTypesOf(request.path.group))
   if (type !== 'protobuf') return decodeDocument(bytes, type)
-  const options = await decodeProtobuf(bytes, { apiVersion: 'v1', kind: 'DeleteOptions' })
-  if (isRecord(options) && options.kind !== 'DeleteOptions')
-    throw badRequest('the body of a DELETE must be a DeleteOptions object')
-  return options
+  return decodeProtobuf(bytes, { apiVersion: 'v1', kind: 'DeleteOptions' })
 }
 
 /** Older Kubernetes clients send `orphanDependents` instead of a policy. @throws ApiError 400, 422 */
-function readPropagation(
-  policy: unknown,
-  { orphanDependents }: Readonly<Record<string, unknown>>,
-): PropagationPolicy | undefined {
+function readPropagation(policy: unknown, orphanDependents: unknown): PropagationPolicy | undefined {
   const asked = policy ?? undefined
   if (orphanDependents !== undefined && orphanDependents !== null) {
     if (typeof orphanDependents !== 'boolean') throw badRequest('orphanDependents must be true or false')

@@ -186,7 +186,7 @@ class KindOperations {
       parameters: [
         ...parameterRefs('labelSelector'),
         fieldSelector(this.#of.served.indexes.names),
-        ...parameterRefs('propagationPolicy', 'dryRun'),
+        ...parameterRefs('propagationPolicy', 'orphanDependents', 'dryRun'),
       ],
       requestBody: this.#deleteBody(),
       responses: {
@@ -221,6 +221,7 @@ class KindOperations {
         'An object with finalizers stays, with a deletionTimestamp, until the last one is removed.',
       parameters: parameterRefs(
         'propagationPolicy',
+        'orphanDependents',
         'uid',
         'deletedVersion',
         'deletedResourceVersion',

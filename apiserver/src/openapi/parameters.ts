@@ -72,6 +72,11 @@ const shared = {
     type: 'string',
     enum: [...propagationPolicies],
   }),
+  orphanDependents: query(
+    'orphanDependents',
+    'The older form of propagationPolicy: true for Orphan, false for Background.',
+    boolean,
+  ),
   uid: query('uid', 'Deletes only the object with this uid; else 409.', string),
   deletedVersion: query('version', 'Deletes only the object at this version; else 409.', string),
   deletedResourceVersion: query('resourceVersion', 'The same as version.', string),
