@@ -208,9 +208,10 @@ describe.each(stores)('the built-in kinds on the %s store', store => {
         deprecatedSource: counted.source,
       })
       expect(seen.metadata.uid).toBe(fieldsOf(first.metadata).uid)
-      objectOf(await api.mergePatch(`${grouped}/one.1`, { note: 'changed' }))
+      const series = { count: 3, lastObservedTime: '2026-01-31T10:06:00.000000Z' }
+      objectOf(await api.mergePatch(`${grouped}/one.1`, { series }))
       expect(objectOf(await api.get(at('events', 'one.1'))).raw).toMatchObject({
-        ...{ message: 'changed', count: 2 },
+        ...{ message: 'twice', count: 2, series },
       })
       objectOf(await api.delete(`${grouped}/one.1`))
       refusalOf(await api.get(at('events', 'one.1')), 404)
@@ -246,8 +247,80 @@ describe.each(stores)('the built-in kinds on the %s store', store => {
       expect(await refused(at('events'), { ...counted, involvedObject: {} })).toEqual([
         'involvedObject.namespace',
       ])
-      const recent = { regarding: involvedObject, eventTime: '2026-01-31T10:00:00.000000Z', reason: 'Seen' }
-      expect(await refused(grouped, recent)).toEqual(['reportingComponent', 'reportingInstance', 'action'])
+      const recent = { involvedObject, eventTime: '2026-01-31T10:00:00.000000Z', reason: 'Seen' }
+      expect(await refused(at('events'), recent)).toEqual([
+        ...['reportingComponent', 'reportingInstance', 'action'],
+      ])
+      expect(await refused(at('events'), { ...recent, involvedObject: {} })).toContain(
+        'involvedObject.namespace',
+      )
+    })
+
+    describe('of events.k8s.io', () => {
+      const regarding = involvedObject
+      const complete = {
+        ...{ regarding, reason: 'Seen', note: 'once', type: 'Normal', action: 'Look' },
+        ...{ reportingController: 'example.com/watcher', reportingInstance: 'watcher-1' },
+        eventTime: '2026-01-31T10:00:00.5Z',
+      }
+      const post = (name: string, content: object) => api.post(grouped, { metadata: { name }, ...content })
+
+      it.each<[string, object, readonly string[]]>([
+        ['a time and a type', { regarding }, ['eventTime', 'type']],
+        [
+          'a reporter, an action and a reason',
+          { regarding, eventTime: complete.eventTime, type: 'Normal' },
+          ['reportingComponent', 'reportingInstance', 'action', 'reason'],
+        ],
+        [
+          'a qualified name of the reporter',
+          { ...complete, reportingController: 'a b' },
+          ['reportingComponent'],
+        ],
+        ['a known type', { ...complete, type: 'Strange' }, ['type']],
+        [
+          'no old field',
+          {
+            ...{ ...complete, deprecatedCount: 1, deprecatedSource: { component: 'watcher' } },
+            ...{ deprecatedFirstTimestamp: complete.eventTime, deprecatedLastTimestamp: complete.eventTime },
+          },
+          ['firstTimestamp', 'lastTimestamp', 'count', 'source'],
+        ],
+        [
+          'a whole series',
+          { ...complete, series: { count: 1 } },
+          ['series.count', 'series.lastObservedTime'],
+        ],
+      ])('a new one needs %s', async (_, content, fields) => {
+        expect(fieldsRefused(await post('refused', content))).toEqual(fields)
+      })
+
+      it('can be created in `v1` without what is needed there', async () => {
+        await create('events', 'five', { involvedObject, reason: 'Seen', type: 'Strange' })
+        objectOf(await api.mergePatch(`${grouped}/five`, { metadata: { labels: { a: 'b' } } }))
+      })
+
+      it('changes in its series only, whichever zero values the client sends', async () => {
+        const zero = { deprecatedSource: {}, deprecatedFirstTimestamp: null, deprecatedCount: 0 }
+        objectOf(await post('six', { ...complete, ...zero }), 201)
+        // As a client in Go writes it.
+        const read = { ...complete, eventTime: '2026-01-31T10:00:00.500000Z', deprecatedSource: {} }
+        const put = (content: object) => api.put(`${grouped}/six`, { metadata: { name: 'six' }, ...content })
+        const series = { count: 2, lastObservedTime: '2026-01-31T10:01:00.000000Z' }
+        expect(objectOf(await put({ ...read, series })).raw.series).toEqual(series)
+        expect(fieldsRefused(await put({ ...read, series: { count: 3 } }))).toEqual([
+          'series.lastObservedTime',
+        ])
+        const changed = {
+          ...read,
+          series,
+          note: 'other',
+          type: 'Warning',
+          eventTime: '2026-01-31T10:00:00.6Z',
+        }
+        expect(fieldsRefused(await put(changed))).toEqual(['message', 'type', 'eventTime'])
+        objectOf(await api.mergePatch(at('events', 'six'), { message: 'other' }))
+      })
     })
 
     it('is shown as kubectl shows events, without its name first', async () => {

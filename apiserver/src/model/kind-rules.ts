@@ -1,4 +1,4 @@
-import type { PrinterColumn, UserInfo } from '@setpoint/controller-runtime/api'
+import type { HookViolation, PrinterColumn, UserInfo } from '@setpoint/controller-runtime/api'
 import type { BareObject } from './bare-object.ts'
 
 /** The part of an object that a write may change: all but the status, or what a subresource has. */
@@ -29,6 +29,15 @@ export interface KindRules {
   created?(draft: BareObject): void
   /** Completes a changed object, and restores what a write of this scope cannot change. */
   updated?(draft: BareObject, previous: BareObject, scope: Scope): void
+  /**
+   * Returns the violations that depend on the version of the request, unlike those of the model's `validate`. The object
+   * matches its schema.
+   */
+  validate?(
+    object: BareObject,
+    previous: BareObject | undefined,
+    apiVersion: string,
+  ): readonly HookViolation[]
   /**
    * Checks that the caller of a write may store this object, after its validation. Not called for the server's own writes, and
    * for those that only take away finalizers.

@@ -318,14 +318,17 @@ function finishDraft(
   const before = stored?.failure === undefined ? stored : undefined
   const violations = violationsLeft(served.schemas, completed, before?.object)
   const { user = serverUser, version = served.hub } = options
-  const refused = runValidateHook(served, completed, before?.object, scope, user, violations.length === 0)
+  const isValid = violations.length === 0
+  const refused = runValidateHook(served, completed, before?.object, scope, user, isValid)
+  const ofKind = isValid && served.rules?.validate?.(completed, before?.object, version.apiVersion)
   // The fields are those of the hub, which the client may not know.
   const suffix = version.isHub ? '' : ` (after conversion to ${served.hub.name})`
-  for (const cause of [...violations, ...refused]) causes.add({ ...cause, message: cause.message + suffix })
+  for (const { reason = 'FieldValueInvalid', ...cause } of [...violations, ...refused, ...(ofKind || [])])
+    causes.add({ ...cause, reason, message: cause.message + suffix })
   const warnings = [...options.warnings, ...checkUnknownFields(served.schemas, completed, options)]
   // Index functions may rely on the schema, so they only see valid objects.
   const json = encodeObject(completed)
-  const values = violations.length === 0 ? indexDraft(served, json, before, causes) : undefined
+  const values = isValid ? indexDraft(served, json, before, causes) : undefined
   if (!causes.isEmpty || values === undefined) throw invalid(served, name, causes)
   if (options.user !== undefined) served.rules?.admit?.(completed, before?.object, options.user)
   return { object: completed, json, ...values, isIndexed: true, warnings }

@@ -1,50 +1,9 @@
-import { type HookViolation, isRecord, type Model } from '@setpoint/controller-runtime/api'
-import { type Event, eventModel } from '@setpoint/controller-runtime/internal'
+import { isRecord } from '@setpoint/controller-runtime/api'
+import { eventModel } from '@setpoint/controller-runtime/internal'
 import type { ComputedColumn } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
-
-/** Characters of the fields of an event with an `eventTime`. */
-const limits = Object.freeze({ reason: 128, action: 128, reportingInstance: 128, message: 1_024 })
-
-const model: Model<Event> = {
-  ...eventModel,
-  validate: event => [...problemsOfNamespace(event), ...problemsOfNewEvent(event)],
-}
-
-/** An event is in the namespace of its object, or in `default` if the object is cluster-scoped. */
-function problemsOfNamespace({
-  involvedObject,
-  metadata,
-}: Pick<Event, 'involvedObject'> & MetaOf): HookViolation[] {
-  const { namespace } = involvedObject ?? {}
-  const wanted = namespace || 'default'
-  if (metadata.namespace === wanted) return []
-  return [{ field: 'involvedObject.namespace', message: 'does not match event.namespace' }]
-}
-
-interface MetaOf {
-  readonly metadata: { readonly namespace?: string }
-}
-
-/** Events with an `eventTime` follow stricter rules than those with a count. */
-function problemsOfNewEvent(event: Omit<Event, 'metadata'>): HookViolation[] {
-  if (event.eventTime === undefined) return []
-  const problems: HookViolation[] = []
-  for (const field of ['reportingComponent', 'reportingInstance', 'action', 'reason'] as const)
-    if (!event[field])
-      problems.push({
-        field,
-        reason: 'FieldValueRequired',
-        message: 'is required in an event with eventTime',
-      })
-  for (const field of ['reportingInstance', 'action', 'reason', 'message'] as const) {
-    const { [field]: text = '' } = event
-    if (text.length > limits[field])
-      problems.push({ field, message: `must be at most ${limits[field]} characters, is ${text.length}` })
-  }
-  return problems
-}
+import { problemsOfChange, problemsOfCreation, problemsOfEvent } from './event-rules.ts'
 
 type Content = Readonly<Record<string, unknown>>
 
@@ -111,9 +70,13 @@ const fieldsOfReferences = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'r
 
 /** `Event` of `v1` and of `events.k8s.io/v1`: what happened to an object. The same objects under two groups. */
 export const event: BuiltInKind = {
-  model,
+  model: { ...eventModel, validate: problemsOfEvent },
   rules: {
     columns,
+    validate(object, previous, apiVersion) {
+      if (apiVersion === eventModel.apiVersion) return []
+      return previous === undefined ? problemsOfCreation(object) : problemsOfChange(object, previous)
+    },
     fieldAliases: {
       reportingController: 'reportingComponent',
       ...Object.fromEntries(
