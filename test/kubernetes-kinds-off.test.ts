@@ -1,3 +1,4 @@
+import { DiscoveredKinds, HttpTransport } from '@setpoint/controller-runtime'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Api, objectOf, refusalOf } from './support/api.ts'
 import { arrayOf, fieldsOf } from './support/json.ts'
@@ -39,6 +40,20 @@ it('discovery and the index of documents have no built-in kind', async () => {
   expect(
     Object.keys(fieldsOf(paths)).filter(path => path.includes('k8s.io') || path.startsWith('api/')),
   ).toEqual([])
+})
+
+it("a collector outside of the server discovers the plugins' kinds", async () => {
+  const transport = new HttpTransport({ server: world.server.url })
+  try {
+    const kinds = new DiscoveredKinds({ transport })
+    for await (const models of kinds.follow(AbortSignal.timeout(120_000))) {
+      expect(models.map(({ plural }) => plural)).toContain('places')
+      return
+    }
+    expect.unreachable('no kinds were discovered')
+  } finally {
+    transport.close()
+  }
 })
 
 it('namespaced kinds of plugins have the namespaces that always exist', async () => {

@@ -127,6 +127,21 @@ test('a kind is not considered gone because a part of discovery failed, or the s
   await world.stop()
 })
 
+test('yields the kinds of a server that has no core group', async () => {
+  const world = discovering({
+    '/apis/-': notServed,
+    '/api': unknown,
+    '/apis': groups('a.com'),
+    '/apis/a.com/v1': resources('items'),
+  })
+  await world.clock.advance(30_000)
+  expect(world.seen).toEqual([])
+  world.answers['/api'] = notServed
+  await world.clock.advance(10_000)
+  expect(world.seen).toEqual([['a.com/v1 items Item Cluster']])
+  await world.stop()
+})
+
 test('yields the kinds of the core group, and the scope of each', async () => {
   const namespaced = (name: string, is: boolean) => ({
     ...{ name, singularName: '', kind: 'Thing', verbs: ['watch'], namespaced: is },

@@ -1,3 +1,4 @@
+import { isNotFound } from '../api/errors.ts'
 import { isRecord } from '../api/is-record.ts'
 import { defineModel, type Model } from '../api/model.ts'
 import { decodeError } from '../client/decode.ts'
@@ -72,8 +73,7 @@ export class DiscoveredKinds implements KindSource {
         if (!models.has(key)) models.set(key, model)
       }
     }
-    for (const version of arrayOf(await this.#get('/api', signal), 'versions'))
-      await add(`/api/${version}`, '', String(version))
+    for (const version of await this.#coreVersions(signal)) await add(`/api/${version}`, '', version)
     for (const group of arrayOf(await this.#get('/apis', signal), 'groups')) {
       for (const each of arrayOf(group, 'versions')) {
         const [name = '', version = ''] = textOf(each, 'groupVersion').split('/')
@@ -81,6 +81,16 @@ export class DiscoveredKinds implements KindSource {
       }
     }
     return [...models.values()]
+  }
+
+  /** Returns the versions of the core group. A server without the kinds of Kubernetes has no core group. */
+  async #coreVersions(signal: AbortSignal): Promise<readonly string[]> {
+    try {
+      return arrayOf(await this.#get('/api', signal), 'versions').map(String)
+    } catch (error) {
+      if (isNotFound(error)) return []
+      throw error
+    }
   }
 
   async #get(path: string, signal: AbortSignal): Promise<unknown> {
