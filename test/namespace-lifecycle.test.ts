@@ -14,6 +14,13 @@ async function ended(api: Api, name: string): Promise<void> {
   await expect.poll(async () => (await api.get(namespacesOf(api).at(name))).status, patience).toBe(404)
 }
 
+/** Resolves when a namespace that is being deleted has conditions. */
+function conditionsAre(api: Api, name: string, conditions: readonly object[]): Promise<void> {
+  return expect
+    .poll(async () => (await namespacesOf(api).read(name)).status, patience)
+    .toMatchObject({ phase: 'Terminating', conditions })
+}
+
 describe.each(stores)('a namespace on the %s store', store => {
   let world: World
   let api: Api
@@ -102,23 +109,41 @@ describe.each(stores)('a namespace on the %s store', store => {
   })
 
   it('says in its conditions which objects keep it', async () => {
-    await namespacesOf(api).create('kept', {})
+    await namespacesOf(api).create('kept', {}, { finalizers: ['example.com/hold'] })
     await placesIn(api, 'kept').create('here', {}, { finalizers: ['mine'] })
-    objectOf(await api.delete(namespacesOf(api).at('kept')))
-    await expect
-      .poll(async () => (await namespacesOf(api).read('kept')).status, patience)
-      .toMatchObject({
-        phase: 'Terminating',
-        conditions: [
-          { type: 'NamespaceDeletionDiscoveryFailure', status: 'False', reason: 'ResourcesDiscovered' },
-          { type: 'NamespaceDeletionContentFailure', status: 'False', reason: 'ContentDeleted' },
-          {
-            ...{ type: 'NamespaceContentRemaining', status: 'True', reason: 'SomeResourcesRemain' },
-            message: 'Some resources are remaining: places.places.example.com has 1 resource instances',
-          },
-        ],
-      })
-    objectOf(await api.mergePatch(placesIn(api, 'kept').at('here'), { metadata: { finalizers: null } }))
+    await placesIn(api, 'kept').create('there', {}, { finalizers: ['mine', 'yours'] })
+    const configMap = { metadata: { name: 'x', finalizers: ['yours'] } }
+    objectOf(await api.post('/api/v1/namespaces/kept/configmaps', configMap), 201)
+    const at = namespacesOf(api).at('kept')
+    objectOf(await api.delete(at))
+    const successes = [
+      { type: 'NamespaceDeletionDiscoveryFailure', status: 'False', reason: 'ResourcesDiscovered' },
+      { type: 'NamespaceDeletionGroupVersionParsingFailure', status: 'False', reason: 'ParsedGroupVersions' },
+      { type: 'NamespaceDeletionContentFailure', status: 'False', reason: 'ContentDeleted' },
+    ]
+    await conditionsAre(api, 'kept', [
+      ...successes,
+      {
+        ...{ type: 'NamespaceContentRemaining', status: 'True', reason: 'SomeResourcesRemain' },
+        message:
+          'Some resources are remaining: configmaps. has 1 resource instances, places.places.example.com has 2 resource instances',
+      },
+      {
+        ...{ type: 'NamespaceFinalizersRemaining', status: 'True', reason: 'SomeFinalizerRemain' },
+        message: 'Some finalizers are remaining: mine in 2 resource instances, yours in 2 resource instances',
+      },
+    ])
+    const release = { metadata: { finalizers: null } }
+    for (const name of ['here', 'there'])
+      objectOf(await api.mergePatch(placesIn(api, 'kept').at(name), release))
+    objectOf(await api.mergePatch('/api/v1/namespaces/kept/configmaps/x', release))
+    const removed = { status: 'False', reason: 'ContentRemoved', message: 'All content successfully removed' }
+    await conditionsAre(api, 'kept', [
+      ...successes,
+      { type: 'NamespaceContentRemaining', ...removed },
+      { type: 'NamespaceFinalizersRemaining', ...removed },
+    ])
+    objectOf(await api.mergePatch(at, release))
     await ended(api, 'kept')
   })
 
@@ -180,6 +205,44 @@ describe.each(stores)('a namespace on the %s store', store => {
     // Its unique values are free.
     await places.create('again', { seat: '7' })
   })
+})
+
+describe('a namespace with objects of a plugin that is not installed', () => {
+  it(
+    'says in its conditions which ones they are, and stays until the plugin is there',
+    patience,
+    async () => {
+      const world = await startWorld('embedded', ['places-plugin'])
+      const { api, plugins, server } = world
+      try {
+        await namespacesOf(api).create('stuck', {})
+        await placesIn(api, 'stuck').create('x', {})
+        await server.restart({ plugins: [] })
+        objectOf(await api.delete(namespacesOf(api).at('stuck')))
+        const kind = 'places.places.example.com'
+        await conditionsAre(api, 'stuck', [
+          {
+            ...{ type: 'NamespaceDeletionDiscoveryFailure', status: 'True', reason: 'DiscoveryFailed' },
+            message: `Not served here: ${kind}`,
+          },
+          { type: 'NamespaceDeletionGroupVersionParsingFailure', status: 'False' },
+          {
+            ...{ type: 'NamespaceDeletionContentFailure', status: 'True', reason: 'ContentDeletionFailed' },
+            message: `Failed to delete all resource types, 1 remaining: ${kind} is not served here`,
+          },
+          {
+            ...{ type: 'NamespaceContentRemaining', status: 'True', reason: 'SomeResourcesRemain' },
+            message: `Some resources are remaining: ${kind} has 1 resource instances`,
+          },
+          { type: 'NamespaceFinalizersRemaining', status: 'False', reason: 'ContentRemoved' },
+        ])
+        await server.restart({ plugins })
+        await ended(api, 'stuck')
+      } finally {
+        await world.end()
+      }
+    },
+  )
 })
 
 describe('a namespace of two servers', () => {

@@ -2,11 +2,17 @@ import { type Clock, sleep, systemClock } from '@setpoint/controller-runtime'
 import { isApiError, type ObjectKey } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry, ModelCache } from '../cache/index.ts'
 import type { Logger } from '../log/index.ts'
-import { type BareObject, IndexSet, type ModelRegistry, type ServedModel } from '../model/index.ts'
+import {
+  type BareObject,
+  decodeWire,
+  IndexSet,
+  type ModelRegistry,
+  type ServedModel,
+} from '../model/index.ts'
 import { type Registry, recordsPrefix, serviceWriteOptions } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import { contentFinalizer, finalizersOf, permanentNamespaces } from './kinds/namespace.ts'
-import { conditionsOf, type NamespaceContent } from './namespace-conditions.ts'
+import { conditionsOf, NamespaceContent } from './namespace-conditions.ts'
 
 export const namespaceLifecycleDefaults = Object.freeze({
   /** Objects deleted at once. Keeps a store busy that takes milliseconds for each transaction. */
@@ -117,14 +123,13 @@ export class NamespaceLifecycle {
     const finalizers = finalizersOf(object)
     if (!finalizers.includes(contentFinalizer)) return true
     const content = await this.#deleteContent(namespace, signal)
-    if (content.counts.size > 0) {
+    if (!content.isEmpty) {
       if (tells) await this.#tell(object, content)
       return false
     }
-    const document = {
-      metadata: { uid: object.metadata.uid },
-      spec: { finalizers: finalizers.filter(finalizer => finalizer !== contentFinalizer) },
-    }
+    const others = finalizers.filter(finalizer => finalizer !== contentFinalizer)
+    if (others.length > 0 || object.metadata.finalizers !== undefined) await this.#tell(object, content)
+    const document = { metadata: { uid: object.metadata.uid }, spec: { finalizers: others } }
     await registry
       .patch(kind, namespace, { type: 'merge', document }, 'finalize', serviceWriteOptions)
       .catch(error => {
@@ -145,71 +150,84 @@ export class NamespaceLifecycle {
     })
   }
 
-  /** Deletes the objects in a namespace. Returns those that it found. */
+  /** Deletes the objects in a namespace, of every kind that it can. Returns what it found and left. */
   async #deleteContent(namespace: string, signal: AbortSignal): Promise<NamespaceContent> {
-    const { models, storage, log } = this.#parts
+    const { models, log } = this.#parts
     const served = new Map([...models.all()].map(each => [each.resource, each]))
-    const counts = new Map<string, number>()
-    const unserved: string[] = []
-    for (const resource of await this.#resources(signal)) {
-      const prefix = `objects/${resource}/${namespace}/`
-      const kind = served.get(resource)
-      let after: string | undefined
-      for (;;) {
-        const page = await storage.list(prefix, {
-          signal,
-          keysOnly: true,
-          limit: namespaceLifecycleDefaults.pageSize,
-          ...(after !== undefined && { after }),
-        })
-        const title = titleOf(resource)
-        if (page.pairs.length > 0) counts.set(title, (counts.get(title) ?? 0) + page.pairs.length)
-        if (kind !== undefined)
-          await this.#deleteAll(
-            kind,
-            page.pairs.map(({ key }) => keyIn(kind, key)),
-            signal,
-          )
-        else if (page.pairs.length > 0) {
-          log.warn({ namespace, resource }, 'the namespace has objects of a kind that is not served here')
-          unserved.push(title)
-          break
-        }
-        after = page.pairs.at(-1)?.key
-        if (!page.more || after === undefined) break
+    const content = new NamespaceContent()
+    // Each kind that has ever been served has a record.
+    for await (const records of this.#keys(recordsPrefix, signal)) {
+      for (const key of records) {
+        const resource = key.slice(recordsPrefix.length)
+        await this.#deleteKind({ namespace, resource, kind: served.get(resource) }, content, signal)
       }
     }
-    return { counts, unserved }
+    for (const kind of content.unserved)
+      log.warn({ namespace, kind }, 'the namespace has objects of a kind that is not served here')
+    return content
   }
 
-  /** Returns all kinds that have ever been served, because each has a record. */
-  async #resources(signal: AbortSignal): Promise<string[]> {
-    const resources: string[] = []
-    let after: string | undefined
-    for (;;) {
-      const page = await this.#parts.storage.list(recordsPrefix, {
-        signal,
-        keysOnly: true,
-        ...(after !== undefined && { after }),
-      })
-      for (const { key } of page.pairs) resources.push(key.slice(recordsPrefix.length))
-      after = page.pairs.at(-1)?.key
-      if (!page.more || after === undefined) return resources
+  async #deleteKind(
+    { namespace, resource, kind }: { namespace: string; resource: string; kind: ServedModel | undefined },
+    content: NamespaceContent,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const title = titleOf(resource)
+    for await (const keys of this.#keys(`objects/${resource}/${namespace}/`, signal)) {
+      content.isEmpty = false
+      if (kind === undefined) {
+        content.addUnserved(title, keys.length)
+        continue
+      }
+      try {
+        await this.#deleteAll(kind, keys, finalizers => content.addHeld(title, finalizers), signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        const { log } = this.#parts
+        log.warn({ namespace, resource, err: error }, 'failed to delete objects of a namespace, retrying')
+        content.addFailure(title, error)
+        return
+      }
     }
   }
 
-  async #deleteAll(kind: ServedModel, keys: readonly ObjectKey[], signal: AbortSignal): Promise<void> {
+  /** Yields the keys of the store below a prefix, page by page. */
+  async *#keys(prefix: string, signal: AbortSignal): AsyncGenerator<readonly string[], void> {
+    let after: string | undefined
+    for (;;) {
+      const page = await this.#parts.storage.list(prefix, {
+        signal,
+        keysOnly: true,
+        limit: namespaceLifecycleDefaults.pageSize,
+        ...(after !== undefined && { after }),
+      })
+      if (page.pairs.length > 0) yield page.pairs.map(({ key }) => key)
+      after = page.pairs.at(-1)?.key
+      if (!page.more || after === undefined) return
+    }
+  }
+
+  /** Deletes objects, and reports the finalizers of each that stays. */
+  async #deleteAll(
+    kind: ServedModel,
+    keys: readonly string[],
+    stays: (finalizers: readonly string[]) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { registry } = this.#parts
     const { concurrency } = namespaceLifecycleDefaults
+    const deleteOne = async (key: string) => {
+      try {
+        const { bytes } = await registry.delete(kind, keyIn(kind, key), {}, serviceWriteOptions)
+        const { deletionTimestamp, finalizers = [] } = decodeWire(bytes).metadata
+        if (deletionTimestamp !== undefined) stays(finalizers)
+      } catch (error) {
+        if (!isApiError(error, 'NotFound')) throw error
+      }
+    }
     for (let at = 0; at < keys.length; at += concurrency) {
       signal.throwIfAborted()
-      await Promise.all(
-        keys.slice(at, at + concurrency).map(key =>
-          registry.delete(kind, key, {}, serviceWriteOptions).catch(error => {
-            if (!isApiError(error, 'NotFound')) throw error
-          }),
-        ),
-      )
+      await Promise.all(keys.slice(at, at + concurrency).map(deleteOne))
     }
   }
 }
@@ -222,8 +240,8 @@ function keyIn({ keyPrefix }: ServedModel, storeKey: string): ObjectKey {
   return storeKey.slice(keyPrefix.length)
 }
 
-/** Returns `<plural>.<group>` for a resource `<group>/<plural>`. */
+/** Returns `<plural>.<group>` for a resource `<group>/<plural>`. As in Kubernetes, the dot is there without a group, too. */
 function titleOf(resource: string): string {
   const [group = '', plural = ''] = resource.split('/')
-  return group === '' ? plural : `${plural}.${group}`
+  return `${plural}.${group}`
 }
