@@ -13,10 +13,10 @@ import {
 } from '@kubernetes/client-node'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, Collection, objectOf } from './support/api.ts'
+import { ClientWorld, settings } from './support/client-world.ts'
 import { fieldsOf } from './support/json.ts'
 import { namespacesOf, placesIn } from './support/kinds.ts'
-import { runProgram } from './support/server.ts'
-import { eventually, startWorld, type World } from './support/worlds.ts'
+import { eventually } from './support/worlds.ts'
 
 const kind = { group: 'fleet.example.com', version: 'v1', plural: 'ships' }
 
@@ -24,20 +24,19 @@ interface Ship extends KubernetesObject {
   spec: { port?: string; crew?: number }
 }
 
-describe('@kubernetes/client-node, with our kubeconfig', () => {
-  let world: World
+describe.each(settings)('@kubernetes/client-node, with our kubeconfig, on $title', setting => {
+  let world: ClientWorld
   let api: Api
   let ships: Collection
   let config: KubeConfig
   let objects: CustomObjectsApi
 
   beforeAll(async () => {
-    world = await startWorld('embedded', ['ships-plugin', 'places-plugin'])
+    world = await ClientWorld.start(setting, ['ships-plugin', 'places-plugin'])
     api = world.api
     ships = new Collection(api, 'fleet.example.com/v1', 'Ship', 'ships')
-    const { stdout } = await runProgram(['kubeconfig', '--server', world.server.url])
     config = new KubeConfig()
-    config.loadFromString(stdout)
+    config.loadFromFile(world.kubeconfig)
     objects = config.makeApiClient(CustomObjectsApi)
   })
   afterAll(() => world?.end())

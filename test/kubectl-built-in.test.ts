@@ -2,12 +2,12 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Collection } from './support/api.ts'
+import { ClientWorld, settings } from './support/client-world.ts'
 import { fieldsOf } from './support/json.ts'
 import { namespacesOf } from './support/kinds.ts'
-import { Kubectl, kubectlVersions } from './support/kubectl.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { Kubectl } from './support/kubectl.ts'
 
-/** What kubectl does to built-in kinds with protobuf bodies and strategic merge patches. */
+/** The built-in kinds in kubectl. `create -f` sends JSON, `create <kind>` protobuf, `patch` and `apply` strategic merges. */
 
 const configMap = (data: string, labels = '') => `
 apiVersion: v1
@@ -18,17 +18,22 @@ metadata:
 data: {${data}}
 `
 
-describe.each(kubectlVersions)('kubectl %s', version => {
-  let world: World
+const manifest = (kind: string, name: string, content: object) =>
+  JSON.stringify({ apiVersion: 'v1', kind, metadata: { name }, ...content })
+
+describe.each(settings)('kubectl $kubectl on $title', setting => {
+  let world: ClientWorld
   let kubectl: Kubectl
   let configMaps: Collection
   const run = (...args: string[]) => kubectl.output(args)
+  const create = (kind: string, name: string, content: object = {}) =>
+    kubectl.output(['create', '-f', '-'], { input: manifest(kind, name, content) })
   const dataOf = async (name: string) => fieldsOf((await configMaps.read(name)).raw.data)
 
   beforeAll(async () => {
-    world = await startWorld('embedded', [])
+    world = await ClientWorld.start(setting, [])
     configMaps = new Collection(world.api, 'v1', 'ConfigMap', 'configmaps', 'default')
-    kubectl = await Kubectl.open(version, '--server', world.server.url)
+    kubectl = await Kubectl.configured(setting.kubectl, world.kubeconfig)
   })
   afterAll(async () => {
     await kubectl?.close()
@@ -48,7 +53,8 @@ describe.each(kubectlVersions)('kubectl %s', version => {
 
   it('creates kinds with secrets, accounts and roles', async () => {
     await run('create', 'secret', 'generic', 'made', '--from-literal=password=x')
-    expect(await run('get', 'secret', 'made', '--output', 'jsonpath={.data.password}')).toBe('eA==')
+    const shown = await run('get', 'secret', 'made', '--output', 'jsonpath={.type} {.data.password}')
+    expect(shown).toBe('Opaque eA==')
     expect(await run('create', 'serviceaccount', 'made')).toBe('serviceaccount/made created\n')
     const rules = ['--verb', 'get,list', '--resource', 'configmaps']
     expect(await run('create', 'role', 'made', ...rules)).toMatch(/^role\S+made created\n$/)
@@ -115,10 +121,59 @@ describe.each(kubectlVersions)('kubectl %s', version => {
 
   it('replaces and deletes', async () => {
     await run('create', 'configmap', 'replaced', '--from-literal=a=1')
-    const manifest = configMap('z: "26"').replace('applied', 'replaced')
-    await kubectl.output(['replace', '--filename', '-'], { input: manifest })
+    const input = configMap('z: "26"').replace('applied', 'replaced')
+    await kubectl.output(['replace', '--filename', '-'], { input })
     expect(await dataOf('replaced')).toEqual({ z: '26' })
     expect(await run('delete', 'configmap', 'replaced')).toMatch(/^configmap "replaced" deleted/)
     expect(await run('delete', 'namespace', 'made')).toMatch(/^namespace "made" deleted/)
+  })
+
+  it('creates, shows and deletes objects of each kind', async () => {
+    expect(await create('ConfigMap', 'settings', { data: { colour: 'red' } })).toBe(
+      'configmap/settings created\n',
+    )
+    expect(await run('get', 'cm', 'settings')).toMatch(/^NAME +DATA +AGE\nsettings +1 +/)
+    expect(await create('Secret', 'key', { stringData: { a: '1' } })).toBe('secret/key created\n')
+    expect(await run('get', 'secret', 'key')).toMatch(/^NAME +TYPE +DATA +AGE\nkey +Opaque +1 +/)
+    expect(await create('ServiceAccount', 'robot')).toBe('serviceaccount/robot created\n')
+    expect(await run('get', 'sa', 'robot')).toMatch(/^NAME +SECRETS +AGE\nrobot +0 +/)
+    expect(await run('describe', 'configmap', 'settings')).toMatch(/Data\n=+\ncolour:\n-+\nred/)
+    expect(await run('describe', 'secret', 'key')).toMatch(/Data\n=+\na: +1 bytes?/)
+    expect(await run('delete', 'cm,secret,sa', '--all')).toContain('configmap "settings" deleted')
+    expect(await run('get', 'cm')).toBe('')
+  })
+
+  it('waits for a field', async () => {
+    await create('ConfigMap', 'waited')
+    const waiting = run('wait', 'configmap/waited', '--for=jsonpath={.data.ready}=yes', '--timeout=60s')
+    await world.api.mergePatch('/api/v1/namespaces/default/configmaps/waited', { data: { ready: 'yes' } })
+    expect(await waiting).toBe('configmap/waited condition met\n')
+  })
+
+  it('describes an object with its events, and lists them', async () => {
+    await create('ConfigMap', 'eventful')
+    const { metadata } = JSON.parse(await run('get', 'cm', 'eventful', '-o', 'json'))
+    const at = new Date().toISOString()
+    await create('Event', 'eventful.1', {
+      involvedObject: {
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        namespace: 'default',
+        name: 'eventful',
+        uid: metadata.uid,
+      },
+      ...{ type: 'Warning', reason: 'Seen', message: 'it was there', count: 3 },
+      ...{ firstTimestamp: at, lastTimestamp: at, source: { component: 'watcher' } },
+    })
+    await expect
+      .poll(() => run('describe', 'cm', 'eventful'))
+      .toMatch(/Warning +Seen +\S+( \(x3 over \S+\))? +watcher +it was there/)
+    expect(await run('get', 'events')).toMatch(
+      /^LAST SEEN +TYPE +REASON +OBJECT +MESSAGE\n\S+ +Warning +Seen +configmap\/eventful +it was there/,
+    )
+    expect(await run('events', '--for', 'configmap/eventful')).toMatch(
+      /Warning +Seen +ConfigMap\/eventful +it was there/,
+    )
+    expect(await run('get', 'events.events.k8s.io')).toContain('configmap/eventful')
   })
 })

@@ -1,15 +1,15 @@
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { load } from 'js-yaml'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, Collection, objectOf, refusalOf } from './support/api.ts'
+import { ClientWorld, settings } from './support/client-world.ts'
 import { arrayOf, fieldsOf, textOf } from './support/json.ts'
-import { Kubectl, kubectlVersions, type RunningKubectl } from './support/kubectl.ts'
-import { runProgram } from './support/server.ts'
-import { eventually, startWorld, type World } from './support/worlds.ts'
+import { Kubectl, type RunningKubectl } from './support/kubectl.ts'
+import { eventually } from './support/worlds.ts'
 
-describe.each(kubectlVersions)('kubectl %s', version => {
-  let world: World
+describe.each(settings)('kubectl $kubectl on $title', setting => {
+  let world: ClientWorld
   let api: Api
   let ships: Collection
   let buoys: Collection
@@ -24,14 +24,11 @@ describe.each(kubectlVersions)('kubectl %s', version => {
   }
 
   beforeAll(async () => {
-    world = await startWorld('embedded', ['ships-plugin'])
+    world = await ClientWorld.start(setting, ['ships-plugin'])
     api = world.api
     ships = new Collection(api, 'fleet.example.com/v1', 'Ship', 'ships')
     buoys = new Collection(api, 'fleet.example.com/v1', 'Buoy', 'buoys')
-    kubectl = await Kubectl.open(version)
-    const { stdout } = await runProgram(['kubeconfig', '--server', world.server.url])
-    await mkdir(join(kubectl.home, '.kube'))
-    await writeFile(join(kubectl.home, '.kube/config'), stdout, { mode: 0o600 })
+    kubectl = await Kubectl.configured(setting.kubectl, world.kubeconfig)
   })
   afterAll(async () => {
     await kubectl?.close()
@@ -457,7 +454,12 @@ describe.each(kubectlVersions)('kubectl %s', version => {
     expect(fieldsOf(load(await run('config', 'view')))).toMatchObject({
       'current-context': 'setpoint',
       clusters: [
-        { name: 'setpoint', cluster: { server: world.server.url, 'insecure-skip-tls-verify': true } },
+        {
+          name: 'setpoint',
+          cluster: setting.secure
+            ? { server: world.world.server.url, 'certificate-authority-data': 'DATA+OMITTED' }
+            : { server: world.world.server.url, 'insecure-skip-tls-verify': true },
+        },
       ],
     })
     const { serverVersion } = fieldsOf(JSON.parse(await run('version', '--output', 'json')))

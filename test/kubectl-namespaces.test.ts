@@ -1,11 +1,10 @@
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Api, refusalOf } from './support/api.ts'
+import { ClientWorld, settings } from './support/client-world.ts'
 import { namespacesOf, placesIn } from './support/kinds.ts'
-import { Kubectl, kubectlVersions } from './support/kubectl.ts'
-import { runProgram } from './support/server.ts'
-import { startWorld, type World } from './support/worlds.ts'
+import { Kubectl } from './support/kubectl.ts'
 
 /** Namespaces and namespaced kinds in kubectl. */
 
@@ -35,8 +34,8 @@ const cells = (text: string) =>
     .map(line => line.trimEnd().split(/ {3,}/))
 const age = expect.stringMatching(/^\d+m?\d*s$/)
 
-describe.each(kubectlVersions)('kubectl %s', version => {
-  let world: World
+describe.each(settings)('kubectl $kubectl on $title', setting => {
+  let world: ClientWorld
   let api: Api
   let kubectl: Kubectl
   const run = (...args: string[]) => kubectl.output(args)
@@ -44,12 +43,9 @@ describe.each(kubectlVersions)('kubectl %s', version => {
     kubectl.output(['create', ...flags, '-f', '-'], { input: namespace(name) })
 
   beforeAll(async () => {
-    world = await startWorld('embedded', ['places-plugin'])
+    world = await ClientWorld.start(setting, ['places-plugin'])
     api = world.api
-    kubectl = await Kubectl.open(version)
-    const { stdout } = await runProgram(['kubeconfig', '--server', world.server.url])
-    await mkdir(join(kubectl.home, '.kube'))
-    await writeFile(join(kubectl.home, '.kube/config'), stdout, { mode: 0o600 })
+    kubectl = await Kubectl.configured(setting.kubectl, world.kubeconfig)
     for (const name of ['a', 'b']) await create(name)
   })
   afterAll(async () => {
@@ -203,11 +199,8 @@ describe.each(kubectlVersions)('kubectl %s', version => {
     })
 
     it('are in the namespace of the context', async () => {
-      const home = await Kubectl.open(version)
+      const home = await Kubectl.configured(setting.kubectl, world.kubeconfig)
       try {
-        await mkdir(join(home.home, '.kube'))
-        const { stdout } = await runProgram(['kubeconfig', '--server', world.server.url])
-        await writeFile(join(home.home, '.kube/config'), stdout, { mode: 0o600 })
         expect(await home.output(['config', 'set-context', '--current', '--namespace', 'b'])).toBe(
           'Context "setpoint" modified.\n',
         )

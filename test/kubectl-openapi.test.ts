@@ -2,19 +2,11 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Api, Collection } from './support/api.ts'
+import { ClientWorld, settings } from './support/client-world.ts'
 import { devicesOf } from './support/kinds.ts'
-import { Kubectl, kubectlVersions } from './support/kubectl.ts'
-import { type ServerProcess, startServer } from './support/server.ts'
-import { copyFixture, startWorld, type World } from './support/worlds.ts'
+import { Kubectl } from './support/kubectl.ts'
 
 /** The commands of kubectl that read the OpenAPI documents, with their defaults. */
-
-let world: World
-beforeAll(async () => {
-  world = await startWorld('embedded', ['items-plugin', 'described-plugin'])
-})
-afterAll(() => world?.end())
 
 const device = (name: string, size: number, more = '') => `
 apiVersion: items.example.com/v1
@@ -25,18 +17,22 @@ spec:
   size: ${size}
 ${more}`
 
-describe.each(kubectlVersions)('kubectl %s', version => {
+describe.each(settings)('kubectl $kubectl on $title', setting => {
+  let world: ClientWorld
   let kubectl: Kubectl
-  const named = (name: string) => `${name}-${version.replace('.', '-')}`
   const specOf = async (name: string) => (await devicesOf(world.api).read(name)).spec
 
   beforeAll(async () => {
-    kubectl = await Kubectl.open(version, '--server', world.server.url)
+    world = await ClientWorld.start(setting, ['items-plugin', 'described-plugin'])
+    kubectl = await Kubectl.configured(setting.kubectl, world.kubeconfig)
   })
-  afterAll(() => kubectl?.close())
+  afterAll(async () => {
+    await kubectl?.close()
+    await world?.end()
+  })
 
   it('is of this version', async () => {
-    expect(await kubectl.output(['version', '--client'])).toContain(`Client Version: v${version}.`)
+    expect(await kubectl.output(['version', '--client'])).toContain(`Client Version: v${setting.kubectl}.`)
   })
 
   it('explains a kind with all of its fields', async () => {
@@ -65,7 +61,7 @@ describe.each(kubectlVersions)('kubectl %s', version => {
   })
 
   it('creates, and refuses an unknown field', async () => {
-    const name = named('created')
+    const name = 'created'
     const created = await kubectl.output(['create', '-f', '-'], { input: device(name, 1) })
     expect(created).toBe(`device.items.example.com/${name} created\n`)
     const refused = await kubectl.run(['create', '-f', '-'], {
@@ -77,7 +73,7 @@ describe.each(kubectlVersions)('kubectl %s', version => {
   })
 
   it('applies: creates, changes, takes away, and sees that nothing changed', async () => {
-    const name = named('applied')
+    const name = 'applied'
     const apply = (text: string) => kubectl.output(['apply', '-f', '-'], { input: text })
     const prefix = `device.items.example.com/${name}`
     const labelled = device(name, 1).replace('spec:', '  labels:\n    example.com/team: a\nspec:')
@@ -89,7 +85,7 @@ describe.each(kubectlVersions)('kubectl %s', version => {
   })
 
   it('replaces', async () => {
-    const name = named('replaced')
+    const name = 'replaced'
     await devicesOf(world.api).create(name, { size: 1 })
     const replaced = await kubectl.output(['replace', '-f', '-'], { input: device(name, 3) })
     expect(replaced).toBe(`device.items.example.com/${name} replaced\n`)
@@ -97,7 +93,7 @@ describe.each(kubectlVersions)('kubectl %s', version => {
   })
 
   it('edits', async () => {
-    const name = named('edited')
+    const name = 'edited'
     const folder = await mkdtemp(join(tmpdir(), 'setpoint-editor-'))
     try {
       await devicesOf(world.api).create(name, { size: 1 })
@@ -113,7 +109,7 @@ describe.each(kubectlVersions)('kubectl %s', version => {
   })
 
   it('shows what an apply would change', async () => {
-    const name = named('compared')
+    const name = 'compared'
     const input = device(name, 1)
     await kubectl.output(['apply', '-f', '-'], { input })
     const same = await kubectl.run(['diff', '-f', '-'], { input })
@@ -125,7 +121,7 @@ describe.each(kubectlVersions)('kubectl %s', version => {
   })
 
   it('applies and compares on the server', async () => {
-    const name = named('served')
+    const name = 'served'
     const apply = (text: string) => kubectl.output(['apply', '--server-side', '-f', '-'], { input: text })
     const applied = `device.items.example.com/${name} serverside-applied\n`
     expect(await apply(device(name, 1))).toBe(applied)
@@ -134,23 +130,5 @@ describe.each(kubectlVersions)('kubectl %s', version => {
     expect(other.stdout).toMatch(/^- {2}size: 1\n\+ {2}size: 6$/m)
     expect(await apply(device(name, 6))).toBe(applied)
     expect(await specOf(name)).toEqual({ size: 6 })
-  })
-
-  it('finds the documents below a base path', async () => {
-    const plugin = await copyFixture('items-plugin')
-    let server: ServerProcess | undefined
-    let based: Kubectl | undefined
-    try {
-      server = await startServer({ plugins: [plugin], args: ['--base-path', '/x'] })
-      based = await Kubectl.open(version, '--server', server.url)
-      expect(await based.output(['explain', 'devices.spec.size'])).toMatch(/^FIELD: size <integer>/m)
-      await based.output(['apply', '-f', '-'], { input: device('below', 1) })
-      const devices = new Collection(new Api(server.url), 'items.example.com/v1', 'Device', 'devices')
-      expect((await devices.read('below')).spec).toEqual({ size: 1 })
-    } finally {
-      await based?.close()
-      await server?.stop()
-      await rm(plugin, { recursive: true })
-    }
   })
 })

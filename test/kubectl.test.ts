@@ -3,11 +3,11 @@ import { gadgetsOf } from './support/kinds.ts'
 import { Kubectl } from './support/kubectl.ts'
 import { startWorld, type World } from './support/worlds.ts'
 
-describe('kubectl, with a plugin that has kinds and routes', () => {
+describe('kubectl below a base path, with a plugin that has kinds and routes', () => {
   let world: World
   let kubectl: Kubectl
   beforeAll(async () => {
-    world = await startWorld('embedded', ['demo-plugin'])
+    world = await startWorld('embedded', ['demo-plugin'], { args: ['--base-path', '/x'] })
     kubectl = await Kubectl.open(undefined, '--server', world.server.url)
   })
   afterAll(async () => {
@@ -31,5 +31,12 @@ describe('kubectl, with a plugin that has kinds and routes', () => {
     expect(await kubectl.output(['get', 'gadgets', '--output', 'name'])).toContain(
       'gadget.demo.example.com/printed\n',
     )
+  })
+
+  it('finds the OpenAPI documents', async () => {
+    expect(await kubectl.output(['explain', 'gadgets.spec.n'])).toMatch(/^FIELD: n <integer>/m)
+    const input = JSON.stringify(gadgetsOf(world.api).body('applied', { email: 'applied@example.com' }))
+    await kubectl.output(['apply', '-f', '-'], { input })
+    expect((await gadgetsOf(world.api).read('applied')).spec).toEqual({ email: 'applied@example.com' })
   })
 })

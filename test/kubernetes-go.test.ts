@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findGoClients } from '../scripts/clients.mjs'
-import { ClientWorld, settings } from './support/client-programs.ts'
+import { ClientWorld, settings } from './support/client-world.ts'
+import { Kubectl } from './support/kubectl.ts'
 import type { Running } from './support/server.ts'
 
 const acquired = /successfully acquired lease/
@@ -8,13 +9,25 @@ const acquired = /successfully acquired lease/
 describe.each(settings)('client-go and controller-runtime on $title', setting => {
   let world: ClientWorld
   let program: string
+  let client: Kubectl
   beforeAll(async () => {
     program = await findGoClients()
     world = await ClientWorld.start(setting)
+    client = await Kubectl.configured(setting.kubectl, world.kubeconfig)
   })
-  afterAll(() => world?.end())
+  afterAll(async () => {
+    await client?.close()
+    await world?.end()
+  })
 
-  const kubectl = (...args: string[]) => world.kubectl.output(args)
+  const kubectl = (...args: string[]) => client.output(args)
+  const apply = (name: string, size: number) => {
+    const widget = {
+      ...{ apiVersion: 'widgets.example.com/v1', kind: 'Widget' },
+      ...{ metadata: { name }, spec: { size } },
+    }
+    return client.output(['apply', '--server-side', '-f', '-'], { input: JSON.stringify(widget) })
+  }
 
   it.each([
     { informers: 'lists and watches', watchList: 'false', lists: 3, watchLists: 0 },
@@ -46,7 +59,7 @@ describe.each(settings)('client-go and controller-runtime on $title', setting =>
     try {
       const leader = startManager()
       await leader.says(acquired, 'stderr')
-      await world.apply('one', 1)
+      await apply('one', 1)
       await kubectl('wait', 'widget/one', '--for=condition=Ready')
       expect(await kubectl('get', 'configmap', 'one', '-o', 'jsonpath={.data.size}')).toBe('1')
       await expect
@@ -56,7 +69,7 @@ describe.each(settings)('client-go and controller-runtime on $title', setting =>
       const heir = startManager()
       await heir.says(/attempting to acquire leader lease/, 'stderr')
       await world.world.server.restart()
-      await world.apply('one', 2)
+      await apply('one', 2)
       await kubectl('wait', 'configmap/one', '--for=jsonpath={.data.size}=2', '--timeout=120s')
 
       // On SIGTERM it releases the lease. Otherwise the lease must expire.

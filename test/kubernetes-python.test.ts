@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findPythonClients } from '../scripts/clients.mjs'
-import { ClientWorld, settings } from './support/client-programs.ts'
+import { ClientWorld, settings } from './support/client-world.ts'
 
 describe.each(settings)("Kubernetes' Python client on $title", setting => {
   let world: ClientWorld

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findGoClients, findRustClients } from '../../scripts/clients.mjs'
+import { findGoClients, findPythonClients, findRustClients } from '../../scripts/clients.mjs'
 import { type Api, Collection } from '../support/api.ts'
-import { ClientWorld } from '../support/client-programs.ts'
+import { type ClientSetting, ClientWorld, crossedSettings, testSettings } from '../support/client-world.ts'
 import { arrayOf, fieldsOf, textOf } from '../support/json.ts'
 import { freePort } from '../support/ports.ts'
 import type { Running } from '../support/server.ts'
@@ -18,11 +18,17 @@ const clientsDefaults = Object.freeze({
   killMs: 25_000,
   /** Milliseconds for the controllers to reconcile the last changes. */
   patienceMs: 120_000,
+  /**
+   * A leader survives this many milliseconds without a server: controller-runtime's renew deadline of 10 s, less the 2 s
+   * between two attempts.
+   */
+  survivedMs: 8_000,
 })
 
 /**
  * Runs two managers of controller-runtime while Widgets change, and kills the server and managers. At the end every Widget
- * must be reconciled, and nothing may be left of a deleted one. The program of kube-rs runs before and after.
+ * must be reconciled, and nothing may be left of a deleted one. No manager may exit by itself, unless the server was away for
+ * so long that it loses its lease. The other clients run before.
  * @returns true if that holds
  */
 export async function reportClients(store: Store, durationMs: number, seed: number): Promise<boolean> {
@@ -30,47 +36,90 @@ export async function reportClients(store: Store, durationMs: number, seed: numb
   const say = (line: string) =>
     console.log(`${String(Math.round((performance.now() - began) / 1000)).padStart(5)} s  ${store}: ${line}`)
   say(`seed ${seed}`)
-  const program = await findGoClients()
   const rust = await findRustClients()
-  const world = await ClientWorld.start({ store, secure: false })
+  await useKubeRs(settingOf(testSettings, store), rust, say)
+  const crossed = settingOf(crossedSettings, store)
+  await useKubeRs(crossed, rust, say)
+  const problems = await soakManagers(crossed, durationMs, new Random(seed), say)
+  for (const problem of problems) say(`VIOLATION: ${problem}`)
+  say(`${problems.length === 0 ? 'no' : problems.length} violation`)
+  return problems.length === 0
+}
+
+type Say = (line: string) => void
+
+function settingOf(settings: readonly ClientSetting[], store: Store): ClientSetting {
+  const found = settings.find(setting => setting.store === store)
+  if (found === undefined) throw new Error(`no setting has the store ${store}`)
+  return found
+}
+
+/** Its controller adds a finalizer to every Widget, so it has a server of its own. */
+async function useKubeRs(setting: ClientSetting, program: string, say: Say): Promise<void> {
+  const world = await ClientWorld.start(setting)
+  try {
+    const facts = new Map(await world.facts(program))
+    const isRight =
+      facts.get('applied') === 1 && facts.get('size') === '1' && facts.get('config left') === false
+    if (!isRight || !arrayOf(facts.get('groups')).includes('widgets.example.com'))
+      throw new Error(`unexpected facts from kube-rs: ${JSON.stringify([...facts])}`)
+    say(`kube-rs works on ${setting.title}: discovery, apply, watcher and a controller with a finalizer`)
+  } finally {
+    await world.end()
+  }
+}
+
+/** Returns what is wrong at the end. */
+async function soakManagers(
+  setting: ClientSetting,
+  durationMs: number,
+  random: Random,
+  say: Say,
+): Promise<string[]> {
+  const program = await findGoClients()
+  const python = await findPythonClients()
+  const world = await ClientWorld.start(setting)
   const managers: Manager[] = []
   try {
-    await useKubeRs(world, rust)
-    say('kube-rs: discovery, apply, watcher and a controller with a finalizer work')
+    await world.facts(program, ['informers'])
+    await world.facts(python)
+    say(`client-go's informers and the Python client work on ${setting.title}`)
     for (let n = 0; n < clientsDefaults.managers; n++) managers.push(await Manager.start(world, program))
-    const random = new Random(seed)
-    const { api } = world.world
+    const { api } = world
     const done = new AbortController()
     const changes = new Changes(widgetsOf(api), random.fork())
     const changing = changes.run(done.signal)
     const kills = { server: 0, managers: 0 }
+    let longestAwayMs = 0
+    const progress = () =>
+      `${changes.count} changes, ${reconcilesOf(managers)} reconciles, kills: ${JSON.stringify(kills)}`
     const endAt = performance.now() + durationMs
     do {
       await sleep(random.between(0.5, 1.5) * clientsDefaults.killMs)
       await Promise.all(managers.map(manager => manager.sample()))
       if (random.chance(0.5)) {
         kills.server += 1
+        const killedAt = performance.now()
         await world.world.server.restart()
+        longestAwayMs = Math.max(longestAwayMs, performance.now() - killedAt)
       } else {
         kills.managers += 1
         const leader = await leaderOf(managers)
         await leader.restart()
       }
-      say(`${changes.count} changes, ${reconcilesOf(managers)} reconciles, kills: ${JSON.stringify(kills)}`)
+      say(progress())
     } while (performance.now() < endAt)
     done.abort()
     await changing
     const problems = await settled(api)
     await Promise.all(managers.map(manager => manager.sample()))
-    say(`${changes.count} changes, ${reconcilesOf(managers)} reconciles, kills: ${JSON.stringify(kills)}`)
-    for (const exit of managers.flatMap(({ exits }) => exits)) say(`a manager exited by itself: ${exit}`)
+    say(`${progress()}; the server was away for at most ${Math.round(longestAwayMs)} ms`)
+    const exits = managers.flatMap(({ exits }) => exits)
+    for (const exit of exits) say(`a manager exited by itself: ${exit}`)
+    if (exits.length > 0 && longestAwayMs < clientsDefaults.survivedMs)
+      problems.push(`${exits.length} managers exited by themselves`)
     await changes.deleteAll()
-    problems.push(...(await settled(api)))
-    await Promise.all(managers.map(manager => manager.stop()))
-    await useKubeRs(world, rust)
-    for (const problem of problems) say(`VIOLATION: ${problem}`)
-    say(`${problems.length === 0 ? 'no' : problems.length} violation`)
-    return problems.length === 0
+    return [...problems, ...(await settled(api))]
   } finally {
     await Promise.all(managers.map(manager => manager.stop()))
     await world.end()
@@ -81,18 +130,9 @@ function widgetsOf(api: Api): Collection {
   return new Collection(api, 'widgets.example.com/v1', 'Widget', 'widgets', 'default')
 }
 
-/** Its controller adds a finalizer to every Widget, so it runs while there are no others. */
-async function useKubeRs(world: ClientWorld, program: string): Promise<void> {
-  const facts = new Map(await world.facts(program))
-  const isRight =
-    facts.get('applied') === 1 && facts.get('size') === '1' && facts.get('config left') === false
-  if (!isRight || !arrayOf(facts.get('groups')).includes('widgets.example.com'))
-    throw new Error(`unexpected facts from kube-rs: ${JSON.stringify([...facts])}`)
-}
-
-/** A process of the manager that is started again when it exits. */
+/** A process of the manager that is started again when it exits, as by a Deployment. */
 class Manager {
-  /** The last log line before each exit without a kill, such as after a lost lease. */
+  /** The log of the leader election before each exit without a kill, and the last line. */
   readonly exits: string[] = []
   readonly #world: ClientWorld
   readonly #program: string
@@ -148,7 +188,7 @@ class Manager {
     this.#running = running
     void running.ended.then(({ stderr }) => {
       if (!this.#wanted) return
-      if (!this.#killed) this.exits.push(stderr.trimEnd().split('\n').at(-1) ?? '')
+      if (!this.#killed) this.exits.push(lastWordsOf(stderr))
       this.#killed = false
       this.#before += this.#now
       this.#now = 0
@@ -164,6 +204,12 @@ class Manager {
     const samples = text.split('\n').filter(line => line.startsWith(`${name}{`))
     return samples.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0)
   }
+}
+
+function lastWordsOf(log: string): string {
+  const lines = log.trimEnd().split('\n')
+  const ofElection = lines.filter(line => line.includes('leaderelection')).slice(-8)
+  return [...ofElection, ...lines.slice(-1)].join('\n    ')
 }
 
 async function leaderOf(managers: readonly Manager[]): Promise<Manager> {

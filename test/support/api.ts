@@ -62,6 +62,16 @@ export interface RequestOptions {
   readonly signal?: AbortSignal
 }
 
+/** A request as it goes out. */
+export interface Sent {
+  readonly method: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string | Uint8Array
+  readonly signal?: AbortSignal
+}
+
+export type Received = Pick<Answer, 'status' | 'headers' | 'text'>
+
 export class Api {
   readonly url: string
 
@@ -76,17 +86,20 @@ export class Api {
     body?: unknown,
     { headers = {}, type = 'application/json', signal }: RequestOptions = {},
   ): Promise<Answer> {
-    const response = await fetch(`${this.url}${path}`, {
+    const received = await this.send(`${this.url}${path}`, {
       method,
       headers: { ...(body !== undefined && type !== '' && { 'content-type': type }), ...headers },
       ...(body !== undefined && {
         body: typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),
       }),
       ...(signal && { signal }),
-      redirect: 'manual',
     })
-    const text = await response.text()
-    return { status: response.status, headers: response.headers, text, body: parse(text) }
+    return { ...received, body: parse(received.text) }
+  }
+
+  protected async send(url: string, sent: Sent): Promise<Received> {
+    const response = await fetch(url, { ...sent, redirect: 'manual' })
+    return { status: response.status, headers: response.headers, text: await response.text() }
   }
 
   get(path: string, options?: RequestOptions): Promise<Answer> {

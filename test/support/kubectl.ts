@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findKubectl } from '../../scripts/kubernetes-tools.mjs'
@@ -39,6 +39,14 @@ export class Kubectl {
   static async open(version?: string, ...flags: readonly string[]): Promise<Kubectl> {
     const binary = await findKubectl(version)
     return new Kubectl(await mkdtemp(join(tmpdir(), 'setpoint-kubectl-')), binary, flags)
+  }
+
+  /** Opens kubectl with a copy of a kubeconfig, which it may change. */
+  static async configured(version: string, kubeconfig: string): Promise<Kubectl> {
+    const kubectl = await Kubectl.open(version)
+    await mkdir(join(kubectl.home, '.kube'))
+    await copyFile(kubeconfig, join(kubectl.home, '.kube', 'config'))
+    return kubectl
   }
 
   start(args: readonly string[], options: KubectlOptions = {}): RunningKubectl {
