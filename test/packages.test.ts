@@ -110,6 +110,20 @@ test.each([
   expect([...imported].filter(each => !isBuiltin(each)).sort()).toEqual(apart)
 })
 
+test('a process of the server loads one copy of the packages that the SDK uses too', async () => {
+  for (const [name, isThere] of [
+    ['controller-runtime', true],
+    ['apiserver', false],
+  ] as const) {
+    const bundle = join(folder, 'node_modules/@setpoint', name, 'bundle')
+    const files = (await readdir(bundle)).filter(file => file !== 'testing.js')
+    const texts = await Promise.all(files.map(file => readFile(join(bundle, file), 'utf8')))
+    // esbuild writes the path of each bundled file above its code.
+    for (const shared of ['prom-client', 'ws'])
+      expect(texts.join('').includes(`node_modules/${shared}/`), `${shared} in ${name}`).toBe(isThere)
+  }
+})
+
 test('a plugin compiles under strict against the packages, and the server runs it', async () => {
   const target = ['--target', 'es2022', '--module', 'nodenext', '--outDir', 'dist']
   const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')]

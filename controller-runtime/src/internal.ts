@@ -18,6 +18,9 @@
  *     testing/     (its own entry) a real server, a conformance suite and faults, for tests
  */
 
+// The bundle of the server takes these from here, so that a process loads one copy (`scripts/bundle.mjs`).
+export { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+export { WebSocketServer } from 'ws'
 export { type BuiltInDeclaration, type BuiltInObject, defineBuiltInModel } from './api/built-in-model.ts'
 export { compareCodePoints, compareUnits, ordersByUnit } from './api/code-point-order.ts'
 export * from './api/index.ts'
