@@ -11,7 +11,9 @@ import type {
   OpenTestServerOptions,
   PluginSettingsOfTest,
 } from '@setpoint/controller-runtime/testing'
+import { ApiServer, CustomRoutes, Health, RouteCallers } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
+import { Metrics } from '../metrics/index.ts'
 import { loadRules, ServedModel } from '../model/index.ts'
 import { PluginActor, readSettings, ServedKinds } from '../plugins/index.ts'
 import { assembleRooms, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
@@ -142,10 +144,6 @@ async function openFront(
   rooms: ServerRooms,
   { plugins, settings, log }: OpenTestServerOptions,
 ): Promise<Front> {
-  const [{ ApiServer, CustomRoutes, Health, RouteCallers }, { Metrics }] = await Promise.all([
-    import('../http/index.ts'),
-    import('../metrics/index.ts'),
-  ])
   const { models, api, hub, queues, storage, follower, transport, authorizer } = rooms
   const callers = new RouteCallers()
   const routes = new CustomRoutes(models, testServerDefaults.reservedDomain, callers)
