@@ -76,7 +76,9 @@ const formatChecks = new Map<string, ValidateFunction>()
 function hasFormat(name: string, text: string): boolean {
   let check = formatChecks.get(name)
   if (check === undefined) {
-    formatChecker ??= formats.default(new Ajv({ logger: false, meta: false, validateSchema: false }))
+    formatChecker ??= formats.default(
+      new Ajv({ strict: false, logger: false, meta: false, validateSchema: false }),
+    )
     check = formatChecker.compile({ format: name })
     formatChecks.set(name, check)
   }
