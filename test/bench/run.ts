@@ -1,4 +1,5 @@
 import { loadavg } from 'node:os'
+import { applies } from './applies.ts'
 import { creates } from './creates.ts'
 import { fanout } from './fanout.ts'
 import { latency } from './latency.ts'
@@ -17,6 +18,7 @@ import { printTable, type Row } from './table.ts'
  */
 const benchmarks: Readonly<Record<string, () => Promise<Row[]>>> = {
   creates,
+  applies,
   reads,
   views,
   discovery,

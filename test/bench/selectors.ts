@@ -1,9 +1,8 @@
-import { readFile } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parseSelector } from '../../apiserver/dist/query/index.js'
 import { type WatchSink, webSocketFrames } from '../../apiserver/dist/watch/index.js'
 import { collection, createItems, itemJson, lanes, rounds } from './items.ts'
-import { type Program, startSetpoint } from './program.ts'
+import { type Program, processorMicros, startSetpoint } from './program.ts'
 import { load, rawRequest } from './raw-http.ts'
 import { ScriptProcess } from './script-process.ts'
 import type { Row } from './table.ts'
@@ -147,11 +146,4 @@ async function microsOfWrite(setpoint: Program, watchers: number, round: number)
   await load(url, lanes, changes, i => requests[i] ?? '', 200)
   await received
   return ((await processorMicros(setpoint.pid)) - begin) / changes
-}
-
-/** Returns the processor time of a process from Linux, which counts it in hundredths of a second. */
-async function processorMicros(pid: number): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * 10_000
 }
