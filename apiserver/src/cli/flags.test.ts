@@ -639,6 +639,12 @@ describe('--role controllers', () => {
     )
   })
 
+  it('leaves out the collector with --collector=false, which is refused with an API', () => {
+    const args = ['--role', 'controllers', '--server', 'http://a']
+    expect(serve([...args, '--collector=false'])).toMatchObject({ collector: false })
+    expect(refusal(['--collector=false'])).toMatch(/^--collector is accepted only with --role controllers/)
+  })
+
   it('needs --server, which other roles refuse', () => {
     expect(refusal(['--role', 'controllers'])).toContain('needs --server')
     expect(refusal(['--server', 'http://a'])).toBe(
