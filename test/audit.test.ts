@@ -51,7 +51,8 @@ beforeAll(async () => {
       plugin.runnable('writer', async ({ client }) => { await client.create(Thing, { metadata: { name: 'made' }, spec: { text: 'a' } }) })
       plugin.routes('api.writer.example.com/v1', r => r
         .post('/echoes', ({ body }) => ({ body: { echoed: body } }))
-        .get('/echoes/:name', () => ({ body: 'text' })))`,
+        .get('/echoes/:name', () => ({ body: 'text' }))
+        .get('/silences/:name', ({ log }) => { log.info({}, 'a silent request'); return new Promise(() => {}) }))`,
   })
   plugins.push(await copyFixture('items-plugin'), await copyFixture('safe-plugin'))
   plugins.push(await writePlugin({ 'index.js': writer }))
@@ -247,6 +248,18 @@ describe('a request', () => {
       verb: 'get',
       objectRef: { resource: 'echoes', name: 'a' },
     })
+  })
+
+  it('for a route that never responds is complete when its client has left', async () => {
+    const left = new AbortController()
+    const headers = { 'audit-id': 'silence' }
+    const answer = api.get('/apis/api.writer.example.com/v1/silences/a', { headers, signal: left.signal })
+    await expect.poll(() => server.stderr()).toContain('a silent request')
+    left.abort()
+    await expect(answer).rejects.toThrow()
+    const [complete, ...more] = await trail.until(({ auditID }) => auditID === 'silence')
+    expect(complete).toMatchObject({ stage: 'ResponseComplete', verb: 'get', responseStatus: undefined })
+    expect(more).toEqual([])
   })
 
   it('of a plugin in the server is recorded with the name of the plugin', async () => {

@@ -285,11 +285,13 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup, callers: RouteCalle
       if (hosted.signal.aborted) stop()
       // AbortSignal.any would leak memory in the plugin's signal with every request.
       hosted.signal.addEventListener('abort', stop, { once: true })
+      const { caller, audit } = ctx.state
       ctx.res.on('close', () => {
         hosted.signal.removeEventListener('abort', stop)
         over.abort()
+        // The client has left, and the handler may never return.
+        if (!ctx.res.writableEnded) audit?.completed({ code: undefined })
       })
-      const { caller, audit } = ctx.state
       const body = await readBody(ctx)
       audit?.onDocument?.(body)
       const request = {
