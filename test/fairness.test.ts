@@ -93,11 +93,11 @@ async function flood(connections: number, each: number, target: string, token: s
 it.each(['/item-0?resourceVersion=0', '?size=1&resourceVersion=0', '/unknown/status'])(
   "a flood of requests for %s does not hold up another identity's",
   async target => {
-    const requests = 20 * 200
+    const requests = 125 * 32
     // Its connections are open before the flood begins.
     const calm = await flood(3, 1, `${items}/item-1`, ann.token)
     await expect.poll(() => calm.statuses()).toEqual(['200', '200', '200'])
-    const noisy = await flood(20, 200, `${items}${target}`, vic.token)
+    const noisy = await flood(125, 32, `${items}${target}`, vic.token)
     try {
       await noisy.next()
       calm.send()
@@ -180,23 +180,23 @@ it('large bodies that stall are refused past 64 MiB, and other writes of the sam
   await expect.poll(heldBytes, { timeout: 30_000 }).toBe(0)
 })
 
-it('a program that fills the queue of its identity is refused, and not another one of that identity', async () => {
-  const noisy = await flood(20, 600, `${items}/item-0?resourceVersion=0`, vic.token)
+it('a program that pipelines requests holds up no other program of its identity', async () => {
+  const noisy = await flood(20, 32, `${items}/item-0?resourceVersion=0`, vic.token)
   noisy.repeat()
   try {
-    await expect.poll(() => noisy.statuses(), { timeout: 30_000 }).toContain('429')
     for (let n = 0; n < 20; n++) {
       const response = await fetch(`${server.url}${items}/item-1`, { headers: bearer(vic) })
       await response.arrayBuffer()
       expect(response.status).toBe(200)
     }
+    expect(new Set(noisy.statuses())).toEqual(new Set(['200']))
   } finally {
     noisy.leave()
   }
 })
 
 it('requests of clients that have left are not served', async () => {
-  const dear = await flood(20, 50, dearList, vic.token)
+  const dear = await flood(200, 1, dearList, vic.token)
   await expect.poll(() => dear.statuses().length).toBeGreaterThan(0)
   dear.leave()
   await expect
@@ -208,7 +208,7 @@ it('requests of clients that have left are not served', async () => {
 })
 
 it('wrong tokens wait in a class of their own', async () => {
-  const wrong = await flood(10, 200, items, 'wrong')
+  const wrong = await flood(100, 20, items, 'wrong')
   try {
     const response = await fetch(`${server.url}${items}/item-1`, { headers: bearer(ann) })
     expect(response.status).toBe(200)

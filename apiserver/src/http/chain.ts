@@ -12,7 +12,6 @@ import { auditing } from './middleware/auditing.ts'
 import { authorization } from './middleware/authorization.ts'
 import { counting } from './middleware/counting.ts'
 import { crossOrigin } from './middleware/cross-origin.ts'
-import { draining } from './middleware/draining.ts'
 import { errors } from './middleware/errors.ts'
 import { fairness } from './middleware/fairness.ts'
 import { identity } from './middleware/identity.ts'
@@ -53,7 +52,6 @@ export function createChain(parts: ChainParts): Koa {
   const { connections, paths, api, access, queues, metrics, log, audit } = parts
   const system = systemRoutes(parts)
   const chain: readonly Middleware[] = [
-    draining(connections),
     ...(audit === undefined ? [] : [auditing(audit, paths)]),
     sending(),
     counting(metrics.requests),

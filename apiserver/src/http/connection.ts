@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '@setpoint/controller-runtime'
 import { ApiError } from '@setpoint/controller-runtime/api'
@@ -22,6 +22,8 @@ export const connectionDefaults = Object.freeze({
   bodyStallMs: 30_000,
   /** Milliseconds without progress of a response before its client is disconnected. Progress shows in steps of 100 KiB. */
   responseStallMs: 60_000,
+  /** Requests that may wait behind the one that is being handled. Others wait while Node parses them, some 10 µs each. */
+  pipelined: 32,
   /** Milliseconds between two checks of all connections. */
   checkMs: 1_000,
   /** Milliseconds of silence before the kernel's first TCP keep-alive probe. */
@@ -47,6 +49,7 @@ export const drainDefaults = Object.freeze({
 interface Exchange {
   readonly message: IncomingMessage
   readonly response: ServerResponse
+  readonly handle: RequestListener
 }
 
 /** The bytes transferred in one direction, and the time of the last change. */
@@ -62,15 +65,19 @@ interface Progress {
  *     idle → ending     the server's half is closed; later requests are read but not handled, to avoid a reset
  *     any  → closed
  *
- * Disconnects a client that stalls within a request or does not read its response. Requests behind a response that
- * announces the end of the connection are not handled (RFC 9112, 9.6).
+ * Requests are handled one after another, each in a later turn of the event loop than the one before. So pipelined requests
+ * cost others no more than the same requests on one connection after another. While requests wait, the socket is paused;
+ * what Node has read by then, at most 64 KiB, is parsed.
+ *
+ * Disconnects a client that stalls within a request, does not read its response, or pipelines too many requests. Requests
+ * behind a response that announces the end of the connection are not handled (RFC 9112, 9.6).
  */
 export class Connection {
   readonly #socket: Socket
   readonly #clock: Clock
   readonly #log: Logger
   readonly #isStream: (response: ServerResponse) => boolean
-  /** Requests without a complete response, oldest first. */
+  /** Requests without a complete response, oldest first. The others wait for the first. */
   readonly #open: Exchange[] = []
   /** Checks without a request since the server drains. */
   #idleChecks = 0
@@ -101,6 +108,7 @@ export class Connection {
     const at = this.#clock.monotonic()
     this.#received = { bytes: 0, at }
     this.#sent = { bytes: 0, at }
+    socket.on('resume', () => this.#pauseReading())
   }
 
   get isBusy(): boolean {
@@ -109,39 +117,78 @@ export class Connection {
 
   /** True if only the client has something left to do: to read responses that are complete. */
   get isUnread(): boolean {
-    return this.isBusy && this.#open.every(({ response }) => response.writableEnded)
+    return this.#open[0]?.response.writableEnded === true
   }
 
   get isEnding(): boolean {
     return this.#endingSince !== undefined
   }
 
-  /** Registers a request. Returns false if it must not be handled. */
-  begin(message: IncomingMessage, response: ServerResponse, isDraining: boolean): boolean {
+  /** Handles a request when those before it have their responses. Returns false if it must not be handled. */
+  begin(exchange: Exchange, isDraining: boolean): boolean {
+    const { message, response } = exchange
     if (this.isEnding || this.#isSealed || this.#last?.headersSent) {
       message.resume()
       return false
     }
     // Another request was sent before the client could read the announcement.
     if (this.#last !== undefined) this.#last.shouldKeepAlive = true
-    const exchange: Exchange = { message, response }
     this.#open.push(exchange)
     this.#latest = message
     this.#isSealed = mayEndHttp(message)
     if (isDraining || this.#last !== undefined || this.#isSealed) this.#announceEnd(response)
+    response.once('close', () => this.#responded(exchange))
+    if (this.#open.length === 1) this.#handle(exchange)
+    else this.#wait()
+    return true
+  }
+
+  #handle({ message, response, handle }: Exchange): void {
     const now = this.#clock.monotonic()
     this.#received.at = now
-    if (this.#open.length === 1) this.#sent.at = now
-    response.once('close', () => this.#responded(exchange))
-    return true
+    this.#sent.at = now
+    handle(message, response)
+  }
+
+  #wait(): void {
+    this.#pauseReading()
+    const requests = this.#open.length - 1
+    if (requests <= connectionDefaults.pipelined || this.#socket.destroyed) return
+    this.#log.warn({ requests }, 'disconnected a client that pipelined too many requests')
+    this.#socket.destroy()
+  }
+
+  /** Reads on behind a response without an end, to notice when the client leaves. */
+  readOn(): void {
+    if (this.#open.length > 1) this.#socket.resume()
+  }
+
+  /** Stops reading while requests wait. Node resumes the socket after each message and for each body. */
+  #pauseReading(): void {
+    const [current, next] = this.#open
+    if (current === undefined || next === undefined || this.#isStream(current.response)) return
+    // Node may read from a paused socket after a resume that came before the pause. Pausing it again does nothing.
+    if (this.#socket.readableFlowing === false) this.#socket.emit('pause')
+    else this.#socket.pause()
   }
 
   #responded(exchange: Exchange): void {
     this.#open.splice(this.#open.indexOf(exchange), 1)
-    if (this.isBusy) return
+    if (this.isBusy) {
+      setImmediate(() => this.#handleNext())
+      return
+    }
     this.#idleChecks = 0
     this.#respondedBytes = this.#socket.bytesRead
     if (this.#last !== undefined && !this.#socket.destroyed) this.end()
+  }
+
+  #handleNext(): void {
+    const [next] = this.#open
+    // A response can close the connection before its end is announced, for example one to an unread body.
+    if (next === undefined || !this.#socket.writable) return
+    if (this.#open.length === 1) this.#socket.resume()
+    this.#handle(next)
   }
 
   /** Rejects malformed or late input. Responses to earlier requests are sent first. */

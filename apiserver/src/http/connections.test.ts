@@ -12,6 +12,7 @@ import { connectionDefaults, drainDefaults } from './connection.ts'
 import { Connections } from './connections.ts'
 import { errorResponse, toApiError } from './error-response.ts'
 import { readRequestBody } from './request-body.ts'
+import { requestsThatUpgrade } from './upgrade-offer.ts'
 
 type Handler = (message: IncomingMessage, response: ServerResponse) => Promise<void> | void
 
@@ -23,11 +24,18 @@ class Served {
   readonly handled: string[] = []
   /** The server's sockets, in the order of their acceptance. */
   readonly accepted: Socket[] = []
-  readonly #server = createServer({ connectionsCheckingInterval: 2 ** 30 }, (message, response) => {
-    if (!this.connections.begin(message, response)) return
-    this.handled.push(message.url ?? '')
-    void this.#handle(message, response)
-  })
+  /** The number of requests that Node has parsed. */
+  parsed = 0
+  readonly #server = createServer(
+    { connectionsCheckingInterval: 2 ** 30, IncomingMessage: requestsThatUpgrade(() => false) },
+    (message, response) => {
+      this.parsed++
+      this.connections.handle(message, response, () => {
+        this.handled.push(message.url ?? '')
+        void this.#handle(message, response)
+      })
+    },
+  )
   readonly #handler: Handler
   #port = 0
 
@@ -35,6 +43,7 @@ class Served {
     this.#handler = handler
     this.connections = new Connections(this.#server, { log: silentLogger, clock: this.clock, limit })
     this.#server.on('connection', socket => this.accepted.push(socket))
+    this.#server.on('upgrade', () => {})
     this.#server.on('clientError', (error, socket) => {
       if (socket instanceof Socket) this.connections.refuse(socket, toApiError(error, silentLogger, {}))
     })
@@ -292,6 +301,85 @@ describe('a draining server', () => {
     await server.clock.advance(drainDefaults.checkMs)
     expect(server.accepted[0]?.destroyed).toBe(true)
     await drained
+  })
+})
+
+describe('pipelined requests', () => {
+  const paths = (count: number) => Array.from({ length: count }, (_, n) => `/${n}`)
+
+  it('are handled one after another', async () => {
+    const { held, release } = hold()
+    const server = await serve(async (message, response) => {
+      await held
+      response.end(`saw ${message.url};`)
+    })
+    const client = server.connect()
+    client.get(...paths(5))
+    await eventually(() => expect(server.parsed).toBe(5))
+    expect(server.handled).toEqual(['/0'])
+    release()
+    await client.receives('saw /4')
+    expect(client.text.match(/saw [^;]*/g)).toEqual(paths(5).map(path => `saw ${path}`))
+    client.get('/again')
+    await client.receives('saw /again')
+  })
+
+  it('are handled in different turns of the event loop', async () => {
+    let turn = 0
+    let isOver = false
+    const count = () => {
+      turn++
+      if (!isOver) setImmediate(count)
+    }
+    const turns: number[] = []
+    const server = await serve((_message, response) => {
+      turns.push(turn)
+      response.end('done')
+    })
+    const client = server.connect()
+    count()
+    client.get(...paths(20))
+    await eventually(() => expect(turns).toHaveLength(20))
+    isOver = true
+    expect(new Set(turns).size).toBe(20)
+  })
+
+  it('are read no further than Node reads at once', async () => {
+    const length = 40_000
+    const readAhead: number[] = []
+    const server = await serve(async (message, response) => {
+      readAhead.push((server.accepted[0]?.bytesRead ?? 0) - readAhead.length * length)
+      response.end(`read ${(await readRequestBody(message)).length};`)
+    })
+    const client = server.connect()
+    for (const path of paths(50)) client.post(path, length, 'x'.repeat(length))
+    await eventually(() => expect(client.text.match(/read 40000;/g)).toHaveLength(50))
+    expect(server.handled).toEqual(paths(50))
+    // The request itself, 64 KiB, and 100 bytes of headers for each.
+    expect(Math.max(...readAhead)).toBeLessThan(length + 64 * 1024 + 50 * 100)
+  })
+
+  it('disconnect a client that sends too many, and are parsed no further', async () => {
+    const server = await serve(() => {})
+    const client = server.connect()
+    client.get(...paths(connectionDefaults.pipelined + 1))
+    await eventually(() => expect(server.parsed).toBe(connectionDefaults.pipelined + 1))
+    expect(server.accepted[0]?.destroyed).toBe(false)
+    const other = server.connect()
+    other.get(...paths(1_500))
+    await eventually(() => expect(other.hasEnded || other.hasFailed).toBe(true))
+    expect(server.parsed).toBe(2 * connectionDefaults.pipelined + 3)
+    expect(server.handled).toEqual(['/0', '/0'])
+  })
+
+  it('are not handled behind a response that closes the connection', async () => {
+    const server = await serve((_message, response) => {
+      response.writeHead(200, { connection: 'close' }).end('done')
+    })
+    const client = server.connect()
+    client.get(...paths(3))
+    await client.ends()
+    expect(server.handled).toEqual(['/0'])
   })
 })
 

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { Server, type Socket } from 'node:net'
 import { Server as SecureServer } from 'node:tls'
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
@@ -66,22 +66,25 @@ export class Connections {
     this.#scheduleCheck()
   }
 
-  /** Registers a request. Returns false if it must not be handled. */
-  begin(message: IncomingMessage, response: ServerResponse): boolean {
+  /** Handles a request in the order of its connection. Drops one behind the announced end of the connection. */
+  handle(message: IncomingMessage, response: ServerResponse, handle: RequestListener): void {
     const { socket } = message
     const connection = this.#all.get(socket)
-    if (connection === undefined) return true
-    if (!connection.begin(message, response, this.#drainedAt !== undefined)) return false
+    if (connection === undefined) {
+      handle(message, response)
+      return
+    }
+    if (!connection.begin({ message, response, handle }, this.#drainedAt !== undefined)) return
     this.#bound.markBusy(socket)
     response.once('close', () => {
       if (!connection.isBusy && this.#all.has(socket) && !socket.destroyed) this.#bound.markIdle(socket)
     })
-    return true
   }
 
   /** Marks a response that has no end. */
   streams(response: ServerResponse): void {
     this.#streams.add(response)
+    if (response.socket !== null) this.#all.get(response.socket)?.readOn()
   }
 
   /** Returns true if a request can upgrade the connection: it has no open requests before it. */

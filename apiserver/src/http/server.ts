@@ -1,5 +1,11 @@
 import { constants } from 'node:crypto'
-import { createServer, type Server, type ServerOptions } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import { Socket } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
@@ -127,6 +133,8 @@ export class ApiServer {
       patchKeywordsOf: loadPatchKeywords,
     })
     const respond = createChain({ ...parts, documents, connections, paths, watches }).callback()
+    const handle = (message: IncomingMessage, response: ServerResponse) =>
+      connections.handle(message, response, respond)
     const upgrades = new Upgrades({
       origins,
       access,
@@ -139,10 +147,11 @@ export class ApiServer {
       watches,
     })
     const { server } = this
-    server.on('request', respond)
+    server.on('request', handle)
     // Ignores unsupported Expect headers (RFC 9110, 10.1.1).
-    server.on('checkExpectation', respond)
+    server.on('checkExpectation', handle)
     server.on('upgrade', (message, socket, head) => {
+      if (socket.destroyed) return
       connections.release(message.socket)
       void upgrades.handle(message, socket, head)
     })

@@ -6,7 +6,7 @@ import { IncomingMessage } from 'node:http'
  * header (RFC 9110, 7.8), and some clients offer h2c with each first request.
  *
  * Node asks a request for `upgrade` after it has parsed the headers. `shouldUpgradeCallback` does the same and does not
- * exist in Node 20.
+ * exist in Node 20. After an upgrade it parses no further, so requests behind it do not exist on a destroyed socket.
  */
 export function requestsThatUpgrade(isTaken: (message: IncomingMessage) => boolean): typeof IncomingMessage {
   return class extends IncomingMessage {
@@ -14,7 +14,7 @@ export function requestsThatUpgrade(isTaken: (message: IncomingMessage) => boole
     parserSaysSo = false
 
     get upgrade(): boolean {
-      return this.parserSaysSo && isTaken(this)
+      return this.socket.destroyed || (this.parserSaysSo && isTaken(this))
     }
 
     set upgrade(value: boolean | null) {
