@@ -43,6 +43,34 @@ it('begin one in each turn of the event loop, with the bytes that have arrived',
   }
 })
 
+// Other systems have no second loopback address by default.
+it.skipIf(process.platform !== 'linux')('begin for each client address in turn', async () => {
+  const begun: (string | undefined)[] = []
+  const accepted: Socket[] = []
+  const server = createServer(socket => begun.push(socket.remoteAddress))
+  const handshakes = new TlsHandshakes(server)
+  server.on('connection', socket => {
+    accepted.push(socket)
+    handshakes.begin(socket)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const from = (localAddress: string) => connect({ port, host: '127.0.0.1', localAddress })
+  const sockets = Array.from({ length: clients }, () => from('127.0.0.1'))
+  try {
+    await expect.poll(() => accepted.length).toBe(clients)
+    sockets.push(from('127.0.0.2'))
+    await expect.poll(() => accepted.length).toBe(clients + 1)
+    for (const socket of sockets) socket.write('hello')
+    await expect.poll(() => begun.length).toBe(clients + 1)
+    expect(begun.indexOf('127.0.0.2')).toBeLessThan(3)
+  } finally {
+    for (const socket of [...sockets, ...accepted]) socket.destroy()
+    server.close()
+  }
+})
+
 it('do not begin for a client that leaves before its first bytes', async () => {
   const begun: Socket[] = []
   const server = createServer(socket => begun.push(socket))

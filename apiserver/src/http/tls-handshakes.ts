@@ -1,9 +1,11 @@
 import type { Server, Socket } from 'node:net'
+import { FairQueue } from '../cache/index.ts'
 import { connectionDefaults } from './connection.ts'
 
 /**
  * The TLS handshakes of a server. A handshake takes about a millisecond of processor time once the client's first bytes
- * are there. However many clients connect at once, one handshake begins in each turn of the event loop:
+ * are there. However many clients connect at once, one handshake begins in each turn of the event loop. Client addresses
+ * take turns:
  *
  *     accepted ──first bytes──▶ waiting ──its turn──▶ in progress ──▶ complete
  *
@@ -13,7 +15,7 @@ import { connectionDefaults } from './connection.ts'
 export class TlsHandshakes {
   readonly #sockets = new Map<string, Socket>()
   /** Sockets whose first bytes have arrived. */
-  readonly #waiting = new Set<Socket>()
+  readonly #waiting = new FairQueue<Socket>()
   readonly #start: (socket: Socket) => void
   #isScheduled = false
 
@@ -28,9 +30,11 @@ export class TlsHandshakes {
 
   begin(socket: Socket): void {
     const address = addressOf(socket)
+    // Undefined once the socket is closed.
+    const host = socket.remoteAddress ?? ''
     this.#sockets.set(address, socket)
     socket.once('close', () => {
-      this.#waiting.delete(socket)
+      this.#waiting.delete(host, socket)
       if (this.#sockets.get(address) === socket) this.#sockets.delete(address)
     })
     const destroy = () => socket.destroy()
@@ -42,7 +46,7 @@ export class TlsHandshakes {
       socket.setTimeout(0, destroy)
       // Also emitted at the end.
       if (socket.readableLength === 0) socket.destroy()
-      else this.#wait(socket)
+      else this.#wait(host, socket)
     })
   }
 
@@ -58,8 +62,8 @@ export class TlsHandshakes {
     for (const socket of this.#sockets.values()) socket.destroy()
   }
 
-  #wait(socket: Socket): void {
-    this.#waiting.add(socket)
+  #wait(host: string, socket: Socket): void {
+    this.#waiting.push(host, socket)
     this.#schedule()
   }
 
@@ -68,11 +72,8 @@ export class TlsHandshakes {
     this.#isScheduled = true
     setImmediate(() => {
       this.#isScheduled = false
-      for (const socket of this.#waiting) {
-        this.#waiting.delete(socket)
-        this.#start(socket)
-        break
-      }
+      const socket = this.#waiting.shift()
+      if (socket !== undefined) this.#start(socket)
       if (this.#waiting.size > 0) this.#schedule()
     })
   }
