@@ -1,6 +1,5 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { FairOrder, type Share } from './fair-order.ts'
-import type { ClassLimits } from './request-class.ts'
 
 /** Seconds of the `Retry-After` of a refusal, as in Kubernetes. */
 export const retryAfterSeconds = 1
@@ -24,62 +23,66 @@ interface Flow extends Share {
   readonly identity: string
   /** By connection, the next one first; and of each in the order of arrival. */
   readonly waiting: Map<object | undefined, Set<QueuedRequest>>
-  count: number
+  size: number
 }
 
 /**
  * The requests of one class that wait. Identities take turns, by the processor time of their requests. The connections of
  * one identity take turns by requests, so that one program does not hold up another with the same credentials.
  *
- * When too many requests of an identity wait, the connection with the most loses one. So a program with few requests is not
- * refused because another one has many.
+ * When too many requests wait, the identity with the most loses one, and of its connections the one with the most. So a
+ * request is refused only if its identity has at least an equal share of the queue: the limit divided by the identities that
+ * wait.
  */
 export class ClassQueue implements Share {
   readonly name: string
   time = 0
-  readonly #limits: ClassLimits
+  readonly #limit: number
   /** Identities with requests that wait, or with time charged while others wait. */
   readonly #flows = new Map<string, Flow>()
   readonly #order = new FairOrder<Flow>()
   #waiting = 0
 
-  constructor(name: string, limits: ClassLimits) {
+  /** @param limit the number of requests that may wait */
+  constructor(name: string, limit: number) {
     this.name = name
-    this.#limits = limits
+    this.#limit = limit
   }
 
   get waiting(): number {
     return this.#waiting
   }
 
-  /** @throws ApiError 429 when too many requests wait */
+  /** @throws ApiError 429 if too many requests wait, and the identity has its share of them */
   push(request: QueuedRequest): void {
-    const { waiting, waitingPerIdentity } = this.#limits
-    const known = this.#flows.get(request.identity)
-    if (known !== undefined && known.count >= waitingPerIdentity) this.#makeRoom(known, request.connection)
-    if (this.#waiting >= waiting) throw this.#tooMany(`${this.#waiting} wait`)
+    if (this.#waiting >= this.#limit) this.#makeRoom(request)
     const flow = this.#flowOf(request.identity)
     const ofConnection = flow.waiting.get(request.connection)
     if (ofConnection === undefined) flow.waiting.set(request.connection, new Set([request]))
     else ofConnection.add(request)
-    flow.count++
+    flow.size++
     this.#waiting++
     this.#order.enter(flow)
   }
 
-  /**
-   * Refuses the oldest request of the connection with the most.
-   * @throws ApiError 429 if the given connection has its share of the requests that may wait
-   */
-  #makeRoom(flow: Flow, connection: object | undefined): void {
-    const why = this.#tooMany(`${flow.count} of ${JSON.stringify(flow.identity)} wait`)
-    const own = flow.waiting.get(connection)?.size ?? 0
-    let most: ReadonlySet<QueuedRequest> = new Set()
-    // Without this comparison, a flood would pay for the search with each request.
-    if (own < Math.floor(flow.count / flow.waiting.size))
-      for (const each of flow.waiting.values()) if (each.size > most.size) most = each
-    const [oldest] = most
-    if (oldest === undefined) throw why
+  /** Refuses a waiting request in favour of the given one. @throws ApiError 429 if that is to be refused itself */
+  #makeRoom({ identity, connection }: QueuedRequest): void {
+    const own = this.#flows.get(identity)
+    let flow = own
+    let victims: ReadonlySet<QueuedRequest> | undefined
+    if (isBelowShare(own?.size ?? 0, this.#waiting, this.#order.size + (own?.size ? 0 : 1))) {
+      flow = largestOf(this.#flows.values())
+      victims = largestOf(flow?.waiting.values() ?? [])
+    } else if (own !== undefined) {
+      const ofConnection = own.waiting.get(connection)
+      if (isBelowShare(ofConnection?.size ?? 0, own.size, own.waiting.size + (ofConnection ? 0 : 1)))
+        victims = largestOf(own.waiting.values())
+    }
+    const [oldest] = victims ?? []
+    const why = this.#tooMany(
+      `${this.#waiting} wait, ${flow?.size ?? 0} of ${JSON.stringify(flow?.identity ?? identity)}`,
+    )
+    if (flow === undefined || oldest === undefined) throw why
     this.#remove(flow, oldest)
     oldest.refused(why, 'full')
   }
@@ -89,9 +92,9 @@ export class ClassQueue implements Share {
     if (ofConnection === undefined || !ofConnection.delete(request)) return
     flow.waiting.delete(request.connection)
     if (ofConnection.size > 0) flow.waiting.set(request.connection, ofConnection)
-    flow.count--
+    flow.size--
     this.#waiting--
-    if (flow.count === 0) this.#order.leave(flow)
+    if (flow.size === 0) this.#order.leave(flow)
     if (this.#waiting > 0) this.#forget(flow)
     else for (const each of [...this.#flows.values()]) this.#forget(each)
   }
@@ -134,7 +137,7 @@ export class ClassQueue implements Share {
   #flowOf(identity: string): Flow {
     let flow = this.#flows.get(identity)
     if (flow === undefined) {
-      flow = { identity, waiting: new Map(), count: 0, time: 0 }
+      flow = { identity, waiting: new Map(), size: 0, time: 0 }
       this.#flows.set(identity, flow)
     }
     return flow
@@ -142,13 +145,24 @@ export class ClassQueue implements Share {
 
   /** Forgets an idle identity. While requests wait, the time that it has used is kept, of as many as may wait. */
   #forget(flow: Flow): void {
-    if (this.#waiting > 0 && this.#flows.size <= this.#limits.waiting) return
-    if (flow.count === 0) this.#flows.delete(flow.identity)
+    if (this.#waiting > 0 && this.#flows.size <= this.#limit) return
+    if (flow.size === 0) this.#flows.delete(flow.identity)
   }
 }
 
 function callerLeft(): ApiError {
   return new ApiError('Timeout', 'the client closed the connection')
+}
+
+/** Returns true if one of several has less than its equal share. A flood never has, so it does not pay for a search. */
+function isBelowShare(own: number, total: number, count: number): boolean {
+  return own < Math.floor(total / count)
+}
+
+function largestOf<T extends { readonly size: number }>(all: Iterable<T>): T | undefined {
+  let largest: T | undefined
+  for (const each of all) if (largest === undefined || each.size > largest.size) largest = each
+  return largest
 }
 
 function nextOf({ waiting }: Flow): QueuedRequest | undefined {

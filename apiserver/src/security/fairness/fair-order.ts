@@ -16,6 +16,11 @@ export class FairOrder<S extends Share> {
   readonly #waiting = new Set<S>()
   #present = 0
 
+  /** The number of shares with waiting requests. */
+  get size(): number {
+    return this.#waiting.size
+  }
+
   /** Enters a share that has waiting requests. */
   enter(share: S): void {
     if (this.#waiting.has(share)) return

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type ClassLimits, classLimits, type RequestClass } from './request-class.ts'
+import type { RequestClass } from './request-class.ts'
 import { fairnessDefaults, type Party, RequestQueues } from './request-queues.ts'
 
 const { turnMs, turns } = fairnessDefaults
@@ -17,8 +17,9 @@ class World {
   readonly queues: RequestQueues
   readonly served: string[] = []
 
-  constructor(limits: Partial<ClassLimits> = {}) {
-    this.queues = new RequestQueues({ clock: this.clock, limits: { ...classLimits, ...limits } })
+  /** @param waiting the requests of a class that may wait */
+  constructor(waiting: number = fairnessDefaults.waiting) {
+    this.queues = new RequestQueues({ clock: this.clock, waiting })
   }
 
   /** Uses up the present turn, so that all further requests wait. */
@@ -146,28 +147,35 @@ describe('bounds', () => {
       details: expect.objectContaining({ retryAfterSeconds: 1 }),
     })
 
-  it('of an identity refuse its requests only', async () => {
-    const world = new World({ waiting: 10, waitingPerIdentity: 3 })
+  it('refuse the identity with the most requests, and not the one that comes last', async () => {
+    const world = new World(10)
     world.spendTurn()
-    world.flood(party('flood'), 3)
-    await expect(world.request(party('flood'))).rejects.toEqual(
-      refusal(/^too many reads requests: 3 of "flood" wait$/),
+    const flood = Array.from({ length: 10 }, () => world.request(party('flood')))
+    const [first] = flood
+    const expected = expect(first).rejects.toEqual(
+      refusal(/^too many reads requests: 10 wait, 10 of "flood"$/),
     )
-    await world.request(party('ann'))
-    expect(world.served).toContain('ann')
+    const ann = world.request(party('ann'))
+    await expect(world.request(party('flood'))).rejects.toEqual(
+      refusal(/^too many reads requests: 10 wait, 9 of "flood"$/),
+    )
+    await expected
+    await ann
   })
 
   it('of a class refuse requests of this class only', async () => {
-    const world = new World({ waiting: 3, waitingPerIdentity: 3 })
+    const world = new World(3)
     world.spendTurn()
     for (const each of ['a', 'b', 'c']) world.flood(party(each), 1)
-    await expect(world.request(party('d'))).rejects.toEqual(refusal(/^too many reads requests: 3 wait$/))
+    await expect(world.request(party('d'))).rejects.toEqual(
+      refusal(/^too many reads requests: 3 wait, 0 of "d"$/),
+    )
     await world.request(party('d', 'lists'))
     expect([...world.queues.tallies()].find(each => each.class === 'reads')?.tally.full).toBe(1)
   })
 
   it('of an identity refuse the connection with the most requests', async () => {
-    const world = new World({ waitingPerIdentity: 100 })
+    const world = new World(100)
     world.spendTurn()
     const at = (connection: object) => ({ ...party('local'), connection })
     const outcomes: string[] = []
@@ -214,7 +222,7 @@ describe('a request whose client has left', () => {
   })
 
   it('makes room soon', async () => {
-    const world = new World({ waiting: 1, waitingPerIdentity: 1 })
+    const world = new World(1)
     world.spendTurn()
     const left = expect(world.request(party('ann'), { hasLeft: () => true })).rejects.toThrow()
     world.clock.advanceSync(1_000)
@@ -234,8 +242,8 @@ it('every request is served once or refused, and nothing stays behind', async ()
     pauses: fc.boolean(),
   })
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
-      const world = new World({ waiting: 12, waitingPerIdentity: 5 })
+    fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60 }), async steps => {
+      const world = new World(12)
       const outcomes = steps.map(({ who, connection, ms, ...each }) => {
         const leaving = { isGone: false }
         const by = { ...party(`${who}`, each.class), connection }

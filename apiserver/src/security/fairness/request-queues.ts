@@ -3,13 +3,7 @@ import type { CancelTimer } from '@setpoint/controller-runtime/internal'
 import { type BodyBounds, BodyMemory } from './body-memory.ts'
 import { ClassQueue, type QueuedRequest } from './class-queue.ts'
 import { FairOrder } from './fair-order.ts'
-import {
-  type ClassLimits,
-  classLimits,
-  type IdentityKind,
-  type RequestClass,
-  requestClassNames,
-} from './request-class.ts'
+import { type IdentityKind, type RequestClass, requestClassNames } from './request-class.ts'
 
 export const fairnessDefaults = Object.freeze({
   /** Milliseconds for requests in one turn of the event loop. Requests that arrive later in the turn wait. */
@@ -27,6 +21,8 @@ export const fairnessDefaults = Object.freeze({
    */
   waitChecks: 15,
   checkMs: 1_000,
+  /** Requests of a class that wait. Each holds its socket and headers, some 5 KB, but no body. */
+  waiting: 10_000,
   /** Bytes of the smallest body that waits for a turn of its own to be parsed: some 0.5 ms. */
   largeBody: 16 * 1024,
   /** Bytes of bodies that arrive or belong to requests under way: 85 of the largest in all, 21 of one identity. */
@@ -85,15 +81,15 @@ export class RequestQueues {
 
   constructor({
     clock = systemClock,
-    limits = classLimits,
+    waiting = fairnessDefaults.waiting,
     bodies = fairnessDefaults.bodies,
     routeBodies = fairnessDefaults.routeBodies,
-  }: { clock?: Clock; limits?: ClassLimits; bodies?: BodyBounds; routeBodies?: BodyBounds } = {}) {
+  }: { clock?: Clock; waiting?: number; bodies?: BodyBounds; routeBodies?: BodyBounds } = {}) {
     this.#clock = clock
     this.bodies = new BodyMemory(bodies)
     this.routeBodies = new BodyMemory(routeBodies)
     const queues = new Map<RequestClass, ClassQueue>()
-    for (const each of requestClassNames) queues.set(each, new ClassQueue(each, limits))
+    for (const each of requestClassNames) queues.set(each, new ClassQueue(each, waiting))
     this.#queues = queues
   }
 
