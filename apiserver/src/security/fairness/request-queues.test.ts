@@ -73,6 +73,20 @@ describe('a request', () => {
     expect(world.queues.passes(party('ann'))).toBe(true)
   })
 
+  it('is served soon, although other work fills every turn', async () => {
+    const world = new World()
+    world.spendTurn()
+    world.flood(party('ann'), 3)
+    let passed = 0
+    while (world.served.length < 3 && passed < turns) {
+      await turn()
+      world.clock.advanceSync(2 * turnMs)
+      passed++
+    }
+    expect(world.served).toHaveLength(3)
+    expect(passed).toBeLessThan(5)
+  })
+
   it('waits behind those that wait already', async () => {
     const world = new World()
     world.spendTurn()

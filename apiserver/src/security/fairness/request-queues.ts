@@ -15,6 +15,8 @@ export const fairnessDefaults = Object.freeze({
    * accepted, one in each, and requests arrive and are put in order.
    */
   turns: 16,
+  /** Milliseconds of these turns. Long ones, of work that does not wait in queues, leave a third of the time to requests. */
+  pauseMs: 12,
   /**
    * Checks that a request may wait for, and milliseconds between two of them: 15 s, as in Kubernetes. After that it gets
    * 429. Checks are counted, so that a process that was suspended serves requests instead of refusing all of them.
@@ -72,6 +74,9 @@ export class RequestQueues {
   #turnEnds: number | undefined
   /** True while requests wait. */
   #isBusy = false
+  /** The turns left before waiting requests are served, and the time that ends this pause at the latest. */
+  #turnsLeft = 0
+  #pauseEnds = 0
   /** The waiting request that was admitted last, whose time is being measured. */
   #measured: { queue: ClassQueue; identity: string; since: number } | undefined
   #checks = 0
@@ -168,15 +173,25 @@ export class RequestQueues {
   #serve(): void {
     if (this.#isBusy || this.waiting === 0) return
     this.#isBusy = true
-    afterTurns(fairnessDefaults.turns, this.#serveTurn)
+    this.#turnsLeft = fairnessDefaults.turns
+    this.#pauseEnds = this.#clock.monotonic() + fairnessDefaults.pauseMs
+    setImmediate(this.#pause)
+  }
+
+  /** Passes turns to other work. */
+  readonly #pause = () => {
+    this.#turnsLeft--
+    if (this.#turnsLeft > 0 && this.#clock.monotonic() < this.#pauseEnds) setImmediate(this.#pause)
+    else this.#serveTurn()
   }
 
   /**
    * Node runs the callbacks of `setImmediate` one after another, and after each one everything that it has resolved. So the
    * time from one to the next is what the request between them has taken.
    */
-  readonly #serveTurn = () => {
-    this.#turnEnds = this.#clock.monotonic() + fairnessDefaults.turnMs
+  #serveTurn(): void {
+    // They run in the next turn. Its time for requests begins with the first of them, after whatever comes before it.
+    this.#turnEnds = undefined
     const requests = Math.min(this.waiting, fairnessDefaults.requestsPerTurn)
     for (let n = 0; n < requests; n++) setImmediate(this.#admitNext)
     setImmediate(this.#endTurn)
@@ -184,7 +199,8 @@ export class RequestQueues {
 
   readonly #admitNext = () => {
     const now = this.#measure()
-    if (this.#turnEnds === undefined || now >= this.#turnEnds) return
+    this.#turnEnds ??= now + fairnessDefaults.turnMs
+    if (now >= this.#turnEnds) return
     const queue = this.#order.next()
     const request = queue?.take()
     if (queue === undefined) return
@@ -246,11 +262,4 @@ export class RequestQueues {
     }
     return tally
   }
-}
-
-function afterTurns(turns: number, callback: () => void): void {
-  setImmediate(() => {
-    if (turns > 1) afterTurns(turns - 1, callback)
-    else callback()
-  })
 }
