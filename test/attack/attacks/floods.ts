@@ -1,7 +1,8 @@
 import http from 'node:http'
 import { stores } from '../../support/worlds.ts'
 import type { Attack, Scene } from '../attack.ts'
-import { type Call, callAll, statusesOf } from '../call.ts'
+import { type Call, call, callAll, statusesOf } from '../call.ts'
+import { closedByServer, openSockets } from '../sockets.ts'
 import { type Setup, usual } from '../target.ts'
 import { neighbourhood } from '../witness.ts'
 
@@ -25,6 +26,17 @@ async function flood(scene: Scene, requests: readonly Call[], allowed: readonly 
 function times(count: number, make: (n: number) => Call): Call[] {
   return Array.from({ length: count }, (_, n) => make(n))
 }
+
+/** Sends the same requests on many connections at once, and leaves when the server has responded to them or closed all. */
+async function pipeline(scene: Scene, connections: number, requests: string): Promise<void> {
+  const sockets = await openSockets(scene.target, connections)
+  for (const socket of sockets) socket.write(requests)
+  const open = await closedByServer(sockets, 60_000)
+  scene.check(open === 0, `${open} of ${connections} connections are open after a minute`)
+}
+
+/** 2,730 of them fit into what Node reads at once. */
+const request = 'GET /livez HTTP/1.1\r\n\r\n'
 
 export const floodAttacks: readonly Attack[] = [
   {
@@ -86,6 +98,33 @@ export const floodAttacks: readonly Attack[] = [
         times(scene.count(300, 3_000), () => ({ path: '/readyz?verbose' })),
         [200, 401, 403, 429],
       )
+    },
+  },
+  {
+    name: 'pipelined writes',
+    attacker: 'writer',
+    stores,
+    async run(scene) {
+      const body = '{"apiVersion":"items.example.com/v1","kind":"Item","metadata":{"name":"neighbour-0"}}'
+      const write = [
+        `POST ${neighbourhood.collection} HTTP/1.1`,
+        'host: 127.0.0.1',
+        `authorization: Bearer ${scene.target.tokens.writer}`,
+        'content-type: application/json',
+        `content-length: ${body.length}`,
+        `\r\n${body}`,
+      ].join('\r\n')
+      const last = 'GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n'
+      await pipeline(scene, scene.count(20, 375), write.repeat(32) + last)
+    },
+  },
+  {
+    name: 'connections full of small requests',
+    attacker: 'no token',
+    async run(scene) {
+      const { length } = request
+      await pipeline(scene, scene.count(200, 800), request.repeat(Math.floor((64 * 1024) / length)))
+      scene.check((await call(scene.target, { path: '/livez' })).status === 200, '/livez is not 200')
     },
   },
 ]
