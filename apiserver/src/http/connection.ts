@@ -22,8 +22,10 @@ export const connectionDefaults = Object.freeze({
   bodyStallMs: 30_000,
   /** Milliseconds without progress of a response before its client is disconnected. Progress shows in steps of 100 KiB. */
   responseStallMs: 60_000,
-  /** Requests that may wait behind the one that is being handled. Others wait while Node parses them, some 10 µs each. */
+  /** Requests that may always wait behind the one that is being handled. Parsing one takes some 10 µs. */
   pipelined: 32,
+  /** Requests of all connections that may wait so before a connection is held to its bound. */
+  pipelinedByAll: 4_096,
   /** Milliseconds between two checks of all connections. */
   checkMs: 1_000,
   /** Milliseconds of silence before the kernel's first TCP keep-alive probe. */
@@ -50,6 +52,13 @@ interface Exchange {
   readonly message: IncomingMessage
   readonly response: ServerResponse
   readonly handle: RequestListener
+  /** True while it waits for the requests before it. */
+  isWaiting: boolean
+}
+
+/** The requests that wait for others of their connection. */
+export interface Pipeline {
+  waiting: number
 }
 
 /** The bytes transferred in one direction, and the time of the last change. */
@@ -69,14 +78,15 @@ interface Progress {
  * cost others no more than the same requests on one connection after another. While requests wait, the socket is paused;
  * what Node has read by then, at most 64 KiB, is parsed.
  *
- * Disconnects a client that stalls within a request, does not read its response, or pipelines too many requests. Requests
- * behind a response that announces the end of the connection are not handled (RFC 9112, 9.6).
+ * Disconnects a client that stalls within a request, does not read its response, or pipelines too many requests while others
+ * do. Requests behind a response that announces the end of the connection are not handled (RFC 9112, 9.6).
  */
 export class Connection {
   readonly #socket: Socket
   readonly #clock: Clock
   readonly #log: Logger
   readonly #isStream: (response: ServerResponse) => boolean
+  readonly #pipeline: Pipeline
   /** Requests without a complete response, oldest first. The others wait for the first. */
   readonly #open: Exchange[] = []
   /** Checks without a request since the server drains. */
@@ -99,12 +109,15 @@ export class Connection {
       log: Logger
       /** Returns true for a response without an end. */
       isStream: (response: ServerResponse) => boolean
+      /** Of all connections. */
+      pipeline: Pipeline
     },
   ) {
     this.#socket = socket
     this.#clock = options.clock
     this.#log = options.log
     this.#isStream = options.isStream
+    this.#pipeline = options.pipeline
     const at = this.#clock.monotonic()
     this.#received = { bytes: 0, at }
     this.#sent = { bytes: 0, at }
@@ -125,21 +138,26 @@ export class Connection {
   }
 
   /** Handles a request when those before it have their responses. Returns false if it must not be handled. */
-  begin(exchange: Exchange, isDraining: boolean): boolean {
-    const { message, response } = exchange
+  begin(
+    message: IncomingMessage,
+    response: ServerResponse,
+    handle: RequestListener,
+    isDraining: boolean,
+  ): boolean {
     if (this.isEnding || this.#isSealed || this.#last?.headersSent) {
       message.resume()
       return false
     }
     // Another request was sent before the client could read the announcement.
     if (this.#last !== undefined) this.#last.shouldKeepAlive = true
+    const exchange = { message, response, handle, isWaiting: this.isBusy }
     this.#open.push(exchange)
     this.#latest = message
     this.#isSealed = mayEndHttp(message)
     if (isDraining || this.#last !== undefined || this.#isSealed) this.#announceEnd(response)
     response.once('close', () => this.#responded(exchange))
-    if (this.#open.length === 1) this.#handle(exchange)
-    else this.#wait()
+    if (exchange.isWaiting) this.#wait()
+    else this.#handle(exchange)
     return true
   }
 
@@ -152,8 +170,10 @@ export class Connection {
 
   #wait(): void {
     this.#pauseReading()
+    this.#pipeline.waiting++
     const requests = this.#open.length - 1
-    if (requests <= connectionDefaults.pipelined || this.#socket.destroyed) return
+    if (requests <= connectionDefaults.pipelined) return
+    if (this.#pipeline.waiting <= connectionDefaults.pipelinedByAll || this.#socket.destroyed) return
     this.#log.warn({ requests }, 'disconnected a client that pipelined too many requests')
     this.#socket.destroy()
   }
@@ -172,7 +192,13 @@ export class Connection {
     else this.#socket.pause()
   }
 
+  #endWait(exchange: Exchange): void {
+    if (exchange.isWaiting) this.#pipeline.waiting--
+    exchange.isWaiting = false
+  }
+
   #responded(exchange: Exchange): void {
+    this.#endWait(exchange)
     this.#open.splice(this.#open.indexOf(exchange), 1)
     if (this.isBusy) {
       setImmediate(() => this.#handleNext())
@@ -188,6 +214,7 @@ export class Connection {
     // A response can close the connection before its end is announced, for example one to an unread body.
     if (next === undefined || !this.#socket.writable) return
     if (this.#open.length === 1) this.#socket.resume()
+    this.#endWait(next)
     this.#handle(next)
   }
 

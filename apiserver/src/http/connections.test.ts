@@ -359,17 +359,41 @@ describe('pipelined requests', () => {
     expect(Math.max(...readAhead)).toBeLessThan(length + 64 * 1024 + 50 * 100)
   })
 
-  it('disconnect a client that sends too many, and are parsed no further', async () => {
-    const server = await serve(() => {})
+  it('may be thousands while few others wait', async () => {
+    const server = await serve((_message, response) => {
+      response.end('done;')
+    })
     const client = server.connect()
-    client.get(...paths(connectionDefaults.pipelined + 1))
-    await eventually(() => expect(server.parsed).toBe(connectionDefaults.pipelined + 1))
-    expect(server.accepted[0]?.destroyed).toBe(false)
-    const other = server.connect()
-    other.get(...paths(1_500))
-    await eventually(() => expect(other.hasEnded || other.hasFailed).toBe(true))
-    expect(server.parsed).toBe(2 * connectionDefaults.pipelined + 3)
-    expect(server.handled).toEqual(['/0', '/0'])
+    client.get(...paths(1_500))
+    await eventually(() => expect(server.handled).toHaveLength(1_500))
+  })
+
+  it('disconnect a client with many while thousands wait, and are parsed no further', async () => {
+    const { pipelined, pipelinedByAll } = connectionDefaults
+    const server = await serve(() => {})
+    const each = 1_024
+    const clients = Array.from({ length: pipelinedByAll / each }, () => {
+      const client = server.connect()
+      client.get(...paths(each + 1))
+      return client
+    })
+    await eventually(() => expect(server.parsed).toBe(pipelinedByAll + clients.length))
+    const modest = server.connect()
+    modest.get(...paths(pipelined + 1))
+    await eventually(() => expect(server.parsed).toBe(pipelinedByAll + clients.length + pipelined + 1))
+    const greedy = server.connect()
+    greedy.get(...paths(1_500))
+    await eventually(() => expect(greedy.hasEnded || greedy.hasFailed).toBe(true))
+    expect(server.parsed).toBe(pipelinedByAll + clients.length + 2 * (pipelined + 1) + 1)
+    expect(server.accepted.filter(({ destroyed }) => destroyed)).toHaveLength(1)
+    // The requests of connections that are closed do not count.
+    const sockets = server.accepted.slice(0, clients.length)
+    for (const socket of sockets) socket.destroy()
+    await Promise.all(sockets.map(socket => once(socket, 'close')))
+    const next = server.connect()
+    next.get(...paths(1_500))
+    const parsed = server.parsed
+    await eventually(() => expect(server.parsed).toBeGreaterThan(parsed + pipelined + 1))
   })
 
   it('are not handled behind a response that closes the connection', async () => {

@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '@setpoint/controller-runtime'
 import type { ApiError } from '@setpoint/controller-runtime/api'
 import type { CancelTimer } from '@setpoint/controller-runtime/internal'
 import type { Logger } from '../log/index.ts'
-import { Connection, connectionDefaults, drainDefaults } from './connection.ts'
+import { Connection, connectionDefaults, drainDefaults, type Pipeline } from './connection.ts'
 import { ConnectionBound } from './connection-bound.ts'
 import { maxConnections } from './descriptors.ts'
 import { TlsHandshakes } from './tls-handshakes.ts'
@@ -28,6 +28,7 @@ export class Connections {
   readonly #bound: ConnectionBound
   /** Responses without an end. Watches have their own limit for slow clients. */
   readonly #streams = new WeakSet<ServerResponse>()
+  readonly #pipeline: Pipeline = { waiting: 0 }
   readonly #closed: Promise<void>
   #drainedAt: number | undefined
   #cancelCheck: CancelTimer = () => {}
@@ -74,7 +75,7 @@ export class Connections {
       handle(message, response)
       return
     }
-    if (!connection.begin({ message, response, handle }, this.#drainedAt !== undefined)) return
+    if (!connection.begin(message, response, handle, this.#drainedAt !== undefined)) return
     this.#bound.markBusy(socket)
     response.once('close', () => {
       if (!connection.isBusy && this.#all.has(socket) && !socket.destroyed) this.#bound.markIdle(socket)
@@ -136,6 +137,7 @@ export class Connections {
       clock: this.#clock,
       log: this.#log,
       isStream: response => this.#streams.has(response),
+      pipeline: this.#pipeline,
     })
     this.#all.set(socket, connection)
     this.#bound.markIdle(socket)
