@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Api, type Collection, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { devicesOf, itemsOf, vaultsOf } from './support/kinds.ts'
+import { requestText, sendRaw } from './support/raw-socket.ts'
 import { objectIn, Watch } from './support/watch.ts'
 import { startWorld, stores, type World } from './support/worlds.ts'
 
@@ -1003,6 +1004,38 @@ describe.each(stores)('writes on the %s store', store => {
       const text = 'x'.repeat(3 * 1024 * 1024)
       refusalOf(await api.post(items.path, items.body('too-large', { deep: { text } })), 413)
     })
+  })
+
+  it('that are pipelined on a connection happen in their order', async () => {
+    const send = (method: string, body?: object, connection = 'keep-alive') => {
+      const text = body === undefined ? '' : JSON.stringify(body)
+      const headers = { host: 'localhost', connection, 'content-type': 'application/json' }
+      const length = { 'content-length': String(text.length) }
+      const path = method === 'POST' ? items.path : items.at('one')
+      return requestText(`${method} ${path}`, { ...headers, ...length }, text)
+    }
+    const requests = [
+      send('POST', items.body('one', { count: 1 })),
+      send('GET'),
+      ...[2, 3, 4, 5].map(count => send('PUT', items.body('one', { count }))),
+      send('GET'),
+      send('DELETE'),
+      send('GET', undefined, 'close'),
+    ]
+    const first = await sendRaw(world.server.port, requests.join(''))
+    const later = Array.from(first.text.matchAll(/HTTP\/1\.1 (\d+) [^{]*(\{[^\r]*\})/g))
+    const answers = later.map(([, status, body = '']) => [Number(status), /"count":(\d)/.exec(body)?.[1]])
+    expect([first.status, ...answers]).toEqual([
+      201,
+      [200, '1'],
+      [200, '2'],
+      [200, '3'],
+      [200, '4'],
+      [200, '5'],
+      [200, '5'],
+      [200, '5'],
+      [404, undefined],
+    ])
   })
 
   it('gives every write a unique version, higher than earlier ones', async () => {
