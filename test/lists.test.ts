@@ -508,6 +508,16 @@ describe.each(stores)('lists on the %s store', store => {
       objectOf(await api.delete(items.at('bb')))
     })
 
+    it('continue however often others list everything meanwhile', async () => {
+      const first = await items.list({ limit: '4' })
+      for (let n = 0; n < 70; n++) {
+        objectOf(await api.mergePatch(items.at('e'), { spec: { count: n } }))
+        await items.list()
+      }
+      const second = await items.list({ limit: '4', continue: tokenOf(first.raw) })
+      expect(second.items.map(({ spec }) => spec.count)).toEqual([undefined])
+    })
+
     it('return no page fields', async () => {
       const { raw } = await items.list({ limit: '2' })
       for (const field of [

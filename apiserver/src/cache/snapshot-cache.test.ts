@@ -48,4 +48,28 @@ describe('the snapshot cache', () => {
       expect(snapshots.at(first)).toBe(snapshot)
     }
   })
+
+  it('evicts the snapshots of whole lists before those of lists that are being paged', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, gate, cache } = rooms
+    let now = 0
+    const snapshots = new SnapshotCache(cache, () => now)
+    const first = await gate.pass()
+    const paged = snapshots.present()
+    snapshots.hold(paged)
+    for (let n = 0; n < snapshotCacheDefaults.snapshots + 5; n++) {
+      await registry.create(served, thing(`t${n}`), options)
+      await gate.pass()
+      now++
+      snapshots.present()
+    }
+    expect(snapshots.at(first)).toBe(paged)
+    for (let n = 0; n < snapshotCacheDefaults.snapshots; n++) {
+      await registry.create(served, thing(`u${n}`), options)
+      await gate.pass()
+      now++
+      snapshots.hold(snapshots.present())
+    }
+    expect(() => snapshots.at(first)).toThrow(/no longer kept/)
+  })
 })

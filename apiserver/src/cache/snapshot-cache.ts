@@ -21,6 +21,8 @@ interface Kept {
   readonly revision: Revision
   readonly snapshot: ModelSnapshot
   usedAt: number
+  /** True if a list has shown a part of it, so that its client may read further parts. */
+  isPaged: boolean
 }
 
 /**
@@ -46,7 +48,7 @@ export class SnapshotCache {
     const latest = this.#kept.at(-1)
     if (latest?.revision === revision) latest.usedAt = this.#now()
     else {
-      this.#kept.push({ revision, snapshot, usedAt: this.#now() })
+      this.#kept.push({ revision, snapshot, usedAt: this.#now(), isPaged: false })
       this.trim()
     }
     return snapshot
@@ -72,6 +74,12 @@ export class SnapshotCache {
     return kept.snapshot
   }
 
+  /** Keeps a snapshot longer than those of lists that show everything. */
+  hold(snapshot: ModelSnapshot): void {
+    const kept = this.#kept.findLast(candidate => candidate.snapshot === snapshot)
+    if (kept !== undefined) kept.isPaged = true
+  }
+
   clear(): void {
     this.#kept = []
   }
@@ -81,12 +89,12 @@ export class SnapshotCache {
     const oldest = this.#now() - snapshotCacheDefaults.maxAgeMs
     this.#kept = this.#kept.filter(kept => kept.usedAt >= oldest)
     while (this.#kept.length > snapshotCacheDefaults.snapshots) {
+      // The newest may be about to be held.
+      const whole = this.#kept.slice(0, -1).filter(({ isPaged }) => !isPaged)
+      const candidates = whole.length > 0 ? whole : this.#kept
       // The least recently used one, which need not be the oldest state.
-      let least = 0
-      for (const [at, kept] of this.#kept.entries()) {
-        if (kept.usedAt < (this.#kept[least]?.usedAt ?? 0)) least = at
-      }
-      this.#kept.splice(least, 1)
+      const least = candidates.reduce((one, other) => (other.usedAt < one.usedAt ? other : one))
+      this.#kept.splice(this.#kept.indexOf(least), 1)
     }
   }
 }

@@ -266,6 +266,8 @@ export class ResourceApi {
     if (result.items.length > answerDefaults.short) request.signal?.throwIfAborted()
     const bytesOf = (entry: Entry) => cache.bytesOf(entry, as)
     const form = request.view?.list ?? plainList(as)
+    const isPart = result.kind === 'page' ? result.items.length < result.total : result.next !== undefined
+    if (isPart) cache.snapshots.hold(snapshot)
     if (result.kind === 'page') {
       const fields = query.paging.kind === 'page' ? pageFields(query.paging, result.total) : {}
       return {
