@@ -213,6 +213,11 @@ describe('the steps of an evaluation', () => {
     }
   }
   const numbers = (count: number) => Array.from({ length: count }, (_, n) => BigInt(n))
+  const manyTimes = (size: number): CelValue =>
+    new Map<CelValue, CelValue>([
+      ['l', numbers(50)],
+      ['s', 'a'.repeat(size * 64)],
+    ])
 
   it.each<[string, (size: number) => CelValue]>([
     ['self.all(x, x >= 0)', numbers],
@@ -229,6 +234,9 @@ describe('the steps of an evaluation', () => {
     ['self == self + ""', size => 'a'.repeat(size * 64)],
     ['self.replace("a", "bbbbbbbbbbbbbbbb")', size => 'a'.repeat(size * 4)],
     ['self.split("")', size => 'a'.repeat(size * 8)],
+    ['self.l.map(x, self.s).isSorted()', manyTimes],
+    ['self.l.map(x, self.s).max() == "b"', manyTimes],
+    ['"%s".format([self.l.map(x, self.s)]) == "b"', manyTimes],
   ])('of %s grow with the size of its values', (text, make) => {
     expect(costOf(text, make(4000))).toBeGreaterThan(costOf(text, make(100)))
   })

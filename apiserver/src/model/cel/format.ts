@@ -2,7 +2,7 @@ import type { Budget } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
 import { Quantity } from './quantity.ts'
 import { Url } from './url.ts'
-import { type CelList, type CelValue, isList, isMap, Optional, TypeValue } from './values.ts'
+import { type CelList, type CelValue, isList, isMap, Optional, TypeValue, weightOf } from './values.ts'
 
 /** Formats values as CEL's `format` does: %s, %d, %f, %e, %b, %o, %x, %X and %%. @throws CelEvaluationError */
 export function formatText(template: string, values: CelList, budget: Budget): string {
@@ -55,7 +55,8 @@ function exponential(value: number, precision: number): string {
 }
 
 function textOf(value: CelValue, budget: Budget): string {
-  budget.spend(1)
+  // Before the text is made: many items may be the same long string.
+  budget.spend(1 + weightOf(value))
   const each = (part: CelValue) => textOf(part, budget)
   if (typeof value === 'number' && !Number.isFinite(value))
     return Number.isNaN(value) ? 'NaN' : value > 0 ? 'Infinity' : '-Infinity'

@@ -4,7 +4,7 @@ import { checkedInt } from './operators.ts'
 import { type OverloadTable, overload } from './overloads.ts'
 import { Duration } from './time.ts'
 import { bool, type CelType, dyn, int, string } from './types.ts'
-import { type CelList, type CelValue, compare, equals } from './values.ts'
+import { type CelList, type CelValue, compare, equals, weightOf } from './values.ts'
 
 function itemOf([type = dyn]: readonly CelType[]): CelType {
   return type.kind === 'list' ? type.item : dyn
@@ -23,10 +23,16 @@ function add(total: CelValue, item: CelValue): CelValue {
 }
 
 /** Returns the first item in the order; `sign` turns the order around. */
-function extreme(list: CelList, sign: 1 | -1): CelValue {
+function extreme(list: CelList, sign: 1 | -1, budget: Budget): CelValue {
   const [first, ...rest] = list
   if (first === undefined) throw new CelEvaluationError('an empty list has no minimum and no maximum')
-  return rest.reduce((best, item) => (compare(item, best) * sign < 0 ? item : best), first)
+  return rest.reduce((best, item) => (compareItems(item, best, budget) * sign < 0 ? item : best), first)
+}
+
+/** A step that grows with the shorter item: many items may be the same long string. */
+function compareItems(a: CelValue, b: CelValue, budget: Budget): number {
+  budget.spend(1 + Math.min(weightOf(a), weightOf(b)))
+  return compare(a, b)
 }
 
 function indexOf(list: CelList, item: CelValue, budget: Budget, step: 1 | -1): bigint {
@@ -39,16 +45,16 @@ function indexOf(list: CelList, item: CelValue, budget: Budget, step: 1 | -1): b
 
 export const listFunctions: OverloadTable = {
   isSorted: [
-    overload(['list'], bool, ([list]) =>
+    overload(['list'], bool, ([list], budget) =>
       list.every((item, at) => {
         const before = at === 0 ? undefined : list[at - 1]
-        return before === undefined || compare(before, item) <= 0
+        return before === undefined || compareItems(before, item, budget) <= 0
       }),
     ),
   ],
   sum: [overload(['list'], itemOf, ([list]) => sum(list))],
-  min: [overload(['list'], itemOf, ([list]) => extreme(list, 1))],
-  max: [overload(['list'], itemOf, ([list]) => extreme(list, -1))],
+  min: [overload(['list'], itemOf, ([list], budget) => extreme(list, 1, budget))],
+  max: [overload(['list'], itemOf, ([list], budget) => extreme(list, -1, budget))],
   indexOf: [overload(['list', 'dyn'], int, ([list, item], budget) => indexOf(list, item, budget, 1))],
   lastIndexOf: [overload(['list', 'dyn'], int, ([list, item], budget) => indexOf(list, item, budget, -1))],
   join: [
