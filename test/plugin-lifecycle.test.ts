@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { Api, type Collection, objectOf, refusalOf } from './support/api.ts'
 import { gadgetsOf, itemsOf, pluginsPath } from './support/kinds.ts'
 import { Multiplexed } from './support/multiplex.ts'
-import { pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
+import { pluginModule, pluginStates, writeFiles, writePlugin } from './support/plugins.ts'
 import { type ServerProcess, spawnProgram, startServer } from './support/server.ts'
 import { Watch } from './support/watch.ts'
 import { eventually, startWorld, type World } from './support/worlds.ts'
@@ -164,6 +164,22 @@ describe('spec.enabled: false', () => {
     await eventually(() => gadgets.create('a', { email: 'a@example.com' }))
     await isReady(gadgets, 'a', 'a@example.com')
     await isInPhase(api, 'Started')
+  })
+
+  it('aborts the requests of its routes, which get 503', async () => {
+    const setup = `plugin.routes('api.waits.example.com/v1', r => r.get('/wait', ({ signal, log }) => {
+      log.info({}, 'the request waits')
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    }))`
+    const dir = await writePlugin({ 'index.js': pluginModule('waits', { setup }) })
+    cleanups.push(() => rm(dir, { recursive: true, force: true }))
+    const server = await startServer({ plugins: [dir] })
+    cleanups.push(() => server.stop())
+    const api = new Api(server.url)
+    const answer = api.get('/apis/api.waits.example.com/v1/wait')
+    await eventually(() => expect(server.stderr()).toContain('the request waits'))
+    await setEnabled(api, false, `${pluginsPath}/waits`)
+    expect(refusalOf(await answer, 503).message).toBe('plugin waits is stopping')
   })
 
   it('lets objects be deleted and lose finalizers', async () => {

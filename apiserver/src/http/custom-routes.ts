@@ -31,7 +31,7 @@ export class RouteConflictError extends Error {
   override readonly name = 'RouteConflictError'
 }
 
-/** The `Retry-After` of the routes of a plugin that is disabled or has failed. */
+/** The `Retry-After` of the routes of a plugin that is stopping, is disabled or has failed. */
 const retryAfterSeconds = 5
 
 interface Mounted {
@@ -311,9 +311,12 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup, callers: RouteCalle
       } catch (error) {
         // Thrown on purpose by the handler or by its client.
         if (error instanceof ApiError) throw error
+        const { name } = hosted.plugin
         if (over.signal.aborted) hosted.log.debug({ route, err: error }, 'route aborted')
         else hosted.log.error({ route, err: error ?? String(error) }, 'route failed')
-        throw pluginError(hosted.plugin.name)
+        if (hosted.signal.aborted)
+          throw new ApiError('ServiceUnavailable', `plugin ${name} is stopping`, { retryAfterSeconds })
+        throw pluginError(name)
       }
     })
   }
