@@ -944,21 +944,35 @@ describe('invalid values', () => {
   })
 })
 
-it('the notes lead to the first request: wait, read the token, send it', async () => {
+/** Returns the notes of an installation. */
+async function notesOf(values: object): Promise<string> {
   const cluster = await FakeCluster.start(objectsOf('the defaults'))
   try {
     const flags = ['--dry-run=server', '--disable-openapi-validation', '--kube-apiserver', cluster.url]
-    const { stdout, stderr } = await helm('install', { basePath: '/x' }, flags)
-    const notes = stdout.slice(stdout.indexOf('\nNOTES:\n'))
-    expect(notes, stderr).toContain('kubectl --namespace ns rollout status deployment/rel-setpoint')
-    expect(notes).toMatch(
-      /^ {2}TOKEN=\$\(kubectl --namespace ns get secret rel-setpoint-tokens --output jsonpath='\{\.data\.admin-token\}' \| base64 --decode\)$/m,
-    )
-    expect(notes).toContain('port-forward service/rel-setpoint 8090 &')
-    expect(notes).toContain('curl --header "Authorization: Bearer $TOKEN" http://127.0.0.1:8090/x/apis')
+    const { stdout, stderr } = await helm('install', values, flags)
+    const start = stdout.indexOf('\nNOTES:\n')
+    if (start < 0) throw new Error(stderr)
+    return stdout.slice(start)
   } finally {
     await cluster.stop()
   }
+}
+
+it('the notes lead to the first request: wait, read the token, send it', async () => {
+  const notes = await notesOf({ basePath: '/x' })
+  expect(notes).toContain('kubectl --namespace ns rollout status deployment/rel-setpoint')
+  expect(notes).toMatch(
+    /^ {2}TOKEN=\$\(kubectl --namespace ns get secret rel-setpoint-tokens --output jsonpath='\{\.data\.admin-token\}' \| base64 --decode\)$/m,
+  )
+  expect(notes).toContain('port-forward service/rel-setpoint 8090 &')
+  expect(notes).toContain('curl --header "Authorization: Bearer $TOKEN" http://127.0.0.1:8090/x/apis')
+  expect(notes).not.toContain('service account')
+})
+
+it('the notes say what a service account of the operator needs', async () => {
+  const notes = await notesOf({ controllers: { serviceAccount: 'team-a/uptime' } })
+  expect(notes).toContain("The controllers wait for Setpoint's service account team-a/uptime.")
+  expect(notes).toContain('to the group setpoint:token-issuers:team-a:uptime')
 })
 
 it("the image's entry point takes the chart's arguments", () => {
