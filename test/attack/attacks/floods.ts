@@ -37,6 +37,7 @@ async function pipeline(scene: Scene, connections: number, requests: string): Pr
 
 /** 2,730 of them fit into what Node reads at once. */
 const request = 'GET /livez HTTP/1.1\r\n\r\n'
+const last = 'GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n'
 
 export const floodAttacks: readonly Attack[] = [
   {
@@ -114,7 +115,6 @@ export const floodAttacks: readonly Attack[] = [
         `content-length: ${body.length}`,
         `\r\n${body}`,
       ].join('\r\n')
-      const last = 'GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n'
       await pipeline(scene, scene.count(20, 375), write.repeat(32) + last)
     },
   },
@@ -123,7 +123,11 @@ export const floodAttacks: readonly Attack[] = [
     attacker: 'no token',
     async run(scene) {
       const { length } = request
-      await pipeline(scene, scene.count(200, 800), request.repeat(Math.floor((64 * 1024) / length)))
+      await pipeline(
+        scene,
+        scene.count(200, 800),
+        request.repeat(Math.floor((64 * 1024) / length) - 2) + last,
+      )
       scene.check((await call(scene.target, { path: '/livez' })).status === 200, '/livez is not 200')
     },
   },
