@@ -28,22 +28,59 @@ export interface AuditOrigin {
   readonly remoteAddress: string | undefined
 }
 
-/** Users live as long as their credentials, so most requests have one that is known. */
-const users = new WeakMap<UserInfo, string>()
+/** The last place that a user's requests came from, with its fields. */
+interface Place {
+  readonly impersonated: UserInfo | undefined
+  readonly remoteAddress: string | undefined
+  readonly agent: string | undefined
+  readonly forwarded: string | undefined
+  readonly real: string | undefined
+  readonly json: string
+}
 
-/** Returns the JSON of the `user` or `impersonatedUser` of an event. */
-export function userJson(user: UserInfo | undefined): string {
-  if (user === undefined) return '{}'
-  let json = users.get(user)
-  if (json === undefined) {
-    const { name, uid, groups, extra } = user
-    json = JSON.stringify({ username: name, uid, groups, extra })
-    users.set(user, json)
-  }
+/** Users live as long as their credentials, and most send all their requests from one place. */
+const places = new WeakMap<UserInfo, Place>()
+
+/** Returns the fields about the sender of a request as JSON: `user`, `impersonatedUser`, `sourceIPs` and `userAgent`. */
+export function senderJson(
+  user: UserInfo | undefined,
+  impersonated: UserInfo | undefined,
+  { headers, remoteAddress }: AuditOrigin,
+): string {
+  const known = user && places.get(user)
+  const agent = first(headers['user-agent'])
+  const forwarded = first(headers['x-forwarded-for'])
+  const real = first(headers['x-real-ip'])
+  const isKnown =
+    known !== undefined &&
+    known.impersonated === impersonated &&
+    known.remoteAddress === remoteAddress &&
+    known.agent === agent &&
+    known.forwarded === forwarded &&
+    known.real === real
+  if (isKnown) return known.json
+  const addresses = remoteAddress === undefined ? undefined : sourceIPsOf(remoteAddress, forwarded, real)
+  const json =
+    `"user":${userJson(user)}` +
+    optionalField('impersonatedUser', impersonated && userJson(impersonated)) +
+    optionalField('sourceIPs', addresses && JSON.stringify(addresses)) +
+    optionalField('userAgent', agent === undefined ? undefined : JSON.stringify(cutAgent(agent)))
+  if (user !== undefined) places.set(user, { impersonated, remoteAddress, agent, forwarded, real, json })
   return json
 }
 
-/** The decisions of this process, by what allowed them. */
+function userJson(user: UserInfo | undefined): string {
+  if (user === undefined) return '{}'
+  const { name, uid, groups, extra } = user
+  return JSON.stringify({ username: name, uid, groups, extra })
+}
+
+/** Returns a field behind another one. */
+export function optionalField(name: string, json: string | undefined): string {
+  return json === undefined ? '' : `,"${name}":${json}`
+}
+
+/** The annotations of each grant. */
 const decisions = new WeakMap<Grant, string>()
 
 /** Returns the annotations about a decision as JSON, without braces. They are those of Kubernetes. */
@@ -79,29 +116,24 @@ export function microTime(ms: number): string {
   return `${second.text}${String(ms - at * 1000).padStart(3, '0')}000Z`
 }
 
-/** Returns the JSON of the `userAgent` of an event. */
-export function userAgentJson({ headers }: AuditOrigin): string | undefined {
-  const text = first(headers['user-agent'])
+function cutAgent(text: string): string {
   const { userAgentLength } = eventDefaults
-  if (text === undefined) return undefined
-  return JSON.stringify(
-    text.length > userAgentLength ? `${text.slice(0, userAgentLength)}...TRUNCATED` : text,
-  )
+  return text.length > userAgentLength ? `${text.slice(0, userAgentLength)}...TRUNCATED` : text
 }
 
 /**
- * Returns the JSON of the addresses that the request came through, as Kubernetes does: those of `X-Forwarded-For`, then
- * `X-Real-Ip`, then the peer of the connection. Only the last one is certain.
+ * Returns the addresses that a request came through, as Kubernetes does: those of `X-Forwarded-For`, then `X-Real-Ip`, then
+ * the peer of the connection. Only the last one is certain.
  */
-export function sourceIPsJson({ headers, remoteAddress }: AuditOrigin): string | undefined {
-  if (remoteAddress === undefined) return undefined
-  const peer = remoteAddress.startsWith('::ffff:') ? remoteAddress.slice(7) : remoteAddress
-  const forwarded = first(headers['x-forwarded-for'])
-  const real = first(headers['x-real-ip'])
-  if (forwarded === undefined && real === undefined) return `["${peer}"]`
+function sourceIPsOf(
+  remoteAddress: string,
+  forwarded: string | undefined,
+  real: string | undefined,
+): string[] {
   const claimed = (forwarded ?? '').split(',', eventDefaults.sourceIPs).concat(real ?? [])
   const addresses = claimed.map(text => text.trim()).filter(text => /^[0-9a-f.:]{2,45}$/i.test(text))
-  return JSON.stringify([...new Set([...addresses.slice(0, eventDefaults.sourceIPs - 1), peer])])
+  const peer = remoteAddress.replace(/^::ffff:/, '')
+  return [...new Set([...addresses.slice(0, eventDefaults.sourceIPs - 1), peer])]
 }
 
 const secretName = /token|secret|password|authorization/i

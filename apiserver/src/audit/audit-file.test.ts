@@ -86,7 +86,7 @@ it('counts the events that a full disk loses, logs once a minute, and goes on', 
 it('drops and counts what does not fit into its buffer, and never blocks', async () => {
   const file = await open()
   const event = 'x'.repeat(1024 * 1024 - 1)
-  const fitting = fileDefaults.bufferBytes / (event.length + 1)
+  const fitting = fileDefaults.bufferLength / (event.length + 1)
   for (let at = 0; at < fitting + 5; at++) file.write(event)
   expect(file.dropped).toBe(5)
   await file.close()

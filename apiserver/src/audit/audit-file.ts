@@ -6,12 +6,12 @@ import { Losses } from './losses.ts'
 import { backupPath, type RotationLimits, removeOldBackups } from './rotation.ts'
 
 export const fileDefaults = Object.freeze({
-  /** Bytes that wait for the disk: about 20,000 events of the level Metadata. */
-  bufferBytes: 16 * 1024 * 1024,
+  /** Characters that wait for the disk, most of them a byte each: about 20,000 events of the level Metadata. */
+  bufferLength: 16 * 1024 * 1024,
   /** Milliseconds that an event waits for others. A write for each event would cost as much as a small request. */
   delayMs: 20,
-  /** Bytes of one write. A file is larger than its limit by at most one event. */
-  writeBytes: 1024 * 1024,
+  /** Characters of one write, of at most three bytes each. A file is larger than its limit by at most one event. */
+  writeLength: 256 * 1024,
 })
 
 export interface AuditFileOptions {
@@ -42,8 +42,9 @@ export class AuditFile implements AuditSink {
   #size = 0
   /** True if the file ends within a line. */
   #isCut = false
-  #waiting: Buffer[] = []
-  #waitingBytes = 0
+  #waiting: string[] = []
+  /** The characters of the lines that wait or are being written. */
+  #waitingLength = 0
   #writing: Promise<void> | undefined
   #isClosing = false
   /** Ends the pause before the next write. */
@@ -80,15 +81,15 @@ export class AuditFile implements AuditSink {
   }
 
   write(event: string): void {
-    const line = Buffer.from(`${event}\n`)
-    if (this.#waitingBytes + line.length > fileDefaults.bufferBytes) {
+    const length = event.length + 1
+    if (this.#waitingLength + length > fileDefaults.bufferLength) {
       this.#losses.drop(1, 'the disk is too slow')
       return
     }
-    this.#waiting.push(line)
-    this.#waitingBytes += line.length
+    this.#waiting.push(event)
+    this.#waitingLength += length
     this.#writing ??= this.#writeAll()
-    if (this.#waitingBytes >= fileDefaults.writeBytes) this.#wake()
+    if (this.#waitingLength >= fileDefaults.writeLength) this.#wake()
   }
 
   async close(): Promise<void> {
@@ -102,8 +103,9 @@ export class AuditFile implements AuditSink {
   /** Writes until nothing waits. Never rejects. */
   async #writeAll(): Promise<void> {
     while (this.#waiting.length > 0) {
-      if (this.#waitingBytes < fileDefaults.writeBytes && !this.#isClosing) await this.#pause()
-      const bytes = Buffer.concat(this.#take())
+      if (this.#waitingLength < fileDefaults.writeLength && !this.#isClosing) await this.#pause()
+      const lines = `${this.#take().join('\n')}\n`
+      const bytes = Buffer.from(lines)
       let written = 0
       try {
         const handle = await this.#handleFor(bytes.length)
@@ -120,7 +122,7 @@ export class AuditFile implements AuditSink {
         await this.#handle?.close().catch(() => {})
         this.#handle = undefined
       }
-      this.#waitingBytes -= bytes.length
+      this.#waitingLength -= lines.length
     }
     this.#writing = undefined
   }
@@ -135,12 +137,14 @@ export class AuditFile implements AuditSink {
     })
   }
 
-  /** Takes the lines of one write: at least one. */
-  #take(): Buffer[] {
-    let bytes = 0
-    const end = this.#waiting.findIndex(line => {
-      bytes += line.length
-      return bytes > fileDefaults.writeBytes
+  /** Takes the events of one write: at least one. */
+  #take(): string[] {
+    const { writeLength } = fileDefaults
+    if (this.#waitingLength <= writeLength) return this.#waiting.splice(0)
+    let length = 0
+    const end = this.#waiting.findIndex(event => {
+      length += event.length + 1
+      return length > writeLength
     })
     return this.#waiting.splice(0, end < 0 ? this.#waiting.length : Math.max(end, 1))
   }

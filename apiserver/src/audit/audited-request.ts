@@ -9,10 +9,9 @@ import {
   eventDefaults,
   microTime,
   objectRefJson,
+  optionalField,
   requestURIOf,
-  sourceIPsJson,
-  userAgentJson,
-  userJson,
+  senderJson,
   withoutManagedFields,
 } from './audit-event.ts'
 import type { AuditAttributes, AuditDecision, AuditLevel, AuditStage } from './policy.ts'
@@ -144,22 +143,17 @@ export class AuditedRequest {
     const isComplete = stage === 'ResponseComplete'
     const requestObject = stage === 'RequestReceived' ? undefined : this.#requestObject
     const responseObject = isComplete ? this.#responseObjectOf(outcome) : undefined
-    const annotations = this.#annotations()
-    // Faster than one JSON.stringify: most parts are known texts.
-    const field = (name: string, json: string | undefined) => (json === undefined ? '' : `,"${name}":${json}`)
+    // Faster than JSON.stringify of an object: most parts are known texts.
     this.#log.emit(
-      `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"${this.#level}","auditID":"${this.id}","stage":"${stage}"` +
-        `,"requestURI":${JSON.stringify(requestURIOf(this.#origin, isSensitive))},"verb":${JSON.stringify(verb)}` +
-        `,"user":${userJson(this.#user)}` +
-        field('impersonatedUser', this.#impersonated && userJson(this.#impersonated)) +
-        field('sourceIPs', sourceIPsJson(this.#origin)) +
-        field('userAgent', userAgentJson(this.#origin)) +
-        field('objectRef', objectRefJson(target, nameIn(outcome?.location))) +
-        field('responseStatus', outcome && this.#statusOf(outcome)) +
+      `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"${this.#level}","auditID":"${this.id}","stage":"${stage}",` +
+        `"requestURI":${JSON.stringify(requestURIOf(this.#origin, isSensitive))},"verb":"${verb}",` +
+        senderJson(this.#user, this.#impersonated, this.#origin) +
+        optionalField('objectRef', objectRefJson(target, nameIn(outcome?.location))) +
+        optionalField('responseStatus', outcome && this.#statusOf(outcome)) +
         `,"requestReceivedTimestamp":"${microTime(this.#receivedAt)}","stageTimestamp":"${microTime(at)}"` +
-        field('annotations', annotations) +
-        field('requestObject', requestObject) +
-        field('responseObject', responseObject) +
+        optionalField('annotations', this.#annotations()) +
+        optionalField('requestObject', requestObject) +
+        optionalField('responseObject', responseObject) +
         '}',
     )
   }

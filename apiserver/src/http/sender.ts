@@ -6,6 +6,8 @@ import type { Context } from './request-state.ts'
 /** The headers of a request that its response depends on. */
 const vary = 'Accept-Encoding, Origin'
 
+const auditIdHeader = 'audit-id'
+
 /**
  * Sends a response past Koa's own sending: a small body in one write, a large one at the client's pace, compressed for a
  * client that prefers gzip.
@@ -16,7 +18,7 @@ export async function send(ctx: Context, response: ApiResponse): Promise<void> {
     if (ctx.res.destroyed) return
     // The stream of a watch has failed after its beginning.
     if (ctx.res.headersSent) ctx.res.destroy()
-    else await sendInForm(ctx, withAuditId(response, ctx.state.audit?.id))
+    else await sendInForm(ctx, response)
   } finally {
     response.release?.()
   }
@@ -27,14 +29,8 @@ async function sendInForm(ctx: Context, response: ApiResponse): Promise<void> {
   else if (!sendWhole(ctx, response)) await sendLarge(ctx, response)
 }
 
-/** Setting the header on Koa's response would take longer than all other work for the audit log. */
-function withAuditId(response: ApiResponse, id: string | undefined): ApiResponse {
-  if (id === undefined) return response
-  return { ...response, headers: { ...response.headers, 'audit-id': id } }
-}
-
 /** Sends a small body uncompressed. Returns false if the response is large, or the client may want it compressed. */
-function sendWhole({ req, res }: Context, { status, headers, body }: ApiResponse): boolean {
+function sendWhole({ req, res, state }: Context, { status, headers, body }: ApiResponse): boolean {
   const length = lengthOf(body)
   const isRead = req.method === 'GET'
   // Small bodies are compressed only for clients that refuse identity, which have to name it or `*`.
@@ -43,6 +39,7 @@ function sendWhole({ req, res }: Context, { status, headers, body }: ApiResponse
   const fields: Record<string, string | string[] | number> = { 'content-length': length }
   if (isRead) fields.vary = vary
   for (const [name, value] of Object.entries(headers)) fields[name] = headerBytes(value)
+  if (state.audit !== undefined) fields[auditIdHeader] = state.audit.id
   res.writeHead(status, fields)
   res.end(wholeOf(body, length))
   return true
@@ -54,6 +51,7 @@ async function sendLarge(ctx: Context, { status, headers, body }: ApiResponse): 
   const isRead = method === 'GET' || method === 'HEAD'
   ctx.status = status
   for (const [name, value] of Object.entries(headers)) ctx.set(name, headerBytes(value))
+  if (ctx.state.audit !== undefined) ctx.set(auditIdHeader, ctx.state.audit.id)
   if (isRead) ctx.vary(vary)
   const gzip = isRead && takesGzip(ctx, length)
   if (gzip) ctx.set('content-encoding', 'gzip')
@@ -63,9 +61,13 @@ async function sendLarge(ctx: Context, { status, headers, body }: ApiResponse): 
 }
 
 /** Responds to a request whose body has not arrived in full. Its rest must not be taken for the next request. */
-async function refuseUnread({ req, res }: Context, { status, headers, body }: ApiResponse): Promise<void> {
+async function refuseUnread(
+  { req, res, state: { audit } }: Context,
+  { status, headers, body }: ApiResponse,
+): Promise<void> {
   const length = lengthOf(body)
-  res.writeHead(status, { ...headers, connection: 'close', 'content-length': length })
+  const audited = audit && { [auditIdHeader]: audit.id }
+  res.writeHead(status, { ...headers, ...audited, connection: 'close', 'content-length': length })
   res.write(wholeOf(body, length))
   await discardRequestBody(req)
   res.end()

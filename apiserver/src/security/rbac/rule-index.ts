@@ -19,7 +19,7 @@ export class RuleIndex {
   readonly #verbs = new Map<string, VerbRules>()
 
   /**
-   * Adds the rules that `grant` grants. What was added before comes first in a search.
+   * Adds the rules that `grant` grants. What was added first is found first.
    * @param withPaths false leaves out rules about paths
    */
   add(rules: readonly PolicyRule[], grant: Grant, withPaths: boolean): void {
