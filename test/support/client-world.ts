@@ -31,7 +31,7 @@ export const crossedSettings: readonly ClientSetting[] = [
   { title: 'etcd, without authentication', store: 'etcd', secure: false, kubectl: '1.34' },
 ]
 
-/** The servers on which the tests run each client. */
+/** The servers for the tests of each client. */
 export const settings = process.env.SETPOINT_TEST_CROSSED ? crossedSettings : testSettings
 
 /** A server with a kubeconfig for it. */
