@@ -55,7 +55,10 @@ beforeAll(async () => {
         .get('/silences/:name', ({ log }) => { log.info({}, 'a silent request'); return new Promise(() => {}) }))`,
   })
   plugins.push(await copyFixture('items-plugin'), await copyFixture('safe-plugin'))
-  plugins.push(await writePlugin({ 'index.js': writer }))
+  const shipped = `apiVersion: writer.example.com/v1\nkind: Thing\nmetadata: { name: shipped }\nspec: { text: a }\n`
+  const foreign = `apiVersion: ${group}/v1\nkind: Vault\nmetadata: { name: foreign }\nspec: { key: a }\n`
+  const files = { 'index.js': writer, 'resources/extensions/a.yaml': `${shipped}---\n${foreign}` }
+  plugins.push(await writePlugin(files))
   users = await Users.make({ admin: ['setpoint:admins'], viewer: ['setpoint:viewers'], member: ['team'] })
   trail = new AuditTrail(join(folder, 'audit.log'))
   server = await startServer({
@@ -263,9 +266,7 @@ describe('a request', () => {
   })
 
   it('of a plugin in the server is recorded with the name of the plugin', async () => {
-    const events = await trail.until(
-      ({ objectRef, verb }) => objectRef?.resource === 'things' && verb === 'create',
-    )
+    const events = await trail.until(({ objectRef, verb }) => objectRef?.name === 'made' && verb === 'create')
     expect(events.at(-1)).toMatchObject({
       level: 'RequestResponse',
       user: { username: 'setpoint:plugin:writer' },
@@ -273,6 +274,61 @@ describe('a request', () => {
       requestObject: { metadata: { name: 'made' } },
       responseStatus: { code: 201 },
       annotations: allowedBy('the kind belongs to the plugin'),
+    })
+  })
+})
+
+describe('a write of the server itself', () => {
+  const eventsOf = (verb: string, ref: object) =>
+    trail.until(
+      ({ objectRef, ...event }) =>
+        event.verb === verb && Object.entries(ref).every(([key, value]) => objectRef?.[key] === value),
+    )
+  const reason = 'the server may do everything'
+  const byServer = { username: 'setpoint:server', groups: ['setpoint:admins'] }
+
+  it('is recorded with the user setpoint:server', async () => {
+    const created = await eventsOf('create', { resource: 'namespaces', name: 'default' })
+    expect(created.at(-1)).toMatchObject({
+      requestURI: '/api/v1/namespaces',
+      user: byServer,
+      requestObject: { metadata: { name: 'default' } },
+      responseStatus: { code: 201 },
+      responseObject: { kind: 'Namespace', metadata: { name: 'default' } },
+      annotations: allowedBy(reason),
+    })
+    const [role] = await eventsOf('create', { resource: 'clusterroles', name: 'view' })
+    expect(role).toMatchObject({ user: byServer, responseStatus: { code: 201 } })
+    const states = await eventsOf('patch', { resource: 'plugins', name: 'writer', subresource: 'status' })
+    expect(states.at(-1)).toMatchObject({ user: byServer, responseStatus: { code: 200 } })
+  })
+
+  it('that empties a namespace is recorded for each object', async () => {
+    const core = '/api/v1/namespaces'
+    await api.post(core, { metadata: { name: 'ending' } })
+    await api.post(`${core}/ending/configmaps`, { metadata: { name: 'left' } })
+    await api.delete(`${core}/ending`)
+    const [deletion] = await eventsOf('delete', { resource: 'configmaps', namespace: 'ending', name: 'left' })
+    expect(deletion).toMatchObject({ user: byServer, requestURI: `${core}/ending/configmaps/left` })
+    const [end] = await eventsOf('patch', { resource: 'namespaces', name: 'ending', subresource: 'finalize' })
+    expect(end).toMatchObject({ user: byServer, objectRef: { namespace: 'ending' } })
+  })
+
+  it('of an object that a plugin ships is recorded with the plugin, also if it is forbidden', async () => {
+    const user = { username: 'setpoint:plugin:writer' }
+    const [created] = await eventsOf('create', { resource: 'things', name: 'shipped' })
+    expect(created).toMatchObject({
+      user,
+      responseStatus: { code: 201 },
+      annotations: allowedBy('the kind belongs to the plugin'),
+    })
+    const events = await trail.until(
+      ({ objectRef, user: by }) => objectRef?.resource === 'vaults' && by.username === user.username,
+    )
+    expect(events.at(-1)).toMatchObject({
+      verb: 'create',
+      responseStatus: { code: 403 },
+      annotations: forbidden,
     })
   })
 })

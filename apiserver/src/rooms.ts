@@ -15,7 +15,7 @@ import {
 } from './kubernetes/index.ts'
 import type { ServedModel } from './model/index.ts'
 import { ModelRegistry } from './model/index.ts'
-import { claimIndexes, LoopbackTransport } from './plugins/index.ts'
+import { ActorWrites, claimIndexes, LoopbackTransport } from './plugins/index.ts'
 import { Registry } from './registry/index.ts'
 import { RbacAuthorizer, RequestQueues } from './security/index.ts'
 import type { Storage } from './storage/index.ts'
@@ -35,6 +35,8 @@ export interface ServerRooms {
   readonly authorizer: RbacAuthorizer
   readonly api: ResourceApi
   readonly queues: RequestQueues
+  /** The writes of the server itself. */
+  readonly writes: ActorWrites
   /** The transport for clients in this process. */
   readonly transport: LoopbackTransport
 }
@@ -79,6 +81,7 @@ export function assembleRooms({
   const hub = new WatchHub({ gate, replay: new HistoryReplay(storage), follower, log })
   const api = new ResourceApi({ models, registry, follower, gate, basePath })
   const queues = new RequestQueues()
+  const writes = new ActorWrites({ registry, audit })
   const transport = new LoopbackTransport({ api, hub, queues, log, audit })
   return {
     storage,
@@ -92,6 +95,7 @@ export function assembleRooms({
     authorizer,
     api,
     queues,
+    writes,
     transport,
   }
 }
@@ -109,7 +113,7 @@ export async function startKind(
 
 /** Returns the keeper of the default roles, to be started once the built-in kinds are served. */
 export function keepRoles(
-  { rbac: kinds, builtIn: { serviceAccounts }, registry, follower, authorizer }: ServerRooms,
+  { rbac: kinds, builtIn: { serviceAccounts }, writes: registry, follower, authorizer }: ServerRooms,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): RoleKeeper {
   return new RoleKeeper({ kinds, serviceAccounts, registry, follower, authorizer, log }, signal)
@@ -120,10 +124,16 @@ export async function startBuiltInKinds(
   rooms: ServerRooms,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<void> {
-  const { models, registry, storage, follower, builtIn, rbac, authorizer } = rooms
+  const { models, writes, storage, follower, builtIn, rbac, authorizer } = rooms
   await Promise.all(builtIn.all.map(served => startKind(rooms, served, { log, signal })))
   signal.addEventListener('abort', followRoles(rbac, follower, authorizer), { once: true })
-  const lifecycle = new NamespaceLifecycle({ kind: builtIn.namespaces, models, registry, storage, log })
+  const lifecycle = new NamespaceLifecycle({
+    kind: builtIn.namespaces,
+    models,
+    registry: writes,
+    storage,
+    log,
+  })
   await lifecycle.ensure(signal)
   const cache = follower.cacheOf(builtIn.namespaces)
   if (cache !== undefined) lifecycle.follow(cache, signal)

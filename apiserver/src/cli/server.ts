@@ -157,7 +157,7 @@ export async function startServer(
   ]).then(() => {})
   const statuses = new PluginStatuses({
     served: pluginKind,
-    registry,
+    writes: rooms.writes,
     metrics,
     log,
     signal: stopping.signal,
@@ -170,6 +170,7 @@ export async function startServer(
     storage,
     models,
     registry,
+    writes: rooms.writes,
     follower,
     hub,
     routes,

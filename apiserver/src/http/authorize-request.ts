@@ -7,7 +7,7 @@ import type { RequestInfo } from './request-info.ts'
 export function enforce(
   grant: Grant | undefined,
   user: UserInfo,
-  { verb, target }: RequestInfo,
+  { verb, target }: Pick<RequestInfo, 'verb' | 'target'>,
   audited: AuditedRequest | undefined,
 ): void {
   audited?.decided(grant)

@@ -30,7 +30,7 @@ interface Parts {
   /** The kind Namespace. */
   readonly kind: ServedModel
   readonly models: ModelRegistry
-  readonly registry: Registry
+  readonly registry: Pick<Registry, 'create' | 'patch' | 'delete' | 'readLive'>
   readonly storage: Storage
   readonly log: Logger
   readonly clock?: Clock

@@ -5,6 +5,7 @@
  * A plugin's fault stays its own: it fails with a reason in its `Plugin` object, and the server goes on.
  */
 export * from './actor.ts'
+export * from './actor-writes.ts'
 export * from './controllers-runner.ts'
 export * from './fault-owner.ts'
 export * from './index-claim.ts'

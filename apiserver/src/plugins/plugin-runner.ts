@@ -11,6 +11,7 @@ import { ServedModel, shorten } from '../model/index.ts'
 import type { Registry } from '../registry/index.ts'
 import type { Storage } from '../storage/index.ts'
 import type { WatchHub } from '../watch/index.ts'
+import type { ActorWrites } from './actor-writes.ts'
 import type { ReportedProblem } from './index-report.ts'
 import { KindRunner } from './kind-runner.ts'
 import type { LoadedPlugin } from './load-plugin.ts'
@@ -30,6 +31,7 @@ export interface PluginEnvironment {
   readonly storage: Storage
   readonly models: ModelRegistry
   readonly registry: Registry
+  readonly writes: ActorWrites
   readonly follower: LogFollower
   readonly hub: WatchHub
   readonly routes: CustomRoutes
@@ -203,7 +205,7 @@ export class PluginRunner implements PluginLifecycle {
     this.#run = run
     this.#shippedProblems = []
     const { signal } = run.stopped
-    const { manager, models, registry, reservedDomain } = this.#environment
+    const { manager, models, writes, reservedDomain } = this.#environment
     const starting = this.#kinds.filter(({ served }) => served.phase.name === 'Starting')
     const aborted = new Promise<void>(resolve => {
       signal.addEventListener('abort', () => resolve(), { once: true })
@@ -218,12 +220,11 @@ export class PluginRunner implements PluginLifecycle {
     for (const added of [...hosted.controllers, ...hosted.runnables]) manager?.add(added)
     await applyShippedObjects({
       plugin: this.name,
-      actor: this.#actor,
+      writes: writes.for(this.#actor),
       version,
       dir,
       resourcesDir,
       models,
-      registry,
       reservedDomain,
       log: this.#log,
       signal,

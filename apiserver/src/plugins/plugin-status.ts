@@ -3,7 +3,8 @@ import { isApiError } from '@setpoint/controller-runtime/api'
 import type { Logger } from '../log/index.ts'
 import type { Metrics } from '../metrics/index.ts'
 import type { ServedModel } from '../model/index.ts'
-import { defaultWriteOptions, type Registry } from '../registry/index.ts'
+import { defaultWriteOptions } from '../registry/index.ts'
+import type { ActorWrites } from './actor-writes.ts'
 import type { PluginStatus } from './plugin-kind.ts'
 
 /** Milliseconds between attempts to write a status while the store is unavailable. */
@@ -30,7 +31,7 @@ const cleared = Object.freeze({
 /** Writes the `Plugin` objects. Retries the newest status of each plugin until it is stored. */
 export class PluginStatuses {
   readonly #served: ServedModel
-  readonly #registry: Registry
+  readonly #writes: ActorWrites
   readonly #metrics: Metrics
   readonly #log: Logger
   readonly #signal: AbortSignal
@@ -45,14 +46,14 @@ export class PluginStatuses {
   /** Writes start when `ready` has resolved, because the kind itself needs the store to start. */
   constructor(parts: {
     served: ServedModel
-    registry: Registry
+    writes: ActorWrites
     metrics: Metrics
     log: Logger
     signal: AbortSignal
     ready: Promise<void>
   }) {
     this.#served = parts.served
-    this.#registry = parts.registry
+    this.#writes = parts.writes
     this.#metrics = parts.metrics
     this.#log = parts.log
     this.#signal = parts.signal
@@ -100,12 +101,12 @@ export class PluginStatuses {
 
   async #forget(name: string, source: string): Promise<void> {
     await this.#ready
-    const live = await this.#registry.readLive(this.#served, name)
+    const live = await this.#writes.readLive(this.#served, name)
     const { uid } = live?.stored.object.metadata ?? {}
     const status = live?.stored.object.status as PluginStatus | undefined
     const isLoadError = status?.conditions?.some(({ reason }) => reason === loadError)
     if (uid === undefined || !isLoadError || !status?.message?.startsWith(`plugin ${source}: `)) return
-    await this.#registry.delete(this.#served, name, { uid, versions: [] }, defaultWriteOptions)
+    await this.#writes.delete(this.#served, name, { uid, versions: [] }, defaultWriteOptions)
   }
 
   /** Resolves when everything published so far is stored, or the server stops. */
@@ -133,17 +134,17 @@ export class PluginStatuses {
   async #store(name: string, status: PluginStatus): Promise<void> {
     const patch = { type: 'merge', document: { status: { ...cleared, ...status } } } as const
     try {
-      await this.#registry.patch(this.#served, name, patch, 'status', defaultWriteOptions)
+      await this.#writes.patch(this.#served, name, patch, 'status', defaultWriteOptions)
     } catch (error) {
       if (!isApiError(error, 'NotFound')) throw error
       const { apiVersion, kind } = this.#served.model
-      await this.#registry
+      await this.#writes
         .create(this.#served, { apiVersion, kind, metadata: { name } }, defaultWriteOptions)
         .catch(taken => {
           // Another server may have created it at the same moment.
           if (!isApiError(taken, 'AlreadyExists')) throw taken
         })
-      await this.#registry.patch(this.#served, name, patch, 'status', defaultWriteOptions)
+      await this.#writes.patch(this.#served, name, patch, 'status', defaultWriteOptions)
     }
   }
 }

@@ -1,20 +1,18 @@
-import { ApiError, type ApiObject, type ObjectKey, splitObjectKey } from '@setpoint/controller-runtime/api'
-import { targetOfPath } from '../http/index.ts'
+import { ApiError, type ApiObject, type ObjectKey } from '@setpoint/controller-runtime/api'
 import type { ModelRegistry, ServedModel, ServedVersion } from '../model/index.ts'
-import { notReady, type Registry, serviceWriteOptions, unknownFieldsOf } from '../registry/index.ts'
-import { type Actor, checkActor } from './actor.ts'
+import { notReady, serviceWriteOptions, unknownFieldsOf } from '../registry/index.ts'
+import type { ActorWrites } from './actor-writes.ts'
 import type { KindAndContent, NewExtension, ResourceWriter } from './extensions.ts'
 
-/** Writes the objects that a plugin ships, as the plugin, straight to the registry. */
+/** Writes the objects that a plugin ships, as the plugin. */
 export class RegistryWriter implements ResourceWriter {
   readonly #models: ModelRegistry
-  readonly #registry: Registry
-  readonly #actor: Actor
+  readonly #writes: ActorWrites
 
-  constructor(models: ModelRegistry, registry: Registry, actor: Actor) {
+  /** @param writes those of the plugin */
+  constructor(models: ModelRegistry, writes: ActorWrites) {
     this.#models = models
-    this.#registry = registry
-    this.#actor = actor
+    this.#writes = writes
   }
 
   isNamespaced(apiVersion: string, kind: string): boolean {
@@ -23,7 +21,7 @@ export class RegistryWriter implements ResourceWriter {
 
   async get(apiVersion: string, kind: string, key: ObjectKey): Promise<ApiObject | undefined> {
     const { served, version } = this.#find(apiVersion, kind)
-    const live = await this.#registry.readLive(served, key, version)
+    const live = await this.#writes.readLive(served, key, version)
     return live && JSON.parse(live.bytes.toString())
   }
 
@@ -31,18 +29,15 @@ export class RegistryWriter implements ResourceWriter {
     const { apiVersion, kind, metadata } = object
     const { namespace } = metadata
     const { served, version } = this.#find(apiVersion, kind)
-    const { user } = this.#actor
-    this.#check('create', served, version, namespace, undefined)
+    const { user } = this.#writes.actor
     const options = { ...serviceWriteOptions, user, version, ...(namespace !== undefined && { namespace }) }
-    return JSON.parse((await this.#registry.create(served, object, options)).bytes.toString())
+    return JSON.parse((await this.#writes.create(served, object, options)).bytes.toString())
   }
 
   async patch(apiVersion: string, kind: string, key: ObjectKey, document: object): Promise<ApiObject> {
     const { served, version } = this.#find(apiVersion, kind)
-    const { user } = this.#actor
-    const { namespace, name } = splitObjectKey(key)
-    this.#check('patch', served, version, namespace, name)
-    const result = await this.#registry.patch(served, key, { type: 'merge', document }, 'object', {
+    const { user } = this.#writes.actor
+    const result = await this.#writes.patch(served, key, { type: 'merge', document }, 'object', {
       ...serviceWriteOptions,
       user,
       version,
@@ -52,19 +47,6 @@ export class RegistryWriter implements ResourceWriter {
 
   unknownFields(object: KindAndContent): readonly string[] {
     return unknownFieldsOf(this.#find(object.apiVersion, object.kind).version.schemas, object)
-  }
-
-  /** @throws ApiError 403 */
-  #check(
-    verb: string,
-    served: ServedModel,
-    { name: version }: ServedVersion,
-    namespace: string | undefined,
-    name: string | undefined,
-  ): void {
-    const { group, plural } = served.model
-    const target = targetOfPath({ group, version, plural, namespace, name, subresource: undefined })
-    checkActor(this.#actor, this.#actor.user, verb, served, target)
   }
 
   #explainAbsence(apiVersion: string, kind: string): string {

@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@setpoint/controller-runtime'
 import type { ModelRegistry } from '../model/index.ts'
-import type { Registry } from '../registry/index.ts'
-import type { Actor } from './actor.ts'
+import type { ActorWrites } from './actor-writes.ts'
 import { applyExtensions, type ExtensionProblem } from './extensions.ts'
 import type { ReportedProblem } from './index-report.ts'
 import { RegistryWriter } from './registry-writer.ts'
@@ -14,14 +13,14 @@ export const shippedObjectsDefaults = Object.freeze({
 
 interface ShippedObjectsParts {
   readonly plugin: string
-  readonly actor: Actor
+  /** The plugin's. */
+  readonly writes: ActorWrites
   /** Version of the plugin's package. */
   readonly version: string
   /** The plugin's folder. */
   readonly dir: string
   readonly resourcesDir: string | undefined
   readonly models: ModelRegistry
-  readonly registry: Registry
   readonly reservedDomain: string
   readonly log: Logger
   /** Stops before the next document. */
@@ -53,14 +52,14 @@ async function retry(attempt: () => Promise<boolean>, signal: AbortSignal): Prom
 
 /** Returns true if no transient problem is left. */
 async function applyOnce(parts: ShippedObjectsParts, resourcesDir: string): Promise<boolean> {
-  const { plugin, version, dir, models, registry, reservedDomain, log, signal } = parts
+  const { plugin, version, dir, models, writes, reservedDomain, log, signal } = parts
   const result = await applyExtensions({
     dir,
     resourcesDir,
     plugin,
     version,
     reservedDomain,
-    writer: new RegistryWriter(models, registry, parts.actor),
+    writer: new RegistryWriter(models, writes),
     signal,
   })
   log.info(
