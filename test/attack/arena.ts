@@ -7,7 +7,7 @@ import type { Attack, Form, Scene } from './attack.ts'
 import { callAll } from './call.ts'
 import { type Holding, holdingOf, leastOf, provokeCollection, restingHolding } from './measure.ts'
 import { Target, usual } from './target.ts'
-import { neighbourhood, type Sight, Witness } from './witness.ts'
+import { neighbourhood, type Readings, type Sight, Witness } from './witness.ts'
 
 /** What every attack must leave intact. */
 export const bounds = Object.freeze({
@@ -16,6 +16,8 @@ export const bounds = Object.freeze({
   /** The 99th percentile of a GET and of a list of the second caller, as multiples of the quiet ones. */
   getRatio: 5,
   listRatio: 10,
+  /** The same as multiples of those of a bare Node server under the same attack, where that is slower. */
+  bareRatio: 2,
   /**
    * Milliseconds of an attack that lasts. A shorter one, such as a single large body, is judged by the longest pause: how
    * many requests of a window it delays says more about the window.
@@ -73,8 +75,12 @@ export class Arena implements AsyncDisposable {
       await Promise.all([run, sleep(bounds.windowMs[this.#form])])
     })
     judgePauses(hit, broken, slow)
-    if (lastedMs >= bounds.lastingMs) judgePercentiles(quiet, hit, slow)
     const figures = [describe(quiet, hit)]
+    if (lastedMs >= bounds.lastingMs && isSlow(quiet, hit)) {
+      const bare = attack.comparable === true ? await this.#againstBare(attack) : undefined
+      judgePercentiles(quiet, hit, bare, slow)
+      if (bare !== undefined) figures.push(`bare node:${target.setup.scheme}: ${describe(quiet, bare)}`)
+    }
     if (target.isUp) {
       const after = await this.#returned(target, before, attack)
       if (after === undefined) broken.push('/metrics is not served afterwards')
@@ -91,6 +97,21 @@ export class Arena implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stop()
     await this.#witness[Symbol.asyncDispose]()
+  }
+
+  /** Returns what the second caller sees of a bare Node server under the same attack. */
+  async #againstBare(attack: Attack): Promise<Sight | undefined> {
+    const known = this.#place
+    if (known === undefined) return undefined
+    await using target = await Target.start('embedded', { ...known.target.setup, program: 'bare' })
+    this.#witness.aim(target, bounds.patienceMs[this.#form])
+    try {
+      return await this.#witness.during(() =>
+        Promise.all([this.#run(attack, target, [], []), sleep(bounds.windowMs[this.#form])]),
+      )
+    } finally {
+      this.#witness.aim(known.target, bounds.patienceMs[this.#form])
+    }
   }
 
   async #run(attack: Attack, target: Target, broken: string[], slow: string[]): Promise<void> {
@@ -228,19 +249,27 @@ function judgePauses(hit: Sight, broken: string[], slow: string[]): void {
   if (hit.livez.maxMs > bounds.livezMs) slow.push(`/livez took ${Math.round(hit.livez.maxMs)} ms`)
 }
 
-function judgePercentiles(quiet: Sight, hit: Sight, slow: string[]): void {
+function isSlow(quiet: Sight, hit: Sight): boolean {
   const { getRatio, listRatio } = bounds
-  const ratios = [
-    ['GET', ratioOf(quiet.get.p99Ms, hit.get.p99Ms), getRatio],
-    ['list', ratioOf(quiet.list.p99Ms, hit.list.p99Ms), listRatio],
-  ] as const
-  for (const [what, ratio, bound] of ratios) {
-    if (ratio > bound) slow.push(`the p99 of a ${what} was ${ratio.toFixed(1)} times the quiet one`)
+  return ratioOf(quiet.get, hit.get) > getRatio || ratioOf(quiet.list, hit.list) > listRatio
+}
+
+/** @param bare what the second caller sees of a bare server under the same attack, undefined if that says nothing */
+function judgePercentiles(quiet: Sight, hit: Sight, bare: Sight | undefined, slow: string[]): void {
+  const { getRatio, listRatio, bareRatio } = bounds
+  for (const [what, bound] of [
+    ['get', getRatio],
+    ['list', listRatio],
+  ] as const) {
+    const ratio = ratioOf(quiet[what], hit[what])
+    const isBareSlow = bare !== undefined && hit[what].p99Ms <= bareRatio * bare[what].p99Ms
+    if (ratio > bound && !isBareSlow)
+      slow.push(`the p99 of a ${what} was ${ratio.toFixed(1)} times the quiet one`)
   }
 }
 
-function ratioOf(quietMs: number, hitMs: number): number {
-  return hitMs / Math.max(quietMs, bounds.quietMs)
+function ratioOf(quiet: Readings, hit: Readings): number {
+  return hit.p99Ms / Math.max(quiet.p99Ms, bounds.quietMs)
 }
 
 function notReturned(before: Holding, after: Holding, { keptBytes = 0 }: Attack): string[] {

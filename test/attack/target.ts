@@ -31,9 +31,16 @@ export interface Setup {
   readonly access: 'tokens' | 'local'
   /** `unread` leaves standard error in its pipe. */
   readonly stderr: 'read' | 'unread'
+  /** `bare` is a server of `node:http` or `node:https` that sends the same object to every request. */
+  readonly program: 'setpoint' | 'bare'
 }
 
-export const usual: Setup = Object.freeze({ scheme: 'http', access: 'tokens', stderr: 'read' })
+export const usual: Setup = Object.freeze({
+  scheme: 'http',
+  access: 'tokens',
+  stderr: 'read',
+  program: 'setpoint',
+})
 
 /** The callers that the token file knows. The writer is an admin because no built-in group may only write. */
 const groups = Object.freeze({
@@ -44,6 +51,8 @@ const groups = Object.freeze({
 export type User = keyof typeof groups
 
 const program = fileURLToPath(new URL('../../apiserver/bin/setpoint.js', import.meta.url))
+// From the root: the long form runs compiled, in another folder.
+const bareProgram = fileURLToPath(new URL('../../test/attack/bare-server.js', import.meta.url))
 const plugins = ['items-plugin', 'echo-plugin', 'failing-plugin']
 
 /** The built program with a small heap and few descriptors. */
@@ -58,7 +67,8 @@ export class Target implements AsyncDisposable {
   /** With that store only. */
   readonly etcd: EtcdProcess | undefined
   readonly #folder: string
-  readonly #arguments: readonly string[]
+  /** The program and its arguments. */
+  readonly #command: readonly string[]
   readonly #cleanUps: readonly (() => Promise<unknown>)[]
   #child: ChildProcess | undefined
   #closed: Promise<unknown> = Promise.resolve()
@@ -71,7 +81,7 @@ export class Target implements AsyncDisposable {
     folder: string
     tokens: Readonly<Record<User, string>>
     etcd: EtcdProcess | undefined
-    arguments: readonly string[]
+    command: readonly string[]
     cleanUps: readonly (() => Promise<unknown>)[]
   }) {
     this.setup = parts.setup
@@ -82,7 +92,7 @@ export class Target implements AsyncDisposable {
     this.#folder = parts.folder
     this.dataDir = join(parts.folder, 'data')
     this.tokenFile = join(parts.folder, 'tokens.yaml')
-    this.#arguments = parts.arguments
+    this.#command = parts.command
     this.#cleanUps = parts.cleanUps
   }
 
@@ -93,14 +103,22 @@ export class Target implements AsyncDisposable {
     const tokens = { neighbour: newToken(), writer: newToken(), viewer: newToken() }
     const certificates = setup.scheme === 'https' ? await makeCertificates() : undefined
     const etcd = store === 'etcd' ? await startEtcd({ unsafeNoFsync: true }) : undefined
+    const serve = [program, 'serve', '--listen', `127.0.0.1:${port}`, '--data-dir', join(folder, 'data')]
+    const bare = [bareProgram, String(port), ...(certificates ? [certificates.cert, certificates.key] : [])]
     const target = new Target({
       ...{ setup, store, port, folder, tokens, etcd },
-      arguments: [
-        ...(etcd ? ['--etcd-endpoints', etcd.endpoint, '--etcd-prefix', `/attack-${randomUUID()}`] : []),
-        ...(setup.access === 'tokens' ? ['--token-file', join(folder, 'tokens.yaml')] : []),
-        ...(certificates ? ['--tls-cert', certificates.cert, '--tls-key', certificates.key] : []),
-        ...copies.flatMap(copy => ['--plugin', copy]),
-      ],
+      command:
+        setup.program === 'bare'
+          ? bare
+          : [
+              ...serve,
+              ...(etcd
+                ? ['--etcd-endpoints', etcd.endpoint, '--etcd-prefix', `/attack-${randomUUID()}`]
+                : []),
+              ...(setup.access === 'tokens' ? ['--token-file', join(folder, 'tokens.yaml')] : []),
+              ...(certificates ? ['--tls-cert', certificates.cert, '--tls-key', certificates.key] : []),
+              ...copies.flatMap(copy => ['--plugin', copy]),
+            ],
       cleanUps: [
         async () => etcd?.stop(),
         ...[folder, certificates?.folder, ...copies].map(
@@ -160,8 +178,7 @@ export class Target implements AsyncDisposable {
       'sh',
       [
         ...['-c', `umask 022; ulimit -n ${descriptors}; exec "$@"`, 'sh'],
-        ...[process.execPath, `--max-old-space-size=${heapMiB}`, program, 'serve'],
-        ...['--listen', `127.0.0.1:${this.port}`, '--data-dir', this.dataDir, ...this.#arguments],
+        ...[process.execPath, `--max-old-space-size=${heapMiB}`, ...this.#command],
       ],
       {
         cwd: this.#folder,

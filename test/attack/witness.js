@@ -14,6 +14,9 @@ import https from 'node:https'
  * @typedef {{ ms: number[], failures: string[] }} Reading
  */
 
+/** Not the attacker's address. Other systems have only one loopback address by default. */
+const localAddress = process.platform === 'linux' ? '127.0.0.2' : undefined
+
 /** @type {Aim | undefined} */
 let aim
 /** @type {(() => Promise<Record<string, Reading>>) | undefined} */
@@ -107,6 +110,7 @@ function request({ url, timeoutMs }, { path, agent, token }) {
     const { get } = url.startsWith('https:') ? https : http
     const sent = get(`${url}${path}`, {
       agent,
+      localAddress,
       rejectUnauthorized: false,
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
     })

@@ -89,9 +89,20 @@ async function stall(
 }
 
 export const connectionAttacks: readonly Attack[] = [
-  { name: 'pipelined h2c upgrades', attacker: 'no token', run: pipelineUpgrades },
-  { name: 'pipelined h2c upgrades over TLS', attacker: 'no token', setup: overTls, run: pipelineUpgrades },
-  { name: 'requests left half-way in every way', attacker: 'no token', run: leaveInEveryWay },
+  { name: 'pipelined h2c upgrades', attacker: 'no token', comparable: true, run: pipelineUpgrades },
+  {
+    name: 'pipelined h2c upgrades over TLS',
+    attacker: 'no token',
+    comparable: true,
+    setup: overTls,
+    run: pipelineUpgrades,
+  },
+  {
+    name: 'requests left half-way in every way',
+    attacker: 'no token',
+    comparable: true,
+    run: leaveInEveryWay,
+  },
   {
     name: 'pipelined h2c upgrades that stay',
     attacker: 'no token',
@@ -106,6 +117,7 @@ export const connectionAttacks: readonly Attack[] = [
   },
   {
     name: 'requests left half-way in every way over TLS',
+    comparable: true,
     attacker: 'no token',
     setup: overTls,
     longOnly: true,
@@ -113,6 +125,7 @@ export const connectionAttacks: readonly Attack[] = [
   },
   {
     name: '900 half requests',
+    comparable: true,
     attacker: 'no token',
     async run(scene) {
       const sockets = await openSockets(scene.target, scene.count(300, 900))
@@ -126,6 +139,7 @@ export const connectionAttacks: readonly Attack[] = [
   },
   {
     name: '1,100 half TLS handshakes',
+    comparable: true,
     attacker: 'no token',
     setup: overTls,
     async run(scene) {

@@ -42,6 +42,7 @@ const last = 'GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n'
 export const floodAttacks: readonly Attack[] = [
   {
     name: 'thousands of refused requests while standard error is unread',
+    comparable: true,
     attacker: 'viewer',
     setup: unread,
     async run(scene) {
@@ -60,6 +61,7 @@ export const floodAttacks: readonly Attack[] = [
   },
   {
     name: 'wrong tokens',
+    comparable: true,
     attacker: 'no token',
     async run(scene) {
       const requests = times(scene.count(500, 5_000), n => ({
@@ -71,6 +73,7 @@ export const floodAttacks: readonly Attack[] = [
   },
   {
     name: 'discovery',
+    comparable: true,
     attacker: 'viewer',
     async run(scene) {
       const paths = ['/apis', '/apis/items.example.com/v1', '/version']
@@ -91,6 +94,7 @@ export const floodAttacks: readonly Attack[] = [
   },
   {
     name: 'verbose health',
+    comparable: true,
     attacker: 'no token',
     stores,
     async run(scene) {
@@ -103,6 +107,7 @@ export const floodAttacks: readonly Attack[] = [
   },
   {
     name: 'pipelined writes',
+    comparable: true,
     attacker: 'writer',
     stores,
     async run(scene) {

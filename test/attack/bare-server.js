@@ -1,0 +1,23 @@
+// @ts-check
+import { readFileSync } from 'node:fs'
+import http from 'node:http'
+import https from 'node:https'
+
+/**
+ * A bare HTTP server: `bare-server.js PORT [CERT KEY]`. It sends an object to every request, so what an attack delays here,
+ * the machine and Node delay.
+ */
+const [, , port, cert, key] = process.argv
+const body = JSON.stringify({ text: 'x'.repeat(700) })
+
+/** @type {http.RequestListener} */
+const respond = (message, response) => {
+  message.resume()
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length })
+  response.end(body)
+}
+const server =
+  cert === undefined || key === undefined
+    ? http.createServer(respond)
+    : https.createServer({ cert: readFileSync(cert), key: readFileSync(key) }, respond)
+server.listen(Number(port), '127.0.0.1', () => process.stdout.write('setpoint listening on it\n'))
