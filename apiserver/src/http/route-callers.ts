@@ -6,17 +6,29 @@ import type { UserInfo } from '@setpoint/controller-runtime'
  * the user object, cannot make another one, and can use it until the response has been sent.
  */
 export class RouteCallers {
-  readonly #users = new WeakSet<UserInfo>()
+  /** The callbacks for the end of each response. */
+  readonly #present = new WeakMap<UserInfo, Set<() => void>>()
 
   /** Returns a copy of the user for the handler of one request. */
   enter(user: UserInfo, response: ServerResponse): UserInfo {
     const copy = Object.freeze({ ...user })
-    this.#users.add(copy)
-    response.once('close', () => this.#users.delete(copy))
+    const observers = new Set<() => void>()
+    this.#present.set(copy, observers)
+    response.once('close', () => {
+      this.#present.delete(copy)
+      for (const left of observers) left()
+    })
     return copy
   }
 
   has(user: UserInfo): boolean {
-    return this.#users.has(user)
+    return this.#present.has(user)
+  }
+
+  /** Calls back once the response to the caller has been sent. Returns a function that unsubscribes. */
+  onLeave(user: UserInfo, left: () => void): () => void {
+    const observers = this.#present.get(user)
+    observers?.add(left)
+    return () => observers?.delete(left)
   }
 }

@@ -11,8 +11,11 @@ export interface Actor {
    * @throws ApiError 403 if it may not act for the user; 503 while the roles are being read
    */
   grantOf(user: UserInfo, verb: string, served: ServedModel, target: ResourceTarget): Grant | undefined
-  /** Calls back when its permissions may have changed. Returns a function that unsubscribes. */
-  onChange(changed: () => void): () => void
+  /**
+   * Calls back when its permissions may have changed. Returns a function that unsubscribes.
+   * @param user the one that it acts for. Default: the actor's
+   */
+  onChange(changed: () => void, user?: UserInfo): () => void
 }
 
 const everything: Grant = Object.freeze({ reason: 'the server may do everything' })

@@ -121,7 +121,7 @@ export class LoopbackTransport implements Transport {
           } catch (error) {
             opened?.forbid(toApiError(error, log, { method: 'watch', path: target }))
           }
-        })
+        }, user)
         const onEnd = () => {
           stopListening()
           audited?.completed({ code: 200 })

@@ -24,7 +24,7 @@ const ownKind: Grant = Object.freeze({ reason: 'the kind belongs to the plugin' 
 
 interface PluginActorParts {
   readonly authorizer: Authorizer
-  readonly callers: Pick<RouteCallers, 'has'>
+  readonly callers: Pick<RouteCallers, 'has' | 'onLeave'>
   /** True without authentication: all callers on this machine are administrators then, and so are plugins. */
   readonly isOpen: boolean
 }
@@ -34,7 +34,7 @@ export class PluginActor implements Actor {
   readonly user: UserInfo
   readonly #plugin: string
   readonly #authorizer: Authorizer
-  readonly #callers: Pick<RouteCallers, 'has'>
+  readonly #callers: Pick<RouteCallers, 'has' | 'onLeave'>
 
   constructor(plugin: string, parts: PluginActorParts) {
     const groups = [pluginsGroup, parts.isOpen ? builtInGroups.admins : systemGroups.authenticated]
@@ -56,9 +56,12 @@ export class PluginActor implements Actor {
     }
   }
 
-  /** Calls back when the plugin may have gained or lost permissions. Returns a function that unsubscribes. */
-  onChange(changed: () => void): () => void {
-    return this.#authorizer.onChange(changed)
+  /** Also calls back when the response to the user has been sent, if it acts for the caller of a route. */
+  onChange(changed: () => void, user = this.user): () => void {
+    const stops = [this.#authorizer.onChange(changed), this.#callers.onLeave(user, changed)]
+    return () => {
+      for (const stop of stops) stop()
+    }
   }
 
   grantOf(user: UserInfo, verb: string, served: ServedModel, target: ResourceTarget): Grant | undefined {
