@@ -62,7 +62,9 @@ export function invalid(served: ServedModel, name: string, causes: Causes): ApiE
   if (left > 0) messages.push(overflows ? `and more than ${left} more` : `and ${left} more`)
   const shownName = shorten(name, nameLimits.name)
   const message = `${served.kindTitle} ${JSON.stringify(shownName)} is invalid: ${messages.join('; ')}`
-  return new ApiError('Invalid', message, { ...detailsOf(served, shownName), causes: [...reported] })
+  // As in Kubernetes, this error alone names the kind: kubectl prints `The Widget "a" is invalid`.
+  const { group, kind } = served.model
+  return new ApiError('Invalid', message, { group, kind, name: shownName, causes: [...reported] })
 }
 
 export function badRequest(message: string): ApiError {
