@@ -48,8 +48,8 @@ describe('the entries of updates', () => {
 })
 
 describe('reading what a client sends', () => {
-  test.each([[[]], [[{}]], [[{ manager: '', operation: '' }]]])('%j resets the entries', value => {
-    expect(readManagedFields(value, [])).toEqual({ kind: value.length === 0 ? 'absent' : 'reset' })
+  test.each([[[{}]], [[{ manager: '', operation: '' }]]])('%j resets the entries', value => {
+    expect(readManagedFields(value, [])).toEqual({ kind: 'reset' })
     expect(readManagedFields(value, [updater('a', 1)])).toEqual({ kind: 'reset' })
   })
 
@@ -58,6 +58,7 @@ describe('reading what a client sends', () => {
     null,
     'x',
     {},
+    [],
     [{ operation: 'Update', apiVersion: 'v1', fieldsType: 'FieldsV2' }],
     [{ operation: 'Update', fieldsType: 'FieldsV1' }],
     [{ operation: 'Update', apiVersion: 'v1', fieldsType: 'FieldsV1', fieldsV1: { 'v:{': {} } }],

@@ -48,16 +48,16 @@ export type SentManagedFields =
 const absent: SentManagedFields = Object.freeze({ kind: 'absent' })
 
 /**
- * Reads the managed fields in the body of a write to an object that has some. An empty list, and a list with one empty entry, reset them. A
- * malformed list counts as absent, so that a client that does not understand the field cannot lose it. From
+ * Reads the managed fields in the body of a write to an object that has some. A list with one empty entry resets them. An
+ * empty or malformed list counts as absent, so that a client that does not understand the field cannot lose it. From
  * `decodeLiveOrNew` of Kubernetes' `managedfields/internal/fieldmanager.go`.
  */
 export function readManagedFields(value: unknown, stored: readonly ManagedFieldsEntry[]): SentManagedFields {
   // Patches, and most replacements, send back the stored ones.
   if (!Array.isArray(value) || deepEqual(value, stored)) return absent
   const [first, ...others] = value
-  if (others.length === 0 && (first === undefined || (isRecord(first) && isEmptyEntry(first))))
-    return { kind: 'reset' }
+  if (first === undefined) return absent
+  if (others.length === 0 && isRecord(first) && isEmptyEntry(first)) return { kind: 'reset' }
   const entries: ManagedFieldsEntry[] = []
   for (const item of value) {
     const entry = readEntry(item)
