@@ -7,13 +7,12 @@ import { type ApiRequest, headerOf } from './api-request.ts'
  * plugin, or else the User-Agent up to its first slash. Few objects are tracked, so most writes do not call it.
  * @throws ApiError 422 for an invalid parameter
  */
-export function readManager({ query, caller, headers }: ApiRequest): () => string | undefined {
+export function readManager({ method, query, caller, headers }: ApiRequest): () => string | undefined {
   const given = query.get('fieldManager')
   if (given === null || given === '')
     return () => (caller.plugin ?? managerOfUserAgent(headerOf(headers, 'user-agent') ?? '')) || undefined
   const problem = problemOfManager(given)
-  if (problem !== undefined)
-    throw invalidOptions({ reason: 'FieldValueInvalid', field: 'fieldManager', message: problem })
+  if (problem !== undefined) throw invalidOptions(method, { field: 'fieldManager', ...problem })
   return () => given
 }
 
@@ -22,26 +21,36 @@ export function readManager({ query, caller, headers }: ApiRequest): () => strin
  * @returns whether it takes fields from other managers; undefined if the patch is no apply
  * @throws ApiError 422 without `fieldManager`, or for `force` on another patch; 400 for an unknown value
  */
-export function readForce({ query }: ApiRequest, isApply: boolean): boolean | undefined {
+export function readForce({ method, query }: ApiRequest, isApply: boolean): boolean | undefined {
   const force = query.get('force')
   if (!isApply) {
     if (force === null) return undefined
     const message = 'may not be given for a patch that is no apply'
-    throw invalidOptions({ reason: 'FieldValueForbidden', field: 'force', message })
+    throw invalidOptions(method, { reason: 'FieldValueForbidden', field: 'force', message })
   }
   if (!query.get('fieldManager')) {
     const message = 'is required for an apply: the name of the manager that owns the fields'
-    throw invalidOptions({ reason: 'FieldValueRequired', field: 'fieldManager', message })
+    throw invalidOptions(method, { reason: 'FieldValueRequired', field: 'fieldManager', message })
   }
-  if (force === null || force === 'false' || force === '0') return false
-  if (force === 'true' || force === '1') return true
+  const value = force?.toLowerCase()
+  if (value === undefined || value === 'false' || value === '0') return false
+  if (value === 'true' || value === '1' || value === '') return true
   throw new ApiError('BadRequest', `force ${JSON.stringify(force)} is not one of true, false`)
 }
 
-function invalidOptions(cause: StatusCause): ApiError {
-  return new ApiError('Invalid', `PatchOptions.meta.k8s.io "" is invalid: ${cause.field}: ${cause.message}`, {
+/** The kind of the options of each method, as Kubernetes names it in errors. */
+const optionsKinds: Readonly<Record<string, string>> = Object.freeze({
+  POST: 'CreateOptions',
+  PUT: 'UpdateOptions',
+  PATCH: 'PatchOptions',
+  DELETE: 'DeleteOptions',
+})
+
+function invalidOptions(method: string, cause: StatusCause): ApiError {
+  const kind = optionsKinds[method] ?? 'PatchOptions'
+  return new ApiError('Invalid', `${kind}.meta.k8s.io "" is invalid: ${cause.field}: ${cause.message}`, {
     group: 'meta.k8s.io',
-    kind: 'PatchOptions',
+    kind,
     causes: [cause],
   })
 }

@@ -92,7 +92,7 @@ test('the manager of a User-Agent is what is printable before the slash, within 
   expect(managerOfUserAgent('kubectl/v1.34.0 (linux/amd64)')).toBe('kubectl')
   expect(managerOfUserAgent('a\u0007b\tc')).toBe('abc')
   expect(managerOfUserAgent('é'.repeat(100))).toBe('é'.repeat(64))
-  expect(problemOfManager('é'.repeat(65))).toContain('128 bytes')
+  expect(problemOfManager('é'.repeat(65))?.message).toContain('128 bytes')
   expect(problemOfManager('a b-ü')).toBeUndefined()
 })
 

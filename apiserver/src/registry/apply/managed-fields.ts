@@ -96,10 +96,14 @@ function readEntry(value: unknown): ManagedFieldsEntry | undefined {
 const maxSubresourceLength = 256
 
 /** Returns why a text is not the name of a manager, or undefined. */
-export function problemOfManager(name: string): string | undefined {
+export function problemOfManager(name: string): { reason: string; message: string } | undefined {
   if (Buffer.byteLength(name) > managedFieldsDefaults.nameBytes)
-    return `must be at most ${managedFieldsDefaults.nameBytes} bytes`
-  return unprintable.test(name) ? 'must have printable characters only' : undefined
+    return {
+      reason: 'FieldValueTooLong',
+      message: `must be at most ${managedFieldsDefaults.nameBytes} bytes`,
+    }
+  if (!unprintable.test(name)) return undefined
+  return { reason: 'FieldValueInvalid', message: 'must have printable characters only' }
 }
 
 /** Whatever is no letter, mark, number, punctuation or symbol, except the blank, as Go's `unicode.IsPrint`. */
