@@ -14,6 +14,7 @@ const schema = {
   roleRef: {
     type: 'object',
     description: 'The role whose rules are granted. It cannot be changed.',
+    'x-kubernetes-map-type': 'atomic',
     required: ['kind', 'name'],
     properties: { apiGroup: text, kind: text, name: text },
   },
