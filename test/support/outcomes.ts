@@ -1,0 +1,207 @@
+import type { Request, Response } from '../fixtures/kube-apiserver/record/exchange.js'
+import { arrayOf, type Fields, fieldsOf, isFields } from './json.ts'
+
+/** The part of a response in which Setpoint is the same as kube-apiserver. */
+export interface Outcome {
+  readonly status: number
+  /** Of a Status. */
+  readonly reason?: unknown
+  readonly about?: unknown
+  readonly causes?: readonly unknown[]
+  readonly conflict?: unknown
+  readonly warnings?: readonly string[]
+  readonly body?: unknown
+  readonly events?: readonly unknown[]
+}
+
+/** Whether the response is that of kube-apiserver, which has managed fields from the creation on. */
+export type Side = 'kubernetes' | 'setpoint'
+
+/** Reduces the responses of one scenario to their outcomes. */
+export class Outcomes {
+  readonly #side: Side
+  /** Objects since their first apply. */
+  readonly #applied = new Set<string>()
+
+  constructor(side: Side) {
+    this.#side = side
+  }
+
+  of(request: Request, { status, warnings, body, events }: Response): Outcome {
+    if (isFields(body) && body.kind === 'Status' && body.status === 'Failure') return failure(status, body)
+    if (request.headers?.['content-type'] === 'application/apply-patch+yaml' && isFields(body))
+      this.#applied.add(keyOf(body))
+    const shown = { status, ...(warnings && { warnings: warnings.flatMap(textsOf) }) }
+    if (events !== undefined) return { ...shown, events: events.map(event => this.#comparable(event)) }
+    if (request.method === 'DELETE') return { ...shown, body: this.#deleted(body) }
+    return { ...shown, body: this.#comparable(body) }
+  }
+
+  /** A removed object is a Status in Kubernetes, and the object in Setpoint. */
+  #deleted(body: unknown): unknown {
+    if (!isFields(body)) return body
+    if (body.kind === 'Status') return { removed: fieldsOf(body.details ?? {}).name ?? 'a collection' }
+    const { deletionTimestamp, name } = fieldsOf(body.metadata)
+    if (deletionTimestamp !== undefined) return this.#comparable(body)
+    return { removed: name ?? 'a collection' }
+  }
+
+  #comparable(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map(item => this.#comparable(item))
+    if (!isFields(value)) return value
+    const entries = Object.entries(ofItems(value)).map(([key, part]) => [key, this.#comparable(part)])
+    const fields: Fields = Object.fromEntries(entries)
+    if (!isFields(fields.metadata)) return fields
+    const {
+      version,
+      managedFields,
+      generation,
+      deletionGracePeriodSeconds,
+      continue: next,
+      ...more
+    } = fields.metadata
+    const metadata = {
+      ...Object.fromEntries(Object.entries(more).filter(([, part]) => part !== null)),
+      ...(next !== undefined && next !== '' && { continue: next }),
+      ...(!isBuiltIn(fields) && generation !== undefined && { generation }),
+    }
+    const isTracked = this.#side === 'setpoint' || this.#applied.has(keyOf(fields))
+    const managed =
+      isTracked && managedFields !== undefined ? { managedFields: sorted(timeless(managedFields)) } : {}
+    const { status, ...content } = isBuiltIn(fields) ? fieldsOf(full(fields)) : fields
+    const compared = {
+      ...content,
+      ...(status !== undefined && { status: decisionOf(status) }),
+      metadata: { ...metadata, ...managed },
+    }
+    if (fields.kind === 'Table') return tableOf(unpaged(compared))
+    return Array.isArray(fields.items) ? listOf(unpaged(compared)) : compared
+  }
+}
+
+/** Gives the items of a list their kind, which Kubernetes leaves out for its own kinds. */
+function ofItems(value: Fields): Fields {
+  if (!Array.isArray(value.items) || !isBuiltIn(value)) return value
+  const { apiVersion, kind } = value
+  const items = value.items.map(item => ({
+    ...fieldsOf(item),
+    apiVersion,
+    kind: String(kind).replace(/List$/, ''),
+  }))
+  return { ...value, items }
+}
+
+/** Without the texts of a decision about access. */
+function decisionOf(status: unknown): unknown {
+  if (!isFields(status)) return status
+  const { reason, error, authenticated, ...more } = status
+  if (status.allowed !== undefined) return more
+  return error === undefined ? status : { ...more, isAuthenticated: authenticated === true }
+}
+
+/** Without the fields of Setpoint's own pages. */
+function unpaged({
+  page,
+  size,
+  total,
+  totalPages,
+  first,
+  last,
+  hasNext,
+  hasPrevious,
+  ...list
+}: Fields): Fields {
+  return list
+}
+
+/** In the order of names, which is that of chunks. */
+function listOf(list: Fields): Fields {
+  return { ...list, items: sorted(list.items, nameOf) }
+}
+
+/** Without the descriptions of columns. */
+function tableOf(table: Fields): Fields {
+  const columns = arrayOf(table.columnDefinitions ?? []).map(column => ({
+    ...fieldsOf(column),
+    description: '',
+  }))
+  return { ...table, columnDefinitions: columns }
+}
+
+function nameOf(value: unknown): string {
+  const { namespace = '', name = '' } = isFields(value) ? fieldsOf(value.metadata) : {}
+  return `${namespace}/${name}`
+}
+
+function sorted(value: unknown, by: (item: unknown) => string = item => canonical(item)): unknown {
+  return Array.isArray(value) ? value.toSorted((a, b) => (by(a) < by(b) ? -1 : 1)) : value
+}
+
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    isFields(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
+  )
+}
+
+function keyOf({ kind, metadata }: Fields): string {
+  return `${kind} ${nameOf({ metadata })}`
+}
+
+function failure(status: number, body: Fields): Outcome {
+  const { group, kind, name, causes = [] } = fieldsOf(body.details ?? {})
+  const all = arrayOf(causes).map(fieldsOf)
+  const isConflict = all.some(cause => cause.reason === 'FieldManagerConflict')
+  return {
+    status,
+    reason: body.reason,
+    ...(status !== 405 && {
+      about: { group: group || undefined, kind: status === 409 ? undefined : kind, name: name || undefined },
+    }),
+    causes: all
+      .filter(
+        ({ field }) =>
+          isConflict || (!isBuiltInGroup(group) && /^(?!metadata|<nil>$|patch$)./.test(String(field ?? ''))),
+      )
+      .map(({ reason, field, message }) => ({
+        reason,
+        field: field === '<nil>' ? '' : field,
+        ...(isConflict && { message }),
+      }))
+      .toSorted((a, b) => (canonical(a) < canonical(b) ? -1 : 1)),
+    ...(isConflict && { conflict: String(body.message).split('\n').toSorted() }),
+  }
+}
+
+function isBuiltIn({ apiVersion }: Fields): boolean {
+  return apiVersion === 'v1' || String(apiVersion).includes('.k8s.io/')
+}
+
+function isBuiltInGroup(group: unknown): boolean {
+  return group === undefined || group === '' || String(group).endsWith('.k8s.io')
+}
+
+/** Without the empty fields that Go always writes. */
+function full(value: unknown): unknown {
+  if (!isFields(value)) return value
+  const entries = Object.entries(value).map(([key, part]) => [key, full(part)] as const)
+  return Object.fromEntries(entries.filter(([key, part]) => !isEmpty(key, part)))
+}
+
+function isEmpty(key: string, part: unknown): boolean {
+  if (part === '') return key.startsWith('reporting')
+  if (typeof part !== 'object' || part === null) return part === null
+  return Object.keys(part).length === 0
+}
+
+function timeless(managedFields: unknown): unknown {
+  return Array.isArray(managedFields)
+    ? managedFields.map(entry => ({ ...entry, time: undefined }))
+    : managedFields
+}
+
+/** Splits a Warning header into its texts. */
+function textsOf(header: string): string[] {
+  return [...header.matchAll(/299 \S+ "((?:[^"\\]|\\.)*)"/g)].map(([, text = '']) =>
+    text.replaceAll('\\', ''),
+  )
+}

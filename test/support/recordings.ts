@@ -1,0 +1,107 @@
+import { readFileSync } from 'node:fs'
+import {
+  type Exchange,
+  Normaliser,
+  type Request,
+  type Response,
+  Saved,
+  userAgent,
+} from '../fixtures/kube-apiserver/record/exchange.js'
+import { isFields } from './json.ts'
+
+/** Recorded exchanges with a real kube-apiserver. See `test/fixtures/kube-apiserver/README.md`. */
+
+export interface Scenario {
+  readonly name: string
+  readonly exchanges: readonly Exchange[]
+}
+
+export function readRecording(topic: string): readonly Scenario[] {
+  const file = new URL(`../fixtures/kube-apiserver/recordings/${topic}.jsonl`, import.meta.url)
+  const [, ...lines] = readFileSync(file, 'utf8').trim().split('\n')
+  const scenarios: { name: string; exchanges: Exchange[] }[] = []
+  for (const line of lines) {
+    const read: { scenario: string } | Exchange = JSON.parse(line)
+    if ('scenario' in read) scenarios.push({ name: read.scenario, exchanges: [] })
+    else scenarios.at(-1)?.exchanges.push(read)
+  }
+  return scenarios
+}
+
+/** Sends the requests of one scenario to a server, with the values of its own responses. */
+export class Replay {
+  readonly #url: string
+  readonly #tokenOf: (user: string) => string
+  readonly #saved = new Saved()
+  readonly #normaliser = new Normaliser()
+
+  constructor(url: string, tokenOf: (user: string) => string) {
+    this.#url = url
+    this.#tokenOf = tokenOf
+  }
+
+  async send(recorded: Request): Promise<Response> {
+    const { method, path, user = 'admin', headers = {}, body, events } = this.#saved.fill(recorded)
+    const stop = new AbortController()
+    const response = await fetch(`${this.#url}${path}`, {
+      method,
+      headers: {
+        'user-agent': userAgent,
+        ...(user !== '' && { authorization: `Bearer ${this.#tokenOf(user)}` }),
+        ...headers,
+      },
+      // Bytes, because a text would get a content type.
+      ...(body !== undefined && {
+        body: Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
+      }),
+      signal: AbortSignal.any([stop.signal, AbortSignal.timeout(patienceMs)]),
+    })
+    const lines =
+      events === undefined || response.status !== 200
+        ? [await response.text()]
+        : await linesOf(response, events).finally(() => stop.abort())
+    const bodies = lines.map(parse)
+    this.#saved.keep(recorded, bodies[0])
+    // The version of a removal is not that of an object: Kubernetes does not send it.
+    const isRemoval = method === 'DELETE' && !bodies.some(isTerminating)
+    const normaliser = isRemoval ? new Normaliser() : this.#normaliser
+    const normal = bodies.map(each => normaliser.normalise(each))
+    const warning = response.headers.get('warning')
+    return {
+      status: response.status,
+      ...(warning !== null && { warnings: [warning] }),
+      ...(events === undefined || response.status !== 200 ? { body: normal[0] } : { events: normal }),
+    }
+  }
+}
+
+/** A watch that sends fewer events than kube-apiserver's does not hang the test. */
+const patienceMs = 20_000
+
+async function linesOf(response: globalThis.Response, count: number): Promise<string[]> {
+  const decoder = new TextDecoder()
+  let text = ''
+  try {
+    for await (const part of response.body ?? []) {
+      text += decoder.decode(part, { stream: true })
+      if (text.split('\n').length > count) break
+    }
+  } catch {
+    // The difference shows what is missing.
+  }
+  return text.trim().split('\n').slice(0, count)
+}
+
+function isTerminating(body: unknown): boolean {
+  return isFields(body) && isFields(body.metadata) && body.metadata.deletionTimestamp !== undefined
+}
+
+function parse(text: string): unknown {
+  if (text === '') return undefined
+  try {
+    const value: unknown = JSON.parse(text)
+    return value
+  } catch {
+    return text
+  }
+}
