@@ -25,7 +25,7 @@ export async function drain(batches: AsyncIterable<WatchBatch>): Promise<void> {
   for await (const _ of batches);
 }
 
-/** Returns the batches of a watch up to `until`, a revision with a change under the prefix. */
+/** Returns the batches of a watch without an end up to `until`, a revision with a change under the prefix. */
 export async function collectBatches(
   storage: Storage,
   prefix: string,
@@ -41,13 +41,27 @@ export async function collectBatches(
   return watch.batches
 }
 
+/**
+ * Returns the changes up to `until` of a watch that ends there. A watch without an end must deliver the same changes,
+ * without the values before.
+ */
 export async function collect(
   storage: Storage,
   prefix: string,
   after: Revision,
   until: Revision,
 ): Promise<Change[]> {
-  return sortedChanges(await collectBatches(storage, prefix, after, until))
+  const live = sortedChanges(await collectBatches(storage, prefix, after, until))
+  const batches: WatchBatch[] = []
+  const { signal } = new AbortController()
+  const replay = async () => {
+    for await (const batch of storage.watch(prefix, { after, until, signal })) batches.push(batch)
+  }
+  await within(replay(), `the end of a watch at revision ${until}`)
+  const upToEnd = (changes: readonly Change[]) => changes.filter(({ revision }) => revision <= until)
+  const changes = upToEnd(sortedChanges(batches))
+  expect(upToEnd(live)).toEqual(changes.map(change => ({ ...change, previous: undefined })))
+  return changes
 }
 
 /** Orders changes by revision, then by key: the contract leaves the order within a revision open. */

@@ -120,7 +120,10 @@ export interface Change {
   readonly revision: Revision
   /** undefined if the key was deleted. */
   readonly value: Buffer | undefined
-  /** The value before; undefined if the key did not exist or the value has been compacted. */
+  /**
+   * The value before; undefined if the key did not exist or the value has been compacted, and in every watch without an end:
+   * the follower of the log has the state, and etcd would read each value to send it.
+   */
   readonly previous: Buffer | undefined
   /** Revision that created the key: equal to `revision` for a creation, zero for a deletion. */
   readonly createRevision: Revision

@@ -62,7 +62,8 @@ export class Watches {
           continue
         }
         const tail = this.#tail.after(delivered)
-        const batch = this.#gather(prefix, delivered, tail ?? this.#file.historyAfter(delivered))
+        const revisions = tail ?? this.#file.historyAfter(delivered)
+        const batch = this.#gather(prefix, delivered, revisions, until !== undefined)
         delivered = batch.revision
         yield batch
         // Keeps a consumer that never waits from blocking the event loop while it catches up.
@@ -75,7 +76,12 @@ export class Watches {
   }
 
   /** Returns the next revisions, up to the bounds of a batch. */
-  #gather(prefix: string, after: Revision, revisions: Iterable<RevisionChanges>): WatchBatch {
+  #gather(
+    prefix: string,
+    after: Revision,
+    revisions: Iterable<RevisionChanges>,
+    withPrevious: boolean,
+  ): WatchBatch {
     const changes: Change[] = []
     let revision = after
     let count = 0
@@ -91,8 +97,9 @@ export class Watches {
         key: { length },
       } of next.changes) {
         if (!key.startsWith(prefix)) continue
-        changes.push({ key, revision, value, previous, createRevision })
-        bytes += length + (value?.length ?? 0) + (previous?.length ?? 0)
+        const before = withPrevious ? previous : undefined
+        changes.push({ key, revision, value, previous: before, createRevision })
+        bytes += length + (value?.length ?? 0) + (before?.length ?? 0)
       }
       // A revision that does not fit is read again for the next batch.
       if (bytes > this.#bounds.watchBytes && found > 0) {

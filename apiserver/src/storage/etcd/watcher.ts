@@ -95,7 +95,7 @@ export class Watcher {
 
   /** Watches over one connection until it fails or reaches `until`. */
   async *#stream(connection: Connection): AsyncGenerator<WatchBatch, void, undefined> {
-    const { keyspace, prefix, signal } = this.#options
+    const { keyspace, prefix, until, signal } = this.#options
     const start = await this.#checkHistory(connection, this.#position)
     const end = await this.#end(connection)
     if (this.#position >= end) return
@@ -106,7 +106,7 @@ export class Watcher {
         key,
         range_end: rangeEnd,
         start_revision: this.#position + 1,
-        prev_kv: true,
+        prev_kv: until !== undefined,
         progress_notify: true,
         fragment: true,
       },
