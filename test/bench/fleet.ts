@@ -5,9 +5,9 @@ import { obey } from './script-process.ts'
 /**
  * Many WebSocket clients in a process of their own. They count complete events and their bytes.
  *
- *     connect COUNT URL PATH   opens sockets, a few at a time; replaces `{n}` in the path with each socket's number
- *     receive EVENTS           waits for EVENTS on all sockets together and prints their bytes
- *     close                    closes all sockets
+ *     connect COUNT URL PATH [TOKEN]   opens sockets, a few at a time; replaces `{n}` in the path with each socket's number
+ *     receive EVENTS                   waits for EVENTS on all sockets together and prints their bytes
+ *     close                            closes all sockets
  */
 
 const handshakes = 64
@@ -29,11 +29,13 @@ function closed(reason: string): never {
 }
 
 await obey({
-  async connect([wanted = '', url = '', path = '']) {
+  async connect([wanted = '', url = '', path = '', token = '']) {
     let next = 0
     const lane = async () => {
       for (let n = next++; n < Number(wanted); n = next++)
-        sockets.push(await openRawWebSocket(new URL(url), path.replaceAll('{n}', String(n)), count, closed))
+        sockets.push(
+          await openRawWebSocket(new URL(url), path.replaceAll('{n}', String(n)), count, closed, token),
+        )
     }
     await Promise.all(Array.from({ length: handshakes }, lane))
     return sockets.length

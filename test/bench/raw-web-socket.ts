@@ -15,6 +15,7 @@ export function openRawWebSocket(
   path: string,
   onText: OnText,
   onClose: (reason: string) => void,
+  token = '',
 ): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect(Number(url.port), url.hostname)
@@ -38,7 +39,8 @@ export function openRawWebSocket(
     const key = Buffer.alloc(16, 'k').toString('base64')
     socket.write(
       `GET ${path} HTTP/1.1\r\nhost: ${url.host}\r\nconnection: upgrade\r\nupgrade: websocket\r\n` +
-        `sec-websocket-version: 13\r\nsec-websocket-key: ${key}\r\n\r\n`,
+        `sec-websocket-version: 13\r\nsec-websocket-key: ${key}\r\n` +
+        `${token === '' ? '' : `authorization: Bearer ${token}\r\n`}\r\n`,
     )
   })
 }

@@ -3,18 +3,22 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { RbacAuthorizer, type Role, type Subject } from '../../apiserver/dist/security/index.js'
-import { collection, lanes, rounds } from './items.ts'
+import { collection, itemJson, lanes, rounds } from './items.ts'
 import { type Program, startSetpoint } from './program.ts'
 import { load, rawRequest } from './raw-http.ts'
+import { ScriptProcess } from './script-process.ts'
 import type { Row } from './table.ts'
 
 const bindings = 1_000
 const decisions = 200_000
+const watchers = 1_000
+/** Changes of one round, each delivered to all watchers. */
+const changes = 200
 const group = 'rbac.authorization.k8s.io'
 
-/** The time of a decision, and the cost of roles for reads. */
+/** The time of a decision, and the cost of roles and of the audit log for requests. */
 export async function rbac(): Promise<Row[]> {
-  return [...decisionRows(), await reads()]
+  return [...decisionRows(), ...(await requests())]
 }
 
 function decisionRows(): Row[] {
@@ -80,65 +84,146 @@ function decisionRows(): Row[] {
   }
 }
 
-/** Compares GETs of a user whose role allows them with those of an administrator, on one server with many bindings. */
-async function reads(): Promise<Row> {
+/** The cost of roles and of the audit log for reads, and of roles for watches. */
+async function requests(): Promise<Row[]> {
   const folder = await mkdtemp(join(tmpdir(), 'setpoint-bench-'))
   try {
     const entry = (user: string, groups: string[]) => ({
       ...{ user, groups, sha256: createHash('sha256').update(user).digest('hex') },
     })
     const users = [entry('admin', ['setpoint:admins']), entry('reader', ['team', 'others'])]
-    await writeFile(join(folder, 'tokens'), JSON.stringify(users), { mode: 0o600 })
-    await using setpoint = await startSetpoint(['--token-file', join(folder, 'tokens')])
-    await prepare(setpoint)
-    const request = (user: string) =>
-      rawRequest('GET', setpoint.url, `${collection}/a`).replace(
-        '\r\n\r\n',
-        `\r\nauthorization: Bearer ${user}\r\n\r\n`,
-      )
-    const ours: number[] = []
-    const peer: number[] = []
-    for (let round = -1; round < rounds; round++) {
-      const reader = await load(setpoint.url, lanes, 20_000, () => request('reader'), 200)
-      const admin = await load(setpoint.url, lanes, 20_000, () => request('admin'), 200)
-      if (round < 0) continue
-      ours.push(reader)
-      peer.push(admin)
-    }
-    const name = `GET by a role among ${bindings} bindings, beside an administrator`
-    return { name, unit: '1/s', ours, peer, aim: { atLeast: 0.95 } }
+    const tokens = join(folder, 'tokens')
+    await writeFile(tokens, JSON.stringify(users), { mode: 0o600 })
+    const withRoles = ['--token-file', tokens]
+    return [
+      ...(await reads(withRoles)),
+      await auditedReads(['--audit-log', join(folder, 'audit.log')]),
+      await deliveries(withRoles),
+    ]
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-async function prepare({ url }: Program): Promise<void> {
-  const post = async (path: string, body: object) => {
-    const response = await fetch(new URL(path, url), {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', authorization: 'Bearer admin' },
-      body: JSON.stringify(body),
-    })
-    if (response.status !== 201) throw new Error(await response.text())
-  }
-  const rbacPath = `/apis/${group}/v1`
-  await post(collection, {
-    ...{
-      apiVersion: 'bench.example.com/v1',
-      kind: 'Item',
-      metadata: { name: 'a' },
-      spec: { text: 'x', n: 1, tags: [] },
+/** Compares GETs of a user whose role allows them with those of an administrator, and with a server without authentication. */
+async function reads(withRoles: readonly string[]): Promise<Row[]> {
+  await using setpoint = await startSetpoint(withRoles)
+  await using open = await startSetpoint([])
+  await prepare(setpoint)
+  await post(open, collection, item)
+  const name = `GET by a role among ${bindings} bindings`
+  const aim = { atLeast: 0.95 }
+  const byRole = () => get(setpoint, `${collection}/a`, 'reader')
+  return [
+    {
+      ...{ name: `${name}, beside an administrator`, unit: '1/s', aim },
+      ...(await compare(byRole, () => get(setpoint, `${collection}/a`, 'admin'))),
     },
-  })
-  await post(`${rbacPath}/clusterroles`, {
-    metadata: { name: 'reader' },
-    rules: [{ verbs: ['get'], apiGroups: ['bench.example.com'], resources: ['items'] }],
-  })
+    {
+      ...{ name: `${name}, beside a server without authentication`, unit: '1/s', aim },
+      ...(await compare(byRole, () => get(open, `${collection}/a`))),
+    },
+  ]
+}
+
+async function auditedReads(withAudit: readonly string[]): Promise<Row> {
+  await using setpoint = await startSetpoint(withAudit)
+  await using silent = await startSetpoint([])
+  for (const server of [setpoint, silent]) await post(server, collection, item)
+  const name = 'GET with the audit log in a file at level Metadata, beside the same without it'
+  const path = `${collection}/a`
+  return {
+    ...{ name, unit: '1/s' },
+    ...(await compare(
+      () => get(setpoint, path),
+      () => get(silent, path),
+    )),
+  }
+}
+
+/** Deliveries to watchers who hold a role, beside as many administrators at a server of their own. */
+async function deliveries(withRoles: readonly string[]): Promise<Row> {
+  await using setpoint = await startSetpoint(withRoles)
+  await using peer = await startSetpoint(withRoles)
+  await using readers = new ScriptProcess('fleet.js')
+  await using admins = new ScriptProcess('fleet.js')
+  for (const server of [setpoint, peer]) await prepare(server)
+  const path = `${collection}?version=${await latestVersion(setpoint)}&allowWatchBookmarks=false`
+  await readers.ask('connect', watchers, setpoint.url.href, path, 'reader')
+  const peerPath = `${collection}?version=${await latestVersion(peer)}&allowWatchBookmarks=false`
+  await admins.ask('connect', watchers, peer.url.href, peerPath, 'admin')
+  let n = 0
+  const deliver = async ({ url }: Program, clients: ScriptProcess) => {
+    const begin = performance.now()
+    const received = clients.ask('receive', changes * watchers)
+    const body = () => itemJson('a', n++, 'x'.repeat(650))
+    await load(url, 1, changes, () => as('admin', rawRequest('PUT', url, `${collection}/a`, body())), 200)
+    await received
+    return (changes * watchers) / ((performance.now() - begin) / 1000)
+  }
+  return {
+    name: `deliveries of changes to ${watchers} WebSockets of a user with a role, beside administrators`,
+    unit: '1/s',
+    aim: { atLeast: 0.95 },
+    ...(await compare(
+      () => deliver(setpoint, readers),
+      () => deliver(peer, admins),
+    )),
+  }
+}
+
+/** Measures both sides in turns, after a round to warm up. */
+async function compare(
+  ours: () => Promise<number>,
+  peer: () => Promise<number>,
+): Promise<{ ours: number[]; peer: number[] }> {
+  const measured: { ours: number[]; peer: number[] } = { ours: [], peer: [] }
+  for (let round = -1; round < rounds; round++) {
+    const [one, other] = [await ours(), await peer()]
+    if (round < 0) continue
+    measured.ours.push(one)
+    measured.peer.push(other)
+  }
+  return measured
+}
+
+/** @returns GETs per second */
+function get({ url }: Program, path: string, user?: string): Promise<number> {
+  const request = as(user, rawRequest('GET', url, path))
+  return load(url, lanes, 20_000, () => request, 200)
+}
+
+/** Adds the token of a user to a request. */
+function as(user: string | undefined, request: string): string {
+  return user === undefined
+    ? request
+    : request.replace('\r\n\r\n', `\r\nauthorization: Bearer ${user}\r\n\r\n`)
+}
+
+async function latestVersion({ url }: Program): Promise<string> {
+  const headers = { authorization: 'Bearer admin' }
+  const text = await (await fetch(new URL(`${collection}?size=1`, url), { headers })).text()
+  return /"version":"(\d+)"/.exec(text)?.[1] ?? ''
+}
+
+const item = itemJson('a', 1, 'x'.repeat(650))
+
+/** Creates the item, and the roles of the reader among many bindings. */
+async function prepare(program: Program): Promise<void> {
+  const rbacPath = `/apis/${group}/v1`
+  await post(program, collection, item)
+  const rules = [{ verbs: ['get', 'watch'], apiGroups: ['bench.example.com'], resources: ['items'] }]
+  await post(program, `${rbacPath}/clusterroles`, JSON.stringify({ metadata: { name: 'reader' }, rules }))
   const roleRef = { apiGroup: group, kind: 'ClusterRole', name: 'reader' }
-  for (let n = 0; n < bindings; n++)
-    await post(`${rbacPath}/clusterrolebindings`, {
-      metadata: { name: `b${n}` },
-      roleRef,
-      subjects: [{ apiGroup: group, kind: 'Group', name: n === 0 ? 'team' : `team${n}` }],
-    })
+  for (let n = 0; n < bindings; n++) {
+    const subjects = [{ apiGroup: group, kind: 'Group', name: n === 0 ? 'team' : `team${n}` }]
+    const binding = { metadata: { name: `b${n}` }, roleRef, subjects }
+    await post(program, `${rbacPath}/clusterrolebindings`, JSON.stringify(binding))
+  }
+}
+
+async function post({ url }: Program, path: string, body: string): Promise<void> {
+  const headers = { 'content-type': 'application/json', authorization: 'Bearer admin' }
+  const response = await fetch(new URL(path, url), { method: 'POST', headers, body })
+  if (response.status !== 201) throw new Error(await response.text())
 }
