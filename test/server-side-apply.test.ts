@@ -241,22 +241,20 @@ describe.each(stores)('server-side apply on the %s store', store => {
       for (let n = 0; n < 12; n++) expect(owned).toContain(`.metadata.labels.l${n}`)
     })
 
-    it.each([
-      ['an empty list', []],
-      ['a list with an empty entry', [{}]],
-    ])('end the tracking with %s, until the next apply', async (_name, managedFields) => {
+    it('end the tracking with a list of one empty entry, until the next apply', async () => {
       await first('one', { size: 2 })
-      const reset = objectOf(await api.mergePatch(widgets.at('w'), { metadata: { managedFields } }))
+      const reset = objectOf(await api.mergePatch(widgets.at('w'), { metadata: { managedFields: [{}] } }))
       expect(reset.raw.metadata).not.toHaveProperty('managedFields')
       expect(reset.metadata.generation).toBe(1)
       const next = await apply('two', { size: 2 })
       expect(ownersOf(next)).toEqual(['before-first-apply Update: .spec .spec.size', 'two Apply: .spec.size'])
     })
 
-    it('cannot lose the managed fields by sending malformed ones', async () => {
+    it('cannot lose the managed fields by sending an empty or malformed list', async () => {
       const made = await first('one', { size: 2 })
       for (const managedFields of [
         null,
+        [],
         'x',
         [{ operation: 'Apply' }],
         [{ manager: 'x', operation: 'Get' }],
