@@ -344,10 +344,9 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'The kind and the types of DeleteOptions are not checked.',
+    says: 'The types of DeleteOptions are not checked.',
     responses: {
       'objects are deleted: another type': 200,
-      'objects are deleted: another kind': 200,
     },
   },
   {
@@ -376,25 +375,6 @@ export const differences: readonly Difference[] = [
     says: 'A Secret of type TLS gets no warning for data that is no PEM.',
     responses: {
       'Secret: TLS': 201,
-    },
-  },
-  {
-    says: 'The reportingComponent of an Event is not checked.',
-    responses: {
-      'Event of v1: an invalid controller': 201,
-    },
-  },
-  {
-    says: 'Events of events.k8s.io are validated as those of v1.',
-    responses: {
-      'Event of events.k8s.io: without a time': 201,
-      'Event of events.k8s.io: another type': 201,
-      'Event of events.k8s.io: deprecated fields': 201,
-      'Event of events.k8s.io: of another namespace': 422,
-      'Event of events.k8s.io: a series of one': 201,
-      'Event of events.k8s.io: a series without a time': 201,
-      'Event of events.k8s.io: the note': 200,
-      'Event of events.k8s.io: the reason': 200,
     },
   },
   {
