@@ -208,6 +208,23 @@ describe('the table of decisions', () => {
   }
 })
 
+it('a kind that is not served is 404 only to those who may watch it, over every transport', async () => {
+  const path = '/apis/items.example.com/v1/nothing'
+  for (const [name, api, code] of [
+    ['nat', as.nat, 403],
+    ['ann', as.ann, 404],
+  ] as const) {
+    const headers = users.headersOf(name)
+    expect((await api.get(`${path}?watch=true`)).status).toBe(code)
+    expect((await refusedWatch(world.server.url, path, headers)).status).toBe(code)
+    const socket = await Multiplexed.open(world.server.url, '/apis', headers)
+    socket.subscribe('a', path)
+    await socket.ends('a')
+    expect(socket.story('a')).toEqual(['ERROR', `END ${code}`])
+    await socket.close()
+  }
+})
+
 describe('a refusal', () => {
   it('says what is forbidden, as Kubernetes does', async () => {
     const { message, details } = refusalOf(await as.nat.get(`${items}/a`), 403)
