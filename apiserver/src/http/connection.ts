@@ -98,7 +98,7 @@ export class Connection {
   #respondedBytes = 0
   /** The response that announces the end of the connection. */
   #last: ServerResponse | undefined
-  /** Later requests are not handled, because Node's parser has dropped bytes of the connection. */
+  /** Later requests are not handled: Node's parser has dropped bytes of the connection, or an earlier one is dropped. */
   #isSealed = false
   #endingSince: number | undefined
 
@@ -156,8 +156,9 @@ export class Connection {
     this.#isSealed = mayEndHttp(message)
     if (isDraining || this.#last !== undefined || this.#isSealed) this.#announceEnd(response)
     response.once('close', () => this.#responded(exchange))
-    if (exchange.isWaiting) this.#wait()
-    else this.#handle(exchange)
+    if (!exchange.isWaiting) this.#handle(exchange)
+    else if (this.#isStreaming && hasBody(message)) this.#drop(exchange)
+    else this.#wait()
     return true
   }
 
@@ -178,15 +179,37 @@ export class Connection {
     this.#socket.destroy()
   }
 
-  /** Reads on behind a response without an end, to notice when the client leaves. */
+  /**
+   * Reads on behind a response without an end, to notice when the client leaves. Node would not read past a body that waits,
+   * so a request with one is dropped, and the connection ends after the responses before.
+   */
   readOn(): void {
-    if (this.#open.length > 1) this.#socket.resume()
+    const [, ...waiting] = this.#open
+    if (waiting.length === 0) return
+    const first = waiting.find(({ message }) => hasBody(message))
+    if (first !== undefined) this.#drop(first)
+    this.#socket.resume()
+  }
+
+  /** Drops a request that waits, and all behind it. */
+  #drop(exchange: Exchange): void {
+    for (const each of this.#open.splice(this.#open.indexOf(exchange))) {
+      this.#endWait(each)
+      each.message.resume()
+    }
+    const last = this.#open.at(-1)
+    this.#isSealed = true
+    if (last !== undefined) this.#endAfterResponses(last)
+  }
+
+  get #isStreaming(): boolean {
+    const [current] = this.#open
+    return current !== undefined && this.#isStream(current.response)
   }
 
   /** Stops reading while requests wait. Node resumes the socket after each message and for each body. */
   #pauseReading(): void {
-    const [current, next] = this.#open
-    if (current === undefined || next === undefined || this.#isStream(current.response)) return
+    if (this.#open.length < 2 || this.#isStreaming) return
     // Node may read from a paused socket after a resume that came before the pause. Pausing it again does nothing.
     if (this.#socket.readableFlowing === false) this.#socket.emit('pause')
     else this.#socket.pause()
@@ -198,8 +221,11 @@ export class Connection {
   }
 
   #responded(exchange: Exchange): void {
+    const at = this.#open.indexOf(exchange)
+    // It was dropped.
+    if (at < 0) return
     this.#endWait(exchange)
-    this.#open.splice(this.#open.indexOf(exchange), 1)
+    this.#open.splice(at, 1)
     if (this.isBusy) {
       setImmediate(() => this.#handleNext())
       return
@@ -218,11 +244,14 @@ export class Connection {
     this.#handle(next)
   }
 
-  /** Rejects malformed or late input. Responses to earlier requests are sent first. */
+  /** Rejects malformed or late input. Responses to earlier requests are sent first, but for one without an end. */
   refuse(error: ApiError): void {
     const newest = this.#open.at(-1)
     if (newest === undefined) {
       if (!this.isEnding) this.end(error)
+    } else if (this.#isStreaming) {
+      // Also after a client has left within its next request: Node does not close the socket then.
+      this.#socket.destroy()
     } else if (newest.message.complete || !refuseBody(newest.message, error)) {
       this.#endAfterResponses(newest)
     }
@@ -285,11 +314,7 @@ export class Connection {
     }
     const [current] = this.#open
     // A stream ends with its response, or when the client closes its half: Node then closes the server's.
-    const isEndless =
-      current !== undefined &&
-      this.#isStream(current.response) &&
-      !current.response.writableEnded &&
-      socket.writable
+    const isEndless = this.#isStreaming && current?.response.writableEnded === false && socket.writable
     if (since(this.#sent.at) >= responseStallMs && !isEndless) {
       const { url } = current?.message ?? {}
       this.#log.warn({ path: url }, 'disconnected a client that did not read its response')
@@ -308,6 +333,10 @@ export class Connection {
     if (response.headersSent) this.#last = response
     else this.#announceEnd(response)
   }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
 function note(progress: Progress, bytes: number, now: number): void {

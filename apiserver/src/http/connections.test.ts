@@ -460,6 +460,32 @@ describe('a client', () => {
     expect(server.accepted[0]?.destroyed).toBe(true)
   })
 
+  const partOfGet = 'GET /more HTTP/1.1\r\nhost'
+  const largePost = `POST /more HTTP/1.1\r\nhost: x\r\ncontent-length: 200000\r\n\r\n${'x'.repeat(200_000)}`
+  it.each([
+    ['a part of a request', partOfGet],
+    ['a request, and a part of one', `GET /b HTTP/1.1\r\nhost: x\r\n\r\n${partOfGet}`],
+    ['a request with a body', largePost],
+    ['requests without and with a body', `GET /b HTTP/1.1\r\nhost: x\r\n\r\n${largePost}`],
+  ])('that leaves is noticed behind a stream and %s', async (_, text) => {
+    const server = await serve((_message, response) => {
+      response.write('event')
+      setImmediate(() => server.connections.streams(response))
+    })
+    for (const behind of ['at once', 'later']) {
+      const client = server.connect()
+      if (behind === 'later') {
+        client.get('/watch')
+        await client.receives('event')
+        client.socket.write(text)
+      } else client.socket.write(`GET /watch HTTP/1.1\r\nhost: x\r\n\r\n${text}`)
+      await client.receives('event')
+      client.socket.destroy()
+      await eventually(() => expect(server.accepted.at(-1)?.destroyed).toBe(true))
+    }
+    expect(server.handled).toEqual(['/watch', '/watch'])
+  })
+
   it('that closes its half of a stream and does not read it is disconnected', async () => {
     const server = await serve((_message, response) => {
       server.connections.streams(response)

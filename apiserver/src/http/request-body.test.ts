@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { Agent, createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import { expect, it } from 'vitest'
-import { discardRequestBody } from './request-body.ts'
+import { discardRequestBody, readRequestBody } from './request-body.ts'
 
 it('discarding bodies leaves no listeners on their connection', async () => {
   const listeners: number[] = []
@@ -30,3 +30,32 @@ it('discarding bodies leaves no listeners on their connection', async () => {
     await once(server, 'close')
   }
 })
+
+it.each(['end', 'resetAndDestroy'] as const)(
+  'a body whose client has left before it is read ends at once: %s',
+  async how => {
+    const server = createServer().on('clientError', () => {})
+    const read = new Promise<unknown>(resolve => {
+      server.on('request', async message => {
+        leave()
+        message.on('error', () => {})
+        await new Promise<void>(left => message.socket.once(how === 'end' ? 'end' : 'close', () => left()))
+        resolve(readRequestBody(message).catch((error: unknown) => error))
+      })
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const client = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    const leave = () => client[how]()
+    client.on('error', () => {})
+    client.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nx')
+    try {
+      expect(await read).toMatchObject({ reason: 'BadRequest' })
+    } finally {
+      client.destroy()
+      server.closeAllConnections()
+      server.close()
+    }
+  },
+)

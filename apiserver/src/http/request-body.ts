@@ -28,6 +28,9 @@ export function readRequestBody(message: IncomingMessage, count?: BodyCount): Pr
   const limit = requestLimits.bodyBytes
   const declared = Number(message.headers['content-length'])
   if (declared > limit) return Promise.reject(tooLarge())
+  // The client has left while the request waited.
+  if (!message.complete && (message.destroyed || message.socket.readableEnded))
+    return Promise.reject(cutOff())
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = []
     let length = 0
@@ -55,7 +58,7 @@ export function readRequestBody(message: IncomingMessage, count?: BodyCount): Pr
       count?.complete()
       resolve(parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts))
     })
-    const broken = () => refuse(new ApiError('BadRequest', 'the body ended before it was complete'))
+    const broken = () => refuse(cutOff())
     message.on('error', broken)
     message.on('close', () => {
       if (!message.complete) broken()
@@ -89,6 +92,10 @@ export function discardRequestBody(message: IncomingMessage): Promise<void> {
     else socket.once('end', done)
     message.resume()
   })
+}
+
+function cutOff(): ApiError {
+  return new ApiError('BadRequest', 'the body ended before it was complete')
 }
 
 function tooLarge(): ApiError {
