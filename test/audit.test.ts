@@ -180,7 +180,7 @@ describe('a request', () => {
         status: 'Failure',
         reason: 'Invalid',
         code: 422,
-        details: { kind: 'items', name: 'both' },
+        details: { kind: 'Item', name: 'both' },
       },
       responseObject: { kind: 'Status', code: 422 },
     })
