@@ -108,6 +108,24 @@ describe.each(stores)('writes on the %s store', store => {
       expect(refusal.causes.map(({ field }) => field)).toContain('metadata.name')
     })
 
+    it('drops nulls of fields that are not nullable, as Go clients send them', async () => {
+      const nulls = { title: null, tags: null, deep: { text: null }, parts: [{ id: 'a', name: null }] }
+      const made = await items.create('one', { count: 1, ...nulls })
+      const kept = { deep: {}, parts: [{ id: 'a', name: null }] }
+      expect(made.spec).toEqual({ count: 1, ...kept })
+      const replaced = objectOf(await api.put(items.at('one'), items.body('one', { rank: 'b', ...nulls })))
+      expect(replaced.spec).toEqual({ rank: 'b', ...kept })
+      const operations = [{ op: 'replace', path: '/spec/rank', value: null }]
+      expect(objectOf(await api.jsonPatch(items.at('one'), operations)).spec).toEqual(kept)
+      const yaml = `apiVersion: ${items.apiVersion}\nkind: Item\nmetadata:\n  name: two\nspec:\n`
+      expect(objectOf(await api.post(items.path, yaml, { type: 'application/yaml' }), 201).spec).toEqual({})
+    })
+
+    it('refuses null as an item of a list with 422', async () => {
+      const refusal = refusalOf(await api.post(items.path, items.body('one', { tags: [null] })), 422)
+      expect(refusal.causes.map(({ field }) => field)).toEqual(['spec.tags[0]'])
+    })
+
     it.each([
       ['another kind', { kind: 'Device' }],
       ['another group version', { apiVersion: 'demo.example.com/v1' }],

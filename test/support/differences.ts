@@ -297,14 +297,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A body with null for a field that is not nullable is refused. kube-apiserver removes the null.',
-    responses: {
-      'defaults and nulls: null for another field': 422,
-      'defaults and nulls: null in a map': 422,
-      'defaults and nulls: null for the spec': 422,
-    },
-  },
-  {
     says: 'Unknown fields of metadata are dropped without a warning.',
     responses: {
       'the server owns some of the metadata: an unknown field': 200,

@@ -162,17 +162,22 @@ export class ResourceApi {
     const { method } = request
     if (method === 'PUT') {
       const options = { ...readWriteOptions(request), ...bounds, version }
-      const { document, warnings } = await readObject(request, options.fieldValidation, version)
-      const result = await this.#registry.replace(served, key, document, scope, options)
+      const body = await readObject(request, options.fieldValidation, version)
+      const { document, warnings, mayHaveNulls: dropsNulls } = body
+      const result = await this.#registry.replace(served, key, document, scope, { ...options, dropsNulls })
       return written(200, withWarnings(result, warnings))
     }
     if (method === 'PATCH') {
       const options = { ...readWriteOptions(request), ...bounds, version }
-      const { warnings, ...patch } = await readPatch(request, options.fieldValidation, version)
+      const {
+        warnings,
+        mayHaveNulls: dropsNulls,
+        ...patch
+      } = await readPatch(request, options.fieldValidation, version)
       const result =
         patch.type === 'apply'
           ? await this.#registry.apply(served, key, patch, scope, options)
-          : await this.#registry.patch(served, key, patch, scope, options)
+          : await this.#registry.patch(served, key, patch, scope, { ...options, dropsNulls })
       return written(result.isCreated ? 201 : 200, withWarnings(result, warnings))
     }
     if (method === 'DELETE' && scope === 'object') {
@@ -218,8 +223,9 @@ export class ResourceApi {
       version,
       ...(path.namespace !== undefined && { namespace: path.namespace }),
     }
-    const { document, warnings } = await readObject(request, options.fieldValidation, version)
-    const result = await this.#registry.create(served, document, options)
+    const body = await readObject(request, options.fieldValidation, version)
+    const { document, warnings, mayHaveNulls: dropsNulls } = body
+    const result = await this.#registry.create(served, document, { ...options, dropsNulls })
     const root = version.group === '' ? 'api' : 'apis'
     const collection = path.namespace === undefined ? '' : `namespaces/${path.namespace}/`
     const name = nameOfKey(result.key)

@@ -103,6 +103,7 @@ function listOfDryRun(value: unknown): readonly unknown[] {
 /** The body of a write, with a warning for each duplicate field. */
 interface ReadBody {
   readonly document: unknown
+  readonly mayHaveNulls: boolean
   readonly warnings: readonly string[]
 }
 
@@ -119,7 +120,7 @@ export async function readObject(
   if (type === 'protobuf') {
     const document = await decodeProtobuf(bytes, kind)
     request.onDocument?.(document)
-    return { document, warnings: [] }
+    return { document, mayHaveNulls: false, warnings: [] }
   }
   const body = decodeBody(bytes, type)
   request.onDocument?.(body.value)
@@ -172,7 +173,8 @@ const blanks: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d])
 function checkDuplicates(body: DecodedBody, validation: FieldValidation): ReadBody {
   const duplicates = validation === 'Ignore' ? [] : body.duplicateFields()
   const warnings = duplicates.map(field => `duplicate field "${field}"`)
-  if (validation !== 'Strict' || duplicates.length === 0) return { document: body.value, warnings }
+  const { value: document, mayHaveNulls } = body
+  if (validation !== 'Strict' || duplicates.length === 0) return { document, mayHaveNulls, warnings }
   throw new ApiError('BadRequest', `strict decoding error: ${warnings.join(', ')}`, {
     causes: duplicates.map(field => ({
       reason: 'FieldValueDuplicate',

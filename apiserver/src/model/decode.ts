@@ -31,6 +31,8 @@ export function decodeDocument(bytes: Uint8Array, mediaType: 'json' | 'yaml'): u
 /** A decoded body, and its duplicate fields, which `JSON.parse` drops. */
 export interface DecodedBody {
   readonly value: unknown
+  /** False if the body has no null. */
+  readonly mayHaveNulls: boolean
   /** Returns the paths of fields that an object of the body has more than once. */
   duplicateFields(): string[]
 }
@@ -45,12 +47,12 @@ export function decodeBody(bytes: Uint8Array, mediaType: 'json' | 'yaml'): Decod
     )
   }
   const text = decodeText(bytes)
-  if (mediaType === 'yaml') return { value: decodeYaml(text), duplicateFields: () => [] }
+  if (mediaType === 'yaml') return { value: decodeYaml(text), mayHaveNulls: true, duplicateFields: () => [] }
   const { value, fields } = decodeJson(text)
   // A field that is dropped is missing from the count. The text is read a second time only then.
   const duplicateFields = () =>
     countFields(value) === fields ? [] : duplicateJsonFields(text, objectLimits.violations)
-  return { value, duplicateFields }
+  return { value, mayHaveNulls: text.includes('null'), duplicateFields }
 }
 
 /** One document of a YAML text: its value or its error. */

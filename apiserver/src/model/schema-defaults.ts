@@ -1,5 +1,5 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import { cloneJson, setOwn } from './json-value.ts'
+import { cloneJson, type JsonObject, setOwn } from './json-value.ts'
 
 /**
  * Fills in the defaults of absent fields, and then the defaults inside them. Changes `value` in place. As in Kubernetes,
@@ -35,6 +35,29 @@ export function fillDefaults(schema: unknown, value: unknown): boolean {
 function isAbsent(object: Record<string, unknown>, name: string, schema: Record<string, unknown>): boolean {
   if (!Object.hasOwn(object, name) || object[name] === undefined) return true
   return object[name] === null && schema.nullable !== true
+}
+
+/**
+ * Returns a value without the fields that are null but not nullable, as in Kubernetes. Go clients send null for nil slices
+ * and maps. Nulls in lists stay, and so do those of fields whose schema has no type.
+ */
+export function withoutNulls(schema: unknown, value: unknown): unknown {
+  if (!isRecord(schema)) return value
+  const { properties, items, additionalProperties } = schema
+  if (Array.isArray(value)) return items === undefined ? value : value.map(item => withoutNulls(items, item))
+  if (!isRecord(value)) return value
+  const result: JsonObject = {}
+  for (const [name, item] of Object.entries(value)) {
+    const field =
+      isRecord(properties) && Object.hasOwn(properties, name) ? properties[name] : additionalProperties
+    if (item !== null || !rejectsNull(field)) setOwn(result, name, withoutNulls(field, item))
+  }
+  return result
+}
+
+function rejectsNull(schema: unknown): boolean {
+  if (!isRecord(schema) || schema.nullable === true) return false
+  return schema.type !== undefined || schema['x-kubernetes-int-or-string'] === true
 }
 
 /** Yields every schema inside `schema` that has a default, with its place. */

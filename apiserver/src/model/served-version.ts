@@ -10,6 +10,7 @@ import {
 import type { BareObject } from './bare-object.ts'
 import { ConversionError } from './conversion-error.ts'
 import type { ComputedColumn, KindRules } from './kind-rules.ts'
+import { withoutNulls } from './schema-defaults.ts'
 import type { SchemaOptions, SchemaValidator } from './schema-validator.ts'
 
 /** A function like `compileSchemas`. */
@@ -77,6 +78,12 @@ export class ServedVersion {
     this.#model = model
     this.#plugin = plugin
     this.#declared = declared
+  }
+
+  /** Returns content without the nulls of fields that are not nullable. */
+  withoutNulls(content: Readonly<Record<string, unknown>>): Record<string, unknown> {
+    const result = withoutNulls({ properties: this.content }, content)
+    return isRecord(result) ? result : {}
   }
 
   /** Converts an object at the hub to this version. @throws ConversionError */

@@ -62,7 +62,11 @@ export interface ClientObject {
  * the same as an absent field, as in Kubernetes.
  * @throws ApiError 400 if it is not an object of the path's kind and version
  */
-export function readClientObject(version: ServedVersion, body: unknown): ClientObject {
+export function readClientObject(
+  version: ServedVersion,
+  body: unknown,
+  { dropsNulls }: Pick<WriteOptions, 'dropsNulls'> = {},
+): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
   const absent = version.isBuiltIn ? version : { apiVersion: undefined, kind: undefined }
   const { apiVersion = absent.apiVersion, kind = absent.kind, metadata, ...content } = body
@@ -73,15 +77,16 @@ export function readClientObject(version: ServedVersion, body: unknown): ClientO
     throw badRequest('metadata must be an object')
   const causes = new Causes()
   const meta = readMetadata(metadata ?? {}, causes)
-  return { meta, content: version.isBuiltIn ? withoutNulls(content) : content, causes }
+  if (version.isBuiltIn) return { meta, content: withoutAllNulls(content), causes }
+  return { meta, content: dropsNulls ? version.withoutNulls(content) : content, causes }
 }
 
 /** Kubernetes' clients in Go send null for fields that are not set. Copies what it changes. */
-function withoutNulls(content: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function withoutAllNulls(content: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(content)
       .filter(([, value]) => value !== null)
-      .map(([field, value]) => [field, isRecord(value) ? withoutNulls(value) : value]),
+      .map(([field, value]) => [field, isRecord(value) ? withoutAllNulls(value) : value]),
   )
 }
 

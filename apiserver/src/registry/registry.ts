@@ -89,7 +89,7 @@ export class Registry {
   }
 
   async create(served: ServedModel, body: unknown, options: WriteOptions): Promise<WriteResult> {
-    const client = readClientObject(options.version ?? served.hub, body)
+    const client = readClientObject(options.version ?? served.hub, body, options)
     if (served.indexes.isNamespaced) {
       if (options.namespace === undefined) throw badRequest(`${served.title} are created in a namespace`)
       checkNamespace(options.namespace, client.meta)
@@ -163,7 +163,7 @@ export class Registry {
     options: WriteOptions,
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
-    const client = readClientObject(version, body)
+    const client = readClientObject(version, body, options)
     checkIdentity(served, key, client.meta)
     return this.#commits.run(
       served,
@@ -188,7 +188,7 @@ export class Registry {
       current => {
         const seen = viewOf(version, current)
         const patched = applyPatch(wireObject(version, seen.view, current.revision), patch)
-        const client = readClientObject(version, patched)
+        const client = readClientObject(version, patched, options)
         checkIdentity(served, key, client.meta)
         // Only a version in the patch itself is a precondition.
         for (const field of ['version', 'resourceVersion'] as const)

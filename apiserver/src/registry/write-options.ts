@@ -25,6 +25,8 @@ export interface WriteOptions {
   readonly isService?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
   readonly onlyLettingGo?: ApiError
+  /** True if nulls of fields that are not nullable are removed from the object, as in Kubernetes. */
+  readonly dropsNulls?: boolean
   /** Returns the name of the writer, as the owner of the fields that it changes. Default: the plugin. */
   readonly manager?: () => string | undefined
   /** The version of the request and of its response. Default: the hub. */
