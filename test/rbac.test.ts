@@ -439,6 +439,26 @@ describe('the kinds', () => {
   })
 })
 
+it('a service account without a namespace is in that of the RoleBinding', async () => {
+  const subject = { kind: 'ServiceAccount', name: 'robot' }
+  objectOf(await bindIn('x', 'robot', roleRef('ClusterRole', 'view'), subject), 201)
+  const mayList = async (account: string, namespace: string) => {
+    const resourceAttributes = { verb: 'list', group: '', resource: 'configmaps', namespace }
+    const review = { spec: { user: `system:serviceaccount:${account}`, resourceAttributes } }
+    const answer = await ann.post('/apis/authorization.k8s.io/v1/subjectaccessreviews', review)
+    return answer.body
+  }
+  expect(await mayList('x:robot', 'x')).toMatchObject({ status: { allowed: true } })
+  for (const [account, namespace] of [
+    ['x:robot', 'y'],
+    ['y:robot', 'x'],
+  ] as const)
+    expect(await mayList(account, namespace)).toMatchObject({ status: { allowed: false } })
+  const applied = objectOf(await ann.get(`${rbac}/namespaces/x/rolebindings/robot`)).raw
+  expect(applied.subjects).toEqual([subject])
+  expect((await ann.delete(`${rbac}/namespaces/x/rolebindings/robot`)).status).toBe(200)
+})
+
 describe('default roles', () => {
   const rulesOf = async (name: string) => objectOf(await ann.get(`${rbac}/clusterroles/${name}`)).raw.rules
 

@@ -395,12 +395,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A ServiceAccount in a RoleBinding needs a namespace.',
-    responses: {
-      'RoleBinding and ClusterRoleBinding: an account in the namespace of the binding': 422,
-    },
-  },
-  {
     says: "The 404 for a binding of a missing role names the role's kind.",
     responses: {
       'roles do not escalate: a binding of a missing role': 404,

@@ -28,7 +28,10 @@ const schema = {
         kind: { type: 'string', description: 'User, Group or ServiceAccount.' },
         apiGroup: text,
         name: text,
-        namespace: { type: 'string', description: 'Of a service account.' },
+        namespace: {
+          type: 'string',
+          description: 'Of a service account. Default: the namespace of the RoleBinding.',
+        },
       },
     },
   },
@@ -42,7 +45,7 @@ const roleBinding = defineBuiltInModel({
   singular: 'rolebinding',
   plural: 'rolebindings',
   scope: 'Namespaced',
-  validate: (object, { previous }) => problemsOf(object, previous, ['Role', 'ClusterRole']),
+  validate: (object, { previous }) => problemsOf(object, previous, true),
 })
 
 const clusterRoleBinding = defineBuiltInModel({
@@ -50,7 +53,7 @@ const clusterRoleBinding = defineBuiltInModel({
   kind: 'ClusterRoleBinding',
   singular: 'clusterrolebinding',
   plural: 'clusterrolebindings',
-  validate: (object, { previous }) => problemsOf(object, previous, ['ClusterRole']),
+  validate: (object, { previous }) => problemsOf(object, previous, false),
 })
 
 /** `RoleBinding` and `ClusterRoleBinding`. */
@@ -106,7 +109,9 @@ function subjectsColumn(name: string, kind: string): ComputedColumn {
     cell: ({ subjects }) =>
       recordsOf(subjects)
         .filter(subject => subject.kind === kind)
-        .map(subject => (kind === 'ServiceAccount' ? `${subject.namespace}/${subject.name}` : subject.name))
+        .map(subject =>
+          kind === 'ServiceAccount' ? `${subject.namespace ?? ''}/${subject.name}` : subject.name,
+        )
         .join(', '),
   }
 }
@@ -124,9 +129,10 @@ function complete(draft: BareObject): void {
 }
 
 /** As Kubernetes validates a binding. */
-function problemsOf(object: Fields, previous: Fields | undefined, kinds: readonly string[]): HookViolation[] {
+function problemsOf(object: Fields, previous: Fields | undefined, isNamespaced: boolean): HookViolation[] {
+  const kinds = isNamespaced ? ['Role', 'ClusterRole'] : ['ClusterRole']
   const problems = recordsOf(object.subjects).flatMap((subject, at) =>
-    problemsOfSubject(subject, `subjects[${at}]`),
+    problemsOfSubject(subject, `subjects[${at}]`, isNamespaced),
   )
   const { roleRef } = object
   if (!isRecord(roleRef)) {
@@ -148,7 +154,11 @@ function problemsOf(object: Fields, previous: Fields | undefined, kinds: readonl
   return problems
 }
 
-function problemsOfSubject({ kind, apiGroup, name, namespace }: Fields, place: string): HookViolation[] {
+function problemsOfSubject(
+  { kind, apiGroup, name, namespace }: Fields,
+  place: string,
+  isNamespaced: boolean,
+): HookViolation[] {
   const problems: HookViolation[] = []
   if (name === '')
     problems.push({ field: `${place}.name`, message: 'is required', reason: 'FieldValueRequired' })
@@ -161,7 +171,7 @@ function problemsOfSubject({ kind, apiGroup, name, namespace }: Fields, place: s
   if (!isAccount) return problems
   if (name !== '' && checkSubdomain(String(name)) !== undefined)
     problems.push({ field: `${place}.name`, message: 'must be the name of a service account' })
-  if (!namespace)
+  if (!namespace && !isNamespaced)
     problems.push({ field: `${place}.namespace`, message: 'is required', reason: 'FieldValueRequired' })
   return problems
 }

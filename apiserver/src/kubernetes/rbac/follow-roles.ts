@@ -8,7 +8,8 @@ import { readBinding, readRole } from './read-roles.ts'
 type Set = (policy: RbacPolicy, key: RbacKey, fields: Readonly<Record<string, unknown>> | undefined) => void
 
 const setRole: Set = (policy, key, fields) => policy.setRole(key, fields && readRole(fields))
-const setBinding: Set = (policy, key, fields) => policy.setBinding(key, fields && readBinding(fields))
+const setBinding: Set = (policy, key, fields) =>
+  policy.setBinding(key, fields && readBinding(fields, key.namespace))
 
 /**
  * Keeps an authorizer's policy equal to the caches of the four kinds, which must be complete. The policy changes in the same

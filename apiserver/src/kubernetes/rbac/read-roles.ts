@@ -31,9 +31,13 @@ export function readRules(rules: unknown): PolicyRule[] {
   }))
 }
 
-/** Returns what a RoleBinding or ClusterRoleBinding binds. */
-export function readBinding({ roleRef, subjects }: Fields): Binding {
-  return { role: readRoleRef(roleRef), subjects: recordsOf(subjects).flatMap(readSubject) }
+/**
+ * Returns what a RoleBinding or ClusterRoleBinding binds.
+ * @param namespace of the RoleBinding, and of its service accounts that name none
+ */
+export function readBinding({ roleRef, subjects }: Fields, namespace: string | undefined): Binding {
+  const bound = recordsOf(subjects).flatMap(subject => readSubject(subject, namespace))
+  return { role: readRoleRef(roleRef), subjects: bound }
 }
 
 export function readRoleRef(roleRef: unknown): RoleRef {
@@ -42,10 +46,13 @@ export function readRoleRef(roleRef: unknown): RoleRef {
 }
 
 /** A service account is a user. */
-function readSubject({ kind, name, namespace }: Fields): Subject[] {
-  if (kind === 'User' || kind === 'Group') return [{ kind, name: textOf(name) }]
-  if (kind !== 'ServiceAccount') return []
-  return [{ kind: 'User', name: serviceAccountUser({ namespace: textOf(namespace), name: textOf(name) }) }]
+function readSubject(subject: Fields, namespaceOfBinding: string | undefined): Subject[] {
+  const { kind } = subject
+  const name = textOf(subject.name)
+  if (kind === 'User' || kind === 'Group') return [{ kind, name }]
+  const namespace = textOf(subject.namespace) || namespaceOfBinding
+  if (kind !== 'ServiceAccount' || namespace === undefined) return []
+  return [{ kind: 'User', name: serviceAccountUser({ namespace, name }) }]
 }
 
 function readSelector({ matchLabels, matchExpressions }: Fields): LabelSelector {
