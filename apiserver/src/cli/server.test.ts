@@ -36,11 +36,11 @@ it('compiles the schema of a built-in kind when an object is first written', asy
   const compile = vi.spyOn(Ajv.prototype, 'compile')
   const first = await startEmpty()
   await first.stop()
-  // The first start creates the namespaces that always exist, the default roles and their bindings.
-  expect(compile).toHaveBeenCalledTimes(3)
+  // The first start creates Namespaces, ClusterRoles and their bindings, the controllers' ServiceAccount, its Role and RoleBinding.
+  expect(compile).toHaveBeenCalledTimes(6)
 
   const second = await startEmpty()
-  expect(compile).toHaveBeenCalledTimes(3)
+  expect(compile).toHaveBeenCalledTimes(6)
 
   const url = new URL('apis/plugins.setpoint.dev/v1/plugins', `${second.url}/`)
   const plugin = { apiVersion: 'plugins.setpoint.dev/v1', kind: 'Plugin', metadata: { name: 'p' }, spec: {} }
@@ -53,7 +53,7 @@ it('compiles the schema of a built-in kind when an object is first written', asy
     })
     expect(response.status).toBe(201)
   }
-  expect(compile).toHaveBeenCalledTimes(4)
+  expect(compile).toHaveBeenCalledTimes(7)
   await second.stop()
 })
 
@@ -70,7 +70,7 @@ it('declares valid schemas for its own kinds, because the start does not check t
   }
 })
 
-it('waits neither for the store nor for plugins once it is to stop', async () => {
+it('stops waiting for the store and for plugins once it is asked to stop', async () => {
   const [port, storePort] = await freePorts(2)
   vi.useFakeTimers({ toFake: ['setTimeout'] })
   try {
