@@ -1,11 +1,9 @@
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { makeToken } from '../apiserver/src/security/index.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
+import { Users } from './support/users.ts'
 import { copyFixture } from './support/worlds.ts'
 
 const items = '/apis/items.example.com/v1/items'
@@ -13,39 +11,32 @@ const objects = 300
 /** Each list tests every object against 90 terms. */
 const dearList = `${items}?size=1&labelSelector=${Array.from({ length: 90 }, (_, n) => `l${n}!=v`).join(',')}`
 
-const ann = makeToken({ name: 'ann', groups: ['setpoint:admins'] })
-const vic = makeToken({ name: 'vic', groups: ['setpoint:viewers'] })
-
-let folder: string
+let users: Users<'ann' | 'vic'>
 let plugin: string
 let server: ServerProcess
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'setpoint-fairness-'))
-  const tokenFile = join(folder, 'tokens.yaml')
-  await writeFile(tokenFile, ann.entry + vic.entry, { mode: 0o600 })
+  users = await Users.make({ ann: ['setpoint:admins'], vic: ['setpoint:viewers'] })
   plugin = await copyFixture('items-plugin')
-  server = await startServer({ plugins: [plugin], args: ['--token-file', tokenFile] })
+  server = await startServer({ plugins: [plugin], args: users.args })
   const created = await Promise.all(Array.from({ length: objects }, (_, n) => create(`item-${n}`)))
   expect(new Set(created)).toEqual(new Set([201]))
 })
 afterAll(async () => {
   await server?.stop()
-  await Promise.all([folder, plugin].map(path => rm(path, { recursive: true, force: true })))
+  await Promise.all([users?.remove(), rm(plugin, { recursive: true, force: true })])
 })
-
-const bearer = ({ token }: { token: string }) => ({ authorization: `Bearer ${token}` })
 
 async function create(name: string, spec: object = {}): Promise<number> {
   const body = JSON.stringify({ apiVersion: 'items.example.com/v1', kind: 'Item', metadata: { name }, spec })
-  const headers = { ...bearer(ann), 'content-type': 'application/json' }
+  const headers = { ...users.headersOf('ann'), 'content-type': 'application/json' }
   const response = await fetch(`${server.url}${items}`, { method: 'POST', headers, body })
   await response.arrayBuffer()
   return response.status
 }
 
 async function metrics(): Promise<string> {
-  return (await fetch(`${server.url}/metrics`, { headers: bearer(ann) })).text()
+  return (await fetch(`${server.url}/metrics`, { headers: users.headersOf('ann') })).text()
 }
 
 interface Flood {
@@ -95,9 +86,9 @@ it.each(['/item-0?resourceVersion=0', '?size=1&resourceVersion=0', '/unknown/sta
   async target => {
     const requests = 125 * 32
     // Its connections are open before the flood begins.
-    const calm = await flood(3, 1, `${items}/item-1`, ann.token)
+    const calm = await flood(3, 1, `${items}/item-1`, users.tokenOf('ann'))
     await expect.poll(() => calm.statuses()).toEqual(['200', '200', '200'])
-    const noisy = await flood(125, 32, `${items}${target}`, vic.token)
+    const noisy = await flood(125, 32, `${items}${target}`, users.tokenOf('vic'))
     try {
       await noisy.next()
       calm.send()
@@ -117,7 +108,7 @@ async function openHalfWay(count: number, length: number, sent: number): Promise
   const head = [
     `POST ${items} HTTP/1.1`,
     'host: 127.0.0.1',
-    `authorization: Bearer ${ann.token}`,
+    `authorization: Bearer ${users.tokenOf('ann')}`,
     'content-type: application/json',
     `content-length: ${length}`,
     '\r\n',
@@ -181,11 +172,11 @@ it('large bodies that stall are refused past 64 MiB, and other writes of the sam
 })
 
 it('a program that pipelines requests holds up no other program of its identity', async () => {
-  const noisy = await flood(20, 32, `${items}/item-0?resourceVersion=0`, vic.token)
+  const noisy = await flood(20, 32, `${items}/item-0?resourceVersion=0`, users.tokenOf('vic'))
   noisy.repeat()
   try {
     for (let n = 0; n < 20; n++) {
-      const response = await fetch(`${server.url}${items}/item-1`, { headers: bearer(vic) })
+      const response = await fetch(`${server.url}${items}/item-1`, { headers: users.headersOf('vic') })
       await response.arrayBuffer()
       expect(response.status).toBe(200)
     }
@@ -197,7 +188,7 @@ it('a program that pipelines requests holds up no other program of its identity'
 
 it('requests of clients that have left are not served', async () => {
   // After these, the server has accepted all connections, so the next requests arrive in one turn.
-  const dear = await flood(400, 1, dearList, vic.token)
+  const dear = await flood(400, 1, dearList, users.tokenOf('vic'))
   await expect.poll(() => dear.statuses().length).toBe(400)
   dear.send()
   dear.leave()
@@ -212,7 +203,7 @@ it('requests of clients that have left are not served', async () => {
 it('wrong tokens wait in a class of their own', async () => {
   const wrong = await flood(100, 20, items, 'wrong')
   try {
-    const response = await fetch(`${server.url}${items}/item-1`, { headers: bearer(ann) })
+    const response = await fetch(`${server.url}${items}/item-1`, { headers: users.headersOf('ann') })
     expect(response.status).toBe(200)
     await expect.poll(() => wrong.statuses().length, { timeout: 30_000 }).toBe(2_000)
     expect(new Set(wrong.statuses())).toEqual(new Set(['401']))
@@ -225,7 +216,7 @@ it('wrong tokens wait in a class of their own', async () => {
 })
 
 it('requests that wait when the server stops get their responses', async () => {
-  const dear = await flood(20, 10, dearList, vic.token)
+  const dear = await flood(20, 10, dearList, users.tokenOf('vic'))
   await expect.poll(() => dear.statuses().length).toBeGreaterThan(0)
   const { code } = await server.kill('SIGTERM')
   expect(code).toBe(0)
