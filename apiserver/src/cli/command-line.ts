@@ -27,6 +27,12 @@ export type Arguments =
   | { readonly command: undefined; readonly text: string }
 
 const sources = `
+A setting is taken from the command line, else from the environment. An empty environment variable counts as absent.
+Settings with several values are separated by commas in the environment.
+`
+
+/** For the commands with `--config`. */
+const sourcesWithFile = `
 A setting is taken from the command line, else from the environment, else from the configuration file. An empty
 environment variable counts as absent. Settings with several values are separated by commas in the environment and
 are a list in the configuration file:
@@ -54,11 +60,13 @@ export function readArguments(argv: readonly string[]): Arguments {
     .helpOption('--help', 'print this text')
   for (const name of ['serve', 'dev', 'token', 'service-account-token', 'kubeconfig'] as const) {
     const given = new Map<Flag, string[]>()
+    const flags = flagsOf(name)
+    const about = flags.some(flag => flag.name === 'config') ? sourcesWithFile : sources
     const command = program
       .command(name)
       .description(commands[name])
       .configureHelp({
-        formatHelp: (command, help) => `${Help.prototype.formatHelp.call(help, command, help)}${sources}`,
+        formatHelp: (command, help) => `${Help.prototype.formatHelp.call(help, command, help)}${about}`,
       })
       .version(`setpoint ${programVersion()}`, '--version', 'print the version')
       .helpOption('--help', 'print this text')
@@ -70,7 +78,7 @@ export function readArguments(argv: readonly string[]): Arguments {
       else if (name === 'service-account-token') result = { command: name, given, account: argument }
       else result = { command: name, given }
     })
-    for (const flag of flagsOf(name)) command.addOption(optionOf(flag, given))
+    for (const flag of flags) command.addOption(optionOf(flag, given))
   }
   const create = createCommand(plugin => {
     result = { command: 'create', plugin }

@@ -772,6 +772,18 @@ describe('help and version', () => {
     expect(help).toMatchObject({ command: 'help', text: expect.stringContaining('run the control plane') })
   })
 
+  it.each([
+    ['serve', true],
+    ['dev', true],
+    ['token', false],
+    ['kubeconfig', false],
+    ['service-account-token', false],
+  ])('of %s mentions the configuration file if the command reads it: %j', (command, reads) => {
+    const help = parseCommandLine([command, '--help'], {})
+    if (help.command !== 'help') throw new Error('did not return help')
+    expect(help.text.includes('else from the configuration file')).toBe(reads)
+  })
+
   it('shows every flag of serve with its default and its name in the environment', () => {
     const help = parse(['--help'])
     if (help.command !== 'help') throw new Error('did not return help')
