@@ -79,7 +79,7 @@ describe('an unhandled error', () => {
     for (const route of ['value', 'rejected-value', 'file', 'socket', 'unreadable'])
       await api.get(`${routes}/${route}`)
     await eventually(() => {
-      const found = linesOf(program, 'some plugin did not handle an error').map(({ err }) =>
+      const found = linesOf(program, 'an unknown plugin did not handle an error').map(({ err }) =>
         JSON.stringify(err),
       )
       for (const text of ['a text', 'undefined', 'ENOENT', 'ECONNREFUSED', 'cannot be read'])

@@ -141,7 +141,7 @@ async function auditedReads(withAudit: readonly string[]): Promise<Row> {
   }
 }
 
-/** Deliveries to watchers who hold a role, beside as many administrators at a server of their own. */
+/** Deliveries to watchers who hold a role, compared with as many administrators on a server of their own. */
 async function deliveries(withRoles: readonly string[]): Promise<Row> {
   await using setpoint = await startSetpoint(withRoles)
   await using peer = await startSetpoint(withRoles)

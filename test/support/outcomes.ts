@@ -1,7 +1,7 @@
 import type { Request, Response } from '../fixtures/kube-apiserver/record/exchange.js'
 import { arrayOf, type Fields, fieldsOf, isFields } from './json.ts'
 
-/** The part of a response in which Setpoint is the same as kube-apiserver. */
+/** The parts of a response that must be the same as kube-apiserver's. */
 export interface Outcome {
   readonly status: number
   /** Of a Status. */

@@ -28,7 +28,7 @@ export interface AuditOrigin {
   readonly remoteAddress: string | undefined
 }
 
-/** The last place that a user's requests came from, with its fields. */
+/** Where a user's last request came from, with the fields about it as JSON. */
 interface Place {
   readonly impersonated: UserInfo | undefined
   readonly remoteAddress: string | undefined
@@ -75,7 +75,7 @@ function userJson(user: UserInfo | undefined): string {
   return JSON.stringify({ username: name, uid, groups, extra })
 }
 
-/** Returns a field behind another one. */
+/** Returns a field that follows another one, or nothing if it has no value. */
 export function optionalField(name: string, json: string | undefined): string {
   return json === undefined ? '' : `,"${name}":${json}`
 }

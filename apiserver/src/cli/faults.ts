@@ -3,9 +3,8 @@ import type { ProgramLog } from '../log/index.ts'
 import { isFaultOfSomePlugin, pluginAtFault } from '../plugins/index.ts'
 
 /**
- * Handles exceptions and rejections that nothing else does. The fault of a plugin is logged and the process goes on. Not
- * every such fault tells which plugin it comes from.
- * After any other the state of the process is unknown: it logs the fault and exits with code 1.
+ * Handles exceptions and rejections that nothing else does. The fault of a plugin is logged and the process goes on, also
+ * if the fault does not say which plugin it comes from. After any other the state of the process is unknown: it logs the fault and exits with code 1.
  *
  * A call to the API that is not awaited rejects with an ApiError whose stack has no frame of the caller. It is a
  * response, not a fault of the server, so the process goes on.
@@ -22,7 +21,7 @@ export function handleFaults(log: ProgramLog): void {
         'a call to the API was refused, and its caller did not handle that',
       )
     } else if (isFaultOfSomePlugin(error)) {
-      log.logger.error({ err: shown(error), origin }, 'some plugin did not handle an error')
+      log.logger.error({ err: shown(error), origin }, 'an unknown plugin did not handle an error')
     } else {
       log.logger.fatal({ err: error, origin }, 'uncaught exception, exiting')
       void log.flush().then(() => process.exit(1))

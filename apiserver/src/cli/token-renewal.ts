@@ -2,11 +2,11 @@ import { type Clock, type Logger, sleep, systemClock } from '@setpoint/controlle
 import { Backoff } from '@setpoint/controller-runtime/internal'
 
 export const tokenRenewalDefaults = Object.freeze({
-  /** A token is replaced at this part of its life at the latest, as by the kubelet. The rest is for outages of the server. */
+  /** The part of its life after which a token is replaced, as by the kubelet. The rest is for outages of the server. */
   renewAt: 0.8,
-  /** Up to this part of the time is left out at random, so that processes that started together do not stay together. */
+  /** The part by which that time is shortened at random, so that processes do not renew their tokens together. */
   jitter: 0.1,
-  /** Milliseconds up to which the first pause after a failure lasts. The bound doubles up to `maxRetryMs`. */
+  /** Milliseconds of the longest first pause after a failure. The bound doubles up to `maxRetryMs`. */
   retryMs: 1_000,
   maxRetryMs: 30_000,
 })

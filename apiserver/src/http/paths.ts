@@ -37,7 +37,7 @@ export class Paths {
     return readRequestInfo(method, path, query, this.#modelOf)
   }
 
-  /** Reads a request whose response was ready before the chain has read it, for the audit log. Never throws. */
+  /** Reads a request that was refused before the chain read it, for the audit log. Never throws. */
   readEarly(method: string, url: string): RequestInfo {
     const [path = '', query = ''] = url.split('?', 2)
     const below = path.startsWith('/') ? this.belowBase(path) : undefined

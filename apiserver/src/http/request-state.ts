@@ -23,7 +23,7 @@ export interface RequestState {
   path: string | undefined
   /** Whether the response to a probe may say more than names: `openPaths` */
   mayReadDetails: boolean
-  /** Without the impersonated user, if the caller may not act for him: `identity` */
+  /** The caller alone if it may not impersonate the user: `identity` */
   identity: Identity
   /** `identity` */
   caller: Caller

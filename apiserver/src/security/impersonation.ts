@@ -27,12 +27,12 @@ export class ImpersonatingAccess implements Access {
     return this.impersonate(caller, request.headers)
   }
 
-  /** The first part of `identify`: returns the caller, whoever the request asks to act for. */
+  /** The first part of `identify`. Returns the caller, without regard to impersonation. */
   authenticate(request: CallerRequest): Identity | Promise<Identity> {
     return this.#access.identify(request)
   }
 
-  /** The second part of `identify`. @throws ApiError 400, 403, 503 */
+  /** The second part of `identify`. Returns the impersonated user, or the caller. @throws ApiError 400, 403, 503 */
   impersonate(impersonator: Identity, headers: IncomingMessage['headers']): Identity {
     if (!asksForImpersonation(headers)) return impersonator
     const impersonated = readImpersonation(headers)

@@ -17,7 +17,7 @@ export function identity(access: ImpersonatingAccess): Middleware {
 
 function identified(ctx: Context, access: ImpersonatingAccess, caller: Identity): void {
   const { state, req } = ctx
-  // Also of a request that is refused because its caller may not impersonate.
+  // The caller is recorded even if it may not impersonate.
   state.identity = caller
   state.audit?.identified(caller)
   const identity = access.impersonate(caller, req.headers)

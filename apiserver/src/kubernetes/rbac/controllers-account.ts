@@ -17,7 +17,7 @@ export const controllersAccount: DefaultObject = { ...account, labels: {}, conte
 
 const issuer = { namespace: account.namespace, name: 'setpoint:controllers-token-issuer' }
 
-/** The Role that allows to issue tokens of the account, and nothing else. */
+/** The Role that allows its subjects to issue tokens of the account, and nothing else. */
 export const controllersTokenRole: DefaultObject = {
   ...issuer,
   labels: bootstrappingLabels,
@@ -44,7 +44,7 @@ export const controllersTokenBinding: DefaultObject = {
         kind: 'Group',
         name: `setpoint:token-issuers:${account.namespace}:${account.name}`,
       },
-      // May do the same as the account anyway.
+      // It has the rights of the account anyway.
       { apiGroup: rbacGroup, kind: 'Group', name: controllersGroup },
     ],
   },

@@ -6,7 +6,7 @@ export interface DefaultObject {
   readonly labels: Readonly<Record<string, string>>
   /** The fields besides apiVersion, kind and metadata. */
   readonly content: Readonly<Record<string, unknown>>
-  /** When a present object is completed. Default: as long as it has the annotation `autoupdate`. */
+  /** Whether missing parts of an existing object are added. Default: if its annotation `autoupdate` allows it. */
   readonly completed?: 'always' | 'never'
 }
 

@@ -65,7 +65,7 @@ export class ClassQueue implements Share {
     this.#order.enter(flow)
   }
 
-  /** Refuses a waiting request in favour of the given one. @throws ApiError 429 if that is to be refused itself */
+  /** Refuses a waiting request in favour of the given one. @throws ApiError 429 to refuse the given one */
   #makeRoom({ identity, connection }: QueuedRequest): void {
     const own = this.#flows.get(identity)
     let flow = own

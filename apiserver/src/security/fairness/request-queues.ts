@@ -74,7 +74,7 @@ export class RequestQueues {
   #turnEnds: number | undefined
   /** True while requests wait. */
   #isBusy = false
-  /** The turns left before waiting requests are served, and the time that ends this pause at the latest. */
+  /** The turns left until waiting requests are served, and the time when they are served at the latest. */
   #turnsLeft = 0
   #pauseEnds = 0
   /** The waiting request that was admitted last, whose time is being measured. */

@@ -3,7 +3,7 @@ import type { PolicyRule } from '../policy-rule.ts'
 
 const wildcard = '*'
 
-/** What grants all names, also collections; or what grants each name. */
+/** The grant of all names and of collections, or the grant of each name. */
 type Names = Grant | Map<string, Grant>
 
 interface VerbRules {
@@ -19,7 +19,7 @@ export class RuleIndex {
   readonly #verbs = new Map<string, VerbRules>()
 
   /**
-   * Adds the rules that `grant` grants. What was added first is found first.
+   * Adds the rules of a grant. Rules that were added first are found first.
    * @param withPaths false leaves out rules about paths
    */
   add(rules: readonly PolicyRule[], grant: Grant, withPaths: boolean): void {

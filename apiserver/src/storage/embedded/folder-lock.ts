@@ -84,7 +84,7 @@ function allocate(path: string): void {
     const { size } = fstatSync(file)
     if (size < allocatedBytes) writeSync(file, Buffer.alloc(allocatedBytes - size), 0, undefined, size)
   } catch {
-    // The row may fit without.
+    // The row may fit into the present file.
   } finally {
     closeSync(file)
   }
