@@ -27,7 +27,13 @@ async function tracked(setpoint: Program): Promise<Row> {
     ours.push(apply)
     peer.push(patch)
   }
-  return { name: 'server-side apply, beside a merge patch of a tracked object', unit: 'µs', ours, peer, aim }
+  return {
+    name: 'server-side apply, compared with a merge patch of a tracked object',
+    unit: 'µs',
+    ours,
+    peer,
+    aim,
+  }
 }
 
 /** The first apply of each object, which records the owner of all its fields too. */
@@ -47,7 +53,7 @@ async function untracked(setpoint: Program): Promise<Row> {
     peer.push(patch)
   }
   return {
-    name: 'first server-side apply of an object, beside a merge patch of it',
+    name: 'first server-side apply of an object, compared with a merge patch of it',
     unit: 'µs',
     ours,
     peer,

@@ -43,7 +43,7 @@ export async function creates(): Promise<Row[]> {
     await etcd.stop()
   }
   return [...rates].map(([write, rate]) => ({
-    name: `${write} through REST on etcd, ${lanes} in flight, beside an etcd3 compare-and-swap loop`,
+    name: `${write} through REST on etcd, ${lanes} in flight, compared with an etcd3 compare-and-swap loop`,
     unit: '1/s',
     ...rate,
     ...(write === 'creates' && { aim: { atLeast: 0.45 } }),

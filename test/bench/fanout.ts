@@ -66,7 +66,7 @@ async function fromCache(bare: BurstServer, events: number, bursts: number): Pro
     ours.push(perSecond)
     peer.push(beside.perSecond)
   }
-  const name = `deliveries of 1 KiB events to ${sockets} WebSockets, from the cache in bursts of ${events}, beside ws that frames each burst once`
+  const name = `deliveries of 1 KiB events to ${sockets} WebSockets, from the cache in bursts of ${events}, compared with ws that frames each burst once`
   return { name, unit: '1/s', ours, peer, aim }
 }
 
@@ -99,6 +99,6 @@ async function throughProgram(bare: BurstServer, inFlight: number): Promise<Row>
     ours.push(perSecond)
     peer.push(beside.perSecond)
   }
-  const name = `the same of changes over REST, embedded store, ${inFlight} writes in flight, beside ws with bursts of 16`
+  const name = `the same of changes over REST, embedded store, ${inFlight} writes in flight, compared with ws with bursts of 16`
   return { name, unit: '1/s', ours, peer, aim }
 }

@@ -52,7 +52,7 @@ export async function latency(): Promise<Row[]> {
         const [peer] = await measure(storage, perSecond, 'acknowledged', [[bare(watchers), watchers]])
         return [ours, peer]
       })
-      const name = `from the acknowledgement of etcd ${from}, ${perSecond} changes a second, beside ${watchers} watches of etcd3`
+      const name = `from the acknowledgement of etcd ${from}, ${perSecond} changes a second, compared with ${watchers} watches of etcd3`
       rows.push(...rowsOf(name, rounds))
     }
     const rounds = await compare(async () => {
@@ -64,7 +64,7 @@ export async function latency(): Promise<Row[]> {
     })
     rows.push(
       ...rowsOf(
-        `from the sending of the write ${from}, 500 changes a second, beside one watch of etcd3`,
+        `from the sending of the write ${from}, 500 changes a second, compared with one watch of etcd3`,
         rounds,
       ),
     )

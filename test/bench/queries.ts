@@ -129,7 +129,7 @@ export async function queries(): Promise<Row[]> {
       peer.push(fewMicros)
     }
     rows.push({
-      name: `page of 20 out of 1,000,000 beside out of 10,000: ${name}`,
+      name: `page of 20 out of 1,000,000 compared with 10,000: ${name}`,
       unit: 'µs',
       ours,
       peer,
@@ -210,20 +210,20 @@ async function firstPages(many: Filled): Promise<Row[]> {
   const beside = (value: number) => took.map(() => value)
   return [
     {
-      name: 'first middle page of 500,000 of 1,000,000 by another index, which is made then, processor time beside 1 s',
+      name: 'first middle page of 500,000 of 1,000,000 by another index, which is made then, processor time compared with 1 s',
       unit: 'ms',
       ours: took,
       peer: beside(1000),
     },
     {
-      name: 'the longest turn of the event loop meanwhile, processor time beside 50 ms',
+      name: 'the longest turn of the event loop meanwhile, processor time compared with 50 ms',
       unit: 'ms',
       ours: held,
       peer: beside(50),
       aim: { atMost: 1 },
     },
     {
-      name: 'memory of that index for each object in it, beside 32 bytes',
+      name: 'memory of that index for each object in it, compared with 32 bytes',
       unit: 'bytes',
       ours: bytes,
       peer: beside(32),
@@ -258,7 +258,7 @@ async function updates(name: string, sorts: readonly string[]): Promise<Row> {
     if (round >= 0) ours.push(median(samples))
   }
   return {
-    name: `${name}, beside 50 µs`,
+    name: `${name}, compared with 50 µs`,
     unit: 'µs',
     ours,
     peer: ours.map(() => 50),

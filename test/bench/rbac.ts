@@ -70,8 +70,8 @@ function decisionRows(): Row[] {
   if (allowed === 0) throw new Error('no decision allows anything')
   const name = `a decision with ${bindings} bindings`
   return [
-    { name: `${name}, beside a look-up in a Map`, unit: 'µs', ours, peer },
-    { name: `${name}, beside the aim`, unit: 'µs', ours, peer: ours.map(() => 5), aim: { atMost: 1 } },
+    { name: `${name}, compared with a look-up in a Map`, unit: 'µs', ours, peer },
+    { name: `${name}, compared with the aim`, unit: 'µs', ours, peer: ours.map(() => 5), aim: { atMost: 1 } },
   ]
 
   function microsOf(decide: (target: (typeof targets)[number]) => void): number {
@@ -116,11 +116,11 @@ async function reads(withRoles: readonly string[]): Promise<Row[]> {
   const byRole = () => get(setpoint, `${collection}/a`, 'reader')
   return [
     {
-      ...{ name: `${name}, beside an administrator`, unit: '1/s', aim },
+      ...{ name: `${name}, compared with an administrator`, unit: '1/s', aim },
       ...(await compare(byRole, () => get(setpoint, `${collection}/a`, 'admin'))),
     },
     {
-      ...{ name: `${name}, beside a server without authentication`, unit: '1/s', aim },
+      ...{ name: `${name}, compared with a server without authentication`, unit: '1/s', aim },
       ...(await compare(byRole, () => get(open, `${collection}/a`))),
     },
   ]
@@ -130,7 +130,7 @@ async function auditedReads(withAudit: readonly string[]): Promise<Row> {
   await using setpoint = await startSetpoint(withAudit)
   await using silent = await startSetpoint([])
   for (const server of [setpoint, silent]) await post(server, collection, item)
-  const name = 'GET with the audit log in a file at level Metadata, beside the same without it'
+  const name = 'GET with the audit log in a file at level Metadata, compared with the same without it'
   const path = `${collection}/a`
   return {
     ...{ name, unit: '1/s' },
@@ -162,7 +162,7 @@ async function deliveries(withRoles: readonly string[]): Promise<Row> {
     return (changes * watchers) / ((performance.now() - begin) / 1000)
   }
   return {
-    name: `deliveries of changes to ${watchers} WebSockets of a user with a role, beside administrators`,
+    name: `deliveries of changes to ${watchers} WebSockets of a user with a role, compared with administrators`,
     unit: '1/s',
     aim: { atLeast: 0.95 },
     ...(await compare(

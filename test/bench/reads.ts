@@ -57,7 +57,13 @@ export async function views(): Promise<Row[]> {
       ours.push(shown)
       peer.push(whole)
     }
-    rows.push({ name: `${name}, beside the plain list`, unit: '1/s', ours, peer, aim: { atLeast: 0.5 } })
+    rows.push({
+      name: `${name}, compared with the plain list`,
+      unit: '1/s',
+      ours,
+      peer,
+      aim: { atLeast: 0.5 },
+    })
   }
   return rows
 }
@@ -67,7 +73,7 @@ export async function discovery(): Promise<Row[]> {
   await using setpoint = await startSetpoint(['--plugin', manyKinds])
   const accept = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
   const compared = await compare(setpoint, '/apis', 8, 1_000, accept)
-  const name = 'aggregated discovery of 300 kinds over HTTP, beside node:http sending the same bytes'
+  const name = 'aggregated discovery of 300 kinds over HTTP, compared with node:http sending the same bytes'
   return [{ name, unit: '1/s', ...compared, aim: { atLeast: 0.5 } }]
 }
 
@@ -92,7 +98,7 @@ export async function reads(): Promise<Row[]> {
   for (const [name, path, inFlight, count, aim] of cases) {
     const measured = await compare(setpoint, path, inFlight, count)
     rows.push({
-      name: `${name} over HTTP, ${inFlight} in flight, beside node:http sending the same bytes`,
+      name: `${name} over HTTP, ${inFlight} in flight, compared with node:http sending the same bytes`,
       unit: '1/s',
       ...measured,
       aim: { atLeast: aim },

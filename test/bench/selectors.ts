@@ -48,7 +48,7 @@ async function inProcess(): Promise<Row[]> {
       peer.push(ofFew)
     }
     rows.push({
-      name: `a change of one of 100,000 objects, ${many} watches that select ${name}, one matches, beside ${few} watches`,
+      name: `a change of one of 100,000 objects, ${many} watches that select ${name}, one matches, compared with ${few} watches`,
       unit: 'µs',
       ours,
       peer,

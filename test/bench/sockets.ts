@@ -18,7 +18,7 @@ export async function idleSockets(): Promise<Row[]> {
       resident[at]?.push(each.resident)
     }
   }
-  const name = `of each of ${sockets} idle WebSockets, beside ws alone`
+  const name = `of each of ${sockets} idle WebSockets, compared with ws alone`
   return [
     { name: `resident memory ${name}`, unit: 'bytes', ours: resident[0], peer: resident[1] },
     { name: `JavaScript heap ${name}`, unit: 'bytes', ours: heap[0], peer: heap[1] },

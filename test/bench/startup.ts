@@ -31,14 +31,14 @@ export async function startup(): Promise<Row[]> {
     }
     return [
       {
-        name: 'start to ready with 100,000 objects of 1 KiB and three indexes, beside a bare paged read of them from the same store',
+        name: 'start to ready with 100,000 objects of 1 KiB and three indexes, compared with a bare paged read of them from the same store',
         unit: 'ms',
         ours: ready,
         peer: bare,
         aim: { atMost: 3 },
       },
       {
-        name: 'resident memory of 100,000 objects of 1 KiB with three indexes, beside their bytes',
+        name: 'resident memory of 100,000 objects of 1 KiB with three indexes, compared with their bytes',
         unit: 'bytes',
         ours: resident,
         peer: bytes,
