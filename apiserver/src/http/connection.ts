@@ -24,7 +24,7 @@ export const connectionDefaults = Object.freeze({
   responseStallMs: 60_000,
   /** Requests that may always wait behind the one that is being handled. Parsing one takes some 10 µs. */
   pipelined: 32,
-  /** Requests of all connections that may wait so before a connection is held to its bound. */
+  /** Requests of all connections that may wait before `pipelined` is enforced. */
   pipelinedByAll: 4_096,
   /** Milliseconds between two checks of all connections. */
   checkMs: 1_000,
