@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type Api, type Collection, objectOf, refusalOf } from './support/api.ts'
+import { type Answer, type Api, type Collection, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf } from './support/json.ts'
 import { devicesOf, itemsOf, vaultsOf } from './support/kinds.ts'
 import { requestText, sendRaw } from './support/raw-socket.ts'
@@ -119,6 +119,45 @@ describe.each(stores)('writes on the %s store', store => {
       expect(objectOf(await api.jsonPatch(items.at('one'), operations)).spec).toEqual(kept)
       const yaml = `apiVersion: ${items.apiVersion}\nkind: Item\nmetadata:\n  name: two\nspec:\n`
       expect(objectOf(await api.post(items.path, yaml, { type: 'application/yaml' }), 201).spec).toEqual({})
+    })
+
+    describe('with unknown metadata', () => {
+      const owner = { apiVersion: 'v1', kind: 'X', name: 'a', uid: 'u-1', odd: true }
+      const metadata = { odd: 1, ownerReferences: [owner] }
+      const applied = { type: 'application/apply-patch+yaml' }
+      const writes: [string, (query: string) => Promise<Answer>][] = [
+        ['a creation', query => api.post(items.path + query, items.body('two', {}, metadata))],
+        ['a replacement', query => api.put(items.at('one') + query, items.body('one', {}, metadata))],
+        ['a patch', query => api.mergePatch(items.at('one') + query, { metadata })],
+        [
+          'an apply',
+          query => api.mergePatch(items.at('one') + query, items.body('one', {}, metadata), applied),
+        ],
+      ]
+
+      it.each(writes)('%s drops it with a warning, and refuses it under Strict', async (_what, write) => {
+        await items.create('one', {})
+        const warned = await write('?fieldValidation=Warn&fieldManager=a')
+        expect(objectOf(warned, warned.status).raw.metadata).not.toHaveProperty('odd')
+        const field = 'metadata.ownerReferences[0].odd'
+        expect(warned.headers.get('warning')).toBe(
+          `299 - "unknown field \\"metadata.odd\\"", 299 - "unknown field \\"${field}\\""`,
+        )
+        const ignored = await write('?fieldValidation=Ignore&fieldManager=a')
+        expect(ignored.headers.get('warning')).toBeNull()
+        const refusal = refusalOf(await write('?fieldValidation=Strict&fieldManager=a'), 400)
+        expect(refusal.causes.map(cause => cause.field)).toEqual(['metadata.odd', field])
+      })
+    })
+
+    it('keeps one of two equal owners, with a warning', async () => {
+      const owner = { apiVersion: 'v1', kind: 'X', name: 'a', uid: 'u-1', controller: true }
+      const ownerReferences = [owner, { ...owner, controller: false }, owner]
+      const answer = await api.post(items.path, items.body('one', {}, { ownerReferences }))
+      expect(objectOf(answer, 201).raw.metadata).toMatchObject({
+        ownerReferences: ownerReferences.slice(0, 2),
+      })
+      expect(answer.headers.get('warning')).toMatch(/duplicate UID\(s\) observed: u-1"$/)
     })
 
     it('refuses null as an item of a list with 422', async () => {

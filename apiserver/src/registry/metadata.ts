@@ -12,7 +12,7 @@ import {
   type StatusCause,
 } from '@setpoint/controller-runtime/api'
 import type { BareMeta } from '../model/index.ts'
-import { objectLimits } from '../model/index.ts'
+import { deepEqual, formatPath, objectLimits } from '../model/index.ts'
 import { type Causes, echo } from './causes.ts'
 
 /** The metadata of a request, read field by field. A field of the wrong type becomes a cause, not an exception. */
@@ -32,8 +32,50 @@ export interface ClientMeta {
   managedFields?: unknown
 }
 
+/** What a client should know about its metadata, although it is accepted. */
+export interface MetadataNotes {
+  /** The paths of unknown fields, at most `objectLimits.violations`. They are dropped. */
+  readonly unknownFields: string[]
+  /** Texts of `Warning` headers. */
+  readonly warnings: string[]
+}
+
+const knownFields: ReadonlySet<string> = new Set([
+  ...['name', 'namespace', 'generateName', 'uid', 'version', 'resourceVersion', 'generation', 'selfLink'],
+  ...[
+    'creationTimestamp',
+    'deletionTimestamp',
+    'deletionGracePeriodSeconds',
+    'finalizers',
+    'ownerReferences',
+  ],
+  ...['labels', 'annotations', 'managedFields'],
+])
+
+const knownOwnerFields: ReadonlySet<string> = new Set([
+  ...['apiVersion', 'kind', 'name', 'uid', 'controller', 'blockOwnerDeletion'],
+])
+
+function noteUnknown(
+  path: readonly (string | number)[],
+  object: Record<string, unknown>,
+  known: ReadonlySet<string>,
+  { unknownFields }: MetadataNotes,
+): void {
+  for (const field in object) {
+    if (known.has(field)) continue
+    if (unknownFields.length >= objectLimits.violations) return
+    unknownFields.push(formatPath([...path, field]))
+  }
+}
+
 /** Reads the metadata of a request. Drops unknown and server-owned fields. Empty fields count as absent. */
-export function readMetadata(metadata: Record<string, unknown>, causes: Causes): ClientMeta {
+export function readMetadata(
+  metadata: Record<string, unknown>,
+  causes: Causes,
+  notes: MetadataNotes,
+): ClientMeta {
+  noteUnknown(['metadata'], metadata, knownFields, notes)
   const read: ClientMeta = {}
   for (const field of ['name', 'generateName', 'uid', 'version', 'resourceVersion'] as const) {
     const value = metadata[field]
@@ -45,7 +87,7 @@ export function readMetadata(metadata: Record<string, unknown>, causes: Causes):
   if (namespace !== undefined && namespace !== null && namespace !== '') read.namespace = namespace
   const finalizers = readFinalizers(metadata.finalizers, causes)
   if (finalizers !== undefined) read.finalizers = finalizers
-  const owners = readOwners(metadata.ownerReferences, causes)
+  const owners = readOwners(metadata.ownerReferences, causes, notes)
   if (owners !== undefined) read.ownerReferences = owners
   for (const field of ['labels', 'annotations'] as const) {
     const map = readMap(field, metadata[field], causes)
@@ -83,13 +125,15 @@ function readFinalizers(value: unknown, causes: Causes): string[] | undefined {
   return finalizers.size > 0 ? [...finalizers] : undefined
 }
 
-function readOwners(value: unknown, causes: Causes): OwnerReference[] | undefined {
+/** As in Kubernetes, an owner that is there twice is dropped with a warning. */
+function readOwners(value: unknown, causes: Causes, notes: MetadataNotes): OwnerReference[] | undefined {
   if (value === undefined || value === null) return undefined
   if (!Array.isArray(value)) {
     causes.add(wrongType('ownerReferences', 'an array of objects'))
     return undefined
   }
   const owners: OwnerReference[] = []
+  const duplicates: string[] = []
   let controllers = 0
   for (const [at, owner] of value.entries()) {
     if (causes.stops) break
@@ -98,6 +142,7 @@ function readOwners(value: unknown, causes: Causes): OwnerReference[] | undefine
       causes.add(wrongType(field, 'an object'))
       continue
     }
+    noteUnknown(['metadata', 'ownerReferences', at], owner, knownOwnerFields, notes)
     const { apiVersion, kind, name, uid, controller, blockOwnerDeletion } = owner
     for (const [part, text] of Object.entries({ apiVersion, kind, name, uid })) {
       if (typeof text !== 'string' || text === '') {
@@ -112,13 +157,6 @@ function readOwners(value: unknown, causes: Causes): OwnerReference[] | undefine
       if (flag !== undefined && flag !== null && typeof flag !== 'boolean')
         causes.add(wrongType(`${field}.${part}`, 'true or false'))
     }
-    if (controller === true && ++controllers === 2) {
-      causes.add({
-        reason: 'FieldValueInvalid',
-        field: `metadata.${field}.controller`,
-        message: 'only one owner can be the controller',
-      })
-    }
     const read: OwnerReference = {
       apiVersion: String(apiVersion),
       kind: String(kind),
@@ -127,9 +165,27 @@ function readOwners(value: unknown, causes: Causes): OwnerReference[] | undefine
     }
     if (typeof controller === 'boolean') read.controller = controller
     if (typeof blockOwnerDeletion === 'boolean') read.blockOwnerDeletion = blockOwnerDeletion
+    if (owners.some(other => other.uid === read.uid && deepEqual(other, read))) {
+      duplicates.push(echo(read.uid))
+      continue
+    }
+    if (controller === true && ++controllers === 2) {
+      causes.add({
+        reason: 'FieldValueInvalid',
+        field: `metadata.${field}.controller`,
+        message: 'only one owner can be the controller',
+      })
+    }
     owners.push(read)
   }
+  if (duplicates.length > 0) notes.warnings.push(duplicateOwners(duplicates))
   return owners.length > 0 ? owners : undefined
+}
+
+/** In the words of Kubernetes. */
+function duplicateOwners(uids: readonly string[]): string {
+  const shown = uids.slice(0, objectLimits.ownerReferences).join(', ')
+  return `.metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ${shown}`
 }
 
 function readMap(field: string, value: unknown, causes: Causes): Record<string, string> | undefined {

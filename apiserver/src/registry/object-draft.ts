@@ -25,7 +25,14 @@ import {
 } from '../model/index.ts'
 import { keepTimes } from './apply/index.ts'
 import { Causes, echo } from './causes.ts'
-import { type ClientMeta, checkMetadata, checkObjectName, keepNotes, readMetadata } from './metadata.ts'
+import {
+  type ClientMeta,
+  checkMetadata,
+  checkObjectName,
+  keepNotes,
+  type MetadataNotes,
+  readMetadata,
+} from './metadata.ts'
 import { badRequest, invalid } from './refusals.ts'
 import { uniqueLimits } from './unique-index.ts'
 import { serverUser, type WriteOptions } from './write-options.ts'
@@ -55,17 +62,19 @@ export interface ClientObject {
   readonly content: Readonly<Record<string, unknown>>
   /** Violations found in the metadata, reported together with all others. */
   readonly causes: Causes
+  /** Texts of `Warning` headers about the metadata. */
+  readonly warnings: readonly string[]
 }
 
 /**
  * Splits a decoded body into its parts. Bodies of built-in kinds may omit apiVersion and kind, and null is
  * the same as an absent field, as in Kubernetes.
- * @throws ApiError 400 if it is not an object of the path's kind and version
+ * @throws ApiError 400 if it is not an object of the path's kind and version, or has unknown metadata under `Strict`
  */
 export function readClientObject(
   version: ServedVersion,
   body: unknown,
-  { dropsNulls }: Pick<WriteOptions, 'dropsNulls'> = {},
+  { dropsNulls, fieldValidation = 'Ignore' }: Partial<WriteOptions> = {},
 ): ClientObject {
   if (!isRecord(body)) throw badRequest('the body must be one object with apiVersion, kind and metadata')
   const absent = version.isBuiltIn ? version : { apiVersion: undefined, kind: undefined }
@@ -76,9 +85,11 @@ export function readClientObject(
   if (metadata !== undefined && metadata !== null && !isRecord(metadata))
     throw badRequest('metadata must be an object')
   const causes = new Causes()
-  const meta = readMetadata(metadata ?? {}, causes)
-  if (version.isBuiltIn) return { meta, content: withoutAllNulls(content), causes }
-  return { meta, content: dropsNulls ? version.withoutNulls(content) : content, causes }
+  const notes: MetadataNotes = { unknownFields: [], warnings: [] }
+  const meta = readMetadata(metadata ?? {}, causes, notes)
+  const warnings = [...warningsOfUnknown(notes.unknownFields, fieldValidation), ...notes.warnings]
+  if (version.isBuiltIn) return { meta, content: withoutAllNulls(content), causes, warnings }
+  return { meta, content: dropsNulls ? version.withoutNulls(content) : content, causes, warnings }
 }
 
 /** Kubernetes' clients in Go send null for fields that are not set. Copies what it changes. */
@@ -403,9 +414,16 @@ export function checkUnknownFields(
   options: Pick<WriteOptions, 'fieldValidation'>,
 ): string[] {
   if (options.fieldValidation === 'Ignore') return []
-  const fields = unknownFieldsOf(schemas, object)
-  if (fields.length === 0) return []
-  if (options.fieldValidation === 'Strict') {
+  return warningsOfUnknown(unknownFieldsOf(schemas, object), options.fieldValidation)
+}
+
+/** @throws ApiError 400 with the fields, under `Strict` */
+function warningsOfUnknown(
+  fields: readonly string[],
+  fieldValidation: WriteOptions['fieldValidation'],
+): string[] {
+  if (fieldValidation === 'Ignore' || fields.length === 0) return []
+  if (fieldValidation === 'Strict') {
     throw new ApiError(
       'BadRequest',
       `strict decoding error: ${fields.map(field => `unknown field "${field}"`).join(', ')}`,

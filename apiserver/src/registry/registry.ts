@@ -95,7 +95,8 @@ export class Registry {
       checkNamespace(options.namespace, client.meta)
     }
     const { name, generateName } = client.meta
-    if (name !== undefined) return this.#createNamed(served, name, client, options)
+    if (name !== undefined)
+      return withWarnings(client, await this.#createNamed(served, name, client, options))
     if (generateName === undefined) {
       client.causes.add({
         reason: 'FieldValueRequired',
@@ -108,7 +109,7 @@ export class Registry {
       const generated =
         generateName.slice(0, nameLimits.name - registryDefaults.suffixLength) + randomSuffix()
       try {
-        return await this.#createNamed(served, generated, client, options)
+        return withWarnings(client, await this.#createNamed(served, generated, client, options))
       } catch (error) {
         if (!isNameTaken(error) || tried === registryDefaults.generatedNames) throw error
       }
@@ -165,12 +166,13 @@ export class Registry {
     const version = options.version ?? served.hub
     const client = readClientObject(version, body, options)
     checkIdentity(served, key, client.meta)
-    return this.#commits.run(
+    const result = await this.#commits.run(
       served,
       key,
       current => this.#draftUpdate(served, current, client, scope, options, viewOf(version, current)),
       options,
     )
+    return withWarnings(client, result)
   }
 
   /** Applies a patch to the newest state. Retries after a conflict unless the patch itself carries a version. */
@@ -182,13 +184,15 @@ export class Registry {
     options: WriteOptions,
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
-    return this.#commits.run(
+    let warnings: readonly string[] = []
+    const result = await this.#commits.run(
       served,
       key,
       current => {
         const seen = viewOf(version, current)
         const patched = applyPatch(wireObject(version, seen.view, current.revision), patch)
         const client = readClientObject(version, patched, options)
+        warnings = client.warnings
         checkIdentity(served, key, client.meta)
         // Only a version in the patch itself is a precondition.
         for (const field of ['version', 'resourceVersion'] as const)
@@ -197,6 +201,7 @@ export class Registry {
       },
       options,
     )
+    return withWarnings({ warnings }, result)
   }
 
   /**
@@ -212,7 +217,7 @@ export class Registry {
     options: WriteOptions,
   ): Promise<WriteResult> {
     const version = options.version ?? served.hub
-    const config = readClientObject(version, patch.document)
+    const config = readClientObject(version, patch.document, options)
     checkIdentity(served, key, config.meta)
     if (config.meta.managedFields !== undefined && config.meta.managedFields !== null)
       throw badRequest('metadata.managedFields must be absent in an apply: the server computes them')
@@ -231,7 +236,7 @@ export class Registry {
     }
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#commits.run(
+        const result = await this.#commits.run(
           served,
           key,
           current => {
@@ -244,6 +249,7 @@ export class Registry {
           },
           options,
         )
+        return withWarnings(config, result)
       } catch (error) {
         if (!isNotFound(error) || scope === 'status') throw error
       }
@@ -256,10 +262,9 @@ export class Registry {
         const { client, managedFields } = merge(undefined)
         const { namespace } = splitObjectKey(key)
         const creation = served.indexes.isNamespaced ? { ...options, namespace } : options
-        return {
-          ...(await this.#createNamed(served, served.nameIn(key), client, creation, managedFields)),
-          isCreated: true,
-        }
+        const name = served.nameIn(key)
+        const result = await this.#createNamed(served, name, client, creation, managedFields)
+        return { ...withWarnings(config, result), isCreated: true }
       } catch (error) {
         if (!isNameTaken(error) || attempt === transactionDefaults.attempts) throw error
       }
@@ -404,6 +409,10 @@ function checkNamespace(namespace: string | undefined, { namespace: given }: Cli
   throw badRequest(
     `metadata.namespace is ${shown}, which differs from the namespace in the path, ${JSON.stringify(namespace)}`,
   )
+}
+
+function withWarnings({ warnings }: Pick<ClientObject, 'warnings'>, result: WriteResult): WriteResult {
+  return warnings.length === 0 ? result : { ...result, warnings: [...warnings, ...result.warnings] }
 }
 
 function randomSuffix(): string {

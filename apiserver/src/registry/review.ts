@@ -22,13 +22,15 @@ export function readReview(
   { fieldValidation }: Pick<WriteOptions, 'fieldValidation'>,
 ): ReadReview {
   const { apiVersion, kind, schemas } = served.hub
-  const client = readClientObject(served.hub, isRecord(body) ? { apiVersion, kind, ...body } : body)
+  const client = readClientObject(served.hub, isRecord(body) ? { apiVersion, kind, ...body } : body, {
+    fieldValidation,
+  })
   const { status: _status, ...content } = client.content
   const metadata = { name: '', uid: '', generation: 1, creationTimestamp: '' }
   const object = withDefaults(schemas, { apiVersion, kind, metadata, spec: {}, ...content })
   const causes = new Causes(client.causes)
   for (const violation of violationsLeft(schemas, object, undefined)) causes.add(violation)
   if (!causes.isEmpty) throw invalid(served, '', causes)
-  const warnings = checkUnknownFields(schemas, object, { fieldValidation })
+  const warnings = [...client.warnings, ...checkUnknownFields(schemas, object, { fieldValidation })]
   return { content: { spec: object.spec }, warnings }
 }
