@@ -1,8 +1,9 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import { create } from 'tar'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { ArchiveError, archiveDefaults, checkArchive, unpackArchive } from './unpack-archive.ts'
 
 let root: string
@@ -80,4 +81,26 @@ it('refuses what is no archive, is cut off, or is missing', async () => {
   await writeFile(cut, (await readFile(await archive({ ...manifest, 'package/a': 'x' }))).subarray(0, 60))
   for (const file of [text, empty, cut, join(root, 'missing.tgz')])
     await expect(checkArchive(file), file).rejects.toThrow(ArchiveError)
+})
+
+it('copies no empty block after the end of an archive more than once', async () => {
+  const blocks = Buffer.alloc(4 * 1024 * 1024)
+  const padded = join(root, 'padded.tgz')
+  const whole = gunzipSync(await readFile(await archive({ ...manifest, 'package/a': 'x' })))
+  await writeFile(padded, gzipSync(Buffer.concat([whole, blocks]), { level: 1 }))
+  const empty = join(root, 'empty-blocks.tgz')
+  await writeFile(empty, gzipSync(blocks, { level: 1 }))
+  const concat = vi.spyOn(Buffer, 'concat')
+  await unpackArchive(padded, join(root, 'padded'))
+  expect((await readdir(join(root, 'padded'))).sort()).toEqual(['a', 'package.json'])
+  await expect(checkArchive(empty)).rejects.toThrow('Unrecognized archive format')
+  const copied = concat.mock.results.reduce((sum, { value }) => sum + Number(value?.length ?? 0), 0)
+  concat.mockRestore()
+  expect(copied).toBeLessThan(blocks.length)
+})
+
+it('refuses an archive that unpacks to more than its files may have', async () => {
+  const file = join(root, 'long.tgz')
+  await writeFile(file, gzipSync(Buffer.alloc(100_000)))
+  await expect(checkArchive(file, { bytes: 5_000, entries: 2 })).rejects.toThrow('it unpacks to more than')
 })

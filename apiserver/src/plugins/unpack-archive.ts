@@ -1,6 +1,10 @@
-import { mkdir, stat } from 'node:fs/promises'
+import { once } from 'node:events'
+import { createReadStream } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ReadEntry } from 'tar'
+import { pipeline } from 'node:stream/promises'
+import { createGunzip } from 'node:zlib'
+import type { Parser, ReadEntry } from 'tar'
 
 /** Bounds of an archive. */
 interface ArchiveBounds {
@@ -28,16 +32,15 @@ export class ArchiveError extends Error {
 export async function unpackArchive(file: string, dir: string, bounds = archiveDefaults): Promise<void> {
   await checkArchive(file, bounds)
   await mkdir(dir, { recursive: true })
-  const { extract } = await import('tar')
-  await extract({
-    file,
+  const { Unpack } = await import('tar')
+  const unpack = new Unpack({
     cwd: dir,
     strip: 1,
     strict: true,
-    noChmod: true,
     noMtime: true,
     preserveOwner: false,
   })
+  await readInto(unpack, file, bounds)
 }
 
 /** Reads an archive without writing anything. Throws as `unpackArchive` does. */
@@ -46,7 +49,8 @@ export async function checkArchive(file: string, bounds = archiveDefaults): Prom
   let entries = 0
   let isPackage = false
   let problem: string | undefined
-  const check = (entry: ReadEntry) => {
+  const onReadEntry = (entry: ReadEntry) => {
+    entry.resume()
     bytes += entry.size
     entries++
     if (/^[^/]+\/package\.json$/.test(entry.path)) isPackage = true
@@ -55,18 +59,53 @@ export async function checkArchive(file: string, bounds = archiveDefaults): Prom
     if (entries > bounds.entries) problem ??= `it has more than ${bounds.entries} files`
   }
   // Most servers have no archives to load.
-  const { list } = await import('tar')
-  try {
-    const { size } = await stat(file)
-    if (size > bounds.bytes) throw new ArchiveError(`it has more than ${bounds.bytes} bytes`)
-    await list({ file, strict: true, onReadEntry: check })
-  } catch (error) {
-    if (error instanceof ArchiveError) throw error
-    throw new ArchiveError(error instanceof Error ? error.message : String(error), { cause: error })
-  }
+  const { Parser } = await import('tar')
+  await readInto(new Parser({ strict: true, onReadEntry }), file, bounds)
   if (entries === 0) problem ??= 'it is not a gzipped tar archive'
   if (!isPackage) problem ??= `it has no ${join('package', 'package.json')}: make it with \`npm pack\``
   if (problem !== undefined) throw new ArchiveError(problem)
+}
+
+/** Room for the headers of one entry, with a long path. */
+const headerBytes = 4096
+
+/**
+ * Feeds the content of an archive to a parser, up to the end of the archive: the parser copies everything after it once
+ * more with each chunk.
+ * @throws ArchiveError
+ */
+async function readInto(parser: Parser, file: string, bounds: ArchiveBounds): Promise<void> {
+  const most = bounds.bytes + (bounds.entries + 1) * headerBytes
+  const closed = once(parser, 'close')
+  // Awaited below, unless reading fails first.
+  closed.catch(() => {})
+  let isOver = false
+  parser.on('eof', () => {
+    isOver = true
+  })
+  let failure: Error | undefined
+  parser.on('error', error => {
+    failure ??= error
+  })
+  let bytes = 0
+  const feed = async (chunks: AsyncIterable<Buffer>) => {
+    for await (const chunk of chunks) {
+      bytes += chunk.length
+      if (bytes > most) failure ??= new ArchiveError(`it unpacks to more than ${most} bytes`)
+      if (failure !== undefined) throw failure
+      if (!isOver && !parser.write(chunk)) await once(parser, 'drain')
+    }
+  }
+  try {
+    await pipeline(createReadStream(file), createGunzip(), feed)
+    parser.end()
+    await closed
+  } catch (thrown) {
+    // The pipeline may replace the reason by an AbortError.
+    const error = failure ?? thrown
+    if (error instanceof ArchiveError) throw error
+    throw new ArchiveError(error instanceof Error ? error.message : String(error), { cause: error })
+  }
 }
 
 function problemOf({ path, type }: ReadEntry): string | undefined {
