@@ -126,7 +126,8 @@ it("below a base path, /metrics reports the caches' reads and the phases of plug
   const plugin = await copyFixture('items-plugin')
   const broken = join(dataDir, 'broken')
   await mkdir(broken)
-  await writeFile(join(broken, 'package.json'), '{}')
+  await writeFile(join(broken, 'package.json'), '{"type":"module","exports":"./index.js"}')
+  await writeFile(join(broken, 'index.js'), 'throw new Error()')
   const args = ['--base-path', '/below']
   const server = await startServer({ dataDir, plugins: [plugin, broken], args })
   try {

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { create } from 'tar'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Api, objectOf } from './support/api.ts'
 import { pluginsPath } from './support/kinds.ts'
@@ -90,14 +91,50 @@ describe('--plugin', () => {
     await isServed(api, 'npm:@acme/packaged')
   })
 
-  it('refuses an archive that is none with one line and exit code 2', async () => {
-    const cwd = await temporaryFolder()
-    await writeFile(join(cwd, 'broken.tgz'), 'no archive')
-    for (const name of ['broken.tgz', 'missing.tgz', '@acme/absent', 'absent']) {
-      const { code, stdout, stderr } = await runProgram(['serve', '--plugin', name], { cwd })
-      expect([code, stdout]).toEqual([2, ''])
-      expect(stderr).toMatch(/^setpoint: --plugin: ".*" holds no plugin: .*\n$/)
+  it.each([
+    ['a file that is no archive', 'broken.tgz', 'incorrect header check'],
+    ['a missing archive', 'missing.tgz', 'ENOENT'],
+    ['a scoped package that is not installed', '@acme/absent', 'no package of that name is installed'],
+    ['a package that is not installed', 'absent', 'no package of that name is installed'],
+    ['a folder without a package.json', '..', 'ENOENT'],
+    ['a file', 'index.js', 'ENOTDIR'],
+    ['an archive with a broken package.json', 'not-json.tgz', 'package.json is not JSON'],
+    ['an archive without an entry', 'no-entry.tgz', 'package.json names no module'],
+    ['an archive without the file of its entry', 'no-file.tgz', './index.js ("exports" of package.json)'],
+    ['a package without an entry', 'installed', 'package.json names no module'],
+    ['a folder without an entry', './node_modules/installed', 'package.json names no module'],
+  ])('refuses %s with one line and exit code 2', async (_, source, why) => {
+    const cwd = join(await temporaryFolder(), 'cwd')
+    await writeFiles(cwd, {
+      'broken.tgz': 'no archive',
+      'index.js': '',
+      'node_modules/installed/package.json': '{"name":"installed"}',
+    })
+    const manifests = {
+      'not-json': '{"name":',
+      'no-entry': '{"name":"a"}',
+      'no-file': '{"name":"a","type":"module","exports":"./index.js"}',
     }
+    for (const [name, text] of Object.entries(manifests)) {
+      await writeFiles(cwd, { [`${name}/package/package.json`]: text })
+      await create({ file: join(cwd, `${name}.tgz`), cwd: join(cwd, name), gzip: true }, ['package'])
+    }
+    const { code, stdout, stderr } = await runProgram(['serve', '--plugin', source], { cwd })
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toMatch(/^setpoint: --plugin: ".*" holds no plugin: .*\n$/)
+    expect(stderr).toContain(why)
+  })
+
+  it('warns of a package that asks for another version of Node, and loads it', async () => {
+    const dir = await writeTemporary(packaged, { ...packagedManifest, engines: { node: '<1.0.0' } })
+    const { server, api } = await serve(dir)
+    await isServed(api, dir)
+    const { stderr } = await server.kill('SIGTERM')
+    const warnings = stderr.split('\n').filter(line => line.includes('asks for Node.js'))
+    expect(warnings).toHaveLength(1)
+    expect(warnings[0]).toContain('@acme/packaged')
+    expect(warnings[0]).toContain('<1.0.0')
+    expect(warnings[0]).toContain(process.version)
   })
 })
 

@@ -4,8 +4,8 @@ import { quote, type ReadFile, readDirectory, reasonOf, UsageError } from './fla
 
 /**
  * Returns the source of a plugin: a folder that has a package.json, an archive (`.tgz`), or a package that is installed in
- * the working directory or above it. A folder comes before a package of the same name. Other faults of the plugin are
- * reported by its status, those of an archive before the server starts.
+ * the working directory or above it. A folder comes before a package of the same name. The rest of
+ * the package is checked before the server starts, its code when it is loaded.
  */
 export function readPluginSource(text: string, readFile: ReadFile): PluginSource {
   const path = readDirectory(text)

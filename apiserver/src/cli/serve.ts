@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { ProgramLog } from '../log/index.ts'
-import { checkArchive } from '../plugins/index.ts'
+import { checkSource, PluginLoadError } from '../plugins/index.ts'
 import { startControllers } from './controllers.ts'
 import { exitCodes } from './exit-codes.ts'
 import { handleFaults } from './faults.ts'
@@ -9,7 +9,7 @@ import { startServer } from './server.ts'
 
 /** Serves until a signal asks to stop. @throws the errors of the start */
 export async function serve(options: ServeOptions, warnings: readonly string[]): Promise<void> {
-  await checkArchives(options)
+  await checkPlugins(options)
   await runUntilStopped(options, warnings, (programLog, stopAsked) => start(options, programLog, stopAsked))
 }
 
@@ -42,12 +42,12 @@ export async function runUntilStopped(
   process.exit(forced ? exitCodes.failure : 0)
 }
 
-/** @throws UsageError for an archive that cannot be read as a package */
-async function checkArchives({ plugins = [] }: ServeOptions): Promise<void> {
-  for (const { kind, path } of plugins) {
-    if (kind !== 'archive') continue
-    await checkArchive(path).catch((error: Error) => {
-      throw new UsageError(`--plugin: ${JSON.stringify(path)} holds no plugin: ${error.message}`)
+/** @throws UsageError for a source that cannot be read as the package of a plugin */
+async function checkPlugins({ plugins = [] }: ServeOptions): Promise<void> {
+  for (const source of plugins) {
+    await checkSource(source).catch((error: Error) => {
+      const problem = error instanceof PluginLoadError ? error.problem : error.message
+      throw new UsageError(`--plugin: ${JSON.stringify(source.path)} holds no plugin: ${problem}`)
     })
   }
 }

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { discoverPlugins, loadPlugin, PluginLoadError } from './load-plugin.ts'
+import { discoverPlugins, loadPlugin } from './load-plugin.ts'
+import { PluginLoadError } from './plugin-package.ts'
 
 /**
  * Plugins are loaded by the compiled server in a process of its own: within a test, imports would go through the
@@ -13,7 +14,8 @@ import { discoverPlugins, loadPlugin, PluginLoadError } from './load-plugin.ts'
  */
 const compiled = new URL('../../dist/plugins/load-plugin.js', import.meta.url).href
 const program = `
-  import { loadPlugin, PluginLoadError } from ${JSON.stringify(compiled)}
+  import { loadPlugin } from ${JSON.stringify(compiled)}
+  import { PluginLoadError } from ${JSON.stringify(new URL('plugin-package.js', compiled))}
   const AsyncFunction = (async () => {}).constructor
   process.on('message', body =>
     new AsyncFunction('loadPlugin', 'PluginLoadError', body)(loadPlugin, PluginLoadError).then(

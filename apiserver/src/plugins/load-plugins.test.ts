@@ -1,8 +1,9 @@
 import { definePlugin } from '@setpoint/controller-runtime'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { expect, test } from 'vitest'
-import { type LoadedPlugin, PluginLoadError } from './load-plugin.ts'
+import type { LoadedPlugin } from './load-plugin.ts'
 import { type LoadOutcome, loadingDefaults, loadPlugins, objectNameOf } from './load-plugins.ts'
+import { PluginLoadError } from './plugin-package.ts'
 
 function loaded(dir: string, name: string): LoadedPlugin {
   const plugin = definePlugin({ name })

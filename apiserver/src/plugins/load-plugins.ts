@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '@setpoint/controller-runtime'
-import { type LoadedPlugin, PluginLoadError } from './load-plugin.ts'
+import type { LoadedPlugin } from './load-plugin.ts'
+import { PluginLoadError } from './plugin-package.ts'
 
 export const loadingDefaults = Object.freeze({
   /**

@@ -1,8 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, join, resolve } from 'node:path'
-import { discoverPlugins, type LoadedPlugin, loadPlugin, PluginLoadError } from './load-plugin.ts'
+import { basename, dirname, join, resolve } from 'node:path'
+import type { Logger } from '@setpoint/controller-runtime'
+import { discoverPlugins, type LoadedPlugin, loadPlugin } from './load-plugin.ts'
 import { objectNameOf } from './load-plugins.ts'
+import { PluginLoadError, readPackage } from './plugin-package.ts'
 import { unpackArchive } from './unpack-archive.ts'
 
 /** Where a plugin comes from. */
@@ -36,19 +39,21 @@ export function provisionalName({ kind, path, label }: PluginSource): string {
  */
 export class PluginLoader {
   readonly source: PluginSource
+  readonly #log: Logger
   #generation = 0
 
-  constructor(source: PluginSource) {
+  constructor(source: PluginSource, log: Logger) {
     this.source = source
+    this.#log = log
   }
 
   /** @throws PluginLoadError that names the source */
   async load(): Promise<LoadedPlugin> {
-    const { kind, path, label } = this.source
+    const { label } = this.source
     const generation = this.#generation++
     try {
-      const dir = kind === 'archive' ? await unpackToTemporaryFolder(path) : path
-      return await loadPlugin(dir, { generation })
+      const dir = await folderOf(this.source)
+      return await loadPlugin(dir, { generation, log: this.#log })
     } catch (error) {
       if (error instanceof PluginLoadError)
         throw new PluginLoadError(label, error.problem, { cause: error.cause })
@@ -57,6 +62,24 @@ export class PluginLoader {
       })
     }
   }
+}
+
+/**
+ * Checks that a source can be read as a plugin's package, without running its code.
+ * @throws PluginLoadError or ArchiveError
+ */
+export async function checkSource(source: PluginSource): Promise<void> {
+  const dir = await folderOf(source)
+  try {
+    await readPackage(dir)
+  } finally {
+    if (source.kind === 'archive') await rm(dirname(dir), { recursive: true, force: true })
+  }
+}
+
+/** Returns the folder of a source, for an archive a new one. */
+async function folderOf({ kind, path }: PluginSource): Promise<string> {
+  return kind === 'archive' ? unpackToTemporaryFolder(path) : path
 }
 
 /** Folders that are removed when the process exits. */

@@ -1,7 +1,8 @@
 import type { Logger } from '@setpoint/controller-runtime'
 import type { PluginProgress } from '../http/index.ts'
-import { type LoadedPlugin, PluginLoadError } from './load-plugin.ts'
+import type { LoadedPlugin } from './load-plugin.ts'
 import { loadPlugins } from './load-plugins.ts'
+import { PluginLoadError } from './plugin-package.ts'
 import { type SettingsSources, straySettings } from './plugin-settings.ts'
 import { PluginLoader, type PluginSource, provisionalName } from './plugin-source.ts'
 import type { PluginSpecs } from './plugin-specs.ts'
@@ -86,7 +87,7 @@ export class Plugins {
     for (const source of sources) {
       if (slots.has(source.label)) continue
       const slot = {
-        loader: new PluginLoader(source),
+        loader: new PluginLoader(source, log),
         runner: undefined,
         failedAs: undefined,
         seen: undefined,
