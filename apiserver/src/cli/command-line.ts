@@ -57,7 +57,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     .configureOutput(output)
     .exitOverride()
     .version(`setpoint ${programVersion()}`, '--version', 'print the version')
-    .helpOption('--help', 'print this text')
+    .helpOption('-h, --help', 'print this text')
   for (const name of ['serve', 'dev', 'token', 'service-account-token', 'kubeconfig'] as const) {
     const given = new Map<Flag, string[]>()
     const flags = flagsOf(name)
@@ -69,7 +69,7 @@ export function readArguments(argv: readonly string[]): Arguments {
         formatHelp: (command, help) => `${Help.prototype.formatHelp.call(help, command, help)}${about}`,
       })
       .version(`setpoint ${programVersion()}`, '--version', 'print the version')
-      .helpOption('--help', 'print this text')
+      .helpOption('-h, --help', 'print this text')
       .allowExcessArguments(false)
     if (name === 'dev') command.argument('[dir]', 'folder of the plugin', '.')
     if (name === 'service-account-token') command.argument('<account>', 'service account, as NAMESPACE/NAME')

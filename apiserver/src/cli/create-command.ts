@@ -18,7 +18,7 @@ export function createCommand(chosen: (plugin: NewPlugin) => void): Command {
     .argument('<name>', "name of the plugin: lowercase letters, digits and '-'")
     .option('--typescript', 'write the plugin in TypeScript (default: JavaScript)')
     .option('--dir <PATH>', 'folder to create (default: the name)')
-    .helpOption('--help', 'print this text')
+    .helpOption('-h, --help', 'print this text')
     .allowExcessArguments(false)
     .addHelpText(
       'after',
@@ -40,7 +40,7 @@ downloaded. An existing folder must be empty. Then:
     })
   return new Command('create')
     .description('create the folder of a new plugin')
-    .helpOption('--help', 'print this text')
+    .helpOption('-h, --help', 'print this text')
     .helpCommand(false)
     .addCommand(plugin)
 }

@@ -769,6 +769,7 @@ describe('help and version', () => {
   it('lists the commands without any argument and with --help', () => {
     const help = parseCommandLine([], {})
     expect(help).toEqual(parseCommandLine(['--help'], {}))
+    expect(help).toEqual(parseCommandLine(['-h'], {}))
     expect(help).toMatchObject({ command: 'help', text: expect.stringContaining('run the control plane') })
   })
 
