@@ -24,6 +24,7 @@ import { MethodNotAllowedError, pluginError } from './error-response.ts'
 import { parseMediaType } from './media-type.ts'
 import { readBodyInTurn } from './request-seat.ts'
 import type { Context, RequestState } from './request-state.ts'
+import { readTarget } from './request-target.ts'
 import type { RouteCallers } from './route-callers.ts'
 
 /** A plugin's route that clashes with another route or with the path of a kind. */
@@ -296,7 +297,7 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup, callers: RouteCalle
       audit?.onDocument?.(body)
       const request = {
         method: ctx.method,
-        path: new URL(ctx.originalUrl, 'http://local').pathname,
+        path: readTarget(ctx.req).path,
         params: ctx.params,
         query: new URLSearchParams(ctx.querystring),
         headers: headersForHandler(ctx.headers),
@@ -413,6 +414,8 @@ function respond(ctx: Context, response: unknown): void {
     if (name.toLowerCase() === 'vary') ctx.vary(value)
     else ctx.set(name, value)
   }
+  // Koa removes the framing of a response with this status, so only the end of the connection ends it.
+  if (ctx.status === 205) ctx.set('connection', 'close')
 }
 
 /** @throws TypeError for a body that cannot be sent */
