@@ -150,6 +150,29 @@ describe.each(stores)('writes on the %s store', store => {
       })
     })
 
+    it('refuses invalid owners with 422', async () => {
+      const owner = { name: 'a', uid: 'u-1' }
+      const metadata = {
+        ownerReferences: [
+          { apiVersion: 'a/b/c', kind: 'X', ...owner },
+          { apiVersion: 'v1', kind: 'Event', ...owner },
+        ],
+      }
+      const refusal = refusalOf(await api.post(items.path, items.body('one', {}, metadata)), 422)
+      expect(refusal.causes.map(({ field }) => field)).toEqual([
+        'metadata.ownerReferences[0].apiVersion',
+        'metadata.ownerReferences[1]',
+      ])
+    })
+
+    it('warns about a new finalizer without a domain', async () => {
+      const finalizers = ['hold', 'orphan', 'example.com/hold']
+      const made = await api.post(items.path, items.body('one', {}, { finalizers }))
+      expect(made.headers.get('warning')).toMatch(/^299 - "metadata.finalizers: \\"hold\\": prefer [^"]*"$/)
+      const changed = await api.mergePatch(items.at('one'), { spec: { count: 1 } })
+      expect(changed.headers.get('warning')).toBeNull()
+    })
+
     it('keeps one of two equal owners, with a warning', async () => {
       const owner = { apiVersion: 'v1', kind: 'X', name: 'a', uid: 'u-1', controller: true }
       const ownerReferences = [owner, { ...owner, controller: false }, owner]

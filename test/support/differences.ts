@@ -297,24 +297,17 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'Keys of annotations are not checked.',
+    says: 'Keys of annotations and names of finalizers may be any text.',
+    page: 'kubernetes-clients.md',
     responses: {
       'metadata is validated: an invalid annotation': 201,
-    },
-  },
-  {
-    says: 'Names of finalizers are not checked, and there is no warning for one without a domain.',
-    responses: {
-      'metadata is validated: a finalizer without a domain': 201,
       'metadata is validated: an invalid finalizer': 201,
-      'Namespace: an invalid finalizer': 201,
     },
   },
   {
-    says: 'The apiVersion and kind of an owner are not checked.',
+    says: 'Finalizers in the spec of a Namespace are not checked.',
     responses: {
-      'metadata is validated: an owner with an invalid version': 201,
-      'metadata is validated: an owner that is an Event': 201,
+      'Namespace: an invalid finalizer': 201,
     },
   },
   {

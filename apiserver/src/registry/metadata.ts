@@ -12,7 +12,7 @@ import {
   type StatusCause,
 } from '@setpoint/controller-runtime/api'
 import type { BareMeta } from '../model/index.ts'
-import { deepEqual, formatPath, objectLimits } from '../model/index.ts'
+import { formatPath, objectLimits } from '../model/index.ts'
 import { type Causes, echo } from './causes.ts'
 
 /** The metadata of a request, read field by field. A field of the wrong type becomes a cause, not an exception. */
@@ -133,6 +133,7 @@ function readOwners(value: unknown, causes: Causes, notes: MetadataNotes): Owner
     return undefined
   }
   const owners: OwnerReference[] = []
+  const seen = new Set<string>()
   const duplicates: string[] = []
   let controllers = 0
   for (const [at, owner] of value.entries()) {
@@ -165,10 +166,12 @@ function readOwners(value: unknown, causes: Causes, notes: MetadataNotes): Owner
     }
     if (typeof controller === 'boolean') read.controller = controller
     if (typeof blockOwnerDeletion === 'boolean') read.blockOwnerDeletion = blockOwnerDeletion
-    if (owners.some(other => other.uid === read.uid && deepEqual(other, read))) {
+    const text = JSON.stringify(read)
+    if (seen.has(text)) {
       duplicates.push(echo(read.uid))
       continue
     }
+    seen.add(text)
     if (controller === true && ++controllers === 2) {
       causes.add({
         reason: 'FieldValueInvalid',
@@ -236,8 +239,8 @@ interface LabelRules {
 }
 
 /**
- * Checks the fields that a client may set. A label that is stored already does not count, so that a later rule does not
- * block other changes.
+ * Checks the fields that a client may set. A stored entry is not checked again, so that a later rule does not block other
+ * changes.
  */
 export function checkMetadata(
   next: BareMeta,
@@ -263,6 +266,7 @@ export function checkMetadata(
     const reserved = rules.plugin === undefined ? undefined : checkPluginLabel(key, rules.reservedDomain)
     if (reserved !== undefined) causes.add({ reason: 'FieldValueForbidden', field, message: reserved })
   }
+  checkOwners(next, previous, causes)
   if (propagatesTwoWays(next) && !(previous && propagatesTwoWays(previous))) {
     causes.add({
       reason: 'FieldValueForbidden',
@@ -281,6 +285,45 @@ export function checkMetadata(
         message: `no finalizers can be added while the object is being deleted: ${echo(added[0] ?? '')}${more}`,
       })
     }
+  }
+}
+
+/** Returns a warning for each new finalizer without a domain, in the words of Kubernetes. */
+export function finalizerWarnings({ finalizers = [] }: BareMeta, previous: BareMeta | undefined): string[] {
+  if (finalizers.length === 0) return []
+  const known = new Set<string>([...Object.values(propagationFinalizers), ...(previous?.finalizers ?? [])])
+  return finalizers
+    .filter(name => !name.includes('/') && !known.has(name))
+    .map(
+      name =>
+        `metadata.finalizers: ${JSON.stringify(name)}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers`,
+    )
+}
+
+function idOf({ apiVersion, kind, uid }: OwnerReference): string {
+  return `${uid} ${apiVersion} ${kind}`
+}
+
+function checkOwners(
+  { ownerReferences = [] }: BareMeta,
+  previous: BareMeta | undefined,
+  causes: Causes,
+): void {
+  if (ownerReferences.length === 0) return
+  const stored = new Set(previous?.ownerReferences?.map(idOf))
+  for (const [at, owner] of ownerReferences.entries()) {
+    if (causes.stops) return
+    if (stored.has(idOf(owner))) continue
+    const { apiVersion, kind } = owner
+    const field = `metadata.ownerReferences[${at}]`
+    if (apiVersion !== '' && !/^([^/]*\/)?[^/]+$/.test(apiVersion))
+      causes.add({
+        reason: 'FieldValueInvalid',
+        field: `${field}.apiVersion`,
+        message: 'must be <group>/<version>, or v1',
+      })
+    else if (apiVersion === 'v1' && kind === 'Event')
+      causes.add({ reason: 'FieldValueInvalid', field, message: 'an Event of v1 must not be an owner' })
   }
 }
 

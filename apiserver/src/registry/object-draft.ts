@@ -29,6 +29,7 @@ import {
   type ClientMeta,
   checkMetadata,
   checkObjectName,
+  finalizerWarnings,
   keepNotes,
   type MetadataNotes,
   readMetadata,
@@ -342,6 +343,7 @@ function finishDraft(
   for (const { reason = 'FieldValueInvalid', ...cause } of [...violations, ...refused, ...(ofKind || [])])
     causes.add({ ...cause, reason, message: cause.message + suffix })
   const warnings = [...options.warnings, ...checkUnknownFields(served.schemas, completed, options)]
+  if (!served.hub.isBuiltIn) warnings.push(...finalizerWarnings(completed.metadata, stored?.object.metadata))
   // Index functions may rely on the schema, so they only see valid objects.
   const json = encodeObject(completed)
   const values = isValid ? indexDraft(served, json, before, causes) : undefined
