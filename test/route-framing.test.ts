@@ -24,8 +24,9 @@ it('frames a response without content so that the client sees its end, and gives
     const prefix = '/apis/api.framed.example.com/v1'
     for (const status of [204, 205, 304]) {
       for (const path of [`/${status}`, `/${status}/content`]) {
-        const { status: received, body } = await get(port, `${prefix}${path}`)
+        const { status: received, connection, body } = await get(port, `${prefix}${path}`)
         expect([path, received, body]).toEqual([path, status, ''])
+        expect(connection).toBe(status === 205 ? 'close' : 'keep-alive')
       }
     }
     const path = `${prefix}/paths/a/../b%2fc`
@@ -37,14 +38,16 @@ it('frames a response without content so that the client sees its end, and gives
 })
 
 /** Sends a path as it is and keeps the connection. Resolves when the response has ended. */
-async function get(port: number, path: string): Promise<{ status: number | undefined; body: string }> {
+async function get(port: number, path: string) {
   const agent = new Agent({ keepAlive: true })
   try {
     const sent = request({ host: '127.0.0.1', port, path, agent, timeout: 10_000 })
     sent.on('timeout', () => sent.destroy(new Error(`no end of the response to ${path}`)))
     sent.end()
     const [response]: IncomingMessage[] = await once(sent, 'response')
-    return { status: response?.statusCode, body: response === undefined ? '' : await text(response) }
+    if (response === undefined) throw new Error('no response')
+    const { statusCode: status, headers } = response
+    return { status, connection: headers.connection, body: await text(response) }
   } finally {
     agent.destroy()
   }
