@@ -218,6 +218,13 @@ const cases: Readonly<Record<string, BadRequestCase>> = {
     code: 400,
     says: /DeleteOptions/,
   },
+  'a grace period that is no integer': {
+    method: 'DELETE',
+    path: `${base}/items/there`,
+    body: { gracePeriodSeconds: 'x' },
+    code: 400,
+    says: /gracePeriodSeconds/,
+  },
   'orphanDependents in the query that is no boolean': {
     method: 'DELETE',
     path: `${base}/items/there?orphanDependents=maybe`,

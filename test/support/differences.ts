@@ -317,20 +317,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'The types of DeleteOptions are not checked.',
-    responses: {
-      'objects are deleted: another type': 200,
-    },
-  },
-  {
-    says: 'The details of a 422 for DeleteOptions do not name them.',
-    responses: {
-      'objects are deleted: an unknown policy': 422,
-      'objects are deleted: an unknown policy in the query': 422,
-      'objects are deleted: a policy and orphanDependents': 422,
-    },
-  },
-  {
     says: 'The details of a 404 for a subresource that is not served are empty.',
     responses: {
       'the body must match the path: to /status without the subresource': 404,

@@ -46,7 +46,8 @@ const optionsKinds: Readonly<Record<string, string>> = Object.freeze({
   DELETE: 'DeleteOptions',
 })
 
-function invalidOptions(method: string, cause: StatusCause): ApiError {
+/** Returns the 422 for an invalid option of a write, in the form of Kubernetes. */
+export function invalidOptions(method: string, cause: StatusCause): ApiError {
   const kind = optionsKinds[method] ?? 'PatchOptions'
   return new ApiError('Invalid', `${kind}.meta.k8s.io "" is invalid: ${cause.field}: ${cause.message}`, {
     group: 'meta.k8s.io',

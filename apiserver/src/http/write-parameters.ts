@@ -12,7 +12,7 @@ import {
   protobufType,
   strategicMergeType,
 } from '../kubernetes/index.ts'
-import { type DecodedBody, decodeBody, decodeDocument } from '../model/index.ts'
+import { type DecodedBody, decodeBody, decodeDocument, shorten } from '../model/index.ts'
 import {
   badRequest,
   type Deletion,
@@ -22,7 +22,7 @@ import {
   type WriteOptions,
 } from '../registry/index.ts'
 import { type ApiRequest, headerOf } from './api-request.ts'
-import { readForce, readManager } from './field-manager.ts'
+import { invalidOptions, readForce, readManager } from './field-manager.ts'
 import { parseMediaType } from './media-type.ts'
 import { readBoolean } from './watch-parameters.ts'
 
@@ -230,6 +230,9 @@ export async function readDeleteParameters(request: ApiRequest): Promise<DeleteP
   // An object of another kind has its version elsewhere, so the deletion would be unconditional.
   if (!isRecord(body) || (body.kind ?? 'DeleteOptions') !== 'DeleteOptions')
     throw badRequest('the body of a DELETE must be a DeleteOptions object')
+  const { gracePeriodSeconds = null } = body
+  if (gracePeriodSeconds !== null && !Number.isInteger(gracePeriodSeconds))
+    throw badRequest('gracePeriodSeconds must be an integer')
   const given = body.preconditions ?? {}
   if (!isRecord(given)) throw badRequest('preconditions must be an object with uid and version')
   const orphan = readBoolean(query, 'orphanDependents') ?? body.orphanDependents
@@ -271,16 +274,16 @@ function readPropagation(policy: unknown, orphanDependents: unknown): Propagatio
   const asked = policy ?? undefined
   if (orphanDependents !== undefined && orphanDependents !== null) {
     if (typeof orphanDependents !== 'boolean') throw badRequest('orphanDependents must be true or false')
-    if (asked !== undefined)
-      throw new ApiError('Invalid', 'orphanDependents and propagationPolicy cannot both be given')
+    if (asked !== undefined) {
+      const message = 'cannot be given together with orphanDependents'
+      throw invalidOptions('DELETE', { reason: 'FieldValueInvalid', field: 'propagationPolicy', message })
+    }
     return orphanDependents ? 'Orphan' : 'Background'
   }
   const known = propagationPolicies.find(name => name === asked)
   if (known === undefined && asked !== undefined) {
-    throw new ApiError(
-      'Invalid',
-      `propagationPolicy ${JSON.stringify(asked)} is not one of ${propagationPolicies.join(', ')}`,
-    )
+    const message = `${shorten(JSON.stringify(asked), 100)} is not one of ${propagationPolicies.join(', ')}`
+    throw invalidOptions('DELETE', { reason: 'FieldValueNotSupported', field: 'propagationPolicy', message })
   }
   return known
 }
