@@ -52,8 +52,9 @@ export async function readPackage(dir: string): Promise<PluginPackage> {
     nodeRange: typeof range === 'string' ? range : undefined,
   }
 }
+
 /** The fields of package.json that are read here. Their types are not checked yet. */
-interface Manifest {
+export interface Manifest {
   readonly name?: unknown
   readonly version?: unknown
   readonly type?: unknown
@@ -63,7 +64,8 @@ interface Manifest {
   readonly setpoint?: unknown
 }
 
-async function readManifest(dir: string): Promise<Manifest> {
+/** @throws PluginLoadError without a package.json that can be read */
+export async function readManifest(dir: string): Promise<Manifest> {
   const kind = await kindOf(dir)
   if (kind === undefined) throw new PluginLoadError(dir, 'there is no such folder')
   if (kind !== 'directory') throw new PluginLoadError(dir, 'is not a folder')

@@ -5,7 +5,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
 import { discoverPlugins, type LoadedPlugin, loadPlugin } from './load-plugin.ts'
 import { objectNameOf } from './load-plugins.ts'
-import { PluginLoadError, readPackage } from './plugin-package.ts'
+import { PluginLoadError, readManifest } from './plugin-package.ts'
 import { unpackArchive } from './unpack-archive.ts'
 
 /** Where a plugin comes from. */
@@ -65,13 +65,13 @@ export class PluginLoader {
 }
 
 /**
- * Checks that a source can be read as a plugin's package, without running its code.
+ * Checks that a source can be read as a package. A package whose code does not load is a plugin that fails.
  * @throws PluginLoadError or ArchiveError
  */
 export async function checkSource(source: PluginSource): Promise<void> {
   const dir = await folderOf(source)
   try {
-    await readPackage(dir)
+    await readManifest(dir)
   } finally {
     if (source.kind === 'archive') await rm(dirname(dir), { recursive: true, force: true })
   }
