@@ -1,8 +1,9 @@
 import { once } from 'node:events'
-import { Agent, createServer, request } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { Agent, createServer, IncomingMessage, request } from 'node:http'
+import { type AddressInfo, connect, Socket } from 'node:net'
+import { ApiError } from '@setpoint/controller-runtime/api'
 import { expect, it } from 'vitest'
-import { discardRequestBody, readRequestBody } from './request-body.ts'
+import { discardRequestBody, readRequestBody, refuseBody } from './request-body.ts'
 
 it('discarding bodies leaves no listeners on their connection', async () => {
   const listeners: number[] = []
@@ -59,3 +60,10 @@ it.each(['end', 'resetAndDestroy'] as const)(
     }
   },
 )
+
+it('a body that is refused before it is read fails when it is read', async () => {
+  const why = new ApiError('BadRequest', 'malformed')
+  const message = new IncomingMessage(new Socket())
+  expect(refuseBody(message, why)).toBe(false)
+  await expect(readRequestBody(message)).rejects.toBe(why)
+})

@@ -5,10 +5,14 @@ import { requestLimits } from './api-request.ts'
 /** Ends the reading of each body that is being read. */
 const readings = new WeakMap<IncomingMessage, (why: ApiError) => void>()
 
-/** Ends the reading of a stalled body with an error. Returns false if the body is not being read. */
+/** The errors of bodies that were refused before they are read. */
+const refusals = new WeakMap<IncomingMessage, ApiError>()
+
+/** Ends the reading of a body with an error, now or when it begins. Returns false if the body is not being read. */
 export function refuseBody(message: IncomingMessage, why: ApiError): boolean {
   const refuse = readings.get(message)
-  refuse?.(why)
+  if (refuse === undefined) refusals.set(message, why)
+  else refuse(why)
   return refuse !== undefined
 }
 
@@ -28,6 +32,8 @@ export function readRequestBody(message: IncomingMessage, count?: BodyCount): Pr
   const limit = requestLimits.bodyBytes
   const declared = Number(message.headers['content-length'])
   if (declared > limit) return Promise.reject(tooLarge())
+  const refusal = refusals.get(message)
+  if (refusal !== undefined) return Promise.reject(refusal)
   // The client has left while the request waited.
   if (!message.complete && (message.destroyed || message.socket.readableEnded))
     return Promise.reject(cutOff())
