@@ -51,6 +51,8 @@ interface RoomsOptions {
   readonly log: Logger
   /** Undefined if requests are not audited. */
   readonly audit?: AuditLog | undefined
+  /** Returns true while plugins may still add kinds. Default: never. */
+  readonly isStarting?: () => boolean
 }
 
 /** Connects the parts. `follower.start()` starts them. */
@@ -61,6 +63,7 @@ export function assembleRooms({
   kubernetesKinds = true,
   log,
   audit,
+  isStarting = () => false,
 }: RoomsOptions): ServerRooms {
   const follower = new LogFollower({ storage, log })
   const gate = new ReadGate(storage, follower)
@@ -82,7 +85,7 @@ export function assembleRooms({
   const api = new ResourceApi({ models, registry, follower, gate, basePath })
   const queues = new RequestQueues()
   const writes = new ActorWrites({ registry, audit })
-  const transport = new LoopbackTransport({ api, hub, queues, log, audit })
+  const transport = new LoopbackTransport({ api, hub, queues, log, audit, isStarting })
   return {
     storage,
     follower,

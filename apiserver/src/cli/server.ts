@@ -69,6 +69,8 @@ export async function startServer(
   // Every kind of the server listens to it while it starts.
   setMaxListeners(0, stopping.signal)
   const { reservedDomain, basePath, kubernetesKinds } = options
+  let plugins: Plugins | undefined
+  const isStarting = () => plugins?.isStarting ?? true
   const rooms = assembleRooms({
     storage,
     reservedDomain,
@@ -76,6 +78,7 @@ export async function startServer(
     kubernetesKinds,
     log,
     audit: audit?.log,
+    isStarting,
   })
   const { follower, models, registry, hub, api, queues, transport, authorizer } = rooms
   const callers = new RouteCallers()
@@ -94,8 +97,6 @@ export async function startServer(
     plugins: () => plugins?.progress ?? [],
     ...(manager && { manager }),
   })
-  let plugins: Plugins | undefined
-  const isStarting = () => plugins?.isStarting ?? true
   manager?.add(
     new Collector({
       kinds: new ServedKinds(models, isStarting),

@@ -13,9 +13,11 @@ export * from './health.ts'
 export * from './health-endpoint.ts'
 export {
   asWatch,
+  nothingServed,
   type RequestInfo,
   type ResourceRequest,
   readRequestInfo,
+  type Served,
   targetOfPath,
 } from './request-info.ts'
 export { classOf, partyOfPlugin, RequestSeat } from './request-seat.ts'

@@ -1,7 +1,7 @@
 import type { Router } from '@koa/router'
 import { ApiError } from '@setpoint/controller-runtime/api'
 import { type ApiDocuments, docsFile, docsHeaders, docsPaths, type ReadyDocument } from '../openapi/index.ts'
-import type { Paths } from './paths.ts'
+import { nothingServed } from './request-info.ts'
 import type { Context, RequestState } from './request-state.ts'
 
 const json = 'application/json'
@@ -12,7 +12,7 @@ const unchanging = 'private, immutable, max-age=31536000'
 /** Serves the OpenAPI documents, and the page to browse them. */
 export function addOpenApiRoutes(
   router: Router<RequestState>,
-  { documents, paths }: { readonly documents: ApiDocuments; readonly paths: Paths },
+  { documents }: { readonly documents: ApiDocuments },
 ): void {
   router.get('/openapi/v3', async (ctx: Context) => {
     requireJson(ctx)
@@ -21,7 +21,7 @@ export function addOpenApiRoutes(
   const sendDocument = async (ctx: Context, groupVersion: string, path: string) => {
     requireJson(ctx)
     const document = await documents.document(groupVersion)
-    if (document === undefined) throw paths.notServed(ctx.state.target.path, path)
+    if (document === undefined) throw nothingServed(ctx.state.target.path, path, ctx.state.info)
     const { hash } = ctx.query
     const isHashed = hash !== undefined && hash !== ''
     if (isHashed && hash !== document.hash) {
@@ -42,7 +42,7 @@ export function addOpenApiRoutes(
   for (const path of docsPaths) {
     router.get(path, async (ctx: Context) => {
       // The page's links are relative to a path without a slash at its end.
-      if (ctx.state.path !== path) throw paths.notServed(ctx.state.target.path)
+      if (ctx.state.path !== path) throw nothingServed(ctx.state.target.path)
       const file = await docsFile(path)
       respond(ctx, file, { ...docsHeaders, 'content-type': file.type, 'cache-control': 'no-cache' })
     })

@@ -26,7 +26,7 @@ function read(request: string) {
   const [path = '', query = ''] = target.split('?')
   const modelOf = ({ group, plural }: { group: string; plural: string }) =>
     kinds.find(({ model }) => model.group === group && model.plural === plural)
-  return readRequestInfo(method, path, query, modelOf)
+  return readRequestInfo(method, path, query, { modelOf, isStarting: () => false })
 }
 
 const things = '/apis/g.example.com/v1/namespaces/n/things'

@@ -1,4 +1,6 @@
+import { ApiError } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
+import { retryAfterSeconds } from '../registry/index.ts'
 import { type Verb, verbOf } from '../security/index.ts'
 import { parseResourcePath, type ResourcePath } from './api-request.ts'
 
@@ -28,6 +30,16 @@ export interface OtherRequest {
   readonly target: ResourcePath | string
   readonly isSensitive: boolean
   readonly served: undefined
+  /** True if plugins were starting when the request was read. They may have added the path since. */
+  readonly isEarly: boolean
+}
+
+/** What a server serves. */
+export interface Served {
+  /** Returns the model that a path names, or undefined if nothing is served there. */
+  modelOf(path: ResourcePath): ServedModel | undefined
+  /** Returns true while plugins may still add kinds and routes. */
+  isStarting(): boolean
 }
 
 const noQuery = new URLSearchParams()
@@ -36,23 +48,23 @@ const noQuery = new URLSearchParams()
  * Reads a request over plain HTTP.
  * @param path below the base path, not decoded
  * @param query not decoded
- * @param modelOf returns the model that a path names, or undefined if nothing is served there
  * @throws URIError for a segment that cannot be decoded
  */
 export function readRequestInfo(
   method: string,
   path: string,
   query: string,
-  modelOf: (path: ResourcePath) => ServedModel | undefined,
+  { modelOf, isStarting }: Served,
 ): RequestInfo {
   const parsed = parseResourcePath(path)
   if (parsed === undefined) {
     const verb = method === 'HEAD' ? 'get' : method.toLowerCase()
-    return { verb, target: path, isSensitive: false, served: undefined }
+    return { verb, target: path, isSensitive: false, served: undefined, isEarly: isStarting() }
   }
   const verb = verbOf(method, parsed.name === undefined ? 'collection' : 'object')
   const served = parsed.isComplete ? modelOf(parsed) : undefined
-  if (served === undefined) return { verb, target: targetOfPath(parsed), isSensitive: false, served }
+  if (served === undefined)
+    return { verb, target: targetOfPath(parsed), isSensitive: false, served, isEarly: isStarting() }
   const parameters = query === '' ? noQuery : new URLSearchParams(query)
   return {
     verb: method === 'GET' && asksForWatch(parameters) ? 'watch' : verb,
@@ -64,6 +76,30 @@ export function readRequestInfo(
   }
 }
 
+/** Returns a request for objects that can be watched. @throws ApiError 404, 503 as `nothingServed` */
+export function watchable(info: RequestInfo, shownPath: string, path?: string): ResourceRequest {
+  if (info.served !== undefined && info.path.subresource === undefined) return info
+  throw nothingServed(shownPath, path, info)
+}
+
+/**
+ * The error for a path that names nothing: 404, or 503 if plugins may add it.
+ * @param path below the base path; undefined outside of it
+ */
+export function nothingServed(shownPath: string, path?: string, info?: RequestInfo): ApiError {
+  const shown = shownPath.slice(0, 200)
+  const isEarly = info?.served === undefined && info?.isEarly
+  if (!isEarly || !path?.startsWith('/apis/'))
+    return new ApiError('NotFound', `nothing is served at ${shown}`)
+  return new ApiError(
+    'ServiceUnavailable',
+    `plugins are still starting and may serve ${shown}: retry later`,
+    {
+      retryAfterSeconds,
+    },
+  )
+}
+
 /** Returns the info of a watch over a WebSocket or in this process, whose query does not say that it is one. */
 export function asWatch(info: RequestInfo): RequestInfo {
   return typeof info.target === 'string' ? info : { ...info, verb: 'watch' }
@@ -71,7 +107,7 @@ export function asWatch(info: RequestInfo): RequestInfo {
 
 /** Returns the info of a request that cannot be read. Its query may have secrets. */
 export function unreadable(method: string, path: string): RequestInfo {
-  return { verb: method.toLowerCase(), target: path, isSensitive: true, served: undefined }
+  return { verb: method.toLowerCase(), target: path, isSensitive: true, served: undefined, isEarly: false }
 }
 
 /** Returns what a path names. As in Kubernetes, a Namespace counts as in itself, so that a RoleBinding in it can grant it. */

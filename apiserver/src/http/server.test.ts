@@ -32,13 +32,14 @@ interface Served extends AsyncDisposable {
   readonly resourceApi: ResourceApi
   readonly hub: WatchHub
   readonly app: ApiServer
+  readonly queues: RequestQueues
   readonly port: number
   /** Holds all reads until the returned function is called. */
   holdReads(): () => void
 }
 
 /** The HTTP server over a real embedded store. */
-async function serve(): Promise<Served> {
+async function serve({ isStarting = (): boolean => false } = {}): Promise<Served> {
   const rooms = await openRooms()
   const { storage, served, registry, follower } = rooms
   let held = Promise.resolve()
@@ -65,6 +66,8 @@ async function serve(): Promise<Served> {
   const metrics = new Metrics({ models, follower, hub })
   const authorizer = new RbacAuthorizer({ isSensitive: () => false })
   const resourceApi = new ResourceApi({ models, registry, follower, gate, basePath: '' })
+  // On a clock that stands still no request waits, however slow the machine is.
+  const queues = new RequestQueues({ clock: new FakeClock() })
   const app = new ApiServer({
     models,
     api: resourceApi,
@@ -74,12 +77,11 @@ async function serve(): Promise<Served> {
     origins: new LocalOrigins(),
     access: new LocalAccess(),
     authorizer,
-    // On a clock that stands still no request waits, however slow the machine is.
-    queues: new RequestQueues({ clock: new FakeClock() }),
+    queues,
     health: new Health({ storage, follower, plugins: () => [] }),
     metrics,
     log,
-    isStarting: () => false,
+    isStarting,
     basePath: '',
   })
   app.server.listen(0, '127.0.0.1')
@@ -90,6 +92,7 @@ async function serve(): Promise<Served> {
     resourceApi,
     hub,
     app,
+    queues,
     port: (app.server.address() as AddressInfo).port,
     holdReads() {
       let release = () => {}
@@ -540,5 +543,26 @@ describe('the deletion of a collection', () => {
     await expect(handle.mock.results[0]?.value).rejects.toBe(signal?.reason)
     expect(run).not.toHaveBeenCalled()
     vi.restoreAllMocks()
+  })
+})
+
+describe('a request that arrives before the plugins have started', () => {
+  it.each([
+    path.replace('things', 'others'),
+    `${path}/a/mail`,
+    '/apis/others.example.com',
+    '/openapi/v3/apis/others.example.com/v1',
+  ])('is responded to with 503 although it waits until they have, at %s', async target => {
+    let isStarting = true
+    await using server = await serve({ isStarting: () => isStarting })
+    vi.spyOn(server.queues, 'passes').mockReturnValue(false)
+    vi.spyOn(server.queues, 'wait').mockImplementation(async () => {
+      isStarting = false
+    })
+    const early = send(server.port, [`GET ${target} HTTP/1.1`, 'Host: localhost'])
+    await expect.poll(early.received).toMatch(/^HTTP\/1.1 503 /)
+    vi.restoreAllMocks()
+    const late = send(server.port, [`GET ${target} HTTP/1.1`, 'Host: localhost'])
+    await expect.poll(late.received).toMatch(/^HTTP\/1.1 404 /)
   })
 })

@@ -10,7 +10,7 @@ import { errorResponse, MethodNotAllowedError, toApiError } from './error-respon
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { endWith } from './raw-response.ts'
-import { asWatch, type RequestInfo } from './request-info.ts'
+import { asWatch, nothingServed, type RequestInfo, watchable } from './request-info.ts'
 import { partyOf, refusalInTurn } from './request-seat.ts'
 import { readTarget } from './request-target.ts'
 import type { WatchApi } from './watch-api.ts'
@@ -58,13 +58,13 @@ export class Upgrades {
       if (!queues.passes(party)) await queues.wait(party, () => socket.destroyed)
       const { path, query } = readTarget(message)
       const below = paths.belowBase(path)
-      if (below === undefined) throw paths.notServed(path)
+      if (below === undefined) throw nothingServed(path)
       info = asWatch(paths.read('GET', below, query))
       audited?.concerns(info)
       if (info.served !== undefined) record.concerns(info.served, info.path.version, 'watch')
       const { user } = identity
       enforce(authorizer.grantOf(user, info.verb, info.target), user, info, audited)
-      const target = below === '/apis' ? undefined : paths.watchable(info, path)
+      const target = below === '/apis' ? undefined : watchable(info, path, below)
       if (target === undefined && !offersMultiplexing(message))
         throw new ApiError('BadRequest', `a WebSocket at /apis needs the sub-protocol ${multiplexProtocol}`)
       if (method !== 'GET') throw new MethodNotAllowedError(method, ['GET'])

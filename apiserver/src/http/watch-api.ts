@@ -18,7 +18,7 @@ import {
 import { enforce } from './authorize-request.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
-import { asWatch, type ResourceRequest } from './request-info.ts'
+import { asWatch, type ResourceRequest, watchable } from './request-info.ts'
 import { partyOf } from './request-seat.ts'
 import { splitTarget } from './request-target.ts'
 import type { ResourceApi } from './resource-api.ts'
@@ -212,7 +212,7 @@ export class WatchApi {
     audited?.concerns(info)
     const { user } = identity
     enforce(authorizer.grantOf(user, info.verb, info.target), user, info, audited)
-    const found = paths.watchable(info, path, below)
+    const found = watchable(info, path, below)
     hub.checkOpen()
     const { view } = negotiateObject(accept, found, ['application/json'])
     const { cache, request, present, release } = await this.#admit(stay, found, overWebSocket, signal)

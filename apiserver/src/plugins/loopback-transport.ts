@@ -1,4 +1,4 @@
-import { ApiError, type Transport, type UserInfo } from '@setpoint/controller-runtime'
+import type { Transport, UserInfo } from '@setpoint/controller-runtime'
 import type {
   TransportRequest,
   TransportResponse,
@@ -7,13 +7,14 @@ import type {
   WatchRequestOptions,
 } from '@setpoint/controller-runtime/internal'
 import type { AuditedRequest, AuditLog } from '../audit/index.ts'
-import type { RequestInfo, ResourceApi, ResourceRequest } from '../http/index.ts'
+import type { RequestInfo, ResourceApi, ResourceRequest, Served } from '../http/index.ts'
 import {
   type ApiResponse,
   asWatch,
   classOf,
   enforce,
   errorResponse,
+  nothingServed,
   partyOfPlugin,
   RequestSeat,
   readRequestInfo,
@@ -33,6 +34,8 @@ interface LoopbackParts {
   readonly queues: RequestQueues
   readonly log: Logger
   readonly audit: AuditLog | undefined
+  /** True while plugins may still add kinds. */
+  readonly isStarting: () => boolean
 }
 
 /**
@@ -42,10 +45,13 @@ interface LoopbackParts {
 export class LoopbackTransport implements Transport {
   readonly #parts: LoopbackParts
   readonly #actor: Actor
+  readonly #served: Served
 
   constructor(parts: LoopbackParts, actor: Actor = serverActor) {
     this.#parts = parts
     this.#actor = actor
+    const { api, isStarting } = parts
+    this.#served = { modelOf: path => api.modelOf(path), isStarting }
   }
 
   /** Returns a transport for another actor. */
@@ -152,13 +158,13 @@ export class LoopbackTransport implements Transport {
 
   #read(method: string, target: string): RequestInfo {
     const { path, query } = splitTarget(target)
-    return readRequestInfo(method, path, query, each => this.#parts.api.modelOf(each))
+    return readRequestInfo(method, path, query, this.#served)
   }
 }
 
-/** @throws ApiError 404 */
+/** @throws ApiError 404, 503 while plugins are starting */
 function servedIn(info: RequestInfo, target: string): ResourceRequest {
-  if (info.served === undefined) throw new ApiError('NotFound', `nothing is served at ${target}`)
+  if (info.served === undefined) throw nothingServed(target, target, info)
   return info
 }
 

@@ -27,7 +27,10 @@ async function serve(routeBodies: BodyBounds) {
     const user = { name, groups: [] }
     ctx.state.identity = { user, credential: undefined }
     ctx.state.caller = { user, plugin: undefined }
-    ctx.state.info = readRequestInfo(ctx.method, ctx.path, '', () => undefined)
+    ctx.state.info = readRequestInfo(ctx.method, ctx.path, '', {
+      modelOf: () => undefined,
+      isStarting: () => false,
+    })
     return next()
   }
   const handler: Middleware = async ctx => {

@@ -1,5 +1,6 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import type { Paths } from '../paths.ts'
+import { nothingServed } from '../request-info.ts'
 import type { Middleware } from '../request-state.ts'
 import { readBoolean } from '../watch-parameters.ts'
 
@@ -8,7 +9,7 @@ export function requestInfo(paths: Paths): Middleware {
   return (ctx, next) => {
     const { state, method } = ctx
     const { target, path, record, audit } = state
-    if (path === undefined) throw paths.notServed(target.path)
+    if (path === undefined) throw nothingServed(target.path)
     const info = paths.read(method, path, target.query)
     state.info = info
     audit?.concerns(info)

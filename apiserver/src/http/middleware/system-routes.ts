@@ -14,7 +14,7 @@ import type { CustomRoutes } from '../custom-routes.ts'
 import { MethodNotAllowedError } from '../error-response.ts'
 import type { Health, HealthAnswer, HealthForm } from '../health.ts'
 import { addOpenApiRoutes } from '../openapi-routes.ts'
-import type { Paths } from '../paths.ts'
+import { nothingServed } from '../request-info.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
 import { versionInfo } from '../version-info.ts'
 
@@ -24,12 +24,11 @@ export interface SystemRoutesParts {
   readonly models: ModelRegistry
   readonly routes: CustomRoutes
   readonly documents: ApiDocuments
-  readonly paths: Paths
 }
 
 /** Serves discovery, API documents, health and metrics, and rejects all other paths. */
 export function systemRoutes(parts: SystemRoutesParts): Middleware {
-  const { health, metrics, models, routes, paths } = parts
+  const { health, metrics, models, routes } = parts
   const router = new Router<RequestState>({ sensitive: true })
   const probe = (check: (form: HealthForm) => Promise<HealthAnswer>) => async (ctx: Context) => {
     const { status, text } = await check({
@@ -42,7 +41,7 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
   }
   const discovered = (find: (ctx: Context) => DiscoveryDocument | undefined) => (ctx: Context) => {
     const document = find(ctx)
-    if (document === undefined) throw paths.notServed(ctx.state.target.path)
+    if (document === undefined) throw nothingServedAt(ctx)
     sendDocument(ctx, document)
   }
   const live = probe(form => health.live(form))
@@ -91,9 +90,13 @@ export function systemRoutes(parts: SystemRoutesParts): Middleware {
     ctx.matched = []
     await route(ctx, async () => {
       if (ctx.matched?.length) throw new MethodNotAllowedError(ctx.method, ['GET', 'HEAD'])
-      throw paths.notServed(ctx.state.target.path)
+      throw nothingServedAt(ctx)
     })
   }
+}
+
+function nothingServedAt({ state: { target, path, info } }: Context): Error {
+  return nothingServed(target.path, path, info)
 }
 
 /** Returns the version of the aggregated document that a client prefers to the plain one, if any. */
