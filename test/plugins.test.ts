@@ -733,12 +733,15 @@ describe('a server that restarts', () => {
       for (let n = 0; n < 3; n++) {
         await world.server.kill('SIGTERM')
         let up = false
-        const asking = paths.map(async path => {
-          while (!up) {
-            const answer = await world.api.get(path).catch(() => undefined)
-            if (answer !== undefined) seen.add(answer.status)
-          }
-        })
+        // So many that some wait in a queue while a plugin registers.
+        const asking = Array.from({ length: 10 }, () => paths)
+          .flat()
+          .map(async path => {
+            while (!up) {
+              const answer = await world.api.get(path).catch(() => undefined)
+              if (answer !== undefined) seen.add(answer.status)
+            }
+          })
         await world.server.restart()
         up = true
         await Promise.all(asking)
