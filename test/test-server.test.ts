@@ -10,6 +10,9 @@ import { startEtcd } from './support/etcd.ts'
 import { Lamp } from './support/sdk-world.ts'
 
 test('test servers with the same etcd and prefix share a store; others do not', async () => {
+  const warnings: string[] = []
+  const warned = ({ message }: Error) => void warnings.push(message)
+  process.on('warning', warned)
   const etcd = await startEtcd()
   try {
     const start = (prefix: string) =>
@@ -28,7 +31,10 @@ test('test servers with the same etcd and prefix share a store; others do not', 
     }
     await one.close()
     expect((await two.client.list(Lamp)).items).toEqual([lamp])
+    // Such as MaxListenersExceededWarning.
+    expect(warnings).toEqual([])
   } finally {
+    process.off('warning', warned)
     await etcd.stop()
   }
 })

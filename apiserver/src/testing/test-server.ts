@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -41,6 +42,8 @@ export async function openTestServer(options: OpenTestServerOptions): Promise<Op
   const { reservedDomain } = testServerDefaults
   const rooms = assembleRooms({ storage: store.storage, reservedDomain, basePath: '', log })
   const stopping = new AbortController()
+  // Each kind that starts listens.
+  setMaxListeners(0, stopping.signal)
   // Deleting an owner deletes its dependents, as in the program.
   const manager = createManager({ transport: rooms.transport, log })
   if (options.collector) manager.add(new Collector({ kinds: new ServedKinds(rooms.models, () => false) }))
