@@ -6,6 +6,7 @@ import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from '
 import { Provider } from 'oidc-provider'
 import { type Certificates, makeCertificates } from './certificates.ts'
 import { fieldsOf, textOf } from './json.ts'
+import { freePort } from './ports.ts'
 
 const secret = 'client-secret-of-the-tests'
 const audience = 'setpoint'
@@ -42,7 +43,7 @@ export class OidcIssuer {
     const certificates = await makeCertificates()
     const [cert, key] = await Promise.all([readFile(certificates.cert), readFile(certificates.key)])
     const server = createServer({ cert, key })
-    await once(server.listen(0, '127.0.0.1'), 'listening')
+    await once(server.listen(await freePort(), '127.0.0.1'), 'listening')
     const issuer = new OidcIssuer(server, certificates, users)
     await issuer.rotate()
     return issuer

@@ -1,6 +1,8 @@
+import { once } from 'node:events'
 import http from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { freePort } from '../ports.ts'
 
 /** One watch as the scripted server sees it. */
 class ScriptedWatch {
@@ -78,9 +80,10 @@ export class ScriptedWatchServer {
   readonly attempts: URL[] = []
   readonly #http: http.Server
   readonly #sockets = new Set<Socket>()
-  #port = 0
+  readonly #port: number
 
-  private constructor(scripts: readonly (WatchScript | Refusal)[], onRequest: RequestHandler) {
+  private constructor(port: number, scripts: readonly (WatchScript | Refusal)[], onRequest: RequestHandler) {
+    this.#port = port
     const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
     this.#http = http.createServer(onRequest)
     this.#http.on('connection', socket => {
@@ -112,7 +115,7 @@ export class ScriptedWatchServer {
     scripts: readonly (WatchScript | Refusal)[],
     onRequest: RequestHandler = (_request, response) => response.writeHead(404).end(),
   ): Promise<ScriptedWatchServer> {
-    const server = new ScriptedWatchServer(scripts, onRequest)
+    const server = new ScriptedWatchServer(await freePort(), scripts, onRequest)
     await server.listen()
     return server
   }
@@ -123,9 +126,7 @@ export class ScriptedWatchServer {
 
   /** Listens; after `stop`, on the same port. */
   async listen(): Promise<void> {
-    await new Promise<void>(resolve => this.#http.listen(this.#port, '127.0.0.1', resolve))
-    const address: AddressInfo | string | null = this.#http.address()
-    if (typeof address === 'object' && address !== null) this.#port = address.port
+    await once(this.#http.listen(this.#port, '127.0.0.1'), 'listening')
   }
 
   /** Terminates all connections and stops listening. */

@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 
 /** The signing key of the tests: 32 bytes. */
@@ -28,24 +29,29 @@ export class Receiver {
   /** Returns the status of the response. Only messages that get 200 are recorded. */
   answer: (message: Received, request: IncomingMessage) => number | Promise<number> = () => 200
   readonly #server: Server
-  #port = 0
+  readonly #port: number
 
-  private constructor() {
+  private constructor(port: number) {
+    this.#port = port
     this.#server = createServer((request, response) => void this.#handle(request, response))
   }
 
   static async start(): Promise<Receiver> {
-    const receiver = new Receiver()
-    await receiver.listen()
-    return receiver
+    for (;;) {
+      // Below the ephemeral ports, which the system may give to another process while the receiver is stopped.
+      const receiver = new Receiver(10_000 + Math.floor(Math.random() * 22_000))
+      try {
+        await receiver.listen()
+        return receiver
+      } catch (error) {
+        if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error
+      }
+    }
   }
 
-  /** Listens on the port that it had before, if any. */
+  /** Listens; after `stop`, on the same port. */
   async listen(): Promise<void> {
-    await new Promise<void>(resolve => this.#server.listen(this.#port, '127.0.0.1', resolve))
-    const address = this.#server.address()
-    if (typeof address !== 'object' || address === null) throw new Error('the receiver does not listen')
-    this.#port = address.port
+    await once(this.#server.listen(this.#port, '127.0.0.1'), 'listening')
   }
 
   /** Refuses connections, and cuts those that are open. */
