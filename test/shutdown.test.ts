@@ -6,6 +6,7 @@ import { Api } from './support/api.ts'
 import { itemsOf } from './support/kinds.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
 import { startServer } from './support/server.ts'
+import { resume, suspend } from './support/suspend.ts'
 import { eventually, startWorld, stores, type World } from './support/worlds.ts'
 
 /** A client that keeps its connection and creates objects one after another while it gets responses. */
@@ -96,7 +97,7 @@ describe('SIGTERM', () => {
       sockets.push(...writers.map(({ socket }) => socket))
       await eventually(() => expect(writers.every(({ answers }) => answers.length > 1)).toBe(true))
       // While stopped, the server responds to no request: soon every client waits, with its request unread.
-      process.kill(server.pid, 'SIGSTOP')
+      await suspend(server.pid)
       let before = -1
       await eventually(() => {
         const total = writers.reduce((sum, { answers }) => sum + answers.length, 0)
@@ -106,7 +107,7 @@ describe('SIGTERM', () => {
       })
       const ends = Promise.all(writers.map(({ socket }) => once(socket, 'close')))
       const exit = server.kill('SIGTERM')
-      process.kill(server.pid, 'SIGCONT')
+      resume(server.pid)
       expect((await exit).code).toBe(0)
       await ends
       expect(writers.filter(({ hasFailed }) => hasFailed)).toEqual([])

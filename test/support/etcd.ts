@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import http from 'node:http'
 import https from 'node:https'
 import { tmpdir } from 'node:os'
@@ -9,6 +9,7 @@ import { findEtcd } from '../../scripts/etcd.mjs'
 import { fieldsOf } from './json.ts'
 import { killAtExit } from './kill-at-exit.js'
 import { freePorts } from './ports.ts'
+import { suspend } from './suspend.ts'
 
 /** Real etcd servers on free loopback ports, single or as a cluster, that tests can kill, pause and restart. */
 
@@ -209,9 +210,7 @@ class Member implements EtcdProcess {
   }
 
   async pause(): Promise<void> {
-    this.#child?.kill('SIGSTOP')
-    // The signal takes time to reach all threads, and one that still runs may respond.
-    while (!(await isStopped(this.pid))) await new Promise(resolve => setTimeout(resolve, 1))
+    await suspend(this.pid)
   }
 
   resume(): void {
@@ -222,16 +221,4 @@ class Member implements EtcdProcess {
     await this.kill()
     if (this.#options.dataDir === undefined) await rm(this.#dataDir, { recursive: true, force: true })
   }
-}
-
-/** Returns true if every thread is stopped, on Linux. Elsewhere there is no /proc, and the function returns true. */
-async function isStopped(pid: number): Promise<boolean> {
-  const threads = await readdir(`/proc/${pid}/task`).catch(() => [])
-  const states = await Promise.all(
-    threads.map(async id => {
-      const stat = await readFile(`/proc/${pid}/task/${id}/stat`, 'utf8').catch(() => '')
-      return stat.charAt(stat.lastIndexOf(')') + 2)
-    }),
-  )
-  return states.every(state => state === 'T')
 }
