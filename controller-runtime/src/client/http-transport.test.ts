@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import http from 'node:http'
 import { afterEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../../test/support/sdk/eventually.ts'
@@ -35,6 +36,15 @@ async function setUp(
     () => server.stop(),
   )
   return { server, transport }
+}
+
+class CountingClock extends FakeClock {
+  readings = 0
+
+  override monotonic(): number {
+    this.readings++
+    return super.monotonic()
+  }
 }
 
 async function bodyOf(request: http.IncomingMessage): Promise<string> {
@@ -110,21 +120,22 @@ describe('requests', () => {
   })
 
   test('do not time out while the response keeps arriving', async () => {
+    const requestTimeoutMs = 2_000
+    const clock = new CountingClock()
     const { transport } = await setUp(
       {
-        onRequest: (_request, response) => {
-          let count = 0
-          const timer = setInterval(() => {
+        onRequest: async (_request, response) => {
+          for (let count = 0; count < 10; count++) {
+            const { readings } = clock
             response.write('x')
-            if (++count === 10) {
-              clearInterval(timer)
-              response.end()
-            }
-          }, 250)
+            // The client reads the clock when a part of the response arrives.
+            await eventually(() => clock.readings > readings)
+            await clock.advance(0.9 * requestTimeoutMs)
+          }
+          response.end()
         },
       },
-      // Shorter than the whole response, and much longer than the gap between two chunks.
-      { requestTimeoutMs: 2_000 },
+      { requestTimeoutMs, clock },
     )
     expect((await transport.request({ method: 'GET', path: '/' })).body).toBe('x'.repeat(10))
   })
@@ -244,8 +255,9 @@ describe('watches', () => {
     )
   })
 
-  test('reject with the reason when aborted during the upgrade', async () => {
+  test('reject with the reason when aborted during the upgrade, and when the upgrade takes too long', async () => {
     const silent = http.createServer()
+    const upgrade = once(silent, 'upgrade')
     silent.on('upgrade', () => {})
     await new Promise<void>(resolve => silent.listen(0, '127.0.0.1', resolve))
     const address = silent.address()
@@ -254,13 +266,17 @@ describe('watches', () => {
       silent.closeAllConnections()
       silent.close()
     })
-    const transport = new HttpTransport({ server: `http://127.0.0.1:${port}`, handshakeTimeoutMs: 80 })
-    cleanUps.push(() => transport.close())
+    const open = (options: Omit<HttpTransportOptions, 'server'>, watchSignal: AbortSignal) => {
+      const transport = new HttpTransport({ server: `http://127.0.0.1:${port}`, ...options })
+      cleanUps.push(() => transport.close())
+      return transport.watch('/', { signal: watchSignal })
+    }
     const abort = new AbortController()
-    const waiting = transport.watch('/', { signal: abort.signal })
-    setTimeout(() => abort.abort(new Error('enough')), 20)
-    await expect(waiting).rejects.toThrow('enough')
-    await expect(transport.watch('/', { signal: signal() })).rejects.toThrow(TransportError)
+    const aborted = expect(open({}, abort.signal)).rejects.toThrow('enough')
+    await upgrade
+    abort.abort(new Error('enough'))
+    await aborted
+    await expect(open({ handshakeTimeoutMs: 80 }, signal())).rejects.toThrow(TransportError)
   })
 
   test('a slow reader pauses the socket, stays connected, and receives every frame', async () => {
