@@ -41,7 +41,7 @@ it('frames a response without content so that the client sees its end, and gives
 async function get(port: number, path: string) {
   const agent = new Agent({ keepAlive: true })
   try {
-    const sent = request({ host: '127.0.0.1', port, path, agent, timeout: 10_000 })
+    const sent = request({ host: '127.0.0.1', port, path, agent, timeout: 120_000 })
     sent.on('timeout', () => sent.destroy(new Error(`no end of the response to ${path}`)))
     sent.end()
     const [response]: IncomingMessage[] = await once(sent, 'response')

@@ -1,8 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
+import http from 'node:http'
+import https from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { killAtExit } from './kill-at-exit.js'
 import { freePort } from './ports.ts'
@@ -140,14 +143,26 @@ export class Running {
 /** The program waits this long for its plugins before it prints the listening line. */
 const announceMs = 10_000
 
-/** Waits until all plugins have started, or the store is unavailable. */
-async function pluginsOf(url: string): Promise<void> {
+/** Waits until this many plugins are loaded and none is starting, or the store is unavailable. */
+async function pluginsOf(url: string, count: number): Promise<void> {
   const deadline = performance.now() + 12 * announceMs
   while (performance.now() < deadline) {
-    const text = await fetch(`${url}/readyz?verbose`).then(response => response.text())
-    if (!/plugin\/\S+ starting/.test(text) || text.includes('[-]store')) return
+    const report = await reportOf(url)
+    const plugins = report.match(/^\[\+\]plugin\/.*/gm) ?? []
+    const isStarting = plugins.some(each => /^\S+ starting/.test(each))
+    if ((plugins.length >= count && !isStarting) || report.includes('[-]store')) return
     await new Promise(resolve => setTimeout(resolve, 100))
   }
+}
+
+/** Returns the response of `/readyz?verbose`. The tests that use TLS check the certificate. */
+async function reportOf(url: string): Promise<string> {
+  const address = `${url}/readyz?verbose`
+  const asked = url.startsWith('https:')
+    ? https.get(address, { agent: false, rejectUnauthorized: false })
+    : http.get(address, { agent: false })
+  const [response] = await once(asked, 'response')
+  return text(response)
 }
 
 class Server implements ServerProcess {
@@ -183,7 +198,7 @@ class Server implements ServerProcess {
     const begunAt = performance.now()
     const [, url = ''] = await running.says(/^setpoint listening on (\S+)\n/)
     this.url = url
-    if (performance.now() - begunAt >= announceMs && url.startsWith('http:')) await pluginsOf(url)
+    if (performance.now() - begunAt >= announceMs) await pluginsOf(url, Math.max(1, plugins.length))
   }
 
   get pid(): number {
