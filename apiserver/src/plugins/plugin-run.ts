@@ -1,0 +1,121 @@
+import type { Logger } from '@setpoint/controller-runtime'
+import type { HostedPlugin, RunnableFailure } from '@setpoint/controller-runtime/internal'
+import { secrets } from '../log/index.ts'
+import { shorten } from '../model/index.ts'
+import type { ReportedProblem } from './index-report.ts'
+import type { LoadedPlugin } from './load-plugin.ts'
+import type { PluginActor } from './plugin-actor.ts'
+import type { PluginEnvironment } from './plugin-environment.ts'
+import { PluginPermissions } from './plugin-permissions.ts'
+import { pluginReportDefaults } from './plugin-report.ts'
+import { setUp } from './set-up.ts'
+import { applyShippedObjects } from './shipped-objects.ts'
+
+interface PluginRunParts {
+  readonly loaded: LoadedPlugin
+  readonly environment: PluginEnvironment
+  readonly actor: PluginActor
+  readonly log: Logger
+  /** Called after `problems` may have changed. */
+  readonly changed: () => void
+}
+
+/** One instance of a plugin's code whose `setup` has run: its controllers, runnables, routes and shipped objects. */
+export class PluginRun {
+  readonly hosted: HostedPlugin
+  readonly #parts: PluginRunParts
+  readonly #permissions: PluginPermissions
+  readonly #stopped = new AbortController()
+  #shippedProblems: readonly ReportedProblem[] = []
+
+  /** Runs `setup`. @throws SettingsError, or PluginStartError with the place in the plugin */
+  static async setUp(parts: PluginRunParts): Promise<PluginRun> {
+    const { loaded, environment, actor, changed } = parts
+    const { transport, log, manager, settings, metricsRegistry } = environment
+    const hosted = await setUp(loaded, settings, {
+      transport: transport.for(actor),
+      hostTransport: transport,
+      log,
+      registry: metricsRegistry,
+      onFailures: changed,
+      ...(manager && { builtFor: manager }),
+    })
+    return new PluginRun(hosted, parts)
+  }
+
+  private constructor(hosted: HostedPlugin, parts: PluginRunParts) {
+    this.hosted = hosted
+    this.#parts = parts
+    this.#permissions = new PluginPermissions(parts.actor, parts.environment)
+  }
+
+  /** Aborted when it is to stop. */
+  get signal(): AbortSignal {
+    return this.#stopped.signal
+  }
+
+  /** The groups of its routes, as `<group>/<version>`. */
+  get routeGroups(): string[] {
+    return [...new Set(this.hosted.routes.map(({ groupVersion }) => groupVersion))]
+  }
+
+  /** What needs attention although it runs. */
+  get problems(): ReportedProblem[] {
+    const { unmarkedClasses, failures } = this.hosted
+    return [
+      ...unmarkedClasses.map(name => ({
+        source: `class ${name}`,
+        message: 'it is not marked with ApiVersion and is not exposed',
+      })),
+      ...this.#permissions.problems(this.#parts.loaded.plugin.permissions ?? []),
+      ...failures.map(shownFailure),
+      ...this.#shippedProblems,
+    ]
+  }
+
+  /** Starts the controllers and runnables, and applies the shipped objects. Resolves when these are applied or it stops. */
+  async begin(): Promise<void> {
+    const { loaded, environment, actor, log, changed } = this.#parts
+    const { models, writes, manager, reservedDomain } = environment
+    const { dir, packageVersion: version, resourcesDir, plugin } = loaded
+    this.#permissions.ask(plugin.permissions ?? [], this.signal, changed)
+    for (const added of this.#managed) manager?.add(added)
+    await applyShippedObjects({
+      plugin: plugin.name,
+      writes: writes.for(actor),
+      version,
+      dir,
+      resourcesDir,
+      models,
+      reservedDomain,
+      log,
+      signal: this.signal,
+      applied: problems => {
+        this.#shippedProblems = problems
+        changed()
+      },
+    })
+  }
+
+  /** Aborts `signal`. */
+  abort(): void {
+    this.#stopped.abort()
+  }
+
+  /** Stops the controllers, runnables and routes. Resolves when the controllers and runnables have ended. */
+  async end(): Promise<void> {
+    const { manager, routes } = this.#parts.environment
+    this.abort()
+    routes.remove(this.hosted)
+    await Promise.all([this.hosted.stop(), ...this.#managed.map(each => manager?.remove(each))])
+  }
+
+  get #managed() {
+    return [...this.hosted.controllers, ...this.hosted.runnables]
+  }
+}
+
+/** The error comes from the plugin: it may be long, or hold a secret. */
+function shownFailure({ source, message }: RunnableFailure): ReportedProblem {
+  return { source, message: shorten(secrets.redact(message), pluginReportDefaults.failureCharacters) }
+}
