@@ -1,21 +1,8 @@
 import { setMaxListeners } from 'node:events'
-import { type IncomingHttpHeaders, validateHeaderName, validateHeaderValue } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import { Router } from '@koa/router'
-import type { RouteResponse } from '@setpoint/controller-runtime'
-import {
-  ApiError,
-  isRecord,
-  isReservedGroup,
-  type Model,
-  unknownKeys,
-} from '@setpoint/controller-runtime/api'
-import {
-  type HostedPlugin,
-  type Route,
-  type RouteGroup,
-  type RouteMethod,
-  routeResponseKeys,
-} from '@setpoint/controller-runtime/internal'
+import { ApiError, isReservedGroup, type Model } from '@setpoint/controller-runtime/api'
+import type { HostedPlugin, Route, RouteGroup, RouteMethod } from '@setpoint/controller-runtime/internal'
 import type { Next } from 'koa'
 import type { ModelRegistry } from '../model/index.ts'
 import { decodeDocument } from '../model/index.ts'
@@ -26,6 +13,8 @@ import { readBodyInTurn } from './request-seat.ts'
 import type { Context, RequestState } from './request-state.ts'
 import { readTarget } from './request-target.ts'
 import type { RouteCallers } from './route-callers.ts'
+import { matchesGenerated, overlap, shapeOf, shapesOf } from './route-patterns.ts'
+import { respond } from './route-response.ts'
 
 /** A plugin's route that clashes with another route or with the path of a kind. */
 export class RouteConflictError extends Error {
@@ -191,30 +180,6 @@ export class CustomRoutes {
   }
 }
 
-/** The segments of a pattern, with `*` for every parameter. */
-function shapeOf(pattern: string): string[] {
-  return segmentsOf(pattern).map(part => (/[:*{(]/.test(part) ? '*' : part))
-}
-
-function segmentsOf(pattern: string): string[] {
-  return pattern.split('/').filter(part => part !== '')
-}
-
-/** Returns true if a pattern can match a generated path of a kind, in a namespace or not. */
-function matchesGenerated(pattern: string, { plural, scope }: Model): boolean {
-  const shape = shapeOf(pattern)
-  // A pattern with a parameter in place of `namespaces`; no route begins with the word itself.
-  const isInNamespace = scope === 'Namespaced' && shape[0] === '*' && matchesKind(shape.slice(2), plural)
-  return isInNamespace || matchesKind(shape, plural)
-}
-
-/** Returns true if a shape can match `<plural>`, `<plural>/<name>` or `<plural>/<name>/status`. */
-function matchesKind([first, , third, ...deeper]: readonly string[], plural: string): boolean {
-  if (first === undefined) return false
-  if (first !== plural && first !== '*') return false
-  return deeper.length === 0 && (third === undefined || third === 'status' || third === '*')
-}
-
 function checkShadowing(plugin: string, group: RouteGroup, other: Mounted): void {
   if (other.group.groupVersion !== group.groupVersion) return
   for (const route of group.routes) {
@@ -240,38 +205,6 @@ function checkRepetition(plugin: string, { groupVersion, routes }: RouteGroup): 
       seen.add(id)
     }
   }
-}
-
-function overlap(left: string, right: string): boolean {
-  return pathsOf(left).some(a => pathsOf(right).some(b => fit(a, b)))
-}
-
-/** Returns true if a path matches both. A parameter such as `*rest` matches one or more segments, also in the middle. */
-function fit([first, ...others]: readonly string[], [second, ...rest]: readonly string[]): boolean {
-  if (first === undefined || second === undefined) return first === second
-  const [isRest, isOtherRest] = [first.includes('*'), second.includes('*')]
-  if (isRest && rest.length > 0 && fit([first, ...others], rest)) return true
-  if (isOtherRest && others.length > 0 && fit(others, [second, ...rest])) return true
-  return (isParameter(first) || isParameter(second) || first === second) && fit(others, rest)
-}
-
-function isParameter(part: string): boolean {
-  return /[:*(]/.test(part)
-}
-
-function shapesOf(pattern: string): string[][] {
-  return variantsOf(pattern).map(shapeOf)
-}
-
-function pathsOf(pattern: string): string[][] {
-  return variantsOf(pattern).map(segmentsOf)
-}
-
-/** The pattern without and with its optional parts, `{/:name}`. */
-function variantsOf(pattern: string): string[] {
-  const [, before, optional, after] = /^(.*?)\{(.*?)\}(.*)$/.exec(pattern) ?? []
-  if (before === undefined) return [pattern]
-  return [...variantsOf(`${before}${after}`), ...variantsOf(`${before}${optional}${after}`)]
 }
 
 function makeRouter(hosted: HostedPlugin, group: RouteGroup, callers: RouteCallers): Router<RequestState> {
@@ -364,68 +297,4 @@ const credentialHeaders: ReadonlySet<string> = new Set([
 function headersForHandler(headers: IncomingHttpHeaders): Record<string, string | undefined> {
   const names = Object.keys(headers).filter(name => !credentialHeaders.has(name))
   return Object.fromEntries(names.map(name => [name, headerOf(headers, name)]))
-}
-
-/** Headers that say where a response ends. A wrong one would make the rest of the connection unreadable. */
-const framingHeaders: ReadonlySet<string> = new Set([
-  'connection',
-  'content-length',
-  'keep-alive',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-])
-
-/** @throws TypeError naming the mistake in what a handler returned */
-function checkResponse(response: unknown): asserts response is RouteResponse | undefined | null {
-  if (response === undefined || response === null) return
-  const prototype: unknown = typeof response === 'object' ? Object.getPrototypeOf(response) : undefined
-  if (typeof response !== 'object' || (prototype !== Object.prototype && prototype !== null)) {
-    const what = typeof response === 'object' ? (response.constructor?.name ?? 'object') : typeof response
-    throw new TypeError(`the handler must return { status?, headers?, body? } or nothing, not a ${what}`)
-  }
-  const problems = unknownKeys(response, routeResponseKeys, "the handler's result")
-  if (problems.length > 0) {
-    throw new TypeError(
-      `the handler must return { status?, headers?, body? }, with the content in body: ${problems.slice(0, 3).join('; ')}`,
-    )
-  }
-  const { status, headers = {} }: { status?: unknown; headers?: unknown } = response
-  if (!isRecord(headers)) throw new TypeError('the headers must be an object of names and values')
-  for (const [name, value] of Object.entries(headers)) {
-    validateHeaderName(name)
-    validateHeaderValue(name, String(value))
-    if (framingHeaders.has(name.toLowerCase()))
-      throw new TypeError(`the header ${name} must not be set: the server determines it from the body`)
-  }
-  const isStatus = Number.isInteger(status) && Number(status) >= 200 && Number(status) <= 599
-  if (status !== undefined && !isStatus)
-    throw new TypeError(`the status must be an integer from 200 to 599, is ${JSON.stringify(status)}`)
-}
-
-function respond(ctx: Context, response: unknown): void {
-  checkResponse(response)
-  const { status, headers = {}, body } = response ?? {}
-  const content = contentOf(body)
-  ctx.status = status ?? (body === undefined ? 204 : 200)
-  if (content !== undefined) ctx.body = content.bytes
-  if (content?.isJson) ctx.type = 'application/json'
-  for (const [name, value] of Object.entries(headers)) {
-    if (name.toLowerCase() === 'vary') ctx.vary(value)
-    else ctx.set(name, value)
-  }
-  // Koa removes the framing of a response with this status, so only the end of the connection ends it.
-  if (ctx.status === 205) ctx.set('connection', 'close')
-}
-
-/** @throws TypeError for a body that cannot be sent */
-function contentOf(body: unknown): { bytes: string | Buffer; isJson: boolean } | undefined {
-  if (body === undefined) return undefined
-  if (typeof body === 'string') return { bytes: body, isJson: false }
-  if (body instanceof Uint8Array) return { bytes: Buffer.from(body), isJson: false }
-  const isStream = typeof body === 'object' && body !== null && Symbol.asyncIterator in body
-  const json = isStream ? undefined : JSON.stringify(body)
-  if (json === undefined)
-    throw new TypeError('the body must be a string, bytes, or a value that JSON can express')
-  return { bytes: json, isJson: true }
 }
