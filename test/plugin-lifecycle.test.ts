@@ -325,6 +325,57 @@ describe('spec.reload', () => {
     await plugins.close()
   })
 
+  /** A request for `wait` waits for one for `release`, also of other code. */
+  function waitingModule(word: string): string {
+    const setup = `plugin.signal.addEventListener('abort', () => plugin.log.info({}, '${word} has stopped'))
+      plugin.routes('api.waiting.example.com/v1', r => r
+        .get('/word', () => ({ body: '${word}' }))
+        .get('/wait', ({ signal }) => new Promise((resolve, reject) => {
+          globalThis.release = () => resolve({ body: '${word}' })
+          signal.addEventListener('abort', () => reject(signal.reason))
+          plugin.log.info({}, 'the request waits')
+        }))
+        .post('/release', () => globalThis.release()))`
+    return pluginModule('waiting', { setup })
+  }
+
+  /** Starts a request, reloads the plugin, and waits until the new code handles requests. */
+  async function reloadWhileWaiting() {
+    const dir = await writePlugin({ 'index.js': waitingModule('one') })
+    cleanups.push(() => rm(dir, { recursive: true, force: true }))
+    const server = await startServer({ plugins: [dir] })
+    cleanups.push(() => server.stop())
+    const api = new Api(server.url)
+    const routes = '/apis/api.waiting.example.com/v1'
+    await isInPhase(api, 'Started', 'waiting')
+    const waiting = api.get(`${routes}/wait`)
+    await eventually(() => expect(server.stderr()).toContain('the request waits'))
+    await writeFiles(dir, { 'index.js': waitingModule('two') })
+    await askReload(api, 'waiting')
+    await eventually(async () => {
+      const { object } = (await pluginStates(api)).get('waiting') ?? {}
+      expect(JSON.stringify(object?.status.conditions)).toContain('"reason":"Reloaded"')
+    })
+    expect((await api.get(`${routes}/word`)).text).toBe('two')
+    return { api, server, routes, waiting }
+  }
+
+  it('lets the requests that the previous code has begun finish', async () => {
+    const { api, server, routes, waiting } = await reloadWhileWaiting()
+    expect(server.stderr()).not.toContain('one has stopped')
+    await api.post(`${routes}/release`, {})
+    const response = await waiting
+    expect([response.status, response.text]).toEqual([200, 'one'])
+    await eventually(() => expect(server.stderr()).toContain('one has stopped'))
+    expect(server.stderr()).not.toContain('two has stopped')
+  })
+
+  it('aborts these requests when the plugin is disabled', async () => {
+    const { api, waiting } = await reloadWhileWaiting()
+    await setEnabled(api, false, `${pluginsPath}/waiting`)
+    expect(refusalOf(await waiting, 503).message).toBe('plugin waiting is stopping')
+  })
+
   it('changes a schema', async () => {
     const { api, dir } = await serveReloaded()
     const body = (name: string) => ({

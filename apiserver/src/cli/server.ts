@@ -186,6 +186,7 @@ export async function startServer(
     specs,
     settings: { ...options.pluginSettings, names: () => plugins?.names ?? [] },
     reservedDomain,
+    drainMs: stopDefaults.reconcilesMs,
     log,
   }
   const running = new Plugins({

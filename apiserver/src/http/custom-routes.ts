@@ -14,6 +14,7 @@ import type { Context, RequestState } from './request-state.ts'
 import { readTarget } from './request-target.ts'
 import type { RouteCallers } from './route-callers.ts'
 import { matchesGenerated, overlap, shapeOf, shapesOf } from './route-patterns.ts'
+import { RouteRequests } from './route-requests.ts'
 import { respond } from './route-response.ts'
 
 /** A plugin's route that clashes with another route or with the path of a kind. */
@@ -47,6 +48,7 @@ export interface RouteDescription {
 /** The routes of plugins, below `/apis/<group>/<version>`. */
 export class CustomRoutes {
   readonly #mounted: Mounted[] = []
+  readonly #requests = new WeakMap<HostedPlugin, RouteRequests>()
   #changes = 0
   /** The group versions of plugins that are disabled or have failed, and the reason, by plugin. */
   readonly #closed = new Map<string, { readonly groupVersions: readonly string[]; readonly why: string }>()
@@ -68,6 +70,8 @@ export class CustomRoutes {
   /** Mounts all routes of a plugin or none. @throws RouteConflictError naming both routes that clash */
   add(hosted: HostedPlugin): void {
     const plugin = hosted.plugin.name
+    const requests = this.#requests.get(hosted) ?? new RouteRequests()
+    this.#requests.set(hosted, requests)
     const mounted: Mounted[] = []
     for (const group of hosted.routes) {
       this.#checkGroup(plugin, group)
@@ -79,18 +83,24 @@ export class CustomRoutes {
         plugin,
         group,
         prefix,
-        route: makeRouter(hosted, group, this.#callers).routes(),
+        route: makeRouter(hosted, group, this.#callers, requests).routes(),
       })
     }
     this.#changes++
     this.#mounted.push(...mounted)
   }
 
+  /** Takes no new requests for the routes of a plugin. Those in its handlers go on. */
   remove(hosted: HostedPlugin): void {
     this.#changes++
     for (let at = this.#mounted.length - 1; at >= 0; at--) {
       if (this.#mounted[at]?.hosted === hosted) this.#mounted.splice(at, 1)
     }
+  }
+
+  /** Resolves when no request is in a plugin's handlers, when it has stopped, and at the latest after `limitMs`. */
+  async drained(hosted: HostedPlugin, limitMs: number): Promise<void> {
+    await this.#requests.get(hosted)?.drained(limitMs, hosted.signal)
   }
 
   /** Responds with 503 and `why` below these group versions, where nothing else is served, until `open`. */
@@ -207,7 +217,12 @@ function checkRepetition(plugin: string, { groupVersion, routes }: RouteGroup): 
   }
 }
 
-function makeRouter(hosted: HostedPlugin, group: RouteGroup, callers: RouteCallers): Router<RequestState> {
+function makeRouter(
+  hosted: HostedPlugin,
+  group: RouteGroup,
+  callers: RouteCallers,
+  requests: RouteRequests,
+): Router<RequestState> {
   const router = new Router<RequestState>({ sensitive: true })
   // One listener for each request in flight.
   setMaxListeners(0, hosted.signal)
@@ -220,7 +235,9 @@ function makeRouter(hosted: HostedPlugin, group: RouteGroup, callers: RouteCalle
       // AbortSignal.any would leak memory in the plugin's signal with every request.
       hosted.signal.addEventListener('abort', stop, { once: true })
       const { caller, audit } = ctx.state
+      requests.begin()
       ctx.res.on('close', () => {
+        requests.end()
         hosted.signal.removeEventListener('abort', stop)
         over.abort()
         // The client has left, and the handler may never return.

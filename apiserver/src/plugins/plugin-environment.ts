@@ -42,5 +42,7 @@ export interface PluginEnvironment {
   readonly specs: Pick<PluginSpecs, 'get' | 'current' | 'routesOf'>
   readonly settings: PluginSettings
   readonly reservedDomain: string
+  /** Milliseconds that the requests of replaced code have to finish. */
+  readonly drainMs: number
   readonly log: Logger
 }

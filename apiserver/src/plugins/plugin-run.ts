@@ -102,12 +102,23 @@ export class PluginRun {
     this.#stopped.abort()
   }
 
-  /** Stops the controllers, runnables and routes. Resolves when the controllers and runnables have ended. */
-  async end(): Promise<void> {
+  /** Takes no new requests and stops the controllers and runnables. Resolves when these have ended. */
+  async withdraw(): Promise<void> {
     const { manager, routes } = this.#parts.environment
     this.abort()
     routes.remove(this.hosted)
-    await Promise.all([this.hosted.stop(), ...this.#managed.map(each => manager?.remove(each))])
+    await Promise.all(this.#managed.map(each => manager?.remove(each)))
+  }
+
+  /** Resolves when the requests of its routes have their responses, and at the latest after `drainMs`. */
+  drained(): Promise<void> {
+    const { routes, drainMs } = this.#parts.environment
+    return routes.drained(this.hosted, drainMs)
+  }
+
+  /** Stops everything, and aborts the requests of its routes. Resolves when controllers and runnables have ended. */
+  async end(): Promise<void> {
+    await Promise.all([this.hosted.stop(), this.withdraw()])
   }
 
   get #managed() {

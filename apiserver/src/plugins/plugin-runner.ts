@@ -36,6 +36,8 @@ export class PluginRunner implements PluginLifecycle {
   readonly #kinds: PluginKinds
   #loaded: LoadedPlugin
   #run: PluginRun | undefined
+  /** Replaced code that still has requests. */
+  readonly #retiring = new Set<PluginRun>()
   /** The spec that is in effect. */
   #applied: PluginSpec | undefined
   #transitions: Promise<unknown> = Promise.resolve()
@@ -77,8 +79,7 @@ export class PluginRunner implements PluginLifecycle {
 
   /** To be called when the spec of the `Plugin` object has changed. Resolves when it is in effect. */
   follow(): Promise<void> {
-    if (this.#applied !== undefined && !this.#environment.specs.current(this.name).enabled)
-      this.#run?.abort()
+    if (this.#applied !== undefined && !this.#environment.specs.current(this.name).enabled) this.#run?.abort()
     return this.#next(async () => {
       const applied = this.#applied
       if (applied === undefined) return
@@ -121,7 +122,7 @@ export class PluginRunner implements PluginLifecycle {
     this.#run?.abort()
     this.#kinds.abort()
     await served
-    await this.#run?.hosted.stop()
+    await Promise.all([this.#run, ...this.#retiring].map(run => run?.hosted.stop()))
   }
 
   #next<T>(transition: () => Promise<T>): Promise<T> {
@@ -154,7 +155,7 @@ export class PluginRunner implements PluginLifecycle {
     const aborted = new Promise<void>(resolve => {
       signal.addEventListener('abort', () => resolve(), { once: true })
     })
-    await Promise.race([Promise.all([previous?.end(), this.#kinds.start()]), aborted])
+    await Promise.race([Promise.all([previous && this.#retire(previous), this.#kinds.start()]), aborted])
     if (signal.aborted) return
     this.#publish('Started')
     const { models } = this.#loaded.plugin
@@ -233,7 +234,18 @@ export class PluginRunner implements PluginLifecycle {
   async #endRun(): Promise<void> {
     const run = this.#run
     this.#run = undefined
-    await run?.end()
+    await Promise.all([run, ...this.#retiring].map(each => each?.end()))
+  }
+
+  /** Ends replaced code once its requests have finished. Resolves when its controllers and runnables have ended. */
+  #retire(run: PluginRun): Promise<void> {
+    this.#retiring.add(run)
+    run
+      .drained()
+      .then(() => run.end())
+      .catch(error => this.#log.error({ err: error }, 'failed to stop the replaced code'))
+      .finally(() => this.#retiring.delete(run))
+    return run.withdraw()
   }
 
   #setUp(loaded: LoadedPlugin): Promise<PluginRun> {
