@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { rm } from 'node:fs/promises'
+import { cp, rm } from 'node:fs/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Api, Collection, objectOf, refusalOf } from './support/api.ts'
 import { type EtcdProcess, startEtcd } from './support/etcd.ts'
@@ -150,6 +150,20 @@ describe('the stored version in force', () => {
     await things(old, 'v1').create('a', { size: 1 })
     await Promise.all(servers.splice(0).map(server => server.stop()))
     const last = await start(await release('3.0.0', hubOnly))
+    expect((await things(last, 'v1').list()).names).toEqual(['a'])
+  })
+
+  it('is not changed back by an older release than one that was reloaded', async () => {
+    const dir = await release('1.0.0', both('v1beta1'))
+    const reloaded = await start(dir)
+    await cp(await release('3.0.0', both('v1')), dir, { recursive: true })
+    const { api } = things(reloaded, 'v1')
+    objectOf(await api.mergePatch(`${pluginsPath}/stored`, { spec: { reload: 'now' } }))
+    await expect.poll(() => statusOf(reloaded)).toMatchObject({ phase: 'Started', version: '3.0.0' })
+    const old = await start(await release('2.0.0', both('v1beta1')))
+    await things(old, 'v1').create('a', { size: 1 })
+    await Promise.all(servers.splice(0).map(server => server.stop()))
+    const last = await start(await release('4.0.0', hubOnly))
     expect((await things(last, 'v1').list()).names).toEqual(['a'])
   })
 })

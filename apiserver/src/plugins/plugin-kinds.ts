@@ -23,7 +23,6 @@ interface PluginKindsParts {
 export class PluginKinds {
   readonly #parts: PluginKindsParts
   #all: readonly KindRunner[] = []
-  #pluginVersion: string | undefined
 
   constructor(parts: PluginKindsParts) {
     this.#parts = parts
@@ -39,16 +38,15 @@ export class PluginKinds {
    */
   register({ plugin, packageVersion }: LoadedPlugin): Error | undefined {
     for (const { served } of this.#all) this.#parts.environment.models.remove(served)
-    this.#pluginVersion = packageVersion
     const kinds: KindRunner[] = []
     let first: Error | undefined
     for (const model of plugin.models) {
       try {
-        kinds.push(this.#add(model))
+        kinds.push(this.#add(model, packageVersion))
       } catch (error) {
         first ??= error instanceof Error ? error : new Error(String(error))
         if (error instanceof PluginStartError && error.cause instanceof ModelError)
-          kinds.push(this.#add(withoutRules(model)))
+          kinds.push(this.#add(withoutRules(model), packageVersion))
       }
     }
     this.#all = kinds
@@ -60,19 +58,19 @@ export class PluginKinds {
    * declaration is the same stay as they are.
    * @throws PluginStartError, ModelConflictError or RouteConflictError that names the wrong declaration
    */
-  replace(next: readonly Model[], from: HostedPlugin, to: HostedPlugin): void {
+  replace({ plugin, packageVersion }: LoadedPlugin, from: HostedPlugin, to: HostedPlugin): void {
     const { models, routes } = this.#parts.environment
     const sameAs = (model: Model) => this.#all.find(({ served }) => isServedUnchanged(served, model))
-    const kept = new Set(next.map(sameAs))
+    const kept = new Set(plugin.models.map(sameAs))
     const dropped = this.#all.filter(kind => !kept.has(kind))
     const added: KindRunner[] = []
     for (const { served } of dropped) models.remove(served)
     routes.remove(from)
     try {
-      const kinds = next.map(model => {
+      const kinds = plugin.models.map(model => {
         const same = sameAs(model)
         if (same !== undefined) return same
-        const kind = this.#add(model)
+        const kind = this.#add(model, packageVersion)
         added.push(kind)
         return kind
       })
@@ -104,7 +102,7 @@ export class PluginKinds {
   }
 
   /** @throws PluginStartError or ModelConflictError that names the wrong declaration */
-  #add(model: Model): KindRunner {
+  #add(model: Model, pluginVersion: string | undefined): KindRunner {
     const { environment, log, changed } = this.#parts
     const { models, reservedDomain, routes, storage, registry, follower, hub } = environment
     if (isReservedGroup(model.group, reservedDomain)) {
@@ -119,7 +117,6 @@ export class PluginKinds {
       if (clash !== undefined) throw new PluginStartError(clash)
     }
     models.add(served)
-    const pluginVersion = this.#pluginVersion
     return new KindRunner({ served, pluginVersion, storage, registry, follower, hub, log, changed })
   }
 

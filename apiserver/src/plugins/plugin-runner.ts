@@ -211,7 +211,7 @@ export class PluginRunner implements PluginLifecycle {
         throw new PluginStartError(`its name has changed to ${JSON.stringify(name)}: restart the server`)
       if (running !== undefined) {
         run = await this.#setUp(next)
-        this.#kinds.replace(next.plugin.models, running.hosted, run.hosted)
+        this.#kinds.replace(next, running.hosted, run.hosted)
       }
       this.#loaded = next
     } catch (error) {
