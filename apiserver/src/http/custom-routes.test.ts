@@ -72,6 +72,15 @@ it('the resources of routes are named as Kubernetes reads their paths', async ()
   expect(routeResources(routes.describe(), 'api.pages.example.com/v2')).toEqual([])
 })
 
+it.each(['/', '//', '/{:name}', '/{a/b}'])(
+  'the route %s is refused, because its path can be that of discovery',
+  async pattern => {
+    await expect(mounted('pages', 'api.pages.example.com/v1', pattern)).rejects.toThrow(
+      `its route GET ${pattern} in api.pages.example.com/v1 would serve /apis/api.pages.example.com/v1/`,
+    )
+  },
+)
+
 it.each([
   ['/namespaces/mine', 'begins with namespaces, which is reserved'],
   ['/:any/:thing/seats/:name', undefined],

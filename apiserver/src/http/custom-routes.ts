@@ -172,6 +172,12 @@ export class CustomRoutes {
         `plugin ${JSON.stringify(plugin)}: the group of its routes, ${JSON.stringify(group)}, is reserved for the service; use a sub-domain of your own`,
       )
     }
+    const root = routes.find(({ pattern }) => shapesOf(pattern).some(shape => shape.length === 0))
+    if (root !== undefined) {
+      throw new RouteConflictError(
+        `plugin ${JSON.stringify(plugin)}: its route ${root.method} ${root.pattern} in ${groupVersion} would serve /apis/${groupVersion}/, which is a path of discovery that every authenticated caller may get; give it a segment, such as /summary`,
+      )
+    }
     const reserved = routes.find(({ pattern }) => shapeOf(pattern)[0] === 'namespaces')
     if (reserved !== undefined) {
       throw new RouteConflictError(

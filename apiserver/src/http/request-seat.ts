@@ -15,11 +15,8 @@ import {
 import { type BodyCount, readRequestBody } from './request-body.ts'
 import type { RequestInfo } from './request-info.ts'
 
-/** The path of a route at the root of its group version. */
-const rootOfRoutes = /^\/apis\/[^/]+\/[^/]+\/$/
-
 export function classOf({ verb, target, served }: RequestInfo): RequestClass {
-  if (typeof target === 'string') return rootOfRoutes.test(target) ? 'routes' : 'reads'
+  if (typeof target === 'string') return 'reads'
   const { group, plural } = target
   // The core group has no routes.
   if (served === undefined) return group === '' ? 'reads' : 'routes'
