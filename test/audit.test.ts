@@ -386,6 +386,12 @@ describe('a refused request', () => {
     ],
     ['with another method', () => api.put('/version', {}), 405, { verb: 'put' }],
     [
+      'with a method that no object has',
+      () => api.request('OPTIONS', vaultsOf(api).at('a')),
+      405,
+      { verb: 'options', objectRef: { resource: 'vaults', name: 'a' } },
+    ],
+    [
       'with a malformed path',
       () => api.get(`${vaultsOf(api).path}/%zz`),
       400,

@@ -41,6 +41,8 @@ describe('a request for objects', () => {
     ['PUT', '/a', 'update', 'writes'],
     ['PATCH', '/a', 'patch', 'writes'],
     ['DELETE', '/a', 'delete', 'writes'],
+    ['OPTIONS', '', 'options', 'writes'],
+    ['TRACE', '/a', 'trace', 'writes'],
     ['GET', '?watch=true', 'watch', 'watches'],
     ['GET', '/a?watch', 'watch', 'watches'],
     ['GET', '?watch=malformed', 'watch', 'watches'],
@@ -78,7 +80,7 @@ describe('another request', () => {
     ['OPTIONS /nowhere', 'options', '/nowhere', 'reads'],
     ['GET /apis', 'get', '/apis', 'reads'],
     ['GET /apis/g.example.com/v1', 'get', '/apis/g.example.com/v1', 'reads'],
-    ['POST /apis/g.example.com/v1/', 'post', '/apis/g.example.com/v1/', 'routes'],
+    ['POST /apis/g.example.com/v1/', 'post', '/apis/g.example.com/v1/', 'reads'],
   ])('%s has the verb %s and its path', (request, verb, target, requestClass) => {
     const info = read(request)
     expect(info).toMatchObject({ verb, target, served: undefined })
@@ -96,6 +98,7 @@ describe('another request', () => {
       'routes',
     ],
     ['GET /apis/g.example.com/v1//a', 'get', { plural: '', name: 'a' }, 'routes'],
+    ['OPTIONS /apis/g.example.com/v1/echoes', 'options', { plural: 'echoes' }, 'routes'],
     ['GET /api/v1/pods', 'list', { group: '', plural: 'pods' }, 'reads'],
     ['GET /api/v1/namespaces/n', 'get', { plural: 'namespaces', namespace: 'n', name: 'n' }, 'reads'],
   ])('%s has the verb %s, and its path is that of a resource', (request, verb, target, requestClass) => {

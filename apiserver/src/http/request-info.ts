@@ -1,7 +1,7 @@
 import { ApiError } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import { retryAfterSeconds } from '../registry/index.ts'
-import { type Verb, verbOf } from '../security/index.ts'
+import { verbOf } from '../security/index.ts'
 import { parseResourcePath, type ResourcePath } from './api-request.ts'
 
 /**
@@ -12,7 +12,8 @@ export type RequestInfo = ResourceRequest | OtherRequest
 
 /** A request for objects of a kind that is served. */
 export interface ResourceRequest {
-  readonly verb: Verb
+  /** A verb of RBAC, or the method in lower case if that is refused with 405 for all objects. */
+  readonly verb: string
   /** The objects, as the rules of RBAC name them. */
   readonly target: ResourcePath
   /** True if the objects have secrets. */
@@ -24,7 +25,7 @@ export interface ResourceRequest {
 
 /** A request for a path of the server, a route of a plugin, or a kind that is not served. */
 export interface OtherRequest {
-  /** A verb of RBAC if the path has the form of a resource, else the method in lower case. */
+  /** A verb of RBAC if the path has the form of a resource and the method has one, else the method in lower case. */
   readonly verb: string
   /** A path in the form of a resource counts as one, as in Kubernetes. */
   readonly target: ResourcePath | string
@@ -61,7 +62,7 @@ export function readRequestInfo(
     const verb = method === 'HEAD' ? 'get' : method.toLowerCase()
     return { verb, target: path, isSensitive: false, served: undefined, isEarly: isStarting() }
   }
-  const verb = verbOf(method, parsed.name === undefined ? 'collection' : 'object')
+  const verb = verbOf(method, parsed.name === undefined ? 'collection' : 'object') ?? method.toLowerCase()
   const served = parsed.isComplete ? modelOf(parsed) : undefined
   if (served === undefined)
     return { verb, target: targetOfPath(parsed), isSensitive: false, served, isEarly: isStarting() }
@@ -116,7 +117,7 @@ export function targetOfPath(path: ResourcePath): ResourcePath {
 }
 
 /** A list or watch that selects one name is about that name, as in Kubernetes. */
-function targetOf(path: ResourcePath, verb: Verb, query: URLSearchParams): ResourcePath {
+function targetOf(path: ResourcePath, verb: string, query: URLSearchParams): ResourcePath {
   const selects = verb === 'list' && query.size > 0
   const name = selects ? selectedName(query.getAll('fieldSelector')) : undefined
   return name === undefined ? targetOfPath(path) : { ...path, name }

@@ -50,9 +50,12 @@ export interface Authorizer {
   onChange(changed: () => void): () => void
 }
 
-/** Returns the verb of a request for objects that is not a watch. */
-export function verbOf(method: string, on: 'collection' | 'object'): Verb {
+/** Returns the verb of a request for objects that is not a watch, or undefined for a method that they never have. */
+export function verbOf(method: string, on: 'collection' | 'object'): Verb | undefined {
   switch (method) {
+    case 'GET':
+    case 'HEAD':
+      return on === 'object' ? 'get' : 'list'
     case 'POST':
       return 'create'
     case 'PUT':
@@ -62,6 +65,6 @@ export function verbOf(method: string, on: 'collection' | 'object'): Verb {
     case 'DELETE':
       return on === 'object' ? 'delete' : 'deletecollection'
     default:
-      return on === 'object' ? 'get' : 'list'
+      return undefined
   }
 }
