@@ -42,7 +42,7 @@ export interface ReconcileContext {
 
 /** What a reconciler may return; undefined means: run again on the next change. */
 export interface ReconcileResult {
-  /** Requeues the object after this time at the latest. At least 0. */
+  /** Requeues the object after this time at the latest. At least 0, which requeues it at once. */
   readonly requeueAfterMs?: number
 }
 

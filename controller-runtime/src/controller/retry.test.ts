@@ -125,6 +125,11 @@ describe('requeueAfterMs', () => {
     return { ...harness, clock, runs, gadget }
   }
 
+  test('of 0 runs the object again at once', async () => {
+    const { runs } = await setUp(0, undefined)
+    expect(runs).toEqual([0, 0])
+  })
+
   test('is kept if an event does not pass the filter', async () => {
     const { client, clock, runs, gadget } = await setUp(30_000, undefined)
     await client.patchStatus(Gadget, gadget, { phase: 'Ready' })
