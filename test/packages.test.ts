@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -51,6 +51,29 @@ export default definePlugin({
 })
 `
 
+/** A plugin that registers its tracers when it is loaded, which is after the SDK. */
+const tracedPlugin = `
+import { trace } from '@opentelemetry/api'
+import { BasicTracerProvider } from '@opentelemetry/sdk-trace-base'
+import { defineModel, definePlugin } from '@setpoint/controller-runtime'
+
+const done = async () => {}
+const onEnd = span => console.error('ended span: ' + span.name)
+const spanProcessor = { onStart() {}, onEnd, forceFlush: done, shutdown: done }
+trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [spanProcessor] }))
+
+const Page = defineModel({
+  group: 'traced.example.com', version: 'v1', kind: 'Page', singular: 'page', plural: 'pages', schema: { spec: {} },
+})
+export default definePlugin({
+  name: 'traced',
+  models: [Page],
+  setup(context) {
+    context.controller(Page, c => c.reconcile(async () => {}))
+  },
+})
+`
+
 let folder: string
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'setpoint-packages-'))
@@ -60,8 +83,10 @@ beforeAll(async () => {
   const names = packages.flatMap(name => ['--workspace', name])
   await run('npm', ['pack', ...names, '--ignore-scripts', '--pack-destination', folder], { cwd: root })
   const archives = (await readdir(folder)).filter(name => name.endsWith('.tgz')).map(name => `./${name}`)
+  const { devDependencies } = fieldsOf(JSON.parse(await readFile(join(root, 'package.json'), 'utf8')))
+  const tracing = `@opentelemetry/sdk-trace-base@${fieldsOf(devDependencies)['@opentelemetry/sdk-trace-base']}`
   const quiet = ['--no-audit', '--no-fund', '--prefer-offline']
-  await run('npm', ['install', ...quiet, ...archives], { cwd: folder })
+  await run('npm', ['install', ...quiet, ...archives, tracing], { cwd: folder })
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -153,6 +178,38 @@ test('a plugin compiles under strict against the packages, and the server runs i
     const titles = await fetch(`http://${address}/apis/console.api.pages.example.com/v1/titles`)
     expect(await titles.json()).toEqual(['X'])
     expect((await fetch(`http://${address}/docs/docs.js`)).status).toBe(200)
+  } finally {
+    await server.kill('SIGTERM')
+  }
+})
+
+test('the SDK traces with the provider that a plugin registers with its own copy of the OpenTelemetry API', async () => {
+  const dir = join(folder, 'traced')
+  await mkdir(dir)
+  const manifest = { name: 'traced', version: '1.0.0', type: 'module', exports: './index.js' }
+  await writeFile(join(dir, 'package.json'), JSON.stringify(manifest))
+  await writeFile(join(dir, 'index.js'), tracedPlugin)
+  const address = `127.0.0.1:${await freePort()}`
+  const server = new Running(
+    ['serve', '--listen', address, '--plugin', dir, '--data-dir', join(dir, 'data')],
+    {
+      cwd: folder,
+      program: join(folder, 'node_modules/.bin/setpoint'),
+    },
+  )
+  try {
+    await server.says(/^setpoint listening on /)
+    const pages = `http://${address}/apis/traced.example.com/v1/pages`
+    const page = { apiVersion: 'traced.example.com/v1', kind: 'Page', metadata: { name: 'a' } }
+    const sent = {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(page),
+    }
+    await expect.poll(async () => (await fetch(pages, sent)).status).toBe(201)
+    await expect
+      .poll(() => server.stderr)
+      .toContain('ended span: reconcile traced/pages.traced.example.com\n')
   } finally {
     await server.kill('SIGTERM')
   }

@@ -1,8 +1,5 @@
 import { context, isSpanContextValid, type Span, SpanStatusCode, trace } from '@opentelemetry/api'
 
-/** A no-op unless the process installs an OpenTelemetry SDK. */
-const tracer = trace.getTracer('@setpoint/controller-runtime')
-
 interface ReconcileSpanOptions {
   readonly controller: string
   readonly object: string
@@ -10,12 +7,16 @@ interface ReconcileSpanOptions {
   readonly reason: string | undefined
 }
 
-/** Runs `work` in a new span, which ends when `work` settles and is the parent of spans created within it. */
+/**
+ * Runs `work` in a new span, which ends when `work` settles and is the parent of spans created within it. Without an
+ * OpenTelemetry SDK in the process the span is a no-op.
+ */
 export async function withReconcileSpan<R>(
   { controller, object, attempt, reason }: ReconcileSpanOptions,
   work: (span: Span) => Promise<R>,
 ): Promise<R> {
-  const span = tracer.startSpan(`reconcile ${controller}`, {
+  // Looked up for each run, because a plugin may register its provider later, with another copy of the API.
+  const span = trace.getTracer('@setpoint/controller-runtime').startSpan(`reconcile ${controller}`, {
     attributes: {
       'setpoint.controller': controller,
       'setpoint.object': object,
