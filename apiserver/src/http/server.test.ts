@@ -383,6 +383,20 @@ describe('a watch over plain HTTP', () => {
     await expect.poll(() => server.hub.size).toBe(0)
   })
 
+  it('that is refused does not drop the requests behind it', async () => {
+    await using server = await serve()
+    const body = JSON.stringify(thing('a'))
+    const { socket, received } = send(server.port, [
+      ...[`GET ${path}?watch=true&labelSelector=!! HTTP/1.1`, 'Host: localhost', ''],
+      ...[`POST ${path} HTTP/1.1`, 'Host: localhost', 'Connection: close', 'Content-Type: application/json'],
+      `Content-Length: ${body.length}`,
+      '',
+      body,
+    ])
+    await once(socket, 'end')
+    expect(received().match(/HTTP\/1.1 .*/g)).toEqual(['HTTP/1.1 400 Bad Request', 'HTTP/1.1 201 Created'])
+  })
+
   it('is not opened if the server starts to drain while it waits', async () => {
     await using server = await serve()
     const release = server.holdReads()

@@ -8,10 +8,10 @@ export function watches(api: WatchApi, connections: Connections): Middleware {
   return async (ctx, next) => {
     const { info, identity, streamForm, view, audit } = ctx.state
     if (info.served === undefined) return next()
-    connections.streams(ctx.res)
     if (audit !== undefined) ctx.res.setHeader('Audit-ID', audit.id)
     const lastEventId = headerOf(ctx.req.headers, 'last-event-id')
     await api.stream({ ...info, view }, ctx.res, streamForm, identity, lastEventId)
+    connections.streams(ctx.res)
     ctx.respond = false
   }
 }
