@@ -305,7 +305,9 @@ export class Connection {
     note(this.#sent, socket.bytesWritten - socket.writableLength, now)
     if (socket.writableLength === 0) this.#sent.at = now
     const since = (at: number) => now - Math.max(at, drainedAt ?? at)
-    if (!newest.message.complete && since(this.#received.at) >= bodyStallMs) {
+    // A body that waits is not read yet.
+    const isReceiving = !newest.isWaiting && !newest.message.complete
+    if (isReceiving && since(this.#received.at) >= bodyStallMs) {
       const why = `no data of the body arrived for ${bodyStallMs / 1000} s`
       refuseBody(
         newest.message,

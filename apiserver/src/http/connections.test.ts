@@ -420,6 +420,23 @@ describe('a client', () => {
     expect(client.text).toMatch(/^HTTP\/1.1 400 /)
   })
 
+  it('is not blamed for the part of a body that waits behind another request', async () => {
+    const { held, release } = hold()
+    const server = await serve(async (message, response) => {
+      if (message.url === '/slow') await held
+      response.end(`read ${(await readRequestBody(message)).length};`)
+    })
+    const client = server.connect()
+    const length = 1_000_000
+    client.get('/slow')
+    client.post('/large', length, 'x'.repeat(length))
+    await eventually(() => expect(server.parsed).toBe(2))
+    await server.clock.advance(2 * connectionDefaults.bodyStallMs)
+    release()
+    await client.receives(`read ${length};`)
+    expect(client.text).not.toContain('HTTP/1.1 400')
+  })
+
   it('is disconnected when it stops reading its response, not while it reads slowly', async () => {
     const blocks = Array.from({ length: 1000 }, () => Buffer.alloc(64 * 1024))
     const server = await serve((_message, response) =>
