@@ -311,12 +311,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'The cause of a wrong format is FieldValueInvalid instead of FieldValueTypeInvalid.',
-    responses: {
-      'the schema is checked: a format': 422,
-    },
-  },
-  {
     says: 'The details of a 404 for a subresource that is not served are empty.',
     responses: {
       'the body must match the path: to /status without the subresource': 404,

@@ -38,7 +38,7 @@ describe('a violation', () => {
     [
       { type: 'string', format: 'email' },
       'x',
-      'spec FieldValueInvalid: must be in the format "email", is "x"',
+      'spec FieldValueTypeInvalid: must be in the format "email", is "x"',
     ],
     [{ type: 'integer', minimum: 0 }, -1, 'spec FieldValueInvalid: must be at least 0, is -1'],
     [{ type: 'integer', maximum: 100 }, 101, 'spec FieldValueInvalid: must be at most 100, is 101'],

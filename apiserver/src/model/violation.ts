@@ -195,7 +195,7 @@ function violationOf(error: ErrorObject, object: unknown, show: ShowValue): Viol
     case 'pattern':
       return make('FieldValueInvalid', `must match the pattern ${params.pattern}${is}`)
     case 'format':
-      return make('FieldValueInvalid', `must be in the format ${JSON.stringify(params.format)}${is}`)
+      return make('FieldValueTypeInvalid', `must be in the format ${JSON.stringify(params.format)}${is}`)
     case 'not':
       return make('FieldValueInvalid', `has a value that is ruled out${is}`)
     default:
