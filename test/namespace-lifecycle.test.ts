@@ -32,7 +32,7 @@ describe.each(stores)('a namespace on the %s store', store => {
   afterAll(() => world?.end())
 
   it('is active from its creation on', async () => {
-    const made = await namespacesOf(api).create('fresh', { finalizers: ['mine'] })
+    const made = await namespacesOf(api).create('fresh', {})
     expect(made).toMatchObject({
       apiVersion: 'v1',
       kind: 'Namespace',
@@ -173,6 +173,29 @@ describe.each(stores)('a namespace on the %s store', store => {
     await expect.poll(left, patience).toEqual(['example.com/hold'])
     objectOf(await api.put(at, { ...made.raw, metadata: { name: 'final' }, spec: {} }))
     refusalOf(await api.get(namespacesOf(api).at('final')), 404)
+  })
+
+  it('may begin with finalizers, which have a domain', async () => {
+    const namespaces = namespacesOf(api)
+    const finalizers = ['example.com/hold']
+    const made = await namespaces.create('begun', { finalizers })
+    expect(made.spec.finalizers).toEqual(['example.com/hold', 'kubernetes'])
+    const at = `${namespaces.at('begun')}/finalize`
+    const change = (...finalizers: unknown[]) =>
+      api.put(at, { ...made.raw, metadata: { name: 'begun' }, spec: { finalizers } })
+    for (const wrong of ['hold', '/hold', 'a b/hold', 'example.com/a/b', 1]) {
+      refusalOf(
+        await api.post(namespaces.path, { metadata: { name: 'x' }, spec: { finalizers: [wrong] } }),
+        422,
+      )
+      refusalOf(await change('kubernetes', wrong), 422)
+    }
+    for (const right of ['orphan', 'foregroundDeletion', 'example.com/other'])
+      expect(objectOf(await change(right, 'example.com/hold')).spec.finalizers).toContain(right)
+    objectOf(await api.mergePatch(namespaces.at('begun'), { metadata: { labels: { a: 'b' } } }))
+    objectOf(await change('kubernetes'))
+    objectOf(await api.delete(namespaces.at('begun')))
+    await ended(api, 'begun')
   })
 
   it('is emptied before its removal, although its finalizers were gone before the deletion', async () => {

@@ -69,13 +69,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'It is changed by `PUT .../namespaces/<name>/finalize` only.',
-    page: 'api.md',
-    responses: {
-      'Namespace: finalizers of its own': 201,
-    },
-  },
-  {
     says: 'Labels do not compare: `team<b` as a label selector is 400.',
     page: 'api.md',
     responses: {
@@ -302,12 +295,6 @@ export const differences: readonly Difference[] = [
     responses: {
       'metadata is validated: an invalid annotation': 201,
       'metadata is validated: an invalid finalizer': 201,
-    },
-  },
-  {
-    says: 'Finalizers in the spec of a Namespace are not checked.',
-    responses: {
-      'Namespace: an invalid finalizer': 201,
     },
   },
   {

@@ -1,6 +1,14 @@
-import { ApiError, checkDnsLabel, isRecord, singleValueIndex } from '@setpoint/controller-runtime/api'
+import {
+  ApiError,
+  checkDnsLabel,
+  checkLabelKey,
+  type HookViolation,
+  isRecord,
+  propagationFinalizers,
+  singleValueIndex,
+} from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
-import type { BareObject, KindRules } from '../../model/index.ts'
+import { type BareObject, type KindRules, objectLimits, shorten } from '../../model/index.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
 
 /** The namespaces that always exist. */
@@ -24,7 +32,8 @@ const model = defineBuiltInModel({
         finalizers: {
           type: 'array',
           items: { type: 'string' },
-          description: 'What keeps a deleting namespace. Changed through the subresource finalize only.',
+          description:
+            'What keeps a deleting namespace. Once it exists, changed through the subresource finalize only.',
         },
       },
     },
@@ -66,10 +75,13 @@ const model = defineBuiltInModel({
     { name: 'Status', type: 'string', jsonPath: '.status.phase' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
-  validate({ metadata }) {
+  validate({ metadata, spec }, { previous }) {
     // It becomes part of host names in Kubernetes, so it is shorter than other names.
     const problem = checkDnsLabel(metadata.name)
-    return problem === undefined ? [] : [{ field: 'metadata.name', message: problem }]
+    return [
+      ...(problem === undefined ? [] : [{ field: 'metadata.name', message: problem }]),
+      ...problemsOfFinalizers(finalizersOf({ spec }), finalizersOf({ spec: previous?.spec })),
+    ]
   },
 })
 
@@ -82,7 +94,9 @@ const rules: KindRules = {
   subresources: ['finalize'],
   created(draft) {
     labelName(draft)
-    draft.spec = { ...contentOf(draft.spec), finalizers: [contentFinalizer] }
+    const { finalizers = [], ...spec } = contentOf(draft.spec)
+    const isComplete = !Array.isArray(finalizers) || finalizers.includes(contentFinalizer)
+    draft.spec = { ...spec, finalizers: isComplete ? finalizers : [...finalizers, contentFinalizer] }
     draft.status = { phase: 'Active' }
   },
   updated(draft, previous, scope) {
@@ -127,6 +141,25 @@ function labelName(draft: BareObject): void {
 export function finalizersOf({ spec }: Pick<BareObject, 'spec'>): readonly unknown[] {
   const { finalizers } = contentOf(spec)
   return Array.isArray(finalizers) ? finalizers : []
+}
+
+/** The finalizers without a domain that Kubernetes allows. */
+const standardFinalizers: ReadonlySet<unknown> = new Set([
+  contentFinalizer,
+  ...Object.values(propagationFinalizers),
+])
+
+/** Returns the violations of the new finalizers. A stored one is not checked again. */
+function problemsOfFinalizers(finalizers: readonly unknown[], previous: readonly unknown[]): HookViolation[] {
+  const known = new Set(previous)
+  return finalizers
+    .filter(finalizer => typeof finalizer === 'string')
+    .filter(finalizer => !standardFinalizers.has(finalizer) && !known.has(finalizer))
+    .filter(finalizer => !finalizer.includes('/') || checkLabelKey(finalizer) !== undefined)
+    .map(finalizer => ({
+      field: 'spec.finalizers',
+      message: `${JSON.stringify(shorten(finalizer, objectLimits.echoedCharacters))} is not <domain>/<name>, as in example.com/a`,
+    }))
 }
 
 function contentOf(value: unknown): Record<string, unknown> {
