@@ -93,6 +93,9 @@ describe.each(stores)('the built-in kinds on the %s store', store => {
       expect(await refused({ data: { a: 1 } })).toEqual(['data.a'])
       expect(await refused({ data: { a: '' }, binaryData: { a: '' } })).toEqual(['data.a'])
       expect(await refused({ binaryData: { a: 'no' } })).toEqual(['binaryData.a'])
+      const broken = { binaryData: { a: 'YWFh\r\nYWFh\n' } }
+      expect(await create('configmaps', 'broken', broken)).toMatchObject({ binaryData: { a: 'YWFhYWFh' } })
+      expect(await refused({ binaryData: { a: 'YWFh\nno' } })).toEqual(['binaryData.a'])
       const half = 'x'.repeat(600_000)
       expect(await refused({ data: { a: half, b: half } })).toEqual(['data'])
     })
@@ -130,14 +133,21 @@ describe.each(stores)('the built-in kinds on the %s store', store => {
       expect(objectOf(patched).raw).toMatchObject({ data: { a: base64('4'), b: base64('3') } })
       expect(await refused({ stringData: { a: 1 } })).toEqual(['stringData.a'])
       expect(await refused({ data: { a: 'no' } })).toEqual(['data.a'])
+      const broken = await api.mergePatch(at('secrets', 'merged'), { data: { a: 'YWFh\nYWFh' } })
+      expect(objectOf(broken).raw).toMatchObject({ data: { a: 'YWFhYWFh', b: base64('3') } })
     })
 
     it('has the keys of its type, which cannot change', async () => {
       expect(await refused({ type: 'kubernetes.io/tls' })).toEqual(['data[tls.crt]', 'data[tls.key]'])
       expect(await refused({ type: 'kubernetes.io/basic-auth' })).toEqual(['data.username', 'data.password'])
-      expect(await refused({ type: 'kubernetes.io/ssh-auth' })).toEqual(['data.ssh-privatekey'])
-      const registry = { type: 'kubernetes.io/dockerconfigjson', stringData: { '.dockerconfigjson': '{' } }
-      expect(await refused(registry)).toEqual(['data[.dockerconfigjson]'])
+      const ssh = { type: 'kubernetes.io/ssh-auth' }
+      for (const stringData of [{}, { 'ssh-privatekey': '' }])
+        expect(await refused({ ...ssh, stringData })).toEqual(['data.ssh-privatekey'])
+      for (const text of ['{', '[]', '1']) {
+        const stringData = { '.dockerconfigjson': text }
+        const registry = { type: 'kubernetes.io/dockerconfigjson', stringData }
+        expect(await refused(registry)).toEqual(['data[.dockerconfigjson]'])
+      }
       const token = { type: 'kubernetes.io/service-account-token' }
       expect(await refused(token)).toEqual(['metadata.annotations[kubernetes.io/service-account.name]'])
       await create('secrets', 'typed', {

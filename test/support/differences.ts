@@ -306,12 +306,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A Secret keeps line breaks in base64.',
-    responses: {
-      'Secret: base64 with a line break': 201,
-    },
-  },
-  {
     says: 'A Secret of type TLS gets no warning for data that is no PEM.',
     responses: {
       'Secret: TLS': 201,

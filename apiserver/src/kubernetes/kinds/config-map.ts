@@ -8,6 +8,7 @@ import {
   bytesOfText,
   countOf,
   immutableField,
+  joinBase64,
   problemsOfImmutable,
   problemsOfKeys,
   problemsOfSize,
@@ -65,5 +66,7 @@ export const configMap: BuiltInKind = {
       },
       ageColumn,
     ],
+    created: draft => joinBase64(draft, 'binaryData'),
+    updated: draft => joinBase64(draft, 'binaryData'),
   },
 }

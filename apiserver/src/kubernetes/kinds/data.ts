@@ -1,5 +1,5 @@
 import { type HookViolation, isRecord, type Schema } from '@setpoint/controller-runtime/api'
-import { deepEqual, formatPath } from '../../model/index.ts'
+import { type BareObject, deepEqual, formatPath } from '../../model/index.ts'
 import { recordOf } from '../fields.ts'
 
 /** What `ConfigMap` and `Secret` have in common. */
@@ -61,6 +61,14 @@ export function problemsOfImmutable(
       reason: 'FieldValueForbidden',
       message: 'field is immutable when `immutable` is set',
     }))
+}
+
+/** Removes line breaks from the base64 in a map, as Kubernetes does. Leaves what is not a map of texts to the schema. */
+export function joinBase64(object: BareObject, field: 'data' | 'binaryData'): void {
+  const map = object[field]
+  if (!isRecord(map)) return
+  const join = (value: unknown) => (typeof value === 'string' ? value.replaceAll(/[\r\n]/g, '') : value)
+  object[field] = Object.fromEntries(Object.entries(map).map(([key, value]) => [key, join(value)]))
 }
 
 /** An empty map is the same as none. */

@@ -8,6 +8,7 @@ import {
   bytesOfBase64,
   countOf,
   immutableField,
+  joinBase64,
   problemsOfImmutable,
   problemsOfKeys,
   problemsOfSize,
@@ -18,15 +19,18 @@ const opaque = 'Opaque'
 /** The annotation that names the account of a `kubernetes.io/service-account-token`. */
 const accountAnnotation = 'kubernetes.io/service-account.name'
 
+/** The only type whose value must not be empty. */
+const sshAuth = 'kubernetes.io/ssh-auth'
+
 /** The keys that secrets of a type must have. */
 const requiredKeys: Readonly<Record<string, readonly string[]>> = {
   'kubernetes.io/dockercfg': ['.dockercfg'],
   'kubernetes.io/dockerconfigjson': ['.dockerconfigjson'],
-  'kubernetes.io/ssh-auth': ['ssh-privatekey'],
+  [sshAuth]: ['ssh-privatekey'],
   'kubernetes.io/tls': ['tls.crt', 'tls.key'],
 }
 
-/** The keys whose values must be JSON. */
+/** The keys whose values must be JSON objects. */
 const jsonKeys: Readonly<Record<string, string>> = {
   'kubernetes.io/dockercfg': '.dockercfg',
   'kubernetes.io/dockerconfigjson': '.dockerconfigjson',
@@ -93,6 +97,7 @@ export const secret: BuiltInKind = {
 /** Merges `stringData` into `data`. Leaves what is not a map of texts to the schema. */
 function complete(draft: BareObject, type: unknown): void {
   if (draft.type === undefined || draft.type === '') draft.type = type
+  joinBase64(draft, 'data')
   const { stringData, data } = draft
   if (stringData === undefined) return
   if (!isRecord(stringData) || (data !== undefined && !isRecord(data))) return
@@ -118,16 +123,19 @@ function problemsOfType(type: string, data: Data, annotations: Data): HookViolat
       ? []
       : [missing(['data', 'username']), missing(['data', 'password'])]
   const required = Object.hasOwn(requiredKeys, type) ? (requiredKeys[type] ?? []) : []
-  const absent = required.filter(key => !(key in data)).map(key => missing(['data', key]))
+  const absent = required
+    .filter(key => (type === sshAuth ? !data[key] : !(key in data)))
+    .map(key => missing(['data', key]))
   const jsonKey = Object.hasOwn(jsonKeys, type) ? jsonKeys[type] : undefined
-  if (absent.length > 0 || jsonKey === undefined || isJson(data[jsonKey])) return absent
-  return [{ field: formatPath(['data', jsonKey]), message: 'must be JSON, in base64' }]
+  if (absent.length > 0 || jsonKey === undefined || isJsonObject(data[jsonKey])) return absent
+  return [{ field: formatPath(['data', jsonKey]), message: 'must be a JSON object, in base64' }]
 }
 
-function isJson(value: unknown): boolean {
+/** As in Go, null is one, too. */
+function isJsonObject(text: unknown): boolean {
   try {
-    JSON.parse(Buffer.from(String(value), 'base64').toString())
-    return true
+    const value: unknown = JSON.parse(Buffer.from(String(text), 'base64').toString())
+    return isRecord(value) || value === null
   } catch {
     return false
   }
