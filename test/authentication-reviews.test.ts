@@ -39,7 +39,7 @@ describe('reviews of authentication', () => {
       {
         apiVersion: 'authentication.k8s.io/v1',
         kind: 'SelfSubjectReview',
-        metadata: { creationTimestamp: null },
+        metadata: { creationTimestamp: expect.stringMatching(/^\d{4}-.*Z$/) },
         status: { userInfo: { username: 'ann', groups: ['setpoint:admins', authenticated] } },
       },
     ])
@@ -56,11 +56,12 @@ describe('reviews of authentication', () => {
         audiences: ['setpoint/serviceaccount'],
       },
     })
-    for (const spec of [{ token: 'wrong' }, {}, { token, audiences: ['vault'] }])
+    for (const spec of [{ token: 'wrong' }, { token, audiences: ['vault'] }])
       expect((await review(spec)).body).toMatchObject({
         status: { authenticated: false, user: {}, error: expect.stringMatching(/./) },
       })
     refusalOf(await review({ token: 1 }), 422)
+    for (const spec of [{}, { token: '' }, { token: null }]) refusalOf(await review(spec), 400)
   })
 
   it('of the tokens of others need a permission', async () => {

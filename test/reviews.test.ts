@@ -32,7 +32,7 @@ describe('reviews, which are not stored', () => {
     const { status, body, headers } = await ann.post(selfReviews, {
       apiVersion: 'authorization.k8s.io/v1',
       kind: 'SelfSubjectAccessReview',
-      metadata: { name: 'ignored' },
+      metadata: { creationTimestamp: null, namespace: 'ignored', uid: 'ignored' },
       spec,
       status: { allowed: false },
     })
@@ -40,7 +40,7 @@ describe('reviews, which are not stored', () => {
     expect(body).toEqual({
       apiVersion: 'authorization.k8s.io/v1',
       kind: 'SelfSubjectAccessReview',
-      metadata: { creationTimestamp: null },
+      metadata: {},
       spec,
       status: { allowed: true, reason: 'allowed by the built-in group "setpoint:admins"' },
     })
@@ -83,6 +83,36 @@ describe('reviews, which are not stored', () => {
     ])
     refusalOf(await ann.post(selfReviews, { spec: {} }), 422)
     refusalOf(await ann.post(selfReviews, 'nonsense'), 400)
+  })
+
+  it('are refused with all violations of their content, whose details have the group only', async () => {
+    const both = { resourceAttributes: { verb: 'get' }, nonResourceAttributes: { path: '/x', verb: 'get' } }
+    const refused = async (path: string, body: object) => {
+      const { causes, details } = refusalOf(await ann.post(`${root}/${path}`, body), 422)
+      expect([details.group, details.kind, details.name]).toEqual([
+        'authorization.k8s.io',
+        undefined,
+        undefined,
+      ])
+      return causes.map(({ field }) => field)
+    }
+    for (const metadata of [{ name: 'a' }, { generateName: 'a' }, { labels: { a: 'b' } }])
+      expect(await refused('selfsubjectaccessreviews', { metadata, spec: both })).toEqual([
+        'spec.nonResourceAttributes',
+        'metadata',
+      ])
+    expect(await refused('subjectaccessreviews', { metadata: { name: 'a' }, spec: {} })).toEqual([
+      'spec.resourceAttributes',
+      'spec.user',
+      'metadata',
+    ])
+    const local = 'namespaces/default/localsubjectaccessreviews'
+    expect(await refused(local, { spec: { user: 'vic', ...both } })).toEqual([
+      'spec.nonResourceAttributes',
+      'spec.resourceAttributes.namespace',
+      'spec.nonResourceAttributes',
+    ])
+    refusalOf(await ann.post(`${root}/${local}`, { metadata: { namespace: 'other' }, spec: {} }), 400)
   })
 
   it('treat unknown fields as every write', async () => {

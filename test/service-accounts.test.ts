@@ -122,6 +122,25 @@ describe.each(stores)('tokens of service accounts on %s', (store: Store) => {
     await expect.poll(async () => (await list(new Api(world.server.url), token)).status).toBe(200)
   })
 
+  it('are requested for their account only, with its metadata in the response', async () => {
+    const { metadata } = await create(accounts, 'asked')
+    const ask = (metadata: object, spec: object = {}) =>
+      ann.post(`${accounts}/asked/token`, { metadata, spec })
+    const known = { name: 'asked', namespace: 'default', uid: metadata.uid }
+    const answer = await ask(known)
+    const times = { creationTimestamp: expect.stringMatching(/^\d{4}-.*Z$/) }
+    expect([answer.status, fieldsOf(answer.body).metadata]).toEqual([201, { ...known, ...times }])
+    expect(answer.headers.get('warning')).toBeNull()
+    expect(refusalOf(await ask({ name: 'other' }), 422).causes).toMatchObject([{ field: 'metadata.name' }])
+    refusalOf(await ask({ namespace: 'other' }), 400)
+    refusalOf(await ask({ uid: 'other' }), 409)
+    const long = await ask({}, { expirationSeconds: 100_000 })
+    expect([long.status, long.headers.get('warning')]).toEqual([
+      201,
+      '299 - "requested expiration of 100000 seconds shortened to 86400 seconds"',
+    ])
+  })
+
   it('need the permission to create them', async () => {
     const path = `${accounts}/robot/token`
     refusalOf(await users.api(world.server.url, 'vic').post(path, {}), 403)

@@ -318,19 +318,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A TokenRequest and a SelfSubjectReview are returned without creationTimestamp.',
-    responses: {
-      'ServiceAccount: token: a token': 201,
-      'ServiceAccount: token: of an audience': 201,
-      'reviews of access: who am I': 201,
-      'impersonation: a user': 201,
-      'impersonation: a user with groups': 201,
-      'impersonation: an account': 201,
-      'impersonation: with extra': 201,
-      'impersonation: with a uid': 201,
-    },
-  },
-  {
     says: 'The selectors of an aggregation are not checked.',
     responses: {
       'Role and ClusterRole: an aggregation by an invalid label': 201,
@@ -340,28 +327,6 @@ export const differences: readonly Difference[] = [
     says: "The 404 for a binding of a missing role names the role's kind.",
     responses: {
       'roles do not escalate: a binding of a missing role': 404,
-    },
-  },
-  {
-    says: 'The details of a 422 for a review have no group.',
-    responses: {
-      'reviews of access: both': 422,
-      'reviews of access: neither': 422,
-      'reviews of access: no spec': 422,
-      'reviews of access: of nobody': 422,
-      'reviews of access: in a namespace, of another': 422,
-    },
-  },
-  {
-    says: 'A review accepts a name.',
-    responses: {
-      'reviews of access: with a name': 201,
-    },
-  },
-  {
-    says: 'A TokenReview without a token is accepted.',
-    responses: {
-      'reviews of access: no token': 201,
     },
   },
 ]

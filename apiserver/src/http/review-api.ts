@@ -18,12 +18,13 @@ export async function respondToReview(
   if (method !== 'POST') throw new MethodNotAllowedError(method, reviewMethods)
   const options = readWriteOptions(request)
   const body = await readObject(request, options.fieldValidation, served.hub)
-  const { content, warnings } = readReview(served, body.document, options)
   const { namespace, name } = path
-  const answer = await review.respond(content, { user: caller.user, namespace, name, signal })
+  const read = readReview(served, body.document, { ...options, ...(namespace && { namespace }) })
+  const asked = { user: caller.user, namespace, name, metadata: read.metadata, signal }
+  const { metadata: more, warnings = [], ...content } = await review.respond(read.content, asked)
   const { apiVersion, kind } = served.hub
-  const metadata = { ...(name && { name }), ...(namespace && { namespace }), creationTimestamp: null }
-  const texts = [...body.warnings, ...warnings]
+  const metadata = { ...(name && { name }), ...(namespace && { namespace }), ...more }
+  const texts = [...body.warnings, ...read.warnings, ...warnings]
   return {
     status: 201,
     headers: {
@@ -31,6 +32,6 @@ export async function respondToReview(
       'cache-control': 'no-cache, private',
       ...(texts.length > 0 && { warning: warningHeaders(texts) }),
     },
-    body: Buffer.from(JSON.stringify({ apiVersion, kind, metadata, ...answer })),
+    body: Buffer.from(JSON.stringify({ apiVersion, kind, metadata, ...content })),
   }
 }

@@ -1,8 +1,8 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import { ApiError, defineModel, isRecord } from '@setpoint/controller-runtime/api'
-import { type Review, type ReviewContent, ServedModel } from '../model/index.ts'
+import { type Review, type ReviewContent, type ReviewRequest, ServedModel } from '../model/index.ts'
 import type { Authorizer, PolicyRule, Target } from '../security/index.ts'
-import { recordOf, textOf } from './fields.ts'
+import { recordOf, textOf, textsOf } from './fields.ts'
 
 const group = 'authorization.k8s.io'
 const text = { type: 'string' } as const
@@ -56,7 +56,7 @@ const subjectQuestion = {
   status: decision,
 } as const
 
-/** A kind of review: answers posts, stores nothing. */
+/** A kind of review. Its objects are not stored. */
 function kindOf(
   kind: string,
   schema: Parameters<typeof defineModel>[0]['schema'],
@@ -105,11 +105,22 @@ export function accessReviews(authorizer: Authorizer): ServedModel[] {
   const review = (model: typeof selfReview, respond: Review['respond']) =>
     ServedModel.builtIn(model, { review: { respond } })
   return [
-    review(selfReview, (content, { user }) => decide(authorizer, content, user)),
-    review(subjectReview, content => decide(authorizer, content, subjectOf('SubjectAccessReview', content))),
-    review(localReview, (content, { namespace }) => {
-      checkLocal(content, namespace)
-      return decide(authorizer, content, subjectOf('LocalSubjectAccessReview', content))
+    review(selfReview, (content, { user, metadata }) => {
+      check([...problemsOfQuestion(content), ...problemsOfMetadata(metadata)])
+      return decide(authorizer, content, user)
+    }),
+    review(subjectReview, (content, { metadata }) => {
+      check([...problemsOfQuestion(content), ...problemsOfSubject(content), ...problemsOfMetadata(metadata)])
+      return decide(authorizer, content, subjectOf(content))
+    }),
+    review(localReview, (content, { namespace, metadata }) => {
+      check([
+        ...problemsOfQuestion(content),
+        ...problemsOfSubject(content),
+        ...problemsOfMetadata(metadata),
+        ...problemsOfPlace(content, namespace),
+      ])
+      return decide(authorizer, content, subjectOf(content))
     }),
     review(rulesReview, (content, { user }) => {
       const { namespace } = recordOf(content.spec)
@@ -139,11 +150,9 @@ function decide(authorizer: Authorizer, { spec }: ReviewContent, user: UserInfo)
   return { spec, status: grant === undefined ? { allowed: false } : { allowed: true, reason: grant.reason } }
 }
 
-/** @throws ApiError 422 */
+/** The review is valid. */
 function questionOf(spec: unknown): { readonly verb: string; readonly target: Target } {
   const { resourceAttributes: resource, nonResourceAttributes: path } = recordOf(spec)
-  if (isRecord(resource) === isRecord(path))
-    throw invalid('spec', 'exactly one of nonResourceAttributes or resourceAttributes must be specified')
   if (isRecord(path)) return { verb: textOf(path.verb), target: textOf(path.path) }
   const { namespace, verb, group = '', resource: plural = '', subresource, name } = recordOf(resource)
   const given = (value: unknown) => textOf(value) || undefined
@@ -159,25 +168,70 @@ function questionOf(spec: unknown): { readonly verb: string; readonly target: Ta
   }
 }
 
-/** @throws ApiError 422 */
-function subjectOf(kind: string, { spec }: ReviewContent): UserInfo {
+function subjectOf({ spec }: ReviewContent): UserInfo {
   const { user, groups } = recordOf(spec)
-  const names = Array.isArray(groups) ? groups.map(textOf) : []
-  if (textOf(user) === '' && names.length === 0)
-    throw invalid('spec.user', `at least one of user or group of a ${kind} must be specified`)
-  return { name: textOf(user), groups: names }
+  return { name: textOf(user), groups: textsOf(groups) }
 }
 
-/** @throws ApiError 422 */
-function checkLocal({ spec }: ReviewContent, namespace: string | undefined): void {
+// The violations that Kubernetes finds in a review.
+
+interface Problem {
+  readonly field: string
+  readonly message: string
+}
+
+function problemsOfQuestion({ spec }: ReviewContent): Problem[] {
   const { resourceAttributes: resource, nonResourceAttributes: path } = recordOf(spec)
-  if (isRecord(path)) throw invalid('spec.nonResourceAttributes', 'disallowed on this kind of request')
-  if (recordOf(resource).namespace !== namespace)
-    throw invalid('spec.resourceAttributes.namespace', 'must match the namespace in the path')
+  if (isRecord(resource) !== isRecord(path)) return []
+  return isRecord(path)
+    ? [
+        {
+          field: 'spec.nonResourceAttributes',
+          message: 'cannot be specified in combination with resourceAttributes',
+        },
+      ]
+    : [
+        {
+          field: 'spec.resourceAttributes',
+          message: 'exactly one of nonResourceAttributes or resourceAttributes must be specified',
+        },
+      ]
 }
 
-function invalid(field: string, message: string): ApiError {
-  return new ApiError('Invalid', `the review is invalid: ${field}: ${message}`, {
-    causes: [{ reason: 'FieldValueInvalid', message, field }],
-  })
+function problemsOfSubject({ spec }: ReviewContent): Problem[] {
+  const { user, groups } = recordOf(spec)
+  if (textOf(user) !== '' || textsOf(groups).length > 0) return []
+  return [{ field: 'spec.user', message: 'at least one of user or group must be specified' }]
+}
+
+/** Kubernetes ignores these fields. The namespace is that of the path. */
+function problemsOfMetadata({
+  namespace: _namespace,
+  uid: _uid,
+  managedFields: _managedFields,
+  ...others
+}: ReviewRequest['metadata']): Problem[] {
+  return Object.keys(others).length === 0 ? [] : [{ field: 'metadata', message: 'must be empty' }]
+}
+
+function problemsOfPlace({ spec }: ReviewContent, namespace: string | undefined): Problem[] {
+  const { resourceAttributes: resource, nonResourceAttributes: path } = recordOf(spec)
+  const problems: Problem[] = []
+  if (isRecord(resource) && resource.namespace !== namespace)
+    problems.push({
+      field: 'spec.resourceAttributes.namespace',
+      message: 'must match the namespace in the path',
+    })
+  if (isRecord(path))
+    problems.push({ field: 'spec.nonResourceAttributes', message: 'disallowed on this kind of request' })
+  return problems
+}
+
+/** @throws ApiError 422 if there are violations */
+function check(problems: readonly Problem[]): void {
+  if (problems.length === 0) return
+  const shown = problems.map(({ field, message }) => `${field}: ${message}`).join('; ')
+  const causes = problems.map(problem => ({ reason: 'FieldValueInvalid', ...problem }))
+  // As in Kubernetes, the details name neither kind nor object.
+  throw new ApiError('Invalid', `the review is invalid: ${shown}`, { group, causes })
 }

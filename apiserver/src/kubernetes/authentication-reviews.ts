@@ -1,8 +1,8 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
-import { defineModel, isApiError } from '@setpoint/controller-runtime/api'
+import { ApiError, defineModel, isApiError } from '@setpoint/controller-runtime/api'
 import { type ReviewContent, ServedModel } from '../model/index.ts'
 import type { BearerTokens } from '../security/index.ts'
-import { recordOf, textsOf } from './fields.ts'
+import { recordOf, textOf, textsOf } from './fields.ts'
 
 const group = 'authentication.k8s.io'
 const text = { type: 'string' } as const
@@ -56,18 +56,24 @@ const tokenReview = defineModel({
 export function authenticationReviews(tokens: BearerTokens): ServedModel[] {
   return [
     ServedModel.builtIn(selfReview, {
-      review: { respond: (_content, { user }) => ({ status: { userInfo: userInfoOf(user) } }) },
+      review: {
+        respond: (_content, { user }) => ({
+          metadata: { creationTimestamp: new Date().toISOString() },
+          status: { userInfo: userInfoOf(user) },
+        }),
+      },
     }),
     ServedModel.builtIn(tokenReview, { review: { respond: ({ spec }) => review(tokens, spec) } }),
   ]
 }
 
-/** @throws ApiError 503 if the token cannot be checked */
+/** @throws ApiError 400 without a token; 503 if it cannot be checked */
 async function review(tokens: BearerTokens, spec: unknown): Promise<ReviewContent> {
   const { token, audiences } = recordOf(spec)
+  if (textOf(token) === '') throw new ApiError('BadRequest', 'spec.token is required for a TokenReview')
   const asked = textsOf(audiences)
   try {
-    const found = await tokens.authenticate(String(token ?? ''), asked.length === 0 ? undefined : asked)
+    const found = await tokens.authenticate(textOf(token), asked.length === 0 ? undefined : asked)
     const user = userInfoOf(found.identity.user)
     return { spec, status: { authenticated: true, user, audiences: found.audiences } }
   } catch (error) {

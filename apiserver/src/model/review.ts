@@ -7,6 +7,8 @@ export interface ReviewRequest {
   readonly namespace: string | undefined
   /** The name of the object whose subresource the review is. */
   readonly name: string | undefined
+  /** The metadata in the body, without empty, unknown and server-owned fields. */
+  readonly metadata: Readonly<Record<string, unknown>>
   readonly signal: AbortSignal | undefined
 }
 
@@ -14,6 +16,14 @@ export interface ReviewRequest {
 export interface ReviewContent {
   readonly spec?: unknown
   readonly status?: unknown
+}
+
+/** The response to a review. */
+export interface ReviewAnswer extends ReviewContent {
+  /** Besides the name and namespace of the path. */
+  readonly metadata?: object
+  /** Texts of `Warning` headers. */
+  readonly warnings?: readonly string[]
 }
 
 /** A resource that reviews are posted to below a name: `serviceaccounts` for `serviceaccounts/<name>/token`. */
@@ -32,9 +42,8 @@ export interface Review {
   /** Set if the review is a subresource of another resource. */
   readonly parent?: ReviewParent
   /**
-   * Returns the content of the response.
    * @param content of the request: valid by the schema, with its defaults, and without a status
    * @throws ApiError
    */
-  respond(content: ReviewContent, request: ReviewRequest): ReviewContent | Promise<ReviewContent>
+  respond(content: ReviewContent, request: ReviewRequest): ReviewAnswer | Promise<ReviewAnswer>
 }

@@ -403,7 +403,10 @@ function checkIdentity(served: ServedModel, key: ObjectKey, meta: ClientObject['
 }
 
 /** @throws ApiError 400 if the metadata of a request names another namespace than its path */
-function checkNamespace(namespace: string | undefined, { namespace: given }: ClientObject['meta']): void {
+export function checkNamespace(
+  namespace: string | undefined,
+  { namespace: given }: ClientObject['meta'],
+): void {
   if (given === undefined || given === namespace) return
   const shown = typeof given === 'string' ? JSON.stringify(echo(given)) : 'not a string'
   throw badRequest(

@@ -1,30 +1,33 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
-import type { ReviewContent, ServedModel } from '../model/index.ts'
+import type { ReviewContent, ReviewRequest, ServedModel } from '../model/index.ts'
 import { Causes } from './causes.ts'
 import { checkUnknownFields, readClientObject, violationsLeft, withDefaults } from './object-draft.ts'
 import { invalid } from './refusals.ts'
+import { checkNamespace } from './registry.ts'
 import type { WriteOptions } from './write-options.ts'
 
-/** The content of a review, and the texts of `Warning` headers. */
+/** The body of a review, and the texts of `Warning` headers. */
 export interface ReadReview {
   readonly content: ReviewContent
+  readonly metadata: ReviewRequest['metadata']
   readonly warnings: readonly string[]
 }
 
 /**
- * Checks the body of a review as that of any object, with its defaults. Its metadata is not used. `apiVersion` and `kind` may be
- * absent, as in Kubernetes.
+ * Checks the body of a review as that of any object, with its defaults. `apiVersion` and `kind` may be absent, as in
+ * Kubernetes.
  * @throws ApiError 400, 422
  */
 export function readReview(
   served: ServedModel,
   body: unknown,
-  { fieldValidation }: Pick<WriteOptions, 'fieldValidation'>,
+  { fieldValidation, namespace }: Pick<WriteOptions, 'fieldValidation' | 'namespace'>,
 ): ReadReview {
   const { apiVersion, kind, schemas } = served.hub
   const client = readClientObject(served.hub, isRecord(body) ? { apiVersion, kind, ...body } : body, {
     fieldValidation,
   })
+  if (namespace !== undefined) checkNamespace(namespace, client.meta)
   const { status: _status, ...content } = client.content
   const metadata = { name: '', uid: '', generation: 1, creationTimestamp: '' }
   const object = withDefaults(schemas, { apiVersion, kind, metadata, spec: {}, ...content })
@@ -32,5 +35,5 @@ export function readReview(
   for (const violation of violationsLeft(schemas, object, undefined)) causes.add(violation)
   if (!causes.isEmpty) throw invalid(served, '', causes)
   const warnings = [...client.warnings, ...checkUnknownFields(schemas, object, { fieldValidation })]
-  return { content: { spec: object.spec }, warnings }
+  return { content: { spec: object.spec }, metadata: { ...client.meta }, warnings }
 }

@@ -1,5 +1,11 @@
 import { ApiError, defineModel, isRecord, objectKey } from '@setpoint/controller-runtime/api'
-import { type ModelRegistry, type ReviewContent, type ReviewRequest, ServedModel } from '../../model/index.ts'
+import {
+  type ModelRegistry,
+  type ReviewAnswer,
+  type ReviewContent,
+  type ReviewRequest,
+  ServedModel,
+} from '../../model/index.ts'
 import type { Registry } from '../../registry/index.ts'
 import { textsOf } from '../fields.ts'
 import type { BoundObject } from './bound-objects.ts'
@@ -65,14 +71,21 @@ export function tokenRequest(parts: Parts): ServedModel {
   })
 }
 
-/** @throws ApiError 400, 404, 409, 503 */
+/** @throws ApiError 400, 404, 409, 422, 503 */
 async function respond(
   parts: Parts,
   { spec }: ReviewContent,
-  { namespace = '', name = '' }: ReviewRequest,
-): Promise<ReviewContent> {
+  { namespace = '', name = '', metadata }: ReviewRequest,
+): Promise<ReviewAnswer> {
   const given = isRecord(spec) ? spec : {}
+  if (metadata.name !== undefined && metadata.name !== name) throw otherName(name)
   const account = await find(parts, { plural: 'serviceaccounts', namespace, name })
+  if (metadata.uid !== undefined && metadata.uid !== account.uid)
+    throw new ApiError(
+      'Conflict',
+      `the UID in the TokenRequest is not that of the ServiceAccount ${JSON.stringify(name)}`,
+      { group: model.group, kind: model.kind, name },
+    )
   const secret = await secretOf(parts, namespace, given.boundObjectRef)
   const asked = typeof given.expirationSeconds === 'number' ? given.expirationSeconds : defaultSeconds
   const seconds = Math.min(asked, longestSeconds)
@@ -85,9 +98,31 @@ async function respond(
     lifeSeconds: seconds,
   })
   return {
+    metadata: { uid: account.uid, creationTimestamp: toSeconds(expiresAt.getTime() - seconds * 1000) },
     spec: { audiences, expirationSeconds: seconds, boundObjectRef: given.boundObjectRef ?? null },
-    status: { token, expirationTimestamp: `${expiresAt.toISOString().slice(0, 19)}Z` },
+    status: { token, expirationTimestamp: toSeconds(expiresAt.getTime()) },
+    ...(seconds < asked && {
+      warnings: [`requested expiration of ${asked} seconds shortened to ${seconds} seconds`],
+    }),
   }
+}
+
+function otherName(name: string): ApiError {
+  const { group, kind } = model
+  const message = 'must match the service account name if specified'
+  return new ApiError(
+    'Invalid',
+    `${kind}.${group} ${JSON.stringify(name)} is invalid: metadata.name: ${message}`,
+    {
+      ...{ group, kind, name },
+      causes: [{ reason: 'FieldValueInvalid', field: 'metadata.name', message }],
+    },
+  )
+}
+
+/** Returns a time as in Kubernetes' objects, without fractional digits. */
+function toSeconds(time: number): string {
+  return `${new Date(time).toISOString().slice(0, 19)}Z`
 }
 
 async function secretOf(
