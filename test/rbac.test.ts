@@ -406,6 +406,23 @@ describe('the kinds', () => {
     expect(await causesOf(inX, { rules: [{ verbs: many, apiGroups: many, resources: ['a'] }] })).toEqual([
       'rules',
     ])
+    const aggregating = (...clusterRoleSelectors: object[]) =>
+      causesOf('clusterroles', { aggregationRule: { clusterRoleSelectors } })
+    const selector = 'aggregationRule.clusterRoleSelectors'
+    expect(await aggregating({ matchLabels: { 'a b': 'c' } }, { matchLabels: { a: 'b c' } })).toEqual([
+      ...[`${selector}[0].matchLabels`, `${selector}[1].matchLabels`],
+    ])
+    const matchExpressions = [
+      { key: 'a b', operator: 'Exists', values: ['c'] },
+      { key: 'a', operator: 'In' },
+      { key: 'a', operator: 'NotIn', values: ['b', 'b c'] },
+    ]
+    expect(await aggregating({ matchExpressions })).toEqual([
+      ...['matchExpressions[0].values', 'matchExpressions[0].key', 'matchExpressions[1].values'].map(
+        field => `${selector}[0].${field}`,
+      ),
+      `${selector}[0].matchExpressions[2].values[1]`,
+    ])
     const ref = roleRef('ClusterRole', 'view')
     expect(await causesOf('clusterrolebindings', { roleRef: roleRef('Role', 'view') })).toEqual([
       'roleRef.kind',

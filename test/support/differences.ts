@@ -318,12 +318,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'The selectors of an aggregation are not checked.',
-    responses: {
-      'Role and ClusterRole: an aggregation by an invalid label': 201,
-    },
-  },
-  {
     says: "The 404 for a binding of a missing role names the role's kind.",
     responses: {
       'roles do not escalate: a binding of a missing role': 404,

@@ -1,7 +1,7 @@
 import type { HookViolation } from '@setpoint/controller-runtime/api'
-import { isRecord } from '@setpoint/controller-runtime/api'
+import { checkLabelKey, checkLabelValue, isRecord } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
-import { recordsOf, textsOf } from '../fields.ts'
+import { recordOf, recordsOf, textOf, textsOf } from '../fields.ts'
 import type { BuiltInKind } from '../kinds/built-in-kind.ts'
 import type { EscalationCheck } from './escalation.ts'
 import { rbacGroup } from './read-roles.ts'
@@ -181,14 +181,33 @@ function problemsOfAggregation(value: unknown): HookViolation[] {
         reason: 'FieldValueRequired',
       },
     ]
-  return selectors.flatMap(({ matchExpressions }, at) =>
-    recordsOf(matchExpressions).flatMap(({ operator, values }, position) => {
-      const takesValues = operator === 'In' || operator === 'NotIn'
-      if (takesValues === textsOf(values).length > 0) return []
-      const message = takesValues
-        ? 'must be specified when `operator` is `In` or `NotIn`'
-        : 'may not be specified when `operator` is `Exists` or `DoesNotExist`'
-      return [{ field: `${place}[${at}].matchExpressions[${position}].values`, message }]
-    }),
-  )
+  return selectors.flatMap((selector, at) => problemsOfSelector(selector, `${place}[${at}]`))
+}
+
+/** As Kubernetes validates a label selector. */
+function problemsOfSelector(
+  { matchLabels, matchExpressions }: Readonly<Record<string, unknown>>,
+  place: string,
+): HookViolation[] {
+  const problems: HookViolation[] = []
+  const refuse = (field: string, message: string | undefined) => {
+    if (message !== undefined) problems.push({ field: `${place}.${field}`, message })
+  }
+  for (const [key, value] of Object.entries(recordOf(matchLabels))) {
+    refuse('matchLabels', checkLabelKey(key))
+    refuse('matchLabels', checkLabelValue(textOf(value)))
+  }
+  for (const [at, { key, operator, values }] of recordsOf(matchExpressions).entries()) {
+    const expression = `matchExpressions[${at}]`
+    const texts = textsOf(values)
+    const takesValues = operator === 'In' || operator === 'NotIn'
+    if (takesValues && texts.length === 0)
+      refuse(`${expression}.values`, 'must be specified when `operator` is `In` or `NotIn`')
+    if (!takesValues && texts.length > 0)
+      refuse(`${expression}.values`, 'may not be specified when `operator` is `Exists` or `DoesNotExist`')
+    refuse(`${expression}.key`, checkLabelKey(textOf(key)))
+    for (const [position, text] of texts.entries())
+      refuse(`${expression}.values[${position}]`, checkLabelValue(text))
+  }
+  return problems
 }
