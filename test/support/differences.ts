@@ -245,13 +245,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'A get ignores `resourceVersion`, except 0.',
-    page: 'kubernetes-clients.md',
-    responses: {
-      'lists are of a version: an object, no number': 200,
-    },
-  },
-  {
     says: 'Watches need no `resourceVersionMatch`.',
     page: 'kubernetes-clients.md',
     responses: {

@@ -24,6 +24,8 @@ import {
   type ListQuery,
   pageFields,
   parseListQuery,
+  parseObjectReadAt,
+  type ReadAt,
   runQuery,
 } from '../query/index.ts'
 import { notFound, notReady, type Registry, type WriteOptions, type WriteResult } from '../registry/index.ts'
@@ -239,7 +241,9 @@ export class ResourceApi {
     key: ObjectKey,
     request: ApiRequest,
   ): Promise<ApiResponse> {
-    if (request.query.get('resourceVersion') !== '0') await this.#catchUp(cache, request.signal)
+    const at = parseObjectReadAt(request.query)
+    if (at.kind !== 'any') await this.#catchUp(cache, request.signal)
+    this.#checkReached(at)
     const entry = cache.store.get(key)
     if (entry === undefined) throw notFound(cache.served, key)
     return { status: 200, headers: objectHeaders, body: cache.bytesOf(entry, version) }
@@ -309,13 +313,18 @@ export class ResourceApi {
         )
       return { snapshot: cache.snapshots.at(at.revision), version: at.revision }
     }
-    if (at.kind === 'notOlderThan' && at.revision > known) {
-      throw new ApiError('Timeout', `Too large resource version: ${at.revision}, current: ${known}`, {
-        retryAfterSeconds: 1,
-        causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
-      })
-    }
+    this.#checkReached(at)
     return { snapshot: cache.snapshots.present(), version: laterRevision(known, cache.revision) }
+  }
+
+  /** @throws ApiError 504 if the store has not reached the least version of a read */
+  #checkReached(at: ReadAt): void {
+    const { known } = this.#follower
+    if (at.kind !== 'notOlderThan' || at.revision <= known) return
+    throw new ApiError('Timeout', `Too large resource version: ${at.revision}, current: ${known}`, {
+      retryAfterSeconds: 1,
+      causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+    })
   }
 
   /** Deletes the objects that a list would return, one by one, until the client disconnects. */

@@ -39,7 +39,7 @@ const shared = {
   continue: query('continue', 'The token of the list before.', string),
   version: query(
     'version',
-    'For a list: a state at least as new as this version. For a watch: the version after which it starts.',
+    'For a get or list: a state at least as new as this version. For a watch: the version after which it starts.',
     string,
   ),
   resourceVersion: query(

@@ -35,7 +35,7 @@ export interface ChunkPaging {
  * `latest` sees every write acknowledged before the request; `any` is the cache's present state; `notOlderThan` needs
  * at least a revision; `exact` is the state at a revision, or 410. The revision may be in the future.
  */
-type ReadAt =
+export type ReadAt =
   | { readonly kind: 'latest' }
   | { readonly kind: 'any' }
   | { readonly kind: 'notOlderThan'; readonly revision: Revision }
@@ -234,7 +234,7 @@ function parseReadAt(parameters: URLSearchParams, limited: boolean): ReadAt {
   }
   if (version === undefined) {
     if (match !== undefined) refuse('resourceVersionMatch', 'needs a resourceVersion')
-    return { kind: 'latest' }
+    return latest
   }
   if (isZero(version)) {
     if (match === 'Exact') refuse('resourceVersionMatch', 'Exact needs a resourceVersion above 0')
@@ -243,6 +243,18 @@ function parseReadAt(parameters: URLSearchParams, limited: boolean): ReadAt {
   const revision = reachableRevision(version)
   const exact = match === 'Exact' || (match === undefined && limited)
   return { kind: exact ? 'exact' : 'notOlderThan', revision }
+}
+
+const latest: ReadAt = Object.freeze({ kind: 'latest' })
+
+/**
+ * Reads the version that a read of one object asks for. As in Kubernetes, there is no match: N is the least version.
+ * @throws ApiError 400
+ */
+export function parseObjectReadAt(parameters: URLSearchParams): ReadAt {
+  const version = parameters.size === 0 ? undefined : versionParameter(parameters)
+  if (version === undefined) return latest
+  return isZero(version) ? { kind: 'any' } : { kind: 'notOlderThan', revision: reachableRevision(version) }
 }
 
 /** Reads `version`, which may also be given as `resourceVersion`. */
