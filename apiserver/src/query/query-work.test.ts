@@ -2,8 +2,8 @@ import { systemClock } from '@setpoint/controller-runtime'
 import { toRevision } from '@setpoint/controller-runtime/api'
 import { Yielder } from '@setpoint/controller-runtime/internal'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { indexes, timestamp } from '../../../test/support/query-oracle.ts'
-import type { Entry } from '../cache/entry.ts'
+import { indexes, namespacedIndexes, timestamp } from '../../../test/support/query-oracle.ts'
+import { type Entry, keyOfEntry } from '../cache/entry.ts'
 import { FairScheduler, fairSchedulerDefaults } from '../cache/fair-scheduler.ts'
 import { listIndexDefaults } from '../cache/list-indexes.ts'
 import { ModelStore } from '../cache/model-store.ts'
@@ -254,6 +254,71 @@ describe('a comparison', { timeout: 300_000 }, () => {
     expect([names.length, names[0], names[99]]).toEqual([100, 'g030000', 'g030099'])
     expect(handled).toBeLessThan(200)
   })
+})
+
+describe('chunks across all namespaces', { timeout: 300_000 }, () => {
+  const namespaces = 100
+  const limit = 500
+  let own: ModelStore
+
+  /** Every second object has the label `half`, every hundredth `rare`, and those of the last namespace `late`. */
+  function placeOf(n: number): Entry {
+    const name = `g${String(n).padStart(6, '0')}`
+    const namespace = `ns${String(n % namespaces).padStart(2, '0')}`
+    const labels = {
+      ...(n % 200 < 100 && { half: '' }),
+      ...(Math.floor(n / namespaces) % 100 === 0 && { rare: '' }),
+      ...(n % namespaces === namespaces - 1 && { late: '' }),
+    }
+    const object = {
+      ...{ apiVersion: '', kind: '', spec: {} },
+      metadata: { name, namespace, uid: '', generation: 1, creationTimestamp: timestamp(n), labels },
+    }
+    const values = namespacedIndexes.valuesOf(object)
+    return { ...{ name, namespace, revision: toRevision(n + 1), bytes: Buffer.alloc(0), labels, values } }
+  }
+
+  beforeAll(async () => {
+    const entries = Array.from({ length: count }, (_, at) => {
+      const perNamespace = count / namespaces
+      return placeOf((at % perNamespace) * namespaces + Math.floor(at / perNamespace))
+    })
+    own = await ModelStore.from(namespacedIndexes, entries, new Yielder(systemClock))
+  }, 300_000)
+
+  /** Returns what each chunk handles, and the keys of all. */
+  async function chunksOf(text: string) {
+    const parsed = parseListQuery(new URLSearchParams(`${text}&limit=${limit}`), namespacedIndexes)
+    const handled: number[] = []
+    const keys: string[] = []
+    let { paging } = parsed
+    for (;;) {
+      const scheduler = new CountingScheduler()
+      const answer = await runQuery(own.snapshot(), { ...parsed, paging }, scheduler, ann)
+      handled.push(scheduler.handled)
+      for (const entry of answer.items) keys.push(keyOfEntry(entry))
+      if (answer.kind === 'page' || answer.next === undefined || paging.kind === 'page') break
+      paging = { ...paging, after: answer.next }
+    }
+    expect(keys).toEqual(keys.toSorted())
+    return { handled, keys }
+  }
+
+  test.each([
+    // Twice the objects of a chunk, and one more to see whether there is a next one.
+    ['labelSelector=half', count / 2, 2 * limit + 2 + 2 * workDefaults.stride],
+    ['labelSelector=!half', count / 2, 2 * limit + 2 + 2 * workDefaults.stride],
+    // All objects with the label, and their sort.
+    ['labelSelector=rare', count / 100, (count / 100) * (Math.log2(count / 100) + 8)],
+    ['labelSelector=late', count / 100, (count / 100) * (Math.log2(count / 100) + 8)],
+  ])(
+    'selected by "%s" handle no more than a few objects for each that they return',
+    async (text, size, most) => {
+      const { handled, keys } = await chunksOf(text)
+      expect(keys).toHaveLength(size)
+      expect(Math.max(...handled), `${handled}`).toBeLessThanOrEqual(most)
+    },
+  )
 })
 
 describe('long lists', { timeout: 300_000 }, () => {
