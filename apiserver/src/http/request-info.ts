@@ -1,4 +1,4 @@
-import { ApiError } from '@setpoint/controller-runtime/api'
+import { ApiError, type StatusDetails } from '@setpoint/controller-runtime/api'
 import type { ServedModel } from '../model/index.ts'
 import { retryAfterSeconds } from '../registry/index.ts'
 import { verbOf } from '../security/index.ts'
@@ -91,14 +91,16 @@ export function nothingServed(shownPath: string, path?: string, info?: RequestIn
   const shown = shownPath.slice(0, 200)
   const isEarly = info?.served === undefined && info?.isEarly
   if (!isEarly || !path?.startsWith('/apis/'))
-    return new ApiError('NotFound', `nothing is served at ${shown}`)
-  return new ApiError(
-    'ServiceUnavailable',
-    `plugins are still starting and may serve ${shown}: retry later`,
-    {
-      retryAfterSeconds,
-    },
-  )
+    return new ApiError('NotFound', `nothing is served at ${shown}`, ownerOf(info))
+  const message = `plugins are still starting and may serve ${shown}: retry later`
+  return new ApiError('ServiceUnavailable', message, { retryAfterSeconds })
+}
+
+/** Returns the object whose subresource a request names, as details of an error. */
+function ownerOf(info: RequestInfo | undefined): StatusDetails | undefined {
+  if (info === undefined || typeof info.target === 'string') return undefined
+  const { group, plural, name = '', subresource } = info.target
+  return subresource === undefined ? undefined : { group, kind: plural, name }
 }
 
 /** Returns the info of a watch over a WebSocket or in this process, whose query does not say that it is one. */
