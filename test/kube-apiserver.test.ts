@@ -51,13 +51,10 @@ describe('differences from kube-apiserver', () => {
     expect([...listed.keys()].filter(key => !compared.has(key))).toEqual([])
   })
 
-  it.each(differences.filter(({ page }) => page !== undefined))(
-    'are documented in $page: $says',
-    ({ says, page }) => {
-      const text = readFileSync(new URL(`../docs/reference/${page}`, import.meta.url), 'utf8')
-      expect(text.replace(/\s+/g, ' ')).toContain(says)
-    },
-  )
+  it.each(differences)('are documented in $page: $says', ({ says, page }) => {
+    const text = readFileSync(new URL(`../docs/reference/${page}`, import.meta.url), 'utf8')
+    expect(text.replace(/\s+/g, ' ')).toContain(says)
+  })
 })
 
 /** Returns what Setpoint must respond: the same, except where kube-apiserver cannot decode or handle a malformed request. */
