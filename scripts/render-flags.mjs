@@ -7,7 +7,7 @@ renderPage(new URL('../docs/reference/flags.md', import.meta.url), 'scripts/rend
   ['Flag', 'Environment', 'Default', 'Meaning'],
   ...flagsOf('serve').map(flag => [
     `\`--${flag.name} ${flag.placeholder}\``,
-    `\`${environmentName(flag)}\``,
+    `\`${environmentName(flag, 'serve')}\``,
     flag.default === undefined ? '' : `\`${flag.default}\``,
     `${capitalize(flag.description)}${flag.kind === 'repeatable' ? ' (repeatable)' : ''}`,
   ]),

@@ -9,7 +9,7 @@ import { load, loadAll } from 'js-yaml'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type CommandName, environmentName } from '../apiserver/src/cli/flag.ts'
 import { parseCommandLine } from '../apiserver/src/cli/flags.ts'
-import { allFlags, flagsOf } from '../apiserver/src/cli/flags-table.ts'
+import { flagsOf } from '../apiserver/src/cli/flags-table.ts'
 import { findHelm } from '../scripts/kubernetes-tools.mjs'
 import { FakeCluster, type Present } from './support/fake-cluster.ts'
 import { helm, KubernetesObject, type Pod, type Rendered, release, render, selects } from './support/helm.ts'
@@ -384,7 +384,8 @@ describe.each(Object.keys(matrix))('with %s', name => {
     const objects = objectsOf(name)
     const namesOf = (command: CommandName) => new Set(flagsOf(command).map(flag => flag.name))
     const flags = namesOf('serve')
-    const variables = new Set(allFlags.map(environmentName))
+    const variablesOf = (command: CommandName) =>
+      new Set(flagsOf(command).map(flag => environmentName(flag, command)))
     const programs = containersOf(objects).filter(({ args }) => /^(serve|service-)/.test(args[0] ?? ''))
     expect(programs.length).toBeGreaterThan(0)
     for (const { args, env } of programs) {
@@ -392,6 +393,7 @@ describe.each(Object.keys(matrix))('with %s', name => {
       const accepted = isServer ? flags : namesOf('service-account-token')
       for (const arg of args.slice(isServer ? 1 : 2))
         expect(accepted).toContain(/^--([a-z-]+)=/.exec(arg)?.[1])
+      const variables = variablesOf(isServer ? 'serve' : 'service-account-token')
       for (const { name } of env) if (textOf(name).startsWith('SETPOINT_')) expect(variables).toContain(name)
     }
     for (const { kind, raw } of objects) {

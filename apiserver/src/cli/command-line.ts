@@ -78,7 +78,7 @@ export function readArguments(argv: readonly string[]): Arguments {
       else if (name === 'service-account-token') result = { command: name, given, account: argument }
       else result = { command: name, given }
     })
-    for (const flag of flags) command.addOption(optionOf(flag, given))
+    for (const flag of flags) command.addOption(optionOf(flag, name, given))
   }
   const create = createCommand(plugin => {
     result = { command: 'create', plugin }
@@ -94,11 +94,11 @@ export function readArguments(argv: readonly string[]): Arguments {
   return result ?? { command: undefined, text }
 }
 
-function optionOf(flag: Flag, given: Map<Flag, string[]>): Option {
+function optionOf(flag: Flag, command: CommandName, given: Map<Flag, string[]>): Option {
   const notes = [
     ...(flag.kind === 'repeatable' ? ['repeatable'] : []),
     ...(flag.default === undefined ? [] : [`default: ${flag.default}`]),
-    environmentName(flag),
+    environmentName(flag, command),
   ]
   const { bare, placeholder } = flag
   const value = bare === undefined ? `<${placeholder}>` : `[${placeholder}]`

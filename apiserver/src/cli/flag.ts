@@ -26,6 +26,8 @@ export interface Flag {
   readonly description: string
   /** The commands that take the flag. */
   readonly commands: readonly CommandName[]
+  /** True if its variable is that of the flag of `serve` with the same name, because both mean the same. */
+  readonly meansTheSame?: true
 }
 
 /** A flag whose values are of type T. `read` gets one text and throws UsageError for a bad one. */
@@ -66,7 +68,13 @@ export function value<T>(flag: Omit<ValueFlag<T>, 'kind' | 'commands'>, commands
   return { ...flag, kind: 'value', commands }
 }
 
-/** Its name in the environment: `--data-dir` is `SETPOINT_DATA_DIR`. */
-export function environmentName(flag: Flag): string {
-  return `SETPOINT_${flag.name.toUpperCase().replaceAll('-', '_')}`
+/**
+ * Returns the name of a flag in the environment: `--data-dir` is `SETPOINT_DATA_DIR`. The name of one that `serve` does not
+ * take has the command in it, because commands often run in the environment of a server: `--token-file` of `kubeconfig` is
+ * `SETPOINT_KUBECONFIG_TOKEN_FILE`.
+ */
+export function environmentName({ name, commands, meansTheSame }: Flag, command: CommandName): string {
+  const ofServe = commands.includes('serve') || meansTheSame
+  const parts = ofServe ? ['setpoint', name] : ['setpoint', command, name]
+  return parts.join('_').toUpperCase().replaceAll('-', '_')
 }

@@ -13,6 +13,7 @@ export const serviceAccountTokenFlags = Object.freeze({
       name: 'server',
       placeholder: 'URL',
       description: 'URL of the API with its base path',
+      meansTheSame: true,
       read: readServerUrl,
     },
     serviceAccountToken,

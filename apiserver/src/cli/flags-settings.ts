@@ -1,5 +1,6 @@
 import { type ConfigFile, readConfigFile, splitList } from './config.ts'
 import {
+  type CommandName,
   type DefaultedFlag,
   environmentName,
   type Flag,
@@ -40,6 +41,7 @@ export class Settings {
 
   /** @param taken the flags of the command */
   constructor(
+    command: CommandName,
     taken: readonly Flag[],
     onCommandLine: GivenFlags,
     env: Readonly<Record<string, string | undefined>>,
@@ -53,7 +55,7 @@ export class Settings {
       return { texts: flag.kind === 'list' ? splitList(texts.at(-1) ?? '') : texts, origin: `--${flag.name}` }
     }
     const environment = (flag: Flag): Given | undefined => {
-      const origin = environmentName(flag)
+      const origin = environmentName(flag, command)
       const text = env[origin]
       // Manifests and scripts leave a variable out by setting it to nothing.
       if (text === undefined || text === '') return undefined

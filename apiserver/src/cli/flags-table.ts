@@ -86,6 +86,7 @@ export const flags = Object.freeze({
       name: 'server',
       placeholder: 'URL',
       description: 'URL of the API with its base path; by default that of --listen and --base-path',
+      meansTheSame: true,
       read: readServerUrl,
     },
     kubeconfig,

@@ -790,7 +790,7 @@ describe('help and version', () => {
     if (help.command !== 'help') throw new Error('did not return help')
     for (const flag of flagsOf('serve')) {
       expect(help.text).toContain(`--${flag.name}`)
-      expect(help.text).toContain(environmentName(flag))
+      expect(help.text).toContain(environmentName(flag, 'serve'))
       if (flag.default !== undefined) expect(help.text).toContain(`default: ${flag.default}`)
     }
     expect(help.text.replace(/\s+/g, ' ')).toContain(
@@ -804,6 +804,22 @@ describe('help and version', () => {
       command: 'help',
       text: expect.stringMatching(/^setpoint \d+\.\d+\.\d+\n$/),
     })
+  })
+})
+
+it('takes no variable of the server for another setting of another command', () => {
+  const ofServer = { SETPOINT_TOKEN_FILE: 'users.yaml', SETPOINT_LISTEN: '127.0.0.1:8', SETPOINT_ROLE: 'all' }
+  const files: Record<string, string> = { 'users.yaml': '- user: ann\n', own: 'secret' }
+  const read = (command: string, env: Env) =>
+    parseCommandLine([command], { ...ofServer, ...env }, path => files[path] ?? '')
+  expect(read('kubeconfig', {})).toMatchObject({
+    options: { token: undefined, server: 'http://127.0.0.1:8' },
+  })
+  const env = { SETPOINT_KUBECONFIG_TOKEN_FILE: 'own', SETPOINT_SERVER: 'http://a' }
+  expect(read('kubeconfig', env)).toMatchObject({ options: { token: 'secret', server: 'http://a' } })
+  expect(read('token', { SETPOINT_TOKEN_USER: 'ann', SETPOINT_TOKEN_OUTPUT: 'json' })).toMatchObject({
+    user: { name: 'ann' },
+    output: 'json',
   })
 })
 

@@ -142,7 +142,7 @@ export function parseCommandLine(
   const parsed = readArguments(argv)
   if (parsed.command === undefined) return { command: 'help', text: parsed.text }
   if (parsed.command === 'create') return parsed
-  const settings = new Settings(flagsOf(parsed.command), parsed.given, env, readFile)
+  const settings = new Settings(parsed.command, flagsOf(parsed.command), parsed.given, env, readFile)
   if (parsed.command === 'token') {
     const name = settings.optional(flags.user)
     if (name === undefined) throw new UsageError('token needs --user NAME')
@@ -347,7 +347,9 @@ function pluginVariables(env: SettingsSources['env']): SettingsSources['env'] {
 
 /** Warns of unknown `SETPOINT_` variables, which are likely misspelt. */
 function strayVariables(env: Readonly<Record<string, string | undefined>>): string[] {
-  const known = new Set(allFlags.map(environmentName))
+  const known = new Set(
+    allFlags.flatMap(flag => flag.commands.map(command => environmentName(flag, command))),
+  )
   // Kubernetes sets variables in every pod for each Service, and a Service may be called `setpoint`.
   const serviceLink = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/
   return Object.keys(env)
