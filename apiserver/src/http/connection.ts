@@ -71,7 +71,7 @@ interface Progress {
  * A connection with HTTP requests:
  *
  *     idle ⇄ busy       `#open` has requests while busy
- *     idle → ending     the server's half is closed; later requests are read but not handled, to avoid a reset
+ *     any  → ending     the server's half is closed; later requests are read but not handled, to avoid a reset
  *     any  → closed
  *
  * Requests are handled one after another, each in a later turn of the event loop than the one before. So pipelined requests
@@ -122,6 +122,9 @@ export class Connection {
     this.#received = { bytes: 0, at }
     this.#sent = { bytes: 0, at }
     socket.on('resume', () => this.#pauseReading())
+    // Node calls this after a response that ends the connection. Its own method would reset a connection with unread bytes,
+    // and the client could lose responses (RFC 9112, 9.6).
+    socket.destroySoon = () => this.end()
   }
 
   get isBusy(): boolean {
@@ -209,7 +212,7 @@ export class Connection {
 
   /** Stops reading while requests wait. Node resumes the socket after each message and for each body. */
   #pauseReading(): void {
-    if (this.#open.length < 2 || this.#isStreaming) return
+    if (this.#open.length < 2 || this.#isStreaming || this.isEnding) return
     // Node may read from a paused socket after a resume that came before the pause. Pausing it again does nothing.
     if (this.#socket.readableFlowing === false) this.#socket.emit('pause')
     else this.#socket.pause()
@@ -246,9 +249,10 @@ export class Connection {
 
   /** Rejects malformed or late input. Responses to earlier requests are sent first, but for one without an end. */
   refuse(error: ApiError): void {
+    if (this.isEnding) return
     const newest = this.#open.at(-1)
     if (newest === undefined) {
-      if (!this.isEnding) this.end(error)
+      this.end(error)
     } else if (this.#isStreaming) {
       // Also after a client has left within its next request: Node does not close the socket then.
       this.#socket.destroy()
@@ -265,7 +269,9 @@ export class Connection {
 
   /** Closes the server's half, after an error response if a request has begun. */
   end(error?: ApiError): void {
+    if (this.isEnding) return
     this.#endingSince = this.#clock.monotonic()
+    this.#socket.resume()
     const hasBegun = this.#socket.bytesRead > this.#respondedBytes && this.#latest?.complete !== false
     if (error !== undefined && hasBegun) endWith(this.#socket, errorResponse(error))
     else this.#socket.end()

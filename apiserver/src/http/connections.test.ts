@@ -407,6 +407,40 @@ describe('pipelined requests', () => {
   })
 })
 
+describe('a response that closes the connection', () => {
+  it.each(['HTTP/1.1', 'HTTP/1.0'])('is not reset with the requests behind it: %s', async version => {
+    const { held, release } = hold()
+    const server = await serve(async (_message, response) => {
+      await held
+      response.writeHead(200, { connection: 'close' }).end('done')
+    })
+    const client = server.connect()
+    client.socket.write(`GET /one ${version}\r\nhost: x\r\n\r\n`)
+    client.get(...Array.from({ length: 5_000 }, (_, n) => `/${n}`))
+    await eventually(() => expect(server.handled).toEqual(['/one']))
+    release()
+    await client.ends()
+    const [accepted] = server.accepted
+    expect(client.text).toContain('done')
+    // Everything that the client has sent is read.
+    await eventually(() => expect(accepted?.bytesRead).toBe(client.socket.bytesWritten))
+    expect([server.handled, client.hasFailed]).toEqual([['/one'], false])
+    await server.clock.advance(connectionDefaults.checkMs + lingerMs)
+    expect(accepted?.destroyed).toBe(true)
+  })
+
+  it('is closed as soon as the client closes its half', async () => {
+    const server = await serve((_message, response) => {
+      response.writeHead(200, { connection: 'close' }).end('done')
+    })
+    const client = server.connect()
+    client.get('/one')
+    await client.ends()
+    client.socket.end()
+    await eventually(() => expect(server.accepted[0]?.destroyed).toBe(true))
+  })
+})
+
 describe('a client', () => {
   it('that stalls within a body gets a 400', async () => {
     const server = await serve(readsBody)

@@ -104,7 +104,7 @@ export class Connections {
   refuse(socket: Socket, error: ApiError): void {
     const connection = this.#all.get(socket)
     // For example after a failed TLS handshake.
-    if (connection === undefined || !socket.writable) socket.destroy()
+    if (connection === undefined) socket.destroy()
     else connection.refuse(error)
   }
 
