@@ -16,8 +16,10 @@ const respond = (message, response) => {
   response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length })
   response.end(body)
 }
+/** As of Setpoint, which serves requests without a Host header. */
+const options = { requireHostHeader: false }
 const server =
   cert === undefined || key === undefined
-    ? http.createServer(respond)
-    : https.createServer({ cert: readFileSync(cert), key: readFileSync(key) }, respond)
+    ? http.createServer(options, respond)
+    : https.createServer({ ...options, cert: readFileSync(cert), key: readFileSync(key) }, respond)
 server.listen(Number(port), '127.0.0.1', () => process.stdout.write('setpoint listening on it\n'))

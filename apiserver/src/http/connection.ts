@@ -24,7 +24,7 @@ export const connectionDefaults = Object.freeze({
   responseStallMs: 60_000,
   /** Requests that may always wait behind the one that is being handled. Parsing one takes some 10 µs. */
   pipelined: 32,
-  /** Requests of all connections that may wait before `pipelined` is enforced. */
+  /** Requests of all connections that may wait. Past it, `pipelined` is enforced until the next check. */
   pipelinedByAll: 4_096,
   /** Milliseconds between two checks of all connections. */
   checkMs: 1_000,
@@ -56,9 +56,14 @@ interface Exchange {
   isWaiting: boolean
 }
 
-/** The requests that wait for others of their connection. */
+/** The requests of all connections that wait for others of their connection. */
 export interface Pipeline {
   waiting: number
+  /**
+   * True if too many have waited since the last check. A connection that is reset makes room, which the next connection
+   * must not fill: each would be parsed in full.
+   */
+  isCrowded: boolean
 }
 
 /** The bytes transferred in one direction, and the time of the last change. */
@@ -86,6 +91,7 @@ export class Connection {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #isStream: (response: ServerResponse) => boolean
+  readonly #onIdle: () => void
   readonly #pipeline: Pipeline
   /** Requests without a complete response, oldest first. The others wait for the first. */
   readonly #open: Exchange[] = []
@@ -109,6 +115,8 @@ export class Connection {
       log: Logger
       /** Returns true for a response without an end. */
       isStream: (response: ServerResponse) => boolean
+      /** Called when all requests have their responses. */
+      onIdle: () => void
       /** Of all connections. */
       pipeline: Pipeline
     },
@@ -117,6 +125,7 @@ export class Connection {
     this.#clock = options.clock
     this.#log = options.log
     this.#isStream = options.isStream
+    this.#onIdle = options.onIdle
     this.#pipeline = options.pipeline
     const at = this.#clock.monotonic()
     this.#received = { bytes: 0, at }
@@ -153,31 +162,36 @@ export class Connection {
     }
     // Another request was sent before the client could read the announcement.
     if (this.#last !== undefined) this.#last.shouldKeepAlive = true
-    const exchange = { message, response, handle, isWaiting: this.isBusy }
+    const isFirst = !this.isBusy
+    const exchange = { message, response, handle, isWaiting: !isFirst || this.#pipeline.isCrowded }
     this.#open.push(exchange)
     this.#latest = message
     this.#isSealed = mayEndHttp(message)
     if (isDraining || this.#last !== undefined || this.#isSealed) this.#announceEnd(response)
-    response.once('close', () => this.#responded(exchange))
     if (!exchange.isWaiting) this.#handle(exchange)
-    else if (this.#isStreaming && hasBody(message)) this.#drop(exchange)
+    else if (!isFirst && this.#isStreaming && hasBody(message)) this.#drop(exchange)
     else this.#wait()
+    // Most connections that crowd others are reset before their first request is handled.
+    if (isFirst && exchange.isWaiting) setImmediate(() => this.#handleNext())
     return true
   }
 
-  #handle({ message, response, handle }: Exchange): void {
+  #handle(exchange: Exchange): void {
+    const { message, response, handle } = exchange
     const now = this.#clock.monotonic()
     this.#received.at = now
     this.#sent.at = now
+    response.once('close', () => this.#responded(exchange))
     handle(message, response)
   }
 
   #wait(): void {
+    const pipeline = this.#pipeline
     this.#pauseReading()
-    this.#pipeline.waiting++
+    pipeline.waiting++
+    if (pipeline.waiting > connectionDefaults.pipelinedByAll) pipeline.isCrowded = true
     const requests = this.#open.length - 1
-    if (requests <= connectionDefaults.pipelined) return
-    if (this.#pipeline.waiting <= connectionDefaults.pipelinedByAll || this.#socket.destroyed) return
+    if (!pipeline.isCrowded || requests <= connectionDefaults.pipelined || this.#socket.destroyed) return
     this.#log.warn({ requests }, 'disconnected a client that pipelined too many requests')
     this.#socket.destroy()
   }
@@ -235,6 +249,7 @@ export class Connection {
     }
     this.#idleChecks = 0
     this.#respondedBytes = this.#socket.bytesRead
+    if (!this.#socket.destroyed) this.#onIdle()
     if (this.#last !== undefined && !this.#socket.destroyed) this.end()
   }
 
@@ -277,14 +292,9 @@ export class Connection {
     else this.#socket.end()
   }
 
-  /** Closes the responses that wait behind the current one. To be called when the socket has closed. */
+  /** Forgets all requests. To be called when the socket has closed. */
   abandon(): void {
-    // Node closes only the current response. A watch behind it would stay open until its own time limit.
-    for (const { response } of [...this.#open]) {
-      if (response.socket !== null) continue
-      response.destroy()
-      response.emit('close')
-    }
+    for (const each of this.#open.splice(0)) this.#endWait(each)
   }
 
   /**

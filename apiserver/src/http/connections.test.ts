@@ -386,14 +386,44 @@ describe('pipelined requests', () => {
     await eventually(() => expect(greedy.hasEnded || greedy.hasFailed).toBe(true))
     expect(server.parsed).toBe(pipelinedByAll + clients.length + 2 * (pipelined + 1) + 1)
     expect(server.accepted.filter(({ destroyed }) => destroyed)).toHaveLength(1)
-    // The requests of connections that are closed do not count.
-    const sockets = server.accepted.slice(0, clients.length)
-    for (const socket of sockets) socket.destroy()
-    await Promise.all(sockets.map(socket => once(socket, 'close')))
+  })
+
+  it('of connections that are reset or closed do not count', async () => {
+    const { pipelined, pipelinedByAll, checkMs } = connectionDefaults
+    const server = await serve(() => {})
+    const [first, second] = [server.connect(), server.connect()]
+    first.get(...paths(1 + pipelinedByAll / 2))
+    await eventually(() => expect(server.parsed).toBe(1 + pipelinedByAll / 2))
+    second.get(...paths(2_200))
+    await eventually(() => expect(second.hasEnded || second.hasFailed).toBe(true))
+    expect(server.parsed).toBe(1 + pipelinedByAll + 2)
+    // Its requests have made room, but each further connection would be parsed that far.
+    const third = server.connect()
+    third.get('/third', ...paths(1_500))
+    await eventually(() => expect(third.hasEnded || third.hasFailed).toBe(true))
+    expect(server.parsed).toBe(1 + pipelinedByAll + 2 + pipelined + 2)
+    expect(server.handled).not.toContain('/third')
+    await server.clock.advance(checkMs)
     const next = server.connect()
-    next.get(...paths(1_500))
+    next.get('/next', ...paths(1_500))
     const parsed = server.parsed
-    await eventually(() => expect(server.parsed).toBeGreaterThan(parsed + pipelined + 1))
+    await eventually(() => expect(server.parsed).toBe(parsed + 1_501))
+    expect(server.handled).toContain('/next')
+  })
+
+  it('are handled while thousands of others wait', async () => {
+    const { pipelinedByAll } = connectionDefaults
+    const server = await serve((message, response) => {
+      if (message.url === '/answered') response.end('done;')
+    })
+    const noisy = server.connect()
+    noisy.get(...paths(2_200))
+    const other = server.connect()
+    other.get(...paths(2_200))
+    await eventually(() => expect(server.parsed).toBe(pipelinedByAll + 3))
+    const modest = server.connect()
+    modest.get('/answered', '/answered')
+    await eventually(() => expect(modest.text.match(/done;/g)).toHaveLength(2))
   })
 
   it('are not handled behind a response that closes the connection', async () => {

@@ -28,7 +28,7 @@ export class Connections {
   readonly #bound: ConnectionBound
   /** Responses without an end. Watches have their own limit for slow clients. */
   readonly #streams = new WeakSet<ServerResponse>()
-  readonly #pipeline: Pipeline = { waiting: 0 }
+  readonly #pipeline: Pipeline = { waiting: 0, isCrowded: false }
   readonly #closed: Promise<void>
   #drainedAt: number | undefined
   #cancelCheck: CancelTimer = () => {}
@@ -75,11 +75,8 @@ export class Connections {
       handle(message, response)
       return
     }
-    if (!connection.begin(message, response, handle, this.#drainedAt !== undefined)) return
-    this.#bound.markBusy(socket)
-    response.once('close', () => {
-      if (!connection.isBusy && this.#all.has(socket) && !socket.destroyed) this.#bound.markIdle(socket)
-    })
+    if (connection.begin(message, response, handle, this.#drainedAt !== undefined))
+      this.#bound.markBusy(socket)
   }
 
   /** Marks a response that has no end. */
@@ -137,6 +134,7 @@ export class Connections {
       clock: this.#clock,
       log: this.#log,
       isStream: response => this.#streams.has(response),
+      onIdle: () => this.#bound.markIdle(socket),
       pipeline: this.#pipeline,
     })
     this.#all.set(socket, connection)
@@ -162,6 +160,7 @@ export class Connections {
 
   #checkAll(): void {
     const now = this.#clock.monotonic()
+    this.#pipeline.isCrowded = this.#pipeline.waiting > connectionDefaults.pipelinedByAll
     for (const [socket, connection] of this.#all) {
       connection.check(now, this.#drainedAt)
       // Otherwise one client with many unread responses would hold all connections until they stall.

@@ -125,6 +125,7 @@ export const floodAttacks: readonly Attack[] = [
   },
   {
     name: 'connections full of small requests',
+    comparable: true,
     attacker: 'no token',
     async run(scene) {
       const { length } = request
