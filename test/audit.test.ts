@@ -557,7 +557,9 @@ it('a changed policy is in force within seconds, and an invalid one is not used'
   const write = (text: string) => writeFile(join(folder, 'policy.yaml'), text)
   await write(policy.replace('- level: None', '- level: Non'))
   await expect.poll(() => server.stderr()).toContain('failed to reload the audit policy, keeping the old one')
-  expect(server.stderr()).toContain('rules[0].level must be one of None, Metadata, Request, RequestResponse')
+  await expect
+    .poll(() => server.stderr())
+    .toContain('rules[0].level must be one of None, Metadata, Request, RequestResponse')
   expect(story([await trail.end(await api.get(vaults.path))])).toEqual(['ResponseComplete'])
   await write(policy.replaceAll('level: Metadata', 'level: RequestResponse'))
   await expect.poll(() => server.stderr()).toContain('reloaded the audit policy')

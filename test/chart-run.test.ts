@@ -175,7 +175,7 @@ describe('a release, as local processes', () => {
     const server = `${servers[0]?.url}/x`
     for (const { sidecars } of controllers) {
       expect(sidecars).toHaveLength(1)
-      expect(sidecars[0]?.stderr).toContain('wrote a new token')
+      await sidecars[0]?.says(/wrote a new token/, 'stderr')
     }
     const path = '/api/v1/namespaces/setpoint-system/serviceaccounts/controllers/token'
     const issued = await ask(`${server}${path}`, { ca, token: tokens.issuer, body: {} })
