@@ -6,13 +6,13 @@
  * nor existing package lists: it uses the machine's sources with its own lists, cache and locks.
  *
  * `findNewerEtcd` finds etcd 3.5 in the same way: `ETCD_NEWER_BIN`, then the package of Debian 13, whose binary also
- * runs on Debian 12.
+ * runs on Debian 12. `findEtcdutl` finds the program `etcdutl` next to it.
  *
  * As a program it prints the path: `node scripts/etcd.mjs`, or `node scripts/etcd.mjs --newer`.
  */
 import { execFile } from 'node:child_process'
 import { mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { cacheFolder, fillOnce, installedBinary, isExecutable, reasonOf } from './binaries.mjs'
@@ -40,6 +40,18 @@ export async function findNewerEtcd() {
   if (!named) return cachedEtcd('etcd-newer', advice, 'trixie')
   if (await isExecutable(named)) return resolve(named)
   throw new Error(`ETCD_NEWER_BIN is ${named}, which is not an executable file. ${advice}`)
+}
+
+/**
+ * Returns the path of `etcdutl`, which restores snapshots.
+ * @returns {Promise<string>}
+ * @throws {Error} saying what to set, if there is none
+ */
+export async function findEtcdutl() {
+  const etcd = await findNewerEtcd()
+  const path = join(dirname(await realpath(etcd)), 'etcdutl')
+  if (await isExecutable(path)) return path
+  throw new Error(`No etcdutl found next to ${etcd}. Set ETCD_NEWER_BIN to the etcd of a whole release.`)
 }
 
 /**

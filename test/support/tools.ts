@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { findChromium } from '../../scripts/chromium.mjs'
 import { findGoClients, findPythonClients } from '../../scripts/clients.mjs'
-import { findEtcd } from '../../scripts/etcd.mjs'
+import { findEtcd, findEtcdutl } from '../../scripts/etcd.mjs'
 import { findHelm, findKubectl, kubectlVersions } from '../../scripts/kubernetes-tools.mjs'
 import { findShell } from './doc-shell.ts'
 import { findGenerator } from './openapi-typescript.ts'
@@ -15,6 +15,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const tools = [
   { find: findChromium, modules: ['chromium.ts'] },
   { find: findEtcd, modules: ['etcd.ts', 'etcd-pods.ts'] },
+  { find: findEtcdutl, modules: ['etcd-snapshot.ts'] },
   { find: findHelm, modules: ['helm.ts'] },
   { find: findEveryKubectl, modules: ['kubectl.ts'] },
   { find: findGenerator, modules: ['openapi-typescript.ts'] },
