@@ -1,5 +1,4 @@
 import { laterRevision } from '@setpoint/controller-runtime/api'
-import { RunRecorder } from '@setpoint/controller-runtime/testing'
 import { afterEach, expect, it } from 'vitest'
 import { ControlPlane, leaseName } from './support/control-plane.ts'
 import { leaderOf } from './support/etcd.ts'
@@ -8,6 +7,7 @@ import { Load } from './support/load.ts'
 import { markOf, recordedListOf } from './support/record.ts'
 import { RecordedWatcher } from './support/recorded-watcher.ts'
 import { tenuresOf } from './support/tenures.ts'
+import { RunRecorder } from './support/watch-record/index.ts'
 import { eventually } from './support/worlds.ts'
 
 /** A lease expires after 15 s, and the test restarts everything while other tests run. */

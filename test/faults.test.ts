@@ -1,5 +1,4 @@
 import { laterRevision } from '@setpoint/controller-runtime/api'
-import { RunRecorder } from '@setpoint/controller-runtime/testing'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Answer, Api, objectOf, refusalOf } from './support/api.ts'
 import { startEtcd } from './support/etcd.ts'
@@ -9,6 +8,7 @@ import { markOf, recordedListOf } from './support/record.ts'
 import { RecordedWatcher } from './support/recorded-watcher.ts'
 import { startServer } from './support/server.ts'
 import { startTcpProxy } from './support/tcp-proxy.ts'
+import { RunRecorder } from './support/watch-record/index.ts'
 import { copyFixture, eventually, startWorld, type World } from './support/worlds.ts'
 
 const patience = 300_000

@@ -1,6 +1,6 @@
-import type { RunRecorder } from '@setpoint/controller-runtime/testing'
 import type { Collection } from '../support/api.ts'
 import { recordedListOf } from '../support/record.ts'
+import type { RunRecorder } from '../support/watch-record/index.ts'
 import type { Random } from './random.ts'
 import { addressOf, type Subject } from './subjects.ts'
 

@@ -1,16 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { laterRevision, type Revision } from '@setpoint/controller-runtime/api'
-import {
-  type FaultProxy,
-  RunRecorder,
-  startFaultProxy,
-  type Violation,
-} from '@setpoint/controller-runtime/testing'
+import { type FaultProxy, startFaultProxy } from '@setpoint/controller-runtime/testing'
 import { itemsOf } from '../support/kinds.ts'
 import { markOf, recordedListOf } from '../support/record.ts'
 import { RecordedWatcher } from '../support/recorded-watcher.ts'
 import { sharedSocket } from '../support/shared-socket.ts'
 import { type Transport, transports } from '../support/transports.ts'
+import { RunRecorder, type Violation } from '../support/watch-record/index.ts'
 import { eventually, type Store, startWorld, type World } from '../support/worlds.ts'
 import { dropOne, type Plant } from './plant.ts'
 import { Random } from './random.ts'

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Revision, toRevision } from '@setpoint/controller-runtime/api'
-import type { FaultProxy, RunRecorder } from '@setpoint/controller-runtime/testing'
+import type { FaultProxy } from '@setpoint/controller-runtime/testing'
 import type { EtcdProcess } from '../support/etcd.ts'
+import type { RunRecorder } from '../support/watch-record/index.ts'
 import type { World } from '../support/worlds.ts'
 import type { Random } from './random.ts'
 

@@ -1,7 +1,7 @@
-import type { RunRecorder, WriteOutcome, WriteRecord } from '@setpoint/controller-runtime/testing'
 import type { Answer, Api } from './api.ts'
 import { itemsOf } from './kinds.ts'
 import { outcomeOf } from './record.ts'
+import type { RunRecorder, WriteOutcome, WriteRecord } from './watch-record/index.ts'
 
 /** Called with each attempt's outcome and its duration in milliseconds. */
 export type WriteObserver = (outcome: WriteOutcome, tookMs: number) => void

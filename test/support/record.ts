@@ -4,9 +4,9 @@ import {
   type Revision,
   type WatchEvent,
 } from '@setpoint/controller-runtime/api'
-import type { WriteOutcome } from '@setpoint/controller-runtime/testing'
 import type { Answer } from './api.ts'
 import { fieldsOf, isFields, textOf } from './json.ts'
+import type { WriteOutcome } from './watch-record/index.ts'
 
 /** Translates responses and events into entries of a run recorder. */
 

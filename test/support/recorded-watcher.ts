@@ -1,7 +1,7 @@
 import { laterRevision, parseRevision, type Revision } from '@setpoint/controller-runtime/api'
-import type { ConnectionRecorder, WatcherRecorder } from '@setpoint/controller-runtime/testing'
 import { watchEventOf } from './record.ts'
 import { type Connection, type Transport, transports, withQuery } from './transports.ts'
+import type { ConnectionRecorder, WatcherRecorder } from './watch-record/index.ts'
 
 export interface RecordedWatcherOptions {
   /** Returns the server's URL; called for each connection. */

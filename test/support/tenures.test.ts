@@ -1,7 +1,7 @@
 import { type ApiObject, toRevision } from '@setpoint/controller-runtime/api'
-import type { RunLog } from '@setpoint/controller-runtime/testing'
 import { describe, expect, it } from 'vitest'
 import { type ChangeRecord, tenuresOf } from './tenures.ts'
+import type { RunLog } from './watch-record/index.ts'
 
 const logOf = (...events: ChangeRecord[]): RunLog => ({
   writes: [],

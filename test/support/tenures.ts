@@ -1,5 +1,5 @@
-import type { EventRecord, RunLog } from '@setpoint/controller-runtime/testing'
 import { fieldsOf } from './json.ts'
+import type { EventRecord, RunLog } from './watch-record/index.ts'
 
 export type ChangeRecord = Exclude<EventRecord, { type: 'BOOKMARK' | 'ERROR' }>
 

@@ -1,7 +1,6 @@
 /**
  * Tools for testing plugins: a real server in the test's process, a conformance suite for reconcilers, checks of
- * conversions, a fake clock, a fault-injecting proxy, and a recorder that checks the watches of a run. The SDK's own
- * tests use them too.
+ * conversions, a fake clock, and a fault-injecting proxy. The SDK's own tests use them too.
  */
 export * from './conformance/index.ts'
 export * from './conversions/index.ts'
@@ -20,4 +19,3 @@ export {
   TestServerMissingError,
   type TestServerOptions,
 } from './test-server.ts'
-export * from './watch-record/index.ts'

@@ -1,4 +1,4 @@
-import type { Revision } from '../../api/version.ts'
+import type { Revision } from '@setpoint/controller-runtime/api'
 import type { Violation } from './guarantees.ts'
 import type { WatcherRecord } from './run-log.ts'
 import { type Session, sessionsOf } from './stream.ts'

@@ -1,4 +1,4 @@
-import type { Revision } from '../../api/version.ts'
+import type { Revision } from '@setpoint/controller-runtime/api'
 import type { ChangeRecord, ConnectionRecord, WatcherRecord } from './run-log.ts'
 
 /** The two phases of a connection, and what its client knew at its end. */

@@ -1,9 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { gadget } from '../../../../test/support/sdk/sample-models.ts'
-import { ApiError } from '../../api/errors.ts'
-import { initialEventsEndAnnotation } from '../../api/object.ts'
-import { toRevision } from '../../api/version.ts'
-import type { BookmarkObject, WatchEvent } from '../../api/watch-event.ts'
+import { ApiError, type BookmarkObject, initialEventsEndAnnotation, toRevision, type WatchEvent } from '@setpoint/controller-runtime/api'
+import { gadget } from '../sdk/sample-models.ts'
 import { RunRecorder } from './index.ts'
 
 const at = toRevision

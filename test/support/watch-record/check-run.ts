@@ -1,4 +1,4 @@
-import type { Revision } from '../../api/version.ts'
+import type { Revision } from '@setpoint/controller-runtime/api'
 import { checkEvents } from './check-events.ts'
 import { checkExpiry } from './check-expiry.ts'
 import { checkOrder } from './check-order.ts'

@@ -1,5 +1,4 @@
-import type { ApiObject } from '../../api/object.ts'
-import type { Revision } from '../../api/version.ts'
+import type { ApiObject, Revision } from '@setpoint/controller-runtime/api'
 import type { Guarantee, Violation } from './guarantees.ts'
 import type { ListRecord, WatcherRecord } from './run-log.ts'
 import { type Session, type Stream, sessionsOf } from './stream.ts'

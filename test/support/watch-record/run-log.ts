@@ -1,6 +1,4 @@
-import type { ApiObject } from '../../api/object.ts'
-import type { Revision } from '../../api/version.ts'
-import type { ChangeType } from '../../api/watch-event.ts'
+import type { ApiObject, ChangeType, Revision } from '@setpoint/controller-runtime/api'
 
 /** The record of a run: what writers, watchers and lists received. */
 export interface RunLog {

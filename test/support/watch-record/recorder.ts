@@ -1,6 +1,4 @@
-import { type ApiObject, initialEventsEndAnnotation } from '../../api/object.ts'
-import { laterRevision, parseRevision, type Revision, zeroRevision } from '../../api/version.ts'
-import type { WatchEvent } from '../../api/watch-event.ts'
+import { type ApiObject, initialEventsEndAnnotation, laterRevision, parseRevision, type Revision, type WatchEvent, zeroRevision } from '@setpoint/controller-runtime/api'
 import { checkRun } from './check-run.ts'
 import type { Violation } from './guarantees.ts'
 import type {

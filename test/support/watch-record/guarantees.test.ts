@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { guarantees } from './guarantees.ts'
 
 it('docs/testing.md has the meaning of every guarantee', async () => {
-  const page = await readFile(join(import.meta.dirname, '../../../../docs/testing.md'), 'utf8')
+  const page = await readFile(join(import.meta.dirname, '../../../docs/testing.md'), 'utf8')
   const rows = Object.entries(guarantees).map(([name, meaning]) => `| ${name} | ${meaning} |`)
   expect(rows.filter(row => !page.includes(row))).toEqual([])
 })

@@ -1,7 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ApiObject } from '../../api/object.ts'
-import type { Revision } from '../../api/version.ts'
-import type { ChangeType } from '../../api/watch-event.ts'
+import type { ApiObject, ChangeType, Revision } from '@setpoint/controller-runtime/api'
 import type { RunLog, WriteRecord } from './run-log.ts'
 import { isChange, type Session, sessionsOf } from './stream.ts'
 
