@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs'
 import type { Plugin, SettingsSchema } from '@setpoint/controller-runtime'
-import { ModelError } from '@setpoint/controller-runtime/api'
+import { ModelError, nearestName } from '@setpoint/controller-runtime/api'
 import { environmentKey, fileSuffix } from '@setpoint/controller-runtime/internal'
 import { secrets } from '../log/index.ts'
 import { compileSchemas, type SchemaValidator } from '../model/index.ts'
-import { nearestName } from './nearest-name.ts'
 import { hasSecret, parseSetting, secretTexts, withoutSecrets } from './setting-schema.ts'
 
 /** Where settings of plugins come from. The environment takes precedence over the configuration file. */
