@@ -73,6 +73,14 @@ export class ReadGate {
   #waiting: (() => void)[] = []
 }
 
+/** The error for a request that needs at least a version which no write has reached. */
+export function tooLargeVersion(asked: Revision, current: Revision): ApiError {
+  return new ApiError('Timeout', `Too large resource version: ${asked}, current: ${current}`, {
+    retryAfterSeconds: gateDefaults.retryAfterSeconds,
+    causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+  })
+}
+
 function unavailable(why: string, cause?: unknown): ApiError {
   return new ApiError(
     'ServiceUnavailable',

@@ -15,6 +15,7 @@ import {
   type ModelSnapshot,
   type ReadGate,
   Semaphore,
+  tooLargeVersion,
   type WorkOwner,
 } from '../cache/index.ts'
 import type { ModelRegistry, Scope, ServedModel, ServedVersion } from '../model/index.ts'
@@ -320,11 +321,7 @@ export class ResourceApi {
   /** @throws ApiError 504 if the store has not reached the least version of a read */
   #checkReached(at: ReadAt): void {
     const { known } = this.#follower
-    if (at.kind !== 'notOlderThan' || at.revision <= known) return
-    throw new ApiError('Timeout', `Too large resource version: ${at.revision}, current: ${known}`, {
-      retryAfterSeconds: 1,
-      causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
-    })
+    if (at.kind === 'notOlderThan' && at.revision > known) throw tooLargeVersion(at.revision, known)
   }
 
   /** Deletes the objects that a list would return, one by one, until the client disconnects. */

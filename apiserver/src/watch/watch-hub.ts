@@ -1,6 +1,12 @@
 import { ApiError, isApiError, type Revision } from '@setpoint/controller-runtime'
 import { closeCodes, laterRevision, type WatchEnd } from '@setpoint/controller-runtime/internal'
-import type { HistoryReplay, LogFollower, ModelCache, ReadGate } from '../cache/index.ts'
+import {
+  type HistoryReplay,
+  type LogFollower,
+  type ModelCache,
+  type ReadGate,
+  tooLargeVersion,
+} from '../cache/index.ts'
 import type { Logger } from '../log/index.ts'
 import type { ServedModel } from '../model/index.ts'
 import { ModelWatches, type WatchTally } from './model-watches.ts'
@@ -99,12 +105,8 @@ export class WatchHub {
    */
   async admit(cache: ModelCache, request: WatchRequest, signal?: AbortSignal): Promise<Revision> {
     const present = await this.#gate.pass(signal)
-    if (request.notBefore !== undefined && request.notBefore > present) {
-      throw new ApiError('Timeout', `Too large resource version: ${request.notBefore}, current: ${present}`, {
-        retryAfterSeconds: 1,
-        causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
-      })
-    }
+    if (request.notBefore !== undefined && request.notBefore > present)
+      throw tooLargeVersion(request.notBefore, present)
     if (request.after !== undefined) await this.#replay.reach(cache, request.after, signal)
     // The cache was dropped while this request waited.
     if (this.#follower.cacheOf(cache.served) !== cache)
