@@ -91,21 +91,12 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
  * if nothing is taken from it.
  */
 export function difference(a: FieldSet, b: FieldSet): FieldSet {
-  return without(a, b, false)
-}
-
-/** Returns the paths of `a` that are neither in `b` nor below a path in `b`. */
-export function recursiveDifference(a: FieldSet, b: FieldSet): FieldSet {
-  return without(a, b, true)
-}
-
-function without(a: FieldSet, b: FieldSet, recursive: boolean): FieldSet {
   let result: Record<PathElement, FieldSet> | undefined
   for (const [element, taken] of nodesOf(b)) {
     const node = a[element]
     if (node === undefined) continue
     const isTaken = isOwned(taken)
-    const rest = recursive && isTaken ? noFields : without(node, taken, recursive)
+    const rest = difference(node, taken)
     const isLost = isTaken && isOwned(node)
     if (rest === node && !isLost) continue
     const left = toNode(isOwned(node) && !isTaken, belowOf(rest))
