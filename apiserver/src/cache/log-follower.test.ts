@@ -158,7 +158,7 @@ describe('log follower', () => {
   })
 
   it('rebuilds its caches when the store was replaced, whatever its revisions are', async () => {
-    await using lost = await losingLog(new CompactedError('another store', undefined, true))
+    await using lost = await losingLog(new CompactedError('another store', { replaced: true }))
     const { rooms, follower, cache } = lost
     await rooms.registry.create(rooms.served, thing('one'), defaultWriteOptions)
     const current = await lost.forget()

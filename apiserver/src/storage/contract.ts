@@ -156,17 +156,14 @@ export class OutcomeUnknownError extends Error {
 /** The requested revision has been compacted. */
 export class CompactedError extends Error {
   override readonly name = 'CompactedError'
-  /** The oldest revision that is still available, if known. */
-  readonly compactRevision: Revision | undefined
   /**
    * True if the store has been replaced by another one or restored from a backup. Earlier revisions then have no
    * meaning.
    */
   readonly replaced: boolean
 
-  constructor(message: string, compactRevision?: Revision, replaced = false) {
+  constructor(message: string, { replaced = false } = {}) {
     super(message)
-    this.compactRevision = compactRevision
     this.replaced = replaced
   }
 }

@@ -38,8 +38,7 @@ export class PastState {
     for (;;) {
       signal?.throwIfAborted()
       const { current, compacted } = this.#file.state
-      if (this.#revision < compacted)
-        throw new CompactedError(`revision ${this.#revision} is compacted`, compacted)
+      if (this.#revision < compacted) throw new CompactedError(`revision ${this.#revision} is compacted`)
       if (this.#upTo === current) return
       let count = 0
       for (const { revision, changes } of this.#file.historyAfter(this.#upTo)) {

@@ -53,7 +53,7 @@ export class Watches {
       for (let delivered = after; !signal.aborted && !this.#closed; ) {
         const { current, compacted } = this.#file.state
         if (delivered < compacted)
-          throw new CompactedError(`changes after revision ${delivered} have been compacted`, compacted)
+          throw new CompactedError(`changes after revision ${delivered} have been compacted`)
         if (until !== undefined && delivered >= until) return
         if (delivered >= current) {
           await new Promise<void>(resolve => {

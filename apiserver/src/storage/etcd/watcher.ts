@@ -171,7 +171,6 @@ export class Watcher {
     if (compacted > 0) {
       return new CompactedError(
         `the changes after revision ${this.#position} are compacted up to ${compacted}`,
-        compacted,
       )
     }
     const reason = response.cancel_reason || 'no reason given'
@@ -197,8 +196,7 @@ export class Watcher {
       if (error.message.includes('future'))
         throw new CompactedError(
           `this store has not reached revision ${position}, up to which it was followed`,
-          undefined,
-          true,
+          { replaced: true },
         )
       // The rejection has no header, so it may come from a replaced store: ask which store this is.
       await this.#ask(connection, { key: keyspace.tip })
@@ -219,8 +217,7 @@ export class Watcher {
     if (known && (mark.cluster !== known.cluster || mark.term < known.term)) {
       throw new CompactedError(
         `this is another store than the one followed up to revision ${this.#position}`,
-        undefined,
-        true,
+        { replaced: true },
       )
     }
     return header
