@@ -10,7 +10,7 @@ import {
   type ServedModel,
 } from '../model/index.ts'
 import { type Registry, recordsPrefix, serviceWriteOptions } from '../registry/index.ts'
-import type { Storage } from '../storage/index.ts'
+import { currentPages, type KeyValue, type Storage } from '../storage/index.ts'
 import { contentFinalizer, finalizersOf, permanentNamespaces } from './kinds/namespace.ts'
 import { conditionsOf, NamespaceContent } from './namespace-conditions.ts'
 
@@ -156,8 +156,8 @@ export class NamespaceLifecycle {
     const served = new Map([...models.all()].map(each => [each.resource, each]))
     const content = new NamespaceContent()
     // Each kind that has ever been served has a record.
-    for await (const records of this.#keys(recordsPrefix, signal)) {
-      for (const key of records) {
+    for await (const records of this.#pages(recordsPrefix, signal)) {
+      for (const { key } of records) {
         const resource = key.slice(recordsPrefix.length)
         await this.#deleteKind({ namespace, resource, kind: served.get(resource) }, content, signal)
       }
@@ -173,14 +173,15 @@ export class NamespaceLifecycle {
     signal: AbortSignal,
   ): Promise<void> {
     const title = titleOf(resource)
-    for await (const keys of this.#keys(`objects/${resource}/${namespace}/`, signal)) {
+    for await (const pairs of this.#pages(`objects/${resource}/${namespace}/`, signal)) {
+      if (pairs.length === 0) return
       content.isEmpty = false
       if (kind === undefined) {
-        content.addUnserved(title, keys.length)
+        content.addUnserved(title, pairs.length)
         continue
       }
       try {
-        await this.#deleteAll(kind, keys, finalizers => content.addHeld(title, finalizers), signal)
+        await this.#deleteAll(kind, pairs, finalizers => content.addHeld(title, finalizers), signal)
       } catch (error) {
         signal.throwIfAborted()
         const { log } = this.#parts
@@ -191,32 +192,21 @@ export class NamespaceLifecycle {
     }
   }
 
-  /** Yields the keys of the store below a prefix, page by page. */
-  async *#keys(prefix: string, signal: AbortSignal): AsyncGenerator<readonly string[], void> {
-    let after: string | undefined
-    for (;;) {
-      const page = await this.#parts.storage.list(prefix, {
-        signal,
-        keysOnly: true,
-        limit: namespaceLifecycleDefaults.pageSize,
-        ...(after !== undefined && { after }),
-      })
-      if (page.pairs.length > 0) yield page.pairs.map(({ key }) => key)
-      after = page.pairs.at(-1)?.key
-      if (!page.more || after === undefined) return
-    }
+  #pages(prefix: string, signal: AbortSignal): AsyncIterable<readonly KeyValue[]> {
+    const { pageSize: limit } = namespaceLifecycleDefaults
+    return currentPages(this.#parts.storage, prefix, { limit, signal, keysOnly: true })
   }
 
   /** Deletes objects, and reports the finalizers of each that stays. */
   async #deleteAll(
     kind: ServedModel,
-    keys: readonly string[],
+    pairs: readonly KeyValue[],
     stays: (finalizers: readonly string[]) => void,
     signal: AbortSignal,
   ): Promise<void> {
     const { registry } = this.#parts
     const { concurrency } = namespaceLifecycleDefaults
-    const deleteOne = async (key: string) => {
+    const deleteOne = async ({ key }: KeyValue) => {
       try {
         const { bytes } = await registry.delete(kind, keyIn(kind, key), {}, serviceWriteOptions)
         const { deletionTimestamp, finalizers = [] } = decodeWire(bytes).metadata
@@ -225,9 +215,9 @@ export class NamespaceLifecycle {
         if (!isApiError(error, 'NotFound')) throw error
       }
     }
-    for (let at = 0; at < keys.length; at += concurrency) {
+    for (let at = 0; at < pairs.length; at += concurrency) {
       signal.throwIfAborted()
-      await Promise.all(keys.slice(at, at + concurrency).map(deleteOne))
+      await Promise.all(pairs.slice(at, at + concurrency).map(deleteOne))
     }
   }
 }

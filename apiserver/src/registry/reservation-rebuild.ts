@@ -11,7 +11,14 @@ import {
   reservationsWithout,
   type StoredObject,
 } from '../model/index.ts'
-import { type Compare, type KeyValue, type Operation, type Storage, storageLimits } from '../storage/index.ts'
+import {
+  type Compare,
+  currentPages,
+  type KeyValue,
+  type Operation,
+  type Storage,
+  storageLimits,
+} from '../storage/index.ts'
 import {
   decodeHolder,
   encodeHolder,
@@ -63,21 +70,14 @@ interface Rebuild {
 export async function rebuildReservations(rebuild: Rebuild): Promise<void> {
   const { storage, served, signal, onProgress } = rebuild
   const yielder = new Yielder(systemClock)
-  let after: string | undefined
-  for (;;) {
-    const page = await storage.list(served.keyPrefix, {
-      signal,
-      limit: rebuildDefaults.pageSize,
-      ...(after !== undefined && { after }),
-    })
-    for (let at = 0; at < page.pairs.length; at += rebuildDefaults.concurrency) {
-      const some = page.pairs.slice(at, at + rebuildDefaults.concurrency)
+  const { pageSize: limit, concurrency } = rebuildDefaults
+  for await (const pairs of currentPages(storage, served.keyPrefix, { limit, signal })) {
+    for (let at = 0; at < pairs.length; at += concurrency) {
+      const some = pairs.slice(at, at + concurrency)
       await Promise.all(some.map(pair => settle(rebuild, pair)))
       await yielder.pause()
     }
-    onProgress?.(page.pairs.length)
-    after = page.pairs.at(-1)?.key
-    if (!page.more || after === undefined) return
+    onProgress?.(pairs.length)
   }
 }
 

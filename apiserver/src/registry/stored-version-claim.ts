@@ -2,7 +2,7 @@ import { systemClock } from '@setpoint/controller-runtime'
 import { Yielder } from '@setpoint/controller-runtime/internal'
 import lessThan from 'semver/functions/lt.js'
 import { objectStart, type ServedModel } from '../model/index.ts'
-import type { Storage } from '../storage/index.ts'
+import { currentPages, type Storage } from '../storage/index.ts'
 import type { Standing, StoredVersions, UniqueIndexRecords } from './unique-index-record.ts'
 
 const claimDefaults = Object.freeze({
@@ -102,22 +102,16 @@ export async function countVersions({
 }: Pick<Claim, 'storage' | 'served' | 'signal'>): Promise<Map<string, number>> {
   const yielder = new Yielder(systemClock)
   const counts = new Map<string, number>()
-  let after: string | undefined
-  for (;;) {
-    const page = await storage.list(served.keyPrefix, {
-      signal,
-      limit: claimDefaults.pageSize,
-      ...(after !== undefined && { after }),
-    })
-    for (const { value } of page.pairs) {
+  const { pageSize: limit } = claimDefaults
+  for await (const pairs of currentPages(storage, served.keyPrefix, { limit, signal })) {
+    for (const { value } of pairs) {
       const version = versionOf(value)
       if (version !== undefined) counts.set(version, (counts.get(version) ?? 0) + 1)
       const pause = yielder.pause()
       if (pause !== undefined) await pause
     }
-    after = page.pairs.at(-1)?.key
-    if (!page.more || after === undefined) return counts
   }
+  return counts
 }
 
 /** An apiVersion has at most a sub-domain and a label. */

@@ -10,7 +10,7 @@ import {
   type ServedVersion,
   storedJson,
 } from '../model/index.ts'
-import { type KeyValue, type Storage, storageLimits } from '../storage/index.ts'
+import { currentPages, type KeyValue, type Storage, storageLimits } from '../storage/index.ts'
 import { versionOf } from './stored-version-claim.ts'
 import type { UniqueIndexRecords } from './unique-index-record.ts'
 
@@ -63,14 +63,8 @@ export class MigrationSupersededError extends Error {
 export async function migrateStoredVersions(migration: Migration): Promise<void> {
   const { storage, served, to, signal, clock = systemClock, onProgress } = migration
   const { concurrency, objectsPerSecond, pageSize } = migrationDefaults
-  let after: string | undefined
-  for (;;) {
-    const page = await storage.list(served.keyPrefix, {
-      signal,
-      limit: pageSize,
-      ...(after !== undefined && { after }),
-    })
-    const pending = page.pairs.filter(({ value }) => versionOf(value) !== to.name)
+  for await (const pairs of currentPages(storage, served.keyPrefix, { limit: pageSize, signal })) {
+    const pending = pairs.filter(({ value }) => versionOf(value) !== to.name)
     const failures: MigrationFailure[] = []
     for (let at = 0; at < pending.length; at += concurrency) {
       const some = pending.slice(at, at + concurrency)
@@ -81,8 +75,6 @@ export async function migrateStoredVersions(migration: Migration): Promise<void>
       await pace
     }
     await onProgress(pending.length - failures.length, failures)
-    after = page.pairs.at(-1)?.key
-    if (!page.more || after === undefined) return
   }
 }
 

@@ -5,3 +5,4 @@
 
 export * from './compactor.ts'
 export * from './contract.ts'
+export * from './pages.ts'
