@@ -307,7 +307,7 @@ describe('a stricter rule or hook', () => {
       validate({ spec }, { previous, user }) {
         if (spec.name === 'throws') throw Object.create(null)
         if (spec.size === 0) throw new Error('no zero')
-        if (spec.size === 1 && previous?.spec.size === 1) return [{ field: 'spec.name', message: 'not by ' + user.name }]
+        if (spec.size === 1 && previous?.spec.size === 1) return [{ field: 'spec.name', message: 'not by ' + user.name + ' of ' + user.groups }]
       }`
     const next = await start(await release('2.0.0', strict))
     const problems = async () => arrayOf((await statusOf(next)).problems ?? []).map(each => fieldsOf(each))
@@ -315,7 +315,7 @@ describe('a stricter rule or hook', () => {
       {
         source: 'stored objects of stored.example.com/things',
         message:
-          '5 stored objects violate the schema or the rules of the kind: "thing-1" (spec.name: not by setpoint:server), ' +
+          '5 stored objects violate the schema or the rules of the kind: "thing-1" (spec.name: not by setpoint:server of setpoint:admins), ' +
           '"thing-3" (spec.size: is too large), "thing-4" (spec.size: is too large), "thing-5" (spec.size: is too large), ' +
           '"thing-6" (spec.size: is too large); ' +
           '2 stored objects could not be checked: "thing-0" (the validate hook failed: no zero), ' +

@@ -1,6 +1,7 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
 import type { ServedModel } from '../model/index.ts'
-import { builtInGroups, forbidden, type Grant, type ResourceTarget } from '../security/index.ts'
+import { serverUser } from '../registry/index.ts'
+import { forbidden, type Grant, type ResourceTarget } from '../security/index.ts'
 
 /** A caller in this process. */
 export interface Actor {
@@ -22,7 +23,7 @@ const everything: Grant = Object.freeze({ reason: 'the server may do everything'
 
 /** The server itself. */
 export const serverActor: Actor = Object.freeze({
-  user: Object.freeze({ name: 'setpoint:server', groups: Object.freeze([builtInGroups.admins]) }),
+  user: serverUser,
   grantOf: () => everything,
   onChange: () => () => {},
 })

@@ -36,8 +36,11 @@ export interface WriteOptions {
   readonly signal?: AbortSignal
 }
 
-/** The user of the server's own writes. */
-export const serverUser: UserInfo = Object.freeze({ name: 'setpoint:server', groups: Object.freeze([]) })
+/** The server itself, as hooks, roles and the audit log see it. */
+export const serverUser: UserInfo = Object.freeze({
+  name: 'setpoint:server',
+  groups: Object.freeze(['setpoint:admins']),
+})
 
 export const defaultWriteOptions: WriteOptions = Object.freeze({
   dryRun: false,
