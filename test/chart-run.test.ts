@@ -8,7 +8,8 @@ import { type Certificates, makeCertificates } from './support/certificates.ts'
 import { EtcdPods } from './support/etcd-pods.ts'
 import { type KubernetesObject, type Pod, release, render } from './support/helm.ts'
 import { arrayOf, fieldsOf, textOf } from './support/json.ts'
-import { ask, PodProcess, type Surroundings, secretTexts } from './support/pod-process.ts'
+import { PodProcess, type Surroundings, secretTexts } from './support/pod-process.ts'
+import { ask } from './support/secure-api.ts'
 import { eventually } from './support/worlds.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
-import https from 'node:https'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { KubernetesObject, Pod } from './helm.ts'
@@ -135,47 +134,4 @@ export function localPath(arg: string, pod: Pod, volumes: string): string {
   const mount = pod.mounts.find(({ path }) => new RegExp(`=${path}(/|$)`).test(arg))
   // Once only: the volumes' folder may itself be below a mounted path, such as /tmp.
   return mount === undefined ? arg : arg.replace('=/', `=${volumes}/`)
-}
-
-export interface SecureRequest {
-  readonly ca: string
-  /** The client's own certificate. */
-  readonly certificate?: { readonly cert: string; readonly key: string }
-  readonly token?: string
-  readonly body?: object
-}
-
-export interface SecureAnswer {
-  readonly status: number | undefined
-  readonly text: string
-}
-
-/** Sends one HTTPS request that trusts only the given CA. */
-export function ask(url: string, { ca, certificate, token, body }: SecureRequest): Promise<SecureAnswer> {
-  return new Promise((resolve, reject) => {
-    const request = https.request(
-      url,
-      {
-        ca,
-        ...certificate,
-        agent: false,
-        timeout: 60_000,
-        method: body === undefined ? 'GET' : 'POST',
-        headers: {
-          ...(token !== undefined && { authorization: `Bearer ${token}` }),
-          ...(body !== undefined && { 'content-type': 'application/json' }),
-        },
-      },
-      response => {
-        let text = ''
-        response.setEncoding('utf8').on('data', (chunk: string) => {
-          text += chunk
-        })
-        response.once('end', () => resolve({ status: response.statusCode, text }))
-      },
-    )
-    request.once('timeout', () => request.destroy(new Error('no response within a minute')))
-    request.once('error', reject)
-    request.end(body === undefined ? undefined : JSON.stringify(body))
-  })
 }
