@@ -37,7 +37,7 @@ const keptBytes = 256 * 1024
 export function call(target: Target, request: Call): Promise<Reply> {
   const { method = 'GET', path, as, body, type = 'application/json', headers = {}, abandon } = request
   const signal = request.signal ?? AbortSignal.timeout(60_000)
-  const token = typeof as === 'string' ? target.tokens[as] : as?.token
+  const token = typeof as === 'string' ? target.users.tokenOf(as) : as?.token
   const { request: send } = target.setup.scheme === 'https' ? https : http
   return new Promise(resolve => {
     let status = 0

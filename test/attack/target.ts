@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,6 +10,7 @@ import { makeCertificates } from '../support/certificates.ts'
 import { type EtcdProcess, startEtcd } from '../support/etcd.ts'
 import { killAtExit } from '../support/kill-at-exit.js'
 import { freePort } from '../support/ports.ts'
+import { Users } from '../support/users.ts'
 import { copyFixture, type Store } from '../support/worlds.ts'
 import { call } from './call.ts'
 import { neighbourhood } from './witness.ts'
@@ -44,9 +45,9 @@ export const usual: Setup = Object.freeze({
 
 /** The callers that the token file knows. The writer is an admin because no built-in group may only write. */
 const groups = Object.freeze({
-  neighbour: 'setpoint:admins',
-  writer: 'setpoint:admins',
-  viewer: 'setpoint:viewers',
+  neighbour: ['setpoint:admins'],
+  writer: ['setpoint:admins'],
+  viewer: ['setpoint:viewers'],
 })
 export type User = keyof typeof groups
 
@@ -62,8 +63,7 @@ export class Target implements AsyncDisposable {
   readonly port: number
   /** The program creates it. */
   readonly dataDir: string
-  readonly tokenFile: string
-  readonly tokens: Readonly<Record<User, string>>
+  readonly users: Users<User>
   /** With that store only. */
   readonly etcd: EtcdProcess | undefined
   readonly #folder: string
@@ -79,7 +79,7 @@ export class Target implements AsyncDisposable {
     store: Store
     port: number
     folder: string
-    tokens: Readonly<Record<User, string>>
+    users: Users<User>
     etcd: EtcdProcess | undefined
     command: readonly string[]
     cleanUps: readonly (() => Promise<unknown>)[]
@@ -87,11 +87,10 @@ export class Target implements AsyncDisposable {
     this.setup = parts.setup
     this.store = parts.store
     this.port = parts.port
-    this.tokens = parts.tokens
+    this.users = parts.users
     this.etcd = parts.etcd
     this.#folder = parts.folder
     this.dataDir = join(parts.folder, 'data')
-    this.tokenFile = join(parts.folder, 'tokens.yaml')
     this.#command = parts.command
     this.#cleanUps = parts.cleanUps
   }
@@ -100,13 +99,13 @@ export class Target implements AsyncDisposable {
     const folder = await mkdtemp(join(tmpdir(), 'setpoint-attack-'))
     const copies = await Promise.all(plugins.map(copyFixture))
     const port = await freePort()
-    const tokens = { neighbour: newToken(), writer: newToken(), viewer: newToken() }
+    const users = await Users.make(groups)
     const certificates = setup.scheme === 'https' ? await makeCertificates() : undefined
     const etcd = store === 'etcd' ? await startEtcd({ unsafeNoFsync: true }) : undefined
     const serve = [program, 'serve', '--listen', `127.0.0.1:${port}`, '--data-dir', join(folder, 'data')]
     const bare = [bareProgram, String(port), ...(certificates ? [certificates.cert, certificates.key] : [])]
     const target = new Target({
-      ...{ setup, store, port, folder, tokens, etcd },
+      ...{ setup, store, port, folder, users, etcd },
       command:
         setup.program === 'bare'
           ? bare
@@ -115,18 +114,18 @@ export class Target implements AsyncDisposable {
               ...(etcd
                 ? ['--etcd-endpoints', etcd.endpoint, '--etcd-prefix', `/attack-${randomUUID()}`]
                 : []),
-              ...(setup.access === 'tokens' ? ['--token-file', join(folder, 'tokens.yaml')] : []),
+              ...(setup.access === 'tokens' ? users.args : []),
               ...(certificates ? ['--tls-cert', certificates.cert, '--tls-key', certificates.key] : []),
               ...copies.flatMap(copy => ['--plugin', copy]),
             ],
       cleanUps: [
         async () => etcd?.stop(),
+        () => users.remove(),
         ...[folder, certificates?.folder, ...copies].map(
           path => async () => (path === undefined ? undefined : rm(path, { recursive: true, force: true })),
         ),
       ],
     })
-    await target.writeTokens()
     try {
       await target.#start()
     } catch (error) {
@@ -153,10 +152,6 @@ export class Target implements AsyncDisposable {
   /** The end of the log; empty if standard error is unread. */
   get log(): string {
     return this.#stderr
-  }
-
-  async writeTokens(): Promise<void> {
-    await writeFile(this.tokenFile, tokenList(this.tokens))
   }
 
   /** Kills the process and starts it over the same data. @returns the milliseconds until it serves objects */
@@ -225,18 +220,4 @@ export class Target implements AsyncDisposable {
     this.#child?.kill('SIGKILL')
     await this.#closed
   }
-}
-
-function newToken(): string {
-  return `sp_${randomBytes(32).toString('base64url')}`
-}
-
-function tokenList(tokens: Readonly<Record<User, string>>): string {
-  const entryOf = ([user, group]: [string, string], token: string) =>
-    `- { user: ${user}, groups: ["${group}"], sha256: ${createHash('sha256').update(token).digest('hex')} }\n`
-  return [
-    entryOf(['neighbour', groups.neighbour], tokens.neighbour),
-    entryOf(['writer', groups.writer], tokens.writer),
-    entryOf(['viewer', groups.viewer], tokens.viewer),
-  ].join('')
 }

@@ -37,11 +37,11 @@ export class Witness implements AsyncDisposable {
   }
 
   /** Requests without a response after `timeoutMs` count as failed. */
-  aim({ url, tokens }: Target, timeoutMs: number): void {
+  aim({ url, users }: Target, timeoutMs: number): void {
     const { collection, name, label } = neighbourhood
     const listPath = `${collection}?size=10&labelSelector=${encodeURIComponent(label)}`
     this.#child.send({
-      aim: { url, token: tokens.neighbour, getPath: `${collection}/${name}`, listPath, timeoutMs },
+      aim: { url, token: users.tokenOf('neighbour'), getPath: `${collection}/${name}`, listPath, timeoutMs },
     })
   }
 

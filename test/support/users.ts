@@ -6,33 +6,43 @@ import { type Answer, Api, type RequestOptions } from './api.ts'
 
 /** Users with tokens, for servers that are started with the flags of `args`. */
 export class Users<Name extends string> {
-  /** `--token-file FILE` */
-  readonly args: readonly string[]
+  /** Path of the token file. */
+  readonly path: string
   readonly #folder: string
+  readonly #groups: Readonly<Record<Name, readonly string[]>>
   readonly #tokens: ReadonlyMap<Name, string>
 
-  private constructor(folder: string, path: string, tokens: ReadonlyMap<Name, string>) {
-    this.args = ['--token-file', path]
+  private constructor(folder: string, groups: Readonly<Record<Name, readonly string[]>>) {
+    this.path = join(folder, 'tokens.yaml')
     this.#folder = folder
-    this.#tokens = tokens
+    this.#groups = groups
+    const names = Object.keys(groups) as Name[]
+    // Like `setpoint token`, whose sources the soak cannot import.
+    this.#tokens = new Map(names.map(name => [name, `sp_${randomBytes(32).toString('base64url')}`]))
+  }
+
+  /** `--token-file FILE` */
+  get args(): readonly string[] {
+    return ['--token-file', this.path]
   }
 
   /** @param groups the groups of each user */
   static async make<const Name extends string>(
     groups: Readonly<Record<Name, readonly string[]>>,
   ): Promise<Users<Name>> {
-    const folder = await mkdtemp(join(tmpdir(), 'setpoint-users-'))
-    const names = Object.keys(groups) as Name[]
-    // Like `setpoint token`, whose sources the soak cannot import.
-    const tokens = new Map(names.map(name => [name, `sp_${randomBytes(32).toString('base64url')}`]))
-    const entries = [...tokens].map(([user, token]) => ({
-      ...{ user, groups: groups[user] },
+    const users = new Users(await mkdtemp(join(tmpdir(), 'setpoint-users-')), groups)
+    await users.write()
+    return users
+  }
+
+  /** Writes the token file. */
+  async write(): Promise<void> {
+    const entries = [...this.#tokens].map(([user, token]) => ({
+      ...{ user, groups: this.#groups[user] },
       sha256: createHash('sha256').update(token).digest('hex'),
     }))
-    const path = join(folder, 'tokens.yaml')
     // JSON is YAML.
-    await writeFile(path, JSON.stringify(entries), { mode: 0o600 })
-    return new Users(folder, path, tokens)
+    await writeFile(this.path, JSON.stringify(entries), { mode: 0o600 })
   }
 
   tokenOf(name: Name): string {

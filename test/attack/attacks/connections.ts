@@ -175,7 +175,7 @@ export const connectionAttacks: readonly Attack[] = [
     attacker: 'writer',
     async run(scene) {
       const sockets = await openSockets(scene.target, scene.count(100, 300))
-      const token = scene.target.tokens.writer
+      const token = scene.target.users.tokenOf('writer')
       for (const socket of sockets) {
         socket.write(
           `POST ${neighbourhood.collection} HTTP/1.1\r\n${host}Authorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n{`,

@@ -42,12 +42,12 @@ export const disclosureAttacks: readonly Attack[] = [
     name: "a caller's token in a route of a plugin",
     attacker: 'plugin',
     async run(scene) {
-      const { tokens } = scene.target
+      const token = scene.target.users.tokenOf('neighbour')
       const path = '/apis/api.echo.example.com/v1/headers'
       const { status, text } = await call(scene.target, { path, as: 'neighbour' })
       scene.check(status === 200, `the route responded with ${status}`)
-      scene.check(!text.includes(tokens.neighbour), 'the handler is given the token')
-      const protocol = `base64url.bearer.authorization.k8s.io.${Buffer.from(tokens.neighbour).toString('base64url')}`
+      scene.check(!text.includes(token), 'the handler is given the token')
+      const protocol = `base64url.bearer.authorization.k8s.io.${Buffer.from(token).toString('base64url')}`
       const headers = { 'sec-websocket-protocol': `${protocol}, other.example.com` }
       const second = await call(scene.target, { path, headers })
       scene.check(!second.text.includes(protocol), 'the handler is given the token of the sub-protocol')
@@ -93,13 +93,13 @@ export const disclosureAttacks: readonly Attack[] = [
     longOnly: true,
     async run(scene) {
       const { target } = scene
-      await rm(target.tokenFile)
+      await rm(target.users.path)
       await sleep(10_000)
-      scene.check(target.log.includes(target.tokenFile), 'the log does not name the missing file')
+      scene.check(target.log.includes(target.users.path), 'the log does not name the missing file')
       const { text } = await call(target, { path: '/metrics', as: 'neighbour' })
       const failing = /^setpoint_token_file_failing_seconds (\S+)$/m.exec(text)?.[1]
       scene.check(Number(failing) > 0, `the metric of the missing file is ${failing}`)
-      await target.writeTokens()
+      await target.users.write()
     },
   },
 ]

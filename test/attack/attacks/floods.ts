@@ -115,7 +115,7 @@ export const floodAttacks: readonly Attack[] = [
       const write = [
         `POST ${neighbourhood.collection} HTTP/1.1`,
         'host: 127.0.0.1',
-        `authorization: Bearer ${scene.target.tokens.writer}`,
+        `authorization: Bearer ${scene.target.users.tokenOf('writer')}`,
         'content-type: application/json',
         `content-length: ${body.length}`,
         `\r\n${body}`,

@@ -28,9 +28,9 @@ async function write(scene: Scene): Promise<void> {
 
 /** Opens a multiplexed socket and subscribes. Resolves with undefined if the server refuses the socket. */
 async function subscribe(scene: Scene, subscriptions: number, terms: number): Promise<WebSocket | undefined> {
-  const { url, tokens } = scene.target
+  const { url, users } = scene.target
   const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/apis`, 'v1.watch.setpoint.dev', {
-    headers: { authorization: `Bearer ${tokens.viewer}` },
+    headers: users.headersOf('viewer'),
   })
   socket.on('error', () => {})
   await Promise.race([once(socket, 'open'), once(socket, 'close')]).catch(() => {})
@@ -64,11 +64,11 @@ function subscriptionAttack(terms: number): Attack {
 
 /** A watch over plain HTTP. Its client reads nothing after the headers, or leaves at once. */
 function watch(scene: Scene): Promise<{ status: number; leave: () => void }> {
-  const { url, tokens } = scene.target
+  const { url, users } = scene.target
   return new Promise(resolve => {
     const sent = http.get(`${url}${collection}?watch=true`, {
       agent: false,
-      headers: { authorization: `Bearer ${tokens.viewer}` },
+      headers: users.headersOf('viewer'),
     })
     const leave = () => sent.destroy()
     sent.on('error', () => resolve({ status: 0, leave }))
