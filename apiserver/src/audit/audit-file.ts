@@ -1,6 +1,7 @@
 import { type FileHandle, open, rename, stat } from 'node:fs/promises'
 import type { Clock, Logger } from '@setpoint/controller-runtime'
 import { systemClock } from '@setpoint/controller-runtime'
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import type { AuditSink } from './audit-log.ts'
 import { Losses } from './losses.ts'
 import { backupPath, type RotationLimits, removeOldBackups } from './rotation.ts'
@@ -68,10 +69,12 @@ export class AuditFile implements AuditSink {
       await file.#open()
       await removeOldBackups(options.path, options.limits, file.#clock.now())
     } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error)
-      throw new AuditFileError(`cannot open the audit log ${JSON.stringify(options.path)}: ${problem}`, {
-        cause: error,
-      })
+      throw new AuditFileError(
+        `cannot open the audit log ${JSON.stringify(options.path)}: ${errorMessage(error)}`,
+        {
+          cause: error,
+        },
+      )
     }
     return file
   }

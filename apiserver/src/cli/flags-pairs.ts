@@ -1,4 +1,5 @@
 import { createSecureContext } from 'node:tls'
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import type { Flag } from './flag.ts'
 import type { Settings } from './flags-settings.ts'
 import { UsageError } from './flags-values.ts'
@@ -21,9 +22,8 @@ export function checkKeyPair(
   try {
     createSecureContext({ cert: cert.text, key: key.text })
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
     throw new UsageError(
-      `${settings.origin(cert.flag)} and ${settings.origin(key.flag)} cannot be used together: ${why}`,
+      `${settings.origin(cert.flag)} and ${settings.origin(key.flag)} cannot be used together: ${errorMessage(error)}`,
       { cause: error },
     )
   }

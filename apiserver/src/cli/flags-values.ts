@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
-import { checkSubdomain } from '@setpoint/controller-runtime/api'
+import { checkSubdomain, errorMessage } from '@setpoint/controller-runtime/api'
 import { AuditPolicyError, readPolicy } from '../audit/policy-file.ts'
 import { TokenList, TokenListError } from '../security/token-list.ts'
 
@@ -274,7 +274,7 @@ function readText(path: string, readFile: ReadFile): string {
 
 /** Returns an error's message on one line. */
 export function reasonOf(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ')
+  return errorMessage(error).replace(/\s+/g, ' ')
 }
 
 export function readNonEmpty(text: string): string {

@@ -1,4 +1,5 @@
 import type { UserInfo } from '@setpoint/controller-runtime'
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import { exitCodes } from './exit-codes.ts'
 import { parseCommandLine, type TokenOutput, UsageError } from './flags.ts'
 
@@ -29,7 +30,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     } else process.stdout.write(commandLine.text)
   } catch (error) {
     const usage = error instanceof UsageError
-    process.stderr.write(`setpoint: ${error instanceof Error ? error.message : String(error)}\n`)
+    process.stderr.write(`setpoint: ${errorMessage(error)}\n`)
     process.exitCode = usage ? exitCodes.usage : exitCodes.failure
   }
 }

@@ -1,4 +1,5 @@
 import { type Clock, type Logger, sleep, systemClock } from '@setpoint/controller-runtime'
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import { Backoff } from '@setpoint/controller-runtime/internal'
 
 export const tokenRenewalDefaults = Object.freeze({
@@ -49,8 +50,7 @@ export async function renewToken(
     } catch (error) {
       if (signal.aborted) return
       delayMs = backoff.next()
-      const message = error instanceof Error ? error.message : String(error)
-      log.warn({ error: message, delayMs }, 'failed to renew the token, retrying')
+      log.warn({ error: errorMessage(error), delayMs }, 'failed to renew the token, retrying')
     }
     await sleep(clock, delayMs, signal).catch(() => {})
   }

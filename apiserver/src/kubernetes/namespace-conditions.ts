@@ -1,4 +1,4 @@
-import { isRecord } from '@setpoint/controller-runtime/api'
+import { errorMessage, isRecord } from '@setpoint/controller-runtime/api'
 import type { BareObject } from '../model/index.ts'
 
 /** What the deletion of a namespace's objects has found and left, by kind: `<plural>.<group>`. */
@@ -26,7 +26,7 @@ export class NamespaceContent {
   }
 
   addFailure(kind: string, error: unknown): void {
-    this.failures.push(`${kind}: ${error instanceof Error ? error.message : String(error)}`)
+    this.failures.push(`${kind}: ${errorMessage(error)}`)
   }
 }
 

@@ -136,7 +136,7 @@ test('a failing index function is reported with its index and message', () => {
   expect(problems).toEqual([
     { index: 'spec.throws', message: 'no spec' },
     { index: 'spec.throwsText', message: 'text' },
-    { index: 'spec.throwsOddly', message: 'threw something that has no text' },
+    { index: 'spec.throwsOddly', message: 'a value that has no text' },
     {
       index: 'spec.answersOddly',
       message: 'indexFunc must return an array of strings, one element is a value of type number',

@@ -1,11 +1,13 @@
-import type {
-  ApiObject,
-  IndexDeclaration,
-  IndexSpec,
-  Model,
-  ObjectMeta,
+import {
+  type ApiObject,
+  errorMessage,
+  type IndexDeclaration,
+  type IndexSpec,
+  type Model,
+  multiValueIndex,
+  type ObjectMeta,
+  singleValueIndex,
 } from '@setpoint/controller-runtime/api'
-import { multiValueIndex, singleValueIndex } from '@setpoint/controller-runtime/api'
 
 export const indexSetDefaults = Object.freeze({
   /**
@@ -39,7 +41,7 @@ export class IndexFunctionError extends Error {
   readonly index: string
 
   constructor(index: string, cause: unknown) {
-    super(`index ${index}: ${messageOf(cause)}`, { cause })
+    super(`index ${index}: ${errorMessage(cause)}`, { cause })
     this.index = index
   }
 }
@@ -127,7 +129,10 @@ export class IndexSet {
         return isKept ? this.#valuesAt(position, object) : this.#freshValuesAt(position, object)
       } catch (error) {
         problems ??= []
-        problems.push({ index: spec.name, message: messageOf(error instanceof Error ? error.cause : error) })
+        problems.push({
+          index: spec.name,
+          message: errorMessage(error instanceof Error ? error.cause : error),
+        })
         return noValues
       }
     })
@@ -180,14 +185,6 @@ export class IndexSet {
 const noProblems = Object.freeze([])
 
 /** Returns the text of a value thrown by an index function. */
-function messageOf(thrown: unknown): string {
-  try {
-    return thrown instanceof Error ? thrown.message : String(thrown)
-  } catch {
-    return 'threw something that has no text'
-  }
-}
-
 const separator = '\u0000'
 
 type SharedValues = Shared<readonly string[]>

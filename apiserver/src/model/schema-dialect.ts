@@ -3,7 +3,7 @@
  * since a constraint without effect is misleading.
  */
 
-import { isRecord, nearestName } from '@setpoint/controller-runtime/api'
+import { errorMessage, isRecord, nearestName } from '@setpoint/controller-runtime/api'
 import type { JsonObject } from './json-value.ts'
 import { SchemaError } from './schema-error.ts'
 import { addExtensions, isExtension, refuseExtensions } from './schema-extensions.ts'
@@ -173,9 +173,7 @@ function checkPattern(pattern: string, place: string): void {
   try {
     compilePattern(pattern)
   } catch (error) {
-    throw new SchemaError(
-      `${place} is no regular expression: ${error instanceof Error ? error.message : error}`,
-    )
+    throw new SchemaError(`${place} is no regular expression: ${errorMessage(error)}`)
   }
 }
 

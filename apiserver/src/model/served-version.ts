@@ -1,6 +1,7 @@
 import {
   type ContentSchema,
   type ConvertibleObject,
+  errorMessage,
   isRecord,
   type Model,
   ModelError,
@@ -132,7 +133,7 @@ export class ServedVersion {
         if (!Object.hasOwn(source, field)) converted[field] = value
       return converted
     } catch (error) {
-      throw this.failure(metadata.name, from, to.name, messageOf(error), error)
+      throw this.failure(metadata.name, from, to.name, errorMessage(error), error)
     }
   }
 }
@@ -160,14 +161,6 @@ function contentOf(result: unknown, schema: ContentSchema): Record<string, unkno
   if (unknown.length > 0) throw new TypeError(`${wanted}, not with ${unknown.join(', ')}`)
   if (schema.spec !== undefined && content.spec === undefined) throw new TypeError('it returned no spec')
   return content
-}
-
-function messageOf(error: unknown): string {
-  try {
-    return error instanceof Error ? error.message : String(error)
-  } catch {
-    return 'it threw a value that has no text'
-  }
 }
 
 function compiled(

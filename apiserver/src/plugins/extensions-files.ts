@@ -1,6 +1,7 @@
 import type { Dirent } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join, relative } from 'node:path'
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import { decodeDocuments } from '../model/index.ts'
 
 /** A document that was not applied, or has unknown fields. */
@@ -34,8 +35,7 @@ export async function readExtensions(
   const problems: ExtensionProblem[] = []
   const shown = (path: string) => relative(dir, join(resourcesDir, path)).replaceAll('\\', '/')
   const report = (file: string, line: number, error: unknown): void => {
-    const message = error instanceof Error ? error.message : String(error)
-    problems.push({ file: shown(file), line, message, transient: false })
+    problems.push({ file: shown(file), line, message: errorMessage(error), transient: false })
   }
 
   const readFolder = async (folder: string): Promise<void> => {

@@ -1,6 +1,7 @@
 import {
   type ApiError,
   type ApiObject,
+  errorMessage,
   groupOf,
   isApiError,
   isRecord,
@@ -166,7 +167,7 @@ function explain(error: unknown): { message: string; transient: boolean } {
     'ServiceUnavailable',
     'Timeout',
   )
-  return { message: error instanceof Error ? error.message : String(error), transient }
+  return { message: errorMessage(error), transient }
 }
 
 /** A valid document: the object that it declares, and its content. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Plugin, SettingsSchema } from '@setpoint/controller-runtime'
-import { ModelError, nearestName } from '@setpoint/controller-runtime/api'
+import { errorMessage, ModelError, nearestName } from '@setpoint/controller-runtime/api'
 import { environmentKey, fileSuffix } from '@setpoint/controller-runtime/internal'
 import { secrets } from '../log/index.ts'
 import { compileSchemas, type SchemaValidator } from '../model/index.ts'
@@ -191,7 +191,8 @@ function pick(value: unknown, origin: string, file: unknown, fileOrigin: string)
   try {
     return { value: readFileSync(file, 'utf8').replace(/\r?\n$/, ''), origin: fileOrigin }
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new SettingsError(`${fileOrigin}: the file cannot be read: ${reason}`, { cause: error })
+    throw new SettingsError(`${fileOrigin}: the file cannot be read: ${errorMessage(error)}`, {
+      cause: error,
+    })
   }
 }

@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import { discoverPlugins, type LoadedPlugin, loadPlugin } from './load-plugin.ts'
 import { objectNameOf } from './load-plugins.ts'
 import { PluginLoadError, readManifest } from './plugin-package.ts'
@@ -57,9 +58,7 @@ export class PluginLoader {
     } catch (error) {
       if (error instanceof PluginLoadError)
         throw new PluginLoadError(label, error.problem, { cause: error.cause })
-      throw new PluginLoadError(label, error instanceof Error ? error.message : String(error), {
-        cause: error,
-      })
+      throw new PluginLoadError(label, errorMessage(error), { cause: error })
     }
   }
 }

@@ -1,3 +1,4 @@
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import { type HostedPlugin, type PluginHostOptions, setupPlugin } from '@setpoint/controller-runtime/internal'
 import { secrets } from '../log/index.ts'
 import { placeOf } from './error-place.ts'
@@ -35,9 +36,5 @@ export async function setUp(
 
 /** Returns the message of an error of a plugin, without secrets. */
 export function messageOf(error: unknown, prefix = ''): string {
-  try {
-    return secrets.redact(error instanceof Error ? error.message : `${prefix}${String(error)}`)
-  } catch {
-    return `${prefix}a value that has no text`
-  }
+  return secrets.redact(`${error instanceof Error ? '' : prefix}${errorMessage(error)}`)
 }

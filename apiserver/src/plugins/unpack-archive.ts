@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import type { Parser, ReadEntry } from 'tar'
 
 /** Bounds of an archive. */
@@ -104,7 +105,7 @@ async function readInto(parser: Parser, file: string, bounds: ArchiveBounds): Pr
     // The pipeline may replace the reason by an AbortError.
     const error = failure ?? thrown
     if (error instanceof ArchiveError) throw error
-    throw new ArchiveError(error instanceof Error ? error.message : String(error), { cause: error })
+    throw new ArchiveError(errorMessage(error), { cause: error })
   }
 }
 

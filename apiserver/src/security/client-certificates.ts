@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { type DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { type Clock, systemClock, type UserInfo } from '@setpoint/controller-runtime'
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import { credentialIdKey, type Identity, systemGroups } from './access.ts'
 import { CertificateAuthorities } from './certificate-authorities.ts'
 import { Revocations } from './revocations.ts'
@@ -138,5 +139,5 @@ function textsOf(field: string | readonly string[] | undefined): string[] {
 
 /** The code of OpenSSL, such as CERT_HAS_EXPIRED: a string, although Node's types say Error. */
 function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+  return errorMessage(error)
 }

@@ -1,3 +1,4 @@
+import { errorMessage } from './error-message.ts'
 import { isRecord } from './is-record.ts'
 import { compileJsonPath } from './json-path.ts'
 import { type KeysOf, unknownKeys } from './known-keys.ts'
@@ -64,7 +65,8 @@ function problemsOfPath(path: unknown, place: string): string[] {
     compileJsonPath(path)
     return []
   } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error)
-    return [`${place}.jsonPath ${JSON.stringify(path)} must be a path such as .spec.email: ${problem}`]
+    return [
+      `${place}.jsonPath ${JSON.stringify(path)} must be a path such as .spec.email: ${errorMessage(error)}`,
+    ]
   }
 }

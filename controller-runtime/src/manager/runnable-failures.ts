@@ -1,3 +1,4 @@
+import { errorMessage } from '../api/error-message.ts'
 import type { RunnableObserver } from '../runnable.ts'
 
 /** A runnable or schedule of a plugin that does not work at present. */
@@ -26,8 +27,7 @@ export class RunnableFailures {
   observe(source: string, what: string): RunnableObserver {
     const observer: RunnableObserver = {
       failed: error => {
-        const text = error instanceof Error ? error.message : String(error)
-        this.#failures.set(observer, { source, message: `${what}: ${text}` })
+        this.#failures.set(observer, { source, message: `${what}: ${errorMessage(error)}` })
         this.#changed()
       },
       recovered: () => {

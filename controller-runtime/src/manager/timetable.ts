@@ -1,4 +1,5 @@
 import { Cron } from 'croner'
+import { errorMessage } from '../api/error-message.ts'
 
 /** The due times of a schedule. */
 export interface Timetable {
@@ -41,8 +42,7 @@ function readCron(expression: string): Timetable {
   try {
     cron = new Cron(expression, { mode: '5-part', timezone: 'UTC', paused: true })
   } catch (error) {
-    const message = error instanceof Error ? error.message.replace(/^CronPattern: /, '') : String(error)
-    throw invalid(expression, message)
+    throw invalid(expression, errorMessage(error).replace(/^CronPattern: /, ''))
   }
   const next = (afterMs: number) => cron.nextRun(new Date(afterMs))?.getTime() ?? Number.POSITIVE_INFINITY
   if (next(0) === Number.POSITIVE_INFINITY) throw invalid(expression, 'there is no such day')

@@ -1,3 +1,4 @@
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import { RE2JS } from 're2js'
 import { type Budget, celLimits, stepCosts } from './budget.ts'
 import { CelEvaluationError } from './errors.ts'
@@ -30,7 +31,7 @@ export function compilePattern(pattern: string): Pattern | CelEvaluationError {
   try {
     return RE2JS.compile(pattern)
   } catch (error) {
-    return new CelEvaluationError(`invalid pattern: ${error instanceof Error ? error.message : error}`)
+    return new CelEvaluationError(`invalid pattern: ${errorMessage(error)}`)
   }
 }
 

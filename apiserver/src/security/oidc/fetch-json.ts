@@ -1,4 +1,5 @@
 import { get } from 'node:https'
+import { errorMessage } from '@setpoint/controller-runtime/api'
 
 export const fetchJsonDefaults = Object.freeze({
   /** Milliseconds for a whole response. */
@@ -18,7 +19,7 @@ export async function fetchJson(url: string, ca: string | undefined): Promise<un
     return await request(url, ca, AbortSignal.timeout(timeoutMs))
   } catch (error) {
     const isLate = error instanceof Error && error.name === 'AbortError'
-    const why = isLate ? `no response within ${timeoutMs / 1000} s` : messageOf(error)
+    const why = isLate ? `no response within ${timeoutMs / 1000} s` : errorMessage(error)
     throw new Error(`failed to fetch ${url}: ${why}`, { cause: error })
   }
 }
@@ -42,8 +43,4 @@ function request(url: string, ca: string | undefined, signal: AbortSignal): Prom
     })
     sent.on('error', reject)
   }).then(text => JSON.parse(String(text)))
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

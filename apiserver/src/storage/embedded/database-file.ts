@@ -9,7 +9,8 @@ import {
   statfsSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { errorMessage, StoreFolderError } from './folder-error.ts'
+import { errorMessage } from '@setpoint/controller-runtime/api'
+import { StoreFolderError } from './folder-error.ts'
 
 /** The start of a meta page (mdb.c, MDB_page_header and MDB_meta). There are two; LMDB uses the newer. */
 const layout = Object.freeze({

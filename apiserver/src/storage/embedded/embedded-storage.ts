@@ -1,7 +1,7 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { Logger } from '@setpoint/controller-runtime'
-import type { Revision } from '@setpoint/controller-runtime/api'
+import { errorMessage, type Revision } from '@setpoint/controller-runtime/api'
 import {
   type CallOptions,
   FutureRevisionError,
@@ -18,7 +18,7 @@ import {
 } from '../contract.ts'
 import { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
 import { makePrivateFolder, restrictFiles } from './file-modes.ts'
-import { errorMessage, StoreFolderError } from './folder-error.ts'
+import { StoreFolderError } from './folder-error.ts'
 import { type FolderLock, lockFolder } from './folder-lock.ts'
 import { GroupCommit } from './group-commit.ts'
 import { HistoryTail } from './history-tail.ts'

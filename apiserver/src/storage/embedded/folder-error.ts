@@ -5,7 +5,3 @@
 export class StoreFolderError extends Error {
   override readonly name = 'StoreFolderError'
 }
-
-export function errorMessage(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
-}

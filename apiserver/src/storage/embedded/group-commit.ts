@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises'
 import { constants } from 'node:os'
 import type { Logger } from '@setpoint/controller-runtime'
-import type { Revision } from '@setpoint/controller-runtime/api'
+import { errorMessage, type Revision } from '@setpoint/controller-runtime/api'
 import {
   OutcomeUnknownError,
   StoreFullError,
@@ -11,7 +11,6 @@ import {
 } from '../contract.ts'
 import { Batch } from './batch.ts'
 import { type EmbeddedBounds, embeddedDefaults } from './defaults.ts'
-import { errorMessage } from './folder-error.ts'
 import { encodeState } from './rows.ts'
 import type { FileCommit, StoreFile } from './store-file.ts'
 

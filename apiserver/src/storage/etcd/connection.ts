@@ -1,3 +1,4 @@
+import { errorMessage } from '@setpoint/controller-runtime/api'
 import type { IWatchCreateRequest, IWatchResponse } from 'etcd3'
 import { CallError, grpcStatus } from './call-error.ts'
 import { type EtcdChannel, EtcdClient, type Metadata, type Method, type TlsOptions } from './client.ts'
@@ -191,8 +192,7 @@ export class Connection {
   }
 
   #unsent(code: number, reason: unknown): CallError {
-    const message = reason instanceof Error ? reason.message : String(reason)
-    return new CallError(code, message, this.endpoint, { cause: reason, unsent: true })
+    return new CallError(code, errorMessage(reason), this.endpoint, { cause: reason, unsent: true })
   }
 }
 

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../api/error-message.ts'
 import { deedOf } from './finding.ts'
 import { sideBySide } from './timeline.ts'
 
@@ -23,7 +24,7 @@ export interface Failure {
 
 /** Returns the error of a failed case. */
 export function failed({ guarantee, after, when, error, reference, failing }: Failure): ConformanceError {
-  const details = error instanceof Error ? error.message : String(error)
+  const details = errorMessage(error)
   const histories = failing.length === 0 ? '' : `\n\n${sideBySide(reference, failing)}`
   const disturbance = when === undefined ? '' : `\n  when ${when}`
   return new ConformanceError(

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../api/error-message.ts'
 import { initialEventsEndAnnotation } from '../../api/object.ts'
 import {
   type Transport,
@@ -195,7 +196,7 @@ export class ProcessTransport implements Transport {
       if (!this.#dead) call.outcome = response.status
       return response
     } catch (error) {
-      if (!this.#dead) call.outcome = error instanceof Error ? error.message : String(error)
+      if (!this.#dead) call.outcome = errorMessage(error)
       throw error
     } finally {
       this.#inFlight--

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { errorMessage } from '../../api/error-message.ts'
 import { type KeysOf, refuseUnknownKeys } from '../../api/known-keys.ts'
 import type { Model } from '../../api/model.ts'
 import type { ContentSchema, ConvertibleObject, ModelVersion } from '../../api/model-version.ts'
@@ -118,7 +119,7 @@ function convert(
     first = run()
     second = run()
   } catch (error) {
-    throw fail(error instanceof Error ? error.message : String(error), error)
+    throw fail(errorMessage(error), error)
   }
   if (!isDeepStrictEqual(first, second)) throw fail(`it returns ${show(first)}, and then ${show(second)}`)
   if (typeof first !== 'object' || first === null || !('spec' in first))
