@@ -1,6 +1,6 @@
+import { type ApiObject, type ChangeType, toRevision } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type ApiObject, type ChangeType, toRevision } from '@setpoint/controller-runtime/api'
 import { gadget } from '../sdk/sample-models.ts'
 import { checkRun } from './check-run.ts'
 import type { ChangeRecord, EventRecord, RunLog, WriteRecord } from './run-log.ts'

@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest'
 import { type ChangeType, toRevision } from '@setpoint/controller-runtime/api'
+import { describe, expect, it } from 'vitest'
 import { gadget } from '../sdk/sample-models.ts'
 import { checkRun } from './check-run.ts'
 import { type Guarantee, guarantees } from './guarantees.ts'

@@ -1,5 +1,11 @@
+import {
+  ApiError,
+  type BookmarkObject,
+  initialEventsEndAnnotation,
+  toRevision,
+  type WatchEvent,
+} from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
-import { ApiError, type BookmarkObject, initialEventsEndAnnotation, toRevision, type WatchEvent } from '@setpoint/controller-runtime/api'
 import { gadget } from '../sdk/sample-models.ts'
 import { RunRecorder } from './index.ts'
 

@@ -1,4 +1,12 @@
-import { type ApiObject, initialEventsEndAnnotation, laterRevision, parseRevision, type Revision, type WatchEvent, zeroRevision } from '@setpoint/controller-runtime/api'
+import {
+  type ApiObject,
+  initialEventsEndAnnotation,
+  laterRevision,
+  parseRevision,
+  type Revision,
+  type WatchEvent,
+  zeroRevision,
+} from '@setpoint/controller-runtime/api'
 import { checkRun } from './check-run.ts'
 import type { Violation } from './guarantees.ts'
 import type {
