@@ -28,6 +28,11 @@ export const connectionDefaults = Object.freeze({
   pipelinedByAll: 4_096,
   /** Milliseconds between two checks of all connections. */
   checkMs: 1_000,
+  /**
+   * Milliseconds for a response to begin after the client has closed its half. Most clients that do so have left, and the
+   * work for them ends then.
+   */
+  leftMs: 1_000,
   /** Milliseconds of silence before the kernel's first TCP keep-alive probe. */
   probeAfterMs: 30_000,
 })
@@ -107,6 +112,7 @@ export class Connection {
   /** Later requests are not handled: Node's parser has dropped bytes of the connection, or an earlier one is dropped. */
   #isSealed = false
   #endingSince: number | undefined
+  #clientEndedAt: number | undefined
 
   constructor(
     socket: Socket,
@@ -131,6 +137,7 @@ export class Connection {
     this.#received = { bytes: 0, at }
     this.#sent = { bytes: 0, at }
     socket.on('resume', () => this.#pauseReading())
+    socket.once('end', () => this.#clientEnded())
     // Node calls this after a response that ends the connection. Its own method would reset a connection with unread bytes,
     // and the client could lose responses (RFC 9112, 9.6).
     socket.destroySoon = () => this.end()
@@ -201,6 +208,7 @@ export class Connection {
    * so a request with one is dropped, and the connection ends after the responses before.
    */
   readOn(): void {
+    if (this.#socket.readableEnded) this.#socket.end()
     const [, ...waiting] = this.#open
     if (waiting.length === 0) return
     const first = waiting.find(({ message }) => hasBody(message))
@@ -282,6 +290,12 @@ export class Connection {
     if (newest !== undefined && !newest.response.headersSent) this.#announceEnd(newest.response)
   }
 
+  /** The client has closed its half. It gets the responses to its requests, but not a stream. */
+  #clientEnded(): void {
+    this.#clientEndedAt = this.#clock.monotonic()
+    if (this.#isStreaming) this.#socket.end()
+  }
+
   /** Closes the server's half, after an error response if a request has begun. */
   end(error?: ApiError): void {
     if (this.isEnding) return
@@ -307,11 +321,19 @@ export class Connection {
       return
     }
     const newest = this.#open.at(-1)
-    if (newest !== undefined) this.#checkProgress(newest, now, drainedAt)
+    if (this.#hasLeft(now)) this.#socket.destroy()
+    else if (newest !== undefined) this.#checkProgress(newest, now, drainedAt)
     else if (drainedAt !== undefined) {
       this.#idleChecks++
       if (this.#idleChecks >= drainDefaults.idleChecks) this.end(shuttingDown('it did not arrive in time'))
     }
+  }
+
+  /** Returns true a while after the client has closed its half, unless it is being sent a response. */
+  #hasLeft(now: number): boolean {
+    if (this.#clientEndedAt === undefined || now - this.#clientEndedAt < connectionDefaults.leftMs)
+      return false
+    return this.#open[0]?.response.headersSent !== true
   }
 
   #checkProgress(newest: Exchange, now: number, drainedAt: number | undefined): void {
