@@ -62,10 +62,15 @@ for (const [name, entryPoints] of Object.entries(packages)) {
     format: 'esm',
     platform: 'node',
     target: 'node20.19',
+    // Node reads shorter files faster. One comment with a character outside of ASCII doubles the memory of its file.
+    minifyWhitespace: true,
+    legalComments: 'external',
+    // For the positions in stack traces.
+    lineLimit: 120,
     alias: {
       // Koa would bring two copies.
       'mime-types': `${root}node_modules/mime-types`,
-      ...(name === 'apiserver' && { 'prom-client': sdkInternals, ws: sdkInternals }),
+      ...(name === 'apiserver' && { 'prom-client': sdkInternals }),
     },
     // lmdb and etcd3 load files of their own packages; cockatiel belongs to the interface of etcd3.
     external: ['@setpoint/*', 'lmdb', 'etcd3', 'cockatiel'],

@@ -121,6 +121,10 @@ test.each(packages)('the package of %s contains its files for users, and no test
   }
 })
 
+/** The imports of packages in a file that esbuild has written, and the modules that it requires. */
+const imports =
+  /(?:^|[;}\n])(?:import|import[^;"]*from|export[^;"]*from)"([^".][^"]*)"|createRequire\(import\.meta\.url\)\("([^"]*)"\)/g
+
 test.each([
   ['apiserver', ['@setpoint/controller-runtime', 'cockatiel', 'etcd3', 'lmdb']],
   ['controller-runtime', []],
@@ -129,8 +133,8 @@ test.each([
   const imported = new Set<string>()
   for (const file of await readdir(bundle)) {
     const text = await readFile(join(bundle, file), 'utf8')
-    for (const [, specifier = ''] of text.matchAll(/^(?:import|\} from|import .* from) ?"([^".][^"]*)";$/gm))
-      imported.add(specifier.replace(/^(@[^/]+\/[^/]+)\/.*/, '$1'))
+    for (const [, specifier, required = ''] of text.matchAll(imports))
+      imported.add((specifier ?? required).replace(/^(@[^/]+\/[^/]+)\/.*/, '$1'))
   }
   expect([...imported].filter(each => !isBuiltin(each)).sort()).toEqual(apart)
 })
@@ -143,7 +147,7 @@ test('a process of the server loads one copy of the packages that the SDK uses t
     const bundle = join(folder, 'node_modules/@setpoint', name, 'bundle')
     const files = (await readdir(bundle)).filter(file => file !== 'testing.js')
     const texts = await Promise.all(files.map(file => readFile(join(bundle, file), 'utf8')))
-    // esbuild writes the path of each bundled file above its code.
+    // esbuild names each bundled CommonJS file by its path.
     for (const shared of ['prom-client', 'ws'])
       expect(texts.join('').includes(`node_modules/${shared}/`), `${shared} in ${name}`).toBe(isThere)
   }
