@@ -20,7 +20,6 @@
 
 // The bundle of the server takes these from here, so that a process loads one copy (`scripts/bundle.mjs`).
 export { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-export { WebSocketServer } from 'ws'
 export { type BuiltInDeclaration, type BuiltInObject, defineBuiltInModel } from './api/built-in-model.ts'
 export { compareCodePoints, compareUnits, ordersByUnit } from './api/code-point-order.ts'
 export * from './api/index.ts'
@@ -77,6 +76,7 @@ export {
   type WriteOptions,
   type WriteOutcome,
 } from './client/index.ts'
+export { loadWebSockets } from './client/web-sockets.ts'
 export { type CancelTimer, type Clock, sleep, systemClock } from './clock.ts'
 export * from './collector/index.ts'
 export {

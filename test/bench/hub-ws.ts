@@ -11,6 +11,7 @@ import { openWatchRooms, storedItem } from './watch-rooms.ts'
 const names = 1000
 const rooms = await openWatchRooms()
 const sockets = new WatchSockets(socket => socket.destroy())
+await sockets.load()
 const text = 'x'.repeat(640)
 const items = Array.from({ length: names }, (_, n) => {
   const name = `i${String(n).padStart(7, '0')}`

@@ -71,7 +71,7 @@ export class Upgrades {
       const { accept } = headers
       const isUpgraded =
         target === undefined
-          ? watches.multiplex(message, socket, head, identity, audited)
+          ? await watches.multiplex(message, socket, head, identity, audited)
           : await watches.upgrade(
               { ...target, ...negotiateObject(accept, target, ['application/json']) },
               message,

@@ -121,6 +121,7 @@ export class WatchApi {
     const stay = this.#enter(identity)
     socket.once('close', () => stay.leave())
     try {
+      await this.#sockets.load()
       const { cache, request, present } = await this.#admit(stay, target, overWebSocket)
       stay.check()
       this.#permissions.check(identity, target.target)
@@ -150,13 +151,16 @@ export class WatchApi {
    * Upgrades to a WebSocket of many watches. All of them send the form of objects that the handshake accepts. Returns and
    * throws as `upgrade`.
    */
-  multiplex(
+  async multiplex(
     message: IncomingMessage,
     socket: Duplex,
     head: Buffer,
     identity: Identity,
     audited?: AuditedRequest,
-  ): boolean {
+  ): Promise<boolean> {
+    await this.#sockets.load()
+    // 'close' has been emitted already: the stay would never end.
+    if (socket.destroyed) return false
     const stay = this.#enter(identity)
     socket.once('close', () => stay.leave())
     const connection = this.#sockets.accept('multiplexed', message, socket, head, handshakeHeaders(audited))

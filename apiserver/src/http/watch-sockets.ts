@@ -1,16 +1,23 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { WebSocketServer } from 'ws'
+import { loadWebSockets } from '@setpoint/controller-runtime/internal'
+import type { WebSocketServer } from 'ws'
 import { realProtocols } from '../security/index.ts'
 import { socketDefaults, WatchConnection } from './watch-connection.ts'
 
 /** The sub-protocol for many watches on one WebSocket. */
 export const multiplexProtocol = 'v1.watch.setpoint.dev'
 
+interface Servers {
+  readonly single: WebSocketServer
+  readonly multiplexed: WebSocketServer
+}
+
 /** All WebSockets of this server. Accepts them, and pings them to find dead clients. */
 export class WatchSockets {
-  readonly #single = webSocketServer(firstReal)
-  readonly #multiplexed = webSocketServer(protocols => protocols.has(multiplexProtocol) && multiplexProtocol)
+  readonly #refuse: (socket: Duplex, why: string) => void
+  #loading: Promise<void> | undefined
+  #servers: Servers | undefined
   readonly #connections = new Set<WatchConnection>()
   readonly #pings: NodeJS.Timeout
   /** Further header lines of the responses to handshakes. */
@@ -18,19 +25,36 @@ export class WatchSockets {
 
   /** `refuse` responds to a malformed handshake. */
   constructor(refuse: (socket: Duplex, why: string) => void) {
-    for (const server of [this.#single, this.#multiplexed]) {
-      server.on('wsClientError', (error, socket) => refuse(socket, error.message))
-      server.on('headers', (lines, message) => lines.push(...(this.#headers.get(message) ?? [])))
-    }
+    this.#refuse = refuse
     this.#pings = setInterval(() => {
       for (const connection of this.#connections) connection.ping()
     }, socketDefaults.pingMs)
     this.#pings.unref()
   }
 
+  /** Loads what `accept` needs. */
+  load(): Promise<void> {
+    this.#loading ??= this.#load()
+    return this.#loading
+  }
+
+  async #load(): Promise<void> {
+    const { WebSocketServer } = await loadWebSockets()
+    const serverFor = (choose: ProtocolChoice) => {
+      const server = new WebSocketServer({ ...serverOptions, handleProtocols: choose })
+      server.on('wsClientError', (error, socket) => this.#refuse(socket, error.message))
+      server.on('headers', (lines, message) => lines.push(...(this.#headers.get(message) ?? [])))
+      return server
+    }
+    this.#servers = {
+      single: serverFor(firstReal),
+      multiplexed: serverFor(protocols => protocols.has(multiplexProtocol) && multiplexProtocol),
+    }
+  }
+
   /**
    * Completes the upgrade, with these header lines in the response. Returns undefined if the handshake was malformed and
-   * has been rejected.
+   * has been rejected. `load` must have resolved.
    */
   accept(
     kind: 'single' | 'multiplexed',
@@ -39,7 +63,8 @@ export class WatchSockets {
     head: Buffer,
     headers: readonly string[] = [],
   ): WatchConnection | undefined {
-    const server = kind === 'single' ? this.#single : this.#multiplexed
+    const server = this.#servers?.[kind]
+    if (server === undefined) throw new Error('a WebSocket was accepted before ws was loaded')
     let connection: WatchConnection | undefined
     if (headers.length > 0) this.#headers.set(message, headers)
     // Calls back before it returns, or never.
@@ -64,20 +89,18 @@ function firstReal(_protocols: Set<string>, { headers }: IncomingMessage): strin
   return realProtocols(headers)[0] ?? false
 }
 
-function webSocketServer(
-  handleProtocols: (protocols: Set<string>, message: IncomingMessage) => string | false,
-): WebSocketServer {
-  return new WebSocketServer({
-    noServer: true,
-    // Events are framed once for all subscribers; compression would frame them for each.
-    perMessageDeflate: false,
-    maxPayload: socketDefaults.maxMessageBytes,
-    // One message of a socket in each turn of the event loop, so that many of them do not delay other clients.
-    allowSynchronousEvents: false,
-    clientTracking: false,
-    handleProtocols,
-  })
-}
+/** Chooses the sub-protocol of a WebSocket from those that the client offers. */
+type ProtocolChoice = (protocols: Set<string>, message: IncomingMessage) => string | false
+
+const serverOptions = Object.freeze({
+  noServer: true,
+  // Events are framed once for all subscribers; compression would frame them for each.
+  perMessageDeflate: false,
+  maxPayload: socketDefaults.maxMessageBytes,
+  // One message of a socket in each turn of the event loop, so that many of them do not delay other clients.
+  allowSynchronousEvents: false,
+  clientTracking: false,
+})
 
 /** Returns true if a client offers the multiplexed sub-protocol. */
 export function offersMultiplexing({ headers }: IncomingMessage): boolean {

@@ -1,6 +1,6 @@
 import http from 'node:http'
 import https from 'node:https'
-import { WebSocket } from 'ws'
+import type { WebSocket } from 'ws'
 import { type KeysOf, refuseUnknownKeys } from '../api/known-keys.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import { decodeError } from './decode.ts'
@@ -15,6 +15,7 @@ import {
   type WatchEnd,
   type WatchRequestOptions,
 } from './transport.ts'
+import { loadWebSockets } from './web-sockets.ts'
 
 /** Limits and timeouts of requests and watches. */
 export const httpTransportDefaults = Object.freeze({
@@ -111,8 +112,9 @@ export class HttpTransport implements Transport {
   async watch(path: string, options: WatchRequestOptions): Promise<WatchConnection> {
     const { signal } = options
     refuseUser(options)
-    signal.throwIfAborted()
     const headers = { ...(await this.#headers()), ...options.headers }
+    const { WebSocket } = await loadWebSockets()
+    signal.throwIfAborted()
     const url = this.#url(path)
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
     const socket = new WebSocket(url, {
@@ -267,7 +269,7 @@ class WebSocketWatch implements WatchConnection {
         socket.pause()
       },
       () => {
-        if (socket.readyState !== WebSocket.OPEN) return
+        if (socket.readyState !== socket.OPEN) return
         startGuard()
         socket.resume()
       },
@@ -307,12 +309,12 @@ class WebSocketWatch implements WatchConnection {
   close(): void {
     this.#localEnd ??= { code: 1000, reason: 'closed by the client' }
     this.#frames.end()
-    if (this.#socket.readyState === WebSocket.OPEN && !this.#socket.isPaused) {
+    if (this.#socket.readyState === this.#socket.OPEN && !this.#socket.isPaused) {
       this.#socket.close(1000)
       this.#clock.setTimeout(() => this.#socket.terminate(), httpTransportDefaults.closeTimeoutMs, {
         unref: true,
       })
-    } else if (this.#socket.readyState !== WebSocket.CLOSING) {
+    } else if (this.#socket.readyState !== this.#socket.CLOSING) {
       this.#socket.terminate()
     }
   }
