@@ -2,10 +2,10 @@ import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { errorMessage } from '@setpoint/controller-runtime/api'
-import { open } from 'lmdb'
 import { StoreLockedError } from '../contract.ts'
 import { checkDatabaseFile } from './database-file.ts'
 import { StoreFolderError } from './folder-error.ts'
+import { open } from './lmdb.ts'
 
 /**
  * Locks a data folder for one process at a time.

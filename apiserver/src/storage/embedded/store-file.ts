@@ -1,12 +1,13 @@
 import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorMessage, type Revision, toRevision } from '@setpoint/controller-runtime/api'
-import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
+import type { Database, RootDatabase, Transaction } from 'lmdb'
 import { checkDatabaseFile } from './database-file.ts'
 import type { EmbeddedBounds } from './defaults.ts'
 import { FileSpace } from './file-space.ts'
 import { StoreFolderError } from './folder-error.ts'
 import { encodeKey } from './keys.ts'
+import { open } from './lmdb.ts'
 import {
   decodePresent,
   decodeRevision,
