@@ -9,7 +9,7 @@ import {
   type ModelRegistry,
   type ServedModel,
 } from '../model/index.ts'
-import { type Registry, recordsPrefix, serviceWriteOptions } from '../registry/index.ts'
+import { declaredWriteOptions, type Registry, recordsPrefix, serviceWriteOptions } from '../registry/index.ts'
 import { currentPages, type KeyValue, type Storage } from '../storage/index.ts'
 import { contentFinalizer, finalizersOf, permanentNamespaces } from './kinds/namespace.ts'
 import { conditionsOf, NamespaceContent } from './namespace-conditions.ts'
@@ -67,7 +67,7 @@ export class NamespaceLifecycle {
         try {
           if ((await storage.get(kind.keyOf(namespace))).pair !== undefined) break
           const object = { apiVersion, kind: name, metadata: { name: namespace } }
-          await registry.create(kind, object, serviceWriteOptions)
+          await registry.create(kind, object, declaredWriteOptions)
           break
         } catch (error) {
           if (isApiError(error, 'AlreadyExists')) break

@@ -327,13 +327,13 @@ function finishDraft(
   stored: StoredObject | undefined,
   scope: Scope,
   causes: Causes,
-  options: Omit<ContentAtHub, 'content'> & Pick<WriteOptions, 'user' | 'version'>,
+  options: Omit<ContentAtHub, 'content'> & Pick<WriteOptions, 'user' | 'version' | 'isDeclared'>,
 ): Draft {
   const { name } = completed.metadata
   if (causes.stops) throw invalid(served, name, causes)
   // An object in another version says nothing about violations at the hub.
   const before = stored?.failure === undefined ? stored : undefined
-  const violations = violationsLeft(served.schemas, completed, before?.object)
+  const violations = options.isDeclared ? [] : violationsLeft(served.schemas, completed, before?.object)
   const { user = serverUser, version = served.hub } = options
   const isValid = violations.length === 0
   const refused = runValidateHook(served, completed, before?.object, scope, user, isValid)

@@ -23,6 +23,11 @@ export interface WriteOptions {
   readonly rights?: CallerRights
   /** True if the server itself writes. Only the server changes its own annotations. */
   readonly isService?: boolean
+  /**
+   * True for an object that the server itself declares, and that a test checks against its schema. The first start of a server
+   * then compiles no schema.
+   */
+  readonly isDeclared?: boolean
   /** If set, the write may only remove finalizers or delete the object. Any other change throws this error. */
   readonly onlyLettingGo?: ApiError
   /** True if nulls of fields that are not nullable are removed from the object, as in Kubernetes. */
@@ -49,6 +54,9 @@ export const defaultWriteOptions: WriteOptions = Object.freeze({
 })
 
 export const serviceWriteOptions: WriteOptions = Object.freeze({ ...defaultWriteOptions, isService: true })
+
+/** The options for creating an object that the server declares. */
+export const declaredWriteOptions: WriteOptions = Object.freeze({ ...serviceWriteOptions, isDeclared: true })
 
 /** The result of a write. */
 export interface WriteResult {

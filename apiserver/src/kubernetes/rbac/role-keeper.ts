@@ -4,7 +4,7 @@ import { isApiError, type Model, type ObjectKey, objectKey } from '@setpoint/con
 import type { LogFollower } from '../../cache/index.ts'
 import type { Logger } from '../../log/index.ts'
 import type { ServedModel } from '../../model/index.ts'
-import { type Registry, serviceWriteOptions } from '../../registry/index.ts'
+import { declaredWriteOptions, type Registry, serviceWriteOptions } from '../../registry/index.ts'
 import { everyCombination, type PolicyRule, type RbacAuthorizer, RuleIndex } from '../../security/index.ts'
 import { type Fields, recordOf, recordsOf } from '../fields.ts'
 import { controllersAccount, controllersTokenBinding, controllersTokenRole } from './controllers-account.ts'
@@ -37,6 +37,8 @@ interface RoleKeeperParts {
 interface Wanted {
   readonly kind: ServedModel
   readonly object: DefaultObject
+  /** True if it is the same in every server. */
+  readonly isDeclared?: boolean
 }
 
 /**
@@ -64,13 +66,14 @@ export class RoleKeeper {
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
     this.#signal = signal
-    this.#wanted = [
+    const declared = [
       ...defaultClusterRoles.map(object => ({ kind: clusterRoles, object })),
       ...defaultClusterRoleBindings.map(object => ({ kind: clusterRoleBindings, object })),
       { kind: parts.serviceAccounts, object: controllersAccount },
       { kind: roles, object: controllersTokenRole },
       { kind: roleBindings, object: controllersTokenBinding },
     ]
+    this.#wanted = declared.map(each => ({ ...each, isDeclared: true }))
   }
 
   /**
@@ -142,7 +145,7 @@ export class RoleKeeper {
     }
   }
 
-  async #ensure({ kind, object }: Wanted): Promise<void> {
+  async #ensure({ kind, object, isDeclared }: Wanted): Promise<void> {
     const { namespace, name, labels, content, completed: when } = object
     const key = objectKey({ namespace, name })
     const found = this.#read(kind, key)
@@ -155,7 +158,10 @@ export class RoleKeeper {
         .create(
           kind,
           { apiVersion, kind: kindName, metadata, ...content },
-          { ...serviceWriteOptions, ...(namespace !== undefined && { namespace }) },
+          {
+            ...(isDeclared ? declaredWriteOptions : serviceWriteOptions),
+            ...(namespace !== undefined && { namespace }),
+          },
         )
         .catch(error => {
           // Another server was faster.
