@@ -289,6 +289,23 @@ describe('with TLS', () => {
   })
   afterEach(() => rm(certificates.folder, { recursive: true, force: true }))
 
+  it('a server says at its start that its certificate has expired', async () => {
+    const { cert, key } = await certificates.client('/CN=127.0.0.1', 0)
+    await writeFile(certificates.cert, cert)
+    await writeFile(certificates.key, key)
+    const server = await startServer({
+      args: ['--tls-cert', certificates.cert, '--tls-key', certificates.key],
+    })
+    try {
+      await eventually(() => expect(server.stderr()).toContain('the certificate has expired'))
+      await certificates.renew()
+      await eventually(() => expect(server.stderr()).toContain('reloaded the certificate'))
+      expect(server.stderr().match(/has expired/g)).toHaveLength(1)
+    } finally {
+      await server.stop()
+    }
+  })
+
   it('requests and WebSockets are served, and a renewed certificate is used', async () => {
     const { ca, cert, key } = certificates
     const plugin = await copyFixture('items-plugin')

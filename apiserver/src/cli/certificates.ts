@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import type { ApiServer } from '../http/index.ts'
 import type { Logger } from '../log/index.ts'
 import { FileWatch } from '../security/index.ts'
@@ -6,13 +7,14 @@ import type { ServerOptions } from './flags.ts'
 
 /**
  * Uses renewed certificates of the server from the next connection on, and other CA certificates of clients for every
- * request. Reports unusable files and keeps the old ones.
+ * request. Reports unusable files and keeps the old ones, and reports a certificate that has expired.
  */
 export function renewCertificates(
   app: ApiServer,
   { cert, key, clients }: NonNullable<ServerOptions['tls']> & Pick<ServerAuthentication, 'clients'>,
   log: Logger,
 ): FileWatch {
+  warnOfInvalid(cert.text, cert.path, log)
   const files = [cert, key, ...(clients === undefined ? [] : [clients.ca])]
   return new FileWatch({
     paths: files.map(({ path }) => path),
@@ -24,6 +26,17 @@ export function renewCertificates(
       if (clientCa !== undefined) clients?.certificates.use(clientCa)
       app.renewTls({ cert: newCert, key: newKey, clientCa })
       log.info({ path: cert.path }, 'reloaded the certificate')
+      warnOfInvalid(newCert, cert.path, log)
     },
   })
+}
+
+/** Clients refuse such a certificate, and the server does not learn why. */
+function warnOfInvalid(cert: string, path: string, log: Logger): void {
+  const { validFrom, validTo } = new X509Certificate(cert)
+  const now = Date.now()
+  if (now > Date.parse(validTo))
+    log.error({ path, validTo }, 'the certificate has expired, clients refuse it')
+  if (now < Date.parse(validFrom))
+    log.error({ path, validFrom }, 'the certificate is not valid yet, clients refuse it; check the clock')
 }
