@@ -1,7 +1,9 @@
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { Api, refusalOf } from './support/api.ts'
 import { pluginModule, writePlugin } from './support/plugins.ts'
-import { startServer } from './support/server.ts'
+import { freePort } from './support/ports.ts'
+import { spawnProgram, startServer } from './support/server.ts'
 import { imports } from './support/tools.ts'
 
 const pathOf = (name: string) => fileURLToPath(new URL(`../apiserver/src/${name}`, import.meta.url))
@@ -36,4 +38,18 @@ test('module hooks, which start a thread in Node 20, are for plugins that do not
   const withHooks = await startServer({ env, plugins: [elsewhere] })
   await withHooks.stop()
   expect(withHooks.stderr()).toContain('module hooks registered')
+})
+
+test('a server whose store was never reached says so, and where the API is', async () => {
+  const [address, nothing] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
+  const server = spawnProgram(['serve', '--listen', address, '--etcd-endpoints', nothing])
+  try {
+    const api = new Api(`http://${address}`)
+    await expect
+      .poll(async () => refusalOf(await api.get('/api/v1/namespaces'), 503).message)
+      .toBe('namespaces is not available: the store cannot be reached')
+    expect(refusalOf(await api.get('/'), 404).message).toContain('see /apis, or /docs')
+  } finally {
+    await server.kill('SIGTERM')
+  }
 })

@@ -89,6 +89,11 @@ export function watchable(info: RequestInfo, shownPath: string, path?: string): 
  */
 export function nothingServed(shownPath: string, path?: string, info?: RequestInfo): ApiError {
   const shown = shownPath.slice(0, 200)
+  if (path === '/')
+    return new ApiError(
+      'NotFound',
+      `nothing is served at ${shown}; see ${shown}apis, or ${shown}docs in a browser`,
+    )
   const isEarly = info?.served === undefined && info?.isEarly
   if (!isEarly || !path?.startsWith('/apis/'))
     return new ApiError('NotFound', `nothing is served at ${shown}`, ownerOf(info))

@@ -194,7 +194,8 @@ export class ResourceApi {
   /** @throws ApiError 503 while the kind is not ready; MethodNotAllowedError for a kind that is not stored */
   cacheOf(served: ServedModel): ModelCache {
     if (served.review !== undefined) throw new MethodNotAllowedError('GET', reviewMethods)
-    if (served.phase.name === 'Starting') throw notReady(served, 'its indexes are being built')
+    if (served.phase.name === 'Starting')
+      throw notReady(served, this.#follower.trouble ?? 'its indexes are being built')
     const failure = failureOf(served)
     if (failure !== undefined) throw failure
     const cache = this.#follower.cacheOf(served)
