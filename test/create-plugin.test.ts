@@ -42,7 +42,7 @@ describe.each([
   beforeAll(async () => {
     dir = join(folder, language)
     const args = ['setpoint', 'create', 'plugin', 'shop', '--dir', language, ...flags]
-    expect((await run('npx', args, { cwd: folder, env })).stdout).toContain('npm install')
+    expect((await run('npx', args, { cwd: folder, env })).stdout).toMatch(/^ {2}npm install$/m)
     // As the guide has it, so that the folder needs nothing outside of it.
     for (const name of archives) await cp(join(folder, name), join(dir, 'vendor', name))
     const vendored = archives.map(name => `./vendor/${name}`)
@@ -186,6 +186,11 @@ test('the templates depend on the versions that this repository uses', async () 
     expect(own).toMatchObject(fieldsOf(manifest.devDependencies))
     expect(manifest.engines).toEqual((await read('package.json')).engines)
   }
+})
+
+test('in a clone, the next steps install the packages of the clone, because a registry may not have them', async () => {
+  const { stdout } = await runProgram(['create', 'plugin', 'cloned'], { cwd: folder })
+  expect(stdout).toContain(`npm install ${join(root, 'apiserver/')} ${join(root, 'controller-runtime/')}\n`)
 })
 
 describe('create plugin refuses', () => {

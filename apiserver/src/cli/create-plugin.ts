@@ -28,13 +28,23 @@ export async function createPlugin({ name, language, dir }: NewPlugin): Promise<
   }
   return `Created the plugin ${name}. Next:
 
-  cd ${/^[\w./-]+$/.test(dir) ? dir : quote(dir)}
-  npm install
+  cd ${shown(dir)}
+  ${['npm install', ...linkedPackages().map(shown)].join(' ')}
   npm test
   npm run dev
 
 README.md explains the files.
 `
+}
+
+function shown(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : quote(path)
+}
+
+/** Returns the folders of both packages if this program runs in a clone: a registry may not have them. */
+function linkedPackages(): string[] {
+  const folders = [packageFolder, new URL('../controller-runtime/', packageFolder)]
+  return packageFolder.pathname.includes('/node_modules/') ? [] : folders.map(folder => fileURLToPath(folder))
 }
 
 /** @throws UsageError if there is a file, or a folder with content */
