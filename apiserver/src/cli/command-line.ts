@@ -31,7 +31,7 @@ A setting is taken from the command line, else from the environment. An empty en
 Settings with several values are separated by commas in the environment.
 `
 
-/** For the commands with `--config`. */
+/** For `serve`. */
 const sourcesWithFile = `
 A setting is taken from the command line, else from the environment, else from the configuration file. An empty
 environment variable counts as absent. Settings with several values are separated by commas in the environment and
@@ -39,6 +39,18 @@ are a list in the configuration file:
 
   listen: 127.0.0.1:8090
   plugin: [./plugins/one, ./plugins/two]
+`
+
+/** For `dev`. */
+const sourcesOfDev = `
+A setting is taken from the command line, else from the environment, else from the configuration file, which can also
+have the settings of the plugin. An empty environment variable counts as absent. The store is .setpoint in the folder
+of the plugin by default, and the log is text:
+
+  listen: 127.0.0.1:9000
+  plugins:
+    my-plugin:
+      greeting: Hello
 `
 
 /** Reads the command line, without Node and the script. @throws UsageError if it is wrong */
@@ -61,7 +73,7 @@ export function readArguments(argv: readonly string[]): Arguments {
   for (const name of ['serve', 'dev', 'token', 'service-account-token', 'kubeconfig'] as const) {
     const given = new Map<Flag, string[]>()
     const flags = flagsOf(name)
-    const about = flags.some(flag => flag.name === 'config') ? sourcesWithFile : sources
+    const about = name === 'dev' ? sourcesOfDev : name === 'serve' ? sourcesWithFile : sources
     const command = program
       .command(name)
       .description(commands[name])

@@ -1,4 +1,4 @@
-import { isRecord } from '@setpoint/controller-runtime/api'
+import { isRecord, nearestName } from '@setpoint/controller-runtime/api'
 import {
   constructFromEvents,
   EVENT_ID,
@@ -67,8 +67,10 @@ export function readConfigFile({ path, text }: NamedText, accepted: readonly Fla
       continue
     }
     if (flag === undefined) {
-      const names = [...accepted.map(({ name }) => name), ...sections].join(', ')
-      throw new UsageError(`${place}: unknown key ${quote(key)}; accepted: ${names}`)
+      const names = [...accepted.map(({ name }) => name), ...sections]
+      const nearest = nearestName(key, names)
+      const advice = nearest === undefined ? `accepted: ${names.join(', ')}` : `did you mean ${nearest}?`
+      throw new UsageError(`${place}: unknown key ${quote(key)}; ${advice}`)
     }
     const origin = `${place}: ${key}`
     entries.set(flag, { texts: textsOf(flag, value, origin), origin })

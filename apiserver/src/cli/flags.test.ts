@@ -715,12 +715,13 @@ describe('the configuration file', () => {
   const config = (text: string) => refusal(['--config', 'c.yaml'], {}, { 'c.yaml': text })
 
   it('is refused for an unknown key, naming its line and the valid keys', () => {
-    expect(config('# settings\nlisten: 127.0.0.1:1\n\n"audit-file": x\n')).toMatch(
-      /^c\.yaml:4: unknown key "audit-file"; accepted: role, listen, .*, log-format, plugins, oidc$/,
+    expect(config('# settings\nlisten: 127.0.0.1:1\n\n"colour": x\n')).toMatch(
+      /^c\.yaml:4: unknown key "colour"; accepted: role, listen, .*, log-format, plugins, oidc$/,
     )
     expect(config('plugin:\n- a\n- {b: c}\nhelp: x')).toContain(
       'c.yaml:1: plugin: a list of texts is accepted',
     )
+    expect(config('lisen: 127.0.0.1:1')).toBe('c.yaml:1: unknown key "lisen"; did you mean listen?')
     expect(config('plugin: [a,\n  b]\nconfig: other')).toContain('c.yaml:3: unknown key "config"')
   })
 
@@ -784,6 +785,18 @@ describe('help and version', () => {
     if (help.command !== 'help') throw new Error('did not return help')
     expect(help.text.includes('else from the configuration file')).toBe(reads)
   })
+
+  it.each(['serve', 'dev'])(
+    'of %s has an example of a configuration file that the command accepts',
+    command => {
+      const help = parseCommandLine([command, '--help'], {})
+      if (help.command !== 'help') throw new Error('did not return help')
+      const example = help.text.slice(help.text.lastIndexOf(':\n\n') + 3).replace(/^ {2}/gm, '')
+      expect(example).toMatch(/^listen: /)
+      const read = (path: string) => (path === 'c.yaml' ? example : '{}')
+      expect(parseCommandLine([command, '--config', 'c.yaml'], {}, read)).toMatchObject({ command })
+    },
+  )
 
   it('shows every flag of serve with its default and its name in the environment', () => {
     const help = parse(['--help'])
