@@ -84,11 +84,6 @@ export class ModelCache {
     return this.#unreadable
   }
 
-  /** Returns the revision of an object's last write, or undefined if it does not exist. */
-  revisionOf(key: ObjectKey): Revision | undefined {
-    return this.#store.get(key)?.revision ?? this.#unreadable.get(key)
-  }
-
   /** Calls back after each change of `problems`. A second call replaces the observer. */
   observeProblems(changed: () => void): void {
     this.#problemsChanged = changed
