@@ -1,4 +1,5 @@
-import { Counter, type Registry } from 'prom-client'
+import { ScrapedMetrics } from '@setpoint/controller-runtime/internal'
+import type { Registry } from 'prom-client'
 
 /** The counts of an audit log. */
 interface AuditCounts {
@@ -10,34 +11,23 @@ interface AuditCounts {
 
 /** Registers the counts of the audit log, under the names of Kubernetes. */
 export function describeAudit(registry: Registry, audit: AuditCounts): void {
-  const registers = [registry]
-  new Counter({
-    name: 'apiserver_audit_event_total',
-    help: 'Audit events, including those that were dropped later.',
-    registers,
-    collect() {
-      this.reset()
-      this.inc(audit.events)
-    },
-  })
-  new Counter({
-    name: 'apiserver_audit_error_total',
-    help: 'Audit events that were dropped: the buffer was full, or the file or the webhook failed.',
-    labelNames: ['plugin'],
-    registers,
-    collect() {
-      this.reset()
-      for (const { name: plugin, dropped } of audit.sinks) this.inc({ plugin }, dropped)
-    },
-  })
-  new Counter({
-    name: 'apiserver_audit_level_total',
-    help: 'Requests by the level that the audit policy gives them.',
-    labelNames: ['level'],
-    registers,
-    collect() {
-      this.reset()
-      for (const [level, count] of Object.entries(audit.requests)) this.inc({ level }, count)
-    },
-  })
+  const scraped = new ScrapedMetrics(registry)
+  scraped.counter(
+    'apiserver_audit_event_total',
+    'Audit events, including those that were dropped later.',
+    [],
+    () => [[audit.events]],
+  )
+  scraped.counter(
+    'apiserver_audit_error_total',
+    'Audit events that were dropped: the buffer was full, or the file or the webhook failed.',
+    ['plugin'],
+    () => audit.sinks.map(({ name, dropped }) => [dropped, name]),
+  )
+  scraped.counter(
+    'apiserver_audit_level_total',
+    'Requests by the level that the audit policy gives them.',
+    ['level'],
+    () => Object.entries(audit.requests).map(([level, count]) => [count, level]),
+  )
 }

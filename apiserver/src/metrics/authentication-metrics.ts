@@ -1,4 +1,5 @@
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { ScrapedMetrics } from '@setpoint/controller-runtime/internal'
+import type { Registry } from 'prom-client'
 
 interface Sources {
   /** Attempts by method and result. */
@@ -13,43 +14,27 @@ interface Sources {
 
 /** Registers how callers authenticate. */
 export function describeAuthentication(registry: Registry, { counts, verified, issuers }: Sources): void {
-  const registers = [registry]
-  new Counter({
-    name: 'authentication_attempts',
-    help: 'Attempts to authenticate: failure means that the credentials are invalid, error that they could not be checked.',
-    labelNames: ['method', 'result'],
-    registers,
-    collect() {
-      this.reset()
-      for (const { method, result, count } of counts) this.inc({ method, result }, count)
-    },
-  })
-  new Counter({
-    name: 'authentication_token_cache_request_total',
-    help: 'Lookups of JSON Web Tokens in the cache of verified ones.',
-    labelNames: ['status'],
-    registers,
-    collect() {
-      this.reset()
-      for (const [status, count] of Object.entries(verified.counts)) this.inc({ status }, count)
-    },
-  })
-  new Gauge({
-    name: 'authentication_token_cache_tokens',
-    help: 'Tokens in the cache of verified ones.',
-    registers,
-    collect() {
-      this.set(verified.size)
-    },
-  })
+  const scraped = new ScrapedMetrics(registry)
+  scraped.counter(
+    'authentication_attempts',
+    'Attempts to authenticate: failure means that the credentials are invalid, error that they could not be checked.',
+    ['method', 'result'],
+    () => Array.from(counts, ({ method, result, count }) => [count, method, result]),
+  )
+  scraped.counter(
+    'authentication_token_cache_request_total',
+    'Lookups of JSON Web Tokens in the cache of verified ones.',
+    ['status'],
+    () => Object.entries(verified.counts).map(([status, count]) => [count, status]),
+  )
+  scraped.gauge('authentication_token_cache_tokens', 'Tokens in the cache of verified ones.', [], () => [
+    [verified.size],
+  ])
   if (issuers.length === 0) return
-  new Gauge({
-    name: 'setpoint_oidc_issuer_failing_seconds',
-    help: 'Seconds since the keys of an OpenID Connect issuer could last be fetched; 0 if the last fetch has succeeded.',
-    labelNames: ['issuer'],
-    registers,
-    collect() {
-      for (const { issuer, failingSeconds } of issuers) this.set({ issuer }, failingSeconds)
-    },
-  })
+  scraped.gauge(
+    'setpoint_oidc_issuer_failing_seconds',
+    'Seconds since the keys of an OpenID Connect issuer could last be fetched; 0 if the last fetch has succeeded.',
+    ['issuer'],
+    () => issuers.map(({ issuer, failingSeconds }) => [failingSeconds, issuer]),
+  )
 }

@@ -1,18 +1,19 @@
-import { Counter, type Registry } from 'prom-client'
+import { ScrapedMetrics } from '@setpoint/controller-runtime/internal'
+import type { Registry } from 'prom-client'
 import type { LogLosses } from '../log/index.ts'
 
 /** Registers the count of log lines that were not written. */
 export function describeLog(registry: Registry, losses: () => LogLosses): void {
-  new Counter({
-    name: 'setpoint_log_lines_dropped_total',
-    help: 'Log lines that were not written: standard error was not read fast enough, or the same message came too often.',
-    labelNames: ['reason'],
-    registers: [registry],
-    collect() {
+  new ScrapedMetrics(registry).counter(
+    'setpoint_log_lines_dropped_total',
+    'Log lines that were not written: standard error was not read fast enough, or the same message came too often.',
+    ['reason'],
+    () => {
       const { bufferFull, repeated } = losses()
-      this.reset()
-      this.inc({ reason: 'buffer_full' }, bufferFull)
-      this.inc({ reason: 'repeated' }, repeated)
+      return [
+        [bufferFull, 'buffer_full'],
+        [repeated, 'repeated'],
+      ]
     },
-  })
+  )
 }

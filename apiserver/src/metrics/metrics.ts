@@ -1,4 +1,5 @@
-import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { ScrapedMetrics } from '@setpoint/controller-runtime/internal'
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { ConsistencyCheck, LogFollower } from '../cache/index.ts'
 import type { ModelRegistry } from '../model/index.ts'
 import type { WatchHub } from '../watch/index.ts'
@@ -21,6 +22,7 @@ export class Metrics {
   readonly requests: RequestMetrics
   /** Other parts of this process register their metrics here. */
   readonly registry = new Registry()
+  readonly #scraped = new ScrapedMetrics(this.registry)
   readonly #pluginPhase: Gauge<'plugin' | 'phase'>
 
   constructor(sources: MetricSources) {
@@ -43,8 +45,8 @@ export class Metrics {
   }
 
   /** Returns all metrics in Prometheus' text format. */
-  async text(): Promise<string> {
-    return `${await this.registry.metrics()}${this.requests.durationText()}`
+  text(): Promise<string> {
+    return this.registry.metrics()
   }
 
   pluginIs(plugin: string, present: PluginPhase): void {
@@ -52,131 +54,105 @@ export class Metrics {
   }
 
   #describeWatches(hub: WatchHub): void {
-    const registers = [this.registry]
-    new Gauge({
-      name: 'apiserver_longrunning_requests',
-      help: 'Open watches, including those of plugins in this process.',
-      labelNames: ['verb', 'group', 'version', 'resource'],
-      registers,
-      collect() {
-        for (const [{ model }, { open }] of hub.tallies()) {
-          const { group, version, plural: resource } = model
-          this.set({ verb: 'WATCH', group, version, resource }, open)
-        }
-      },
-    })
-    new Counter({
-      name: 'apiserver_watch_events_total',
-      help: 'Events sent to watches, including bookmarks.',
-      labelNames: ['group', 'version', 'kind'],
-      registers,
-      collect() {
-        this.reset()
-        for (const [{ model }, { sent }] of hub.tallies()) {
-          const { group, version, kind } = model
-          this.inc({ group, version, kind }, sent)
-        }
-      },
-    })
-    new Counter({
-      name: 'apiserver_terminated_watchers_total',
-      help: 'Watches that were closed because their clients were too slow.',
-      labelNames: ['group', 'version', 'resource'],
-      registers,
-      collect() {
-        this.reset()
-        for (const [{ model }, { tooSlow }] of hub.tallies()) {
-          const { group, version, plural: resource } = model
-          this.inc({ group, version, resource }, tooSlow)
-        }
-      },
-    })
+    this.#scraped.gauge(
+      'apiserver_longrunning_requests',
+      'Open watches, including those of plugins in this process.',
+      ['verb', 'group', 'version', 'resource'],
+      () =>
+        Array.from(hub.tallies(), ([{ model }, { open }]) => [
+          open,
+          'WATCH',
+          model.group,
+          model.version,
+          model.plural,
+        ]),
+    )
+    this.#scraped.counter(
+      'apiserver_watch_events_total',
+      'Events sent to watches, including bookmarks.',
+      ['group', 'version', 'kind'],
+      () =>
+        Array.from(hub.tallies(), ([{ model }, { sent }]) => [sent, model.group, model.version, model.kind]),
+    )
+    this.#scraped.counter(
+      'apiserver_terminated_watchers_total',
+      'Watches that were closed because their clients were too slow.',
+      ['group', 'version', 'resource'],
+      () =>
+        Array.from(hub.tallies(), ([{ model }, { tooSlow }]) => [
+          tooSlow,
+          model.group,
+          model.version,
+          model.plural,
+        ]),
+    )
   }
 
   #describeCaches({ models, follower }: MetricSources): void {
-    const registers = [this.registry]
-    new Gauge({
-      name: 'apiserver_resource_objects',
-      help: 'Objects in the cache of a served kind.',
-      labelNames: ['resource'],
-      registers,
-      collect() {
-        this.reset()
+    this.#scraped.gauge(
+      'apiserver_resource_objects',
+      'Objects in the cache of a served kind.',
+      ['resource'],
+      function* () {
         for (const served of models.all()) {
           const cache = follower.cacheOf(served)
-          if (cache !== undefined) this.set({ resource: served.title }, cache.store.size)
+          if (cache !== undefined) yield [cache.store.size, served.title]
         }
       },
-    })
-    new Gauge({
-      name: 'setpoint_cache_objects_read',
-      help: 'Objects that the latest build of a cache has read from the store so far.',
-      labelNames: ['resource'],
-      registers,
-      collect() {
-        this.reset()
+    )
+    this.#scraped.gauge(
+      'setpoint_cache_objects_read',
+      'Objects that the latest build of a cache has read from the store so far.',
+      ['resource'],
+      function* () {
         for (const served of models.all()) {
           const objects = follower.objectsRead(served)
-          if (objects !== undefined) this.set({ resource: served.title }, objects)
+          if (objects !== undefined) yield [objects, served.title]
         }
       },
-    })
+    )
   }
 
   #describeFollowing({ models, follower, consistency }: MetricSources): void {
-    const registers = [this.registry]
-    new Gauge({
-      name: 'apiserver_watch_cache_resource_version',
-      help: 'The latest version of the store that the cache of a kind is known to equal.',
-      labelNames: ['group', 'resource'],
-      registers,
-      collect() {
-        this.reset()
+    this.#scraped.gauge(
+      'apiserver_watch_cache_resource_version',
+      'The latest version of the store that the cache of a kind is known to equal.',
+      ['group', 'resource'],
+      function* () {
         for (const served of models.all()) {
-          const { group, plural: resource } = served.model
-          if (follower.cacheOf(served) !== undefined) this.set({ group, resource }, follower.known)
+          const { group, plural } = served.model
+          if (follower.cacheOf(served) !== undefined) yield [follower.known, group, plural]
         }
       },
-    })
-    new Counter({
-      name: 'apiserver_watch_cache_events_received_total',
-      help: 'Changes received from the log of the store.',
-      labelNames: ['group', 'resource'],
-      registers,
-      collect() {
-        this.reset()
-        for (const [kind, { received }] of follower.tallies) this.inc(labelsOf(kind), received)
-      },
-    })
-    new Counter({
-      name: 'setpoint_cache_rebuilds_total',
-      help: 'Caches rebuilt from a snapshot because the log was compacted or the cache differed from the store. Their watches end with 410.',
-      labelNames: ['group', 'resource'],
-      registers,
-      collect() {
-        this.reset()
-        for (const [kind, { rebuilt }] of follower.tallies) this.inc(labelsOf(kind), rebuilt)
-      },
-    })
-    new Counter({
-      name: 'apiserver_storage_consistency_checks_total',
-      help: 'Comparisons of caches with the store: failure means a difference, error that the comparison failed.',
-      labelNames: ['resource', 'status'],
-      registers,
-      collect() {
-        this.reset()
+    )
+    this.#scraped.counter(
+      'apiserver_watch_cache_events_received_total',
+      'Changes received from the log of the store.',
+      ['group', 'resource'],
+      () => Array.from(follower.tallies, ([kind, { received }]) => [received, ...partsOf(kind)]),
+    )
+    this.#scraped.counter(
+      'setpoint_cache_rebuilds_total',
+      'Caches rebuilt from a snapshot because the log was compacted or the cache differed from the store. Their watches end with 410.',
+      ['group', 'resource'],
+      () => Array.from(follower.tallies, ([kind, { rebuilt }]) => [rebuilt, ...partsOf(kind)]),
+    )
+    this.#scraped.counter(
+      'apiserver_storage_consistency_checks_total',
+      'Comparisons of caches with the store: failure means a difference, error that the comparison failed.',
+      ['resource', 'status'],
+      function* () {
         for (const [kind, counts] of consistency?.counts ?? []) {
-          const { group, resource } = labelsOf(kind)
-          for (const [status, count] of Object.entries(counts))
-            this.inc({ resource: `${resource}.${group}`, status }, count)
+          const [group, resource] = partsOf(kind)
+          for (const [status, count] of Object.entries(counts)) yield [count, `${resource}.${group}`, status]
         }
       },
-    })
+    )
   }
 }
 
 /** @param kind `<group>/<plural>` */
-function labelsOf(kind: string): { group: string; resource: string } {
+function partsOf(kind: string): [group: string, resource: string] {
   const [group = '', resource = ''] = kind.split('/')
-  return { group, resource }
+  return [group, resource]
 }

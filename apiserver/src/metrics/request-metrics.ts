@@ -1,4 +1,5 @@
-import { Counter, type Registry } from 'prom-client'
+import { Observations, ObservedHistogram, ScrapedMetrics } from '@setpoint/controller-runtime/internal'
+import type { Registry } from 'prom-client'
 import type { ServedModel } from '../model/index.ts'
 
 export const requestDefaults = Object.freeze({
@@ -45,12 +46,10 @@ export function verbOf(method: string, scope: RequestScope): Verb {
 interface Tally {
   /** Responses by status code. */
   readonly codes: Map<number, number>
-  /** Responses by the first bucket that fits; the last bucket takes the rest. */
-  readonly buckets: number[]
-  seconds: number
+  readonly seconds: Observations
 }
 
-const durationName = 'apiserver_request_duration_seconds'
+const labelNames = ['verb', 'group', 'version', 'resource'] as const
 
 /**
  * Counts and times HTTP requests. Requests without a kind have an empty group, version and resource.
@@ -64,18 +63,29 @@ export class RequestMetrics {
 
   constructor(registry: Registry) {
     const each = () => this.#each()
-    new Counter({
-      name: 'apiserver_request_total',
-      help: 'Completed requests by verb, kind and status code.',
-      labelNames: ['verb', 'group', 'version', 'resource', 'code'],
-      registers: [registry],
-      collect() {
-        this.reset()
+    new ScrapedMetrics(registry).counter(
+      'apiserver_request_total',
+      'Completed requests by verb, kind and status code.',
+      [...labelNames, 'code'],
+      function* () {
         for (const { labels, tally } of each()) {
-          for (const [code, count] of tally.codes) this.inc({ ...labels, code: String(code) }, count)
+          const { verb, group, version, resource } = labels
+          for (const [code, count] of tally.codes) yield [count, verb, group, version, resource, String(code)]
         }
       },
-    })
+    )
+    new ObservedHistogram(
+      {
+        name: 'apiserver_request_duration_seconds',
+        help: 'Seconds from the arrival of a request to its response, without watches.',
+        labelNames,
+        registers: [registry],
+      },
+      function* () {
+        for (const { labels, tally } of each())
+          if (labels.verb !== 'WATCH') yield [labels, tally.seconds] as const
+      },
+    )
   }
 
   /** Records the start of a request. */
@@ -95,33 +105,7 @@ export class RequestMetrics {
     tally.codes.set(code, (tally.codes.get(code) ?? 0) + 1)
     // The duration of a watch is not a latency.
     if (verb === 'WATCH') return
-    const { buckets } = requestDefaults
-    let at = 0
-    for (let bound = buckets[0]; bound !== undefined && seconds > bound; bound = buckets[at]) at++
-    tally.buckets[at] = (tally.buckets[at] ?? 0) + 1
-    tally.seconds += seconds
-  }
-
-  /** Renders the histogram of durations as Prometheus' text, because prom-client takes single observations only. */
-  durationText(): string {
-    const lines = [
-      `# HELP ${durationName} Seconds from the arrival of a request to its response, without watches.`,
-      `# TYPE ${durationName} histogram`,
-    ]
-    for (const { labels, tally } of this.#each()) {
-      if (labels.verb === 'WATCH') continue
-      // Names of kinds and verbs need no escaping.
-      const text = Object.entries(labels)
-        .map(([name, value]) => `${name}="${value}"`)
-        .join(',')
-      let count = 0
-      for (const [at, here] of tally.buckets.entries()) {
-        count += here
-        lines.push(`${durationName}_bucket{${text},le="${requestDefaults.buckets[at] ?? '+Inf'}"} ${count}`)
-      }
-      lines.push(`${durationName}_sum{${text}} ${tally.seconds}`, `${durationName}_count{${text}} ${count}`)
-    }
-    return `${lines.join('\n')}\n`
+    tally.seconds.observe(seconds)
   }
 
   *#each() {
@@ -146,7 +130,7 @@ export class RequestMetrics {
     }
     let tally = verbs.get(verb)
     if (tally === undefined) {
-      tally = { codes: new Map(), buckets: Array(requestDefaults.buckets.length + 1).fill(0), seconds: 0 }
+      tally = { codes: new Map(), seconds: new Observations(requestDefaults.buckets) }
       verbs.set(verb, tally)
     }
     return tally

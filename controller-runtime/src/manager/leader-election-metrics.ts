@@ -1,4 +1,5 @@
-import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
+import { ScrapedMetrics } from '../metrics/index.ts'
 
 /** Read from an election at each scrape. */
 interface ElectionStatus {
@@ -10,24 +11,17 @@ interface ElectionStatus {
 
 /** Registers client-go's metrics of an election. @throws Error if the registry already has metrics of these names. */
 export function describeElection(registry: Registry, election: ElectionStatus): void {
-  const registers = [registry]
-  new Gauge({
-    name: 'leader_election_master_status',
-    help: 'Whether this process is the leader: 1 if it holds the lease, 0 on standby.',
-    labelNames: ['name'],
-    registers,
-    collect() {
-      this.set({ name: election.lease }, election.isLeader ? 1 : 0)
-    },
-  })
-  new Counter({
-    name: 'leader_election_slowpath_total',
-    help: 'Total number of renewals that had to read the lease first.',
-    labelNames: ['name'],
-    registers,
-    collect() {
-      this.reset()
-      this.inc({ name: election.lease }, election.slowPaths)
-    },
-  })
+  const scraped = new ScrapedMetrics(registry)
+  scraped.gauge(
+    'leader_election_master_status',
+    'Whether this process is the leader: 1 if it holds the lease, 0 on standby.',
+    ['name'],
+    () => [[election.isLeader ? 1 : 0, election.lease]],
+  )
+  scraped.counter(
+    'leader_election_slowpath_total',
+    'Total number of renewals that had to read the lease first.',
+    ['name'],
+    () => [[election.slowPaths, election.lease]],
+  )
 }

@@ -1,7 +1,8 @@
-import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import { type ControllerRecorder, type QueueRecorder, reconcileResults } from './controller-recorder.ts'
 import { type Observations, ObservedHistogram } from './histogram.ts'
 import { RunnableMetrics } from './runnable-metrics.ts'
+import { ScrapedMetrics } from './scraped-metrics.ts'
 
 /** Defaults of the metrics. */
 export const metricsDefaults = Object.freeze({
@@ -75,19 +76,17 @@ export class ControllerMetrics {
 
   #describeReconciles(registry: Registry): void {
     const registers = [registry]
+    const scraped = new ScrapedMetrics(registry)
     const entries = this.#entries
-    new Counter({
-      name: 'controller_runtime_reconcile_total',
-      help: 'Total number of reconciliations per controller and result.',
-      labelNames: ['controller', 'result'],
-      registers,
-      collect() {
-        this.reset()
-        for (const [controller, { recorder }] of entries) {
-          for (const result of reconcileResults) this.inc({ controller, result }, recorder.reconciles[result])
-        }
+    scraped.counter(
+      'controller_runtime_reconcile_total',
+      'Total number of reconciliations per controller and result.',
+      ['controller', 'result'],
+      function* () {
+        for (const [controller, { recorder }] of entries)
+          for (const result of reconcileResults) yield [recorder.reconciles[result], controller, result]
       },
-    })
+    )
     const counters: readonly [
       name: string,
       help: string,
@@ -125,16 +124,9 @@ export class ControllerMetrics {
       ],
     ]
     for (const [name, help, countOf] of counters) {
-      new Counter({
-        name: `controller_runtime_${name}`,
-        help,
-        labelNames: ['controller'],
-        registers,
-        collect() {
-          this.reset()
-          for (const [controller, { recorder }] of entries) this.inc({ controller }, countOf(recorder))
-        },
-      })
+      scraped.counter(`controller_runtime_${name}`, help, ['controller'], () =>
+        Array.from(entries, ([controller, { recorder }]) => [countOf(recorder), controller]),
+      )
     }
     new ObservedHistogram(
       {
@@ -146,69 +138,49 @@ export class ControllerMetrics {
       () =>
         [...this.#entries].map(([controller, { recorder }]) => [{ controller }, recorder.reconcileSeconds]),
     )
-    new Gauge({
-      name: 'controller_runtime_max_concurrent_reconciles',
-      help: 'Maximum number of concurrent reconciles per controller.',
-      labelNames: ['controller'],
-      registers,
-      collect() {
-        this.reset()
-        for (const [controller, { status }] of entries) this.set({ controller }, status.maxConcurrent)
-      },
-    })
-    new Gauge({
-      name: 'controller_runtime_active_workers',
-      help: 'Number of currently used workers per controller.',
-      labelNames: ['controller'],
-      registers,
-      collect() {
-        this.reset()
-        for (const [controller, { status }] of entries) this.set({ controller }, status.active())
-      },
-    })
+    scraped.gauge(
+      'controller_runtime_max_concurrent_reconciles',
+      'Maximum number of concurrent reconciles per controller.',
+      ['controller'],
+      () => Array.from(entries, ([controller, { status }]) => [status.maxConcurrent, controller]),
+    )
+    scraped.gauge(
+      'controller_runtime_active_workers',
+      'Number of currently used workers per controller.',
+      ['controller'],
+      () => Array.from(entries, ([controller, { status }]) => [status.active(), controller]),
+    )
   }
 
   #describeQueues(registry: Registry): void {
     const registers = [registry]
+    const scraped = new ScrapedMetrics(registry)
     const queues = this.#queues
     const labelNames = ['name', 'controller'] as const
-    new Gauge({
-      name: 'workqueue_depth',
-      help: 'Current depth of a work queue by priority.',
-      labelNames: ['name', 'controller', 'priority'],
-      registers,
-      collect() {
-        this.reset()
+    scraped.gauge(
+      'workqueue_depth',
+      'Current depth of a work queue by priority.',
+      [...labelNames, 'priority'],
+      function* () {
         for (const [name, { status }] of queues) {
           const depths = [...status.depths()].sort(([left], [right]) => right - left)
-          this.set({ name, controller: name, priority: '0' }, 0)
+          yield [0, name, name, '0']
           for (const [at, [number, depth]] of depths.entries()) {
             const priority = at < metricsDefaults.priorities ? String(number) : 'exceeded_cardinality_limit'
-            this.inc({ name, controller: name, priority }, depth)
+            yield [depth, name, name, priority]
           }
         }
       },
-    })
-    new Counter({
-      name: 'workqueue_adds_total',
-      help: 'Total number of adds handled by a work queue.',
+    )
+    scraped.counter('workqueue_adds_total', 'Total number of adds handled by a work queue.', labelNames, () =>
+      Array.from(queues, ([name, { recorder }]) => [recorder.adds, name, name]),
+    )
+    scraped.counter(
+      'workqueue_retries_total',
+      'Total number of delayed adds handled by a work queue.',
       labelNames,
-      registers,
-      collect() {
-        this.reset()
-        for (const [name, { recorder }] of queues) this.inc({ name, controller: name }, recorder.adds)
-      },
-    })
-    new Counter({
-      name: 'workqueue_retries_total',
-      help: 'Total number of delayed adds handled by a work queue.',
-      labelNames,
-      registers,
-      collect() {
-        this.reset()
-        for (const [name, { recorder }] of queues) this.inc({ name, controller: name }, recorder.retries)
-      },
-    })
+      () => Array.from(queues, ([name, { recorder }]) => [recorder.retries, name, name]),
+    )
     new ObservedHistogram(
       {
         name: 'workqueue_queue_duration_seconds',
@@ -227,32 +199,25 @@ export class ControllerMetrics {
       },
       () => this.#observations(({ workSeconds }) => workSeconds),
     )
-    new Gauge({
-      name: 'workqueue_unfinished_work_seconds',
-      help: 'How many seconds of work are in progress and not yet observed by work_duration.',
+    scraped.gauge(
+      'workqueue_unfinished_work_seconds',
+      'How many seconds of work are in progress and not yet observed by work_duration.',
       labelNames,
-      registers,
-      collect() {
-        this.reset()
+      function* () {
         for (const [name, { status }] of queues) {
           let sumMs = 0
           for (const ms of status.workingMs()) sumMs += ms
-          this.set({ name, controller: name }, sumMs / 1000)
+          yield [sumMs / 1000, name, name]
         }
       },
-    })
-    new Gauge({
-      name: 'workqueue_longest_running_processor_seconds',
-      help: 'How many seconds the longest running processor of a work queue has been running.',
+    )
+    scraped.gauge(
+      'workqueue_longest_running_processor_seconds',
+      'How many seconds the longest running processor of a work queue has been running.',
       labelNames,
-      registers,
-      collect() {
-        this.reset()
-        for (const [name, { status }] of queues) {
-          this.set({ name, controller: name }, Math.max(0, ...status.workingMs()) / 1000)
-        }
-      },
-    })
+      () =>
+        Array.from(queues, ([name, { status }]) => [Math.max(0, ...status.workingMs()) / 1000, name, name]),
+    )
   }
 
   *#observations(observationsOf: (recorder: QueueRecorder) => Observations) {

@@ -11,6 +11,7 @@ export {
   type QueueStatus,
 } from './controller-metrics.ts'
 export { ControllerRecorder, QueueRecorder, type ReconcileResultLabel } from './controller-recorder.ts'
+export { Observations, ObservedHistogram } from './histogram.ts'
 export {
   type HistogramDeclaration,
   type LabelValues,
@@ -23,3 +24,4 @@ export {
   pluginMetricsDefaults,
 } from './plugin-metrics.ts'
 export { RunnableMetrics, type ScheduleResult } from './runnable-metrics.ts'
+export { ScrapedMetrics } from './scraped-metrics.ts'

@@ -1,0 +1,54 @@
+import { Counter, Gauge, type Registry } from 'prom-client'
+
+/** A value and the values of its labels, in the order of the metric's label names. */
+type Sample<L extends readonly string[]> = readonly [value: number, ...labels: { [K in keyof L]: string }]
+
+/**
+ * Registers metrics whose samples are read at each scrape, so that what they count are plain numbers. Samples with equal
+ * labels are added up.
+ */
+export class ScrapedMetrics {
+  readonly #registry: Registry
+
+  constructor(registry: Registry) {
+    this.#registry = registry
+  }
+
+  /** @throws Error if the registry already has a metric of this name */
+  counter<const L extends readonly string[]>(
+    name: string,
+    help: string,
+    labelNames: L,
+    read: () => Iterable<Sample<L>>,
+  ): void {
+    this.#register(Counter, name, help, labelNames, read)
+  }
+
+  /** @throws Error if the registry already has a metric of this name */
+  gauge<const L extends readonly string[]>(
+    name: string,
+    help: string,
+    labelNames: L,
+    read: () => Iterable<Sample<L>>,
+  ): void {
+    this.#register(Gauge, name, help, labelNames, read)
+  }
+
+  #register<L extends readonly string[]>(
+    Type: typeof Counter | typeof Gauge,
+    name: string,
+    help: string,
+    labelNames: L,
+    read: () => Iterable<Sample<L>>,
+  ): void {
+    new Type({
+      ...{ name, help, labelNames },
+      registers: [this.#registry],
+      collect() {
+        this.reset()
+        for (const [value, ...labels] of read())
+          this.inc(Object.fromEntries(labelNames.map((label, at) => [label, labels[at]])), value)
+      },
+    })
+  }
+}
