@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { systemClock } from '@setpoint/controller-runtime'
 import { toRevision } from '@setpoint/controller-runtime/api'
 import { Yielder } from '@setpoint/controller-runtime/internal'
@@ -378,6 +379,7 @@ describe('long lists', { timeout: 300_000 }, () => {
     const scheduler = new FairScheduler(1)
     const snapshot = store.snapshot()
     const gone = new AbortController()
+    setMaxListeners(0, gone.signal)
     const asked = Array.from(
       { length: fairSchedulerDefaults.atOncePerCaller + fairSchedulerDefaults.waitingPerCaller + 50 },
       () =>
@@ -484,6 +486,7 @@ describe('callers', { timeout: 300_000 }, () => {
     const scheduler = new FairScheduler(1)
     const snapshot = store.snapshot()
     const gone = new AbortController()
+    setMaxListeners(0, gone.signal)
     const list = (caller: string) =>
       runQuery(snapshot, query('sort=spec.n&page=1&size=50000'), scheduler, {
         caller,
@@ -507,6 +510,7 @@ describe('callers', { timeout: 300_000 }, () => {
     const own = await freshStore()
     const { listIndexes } = own.snapshot()
     const gone = new AbortController()
+    setMaxListeners(0, gone.signal)
     const owner = (caller: string) => ({ caller, signal: gone.signal })
     const scheduler = new CountingScheduler(64)
     const texts = Array.from(
