@@ -29,8 +29,9 @@ async function etcdForTest(options: EtcdOptions = {}): Promise<EtcdProcess> {
   return etcd
 }
 
+/** Opens a storage whose calls may take as long as they do on a busy machine. */
 async function storageForTest(endpoint: string, options: Partial<EtcdStorageOptions> = {}): Promise<Storage> {
-  const storage = await openEtcdStorage({ endpoints: [endpoint], ...options })
+  const storage = await openEtcdStorage({ endpoints: [endpoint], deadlineMs: 60_000, ...options })
   cleanups.push(() => storage.close())
   return storage
 }
@@ -49,7 +50,7 @@ describe('the storage on etcd', () => {
   test('opens without etcd, reports it as unavailable, and works once etcd runs', async () => {
     const gone = await startEtcd({ unsafeNoFsync: true })
     await gone.stop()
-    const storage = await storageForTest(gone.endpoint)
+    const storage = await storageForTest(gone.endpoint, { deadlineMs: etcdDefaults.deadlineMs })
     const watch = follow(storage, 'objects/', zeroRevision)
     await expect(storage.get('a')).rejects.toBeInstanceOf(StoreUnavailableError)
     await expect(storage.head()).rejects.toBeInstanceOf(StoreUnavailableError)
@@ -235,7 +236,8 @@ describe('the storage on etcd', () => {
   })
 
   test('logs in with user and password, and again after etcd forgets the token', async () => {
-    const etcd = await etcdForTest()
+    // The lowest cost of a login. By default it is a second's work for a busy machine.
+    const etcd = await etcdForTest({ flags: ['--bcrypt-cost', '4'] })
     const admin = new Etcd3({ hosts: etcd.endpoint })
     const root = await admin.user('root').create('secret')
     await root.addRole(await admin.role('root').create())
@@ -244,6 +246,8 @@ describe('the storage on etcd', () => {
     const auth = { user: 'root', password: 'secret' }
     const storage = await storageForTest(etcd.endpoint, { auth })
     const watch = follow(storage, 'objects/', zeroRevision)
+    // A write does not wait for a slow login as long as a read does.
+    await storage.head()
     await watch.reaches(await commit(storage, put('objects/a', '1')))
     await etcd.restart()
     await expect.poll(() => storage.head().catch(() => undefined)).toBeDefined()
