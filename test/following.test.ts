@@ -6,7 +6,7 @@ import { assembleRooms, startKind } from '../apiserver/src/rooms.ts'
 import { openEtcdStorage } from '../apiserver/src/storage/etcd/index.ts'
 import type { Storage } from '../apiserver/src/storage/index.ts'
 import { Api, objectOf, refusalOf } from './support/api.ts'
-import { type EtcdProcess, startEtcd } from './support/etcd.ts'
+import { type EtcdProcess, patientMs, startEtcd } from './support/etcd.ts'
 import { devicesOf, itemsOf, vaultsOf } from './support/kinds.ts'
 import { bound, testModel, thing } from './support/rooms.ts'
 import { startServer } from './support/server.ts'
@@ -45,7 +45,7 @@ async function divided(): Promise<Divided> {
     }),
   )
   if (near === undefined || far === undefined) throw new Error('no server')
-  const storage = await openEtcdStorage({ endpoints: [etcd.endpoint] })
+  const storage = await openEtcdStorage({ endpoints: [etcd.endpoint], deadlineMs: patientMs })
   cleanups.push(() => storage.close())
   for (const name of ['one', 'two', 'three']) await itemsOf(near).create(name, { code: name })
   await vaultsOf(near).create('v', {})
@@ -148,7 +148,7 @@ describe('a cache that has missed a change', () => {
     const etcd = await startEtcd({ unsafeNoFsync: true })
     cleanups.push(() => etcd.stop())
     const log = silentLogger
-    const storage = await openEtcdStorage({ endpoints: [etcd.endpoint] })
+    const storage = await openEtcdStorage({ endpoints: [etcd.endpoint], deadlineMs: patientMs })
     cleanups.push(() => storage.close())
     const served = new ServedModel(testModel)
     // The real cache, except that its log omits one change.

@@ -5,14 +5,15 @@ import { claimIndexes } from '../apiserver/src/plugins/index.ts'
 import { defaultWriteOptions, Registry } from '../apiserver/src/registry/index.ts'
 import { openEtcdStorage } from '../apiserver/src/storage/etcd/index.ts'
 import type { Storage } from '../apiserver/src/storage/index.ts'
-import { type EtcdProcess, startEtcd } from './support/etcd.ts'
+import { type EtcdProcess, patientMs, startEtcd } from './support/etcd.ts'
 
 let etcd: EtcdProcess
 const storages: Storage[] = []
 
 beforeAll(async () => {
   etcd = await startEtcd({ unsafeNoFsync: true })
-  for (let i = 0; i < 2; i++) storages.push(await openEtcdStorage({ endpoints: [etcd.endpoint] }))
+  for (let i = 0; i < 2; i++)
+    storages.push(await openEtcdStorage({ endpoints: [etcd.endpoint], deadlineMs: patientMs }))
 })
 
 afterAll(async () => {

@@ -13,6 +13,9 @@ import { suspend } from './suspend.ts'
 
 /** Real etcd servers on free loopback ports, single or as a cluster, that tests can kill, pause and restart. */
 
+/** The deadline of calls to etcd where a busy machine must not cause an unavailable store, ms. */
+export const patientMs = 60_000
+
 export interface EtcdOptions {
   /** Kept by `stop`. Default a new folder that `stop` removes. */
   readonly dataDir?: string

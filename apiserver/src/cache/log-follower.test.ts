@@ -3,7 +3,7 @@ import { type Clock, type Logger, silentLogger, systemClock } from '@setpoint/co
 import { isApiError, type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { describe, expect, it } from 'vitest'
-import { startEtcd } from '../../../test/support/etcd.ts'
+import { patientMs, startEtcd } from '../../../test/support/etcd.ts'
 import { bound, hold, openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
 import { Health } from '../http/health.ts'
 import { ServedModel } from '../model/served-model.ts'
@@ -372,7 +372,7 @@ describe('read gate', () => {
 
   it('admits reads after a transaction that changed no object', async () => {
     const etcd = await startEtcd({ unsafeNoFsync: true })
-    const storage = await openEtcdStorage({ endpoints: [etcd.endpoint] })
+    const storage = await openEtcdStorage({ endpoints: [etcd.endpoint], deadlineMs: patientMs })
     const follower = new LogFollower({ storage, log: silentLogger })
     try {
       follower.start()

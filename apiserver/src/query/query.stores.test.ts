@@ -1,7 +1,7 @@
 import type { ApiObject } from '@setpoint/controller-runtime/api'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { startEtcd } from '../../../test/support/etcd.ts'
+import { patientMs, startEtcd } from '../../../test/support/etcd.ts'
 import {
   Gadget,
   inOrder,
@@ -95,7 +95,10 @@ describe('a list begun after writes were acknowledged', () => {
   test('equals filtering and sorting the objects, on etcd', async () => {
     const etcd = await startEtcd({ unsafeNoFsync: true })
     try {
-      await using rooms = await openRooms(Gadget, await openEtcdStorage({ endpoints: [etcd.endpoint] }))
+      await using rooms = await openRooms(
+        Gadget,
+        await openEtcdStorage({ endpoints: [etcd.endpoint], deadlineMs: patientMs }),
+      )
       const state = new Map<string, Gadget>()
       await fc.assert(
         fc.asyncProperty(cases, steps => run(rooms, state, steps)),

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { type Revision, toRevision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { Etcd3 } from 'etcd3'
 import { afterEach, describe, expect, test } from 'vitest'
-import { type EtcdOptions, type EtcdProcess, startEtcd } from '../../../../test/support/etcd.ts'
+import { type EtcdOptions, type EtcdProcess, patientMs, startEtcd } from '../../../../test/support/etcd.ts'
 import { follow } from '../../../../test/support/follow.ts'
 import { startTcpProxy } from '../../../../test/support/tcp-proxy.ts'
 import {
@@ -29,9 +29,8 @@ async function etcdForTest(options: EtcdOptions = {}): Promise<EtcdProcess> {
   return etcd
 }
 
-/** Opens a storage whose calls may take as long as they do on a busy machine. */
 async function storageForTest(endpoint: string, options: Partial<EtcdStorageOptions> = {}): Promise<Storage> {
-  const storage = await openEtcdStorage({ endpoints: [endpoint], deadlineMs: 60_000, ...options })
+  const storage = await openEtcdStorage({ endpoints: [endpoint], deadlineMs: patientMs, ...options })
   cleanups.push(() => storage.close())
   return storage
 }

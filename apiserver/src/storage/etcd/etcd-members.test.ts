@@ -141,7 +141,7 @@ describe('a storage on three members of etcd', () => {
     })
     storages.push(storage)
     const watch = follow(storage, 'objects/', zeroRevision)
-    await watch.reaches(await commit(storage, put('objects/a', 'before')))
+    await watch.reaches(await commit(await storageOf(...members), put('objects/a', 'before')))
     const two = members.slice(1)
     await Promise.all(two.map(member => member.pause()))
     let told: unknown

@@ -1,6 +1,6 @@
 import { type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type EtcdProcess, startEtcd } from '../../../../test/support/etcd.ts'
+import { type EtcdProcess, patientMs, startEtcd } from '../../../../test/support/etcd.ts'
 import { follow } from '../../../../test/support/follow.ts'
 import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts'
 import {
@@ -28,7 +28,7 @@ beforeEach(async () => {
   proxy = await startTcpProxy(etcd)
   prefix = `/outcome/${prefixes++}`
   storage = await openEtcdStorage({ endpoints: [proxy.endpoint], prefix, deadlineMs: 30_000 })
-  direct = await openEtcdStorage({ endpoints: [etcd.endpoint], prefix })
+  direct = await openEtcdStorage({ endpoints: [etcd.endpoint], prefix, deadlineMs: patientMs })
 })
 afterEach(async () => {
   await storage.close()

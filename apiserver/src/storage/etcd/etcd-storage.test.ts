@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, test } from 'vitest'
 import { findEtcd, findNewerEtcd } from '../../../../scripts/etcd.mjs'
 import { storageConformance } from '../../../../test/storage/conformance.ts'
-import { type EtcdProcess, startEtcd } from '../../../../test/support/etcd.ts'
+import { type EtcdProcess, patientMs, startEtcd } from '../../../../test/support/etcd.ts'
 import { openEtcdStorage } from './index.ts'
 
 /** Debian's etcd 3.4, and the 3.5 that the chart installs. */
@@ -25,7 +25,8 @@ function conformsTo(name: string, binary: string): void {
 
     storageConformance(name, {
       async open() {
-        const options = { endpoints: [etcd.endpoint], prefix: `/conformance/${randomUUID()}` }
+        const prefix = `/conformance/${randomUUID()}`
+        const options = { endpoints: [etcd.endpoint], prefix, deadlineMs: patientMs }
         let storage = await openEtcdStorage(options)
         return {
           storage,
