@@ -16,7 +16,7 @@ export class CacheLoader {
   readonly #storage: Storage
   readonly #log: Logger
   readonly #clock: Clock
-  readonly #objectsRead = new Map<string, number>()
+  readonly #objectsRead = new Map<ServedModel, number>()
 
   constructor({ storage, log, clock }: { storage: Storage; log: Logger; clock: Clock }) {
     this.#storage = storage
@@ -39,7 +39,7 @@ export class CacheLoader {
     const limit = loaderDefaults.pageSize
     let cache: ModelCache | undefined
     let objectsRead = 0
-    this.#objectsRead.set(served.resource, 0)
+    this.#objectsRead.set(served, 0)
     for await (const { revision, pairs } of pagesOf(this.#storage, served.keyPrefix, {
       limit,
       signal,
@@ -53,7 +53,7 @@ export class CacheLoader {
         if (pause !== undefined) await pause
       }
       objectsRead += pairs.length
-      this.#objectsRead.set(served.resource, objectsRead)
+      this.#objectsRead.set(served, objectsRead)
       onProgress?.(pairs.length)
     }
     cache ??= this.#newCache(served, at ?? zeroRevision)
@@ -63,11 +63,11 @@ export class CacheLoader {
 
   /** Objects read so far by the latest load of a model; undefined before the first one. */
   objectsRead(served: ServedModel): number | undefined {
-    return this.#objectsRead.get(served.resource)
+    return this.#objectsRead.get(served)
   }
 
   forget(served: ServedModel): void {
-    this.#objectsRead.delete(served.resource)
+    this.#objectsRead.delete(served)
   }
 
   #newCache(served: ServedModel, revision: Revision): ModelCache {

@@ -42,6 +42,22 @@ describe('log follower', () => {
     expect(seen.at(-1)?.next?.name).toBe('after')
   })
 
+  it('feeds the caches of two declarations of one kind, until one is removed', async () => {
+    await using rooms = await openRooms()
+    const { registry, served, follower, gate } = rooms
+    const second = new ServedModel(testModel)
+    const cache = await follower.add(second, never)
+    await registry.create(served, thing('a'), defaultWriteOptions)
+    await gate.pass()
+    expect([cache.store.size, follower.cacheOf(served)?.store.size]).toEqual([1, 1])
+    expect(follower.tallies.get(served.resource)?.received).toBe(1)
+    follower.remove(served)
+    await registry.create(served, thing('b'), defaultWriteOptions)
+    await gate.pass()
+    expect(follower.cacheOf(served)).toBeUndefined()
+    expect(follower.cacheOf(second)?.store.size).toBe(2)
+  })
+
   it('misses no change in a cache that is completed during a rebuild', async () => {
     await using rooms = await openRooms()
     const { storage, registry, served } = rooms

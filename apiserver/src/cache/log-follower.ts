@@ -56,7 +56,9 @@ export class LogFollower {
   readonly #log: Logger
   readonly #clock: Clock
   readonly #loader: CacheLoader
-  readonly #followed = new Map<string, Followed>()
+  readonly #followed = new Map<ServedModel, Followed>()
+  /** By resource. There are two while a reload builds the cache of a new declaration beside that of the present one. */
+  readonly #byResource = new Map<string, readonly Followed[]>()
   readonly #tallies = new FollowingTallies()
   readonly #stopped = new AbortController()
   readonly #waiters = new RevisionWaiters()
@@ -130,12 +132,13 @@ export class LogFollower {
     onProgress?: (objects: number) => void,
   ): Promise<ModelCache> {
     const followed: Followed = { cache: this.#loader.empty(served), pending: [] }
-    this.#followed.set(served.resource, followed)
+    this.#followed.set(served, followed)
+    this.#byResource.set(served.resource, [...this.#ofResource(served), followed])
     try {
       await this.#fill(followed, AbortSignal.any([signal, this.#stopped.signal]), onProgress)
       return followed.cache
     } catch (error) {
-      if (this.#followed.get(served.resource) === followed) this.#followed.delete(served.resource)
+      if (this.#followed.get(served) === followed) this.remove(served)
       throw error
     }
   }
@@ -152,11 +155,18 @@ export class LogFollower {
 
   remove(served: ServedModel): void {
     this.#loader.forget(served)
-    this.#followed.delete(served.resource)
+    this.#followed.delete(served)
+    const others = this.#ofResource(served).filter(({ cache }) => cache.served !== served)
+    if (others.length === 0) this.#byResource.delete(served.resource)
+    else this.#byResource.set(served.resource, others)
+  }
+
+  #ofResource({ resource }: ServedModel): readonly Followed[] {
+    return this.#byResource.get(resource) ?? []
   }
 
   cacheOf(served: ServedModel): ModelCache | undefined {
-    const followed = this.#followed.get(served.resource)
+    const followed = this.#followed.get(served)
     return followed?.pending === undefined ? followed?.cache : undefined
   }
 
@@ -166,9 +176,7 @@ export class LogFollower {
    */
   entryOf(served: ServedModel, key: ObjectKey): Entry | undefined {
     if (this.trouble !== undefined) return undefined
-    const cache = this.cacheOf(served)
-    // After a restart of its plugin, a kind has other index functions.
-    return cache?.served === served ? cache.store.get(key) : undefined
+    return this.cacheOf(served)?.store.get(key)
   }
 
   /** The caches that are complete. */
@@ -181,7 +189,7 @@ export class LogFollower {
   /** Rebuilds a cache that differs from the store. Its reads are refused and its watches end at once. */
   distrust(cache: ModelCache): void {
     const { served } = cache
-    const followed = this.#followed.get(served.resource)
+    const followed = this.#followed.get(served)
     if (followed?.cache !== cache || followed.pending !== undefined) return
     followed.pending = []
     cache.distrust()
@@ -277,11 +285,13 @@ export class LogFollower {
     // objects/<group>/<plural>/[<namespace>/]<name>
     const pluralAt = change.key.indexOf('/', objectsPrefix.length) + 1
     const resource = change.key.slice(objectsPrefix.length, change.key.indexOf('/', pluralAt))
-    const followed = this.#followed.get(resource)
-    if (followed === undefined) return
+    const caches = this.#byResource.get(resource)
+    if (caches === undefined) return
     this.#tallies.of(resource).received++
-    if (followed.pending === undefined) followed.cache.apply(change)
-    else if (followed.pending.length <= followerDefaults.maxPending) followed.pending.push(change)
+    for (const { cache, pending } of caches) {
+      if (pending === undefined) cache.apply(change)
+      else if (pending.length <= followerDefaults.maxPending) pending.push(change)
+    }
   }
 
   #advance(revision: Revision): void {
@@ -327,7 +337,7 @@ export class LogFollower {
     const { served } = cache
     for (;;) {
       signal.throwIfAborted()
-      if (this.#followed.get(served.resource) !== followed)
+      if (this.#followed.get(served) !== followed)
         throw new Error('the model was removed while its cache was built')
       try {
         if (!this.#ready) await this.reached(zeroRevision, signal)
