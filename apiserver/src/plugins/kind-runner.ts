@@ -32,6 +32,7 @@ export class KindRunner {
   readonly served: ServedModel
   readonly #parts: KindRunnerParts
   readonly #stopped = new AbortController()
+  #cache: ModelCache | undefined
   #findings: IndexFindings | undefined
   #migration: MigrationState | undefined
   #violation: ReportedProblem | undefined
@@ -62,11 +63,24 @@ export class KindRunner {
     return this.#progress
   }
 
+  /** Serves the kind, after `build` if that has not been done. @throws as `build` */
+  async start(): Promise<void> {
+    if (this.#cache === undefined) await this.build()
+    this.serveIfBuilt()
+  }
+
+  serveIfBuilt(): void {
+    if (this.#cache === undefined || this.#stopped.signal.aborted) return
+    this.served.phase = { name: 'Started' }
+    this.#watchStored(this.#cache)
+  }
+
   /**
-   * Puts the unique indexes in force and builds the cache; then the kind is served. Waits while the store is unavailable.
+   * Puts the unique indexes in force and builds the cache. Another declaration of the same kind may be served meanwhile.
+   * Waits while the store is unavailable.
    * @throws when stopped
    */
-  async start(): Promise<void> {
+  async build(): Promise<void> {
     const { served, pluginVersion, registry, storage, follower, log } = this.#parts
     const { signal } = this.#stopped
     await claimIndexes({
@@ -95,8 +109,7 @@ export class KindRunner {
     await indexes.report()
     signal.throwIfAborted()
     this.#progress = undefined
-    served.phase = { name: 'Started' }
-    this.#watchStored(cache)
+    this.#cache = cache
   }
 
   /** Migrates the stored objects to the version in force, and looks for those that violate the schema. */
@@ -134,6 +147,7 @@ export class KindRunner {
     const { served, follower, hub } = this.#parts
     served.phase = { name: 'Stopped', message: why }
     this.#stopped.abort()
+    this.#cache = undefined
     this.#progress = undefined
     this.#findings = undefined
     this.#migration = undefined

@@ -42,11 +42,11 @@ export class PluginKinds {
     let first: Error | undefined
     for (const model of plugin.models) {
       try {
-        kinds.push(this.#add(model, packageVersion))
+        kinds.push(this.#register(model, packageVersion))
       } catch (error) {
         first ??= error instanceof Error ? error : new Error(String(error))
         if (error instanceof PluginStartError && error.cause instanceof ModelError)
-          kinds.push(this.#add(withoutRules(model), packageVersion))
+          kinds.push(this.#register(withoutRules(model), packageVersion))
       }
     }
     this.#all = kinds
@@ -54,35 +54,45 @@ export class PluginKinds {
   }
 
   /**
-   * Registers the kinds and routes of reloaded code in place of the present ones: all or nothing. Served kinds whose
-   * declaration is the same stay as they are.
+   * Replaces the kinds and routes by those of reloaded code: all or nothing. Served kinds whose declaration is the same stay
+   * as they are. The others are built before, while the present ones are served. If that fails or is aborted, they are
+   * replaced all the same, and `start` throws the reason.
    * @throws PluginStartError, ModelConflictError or RouteConflictError that names the wrong declaration
    */
-  replace({ plugin, packageVersion }: LoadedPlugin, from: HostedPlugin, to: HostedPlugin): void {
-    const { models, routes } = this.#parts.environment
-    const sameAs = (model: Model) => this.#all.find(({ served }) => isServedUnchanged(served, model))
-    const kept = new Set(plugin.models.map(sameAs))
-    const dropped = this.#all.filter(kind => !kept.has(kind))
-    const added: KindRunner[] = []
-    for (const { served } of dropped) models.remove(served)
-    routes.remove(from)
+  async replace(
+    next: LoadedPlugin,
+    from: HostedPlugin,
+    to: HostedPlugin,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const kinds = next.plugin.models.map(
+      model =>
+        this.#all.find(({ served }) => isServedUnchanged(served, model)) ??
+        this.#declare(model, next.packageVersion),
+    )
+    const added = kinds.filter(kind => !this.#all.includes(kind))
+    const dropped = this.#all.filter(kind => !kinds.includes(kind))
+    // Finds wrong declarations, which must not claim indexes in the store.
+    this.#exchange(dropped, added, from, to)
+    this.#exchange(added, dropped, to, from)
+    const abort = () => {
+      for (const kind of added) kind.abort()
+    }
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    await Promise.allSettled(added.map(kind => kind.build()))
+    signal.removeEventListener('abort', abort)
+    const why = `plugin ${this.#parts.plugin} is being reloaded`
     try {
-      const kinds = plugin.models.map(model => {
-        const same = sameAs(model)
-        if (same !== undefined) return same
-        const kind = this.#add(model, packageVersion)
-        added.push(kind)
-        return kind
-      })
-      routes.add(to)
-      this.#all = kinds
+      this.#exchange(dropped, added, from, to)
     } catch (error) {
-      for (const { served } of added) models.remove(served)
-      for (const { served } of dropped) models.add(served)
-      routes.add(from)
+      // Another plugin has taken a name meanwhile.
+      for (const kind of added) kind.stop(why)
       throw error
     }
-    for (const kind of dropped) kind.stop(`plugin ${this.#parts.plugin} is being reloaded`)
+    this.#all = kinds
+    for (const kind of added) kind.serveIfBuilt()
+    for (const kind of dropped) kind.stop(why)
   }
 
   /** Starts the kinds that are not served. Waits while the store is unavailable. @throws when stopped */
@@ -102,9 +112,16 @@ export class PluginKinds {
   }
 
   /** @throws PluginStartError or ModelConflictError that names the wrong declaration */
-  #add(model: Model, pluginVersion: string | undefined): KindRunner {
+  #register(model: Model, pluginVersion: string | undefined): KindRunner {
+    const kind = this.#declare(model, pluginVersion)
+    this.#mount(kind)
+    return kind
+  }
+
+  /** @throws PluginStartError that names the wrong declaration */
+  #declare(model: Model, pluginVersion: string | undefined): KindRunner {
     const { environment, log, changed } = this.#parts
-    const { models, reservedDomain, routes, storage, registry, follower, hub } = environment
+    const { reservedDomain, storage, registry, follower, hub } = environment
     if (isReservedGroup(model.group, reservedDomain)) {
       const group = model.group === '' ? 'the empty group' : `the group ${JSON.stringify(model.group)}`
       throw new PluginStartError(
@@ -112,12 +129,38 @@ export class PluginKinds {
       )
     }
     const served = this.#compile(model)
+    return new KindRunner({ served, pluginVersion, storage, registry, follower, hub, log, changed })
+  }
+
+  /** @throws PluginStartError or ModelConflictError if another kind or a route has a path of this one */
+  #mount({ served }: KindRunner): void {
+    const { models, routes } = this.#parts.environment
     for (const { apiVersion } of served.versions) {
-      const clash = routes.clashWith(apiVersion, model)
+      const clash = routes.clashWith(apiVersion, served.model)
       if (clash !== undefined) throw new PluginStartError(clash)
     }
     models.add(served)
-    return new KindRunner({ served, pluginVersion, storage, registry, follower, hub, log, changed })
+  }
+
+  /** Registers kinds and routes in place of others: all or nothing. @throws as `replace` */
+  #exchange(
+    dropped: readonly KindRunner[],
+    added: readonly KindRunner[],
+    from: HostedPlugin,
+    to: HostedPlugin,
+  ): void {
+    const { models, routes } = this.#parts.environment
+    for (const { served } of dropped) models.remove(served)
+    routes.remove(from)
+    try {
+      for (const kind of added) this.#mount(kind)
+      routes.add(to)
+    } catch (error) {
+      for (const { served } of added) models.remove(served)
+      for (const { served } of dropped) models.add(served)
+      routes.add(from)
+      throw error
+    }
   }
 
   /** @throws PluginStartError that names the kind with an unusable schema */

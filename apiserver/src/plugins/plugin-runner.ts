@@ -98,7 +98,7 @@ export class PluginRunner implements PluginLifecycle {
    * because the new one does not load, is not valid or fails in `setup`. Never rejects.
    *
    * A kind whose declaration is the same data keeps its cache and its watches. Functions are never the same, so a kind
-   * with index functions is built again: its watches end with 1013, and it responds with 503 meanwhile.
+   * with index functions is built again, beside the one that is served. When it takes over, watches end with 1013.
    */
   reload(): Promise<ReloadOutcome> {
     return this.#next(() => this.#reload())
@@ -152,10 +152,13 @@ export class PluginRunner implements PluginLifecycle {
     const { signal } = run
     this.#report.describe({ routes: run.routeGroups })
     this.#run = run
+    // The plugin was disabled, or the server stopped, while the kinds of reloaded code were built.
+    if (previous?.signal.aborted) run.abort()
     const aborted = new Promise<void>(resolve => {
+      if (signal.aborted) resolve()
       signal.addEventListener('abort', () => resolve(), { once: true })
     })
-    await Promise.race([Promise.all([previous && this.#retire(previous), this.#kinds.start()]), aborted])
+    await Promise.race([aborted, Promise.all([previous && this.#retire(previous), this.#kinds.start()])])
     if (signal.aborted) return
     this.#publish('Started')
     const { models } = this.#loaded.plugin
@@ -211,7 +214,7 @@ export class PluginRunner implements PluginLifecycle {
         throw new PluginStartError(`its name has changed to ${JSON.stringify(name)}: restart the server`)
       if (running !== undefined) {
         run = await this.#setUp(next)
-        this.#kinds.replace(next, running.hosted, run.hosted)
+        await this.#kinds.replace(next, running.hosted, run.hosted, running.signal)
       }
       this.#loaded = next
     } catch (error) {
