@@ -28,7 +28,9 @@ const transport: Transport = {
 function makePlugin(name = 'notes', pattern = '.*'): Plugin {
   const Note = defineModel({
     ...{ group: 'notes.example.com', version: 'v1', kind: 'Note', singular: 'note', plural: 'notes' },
-    schema: { spec: { type: 'object', required: ['text'], properties: { text: { type: 'string', pattern } } } },
+    schema: {
+      spec: { type: 'object', required: ['text'], properties: { text: { type: 'string', pattern } } },
+    },
     indexes: [singleValueIndex({ name: 'spec.text', unique: true, indexFunc: note => note.spec.text })],
   })
   return definePlugin({ name, models: [Note] })
@@ -156,4 +158,13 @@ it('ends the build of a reloaded kind when the plugin is disabled', async () => 
   expect(after).not.toBe(before)
   expect(after.phase).toEqual({ name: 'Starting' })
   expect(world.follower.caches()).toEqual([])
+})
+
+it('returns the reason for a refused schema, also if the name of the kind is taken', async () => {
+  await using rooms = await openRooms()
+  await using world = await serve(rooms)
+  const present = world.find()
+  const refusal = world.kindsOf('others').register(loaded(makePlugin('others', '(')))
+  expect(refusal?.message).toContain('the kind Note: ')
+  expect(world.find()).toBe(present)
 })

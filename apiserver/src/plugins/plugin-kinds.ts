@@ -40,14 +40,21 @@ export class PluginKinds {
     for (const { served } of this.#all) this.#parts.environment.models.remove(served)
     const kinds: KindRunner[] = []
     let first: Error | undefined
-    for (const model of plugin.models) {
+    const register = (model: Model): unknown => {
       try {
-        kinds.push(this.#register(model, packageVersion))
+        const kind = this.#declare(model, packageVersion)
+        this.#mount(kind)
+        kinds.push(kind)
+        return undefined
       } catch (error) {
         first ??= error instanceof Error ? error : new Error(String(error))
-        if (error instanceof PluginStartError && error.cause instanceof ModelError)
-          kinds.push(this.#register(withoutRules(model), packageVersion))
+        return error
       }
+    }
+    for (const model of plugin.models) {
+      const error = register(model)
+      if (error instanceof PluginStartError && error.cause instanceof ModelError)
+        register(withoutRules(model))
     }
     this.#all = kinds
     return first
@@ -109,13 +116,6 @@ export class PluginKinds {
   /** Stops the work in the background, when the server stops. */
   abort(): void {
     for (const kind of this.#all) kind.abort()
-  }
-
-  /** @throws PluginStartError or ModelConflictError that names the wrong declaration */
-  #register(model: Model, pluginVersion: string | undefined): KindRunner {
-    const kind = this.#declare(model, pluginVersion)
-    this.#mount(kind)
-    return kind
   }
 
   /** @throws PluginStartError that names the wrong declaration */
