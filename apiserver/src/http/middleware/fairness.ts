@@ -7,8 +7,10 @@ import type { Context, Middleware } from '../request-state.ts'
 export function fairness(queues: RequestQueues): Middleware {
   return (ctx, next) => {
     const { info, identity } = ctx.state
-    const party = partyOf(classOf(info), identity, ctx.req.socket)
-    const hasLeft = () => ctx.req.socket.destroyed
+    const { socket } = ctx.req
+    const party = partyOf(classOf(info), identity, socket)
+    // Most clients that have closed their half are gone, so they take no turn from others.
+    const hasLeft = () => socket.destroyed || socket.readableEnded
     if (hasBody(ctx.req)) return seated(ctx, new RequestSeat(queues, party, hasLeft), next)
     return queues.passes(party) ? next() : queues.wait(party, hasLeft).then(next)
   }
