@@ -5,7 +5,7 @@ import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { Gauge } from 'prom-client'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { WebSocket } from 'ws'
-import { openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
+import { hold, openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
 import { HistoryReplay, ModelSnapshot, ReadGate } from '../cache/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
@@ -39,7 +39,11 @@ interface Served extends AsyncDisposable {
 }
 
 /** The HTTP server over a real embedded store. */
-async function serve({ isStarting = (): boolean => false } = {}): Promise<Served> {
+async function serve({
+  isStarting = (): boolean => false,
+  // On a clock that stands still no request waits, however slow the machine is.
+  queues = new RequestQueues({ clock: new FakeClock() }),
+} = {}): Promise<Served> {
   const rooms = await openRooms()
   const { storage, served, registry, follower } = rooms
   let held = Promise.resolve()
@@ -128,6 +132,13 @@ function send(port: number, lines: readonly string[]): { socket: Socket; receive
   socket.on('error', () => {})
   socket.write([...lines, '', ''].join('\r\n'))
   return { socket, received: () => text }
+}
+
+/** A text frame of 126 to 65,535 bytes, masked with zeros. */
+function textFrame(text: string): Buffer {
+  const header = Buffer.from([0x81, 0xfe, 0, 0, 0, 0, 0, 0])
+  header.writeUInt16BE(text.length, 2)
+  return Buffer.concat([header, Buffer.from(text)])
 }
 
 const upgrade = (target: string, ...headers: string[]) => [
@@ -473,6 +484,32 @@ describe('a WebSocket', () => {
     socket.resume()
     await expect.poll(() => accepted.bytesRead).toBeGreaterThan(before)
     socket.destroy()
+  })
+
+  it('is not read while its subscriptions wait for their turn', async () => {
+    const queues = new RequestQueues({ clock: new FakeClock() })
+    await using server = await serve({ queues })
+    const { socket, received } = send(server.port, [
+      ...upgrade('/apis', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='),
+      'Sec-WebSocket-Protocol: v1.watch.setpoint.dev',
+    ])
+    const [accepted] = await once(server.app.server, 'connection')
+    await once(socket, 'data')
+    const { held, release } = hold()
+    const passes = vi.spyOn(queues, 'passes').mockReturnValue(false)
+    const wait = vi.spyOn(queues, 'wait').mockReturnValue(held)
+    const count = 500
+    for (let n = 0; n < count; n++)
+      socket.write(textFrame(JSON.stringify({ op: 'subscribe', id: `${n}`, path: `/${'x'.repeat(10_000)}` })))
+    await expect.poll(() => accepted.isPaused()).toBe(true)
+    // One message is handled in each turn of the event loop.
+    for (let turn = 0; turn < count; turn++) await new Promise(resolve => setImmediate(resolve))
+    // Those of the 64 KiB that Node reads at once, and the one before.
+    expect(wait.mock.calls.length).toBeLessThan(9)
+    passes.mockRestore()
+    wait.mockRestore()
+    release()
+    await expect.poll(() => received().match(/"type":"END","code":404/g)?.length).toBe(count)
   })
 
   it("sends no events after the reply to its client's close, even if that is still unsent", async () => {

@@ -4,7 +4,7 @@ import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { AuditedRequest, AuditLog, AuditOutcome } from '../audit/index.ts'
 import type { ModelCache } from '../cache/index.ts'
 import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
-import type { Access, Authorizer, Identity, RequestQueues } from '../security/index.ts'
+import type { Access, Authorizer, Identity, Party, RequestQueues } from '../security/index.ts'
 import {
   goingAway,
   revoked,
@@ -167,10 +167,13 @@ export class WatchApi {
     if (connection === undefined) return false
     stay.onRevoked = () => connection.close(revoked)
     const { remoteAddress } = message.socket
+    const party = partyOf('watches', identity, message.socket)
     const headers = { ...message.headers, 'audit-id': undefined }
     const open = async (path: string, sink: WatchSink, signal: AbortSignal) => {
       const subscription = this.#parts.audit?.begin({ uri: path, headers, remoteAddress })
+      subscription?.identified(identity)
       try {
+        await this.#turnOf(party, connection, signal)
         return await this.#subscribe(stay, identity, path, headers.accept, sink, signal, subscription)
       } catch (error) {
         subscription?.completed(outcomeOf(error, signal))
@@ -196,6 +199,18 @@ export class WatchApi {
     this.#sockets.close()
   }
 
+  /** Waits for the turn of a subscription. Messages behind it wait in the socket, not in memory. Rejects with ApiError 429. */
+  async #turnOf(party: Party, connection: WatchConnection, signal: AbortSignal): Promise<void> {
+    const { queues } = this.#parts
+    if (queues.passes(party)) return
+    const goOn = connection.hold()
+    try {
+      await queues.wait(party, () => signal.aborted)
+    } finally {
+      goOn()
+    }
+  }
+
   async #subscribe(
     stay: Stay,
     identity: Identity,
@@ -205,10 +220,7 @@ export class WatchApi {
     signal: AbortSignal,
     audited: AuditedRequest | undefined,
   ): Promise<Watch> {
-    const { hub, authorizer, queues, paths } = this.#parts
-    audited?.identified(identity)
-    const party = partyOf('watches', identity, undefined)
-    if (!queues.passes(party)) await queues.wait(party, () => signal.aborted)
+    const { hub, authorizer, paths } = this.#parts
     const { path, query } = splitTarget(target)
     // Subscriptions may omit the base path.
     const below = paths.belowBase(path) ?? path

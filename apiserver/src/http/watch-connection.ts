@@ -24,6 +24,8 @@ export class WatchConnection {
   readonly #client: WebSocket
   readonly #socket: Duplex
   readonly #drained = new Set<() => void>()
+  /** Calls of `hold` that are not released. */
+  #holds = 0
   #isCorked = false
   /** True if the client has shown a sign of life since the last ping. */
   #isAlive = true
@@ -38,7 +40,7 @@ export class WatchConnection {
     })
     socket.on('drain', () => {
       if (this.#wasBackedUp) this.#isAlive = true
-      if (client.isPaused) client.resume()
+      this.#resume()
       for (const drained of this.#drained) drained()
     })
     // ws closes the socket after an error, and 'close' follows.
@@ -73,9 +75,26 @@ export class WatchConnection {
 
   onMessage(received: (text: string | undefined) => void): void {
     this.#client.on('message', (data, isBinary) => {
+      // A pong may wait behind further messages.
+      this.#isAlive = true
       received(isBinary ? undefined : String(data))
       if (this.backlog > socketDefaults.answersBytes) this.#client.pause()
     })
+  }
+
+  /** Stops reading, except for the 64 KiB that may have arrived. Returns a function that goes on. */
+  hold(): () => void {
+    this.#holds++
+    this.#client.pause()
+    return () => {
+      this.#holds--
+      this.#resume()
+    }
+  }
+
+  #resume(): void {
+    const mayRead = this.#holds === 0 && this.backlog <= socketDefaults.answersBytes
+    if (mayRead && this.#client.isPaused) this.#client.resume()
   }
 
   onClose(closed: () => void): void {

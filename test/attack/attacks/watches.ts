@@ -26,38 +26,61 @@ async function write(scene: Scene): Promise<void> {
   scene.checkMs('a write of the second caller', performance.now() - began, 1_000)
 }
 
-/** Opens a multiplexed socket and subscribes. Resolves with undefined if the server refuses the socket. */
-async function subscribe(scene: Scene, subscriptions: number, terms: number): Promise<WebSocket | undefined> {
-  const { url, users } = scene.target
+/** Opens a multiplexed socket. It is closed if the server refuses it. */
+async function openMultiplexed({ target: { url, users } }: Scene): Promise<WebSocket> {
   const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/apis`, 'v1.watch.setpoint.dev', {
     headers: users.headersOf('viewer'),
   })
   socket.on('error', () => {})
   await Promise.race([once(socket, 'open'), once(socket, 'close')]).catch(() => {})
-  if (socket.readyState !== WebSocket.OPEN) return undefined
+  return socket
+}
+
+/**
+ * Subscribes as often and as fast as the server reads.
+ * @param selectorOf returns the label selector of a subscription
+ */
+async function subscribe(
+  socket: WebSocket,
+  subscriptions: number,
+  selectorOf: (n: number) => string,
+): Promise<void> {
   for (let n = 0; n < subscriptions && socket.readyState === WebSocket.OPEN; n++) {
-    const selector = Array.from({ length: terms }, (_, term) => `l${term}!=v${n}`).join(',')
-    const path = `${collection}?labelSelector=${encodeURIComponent(selector)}`
+    const path = `${collection}?labelSelector=${encodeURIComponent(selectorOf(n))}`
     await new Promise<void>(resolve =>
       socket.send(JSON.stringify({ op: 'subscribe', id: String(n), path }), () => resolve()),
     )
   }
-  return socket
 }
 
-function subscriptionAttack(terms: number): Attack {
+function subscriptionAttack({
+  sockets: socketCount,
+  subscriptions,
+  what,
+  selectorOf,
+}: {
+  sockets: number
+  subscriptions: number
+  what: string
+  selectorOf: (n: number) => string
+}): Attack {
   return {
-    name: `8 sockets of 1,000 subscriptions with ${terms} terms each`,
+    name: `${socketCount} sockets of ${subscriptions.toLocaleString('en')} subscriptions with ${what} each`,
     attacker: 'viewer',
     stores,
     async run(scene) {
-      const opening = Array.from({ length: scene.count(2, 8) }, () =>
-        subscribe(scene, scene.count(300, 1_000), terms),
+      const sockets = await Promise.all(
+        Array.from({ length: scene.count(2, socketCount) }, () => openMultiplexed(scene)),
       )
-      const sockets = await Promise.all(opening)
+      const subscribing = Promise.all(
+        sockets.map(socket => subscribe(socket, scene.count(subscriptions / 4, subscriptions), selectorOf)),
+      )
+      // The server reads no faster than it serves.
+      await Promise.race([subscribing, sleep(scene.count(5_000, 20_000))])
       await sleep(scene.count(500, 5_000))
       await write(scene)
-      for (const socket of sockets) socket?.terminate()
+      for (const socket of sockets) socket.terminate()
+      await subscribing
     },
   }
 }
@@ -80,9 +103,20 @@ function watch(scene: Scene): Promise<{ status: number; leave: () => void }> {
   })
 }
 
+function terms(count: number): (n: number) => string {
+  return n => Array.from({ length: count }, (_, term) => `l${term}!=v${n}`).join(',')
+}
+
 export const watchAttacks: readonly Attack[] = [
-  subscriptionAttack(100),
-  subscriptionAttack(500),
+  subscriptionAttack({ sockets: 8, subscriptions: 1_000, what: '100 terms', selectorOf: terms(100) }),
+  subscriptionAttack({ sockets: 8, subscriptions: 1_000, what: '500 terms', selectorOf: terms(500) }),
+  // They would take 1 GB if all of them waited in memory.
+  subscriptionAttack({
+    sockets: 40,
+    subscriptions: 250,
+    what: '100 KiB',
+    selectorOf: () => 'l'.repeat(100 * 1024),
+  }),
   {
     name: 'slow readers of large watches',
     attacker: 'viewer',
