@@ -237,7 +237,7 @@ function parseTerm(term: string, dialect: Dialect): Requirement {
   return {
     key,
     operator: operator === '!=' || operator === 'notin' ? 'notin' : 'in',
-    values: [...new Set(values)],
+    values: values.length === 1 ? values : [...new Set(values)],
   }
 }
 
@@ -273,6 +273,7 @@ function parseList(term: string, text: string): string[] {
 /** Unescapes a value. @throws SelectorError for an invalid escape or an unescaped special character. */
 function parseValue(term: string, text: string): string {
   const trimmed = trimUnescaped(text)
+  if (!/[,()=!\\]/.test(trimmed)) return trimmed
   let value = ''
   for (let at = 0; at < trimmed.length; at++) {
     const character = trimmed[at] ?? ''
