@@ -60,7 +60,8 @@ class ValueTable {
 export class AudienceIndex {
   readonly #indexes: IndexSet
   readonly #all = new Map<string, Audience>()
-  readonly #anchors = new Map<Audience, Anchor>()
+  /** The key and the anchor of each audience. */
+  readonly #places = new Map<Audience, { readonly key: string; readonly anchor: Anchor }>()
   readonly #byName = new ValueTable()
   /** By position in the model's indexes. */
   readonly #byField = new Map<number, ValueTable>()
@@ -89,17 +90,17 @@ export class AudienceIndex {
     const audience = make()
     this.#all.set(key, audience)
     const anchor = this.#anchorOf(interest)
-    this.#anchors.set(audience, anchor)
+    this.#places.set(audience, { key, anchor })
     this.#change(anchor, audience, 'add')
     return audience
   }
 
   remove(audience: Audience): void {
-    const anchor = this.#anchors.get(audience)
-    if (anchor === undefined) return
-    this.#anchors.delete(audience)
-    this.#all.delete(interestKey(audience.interest))
-    this.#change(anchor, audience, 'delete')
+    const place = this.#places.get(audience)
+    if (place === undefined) return
+    this.#places.delete(audience)
+    this.#all.delete(place.key)
+    this.#change(place.anchor, audience, 'delete')
   }
 
   /** Visits once every audience that the change may concern. An anchor is one of several terms, so the audience decides. */
