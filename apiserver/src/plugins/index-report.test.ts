@@ -137,9 +137,10 @@ describe('the report of a model', () => {
   })
 
   it('is made once per interval and counts the problems that it does not list', async () => {
-    const watched = await start(version(false))
+    const served = version(false)
+    const watched = await start(served)
     for (let i = 0; i < 50; i++) await createCareless(`o${i}`, `bad ${i}`)
-    await expect.poll(() => follower.cacheOf(version(false))?.problems.size).toBe(50)
+    await expect.poll(() => follower.cacheOf(served)?.problems.size).toBe(50)
     expect(watched.reports).toHaveLength(1)
     await watched.clock.advance(reportDefaults.intervalMs)
     await expect.poll(() => watched.reports.length).toBe(2)
