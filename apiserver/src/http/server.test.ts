@@ -263,6 +263,20 @@ describe('a request', () => {
     expect(received().match(/HTTP\/1.1 .*/g)).toEqual(['HTTP/1.1 200 OK', 'HTTP/1.1 200 OK'])
   })
 
+  it.each(['GET /version HTTP/1.0', 'HEAD /version HTTP/1.1'])(
+    'for a handshake as %s is served as a plain request',
+    async line => {
+      await using server = await serve()
+      const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+      const [, ...headers] = upgrade('/version', key)
+      const { socket, received } = send(server.port, [line, ...headers])
+      await once(socket, 'end')
+      const [, content] = received().split('\r\n\r\n')
+      expect(received()).toMatch(/^HTTP\/1.1 200 /)
+      expect(content === '').toBe(line.startsWith('HEAD'))
+    },
+  )
+
   it('with an offer of h2c gets its whole response, and ends with its client', async () => {
     await using server = await serve()
     const { registry, served, gate } = server.rooms

@@ -31,7 +31,11 @@ export function mayEndHttp({ method, headers }: IncomingMessage): boolean {
   return method === 'CONNECT' || headers.upgrade !== undefined
 }
 
-/** Returns true for a WebSocket handshake. */
-export function offersWebSocket({ method, headers }: IncomingMessage): boolean {
-  return method !== 'CONNECT' && headers.upgrade?.toLowerCase() === 'websocket'
+/**
+ * Returns true for a WebSocket handshake. Over HTTP/1.0 the header must be ignored (RFC 9110, 7.8). With HEAD it is ignored,
+ * because an error response to a handshake has a body.
+ */
+export function offersWebSocket({ method, headers, httpVersion }: IncomingMessage): boolean {
+  if (method === 'CONNECT' || method === 'HEAD' || httpVersion !== '1.1') return false
+  return headers.upgrade?.toLowerCase() === 'websocket'
 }
