@@ -5,6 +5,8 @@ import { watchEventOf } from '../support/record.ts'
 /** A fault that is planted on purpose. */
 export interface Plant {
   readonly tamper: EventTamper
+  /** To be called with each event that the watcher has received. */
+  received(frame: string): void
   /** Version of the dropped event, once there is one. */
   readonly version: Revision | undefined
 }
@@ -25,16 +27,19 @@ export function dropOne(): Plant {
     },
     tamper: (frame, nth) => {
       const event = watchEventOf(frame)
-      if (event.type === 'ERROR') {
-        if (!isMissed) version = undefined
-        return [frame]
-      }
+      if (event.type === 'ERROR') return [frame]
       const own = parseRevision(event.object.metadata.version)
       const mayBeInitial = event.type === 'ADDED' || event.type === 'BOOKMARK'
       if (version === undefined && nth >= before && !mayBeInitial) version = own
-      if (own === version && !mayBeInitial) return []
-      if (version !== undefined && own > version) isMissed = true
-      return [frame]
+      return own === version && !mayBeInitial ? [] : [frame]
+    },
+    // An event that was sent may be lost with its connection.
+    received: frame => {
+      const event = watchEventOf(frame)
+      if (event.type === 'ERROR') {
+        if (!isMissed) version = undefined
+      } else if (version !== undefined && parseRevision(event.object.metadata.version) > version)
+        isMissed = true
     },
   }
 }

@@ -146,7 +146,15 @@ class Cast {
       this.#watch(name, url, everything, transports.webSocket, true)
     const planted = await this.#proxy()
     planted.watches.tamper(this.plant.tamper)
-    this.#watch(plantedAt, planted.url, everything, transports.webSocket)
+    const noticed: Transport = ({ onEvent, ...options }) =>
+      transports.webSocket({
+        ...options,
+        onEvent: (text, id) => {
+          onEvent(text, id)
+          this.plant.received(text)
+        },
+      })
+    this.#watch(plantedAt, planted.url, everything, noticed)
     for (let n = 0; n < watchers; n++) {
       const { way, transport, proxy } = await this.#wayOf(n + Math.floor(n / topics.length))
       const subject = topics[n % topics.length] ?? everything
