@@ -33,7 +33,7 @@ describe('two servers on one etcd', () => {
   }, async () => {
     const sides = [itemsOf(world.api), itemsOf(new Api(other.url))]
     const writers = Array.from({ length: 8 }, async (_, writer) => {
-      for (let n = 0; n < 625; n++) {
+      for (let n = 0; n < 300; n++) {
         const here = sides[(writer + n) % 2]
         const there = sides[(writer + n + 1) % 2]
         if (here === undefined || there === undefined) throw new Error('no server')
