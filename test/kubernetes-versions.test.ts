@@ -4,12 +4,13 @@ import { WebSocket } from 'ws'
 import { type Answer, type Api, type Collection, listOf, objectOf, refusalOf } from './support/api.ts'
 import { fieldsOf, textOf } from './support/json.ts'
 import { itemsOf } from './support/kinds.ts'
-import { isInitialEnd, Watch } from './support/watch.ts'
+import { isInitialEnd, refusedWatch, Watch } from './support/watch.ts'
 import { startWorld, stores, type World } from './support/worlds.ts'
 
 /**
- * The versions of reads, for which there are no recordings. The expectations are those of the sources of kube-apiserver
- * 1.34: `ValidateListOptions`, `SetListOptionsDefaults`, and `Watch`, `Get` and `GetList` of its cacher.
+ * The versions of reads, which are not recorded. Unless `docs/reference/kubernetes-clients.md` has a difference,
+ * the expectations are those of the sources of kube-apiserver 1.34: `ValidateListOptions`, `SetListOptionsDefaults`, and
+ * `Watch`, `Get` and `GetList` of its cacher.
  */
 
 const notOlder = 'resourceVersionMatch=NotOlderThan'
@@ -133,6 +134,20 @@ describe.each(stores)('as in Kubernetes, on the %s store,', store => {
       await watch.cut()
       objectOf(await api.delete(items.at('c')))
     }
+  })
+
+  it('a watch, and a list of exactly that version, are 410 for a version of the future', async () => {
+    refusalOf(await get(items.path, `resourceVersion=${far}&${exact}`), 410)
+    refusalOf(await get(items.path, `resourceVersion=${far}&limit=5`), 410)
+    const watch = await Watch.open(world.server.url, `${items.path}?resourceVersion=${far}`)
+    expect((await watch.closed).code).toBe(4410)
+    expect(watch.events.map(({ type, raw }) => [type, fieldsOf(raw.object).code])).toEqual([['ERROR', 410]])
+  })
+
+  it('initial events that are not older than a version of the future are refused', async () => {
+    const query = `sendInitialEvents=true&${notOlder}&resourceVersion=${far}`
+    isTooLarge(await get(items.path, `watch=true&${query}`))
+    isTooLarge(await refusedWatch(world.server.url, `${items.path}?${query}`))
   })
 
   it.each([
