@@ -110,7 +110,7 @@ function terms(count: number): (n: number) => string {
 export const watchAttacks: readonly Attack[] = [
   subscriptionAttack({ sockets: 8, subscriptions: 1_000, what: '100 terms', selectorOf: terms(100) }),
   subscriptionAttack({ sockets: 8, subscriptions: 1_000, what: '500 terms', selectorOf: terms(500) }),
-  // They would take 1 GB if all of them waited in memory.
+  // 1 GB of messages.
   subscriptionAttack({
     sockets: 40,
     subscriptions: 250,
