@@ -10,14 +10,21 @@ export interface RequestTarget {
 }
 
 /**
- * Parses a request's target, with or without `http://host` before the path, and checks that it names one host only. A
- * proxy that filters by host must see the same host as this server.
+ * Parses a request's target, with or without `http://host` before the path, and checks that it names one host only: a
+ * proxy that filters by host must see the same host as this server. Also rejects versions and transfer codings that are not
+ * supported.
  * @throws ApiError 400
  */
 export function readTarget({ url = '', headers, rawHeaders, httpVersion }: IncomingMessage): RequestTarget {
   // Node's parser also accepts 0.9, which has no headers, and 2.0, which is another protocol.
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
     throw new ApiError('BadRequest', `HTTP/${httpVersion} is not supported here, only HTTP/1.1`)
+  const coding = headers['transfer-encoding']
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked')
+    throw new ApiError(
+      'BadRequest',
+      `the transfer coding ${JSON.stringify(coding.slice(0, 100))} is not supported, only chunked`,
+    )
   let hosts = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]

@@ -186,6 +186,22 @@ describe('a request', () => {
     expect(received()).toContain('"reason":"BadRequest"')
   })
 
+  it('with a transfer coding that is not supported gets a 400 that names it', async () => {
+    await using server = await serve()
+    const { socket, received } = send(server.port, [
+      `POST ${path} HTTP/1.1`,
+      'Host: localhost',
+      'Content-Type: application/json',
+      'Transfer-Encoding: gzip, chunked',
+      'Connection: close',
+      '',
+      '0',
+    ])
+    await once(socket, 'end')
+    expect(received()).toMatch(/^HTTP\/1.1 400 /)
+    expect(received()).toContain('the transfer coding \\"gzip, chunked\\" is not supported, only chunked')
+  })
+
   it('gets a Status for a malformed WebSocket handshake', async () => {
     await using server = await serve()
     for (const [lines, status, reason] of [
