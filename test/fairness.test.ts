@@ -73,8 +73,9 @@ async function openFlood(connections: number, target: string, token: string): Pr
       for (const socket of sockets)
         socket.on('data', text => void socket.write(request.repeat(`${text}`.split('HTTP/1.1 ').length - 1)))
     },
+    // A client that only closes its half gets responses for a while.
     leave: () => {
-      for (const socket of sockets) socket.destroy()
+      for (const socket of sockets) socket.resetAndDestroy()
     },
   }
 }
@@ -216,7 +217,7 @@ it('requests of clients that have left are not served', async () => {
   // After these, the server has accepted all connections, so the next requests arrive in one turn.
   const dear = await flood(400, 1, dearList, users.tokenOf('vic'))
   await expect.poll(() => dear.statuses().length).toBe(400)
-  // The server finds the requests and the ends of their connections at once.
+  // The server finds the requests and the resets of their connections at once.
   await suspend(server.pid)
   dear.send(1)
   dear.leave()
