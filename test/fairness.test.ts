@@ -10,7 +10,7 @@ import { Users } from './support/users.ts'
 import { copyFixture } from './support/worlds.ts'
 
 const items = '/apis/items.example.com/v1/items'
-const objects = 300
+const objects = 1_500
 /** Each list tests every object against 90 terms. */
 const dearList = `${items}?size=1&labelSelector=${Array.from({ length: 90 }, (_, n) => `l${n}!=v`).join(',')}`
 
@@ -22,8 +22,10 @@ beforeAll(async () => {
   users = await Users.make({ ann: ['setpoint:admins'], vic: ['setpoint:viewers'] })
   plugin = await copyFixture('items-plugin')
   server = await startServer({ plugins: [plugin], args: users.args })
-  const created = await Promise.all(Array.from({ length: objects }, (_, n) => create(`item-${n}`)))
-  expect(new Set(created)).toEqual(new Set([201]))
+  for (let at = 0; at < objects; at += 100) {
+    const created = await Promise.all(Array.from({ length: 100 }, (_, n) => create(`item-${at + n}`)))
+    expect(new Set(created)).toEqual(new Set([201]))
+  }
 })
 afterAll(async () => {
   await server?.stop()
@@ -214,17 +216,15 @@ it('a program that pipelines requests holds up no other program of its identity'
 })
 
 it('requests of clients that have left are not served', async () => {
-  // After these, the server has accepted all connections, so the next requests arrive in one turn.
+  const series =
+    'apiserver_flowcontrol_rejected_requests_total{priority_level="lists",flow_schema="users",reason="cancelled"} '
+  const cancelled = async () => Number((await metrics()).split(series)[1]?.split('\n')[0] ?? 0)
+  const before = await cancelled()
+  // Seconds of work, which has begun when the clients leave.
   const dear = await flood(400, 1, dearList, users.tokenOf('vic'))
-  await expect.poll(() => dear.statuses().length).toBe(400)
-  // The server finds the requests and the resets of their connections at once.
-  await suspend(server.pid)
-  dear.send(1)
+  await expect.poll(() => dear.statuses().length).toBeGreaterThan(0)
   dear.leave()
-  resume(server.pid)
-  const cancelled =
-    /^apiserver_flowcontrol_rejected_requests_total\{priority_level="lists",flow_schema="users",reason="cancelled"\} ([1-9]\d*)$/m
-  await expect.poll(metrics).toMatch(cancelled)
+  await expect.poll(cancelled).toBeGreaterThan(before)
   await expect
     .poll(metrics)
     .toMatch(/^apiserver_flowcontrol_current_inqueue_requests\{priority_level="lists"\} 0$/m)
