@@ -169,7 +169,10 @@ describe.each(stores)('as in Kubernetes, on the %s store,', store => {
     },
   )
 
-  it.runIf(store === 'etcd')('a watch from a compacted version is one ERROR with a Status', async () => {
+  // The embedded store compacts after many changes only.
+  if (store === 'embedded') return
+
+  it('a watch from a compacted version is one ERROR with a Status', async () => {
     const { version } = await items.list()
     const body = JSON.stringify({ revision: version, physical: true })
     const compaction = await fetch(`${world.etcd?.endpoint}/v3/kv/compaction`, { method: 'POST', body })
