@@ -262,9 +262,11 @@ describe('the endpoints of one member', () => {
     const endpoints = new Endpoints([endpoint], {}, log)
     cleanups.push(() => endpoints.close())
     const until = performance.now() + 100
-    const calls = Array.from({ length: 20 }, () => endpoints.send(methods.range, range, { until }))
-    for (const call of calls) {
-      expect((await failureOf(call)).code).toBe(grpcStatus.deadlineExceeded)
+    const failures = Array.from({ length: 20 }, () =>
+      failureOf(endpoints.send(methods.range, range, { until })),
+    )
+    for (const failure of failures) {
+      expect((await failure).code).toBe(grpcStatus.deadlineExceeded)
       // The next call uses the new connection.
       void endpoints.send(methods.range, range, patience()).catch(() => {})
     }
