@@ -79,6 +79,8 @@ export function readArguments(argv: readonly string[]): Arguments {
       .description(commands[name])
       .configureHelp({
         formatHelp: (command, help) => `${Help.prototype.formatHelp.call(help, command, help)}${about}`,
+        // Without what commander adds: the description says the default already.
+        optionDescription: ({ description }) => description,
       })
       .version(`setpoint ${programVersion()}`, '--version', 'print the version')
       .helpOption('-h, --help', 'print this text')
