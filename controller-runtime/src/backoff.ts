@@ -12,14 +12,14 @@ export class Backoff {
   }
 
   /**
-   * Returns a delay in ms: between 0 and `baseMs * 2^n` at the n-th call after the first, at most `maxMs`. With
+   * Returns a delay in whole ms: between 0 and `baseMs * 2^n` at the n-th call after the first, at most `maxMs`. With
    * `retryAfterMs`, that plus up to `baseMs`.
    */
   next(retryAfterMs?: number): number {
     const jitter = this.#random()
     const ceilingMs = Math.min(this.#maxMs, this.#baseMs * 2 ** this.#failures)
     this.#failures++
-    return retryAfterMs === undefined ? jitter * ceilingMs : retryAfterMs + jitter * this.#baseMs
+    return Math.round(retryAfterMs === undefined ? jitter * ceilingMs : retryAfterMs + jitter * this.#baseMs)
   }
 
   reset(): void {
