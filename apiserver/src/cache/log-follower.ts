@@ -57,7 +57,7 @@ export class LogFollower {
   readonly #clock: Clock
   readonly #loader: CacheLoader
   readonly #followed = new Map<ServedModel, Followed>()
-  /** By resource. There are two while a reload builds the cache of a new declaration beside that of the present one. */
+  /** By resource. There are two while a reload builds the cache of the new declaration. */
   readonly #byResource = new Map<string, readonly Followed[]>()
   readonly #tallies = new FollowingTallies()
   readonly #stopped = new AbortController()
