@@ -56,8 +56,7 @@ export function crashCases<T extends ApiObject, Outside>(
                   await scenario.died()
                   await scenario.deleteAll()
                   await scenario.start()
-                  await scenario.gone()
-                  await scenario.expectSnapshot(gone)
+                  await scenario.gone(gone)
                 },
               })),
             )
@@ -72,8 +71,7 @@ export function crashCases<T extends ApiObject, Outside>(
               scenario.kill()
               await scenario.deleteAll()
               await scenario.start()
-              await scenario.gone()
-              await scenario.expectSnapshot(gone)
+              await scenario.gone(gone)
             },
           })
           return variants
@@ -106,13 +104,11 @@ function manyCrashes<T extends ApiObject, Outside>(): Variant<T, Outside> {
       scenario.restartWith(next)
       await scenario.create(true)
       await scenario.start(next())
-      await scenario.converged()
-      await scenario.expectSnapshot(converged)
+      await scenario.converged(converged)
       deaths = 0
       scenario.kill()
       await scenario.deleteAll()
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }

@@ -81,8 +81,7 @@ function deletedAt<T extends ApiObject, Outside>(
       await scenario.create()
       await scenario.start({ disturb: atCall(point.number, remove) })
       await scenario.until(`${call} is made`, () => deleted)
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }
@@ -109,12 +108,10 @@ function disconnected<T extends ApiObject, Outside>(
       scenario.timeline.note('the process is reconnected')
       scenario.process.transport.reconnect()
       if (!deleted) {
-        await scenario.converged()
-        await scenario.expectSnapshot(converged)
+        await scenario.converged(converged)
         await scenario.deleteAll()
       }
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }
@@ -153,8 +150,7 @@ function held<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outside>):
       // Without a finalizer, the clean-up is done by the garbage collector after the removal.
       if (all.length > others.length) await scenario.cleanedUp()
       for (const name of others) await removeFinalizer(scenario, name)
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }
@@ -195,8 +191,7 @@ function outageAtDeletion<T extends ApiObject, Outside>(
       }
       scenario.timeline.note('the outage ends')
       await end()
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }
@@ -221,11 +216,9 @@ function outageAtCreation<T extends ApiObject, Outside>(
       })
       scenario.timeline.note('the outage ends')
       await end()
-      await scenario.converged()
-      await scenario.expectSnapshot(converged)
+      await scenario.converged(converged)
       await scenario.deleteAll()
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }

@@ -81,11 +81,9 @@ function conflicting<T extends ApiObject, Outside>(call: CallPoint): Variant<T, 
       await scenario.start({ disturb: atCall(call.number, conflict) })
       await scenario.converged()
       if (call.phase === 'converging') await annotate(scenario, 'conflict', null)
-      await scenario.converged()
-      await scenario.expectSnapshot(converged)
+      await scenario.converged(converged)
       await scenario.deleteAll()
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }
@@ -143,12 +141,10 @@ function stopped<T extends ApiObject, Outside>(call: CallPoint): Variant<T, Outs
       process.kill()
       await scenario.start()
       if (call.phase === 'converging') {
-        await scenario.converged()
-        await scenario.expectSnapshot(converged)
+        await scenario.converged(converged)
         await scenario.deleteAll()
       }
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }

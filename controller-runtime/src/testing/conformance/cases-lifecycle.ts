@@ -43,8 +43,7 @@ export function lifecycleCases<T extends ApiObject, Outside>(
               await scenario.start()
               for (let round = 0; round < 2; round++) {
                 await scenario.create()
-                await scenario.converged()
-                await scenario.expectSnapshot(converged)
+                await scenario.converged(converged)
                 await scenario.deleteAll()
                 const { metadata } = scenario.object
                 const key = objectKey(metadata)
@@ -53,8 +52,7 @@ export function lifecycleCases<T extends ApiObject, Outside>(
                   return live?.metadata.uid !== metadata.uid
                 })
               }
-              await scenario.gone()
-              await scenario.expectSnapshot(gone)
+              await scenario.gone(gone)
             },
           },
           {
@@ -73,11 +71,9 @@ export function lifecycleCases<T extends ApiObject, Outside>(
               scenario.kill()
               await scenario.create()
               await scenario.start()
-              await scenario.converged()
-              await scenario.expectSnapshot(converged)
+              await scenario.converged(converged)
               await scenario.deleteAll()
-              await scenario.gone()
-              await scenario.expectSnapshot(gone)
+              await scenario.gone(gone)
             },
           },
         ])

@@ -65,12 +65,10 @@ function behind<T extends ApiObject, Outside>(
       }
       transport.release()
       if (!deleted) {
-        await scenario.converged()
-        await scenario.expectSnapshot(converged)
+        await scenario.converged(converged)
         await scenario.deleteAll()
       }
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }
@@ -106,12 +104,10 @@ function timeTravel<T extends ApiObject, Outside>(lifecycles: Lifecycles<T, Outs
         await scenario.start({ past: { version, stateAt: path => history.stateAt(path, version) } })
         await scenario.rest(staleMs)
         scenario.process.transport.showPresent()
-        await scenario.converged()
-        await scenario.expectSnapshot(converged)
+        await scenario.converged(converged)
       }
       await scenario.deleteAll()
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }
@@ -133,11 +129,9 @@ function skipped<T extends ApiObject, Outside>(
       if (!running) scenario.kill()
       for (const edit of lifecycles.edits(scenario.outside)) await edit(scenario)
       if (!running) await scenario.start()
-      await scenario.converged()
-      await scenario.expectSnapshot(converged)
+      await scenario.converged(converged)
       await scenario.deleteAll()
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }

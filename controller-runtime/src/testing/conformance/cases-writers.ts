@@ -60,8 +60,7 @@ function othersWriteAt<T extends ApiObject, Outside>(call: CallPoint): Variant<T
         return left.length === 1 && (await scenario.isQuiet())
       })
       await removeFinalizer(scenario, othersFinalizer)
-      await scenario.gone()
-      await scenario.expectSnapshot(gone)
+      await scenario.gone(gone)
     },
   }
 }

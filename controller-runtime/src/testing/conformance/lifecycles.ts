@@ -127,11 +127,9 @@ export async function disturbed<T extends ApiObject, Outside>(
 ): Promise<void> {
   await scenario.create()
   await scenario.start({ disturb })
-  await scenario.converged()
-  await scenario.expectSnapshot(expected.converged)
+  await scenario.converged(expected.converged)
   await scenario.deleteAll()
-  await scenario.gone()
-  await scenario.expectSnapshot(expected.gone)
+  await scenario.gone(expected.gone)
 }
 
 /** Disturbs only the call with this number. */

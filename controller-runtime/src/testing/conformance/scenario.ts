@@ -167,13 +167,17 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
     }
   }
 
-  /** Waits until all objects are converged and nothing changes. @throws Finding if that does not happen. */
-  async converged(): Promise<void> {
+  /**
+   * Waits until all objects are converged and nothing changes.
+   * @throws Finding if that does not happen, or if the result differs from the expected one
+   */
+  async converged(expected?: Snapshot): Promise<void> {
     await this.until(
       'the object is converged and nothing changes',
       async () => (await this.isConverged()) && (await this.isQuiet()),
       'it never completed its work',
     )
+    if (expected !== undefined) await this.expectSnapshot(expected)
   }
 
   /** Returns true if all objects are converged. @throws Finding if one was deleted. */
@@ -190,8 +194,8 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
     return true
   }
 
-  /** Waits until all objects are removed, and checks that they are cleaned up. @throws Finding. */
-  async gone(): Promise<void> {
+  /** Waits until all objects are removed, and checks that they are cleaned up. @throws Finding, as `converged`. */
+  async gone(expected?: Snapshot): Promise<void> {
     const isRemoved = async () => {
       for (const { metadata } of this.objects) {
         const key = objectKey(metadata)
@@ -205,6 +209,7 @@ export class Scenario<T extends ApiObject, Outside> implements AsyncDisposable {
     }
     await this.until('the deleted object is removed', isRemoved, 'it never let the deleted object go')
     await this.cleanedUp()
+    if (expected !== undefined) await this.expectSnapshot(expected)
   }
 
   /** Checks that nothing is left of the objects, or soon will be. @throws Finding. */
