@@ -3,7 +3,7 @@ import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import { ApiError } from '../api/errors.ts'
 import { createClient } from './create-client.ts'
-import { ObservedClient } from './observed-client.ts'
+import { observeClient } from './observed-client.ts'
 import { TransportError, type TransportRequest } from './transport.ts'
 
 function setUp() {
@@ -18,7 +18,7 @@ function setUp() {
     uncertain: (_model: object, name: string) => void told.push(`uncertain ${name}`),
   }
   const abort = new AbortController()
-  const client = new ObservedClient(createClient(server), observer, abort.signal, 'mine')
+  const client = observeClient(createClient(server), observer, abort.signal, 'mine')
   return { server, told, abort, observer, client }
 }
 
@@ -120,7 +120,7 @@ test('sends nothing after the abort, even if the transport ignores the signal', 
     },
     watch: () => Promise.reject(new TransportError('away')),
   })
-  const client = new ObservedClient(deaf, observer, abort.signal, 'mine')
+  const client = observeClient(deaf, observer, abort.signal, 'mine')
   abort.abort(new Error('over'))
   await expect(client.patch(Gadget, 'a', {}, { signal: new AbortController().signal })).rejects.toThrow(
     'over',

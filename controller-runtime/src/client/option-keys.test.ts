@@ -3,16 +3,11 @@ import { MemoryServer } from '../../../test/support/sdk/memory-server.ts'
 import { Gadget } from '../../../test/support/sdk/sample-models.ts'
 import type { Client } from './client.ts'
 import { createClient } from './create-client.ts'
-import { ObservedClient } from './observed-client.ts'
+import { observeClient } from './observed-client.ts'
 
 const server = new MemoryServer()
 const plain = createClient(server)
-const observed = new ObservedClient(
-  plain,
-  { wrote() {}, uncertain() {} },
-  new AbortController().signal,
-  'mine',
-)
+const observed = observeClient(plain, { wrote() {}, uncertain() {} }, new AbortController().signal, 'mine')
 const object = { metadata: { name: 'a' }, spec: { size: 1 } }
 
 /** Each call with options that its type does not allow. */

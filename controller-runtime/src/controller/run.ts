@@ -4,7 +4,7 @@ import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import type { Lister } from '../cache/informer.ts'
 import type { Client } from '../client/client.ts'
-import { ObservedClient, type WriteObserver } from '../client/observed-client.ts'
+import { observeClient, type WriteObserver } from '../client/observed-client.ts'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { RandomSource } from '../random.ts'
@@ -72,7 +72,7 @@ export class Run implements WriteObserver {
   }
 
   get client(): Client {
-    this.#client ??= new ObservedClient(this.#host.client, this, this.signal, this.#host.name)
+    this.#client ??= observeClient(this.#host.client, this, this.signal, this.#host.name)
     return this.#client
   }
 
