@@ -1,12 +1,5 @@
 import { isRecord, nearestName } from '@setpoint/controller-runtime/api'
-import {
-  constructFromEvents,
-  EVENT_ID,
-  FAILSAFE_SCHEMA,
-  getScalarValue,
-  parseEvents,
-  YAMLException,
-} from 'js-yaml'
+import { FAILSAFE_SCHEMA, loadAll, YAMLException } from 'js-yaml'
 import type { Flag } from './flag.ts'
 import { type NamedText, quote, UsageError } from './flags-values.ts'
 
@@ -47,16 +40,15 @@ const issuersKey = 'oidc'
  * @throws UsageError with file and line if the file is not such a mapping, or has an unknown key or a value of the wrong
  *   shape
  */
-export function readConfigFile({ path, text }: NamedText, accepted: readonly Flag[]): ConfigFile {
-  const { document, lines } = parse(path, text)
+export function readConfigFile(file: NamedText, accepted: readonly Flag[]): ConfigFile {
   const entries = new Map<Flag, ConfigEntry>()
   const sections = accepted.some(({ name }) => name.startsWith(`${issuersKey}-`))
     ? [pluginsKey, issuersKey]
     : [pluginsKey]
   let plugins: ConfigFile['plugins'] = {}
   let issuers: ConfigFile['issuers']
-  for (const [key, value] of Object.entries(document)) {
-    const place = `${path}:${lines.get(key) ?? 1}`
+  for (const [key, value] of Object.entries(parse(file))) {
+    const place = `${file.path}:${lineOf(key, file.text)}`
     const flag = accepted.find(({ name }) => name === key)
     if (key === pluginsKey) {
       plugins = sectionsOf(value, `${place}: ${key}`)
@@ -117,42 +109,28 @@ export function splitList(text: string): string[] {
   return text.trim() === '' ? [] : text.split(',').map(element => element.trim())
 }
 
-/** Parses the document with every scalar as text, and returns the line of each key, from 1. */
-function parse(path: string, text: string): { document: object; lines: ReadonlyMap<string, number> } {
-  const lines = new Map<string, number>()
+/** Parses the document with every scalar as text. */
+function parse({ path, text }: NamedText): Readonly<Record<string, unknown>> {
   try {
-    // `load` does not return the lines of keys, so parse events.
-    const events = parseEvents(text, {})
-    const documents = constructFromEvents(events, { source: text, schema: FAILSAFE_SCHEMA })
+    const documents = loadAll(text, { schema: FAILSAFE_SCHEMA })
     if (documents.length > 1) throw new UsageError(`${path}: one YAML document is accepted, not several`)
     const document: unknown = documents[0]
     // An empty file sets nothing.
-    if (document === undefined || document === '') return { document: {}, lines }
-    if (!isRecord(document)) {
+    if (document === undefined || document === '') return {}
+    if (!isRecord(document))
       throw new UsageError(`${path}: a mapping from names to values is accepted, not ${describe(document)}`)
-    }
-    // Depth 1 is the document and depth 2 its mapping, where keys and values alternate.
-    let depth = 0
-    let isKey = true
-    for (const event of events) {
-      if (event.type === EVENT_ID.POP) {
-        depth--
-        continue
-      }
-      if (depth === 2) {
-        if (isKey && event.type === EVENT_ID.SCALAR) {
-          lines.set(getScalarValue(text, event), text.slice(0, event.valueStart).split('\n').length)
-        }
-        isKey = !isKey
-      }
-      if (event.type !== EVENT_ID.SCALAR && event.type !== EVENT_ID.ALIAS) depth++
-    }
-    return { document, lines }
+    return document
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error
     const place = error.mark === undefined ? path : `${path}:${error.mark.line + 1}`
     throw new UsageError(`${place}: ${error.reason}`, { cause: error })
   }
+}
+
+/** Returns the line of a key, from 1. In the usual block style the keys of the document begin a line. */
+function lineOf(key: string, text: string): number {
+  const begins = [`${key}:`, `'${key}':`, `"${key}":`]
+  return Math.max(1, 1 + text.split('\n').findIndex(line => begins.some(begin => line.startsWith(begin))))
 }
 
 function describe(value: unknown): string {
