@@ -17,7 +17,7 @@ export default defineConfig({
     // For tests that hang. A machine ten times slower must pass too.
     testTimeout: 300_000,
     hookTimeout: 300_000,
-    expect: { poll: { timeout: 60_000, interval: 10 } },
+    expect: { poll: { timeout: 60_000, interval: 50 } },
     pool: 'forks',
     // More files than processors: the longest tests mostly wait for servers, leases and time-outs.
     maxWorkers: availableParallelism() + 1,

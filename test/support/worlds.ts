@@ -83,7 +83,7 @@ export async function eventually<T>(ask: () => Promise<T> | T, patienceMs = 120_
       return await ask()
     } catch (error) {
       if (performance.now() > deadline) throw error
-      await new Promise(resolve => setTimeout(resolve, 25))
+      await new Promise(resolve => setTimeout(resolve, 50))
     }
   }
 }
