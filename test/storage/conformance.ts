@@ -6,7 +6,7 @@
  * The tests assert only the promises of the contract. Where the contract leaves a choice, such as the order of changes
  * within a revision or the size of pages and batches, they accept any.
  */
-import { describe } from 'vitest'
+import { describe, expect } from 'vitest'
 import { closingConformance } from './closing.ts'
 import { compactionConformance } from './compaction.ts'
 import type { StorageHarness } from './harness.ts'
@@ -16,6 +16,12 @@ import { transactionConformance } from './transactions.ts'
 import { watchConformance } from './watching.ts'
 
 export type { OpenedStorage, StorageHarness } from './harness.ts'
+
+// By itself, `toEqual` compares values byte by byte, which takes ten seconds for the largest ones.
+expect.addEqualityTesters([
+  (a: unknown, b: unknown) =>
+    a instanceof Uint8Array && b instanceof Uint8Array ? Buffer.compare(a, b) === 0 : undefined,
+])
 
 export function storageConformance(name: string, harness: StorageHarness): void {
   describe(name, () => {
