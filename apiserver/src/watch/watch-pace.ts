@@ -3,8 +3,11 @@ import { afterOtherTurns, FairQueue } from '../cache/index.ts'
 export const paceDefaults = Object.freeze({
   /** Entries that all subscriptions together look at in one turn of the event loop: a few milliseconds. */
   entries: 4_096,
-  /** Bytes written to clients that cost as much as one entry: the kernel copies them at once, so 2 MiB in one turn. */
-  bytesOfEntry: 512,
+  /**
+   * Bytes written to clients that cost as much as one entry: they are encoded, and the kernel copies them at once. So
+   * 512 KiB in one turn, about a millisecond.
+   */
+  bytesOfEntry: 128,
 })
 
 /**
