@@ -118,6 +118,17 @@ test('changing an object later does not change its labels and values', () => {
   expect([values[3], values[4], kept]).toEqual([['app=web'], ['a'], { app: 'web' }])
 })
 
+test('large label sets are not shared, so that the cache does not keep those of old changes', () => {
+  const indexes = indexSet()
+  const labelled = (length: number) =>
+    indexes.labelsOf(object('g1', {}, { app: 'x'.repeat(length), tier: 'db' }))
+  const short = indexSetDefaults.sharedLength / 2
+  expect(labelled(short)).toBe(labelled(short))
+  const long = indexSetDefaults.sharedLength
+  expect(labelled(long)).toEqual(labelled(long))
+  expect(labelled(long)).not.toBe(labelled(long))
+})
+
 test('a failing index function is reported with its index and message', () => {
   const fails = (thrown: unknown) => () => {
     throw thrown

@@ -15,7 +15,7 @@ export const indexSetDefaults = Object.freeze({
    * sets of tags, which repeat. A field of unique values gains nothing and costs this many map entries.
    */
   sharedValues: 4096,
-  /** Characters of a shared list. Longer ones rarely repeat, and would be kept in memory. */
+  /** Characters of a shared list or label set. Longer ones rarely repeat, and would be kept in memory. */
   sharedLength: 256,
   /**
    * Lists created without sharing after sharing has hardly paid off. Then sharing is tried again, since the objects may
@@ -160,13 +160,13 @@ export class IndexSet {
     }
   }
 
-  /** Returns the labels of an object. Objects with the same labels share the record. */
+  /** Returns the labels of an object. Objects with the same labels share the record, unless it is large. */
   labelsOf(object: IndexedObject): Readonly<Record<string, string>> {
-    const labels = object.metadata.labels
+    const { labels } = object.metadata
     if (labels === undefined) return noLabels
-    const pairs = labelPairs(labels)
-    if (pairs.length === 0) return noLabels
-    return this.#sharedLabels.get(pairs.join(separator), () => Object.freeze({ ...labels }))
+    const id = shortLabelsId(labels)
+    if (id === '') return noLabels
+    return id === undefined ? { ...labels } : this.#sharedLabels.get(id, () => Object.freeze({ ...labels }))
   }
 
   #share(position: number, values: readonly string[]): readonly string[] {
@@ -184,7 +184,6 @@ export class IndexSet {
 
 const noProblems = Object.freeze([])
 
-/** Returns the text of a value thrown by an index function. */
 const separator = '\u0000'
 
 type SharedValues = Shared<readonly string[]>
@@ -217,6 +216,16 @@ class Shared<T> {
     this.#items.set(id, made)
     return made
   }
+}
+
+/** Returns a text that only equal label sets have, empty for no labels; undefined if it is too long to be shared. */
+function shortLabelsId(labels: Readonly<Record<string, string>>): string | undefined {
+  let id = ''
+  for (const key in labels) {
+    id += `${key}=${labels[key]}${separator}`
+    if (id.length > indexSetDefaults.sharedLength) return undefined
+  }
+  return id
 }
 
 function labelPairs(labels: Record<string, string>): string[] {
