@@ -232,6 +232,8 @@ export function draftUpdate(
             : keepNotes(meta.annotations, owned.annotations, reservedDomain),
         })
   checkMetadata(metadata, owned, { plugin: options.plugin, reservedDomain }, causes)
+  // Further checks walk over what is too large.
+  if (causes.stops) throw invalid(served, owned.name, causes)
   const sent = contentOf(served, seen.view, content, scope)
   const hub = stored.failure === undefined ? previous : undefined
   const converted = contentAtHub(served, metadata, sent, { ...seen, hub }, causes, options)
