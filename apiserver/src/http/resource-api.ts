@@ -258,7 +258,7 @@ export class ResourceApi {
     respond: () => Promise<ApiResponse>,
   ): Promise<ApiResponse> {
     if (objects <= answerDefaults.short) return respond()
-    const release = await this.#answers.acquire(objects, ownerOf(request))
+    const release = await this.#answers.acquire(objects, new RequestOwner(request))
     try {
       return { ...(await respond()), release }
     } catch (error) {
@@ -274,7 +274,7 @@ export class ResourceApi {
     request: ApiRequest,
   ): Promise<ApiResponse> {
     const { snapshot, version } = await this.#stateFor(cache, query)
-    const result = await runQuery(snapshot, query, this.#scheduler, ownerOf(request))
+    const result = await runQuery(snapshot, query, this.#scheduler, new RequestOwner(request))
     if (result.items.length > answerDefaults.short) request.signal?.throwIfAborted()
     const bytesOf = (entry: Entry) => cache.bytesOf(entry, as)
     const form = request.view?.list ?? plainList(as)
@@ -330,7 +330,12 @@ export class ResourceApi {
     const { deletion, options } = await readDeleteParameters(request)
     const query = readList(request, cache.served)
     await this.#catchUp(cache, request.signal)
-    const { items } = await runQuery(cache.store.snapshot(), query, this.#scheduler, ownerOf(request))
+    const { items } = await runQuery(
+      cache.store.snapshot(),
+      query,
+      this.#scheduler,
+      new RequestOwner(request),
+    )
     const deleted: Buffer[] = []
     for (const entry of items) {
       request.signal?.throwIfAborted()
@@ -389,12 +394,20 @@ function readList({ query, path }: ApiRequest, { indexes }: ServedModel): ListQu
   return path.namespace === undefined ? parsed : inNamespace(parsed, path.namespace)
 }
 
-function ownerOf(request: ApiRequest): WorkOwner {
-  return {
-    caller: request.caller.user.name,
-    get signal() {
-      return request.signal
-    },
+/** The caller of a request's work. The signal is made when it is read. */
+class RequestOwner implements WorkOwner {
+  readonly #request: ApiRequest
+
+  constructor(request: ApiRequest) {
+    this.#request = request
+  }
+
+  get caller(): string {
+    return this.#request.caller.user.name
+  }
+
+  get signal(): AbortSignal | undefined {
+    return this.#request.signal
   }
 }
 

@@ -1,37 +1,71 @@
 import type { Authorizer } from '../../security/index.ts'
 import { abortedByClose } from '../aborted-by-close.ts'
+import type { ApiRequest } from '../api-request.ts'
 import { rightsOf } from '../caller-rights.ts'
+import type { ResourceRequest } from '../request-info.ts'
 import { readBodyInTurn } from '../request-seat.ts'
-import type { Middleware } from '../request-state.ts'
+import type { Context, Middleware } from '../request-state.ts'
 import type { ResourceApi } from '../resource-api.ts'
 
 /** Reads and writes objects. */
-export function objects(api: ResourceApi, authorizer: Authorizer): Middleware {
+export function objects(
+  api: Pick<ResourceApi, 'handle'>,
+  authorizer: Pick<Authorizer, 'authorize'>,
+): Middleware {
   return async (ctx, next) => {
-    const { info, caller, view, audit } = ctx.state
+    const { info } = ctx.state
     if (info.served === undefined || info.verb === 'watch') return next()
-    const { served, path, query, verb } = info
+    ctx.state.response = await api.handle(info.served, new ObjectRequest(ctx, info, authorizer))
+  }
+}
+
+/**
+ * The request for objects in a context. It is a class because of its getter: V8 keeps the properties of an object literal with
+ * a getter in a dictionary, and allocates the reference to the getter in the old generation. So each request would stay in
+ * memory until the next full garbage collection.
+ */
+class ObjectRequest implements ApiRequest {
+  readonly method: ApiRequest['method']
+  readonly path: ApiRequest['path']
+  readonly query: ApiRequest['query']
+  readonly headers: ApiRequest['headers']
+  readonly caller: ApiRequest['caller']
+  readonly rights: ApiRequest['rights']
+  readonly view: ApiRequest['view']
+  readonly onDocument: ApiRequest['onDocument']
+  readonly #ctx: Context
+  /** Undefined for a request that needs no signal. */
+  readonly #gone: AbortController | undefined
+
+  constructor(
+    ctx: Context,
+    { served, path, query, verb }: ResourceRequest,
+    authorizer: Pick<Authorizer, 'authorize'>,
+  ) {
     const { req, method } = ctx
-    const rights =
+    const { caller, view, audit } = ctx.state
+    this.method = method
+    this.path = path
+    this.query = query
+    this.headers = req.headers
+    this.caller = caller
+    this.rights =
       verb === 'get' || verb === 'list'
         ? undefined
         : rightsOf(served, (verb, each) => authorizer.authorize(caller.user, verb, each))
+    this.view = view
+    this.onDocument = audit?.onDocument
+    this.#ctx = ctx
     // A request for one object is short and needs no signal.
     const isLong = path.name === undefined && method !== 'POST'
-    const gone = isLong ? abortedByClose(req, ctx.res) : undefined
-    ctx.state.response = await api.handle(served, {
-      method,
-      path,
-      query,
-      headers: req.headers,
-      caller,
-      rights,
-      view,
-      readBody: () => readBodyInTurn(ctx),
-      onDocument: audit?.onDocument,
-      get signal() {
-        return gone?.signal
-      },
-    })
+    this.#gone = isLong ? abortedByClose(req, ctx.res) : undefined
+  }
+
+  get signal(): AbortSignal | undefined {
+    return this.#gone?.signal
+  }
+
+  readBody(): Promise<Buffer> {
+    return readBodyInTurn(this.#ctx)
   }
 }
