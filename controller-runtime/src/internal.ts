@@ -27,72 +27,20 @@ export { compileJsonPath, type JsonPath } from './api/json-path.ts'
 export { Backoff } from './backoff.ts'
 export * from './cache/index.ts'
 export { decodeError } from './client/decode.ts'
-// `Patch` is the decorator of `plugin/routes.ts`; the type of patches has the longer name.
-export {
-  type AppliedName,
-  type ApplyOptions,
-  type Client,
-  type ClientOptions,
-  type ConflictRetryOptions,
-  type CreateOrUpdateOptions,
-  clientDefaults,
-  conflictRetryDefaults,
-  createClient,
-  type DeleteOptions,
-  type DesiredFields,
-  type DesiredObject,
-  type DesiredStatus,
-  type Draft,
-  HttpTransport,
-  type HttpTransportOptions,
-  httpTransportDefaults,
-  type ItemsOptions,
-  type JsonPatchOperation,
-  type ListOptions,
-  MalformedEventError,
-  type MergePatch,
-  type Mutate,
-  mutableCopy,
-  type NewObjectOf,
-  type Patch as ObjectPatch,
-  type PatchOptions,
-  type ReadOptions,
-  type ReplacementOf,
-  type RequestOptions,
-  RetryingTransport,
-  type RetryingTransportOptions,
-  retryDefaults,
-  retryOnConflict,
-  type SelectorOptions,
-  type Transport,
-  TransportError,
-  type TransportRequest,
-  type TransportResponse,
-  type WatchConnection,
-  type WatchEnd,
-  type WatchOptions,
-  type WatchRequestOptions,
-  type WatchStream,
-  type WriteOptions,
-  type WriteOutcome,
-} from './client/index.ts'
+export type { Patch as ObjectPatch } from './client/index.ts'
+export * from './client/index.ts'
 export { loadWebSockets } from './client/web-sockets.ts'
 export { type CancelTimer, type Clock, sleep, systemClock } from './clock.ts'
 export * from './collector/index.ts'
-export {
-  type Condition,
-  conditionsSchema,
-  getCondition,
-  isConditionTrue,
-  removeCondition,
-  setCondition,
-} from './conditions.ts'
+export * from './conditions.ts'
 export * from './controller/index.ts'
 export * from './events/index.ts'
 export { type Logger, silentLogger } from './logger.ts'
 export * from './manager/index.ts'
 export * from './metrics/index.ts'
 export * from './plugin/index.ts'
+// `Patch` is the decorator. The type of patches has the longer name.
+export { Patch } from './plugin/index.ts'
 export { type RandomSource, systemRandom } from './random.ts'
 export type { Runnable, RunnableContext, RunnableObserver } from './runnable.ts'
 export { unlessAborted } from './unless-aborted.ts'
