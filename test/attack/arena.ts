@@ -19,7 +19,7 @@ export const bounds = Object.freeze({
   /** The same as multiples of those of a bare Node server under the same attack, where that is slower. */
   bareRatio: 2,
   /**
-   * Milliseconds of an attack that lasts. A shorter one, such as a single large body, is judged by the longest pause: how
+   * Milliseconds of an attack that lasts, without restarts. A shorter one, such as a single large body, is judged by the longest pause: how
    * many requests of a window it delays says more about the window.
    */
   lastingMs: 2_000,
@@ -66,11 +66,10 @@ export class Arena implements AsyncDisposable {
     const broken: string[] = []
     const slow: string[] = []
     const { target, quiet, before } = await this.#placeFor(attack)
-    const began = performance.now()
     let lastedMs = 0
     const hit = await this.#witness.during(async () => {
-      const run = this.#run(attack, target, broken, slow).then(() => {
-        lastedMs = performance.now() - began
+      const run = this.#run(attack, target, broken, slow).then(ms => {
+        lastedMs = ms
       })
       await Promise.all([run, sleep(bounds.windowMs[this.#form])])
     })
@@ -114,7 +113,10 @@ export class Arena implements AsyncDisposable {
     }
   }
 
-  async #run(attack: Attack, target: Target, broken: string[], slow: string[]): Promise<void> {
+  /** @returns the milliseconds that the attack lasted, without restarts, which the second caller does not see */
+  async #run(attack: Attack, target: Target, broken: string[], slow: string[]): Promise<number> {
+    const began = performance.now()
+    let restartMs = 0
     const over = new AbortController()
     setMaxListeners(0, over.signal)
     let restarts = false
@@ -137,9 +139,11 @@ export class Arena implements AsyncDisposable {
       restart: async () => {
         restarts = true
         this.#witness.pause()
+        const pausedAt = performance.now()
         try {
           return await target.restart()
         } finally {
+          restartMs += performance.now() - pausedAt
           restarts = false
           abortAtEnd()
           this.#witness.resume()
@@ -157,6 +161,7 @@ export class Arena implements AsyncDisposable {
     } finally {
       clearTimeout(timer)
     }
+    return performance.now() - began - restartMs
   }
 
   /** Waits until memory and descriptors have returned. @returns undefined if the server does not tell */
