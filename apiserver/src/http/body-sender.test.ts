@@ -18,13 +18,16 @@ class Sender {
   /** Writes that asked the sender to wait. */
   refused = 0
   drained = 0
+  /** The memory of all writes, if a test wants it. */
+  memories: Set<ArrayBufferLike> | undefined
   port = 0
   readonly #server = createServer((request, response) => {
     this.response = response
     const write = response.write.bind(response)
     Object.assign(response, {
-      write: (block: Buffer) => {
-        const goOn = write(block)
+      write: (block: Buffer, written: (error?: Error | null) => void) => {
+        this.memories?.add(block.buffer)
+        const goOn = write(block, written)
         if (!goOn) this.refused++
         return goOn
       },
@@ -109,6 +112,19 @@ describe('a large body', () => {
       await eventually(() => outcomes.length === i)
     }
     expect(outcomes).toEqual(['sent', 'sent', 'sent'])
+  })
+
+  it('is copied into the memory of bodies that have been sent', async () => {
+    const { blockBytes, keptBlocks } = bodyDefaults
+    const server = await serve(Array.from({ length: 200 }, () => noise(1000)))
+    const memories = new Set<ArrayBufferLike>()
+    server.memories = memories
+    for (let i = 1; i <= 3 * keptBlocks; i++) {
+      const answer = await fetch(server.url)
+      expect((await answer.arrayBuffer()).byteLength).toBe(200_000)
+      await eventually(() => server.outcomes.length === i)
+    }
+    expect(memories.size).toBeLessThanOrEqual(keptBlocks + Math.ceil(200_000 / blockBytes))
   })
 
   it('is the same with gzip, in chunks', async () => {
