@@ -123,6 +123,14 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
       }
     })
 
+    it('for a path above its bound: an ERROR that does not repeat it, then END', async () => {
+      const socket = await connect()
+      socket.subscribe('long', `${items.path}?labelSelector=${'l'.repeat(100 * 1024)}`)
+      expect((await socket.ends('long')).raw).toEqual({ id: 'long', type: 'END', code: 400 })
+      const [error] = socket.of('long')
+      expect(fieldsOf(error?.raw.object).message).toBe('path is longer than 65536 characters')
+    })
+
     it('after timeoutSeconds, with a last bookmark and 200; then the id is free', async () => {
       const socket = await connect()
       socket.subscribe('a', `${items.path}?timeoutSeconds=1`)
@@ -156,6 +164,7 @@ describe.each(stores)('many watches on one WebSocket, on the %s store', store =>
     ['no JSON', 'hello', /JSON/],
     ['no object', '[]', /op/],
     ['no known op', { op: 'list', id: 'a' }, /op "list"/],
+    ['a long op, cut', { op: 'x'.repeat(50_000), id: 'a' }, /^op "x{99}…" must/],
     ['no id', { op: 'subscribe', path: '/apis/items.example.com/v1/items' }, /id/],
     ['an id that is no text', { op: 'subscribe', id: 1, path: '/x' }, /id/],
     [

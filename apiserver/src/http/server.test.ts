@@ -5,7 +5,7 @@ import { FakeClock } from '@setpoint/controller-runtime/testing'
 import { Gauge } from 'prom-client'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { WebSocket } from 'ws'
-import { hold, openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
+import { openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
 import { HistoryReplay, ModelSnapshot, ReadGate } from '../cache/index.ts'
 import { Metrics } from '../metrics/index.ts'
 import { ModelRegistry } from '../model/model-registry.ts'
@@ -16,6 +16,7 @@ import { WatchConnections, WatchHub } from '../watch/index.ts'
 import { requestLimits } from './api-request.ts'
 import { CustomRoutes } from './custom-routes.ts'
 import { Health } from './health.ts'
+import { MessagePace, messagePaceDefaults } from './message-pace.ts'
 import { ResourceApi } from './resource-api.ts'
 import { RouteCallers } from './route-callers.ts'
 import { ApiServer } from './server.ts'
@@ -512,30 +513,67 @@ describe('a WebSocket', () => {
     socket.destroy()
   })
 
-  it('is not read while its subscriptions wait for their turn', async () => {
+  it('is not read while its messages wait for their turn', async () => {
     await using server = await serve()
-    const { queues } = server
     const { socket, received } = send(server.port, [
       ...upgrade('/apis', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='),
       'Sec-WebSocket-Protocol: v1.watch.setpoint.dev',
     ])
     const [accepted] = await once(server.app.server, 'connection')
     await once(socket, 'data')
-    const { held, release } = hold()
-    const passes = vi.spyOn(queues, 'passes').mockReturnValue(false)
-    const wait = vi.spyOn(queues, 'wait').mockReturnValue(held)
+    const waiting: (() => void)[] = []
+    const passes = vi.spyOn(MessagePace.prototype, 'passes').mockReturnValue(false)
+    const wait = vi
+      .spyOn(MessagePace.prototype, 'wait')
+      .mockImplementation((_caller, _bytes, handle) => void waiting.push(handle))
     const count = 500
     for (let n = 0; n < count; n++)
       socket.write(textFrame(JSON.stringify({ op: 'subscribe', id: `${n}`, path: `/${'x'.repeat(10_000)}` })))
     await expect.poll(() => accepted.isPaused()).toBe(true)
-    // One message is handled in each turn of the event loop.
+    // One message arrives in each turn of the event loop.
     for (let turn = 0; turn < count; turn++) await new Promise(resolve => setImmediate(resolve))
-    // Those of the 64 KiB that Node reads at once and of the 16 KiB that ws buffers, and the first.
-    expect(wait.mock.calls.length).toBeLessThan(10)
+    // Those of the 64 KiB that Node reads at once, and the one before.
+    expect(waiting.length).toBeLessThan(9)
+    expect(received()).not.toContain('END')
     passes.mockRestore()
     wait.mockRestore()
-    release()
+    for (const handle of waiting) handle()
     await expect.poll(() => received().match(/"type":"END","code":404/g)?.length).toBe(count)
+  })
+
+  it('of a caller with too many waiting messages is reset if it has many of them', async () => {
+    await using server = await serve()
+    const { socket } = send(server.port, [
+      ...upgrade('/apis', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='),
+      'Sec-WebSocket-Protocol: v1.watch.setpoint.dev',
+    ])
+    const closed = once(socket, 'close')
+    await once(socket, 'data')
+    vi.spyOn(MessagePace.prototype, 'passes').mockReturnValue(false)
+    const wait = vi.spyOn(MessagePace.prototype, 'wait').mockImplementation(() => {})
+    vi.spyOn(MessagePace.prototype, 'isFull').mockReturnValue(true)
+    try {
+      socket.write(Buffer.concat(Array(1_000).fill(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x7b]))))
+      await closed
+      expect(wait).toHaveBeenCalledTimes(messagePaceDefaults.waitingPerConnection)
+    } finally {
+      vi.restoreAllMocks()
+    }
+  })
+
+  it('closes at a message of too many fragments', async () => {
+    await using server = await serve()
+    const { socket } = send(server.port, [
+      ...upgrade('/apis', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='),
+      'Sec-WebSocket-Protocol: v1.watch.setpoint.dev',
+    ])
+    await once(socket, 'data')
+    const closed = once(socket, 'close')
+    // Empty fragments, which do not count as bytes.
+    const first = Buffer.from([0x01, 0x80, 0, 0, 0, 0])
+    const next = Buffer.from([0x00, 0x80, 0, 0, 0, 0])
+    socket.write(Buffer.concat([first, ...Array(socketDefaults.maxFragments).fill(next)]))
+    await closed
   })
 
   it("sends no events after the reply to its client's close, even if that is still unsent", async () => {

@@ -79,7 +79,7 @@ export class ApiServer {
   readonly #connections: Connections
 
   constructor(parts: ApiServerParts) {
-    const { api, authorizer, queues, hub, log, audit, tls } = parts
+    const { api, authorizer, hub, log, audit, tls } = parts
     const access = new ImpersonatingAccess(parts.access, authorizer)
     const paths = new Paths(parts)
     const options: ServerOptions = {
@@ -108,7 +108,6 @@ export class ApiServer {
       connections: parts.watchConnections,
       access,
       authorizer,
-      queues,
       audit,
       paths,
       toApiError: thrown => toApiError(thrown, log, { method: 'watch' }),

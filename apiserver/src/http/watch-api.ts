@@ -4,7 +4,7 @@ import { ApiError, type Revision } from '@setpoint/controller-runtime/api'
 import type { AuditedRequest, AuditLog, AuditOutcome } from '../audit/index.ts'
 import type { ModelCache } from '../cache/index.ts'
 import { type ObjectView, ViewSink } from '../kubernetes/index.ts'
-import type { Access, Authorizer, Identity, Party, RequestQueues } from '../security/index.ts'
+import type { Access, Authorizer, Identity } from '../security/index.ts'
 import {
   goingAway,
   revoked,
@@ -16,6 +16,7 @@ import {
   type WatchSink,
 } from '../watch/index.ts'
 import { enforce } from './authorize-request.ts'
+import { MessagePace } from './message-pace.ts'
 import { negotiateObject } from './object-negotiation.ts'
 import type { Paths } from './paths.ts'
 import { asWatch, type ResourceRequest, watchable } from './request-info.ts'
@@ -51,7 +52,6 @@ export interface WatchApiParts {
   readonly access: Pick<Access, 'onRevoked'>
   readonly audit?: AuditLog | undefined
   readonly authorizer: Authorizer
-  readonly queues: RequestQueues
   /** Responds to a malformed WebSocket handshake. */
   readonly refuseHandshake: (socket: Duplex, why: string) => void
   readonly toApiError: (thrown: unknown) => ApiError
@@ -63,6 +63,7 @@ export class WatchApi {
   readonly #parts: WatchApiParts
   readonly #sockets: WatchSockets
   readonly #permissions: WatchPermissions
+  readonly #pace = new MessagePace()
   readonly #multiplexed = new Set<WatchConnection>()
 
   constructor(parts: WatchApiParts) {
@@ -167,20 +168,20 @@ export class WatchApi {
     if (connection === undefined) return false
     stay.onRevoked = () => connection.close(revoked)
     const { remoteAddress } = message.socket
-    const party = partyOf('watches', identity, message.socket)
+    const { identity: caller } = partyOf('watches', identity, message.socket)
     const headers = { ...message.headers, 'audit-id': undefined }
     const open = async (path: string, sink: WatchSink, signal: AbortSignal) => {
       const subscription = this.#parts.audit?.begin({ uri: path, headers, remoteAddress })
       subscription?.identified(identity)
       try {
-        await this.#turnOf(party, connection, signal)
         return await this.#subscribe(stay, identity, path, headers.accept, sink, signal, subscription)
       } catch (error) {
         subscription?.completed(outcomeOf(error, signal))
         throw error
       }
     }
-    new WatchMultiplexer(connection, open, this.#parts.toApiError)
+    const { toApiError } = this.#parts
+    new WatchMultiplexer({ connection, pace: this.#pace, caller, open, toApiError })
     this.#multiplexed.add(connection)
     connection.onClose(() => this.#multiplexed.delete(connection))
     return true
@@ -197,18 +198,6 @@ export class WatchApi {
   close(): void {
     this.#permissions.close()
     this.#sockets.close()
-  }
-
-  /** Waits for the turn of a subscription. Messages behind it wait in the socket, not in memory. Rejects with ApiError 429. */
-  async #turnOf(party: Party, connection: WatchConnection, signal: AbortSignal): Promise<void> {
-    const { queues } = this.#parts
-    if (queues.passes(party)) return
-    const goOn = connection.hold()
-    try {
-      await queues.wait(party, () => signal.aborted)
-    } finally {
-      goOn()
-    }
   }
 
   async #subscribe(

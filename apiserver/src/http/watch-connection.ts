@@ -1,12 +1,17 @@
 import type { Duplex } from 'node:stream'
 import type { WatchEnd } from '@setpoint/controller-runtime/internal'
-import type { WebSocket } from 'ws'
+import type { RawData, WebSocket } from 'ws'
+import { type MessagePace, messagePaceDefaults } from './message-pace.ts'
 
 export const socketDefaults = Object.freeze({
   /** Milliseconds between pings: below the usual idle time-outs of load balancers (50 to 60 s). */
   pingMs: 25_000,
   /** Bytes of the largest message from a client: room for a subscription with long selectors. */
   maxMessageBytes: 128 * 1024,
+  /** Frames of one message. */
+  maxFragments: 64,
+  /** Reads of the network for one frame: 128 bytes each for the largest message. */
+  maxChunks: 1_024,
   /**
    * The server stops reading from a client with more unsent bytes, because every message causes a reply. Above the
    * socket's high-water mark, so that 'drain' follows.
@@ -24,8 +29,8 @@ export class WatchConnection {
   readonly #client: WebSocket
   readonly #socket: Duplex
   readonly #drained = new Set<() => void>()
-  /** Calls of `hold` that are not released. */
-  #holds = 0
+  /** Messages that wait for their turn. Meanwhile the socket is paused. */
+  #waiting = 0
   #isCorked = false
   /** True if the client has shown a sign of life since the last ping. */
   #isAlive = true
@@ -73,27 +78,38 @@ export class WatchConnection {
     return () => this.#drained.delete(drained)
   }
 
-  onMessage(received: (text: string | undefined) => void): void {
+  /**
+   * Calls back with the text of each message, undefined for a binary one, in the order of arrival and at the caller's pace.
+   * While a message waits, the others wait in the socket, except for the 64 KiB that may have been read.
+   */
+  onMessage(pace: MessagePace, caller: string, received: (text: string | undefined) => void): void {
     this.#client.on('message', (data, isBinary) => {
       // A pong may wait behind further messages.
       this.#isAlive = true
-      received(isBinary ? undefined : String(data))
-      if (this.backlog > socketDefaults.answersBytes) this.#client.pause()
+      const handle = () => {
+        // A message that has waited may come after the end.
+        if (this.#client.readyState !== this.#client.OPEN) return
+        received(isBinary ? undefined : String(data))
+        if (this.backlog > socketDefaults.answersBytes) this.#client.pause()
+      }
+      const bytes = bytesOf(data)
+      if (pace.passes(bytes)) handle()
+      else if (pace.isFull(caller) && this.#waiting >= messagePaceDefaults.waitingPerConnection)
+        this.terminate()
+      else {
+        this.#waiting++
+        this.#client.pause()
+        pace.wait(caller, bytes, () => {
+          this.#waiting--
+          handle()
+          this.#resume()
+        })
+      }
     })
   }
 
-  /** Stops reading, except for the 64 KiB that may have arrived. Returns a function that goes on. */
-  hold(): () => void {
-    this.#holds++
-    this.#client.pause()
-    return () => {
-      this.#holds--
-      this.#resume()
-    }
-  }
-
   #resume(): void {
-    const mayRead = this.#holds === 0 && this.backlog <= socketDefaults.answersBytes
+    const mayRead = this.#waiting === 0 && this.backlog <= socketDefaults.answersBytes
     if (mayRead && this.#client.isPaused) this.#client.resume()
   }
 
@@ -119,4 +135,8 @@ export class WatchConnection {
   terminate(): void {
     this.#client.terminate()
   }
+}
+
+function bytesOf(data: RawData): number {
+  return Array.isArray(data) ? data.reduce((bytes, { length }) => bytes + length, 0) : data.byteLength
 }

@@ -1,5 +1,6 @@
 import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
 import { closeCodes, type WatchEnd } from '@setpoint/controller-runtime/internal'
+import { shorten } from '../model/index.ts'
 import {
   encodeAll,
   errorEvent,
@@ -13,11 +14,16 @@ import {
   type WatchSink,
   webSocketFrames,
 } from '../watch/index.ts'
+import type { MessagePace } from './message-pace.ts'
 import type { WatchConnection } from './watch-connection.ts'
 
 export const multiplexerDefaults = Object.freeze({
   /** Characters of a subscription's id. */
   idLength: 128,
+  /** Characters of a path: room for selectors of 16 KiB with every byte percent-encoded. */
+  pathLength: 64 * 1024,
+  /** Characters of an invalid value that its ERROR repeats. */
+  shownLength: 100,
 })
 
 /** A request of a client. */
@@ -27,6 +33,15 @@ type Request =
 
 /** Opens the watch that `path` names. @throws ApiError, or the signal's reason when aborted */
 export type OpenWatch = (path: string, sink: WatchSink, signal: AbortSignal) => Promise<Watch>
+
+export interface MultiplexerParts {
+  readonly connection: WatchConnection
+  readonly pace: MessagePace
+  /** Whose messages share the time of a turn. */
+  readonly caller: string
+  readonly open: OpenWatch
+  readonly toApiError: (thrown: unknown) => ApiError
+}
 
 /**
  * Many watches on one WebSocket. Each has an id that the client chooses, and its own life cycle:
@@ -43,11 +58,11 @@ export class WatchMultiplexer {
   readonly #toApiError: (thrown: unknown) => ApiError
   readonly #subscriptions = new Map<string, MultiplexedSink>()
 
-  constructor(connection: WatchConnection, open: OpenWatch, toApiError: (thrown: unknown) => ApiError) {
+  constructor({ connection, pace, caller, open, toApiError }: MultiplexerParts) {
     this.#connection = connection
     this.#open = open
     this.#toApiError = toApiError
-    connection.onMessage(text => this.#receive(text))
+    connection.onMessage(pace, caller, text => this.#receive(text))
     connection.onClose(() => {
       for (const subscription of this.#subscriptions.values()) subscription.close()
     })
@@ -82,7 +97,9 @@ export class WatchMultiplexer {
       if (subscriptions.size > subscriptionLimits.subscriptions)
         throw tooMany(`this connection has ${subscriptions.size - 1}`)
       if (typeof path !== 'string' || !path.startsWith('/'))
-        throw badRequest(`path ${JSON.stringify(path) ?? 'is missing and'} must begin with /`)
+        throw badRequest(`path ${shown(path)} must begin with /`)
+      if (path.length > multiplexerDefaults.pathLength)
+        throw badRequest(`path is longer than ${multiplexerDefaults.pathLength} characters`)
       const watch = await this.#open(path, sink, sink.signal)
       sink.opened(watch)
     } catch (thrown) {
@@ -183,11 +200,19 @@ function readRequest(text: string | undefined): Request {
   }
   const { op, id, path }: Record<string, unknown> = isRecord(fields) ? fields : {}
   if (op !== 'subscribe' && op !== 'unsubscribe')
-    throw badRequest(`op ${JSON.stringify(op) ?? 'is missing and'} must be subscribe or unsubscribe`)
+    throw badRequest(`op ${shown(op)} must be subscribe or unsubscribe`)
   if (typeof id !== 'string' || id === '' || id.length > multiplexerDefaults.idLength)
     throw badRequest(`id must be a string of 1 to ${multiplexerDefaults.idLength} characters`)
   if (op === 'unsubscribe') return { op, id }
   return { op, id, path }
+}
+
+/** Returns the beginning of an invalid value as text. */
+function shown(value: unknown): string {
+  const { shownLength } = multiplexerDefaults
+  if (value === undefined) return 'is missing and'
+  if (typeof value === 'string') return JSON.stringify(shorten(value, shownLength))
+  return shorten(JSON.stringify(value), shownLength)
 }
 
 function badRequest(why: string): ApiError {
