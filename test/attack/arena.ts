@@ -19,8 +19,8 @@ export const bounds = Object.freeze({
   /** The same as multiples of those of a bare Node server under the same attack, where that is slower. */
   bareRatio: 2,
   /**
-   * Milliseconds of an attack that lasts, without restarts. A shorter one, such as a single large body, is judged by the longest pause: how
-   * many requests of a window it delays says more about the window.
+   * Milliseconds of an attack that lasts, without restarts. A shorter one, such as a single large body, is judged by the
+   * longest pause: how many requests of a window it delays says more about the window.
    */
   lastingMs: 2_000,
   /** Minimum milliseconds for a quiet percentile, because attacker, server and second caller share the processors. */
