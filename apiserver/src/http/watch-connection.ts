@@ -83,12 +83,14 @@ export class WatchConnection {
    * While a message waits, the others wait in the socket, except for the 64 KiB that may have been read.
    */
   onMessage(pace: MessagePace, caller: string, received: (text: string | undefined) => void): void {
+    const isOpen = () => this.#client.readyState === this.#client.OPEN
     this.#client.on('message', (data, isBinary) => {
+      // ws emits the messages that it has read also after the end.
+      if (!isOpen()) return
       // A pong may wait behind further messages.
       this.#isAlive = true
       const handle = () => {
-        // A message that has waited may come after the end.
-        if (this.#client.readyState !== this.#client.OPEN) return
+        if (!isOpen()) return
         received(isBinary ? undefined : String(data))
         if (this.backlog > socketDefaults.answersBytes) this.#client.pause()
       }
