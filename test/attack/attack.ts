@@ -18,8 +18,8 @@ export interface Attack {
   /** Bytes that may stay besides, because a history with a bound of its own keeps the changes. Default 0. */
   readonly keptBytes?: number
   /**
-   * Its cost is that of connections and small requests. If it breaks a bound, the long form runs it against a bare Node
-   * server as well: Setpoint may be twice as slow.
+   * Its cost is that of connections and small requests, or of bytes that the kernel takes. If it breaks a bound, the long
+   * form runs it against a bare Node server as well: Setpoint may be twice as slow.
    */
   readonly comparable?: boolean
   /** Only the long form runs it: it waits for timers. */

@@ -121,6 +121,7 @@ export const watchAttacks: readonly Attack[] = [
     name: 'slow readers of large watches',
     attacker: 'viewer',
     stores,
+    comparable: true,
     objects: { short: 500, long: 20_000 },
     async run(scene) {
       const watches = await Promise.all(Array.from({ length: scene.count(50, 200) }, () => watch(scene)))
