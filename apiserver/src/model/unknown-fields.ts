@@ -31,7 +31,8 @@ function visit(
   if (!isRecord(value)) return true
   const isResource = schemas.some(schema => schema['x-kubernetes-embedded-resource'] === true)
   const closed = schemas.some(schema => isRecord(schema.properties)) && !schemas.some(allowsAnything)
-  for (const [name, item] of Object.entries(value)) {
+  for (const name of Object.keys(value)) {
+    const item = value[name]
     const applying: unknown[] = []
     for (const { properties, additionalProperties } of schemas) {
       if (isRecord(properties) && Object.hasOwn(properties, name)) applying.push(properties[name])

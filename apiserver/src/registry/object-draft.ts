@@ -347,9 +347,10 @@ function finishDraft(
   const warnings = [...options.warnings, ...checkUnknownFields(served.schemas, completed, options)]
   if (!served.hub.isBuiltIn) warnings.push(...finalizerWarnings(completed.metadata, stored?.object.metadata))
   // Index functions may rely on the schema, so they only see valid objects.
+  if (!isValid) throw invalid(served, name, causes)
   const json = encodeObject(completed)
-  const values = isValid ? indexDraft(served, json, before, causes) : undefined
-  if (!causes.isEmpty || values === undefined) throw invalid(served, name, causes)
+  const values = indexDraft(served, json, before, causes)
+  if (!causes.isEmpty) throw invalid(served, name, causes)
   if (options.user !== undefined) served.rules?.admit?.(completed, before?.object, options.user)
   return { object: completed, json, ...values, isIndexed: true, warnings }
 }
