@@ -127,6 +127,26 @@ describe('a large body', () => {
     expect(memories.size).toBeLessThanOrEqual(keptBlocks + Math.ceil(200_000 / blockBytes))
   })
 
+  it('is not changed by others that are sent while its client is slow', async () => {
+    // Each part has its number, so that a block of one body is wrong in another place of another.
+    const parts = Array.from({ length: 16_000 }, (_, n) => Buffer.alloc(1000, String(n).padStart(8, '0')))
+    const server = await serve(parts)
+    const slow = await server.ask()
+    for (let i = 0; i < 3; i++) {
+      const answer = await fetch(server.url)
+      expect(digest(new Uint8Array(await answer.arrayBuffer()))).toBe(digest(...parts))
+    }
+    const received: Buffer[] = []
+    slow.on('data', data => received.push(data))
+    slow.resume()
+    const body = () => {
+      const answer = Buffer.concat(received)
+      return answer.subarray(answer.indexOf('\r\n\r\n') + 4)
+    }
+    await eventually(() => slow.bytesRead > 16_000_000 && body().length >= 16_000_000)
+    expect(digest(body())).toBe(digest(...parts))
+  })
+
   it('is the same with gzip, in chunks', async () => {
     const parts = mixedParts()
     const { url, port } = await serve(parts)
