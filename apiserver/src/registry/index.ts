@@ -5,7 +5,6 @@
  */
 export { managerOfUserAgent, problemOfManager } from './apply/index.ts'
 export type { Namespaces } from './namespaces.ts'
-export { unknownFieldsOf } from './object-draft.ts'
 export { createMergePatch, type Patch, type PatchType } from './patch.ts'
 export { deletePreconditions } from './preconditions.ts'
 export * from './refusals.ts'
@@ -16,4 +15,5 @@ export * from './stored-version-claim.ts'
 export * from './stored-version-migration.ts'
 export type { MergeField, MergeType } from './strategic-merge/index.ts'
 export * from './unique-index-record.ts'
+export { unknownFieldsOf } from './unknown-fields.ts'
 export * from './write-options.ts'

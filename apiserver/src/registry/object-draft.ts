@@ -1,5 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { ApiError, isRecord, type StatusCause, type ViolationReason } from '@setpoint/controller-runtime/api'
+import {
+  type ApiError,
+  isRecord,
+  type StatusCause,
+  type ViolationReason,
+} from '@setpoint/controller-runtime/api'
 import type { SchemaValidator, ServedModel, ServedVersion } from '../model/index.ts'
 import {
   type BareMeta,
@@ -8,7 +13,6 @@ import {
   deepEqual,
   encodeObject,
   filterReservations,
-  formatPath,
   noReservations,
   objectLimits,
   type Reservations,
@@ -17,7 +21,6 @@ import {
   reservationsWithout,
   runDefaultHook,
   runValidateHook,
-  type SchemaSubject,
   type Scope,
   type StoredObject,
   shorten,
@@ -36,6 +39,7 @@ import {
 } from './metadata.ts'
 import { badRequest, invalid } from './refusals.ts'
 import { uniqueLimits } from './unique-index.ts'
+import { checkUnknownFields, warningsOfUnknown } from './unknown-fields.ts'
 import { serverUser, type WriteOptions } from './write-options.ts'
 
 /** An object that has passed every check and is ready to be stored. */
@@ -410,51 +414,6 @@ export function withDefaults(schemas: SchemaValidator, object: BareObject): Bare
     if (object[field] !== undefined) completed[field] = structuredClone(object[field])
   schemas.applyDefaults(completed)
   return completed
-}
-
-/** Returns a warning for each unknown field. @throws ApiError 400 with the fields, under `Strict` */
-export function checkUnknownFields(
-  schemas: SchemaValidator,
-  object: BareObject,
-  options: Pick<WriteOptions, 'fieldValidation'>,
-): string[] {
-  if (options.fieldValidation === 'Ignore') return []
-  return warningsOfUnknown(unknownFieldsOf(schemas, object), options.fieldValidation)
-}
-
-/** @throws ApiError 400 with the fields, under `Strict` */
-function warningsOfUnknown(
-  fields: readonly string[],
-  fieldValidation: WriteOptions['fieldValidation'],
-): string[] {
-  if (fieldValidation === 'Ignore' || fields.length === 0) return []
-  if (fieldValidation === 'Strict') {
-    throw new ApiError(
-      'BadRequest',
-      `strict decoding error: ${fields.map(field => `unknown field "${field}"`).join(', ')}`,
-      {
-        causes: fields.map(field => ({
-          reason: 'FieldValueInvalid',
-          message: `unknown field "${field}"`,
-          field,
-        })),
-      },
-    )
-  }
-  return fields.map(field => `unknown field "${field}"`)
-}
-
-const fieldsOfAllKinds = ['apiVersion', 'kind', 'metadata']
-
-/** Returns the paths of the unknown fields outside metadata, at most `objectLimits.violations`. */
-export function unknownFieldsOf(schemas: SchemaValidator, object: SchemaSubject): string[] {
-  const fields = schemas.unknownFields(object)
-  for (const field of Object.keys(object)) {
-    if (fields.length >= objectLimits.violations) break
-    if (object[field] === undefined) continue
-    if (!schemas.fields.includes(field) && !fieldsOfAllKinds.includes(field)) fields.push(formatPath([field]))
-  }
-  return fields
 }
 
 /**

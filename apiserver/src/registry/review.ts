@@ -1,9 +1,10 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import type { ReviewContent, ReviewRequest, ServedModel } from '../model/index.ts'
 import { Causes } from './causes.ts'
-import { checkUnknownFields, readClientObject, violationsLeft, withDefaults } from './object-draft.ts'
+import { readClientObject, violationsLeft, withDefaults } from './object-draft.ts'
 import { invalid } from './refusals.ts'
 import { checkNamespace } from './registry.ts'
+import { checkUnknownFields } from './unknown-fields.ts'
 import type { WriteOptions } from './write-options.ts'
 
 /** The body of a review, and the texts of `Warning` headers. */
