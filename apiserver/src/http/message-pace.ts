@@ -11,8 +11,8 @@ export const messagePaceDefaults = Object.freeze({
   /** Waiting messages that are handled in one turn: some 15 µs each at least. */
   messagesPerTurn: 128,
   /**
-   * Messages of one caller that wait. Above it, a connection with more than `waitingPerConnection` of them is reset: ws emits
-   * the messages of the 64 KiB that Node has read, also while the socket is paused.
+   * Messages of one caller that wait. From there on, a connection with `waitingPerConnection` of them is reset at its next: ws
+   * emits the messages of the 64 KiB that Node has read, also while the socket is paused.
    */
   waitingPerCaller: 16_384,
   waitingPerConnection: 64,
