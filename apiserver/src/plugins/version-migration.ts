@@ -11,7 +11,7 @@ import {
   type StoredVersions,
   type UniqueIndexRecords,
 } from '../registry/index.ts'
-import type { KeyValue, Storage } from '../storage/index.ts'
+import type { KeyValue, Storage, Transaction } from '../storage/index.ts'
 
 export const versionMigrationDefaults = Object.freeze({
   /** Milliseconds between two looks at the record while no migration is pending. */
@@ -66,10 +66,9 @@ export class VersionMigration {
   readonly #parts: Parts
   readonly #clock: Clock
   readonly #id = randomUUID()
-  /** The latest note of another server, and when it was first seen. */
+  /** The latest note, and when this server first saw it. */
   #seen: { readonly revision: Revision; readonly at: number } | undefined
-  #shown: Revision = zeroRevision
-  #finishedAt: number | undefined
+  #isFirstTurn = true
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -97,18 +96,21 @@ export class VersionMigration {
   /** Migrates if there is something to migrate. Returns the milliseconds until the next turn. */
   async #turn(): Promise<number> {
     const { storage, records, served, signal } = this.#parts
-    const { idleMs, beatMs, againMs } = versionMigrationDefaults
-    const { stored, revision } = await records.storedVersions(served)
+    const { idleMs, beatMs, expiryMs, againMs } = versionMigrationDefaults
+    // The note is read first: a server that ends the migration between the two reads changes it, so `#note` fails below.
     const { pair } = await storage.get(this.#key, { signal })
+    const { stored, revision } = await records.storedVersions(served)
+    const isFirstTurn = this.#isFirstTurn
+    this.#isFirstTurn = false
     const state = pair && decodeState(pair.value)
     if (pair !== undefined && state !== undefined) this.#show(state, pair.modRevision)
     const to = served.versions.find(({ name }) => name === stored?.version)
     if (stored === undefined || to === undefined || stored.all.length === 1) return idleMs
     if (state?.to === to.name && state.finished) {
-      const at = this.#finishedAt
-      if (at !== undefined && this.#clock.monotonic() - at < againMs) return idleMs
-    } else if (pair !== undefined && state !== undefined && state.holder !== this.#id) {
-      if (!this.#isExpired(pair.modRevision)) return beatMs
+      // It has failures.
+      if (!isFirstTurn && this.#noteAgeMs() < againMs) return idleMs
+    } else if (state !== undefined && state.holder !== this.#id) {
+      if (this.#noteAgeMs() < expiryMs) return beatMs
     }
     const resumed = state?.to === to.name && !state.finished ? state.done : 0
     await this.#migrate({ stored, recordRevision: revision, to, resumed, note: pair })
@@ -167,14 +169,22 @@ export class VersionMigration {
         notedAt = this.#clock.monotonic()
       },
     })
-    if (state.failed === 0) {
-      const only = { ...stored, all: [stored.version] }
-      const dropped = await records.changeStoredVersions(served, only, recordRevision)
-      if (!dropped) throw new MigrationSupersededError('the record of stored versions has changed')
-    }
     const { done, failed } = state
-    await this.#note({ ...state, total: done + failed, finished: true }, revision)
-    this.#finishedAt = this.#clock.monotonic()
+    const finished = { ...state, total: done + failed, finished: true }
+    if (failed > 0) await this.#note(finished, revision)
+    else {
+      // With one transaction, because without the old version in the record no server would finish the note.
+      const only = { ...stored, all: [stored.version] }
+      const dropped = await records.changeStoredVersions(
+        served,
+        only,
+        recordRevision,
+        this.#noteWrite(finished, revision),
+      )
+      if (dropped === undefined)
+        throw new MigrationSupersededError('the record or the note of stored versions has changed')
+      this.#show(finished, dropped)
+    }
     log.info({ resource, to: to.name, done, failed }, 'migrated stored objects')
   }
 
@@ -184,27 +194,30 @@ export class VersionMigration {
 
   /** Stores the progress. Returns its revision. @throws MigrationSupersededError if another server has taken over */
   async #note(state: MigrationState, modRevision: Revision): Promise<Revision> {
-    const key = this.#key
-    const result = await this.#parts.storage.transact({
-      compares: [{ key, modRevision }],
-      onSuccess: [{ type: 'put', key, value: Buffer.from(JSON.stringify(state)) }],
-    })
+    const result = await this.#parts.storage.transact(this.#noteWrite(state, modRevision))
     if (!result.succeeded) throw new MigrationSupersededError('another server has taken over the migration')
     this.#show(state, result.revision)
     return result.revision
   }
 
+  /** Returns the transaction that replaces the note of this revision. */
+  #noteWrite(state: MigrationState, modRevision: Revision): Transaction {
+    const key = this.#key
+    return {
+      compares: [{ key, modRevision }],
+      onSuccess: [{ type: 'put', key, value: Buffer.from(JSON.stringify(state)) }],
+    }
+  }
+
   #show(state: MigrationState, revision: Revision): void {
-    if (revision === this.#shown) return
-    this.#shown = revision
+    if (revision === this.#seen?.revision) return
+    this.#seen = { revision, at: this.#clock.monotonic() }
     this.#parts.changed(state)
   }
 
-  /** Returns true if the note of another server has been the same for too long. */
-  #isExpired(revision: Revision): boolean {
-    const now = this.#clock.monotonic()
-    if (this.#seen?.revision !== revision) this.#seen = { revision, at: now }
-    return now - this.#seen.at >= versionMigrationDefaults.expiryMs
+  /** Returns how many milliseconds ago this server first saw the latest note. */
+  #noteAgeMs(): number {
+    return this.#seen === undefined ? 0 : this.#clock.monotonic() - this.#seen.at
   }
 }
 

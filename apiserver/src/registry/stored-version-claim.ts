@@ -64,7 +64,7 @@ export async function claimStoredVersion(claim: Claim): Promise<Standing> {
     const { stored, revision } = await records.storedVersions(served)
     const next = await nextVersions(claim, stored)
     if (next === undefined) break
-    if (!(await records.changeStoredVersions(served, next, revision))) continue
+    if ((await records.changeStoredVersions(served, next, revision)) === undefined) continue
     // Another server may have stored an object in a version unknown here, between the check and the change.
     if (stored !== undefined && !knows(served, stored.version)) await checkObjects(claim)
     break

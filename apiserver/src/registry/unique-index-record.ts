@@ -1,6 +1,6 @@
 import { isRecord, type Model, type Revision, zeroRevision } from '@setpoint/controller-runtime/api'
 import type { ServedModel, ServedVersion } from '../model/index.ts'
-import type { KeyValue, Storage } from '../storage/index.ts'
+import type { KeyValue, Storage, Transaction } from '../storage/index.ts'
 import { notReady } from './refusals.ts'
 
 /** Prefix of the keys of all records. Every kind that has ever been served has one. */
@@ -237,22 +237,24 @@ export class UniqueIndexRecords {
 
   /**
    * Changes the versions that objects are stored in, if the record still has this revision. The record must exist.
-   * @returns true if it has been changed
+   * @param others compared and written in the same transaction
+   * @returns the revision of the change, or undefined if a comparison failed
    */
   async changeStoredVersions(
     served: ServedModel,
     stored: StoredVersions,
     modRevision: Revision,
-  ): Promise<boolean> {
+    others: Pick<Transaction, 'compares' | 'onSuccess'> = { compares: [], onSuccess: [] },
+  ): Promise<Revision | undefined> {
     const key = this.keyOf(served)
     const { pair } = await this.#storage.get(key)
     const record = pair && decodeRecord(pair.value)
-    if (record === undefined || pair?.modRevision !== modRevision) return false
-    const { succeeded } = await this.#storage.transact({
-      compares: [{ key, modRevision }],
-      onSuccess: [{ type: 'put', key, value: encodeRecord({ ...record, stored }) }],
+    if (record === undefined || pair?.modRevision !== modRevision) return undefined
+    const { succeeded, revision } = await this.#storage.transact({
+      compares: [{ key, modRevision }, ...others.compares],
+      onSuccess: [{ type: 'put', key, value: encodeRecord({ ...record, stored }) }, ...others.onSuccess],
     })
-    return succeeded
+    return succeeded ? revision : undefined
   }
 
   #see(served: ServedModel, record: UniqueIndexRecord | undefined, revision?: Revision): Standing {
