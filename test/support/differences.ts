@@ -237,13 +237,6 @@ export const differences: readonly Difference[] = [
     },
   },
   {
-    says: 'An empty set in a label selector is 400.',
-    page: 'kubernetes-clients.md',
-    responses: {
-      'lists are selected: an empty set': 400,
-    },
-  },
-  {
     says: 'Watches need no `resourceVersionMatch`.',
     page: 'kubernetes-clients.md',
     responses: {

@@ -9,7 +9,8 @@ import { checkLabelKey, checkLabelValue } from './names.ts'
  *
  * A comma joins terms by AND. In a field's value, a comma, bracket, `=`, `!` or backslash needs a backslash before it;
  * `<` and `>` may have one. A key ends at the first `<` or `>`. White space around keys, operators and values is ignored
- * (`\ ` keeps it). An invalid selector is rejected with the term and the reason.
+ * (`\ ` keeps it). An element of a label's list may be empty, as in Kubernetes. An invalid selector is rejected with the
+ * term and the reason.
  */
 export interface Requirement {
   readonly key: string
@@ -165,6 +166,9 @@ function parse(texts: string[], dialect: Dialect): Requirement[] {
     if (length > selectorLimits.bytes) {
       throw new SelectorError(text, `${dialect} selector is longer than ${selectorLimits.bytes} bytes`)
     }
+    // Kubernetes reads other white space as part of a key or value, which makes it invalid.
+    if (dialect === 'label' && /[^\S \t\r\n]/.test(text))
+      throw new SelectorError(text, 'white space must be spaces, tabs or line breaks')
     if (text.trim() === '') continue
     for (const term of splitTerms(text)) {
       if (requirements.length === selectorLimits.terms) {
@@ -227,7 +231,7 @@ function parseTerm(term: string, dialect: Dialect): Requirement {
   }
   const wordOperator = operator === 'in' || operator === 'notin'
   const isList = wordOperator || (dialect === 'field' && rest.startsWith('('))
-  const values = isList ? parseList(term, rest) : [parseValue(term, rest)]
+  const values = isList ? parseList(term, rest, dialect) : [parseValue(term, rest)]
   if (dialect === 'label') {
     for (const value of values) {
       const problem = checkLabelValue(value)
@@ -251,23 +255,25 @@ function existence(term: string, key: string, operator: 'exists' | 'absent', dia
   return { key, operator, values: [] }
 }
 
-function parseList(term: string, text: string): string[] {
+function parseList(term: string, text: string, dialect: Dialect): string[] {
   const inner = /^\(([\s\S]*)\)\s*$/.exec(text)?.[1]
   if (inner === undefined)
     throw new SelectorError(term, 'expected exactly one list in brackets, such as (a,b)')
   const elements: string[] = []
   let start = 0
-  for (let at = 0; at <= inner.length; at++) {
+  for (let at = 0; at < inner.length; at++) {
     if (inner[at] === '\\') at++
-    else if (at === inner.length || inner[at] === ',') {
-      const element = parseValue(term, inner.slice(start, at))
-      if (element === '') throw new SelectorError(term, 'the list has an empty element')
-      elements.push(element)
+    else if (inner[at] === ',') {
+      elements.push(inner.slice(start, at))
       start = at + 1
     }
   }
-  if (start <= inner.length && elements.length === 0) throw new SelectorError(term, 'the list is empty')
-  return elements
+  elements.push(inner.slice(start))
+  return elements.map(element => {
+    const value = parseValue(term, element)
+    if (value === '' && dialect === 'field') throw new SelectorError(term, 'the list has an empty element')
+    return value
+  })
 }
 
 /** Unescapes a value. @throws SelectorError for an invalid escape or an unescaped special character. */
