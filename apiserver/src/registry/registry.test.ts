@@ -6,9 +6,11 @@ import {
   singleValueIndex,
 } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
-import { openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
+import { bound, openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
 import { ServedModel } from '../model/served-model.ts'
 import { decodeStored } from '../model/stored-object.ts'
+import { type Storage, StoreFullError } from '../storage/index.ts'
+import { Registry, registryDefaults } from './registry.ts'
 import { reservationKey } from './unique-index.ts'
 import { defaultWriteOptions, type WriteResult } from './write-options.ts'
 
@@ -354,4 +356,60 @@ describe('an index function', () => {
       spec: { tags },
     })
   })
+})
+
+describe('a generated name', () => {
+  /** Creates an object by `generateName`. Another object takes the first names just before. */
+  async function createBehind(rooms: Rooms, takenNames: number): Promise<ApiObject> {
+    const { storage, served, registry } = rooms
+    let taken = 0
+    const rivalled: Storage = {
+      ...bound(storage),
+      async transact(transaction, callOptions) {
+        const key = transaction.onSuccess.find(({ key }) => /\/gen-[^/]{5}$/.test(key))?.key ?? ''
+        if (taken++ < takenNames)
+          await registry.create(served, thing(key.slice(-'gen-12345'.length)), options)
+        return storage.transact(transaction, callOptions)
+      },
+    }
+    const behind = new Registry({
+      storage: rivalled,
+      reservedDomain: 'setpoint.dev',
+      cached: () => undefined,
+    })
+    await behind.records.establish(served)
+    const body = { ...thing(''), metadata: { generateName: 'gen-' } }
+    return parse(await behind.create(served, body, options))
+  }
+
+  it('that is taken is replaced by another one', async () => {
+    await using rooms = await openRooms()
+    const { metadata } = await createBehind(rooms, registryDefaults.generatedNames - 1)
+    expect(metadata.name).toMatch(/^gen-[a-z0-9]{5}$/)
+    expect(await live(rooms, metadata.name)).toMatchObject({ metadata: { uid: metadata.uid } })
+  })
+
+  it('that is taken too often is 409', async () => {
+    await using rooms = await openRooms()
+    await expect(createBehind(rooms, registryDefaults.generatedNames)).rejects.toSatisfy(
+      refused('AlreadyExists'),
+    )
+  })
+})
+
+it('a full store refuses writes with 503 and the reason, and reads go on', async () => {
+  await using rooms = await openRooms()
+  const { storage, served, registry } = rooms
+  await registry.create(served, thing('a'), options)
+  const full: Storage = {
+    ...bound(storage),
+    transact: () => Promise.reject(new StoreFullError('its data would exceed 5 bytes')),
+  }
+  const onFull = new Registry({ storage: full, reservedDomain: 'setpoint.dev', cached: () => undefined })
+  await expect(onFull.create(served, thing('b'), options)).rejects.toMatchObject({
+    code: 503,
+    message: 'the store is full and takes no writes: its data would exceed 5 bytes',
+    details: { retryAfterSeconds: 30 },
+  })
+  expect(await onFull.readLive(served, 'a')).toBeDefined()
 })
