@@ -184,6 +184,12 @@ describe('overall rate', () => {
     expect(delays).toEqual([5, 5, 5, 100, 200, 300, 400, 500])
   })
 
+  test('delays by whole milliseconds', async () => {
+    const { clock, queue } = setUp({ rate: { perSecond: 7, burst: 1 } })
+    await clock.advance(3)
+    expect(Array.from({ length: 4 }, () => queue.addRateLimited('a'))).toEqual([5, 143, 286, 429])
+  })
+
   test('pays off debt over time, and holds at most its burst', async () => {
     const { clock, queue } = setUp({ rate })
     for (let index = 0; index < 5; index++) queue.addRateLimited(`a-${index}`)

@@ -177,14 +177,14 @@ export class WorkQueue {
 
   /**
    * Counts a failure of the key and adds it after its back-off: `backoffBaseMs * 2^n` for the n-th failure after the
-   * first, at most `backoffMaxMs`, but at least `atLeastMs` and the delay of the overall rate. Returns the delay in ms.
+   * first, at most `backoffMaxMs`, but at least `atLeastMs` and the delay of the overall rate. Returns the delay in whole ms.
    */
   addRateLimited(key: string, options: AddOptions & { readonly atLeastMs?: number } = {}): number {
     const failures = this.#failures.get(key) ?? 0
     const backoffMs = Math.min(this.#backoffBaseMs * 2 ** failures, this.#backoffMaxMs)
     // Always reserves, even if another delay is longer: client-go's MaxOfRateLimiter.
     const reservedMs = this.#bucket?.reserve(this.#clock.monotonic()) ?? 0
-    const delayMs = Math.max(backoffMs, reservedMs, options.atLeastMs ?? 0)
+    const delayMs = Math.round(Math.max(backoffMs, reservedMs, options.atLeastMs ?? 0))
     if (this.#shutDown) return delayMs
     this.#failures.set(key, failures + 1)
     this.addAfter(key, delayMs, options)
