@@ -295,6 +295,30 @@ describe('a plugin that has failed', () => {
     refusalOf(await api.get(wordPath), 404)
     refusalOf(await api.get(plainsPath), 503)
   })
+
+  it('keeps its kinds from another plugin that declares them, until a reload without them', async () => {
+    const shared = { group: 'shared.example.com' }
+    const first = await writePlugin({
+      'index.js': pluginModule('first', { ...shared, setup: "throw new Error('no way')" }),
+    })
+    const second = await writePlugin({ 'index.js': pluginModule('second', shared) })
+    for (const dir of [first, second]) cleanups.push(() => rm(dir, { recursive: true, force: true }))
+    const server = await startServer({ plugins: [first, second] })
+    cleanups.push(() => server.stop())
+    const api = new Api(server.url)
+    const things = '/apis/shared.example.com/v1/things'
+    await isInPhase(api, 'Failed', 'first')
+    await isInPhase(api, 'Failed', 'second')
+    expect((await pluginStates(api)).get('second')?.message).toMatch(/of plugin "second".*by plugin "first"/)
+    expect(refusalOf(await api.get(things), 503).message).toContain('plugin first has failed')
+    await writeFiles(first, { 'index.js': pluginModule('first') })
+    await askReload(api, 'first')
+    await isInPhase(api, 'Started', 'first')
+    refusalOf(await api.get(things), 404)
+    await askReload(api, 'second')
+    await isInPhase(api, 'Started', 'second')
+    expect((await api.get(things)).status).toBe(200)
+  })
 })
 
 describe('spec.reload', () => {
