@@ -43,29 +43,14 @@ export interface DefaultedFlag<T> extends ValueFlag<T> {
 /** The texts of each given flag, in the order of the command line. */
 export type GivenFlags = ReadonlyMap<Flag, readonly string[]>
 
-/** The commands that take a flag. */
-export const serve: readonly CommandName[] = ['serve']
-export const serveAndDev: readonly CommandName[] = ['serve', 'dev']
-export const logging: readonly CommandName[] = ['serve', 'dev', 'service-account-token']
-export const serviceAccountToken: readonly CommandName[] = ['service-account-token']
-export const calling: readonly CommandName[] = ['serve', 'service-account-token']
-export const token: readonly CommandName[] = ['token']
-export const kubeconfig: readonly CommandName[] = ['kubeconfig']
-export const kubeconfigAndToken: readonly CommandName[] = ['kubeconfig', 'service-account-token']
-export const serveAndKubeconfig: readonly CommandName[] = ['serve', 'kubeconfig']
-export const serving: readonly CommandName[] = ['serve', 'dev', 'kubeconfig']
+/** A flag with one value as it is declared. Default: only `serve` takes it. */
+type Declared<F extends Flag> = Omit<F, 'kind' | 'commands'> & Partial<Pick<Flag, 'commands'>>
 
 /** Returns a flag with one value. */
-export function value<T>(
-  flag: Omit<DefaultedFlag<T>, 'kind' | 'commands'>,
-  commands?: readonly CommandName[],
-): DefaultedFlag<T>
-export function value<T>(
-  flag: Omit<ValueFlag<T>, 'kind' | 'commands'>,
-  commands?: readonly CommandName[],
-): ValueFlag<T>
-export function value<T>(flag: Omit<ValueFlag<T>, 'kind' | 'commands'>, commands = serve): ValueFlag<T> {
-  return { ...flag, kind: 'value', commands }
+export function value<T>(flag: Declared<DefaultedFlag<T>>): DefaultedFlag<T>
+export function value<T>(flag: Declared<ValueFlag<T>>): ValueFlag<T>
+export function value<T>(flag: Declared<ValueFlag<T>>): ValueFlag<T> {
+  return { commands: ['serve'], ...flag, kind: 'value' }
 }
 
 /**

@@ -1,8 +1,8 @@
 import { createSecureContext } from 'node:tls'
 import { errorMessage } from '@setpoint/controller-runtime/api'
-import type { Flag } from './flag.ts'
+import type { Flag, ValueFlag } from './flag.ts'
 import type { Settings } from './flags-settings.ts'
-import { UsageError } from './flags-values.ts'
+import { type NamedText, UsageError } from './flags-values.ts'
 
 /** @throws UsageError if only one of two flags is given */
 export function bothOrNeither(settings: Settings, one: Flag, other: Flag): void {
@@ -13,18 +13,26 @@ export function bothOrNeither(settings: Settings, one: Flag, other: Flag): void 
   )
 }
 
-/** @throws UsageError if a certificate and a key are incomplete or do not belong together */
-export function checkKeyPair(
+/**
+ * Returns a certificate and its key, or undefined if neither is given.
+ * @throws UsageError if only one is given, or they do not belong together
+ */
+export function keyPair(
   settings: Settings,
-  cert: { readonly flag: Flag; readonly text: string },
-  key: { readonly flag: Flag; readonly text: string },
-): void {
+  certFlag: ValueFlag<NamedText>,
+  keyFlag: ValueFlag<NamedText>,
+): { readonly cert: NamedText; readonly key: NamedText } | undefined {
+  bothOrNeither(settings, certFlag, keyFlag)
+  const cert = settings.optional(certFlag)
+  const key = settings.optional(keyFlag)
+  if (cert === undefined || key === undefined) return undefined
   try {
     createSecureContext({ cert: cert.text, key: key.text })
   } catch (error) {
     throw new UsageError(
-      `${settings.origin(cert.flag)} and ${settings.origin(key.flag)} cannot be used together: ${errorMessage(error)}`,
+      `${settings.origin(certFlag)} and ${settings.origin(keyFlag)} cannot be used together: ${errorMessage(error)}`,
       { cause: error },
     )
   }
+  return { cert, key }
 }

@@ -1,61 +1,53 @@
 import { resolve } from 'node:path'
 import { checkDnsLabel, checkSubdomain } from '@setpoint/controller-runtime/api'
 import { tokenLife } from '../kubernetes/service-accounts/token-life.ts'
-import { serviceAccountToken, type ValueFlag, value } from './flag.ts'
+import { type ValueFlag, value } from './flag.ts'
 import type { Settings } from './flags-settings.ts'
-import { oneOf, quote, readDomain, readNonEmpty, readServerUrl, UsageError } from './flags-values.ts'
+import { quote, readBoolean, readDomain, readNonEmpty, readServerUrl, UsageError } from './flags-values.ts'
 import type { ServerConnection } from './server-transport.ts'
 
 /** The flags of `setpoint service-account-token`, besides those that it shares with other commands. */
 export const serviceAccountTokenFlags = Object.freeze({
-  tokenServer: value(
-    {
-      name: 'server',
-      placeholder: 'URL',
-      description: 'URL of the API with its base path',
-      meansTheSame: true,
-      read: readServerUrl,
-    },
-    serviceAccountToken,
-  ),
-  duration: value(
-    {
-      name: 'duration',
-      placeholder: 'TIME',
-      default: '1h',
-      description: 'life of the token, from 10m to 24h',
-      read: readLife,
-    },
-    serviceAccountToken,
-  ),
+  tokenServer: value({
+    name: 'server',
+    placeholder: 'URL',
+    description: 'URL of the API with its base path',
+    meansTheSame: true,
+    commands: ['service-account-token'],
+    read: readServerUrl,
+  }),
+  duration: value({
+    name: 'duration',
+    placeholder: 'TIME',
+    default: '1h',
+    description: 'life of the token, from 10m to 24h',
+    commands: ['service-account-token'],
+    read: readLife,
+  }),
   audience: {
     name: 'audience',
     kind: 'repeatable',
     placeholder: 'AUDIENCE',
     description: 'service that the token is for; by default the API',
-    commands: serviceAccountToken,
+    commands: ['service-account-token'],
     read: readNonEmpty,
   } satisfies ValueFlag<string>,
-  boundSecret: value(
-    {
-      name: 'bound-secret',
-      placeholder: 'NAME',
-      description: 'Secret in the namespace of the account; the token ends with it',
-      read: readDomain,
-    },
-    serviceAccountToken,
-  ),
-  renew: value(
-    {
-      name: 'renew',
-      placeholder: 'true|false',
-      default: 'false',
-      bare: 'true',
-      description: 'keep running, and replace the token in --output before it expires',
-      read: oneOf('true', 'false'),
-    },
-    serviceAccountToken,
-  ),
+  boundSecret: value({
+    name: 'bound-secret',
+    placeholder: 'NAME',
+    description: 'Secret in the namespace of the account; the token ends with it',
+    commands: ['service-account-token'],
+    read: readDomain,
+  }),
+  renew: value({
+    name: 'renew',
+    placeholder: 'true|false',
+    default: 'false',
+    bare: 'true',
+    description: 'keep running, and replace the token in --output before it expires',
+    commands: ['service-account-token'],
+    read: readBoolean,
+  }),
 })
 
 /** The name of a service account. */
@@ -85,7 +77,7 @@ export function requestedToken(
   const flags = serviceAccountTokenFlags
   const server = settings.optional(flags.tokenServer)
   if (server === undefined) throw new UsageError('service-account-token needs --server URL')
-  const isRenewed = settings.value(flags.renew) === 'true'
+  const isRenewed = settings.value(flags.renew)
   const { output, ...connection } = shared
   if (isRenewed && output === undefined)
     throw new UsageError('--renew needs --output FILE: the file with the token')

@@ -5,7 +5,6 @@ import {
   environmentName,
   type Flag,
   type GivenFlags,
-  serveAndDev,
   type ValueFlag,
   value,
 } from './flag.ts'
@@ -19,15 +18,13 @@ interface Given {
 }
 
 /** The flag that names the configuration file. */
-export const configFlag = value(
-  {
-    name: 'config',
-    placeholder: 'FILE',
-    description: 'YAML file with settings; its keys are the names of these flags without the leading dashes',
-    read: readTextFile,
-  },
-  serveAndDev,
-)
+export const configFlag = value({
+  name: 'config',
+  placeholder: 'FILE',
+  description: 'YAML file with settings; its keys are the names of these flags without the leading dashes',
+  commands: ['serve', 'dev'],
+  read: readTextFile,
+})
 
 /** The settings of a command: flags, environment variables and the configuration file, in this order. */
 export class Settings {

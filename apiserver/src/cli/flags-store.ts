@@ -1,5 +1,5 @@
-import { type Flag, serve, serveAndDev, type ValueFlag, value } from './flag.ts'
-import { bothOrNeither, checkKeyPair } from './flags-pairs.ts'
+import { type Flag, type ValueFlag, value } from './flag.ts'
+import { bothOrNeither, keyPair } from './flags-pairs.ts'
 import type { Settings } from './flags-settings.ts'
 import {
   type NamedText,
@@ -21,22 +21,20 @@ export const storeFlags = Object.freeze({
     description: 'where objects are stored; etcd if --etcd-endpoints is given, else embedded',
     read: oneOf('embedded', 'etcd'),
   }),
-  dataDir: value(
-    {
-      name: 'data-dir',
-      placeholder: 'DIR',
-      default: './.setpoint',
-      description: 'directory of the embedded store',
-      read: readDirectory,
-    },
-    serveAndDev,
-  ),
+  dataDir: value({
+    name: 'data-dir',
+    placeholder: 'DIR',
+    default: './.setpoint',
+    description: 'directory of the embedded store',
+    commands: ['serve', 'dev'],
+    read: readDirectory,
+  }),
   etcdEndpoints: {
     name: 'etcd-endpoints',
     kind: 'list',
     placeholder: 'HOST:PORT,...',
     description: 'members of the etcd cluster, separated by commas',
-    commands: serve,
+    commands: ['serve'],
     read: readEtcdEndpoint,
   } satisfies ValueFlag<string>,
   etcdPrefix: value({
@@ -124,18 +122,10 @@ export function storeOptions(settings: Settings): StoreOptions {
   if (endpoints === undefined) {
     throw new UsageError(`${settings.origin(storeFlags.store)} etcd needs --etcd-endpoints HOST:PORT,...`)
   }
-  const tls = {
+  const tls: EtcdStoreOptions['tls'] = {
     ca: settings.optional(storeFlags.etcdCa),
-    cert: settings.optional(storeFlags.etcdCert),
-    key: settings.optional(storeFlags.etcdKey),
+    ...keyPair(settings, storeFlags.etcdCert, storeFlags.etcdKey),
   }
-  bothOrNeither(settings, storeFlags.etcdCert, storeFlags.etcdKey)
-  if (tls.cert !== undefined && tls.key !== undefined)
-    checkKeyPair(
-      settings,
-      { flag: storeFlags.etcdCert, text: tls.cert.text },
-      { flag: storeFlags.etcdKey, text: tls.key.text },
-    )
   bothOrNeither(settings, storeFlags.etcdUser, storeFlags.etcdPassword)
   const username = settings.optional(storeFlags.etcdUser)
   const password = settings.optional(storeFlags.etcdPassword)

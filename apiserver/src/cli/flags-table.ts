@@ -1,21 +1,7 @@
 import type { PluginSource } from '../plugins/index.ts'
 import { builtInGroups } from '../security/access.ts'
 import { watchLimitDefaults } from '../watch/watch-limits.ts'
-import {
-  type CommandName,
-  calling,
-  type DefaultedFlag,
-  type Flag,
-  kubeconfig,
-  kubeconfigAndToken,
-  logging,
-  serve,
-  serveAndKubeconfig,
-  serving,
-  token,
-  type ValueFlag,
-  value,
-} from './flag.ts'
+import { type CommandName, type Flag, type ValueFlag, value } from './flag.ts'
 import { auditFlags } from './flags-audit.ts'
 import { oidcFlags } from './flags-oidc.ts'
 import { readPluginSource } from './flags-plugin.ts'
@@ -28,9 +14,9 @@ import {
   readAuthorities,
   readAuthoritiesFile,
   readBasePath,
+  readBoolean,
   readCount,
   readDomain,
-  readLeaseName,
   readListenAddress,
   readNonEmpty,
   readOwnTokenFile,
@@ -55,97 +41,79 @@ export const flags = Object.freeze({
       'run API and controllers in one process, only the API, or only the controllers of the plugins',
     read: oneOf('all', 'apiserver', 'controllers'),
   }),
-  listen: value(
-    {
-      name: 'listen',
-      placeholder: 'HOST:PORT',
-      default: '127.0.0.1:8090',
-      description: 'address to serve on; port 0 picks a free port; write an IPv6 address in brackets',
-      read: readListenAddress,
-    },
-    serving,
-  ),
-  basePath: value(
-    {
-      name: 'base-path',
-      placeholder: 'PATH',
-      default: '/',
-      description: 'prefix of every path of the API',
-      read: readBasePath,
-    },
-    serveAndKubeconfig,
-  ),
+  listen: value({
+    name: 'listen',
+    placeholder: 'HOST:PORT',
+    default: '127.0.0.1:8090',
+    description: 'address to serve on; port 0 picks a free port; write an IPv6 address in brackets',
+    commands: ['serve', 'dev', 'kubeconfig'],
+    read: readListenAddress,
+  }),
+  basePath: value({
+    name: 'base-path',
+    placeholder: 'PATH',
+    default: '/',
+    description: 'prefix of every path of the API',
+    commands: ['serve', 'kubeconfig'],
+    read: readBasePath,
+  }),
   server: value({
     name: 'server',
     placeholder: 'URL',
     description: 'API server for the controllers; only with --role controllers',
     read: readServerUrl,
   }),
-  kubeconfigServer: value(
-    {
-      name: 'server',
-      placeholder: 'URL',
-      description: 'URL of the API with its base path; by default that of --listen and --base-path',
-      meansTheSame: true,
-      read: readServerUrl,
-    },
-    kubeconfig,
-  ),
-  serverTokenFile: value(
-    {
-      name: 'server-token-file',
-      placeholder: 'FILE',
-      description: 'file with the bearer token for --server; reloaded when it changes',
-      read: readSecretFile,
-    },
-    calling,
-  ),
-  serverCa: value(
-    {
-      name: 'server-ca',
-      placeholder: 'FILE',
-      description: "CA certificates (PEM) for the API server's certificate",
-      read: readAuthorities,
-    },
-    ['serve', 'kubeconfig', 'service-account-token'],
-  ),
-  token: value(
-    {
-      name: 'token',
-      placeholder: 'TOKEN',
-      description:
-        'bearer token of the user. Every user of this machine can read the command line: prefer --token-file',
-      read: readNonEmpty,
-    },
-    kubeconfig,
-  ),
-  clientCertificate: value(
-    {
-      name: 'client-certificate',
-      placeholder: 'FILE',
-      description: 'certificate (PEM) of the user, see --client-ca of `setpoint serve`; needs --client-key',
-      read: readPemFile,
-    },
-    kubeconfig,
-  ),
-  clientKey: value(
-    {
-      name: 'client-key',
-      placeholder: 'FILE',
-      description: 'private key (PEM) of --client-certificate',
-      read: readPemFile,
-    },
-    kubeconfig,
-  ),
-  kubeconfigTokenFile: value(
-    {
-      name: 'token-file',
-      placeholder: 'FILE',
-      description: 'file with the bearer token of the user',
-      read: readOwnTokenFile,
-    },
-    kubeconfig,
-  ),
+  kubeconfigServer: value({
+    name: 'server',
+    placeholder: 'URL',
+    description: 'URL of the API with its base path; by default that of --listen and --base-path',
+    meansTheSame: true,
+    commands: ['kubeconfig'],
+    read: readServerUrl,
+  }),
+  serverTokenFile: value({
+    name: 'server-token-file',
+    placeholder: 'FILE',
+    description: 'file with the bearer token for --server; reloaded when it changes',
+    commands: ['serve', 'service-account-token'],
+    read: readSecretFile,
+  }),
+  serverCa: value({
+    name: 'server-ca',
+    placeholder: 'FILE',
+    description: "CA certificates (PEM) for the API server's certificate",
+    commands: ['serve', 'kubeconfig', 'service-account-token'],
+    read: readAuthorities,
+  }),
+  token: value({
+    name: 'token',
+    placeholder: 'TOKEN',
+    description:
+      'bearer token of the user. Every user of this machine can read the command line: prefer --token-file',
+    commands: ['kubeconfig'],
+    read: readNonEmpty,
+  }),
+  clientCertificate: value({
+    name: 'client-certificate',
+    placeholder: 'FILE',
+    description: 'certificate (PEM) of the user, see --client-ca of `setpoint serve`; needs --client-key',
+    commands: ['kubeconfig'],
+    read: readPemFile,
+  }),
+  clientKey: value({
+    name: 'client-key',
+    placeholder: 'FILE',
+    description: 'private key (PEM) of --client-certificate',
+    commands: ['kubeconfig'],
+    read: readPemFile,
+  }),
+  kubeconfigTokenFile: value({
+    name: 'token-file',
+    placeholder: 'FILE',
+    description: 'file with the bearer token of the user',
+    commands: ['kubeconfig'],
+    read: readOwnTokenFile,
+  }),
   tokenFile: value({
     name: 'token-file',
     placeholder: 'FILE',
@@ -159,18 +127,16 @@ export const flags = Object.freeze({
     placeholder: 'ORIGIN',
     description:
       'origin whose pages may call from browsers, such as https://app.example.com, or *.example.com for those of every subdomain; without authentication only pages of this machine may call',
-    commands: serve,
+    commands: ['serve'],
     read: readAllowedOrigin,
   } satisfies ValueFlag<string>,
-  tlsCert: value(
-    {
-      name: 'tls-cert',
-      placeholder: 'FILE',
-      description: 'certificate (PEM) for HTTPS; reloaded when it changes; needs --tls-key',
-      read: readPemFile,
-    },
-    serveAndKubeconfig,
-  ),
+  tlsCert: value({
+    name: 'tls-cert',
+    placeholder: 'FILE',
+    description: 'certificate (PEM) for HTTPS; reloaded when it changes; needs --tls-key',
+    commands: ['serve', 'kubeconfig'],
+    read: readPemFile,
+  }),
   tlsKey: value({
     name: 'tls-key',
     placeholder: 'FILE',
@@ -200,7 +166,7 @@ export const flags = Object.freeze({
     bare: 'true',
     description:
       'delete dependents of deleted owners, and old events; false if the user of --server-token-file may not reach all kinds; only with --role controllers',
-    read: oneOf('true', 'false'),
+    read: readBoolean,
   }),
   ...storeFlags,
   plugin: {
@@ -209,7 +175,7 @@ export const flags = Object.freeze({
     placeholder: 'SOURCE',
     description:
       'plugin to load: a folder, a .tgz of `npm pack`, or the name of a package that is installed in the working directory; by default every folder of plugins/ of the installation',
-    commands: serve,
+    commands: ['serve'],
     read: readPluginSource,
   } satisfies ValueFlag<PluginSource>,
   maxWatches: value({
@@ -240,7 +206,7 @@ export const flags = Object.freeze({
     bare: 'true',
     description:
       'give plugins the permissions that they ask for, by roles and bindings; otherwise bind their ClusterRole setpoint:plugin:NAME; without authentication plugins may do everything',
-    read: oneOf('true', 'false'),
+    read: readBoolean,
   }),
   kubernetesKinds: value({
     name: 'kubernetes-kinds',
@@ -249,7 +215,7 @@ export const flags = Object.freeze({
     bare: 'true',
     description:
       "serve Kubernetes' own kinds, such as Namespace, Secret and Lease; with false only the server itself uses them",
-    read: oneOf('true', 'false'),
+    read: readBoolean,
   }),
   lease: value({
     name: 'lease',
@@ -257,64 +223,56 @@ export const flags = Object.freeze({
     default: 'setpoint-controllers',
     description:
       'lease for the leader election between processes with controllers; processes with different plugins need different leases',
-    read: readLeaseName,
+    read: readDomain,
   }),
-  logLevel: value(
-    {
-      name: 'log-level',
-      placeholder: logLevels.join('|'),
-      default: 'info',
-      description: 'least severe level to log',
-      read: oneOf(...logLevels),
-    },
-    logging,
-  ),
-  logFormat: value(
-    {
-      name: 'log-format',
-      placeholder: 'auto|json|text',
-      default: 'auto',
-      description: 'the form of log lines; auto: text when standard error is a terminal, else JSON',
-      read: oneOf('auto', 'json', 'text'),
-    },
-    logging,
-  ),
-  user: {
+  logLevel: value({
+    name: 'log-level',
+    placeholder: logLevels.join('|'),
+    default: 'info',
+    description: 'least severe level to log',
+    commands: ['serve', 'dev', 'service-account-token'],
+    read: oneOf(...logLevels),
+  }),
+  logFormat: value({
+    name: 'log-format',
+    placeholder: 'auto|json|text',
+    default: 'auto',
+    description: 'the form of log lines; auto: text when standard error is a terminal, else JSON',
+    commands: ['serve', 'dev', 'service-account-token'],
+    read: oneOf('auto', 'json', 'text'),
+  }),
+  user: value({
     name: 'user',
-    kind: 'value',
     placeholder: 'NAME',
     description: 'user that the token authenticates',
-    commands: token,
+    commands: ['token'],
     read: readNonEmpty,
-  } satisfies ValueFlag<string>,
+  }),
   group: {
     name: 'group',
     kind: 'repeatable',
     placeholder: 'GROUP',
     default: builtInGroups.admins,
     description: `group of the user: ${builtInGroups.admins} may do everything, ${builtInGroups.viewers} may get, list and watch`,
-    commands: token,
+    commands: ['token'],
     read: readNonEmpty,
   } satisfies ValueFlag<string>,
-  output: {
+  output: value({
     name: 'output',
-    kind: 'value',
     placeholder: 'entry|token|json',
     default: 'entry',
     description:
       'what to print to standard output: the entry or the token, with the other one on standard error, or one JSON object with user, groups, sha256 and token',
-    commands: token,
+    commands: ['token'],
     read: oneOf('entry', 'token', 'json'),
-  } satisfies DefaultedFlag<TokenOutput>,
-  outputFile: value(
-    {
-      name: 'output',
-      placeholder: 'FILE',
-      description: 'file to write, readable by its owner only; by default standard output',
-      read: readNonEmpty,
-    },
-    kubeconfigAndToken,
-  ),
+  }),
+  outputFile: value({
+    name: 'output',
+    placeholder: 'FILE',
+    description: 'file to write, readable by its owner only; by default standard output',
+    commands: ['kubeconfig', 'service-account-token'],
+    read: readNonEmpty,
+  }),
   ...serviceAccountTokenFlags,
   config: configFlag,
 })

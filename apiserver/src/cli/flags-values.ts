@@ -113,11 +113,6 @@ export function readDomain(text: string): string {
   return text
 }
 
-/** Reads the name of an object. */
-export function readLeaseName(text: string): string {
-  return readDomain(text)
-}
-
 /** Returns the URL without a trailing slash. */
 export function readServerUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -295,6 +290,10 @@ export function oneOf<const Word extends string>(...words: readonly Word[]): (te
     if (word === undefined) throw new UsageError(`${quote(text)} is not one of ${words.join(', ')}`)
     return word
   }
+}
+
+export function readBoolean(text: string): boolean {
+  return oneOf('true', 'false')(text) === 'true'
 }
 
 /** Quotes a text for a message, shortened and on one line. */

@@ -9,7 +9,7 @@ import type { NewPlugin } from './create-command.ts'
 import { environmentName, type Flag } from './flag.ts'
 import { type AuditOptions, auditFlags, auditOptions } from './flags-audit.ts'
 import { oidcFlags, oidcOptions } from './flags-oidc.ts'
-import { bothOrNeither, checkKeyPair } from './flags-pairs.ts'
+import { keyPair } from './flags-pairs.ts'
 import { readPluginSource } from './flags-plugin.ts'
 import { type RequestedToken, requestedToken } from './flags-service-account-token.ts'
 import { Settings } from './flags-settings.ts'
@@ -178,25 +178,16 @@ function logOptions(settings: Settings): LogOptions {
   return { logLevel: settings.value(flags.logLevel), logFormat: settings.value(flags.logFormat) }
 }
 
-/** @throws UsageError if the URL is not known */
+/** @throws UsageError if the URL is not known, or the certificate and its key do not belong together */
 function kubeconfigOptions(settings: Settings): KubeconfigOptions {
+  const certificate = keyPair(settings, flags.clientCertificate, flags.clientKey)
   return {
     server: settings.optional(flags.kubeconfigServer) ?? listeningUrl(settings),
     ca: settings.optional(flags.serverCa),
     token: settings.optional(flags.token) ?? settings.optional(flags.kubeconfigTokenFile),
-    certificate: clientCertificate(settings),
+    certificate: certificate && { cert: certificate.cert.text, key: certificate.key.text },
     output: settings.optional(flags.outputFile),
   }
-}
-
-/** @throws UsageError if the certificate and its key do not belong together */
-function clientCertificate(settings: Settings): KubeconfigOptions['certificate'] {
-  bothOrNeither(settings, flags.clientCertificate, flags.clientKey)
-  const cert = settings.optional(flags.clientCertificate)?.text
-  const key = settings.optional(flags.clientKey)?.text
-  if (cert === undefined || key === undefined) return undefined
-  checkKeyPair(settings, { flag: flags.clientCertificate, text: cert }, { flag: flags.clientKey, text: key })
-  return { cert, key }
 }
 
 /** Returns the URL of a server with these settings, for clients on this machine. */
@@ -247,7 +238,7 @@ function serveOptions(settings: Settings, env: Env): ServeOptions {
       role,
       server,
       ...connectionOptions(settings),
-      collector: settings.value(flags.collector) === 'true',
+      collector: settings.value(flags.collector),
       healthListen: settings.optional(flags.healthListen),
     }
   }
@@ -269,15 +260,15 @@ function serverOptions(settings: Settings, role: ServerOptions['role'], env: Env
     listen,
     basePath: settings.value(flags.basePath),
     store: storeOptions(settings),
-    kubernetesKinds: settings.value(flags.kubernetesKinds) === 'true',
-    grantPlugins: settings.value(flags.grantPlugins) === 'true',
+    kubernetesKinds: settings.value(flags.kubernetesKinds),
+    grantPlugins: settings.value(flags.grantPlugins),
     watchLimits: {
       connections: settings.value(flags.maxWatches),
       connectionsPerUser: settings.value(flags.maxWatchesPerUser),
     },
     authentication,
     allowedOrigins: settings.several(flags.allowedOrigin) ?? [],
-    tls: tlsOptions(settings),
+    tls: keyPair(settings, flags.tlsCert, flags.tlsKey),
     audit: auditOptions(settings),
   }
 }
@@ -319,16 +310,6 @@ const serverFlags: readonly Flag[] = [
   ...Object.values(oidcFlags),
   ...Object.values(auditFlags),
 ]
-
-/** Returns certificate and key. @throws UsageError if they do not belong together */
-function tlsOptions(settings: Settings): ServerOptions['tls'] {
-  bothOrNeither(settings, flags.tlsCert, flags.tlsKey)
-  const cert = settings.optional(flags.tlsCert)
-  const key = settings.optional(flags.tlsKey)
-  if (cert === undefined || key === undefined) return undefined
-  checkKeyPair(settings, { flag: flags.tlsCert, text: cert.text }, { flag: flags.tlsKey, text: key.text })
-  return { cert, key }
-}
 
 /** Requires authentication for addresses that other machines can reach. */
 function refuseForeignCallers(listen: ListenAddress, origin: string): void {
