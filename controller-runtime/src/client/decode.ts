@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { ApiError, isStatus } from '../api/errors.ts'
 import { isRecord } from '../api/is-record.ts'
 import type { Model } from '../api/model.ts'
@@ -49,6 +50,15 @@ export function decodeError({ status, body, headers }: TransportResponse): ApiEr
   const seconds = Number(headers['retry-after'] ?? Number.NaN)
   if (error.details?.retryAfterSeconds !== undefined || !(seconds >= 0)) return error
   return new ApiError(error.reason, error.message, { ...error.details, retryAfterSeconds: seconds })
+}
+
+/** Joins the values of repeated headers. */
+export function flattenHeaders(headers: IncomingHttpHeaders): Record<string, string> {
+  const flat: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value
+  }
+  return flat
 }
 
 function parse(text: string): unknown {
