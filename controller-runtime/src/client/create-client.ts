@@ -160,19 +160,8 @@ class TransportClient implements Client {
     options: WriteOptions = {},
   ): Promise<T> {
     checkOptions('create', options)
-    return decodeObject(
-      model,
-      await this.#send({
-        method: 'POST',
-        path: withQuery(
-          creationPath(model, object.metadata.namespace ?? this.#namespace),
-          writeQuery(options),
-        ),
-        body: { apiVersion: model.apiVersion, kind: model.kind, ...object },
-        signal: options.signal,
-      }),
-      options.dryRun,
-    )
+    const path = creationPath(model, object.metadata.namespace ?? this.#namespace)
+    return this.#write(model, options, { method: 'POST', path, body: withKind(model, object) })
   }
 
   async update<T extends ApiObject>(
@@ -198,15 +187,7 @@ class TransportClient implements Client {
     options: WriteOptions,
   ): Promise<T> {
     checkOptions('update', options)
-    return decodeObject(
-      model,
-      await this.#send({
-        method: 'PUT',
-        path: withQuery(path, writeQuery(options)),
-        body: { apiVersion: model.apiVersion, kind: model.kind, ...object },
-        signal: options.signal,
-      }),
-    )
+    return this.#write(model, options, { method: 'PUT', path, body: withKind(model, object) })
   }
 
   async patch<T extends ApiObject>(
@@ -248,16 +229,12 @@ class TransportClient implements Client {
   ): Promise<T> {
     checkOptions('patch', options)
     const json = Array.isArray(patch)
-    return decodeObject(
-      model,
-      await this.#send({
-        method: 'PATCH',
-        path: withQuery(path, writeQuery(options)),
-        contentType: json ? 'application/json-patch+json' : 'application/merge-patch+json',
-        body: json ? patch : withPreconditions(patch, target, options.version),
-        signal: options.signal,
-      }),
-    )
+    return this.#write(model, options, {
+      method: 'PATCH',
+      path,
+      contentType: json ? 'application/json-patch+json' : 'application/merge-patch+json',
+      body: json ? patch : withPreconditions(patch, target, options.version),
+    })
   }
 
   createOrUpdate<T extends ApiObject>(
@@ -295,38 +272,28 @@ class TransportClient implements Client {
   ): Promise<T> {
     checkOptions('apply', options)
     const { fieldManager = this.#fieldManager, force } = options
-    const query = { ...writeQuery(options), fieldManager, force: force === true ? true : undefined }
-    return decodeObject(
-      model,
-      await this.#send({
-        method: 'PATCH',
-        path: withQuery(path, query),
-        contentType: 'application/apply-patch+yaml',
-        body: { apiVersion: model.apiVersion, kind: model.kind, ...desired },
-        signal: options.signal,
-      }),
-      options.dryRun,
-    )
+    return this.#write(model, options, {
+      method: 'PATCH',
+      path,
+      query: { fieldManager, force: force === true ? true : undefined },
+      contentType: 'application/apply-patch+yaml',
+      body: withKind(model, desired),
+    })
   }
 
   async delete<T extends ApiObject>(model: Model<T>, name: string, options: DeleteOptions = {}): Promise<T> {
     checkOptions('delete', options)
     const { preconditions, propagationPolicy, dryRun, signal } = options
     checkPreconditions(preconditions)
-    const body = {
-      kind: 'DeleteOptions',
-      apiVersion: 'v1',
-      ...(preconditions && { preconditions }),
-      ...(propagationPolicy && { propagationPolicy }),
-    }
-    return decodeObject(
+    const body = { kind: 'DeleteOptions', apiVersion: 'v1', preconditions, propagationPolicy }
+    return this.#write(
       model,
-      await this.#send({
+      { dryRun, signal },
+      {
         method: 'DELETE',
-        path: withQuery(objectPath(model, name, this.#namespace), writeQuery({ dryRun })),
-        ...((preconditions ?? propagationPolicy) && { body }),
-        signal,
-      }),
+        path: objectPath(model, name, this.#namespace),
+        body: preconditions || propagationPolicy ? body : undefined,
+      },
     )
   }
 
@@ -338,7 +305,7 @@ class TransportClient implements Client {
     const connection = await this.#transport.watch(withQuery(path, query), {
       signal,
       headers: this.#headers,
-      ...(this.#user && { user: this.#user }),
+      user: this.#user,
     })
     return {
       end: connection.end,
@@ -349,15 +316,19 @@ class TransportClient implements Client {
     }
   }
 
+  /** Sends a write. Returns the object as stored, or as it would be by a dry run. */
+  async #write<T extends ApiObject>(
+    model: Model<T>,
+    { dryRun, fieldValidation, signal }: WriteOptions,
+    { path, query, ...request }: Omit<Sent, 'signal'> & { readonly query?: object },
+  ): Promise<T> {
+    const parameters = { dryRun: dryRun === true ? 'All' : undefined, fieldValidation, ...query }
+    const text = await this.#send({ ...request, path: withQuery(path, parameters), signal })
+    return decodeObject(model, text, dryRun)
+  }
+
   /** Returns the body of a 2xx response. */
-  async #send(request: {
-    method: TransportRequest['method']
-    path: string
-    signal: AbortSignal | undefined
-    contentType?: string
-    body?: unknown
-  }): Promise<string> {
-    const { method, path, signal, body, contentType = 'application/json' } = request
+  async #send({ method, path, signal, body, contentType = 'application/json' }: Sent): Promise<string> {
     const response = await this.#transport.request({
       method,
       path,
@@ -366,17 +337,27 @@ class TransportClient implements Client {
         accept: 'application/json',
         ...(body !== undefined && { 'content-type': contentType }),
       },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      ...(this.#user && { user: this.#user }),
-      ...(signal && { signal }),
+      body: body === undefined ? undefined : JSON.stringify(body),
+      user: this.#user,
+      signal,
     })
     if (response.status < 200 || response.status > 299) throw decodeError(response)
     return response.body
   }
 }
 
-function writeQuery({ dryRun, fieldValidation }: WriteOptions): Record<string, string | undefined> {
-  return { dryRun: dryRun === true ? 'All' : undefined, fieldValidation }
+/** A request before it is encoded. */
+interface Sent {
+  readonly method: TransportRequest['method']
+  readonly path: string
+  readonly signal: AbortSignal | undefined
+  readonly body?: unknown
+  /** Default: JSON. */
+  readonly contentType?: string
+}
+
+function withKind({ apiVersion, kind }: Model, object: object): object {
+  return { apiVersion, kind, ...object }
 }
 
 /** Adds uid and version to a merge patch; the server treats them as preconditions. */
