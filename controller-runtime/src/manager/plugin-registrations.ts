@@ -1,0 +1,107 @@
+import type { Registry } from 'prom-client'
+import { ControllerBuilder } from '../controller/builder.ts'
+import { Controller, type ControllerOptions } from '../controller/controller.ts'
+import { PluginMetricSet } from '../metrics/plugin-metrics.ts'
+import type { PluginContext } from '../plugin/plugin.ts'
+import { RouteBuilder, type RouteGroup, routesOf } from '../plugin/routes.ts'
+import type { PluginRunnables } from './plugin-runnables.ts'
+
+interface PluginRegistrationsOptions {
+  readonly plugin: string
+  /** Of every controller. */
+  readonly controllerOptions: Omit<ControllerOptions, 'name'>
+  readonly runnables: PluginRunnables
+  /** Default: one of its own. */
+  readonly registry: Registry | undefined
+}
+
+type Registering = Pick<PluginContext, 'controller' | 'runnable' | 'schedule' | 'metrics' | 'routes'>
+
+/** Collects what a plugin registers during its `setup`. Its functions do not use `this`, so that `setup` can destructure them. */
+export class PluginRegistrations implements Registering {
+  readonly controllers: Controller[] = []
+  readonly routeGroups: RouteGroup[] = []
+  /** Names of classes passed as endpoints that have no `ApiVersion`. */
+  readonly unmarkedClasses: string[] = []
+  readonly metrics: PluginMetricSet
+  readonly #options: PluginRegistrationsOptions
+  #isOpen = true
+
+  constructor(options: PluginRegistrationsOptions) {
+    this.#options = options
+    this.metrics = new PluginMetricSet(options.plugin, options.registry, () => this.#checkOpen('metrics'))
+  }
+
+  /** Further registrations throw a TypeError. */
+  close(): void {
+    this.#isOpen = false
+  }
+
+  readonly controller: Registering['controller'] = (model, build) => {
+    this.#checkOpen('controllers')
+    if (typeof model?.plural !== 'string') throw this.#invalid('controller needs a model made by defineModel')
+    if (typeof build !== 'function')
+      throw this.#invalid(`controller of ${model.kind} needs a function such as c => c.reconcile(...)`)
+    const builder = new ControllerBuilder(model)
+    build(builder)
+    const definition = builder.build()
+    const { plugin, controllerOptions } = this.#options
+    const name = unusedName(`${plugin}/${model.plural}.${model.group}`, this.controllers)
+    this.controllers.push(new Controller(definition, { ...controllerOptions, name }))
+  }
+
+  readonly runnable: Registering['runnable'] = (name, run, options) => {
+    this.#checkOpen('runnables')
+    this.#options.runnables.add(name, run, options)
+  }
+
+  readonly schedule: Registering['schedule'] = (name, expression, run) => {
+    this.#checkOpen('schedules')
+    this.#options.runnables.schedule(name, expression, run)
+  }
+
+  readonly routes: Registering['routes'] = (
+    groupVersion: string | (new () => object),
+    build?: (routes: RouteBuilder) => void,
+  ) => {
+    this.#checkOpen('routes')
+    if (typeof groupVersion === 'function') {
+      this.#addEndpoint(groupVersion)
+      return
+    }
+    if (typeof groupVersion !== 'string')
+      throw this.#invalid('routes needs a class, not an instance, or <group>/<version> and a function')
+    if (typeof build !== 'function')
+      throw this.#invalid(`routes of ${groupVersion} need a function such as r => r.get('/path', handler)`)
+    const builder = new RouteBuilder()
+    build(builder)
+    this.routeGroups.push(builder.build(groupVersion))
+  }
+
+  #addEndpoint(endpoint: new () => object): void {
+    const group = routesOf(endpoint)
+    if (group !== undefined) {
+      this.routeGroups.push(group)
+      return
+    }
+    this.unmarkedClasses.push(endpoint.name)
+    const { log } = this.#options.controllerOptions
+    log?.warn({ endpoint: endpoint.name }, 'class without ApiVersion is not exposed')
+  }
+
+  #checkOpen(registered: string): void {
+    if (!this.#isOpen) throw this.#invalid(`${registered} can only be registered during setup`)
+  }
+
+  #invalid(problem: string): TypeError {
+    return new TypeError(`plugin ${this.#options.plugin}: ${problem}`)
+  }
+}
+
+function unusedName(name: string, controllers: readonly Controller[]): string {
+  let candidate = name
+  for (let count = 2; controllers.some(controller => controller.name === candidate); count++) {
+    candidate = `${name}-${count}`
+  }
+  return candidate
+}
