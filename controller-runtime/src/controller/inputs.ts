@@ -3,6 +3,7 @@ import type { KeysOf } from '../api/known-keys.ts'
 import type { Model } from '../api/model.ts'
 import type { ApiObject } from '../api/object.ts'
 import { type ObjectKey, objectKey } from '../api/object-key.ts'
+import { groupOf } from '../api/owners.ts'
 import type { HandlerRegistration, Informer, Lister } from '../cache/informer.ts'
 import type { InformerSelection } from '../cache/informer-pool.ts'
 import type { Logger } from '../logger.ts'
@@ -194,9 +195,4 @@ function namesIn(mapped: unknown): readonly string[] {
 
 function isIterable(value: unknown): value is Iterable<unknown> {
   return typeof value === 'object' && value !== null && Symbol.iterator in value
-}
-
-function groupOf(apiVersion: string): string {
-  const at = apiVersion.indexOf('/')
-  return at === -1 ? '' : apiVersion.slice(0, at)
 }
