@@ -237,6 +237,25 @@ describe('a write to an object that the cache holds', () => {
     expect(world.calls).toMatchObject({ get: 1, transact: 0 })
   })
 
+  it('is decided once if the read shows that the cache is current', async () => {
+    let decisions = 0
+    const completing = defineModel({
+      ...testModel,
+      default(draft) {
+        decisions++
+        draft.spec.n ??= 1
+      },
+    })
+    await using world = await openWorld(completing)
+    const { registry, served } = world.rooms
+    const before = parse(await registry.create(served, thing('a', { n: 1 }, { finalizers }), options))
+    await world.follow()
+    decisions = 0
+    expect(parse(await writesOf(world).put({}, { finalizers }))).toEqual(before)
+    expect(world.calls).toMatchObject({ get: 1, transact: 0 })
+    expect(decisions).toBe(1)
+  })
+
   const faults = [
     ['504 Timeout', new OutcomeUnknownError('no answer')],
     ['503 ServiceUnavailable', new StoreUnavailableError('gone')],

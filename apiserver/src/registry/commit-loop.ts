@@ -58,9 +58,11 @@ export interface Decision {
  *           │                        │ ▲
  *           │ refused, unchanged     │ │ lost the comparison: it returns the live object
  *           ▼                        ▼ │
- *       live object ─────────────▶ decide ──refused, unchanged──▶ done
+ *       live read ──other revision──▶ decide ──refused, unchanged──▶ done
+ *           └───────same revision──▶ done
  *
- * Every refusal rests on a live read of the store, because the cache may be behind. All methods reject with ApiError.
+ * Every refusal rests on a live read of the store, because the cache may be behind. One that was decided on the cached
+ * object stands if the store has the same revision. All methods reject with ApiError.
  */
 export class CommitLoop {
   readonly #storage: Storage
@@ -95,22 +97,25 @@ export class CommitLoop {
       let decision: Decision | undefined
       let ready: ReadyWrite | undefined
       let shown: Shown | undefined
+      let refusal: { readonly error: unknown } | undefined
       try {
         decision = decide(current)
         shown = decision && showIn(served, version, decision.draft)
         ready = decision && (await this.#transactions.prepare(toWrite(served, key, current, decision)))
       } catch (error) {
-        if (current.isLive) throw error
-        const live: Current | undefined = await this.read(served, key, options)
-        // The cache was current, so the refusal stands and a plugin's functions do not run twice.
-        if (live?.revision === current.revision) throw error
-        current = live
-        continue
+        refusal = { error }
       }
       if (decision === undefined || ready === undefined || shown === undefined) {
-        if (current.isLive) return { key, bytes: bytesIn(served, version, name, current), warnings: [] }
-        current = await this.read(served, key, options)
-        continue
+        if (!current.isLive) {
+          const live = await this.#pairOf(served, key, options)
+          // A plugin's functions do not run twice for one state.
+          if (live?.modRevision !== current.revision) {
+            current = toCurrent(served, name, live)
+            continue
+          }
+        }
+        if (refusal !== undefined) throw refusal.error
+        return { key, bytes: bytesIn(served, version, name, current), warnings: [] }
       }
       const outcome = await this.#transactions.commit(ready, options)
       if (outcome.stored) {
@@ -130,8 +135,15 @@ export class CommitLoop {
     key: ObjectKey,
     options: { signal?: AbortSignal },
   ): Promise<Current | undefined> {
-    const { pair } = await withApiErrors(this.#storage.get(served.keyOf(key), options))
-    return toCurrent(served, served.nameIn(key), pair)
+    return toCurrent(served, served.nameIn(key), await this.#pairOf(served, key, options))
+  }
+
+  async #pairOf(
+    served: ServedModel,
+    key: ObjectKey,
+    options: { signal?: AbortSignal },
+  ): Promise<KeyValue | undefined> {
+    return (await withApiErrors(this.#storage.get(served.keyOf(key), options))).pair
   }
 }
 
