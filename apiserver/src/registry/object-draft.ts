@@ -247,7 +247,8 @@ export function draftUpdate(
       ? { ...previous, metadata }
       : composeObject(served.hub, metadata, next ?? converted.content)
   served.rules?.updated?.(object, previous, scope)
-  if (onlyTakesAwayFinalizers(object, previous)) {
+  const difference = differenceOf(object, previous)
+  if (onlyTakesAwayFinalizers(object, previous, difference)) {
     // No schema or index may block this, or objects could become undeletable.
     if (!causes.isEmpty) throw invalid(served, owned.name, causes)
     const next = owners === undefined ? object : withOwners(object, previous, owners(object))
@@ -262,9 +263,10 @@ export function draftUpdate(
   const defaulted = withDefaults(served.schemas, object)
   const hooked = runDefaultHook(served, defaulted, hub, scope)
   const completed = owners === undefined ? hooked : withOwners(hooked, previous, owners(defaulted))
-  const isChanged = !deepEqual(completed, previous)
-  if (scope === 'object' && isChanged && desiredStateDiffers(served, completed, previous))
-    completed.metadata.generation = owned.generation + 1
+  const differs = completed === object ? difference : differenceOf(completed, previous)
+  const isDesired = differs.content || (differs.status && !served.model.subresources.status)
+  if (scope === 'object' && isDesired) completed.metadata.generation = owned.generation + 1
+  const isChanged = isDesired || differs.status || differs.metadata || differs.finalizers
   const draft = finishDraft(served, completed, stored, scope, causes, { ...options, ...converted })
   return isChanged ? draft : undefined
 }
@@ -495,23 +497,38 @@ function decodeObject(json: string): BareObject {
   return JSON.parse(json)
 }
 
-/** Returns true if anything outside metadata differs, and outside status with the status subresource. */
-function desiredStateDiffers(served: ServedModel, next: BareObject, previous: BareObject): boolean {
-  const { metadata: nextMeta, status: nextStatus, ...nextRest } = next
-  const { metadata: previousMeta, status: previousStatus, ...previousRest } = previous
-  if (!deepEqual(nextRest, previousRest)) return true
-  return !served.model.subresources.status && !deepEqual(nextStatus, previousStatus)
+/** The parts in which an object differs from the stored one. */
+interface Difference {
+  readonly finalizers: boolean
+  /** The rest of the metadata. */
+  readonly metadata: boolean
+  readonly status: boolean
+  /** All other fields. */
+  readonly content: boolean
 }
 
-function onlyTakesAwayFinalizers(next: BareObject, previous: BareObject): boolean {
-  const kept = next.metadata.finalizers ?? []
+/** Compares each part once, because comparing is costly for large objects. */
+function differenceOf(next: BareObject, previous: BareObject): Difference {
+  const { metadata: nextMetadata, status: nextStatus, ...nextContent } = next
+  const { metadata: previousMetadata, status: previousStatus, ...previousContent } = previous
+  const { finalizers: nextFinalizers, ...nextRest } = nextMetadata
+  const { finalizers: previousFinalizers, ...previousRest } = previousMetadata
+  return {
+    finalizers: !deepEqual(nextFinalizers, previousFinalizers),
+    metadata: !deepEqual(nextRest, previousRest),
+    status: !deepEqual(nextStatus, previousStatus),
+    content: !deepEqual(nextContent, previousContent),
+  }
+}
+
+function onlyTakesAwayFinalizers(
+  next: BareObject,
+  previous: BareObject,
+  { metadata, status, content }: Difference,
+): boolean {
+  if (metadata || status || content) return false
   const before = new Set(previous.metadata.finalizers)
-  if (kept.some(finalizer => !before.has(finalizer))) return false
-  const bare = (object: BareObject) => ({
-    ...object,
-    metadata: { ...object.metadata, finalizers: undefined },
-  })
-  return deepEqual(bare(next), bare(previous))
+  return (next.metadata.finalizers ?? []).every(finalizer => before.has(finalizer))
 }
 
 /** Builds an object with its fields in a fixed order. `wireBytes` relies on the first three. */
