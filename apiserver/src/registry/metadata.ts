@@ -225,11 +225,18 @@ export function keepNotes(
   stored: Record<string, string> | undefined,
   reservedDomain: string,
 ): Record<string, string> | undefined {
-  const isNote = ([key]: [string, string]) => labelPrefix(key) === `plugins.${reservedDomain}`
+  const prefix = `plugins.${reservedDomain}`
+  if (!hasPrefix(sent, prefix) && !hasPrefix(stored, prefix)) return sent
+  const isNote = ([key]: [string, string]) => labelPrefix(key) === prefix
   const notes = Object.entries(stored ?? {}).filter(isNote)
   const others = Object.entries(sent ?? {}).filter(entry => !isNote(entry))
   const kept = [...others, ...notes]
   return kept.length === 0 ? undefined : Object.fromEntries(kept)
+}
+
+function hasPrefix(annotations: Record<string, string> | undefined, prefix: string): boolean {
+  for (const key in annotations) if (labelPrefix(key) === prefix) return true
+  return false
 }
 
 /** The writer. A plugin may not add or change labels that belong to people or to the server. */
@@ -250,22 +257,7 @@ export function checkMetadata(
 ): void {
   checkSizes(next, previous, causes)
   if (causes.stops) return
-  for (const [key, value] of Object.entries(next.labels ?? {})) {
-    if (causes.stops) break
-    if (
-      previous?.labels !== undefined &&
-      Object.hasOwn(previous.labels, key) &&
-      previous.labels[key] === value
-    )
-      continue
-    const field = `metadata.labels[${echo(key)}]`
-    const keyProblem = checkLabelKey(key)
-    if (keyProblem !== undefined) causes.add({ reason: 'FieldValueInvalid', field, message: keyProblem })
-    const valueProblem = checkLabelValue(value)
-    if (valueProblem !== undefined) causes.add({ reason: 'FieldValueInvalid', field, message: valueProblem })
-    const reserved = rules.plugin === undefined ? undefined : checkPluginLabel(key, rules.reservedDomain)
-    if (reserved !== undefined) causes.add({ reason: 'FieldValueForbidden', field, message: reserved })
-  }
+  if (next.labels !== previous?.labels) checkLabels(next.labels, previous?.labels, rules, causes)
   checkOwners(next, previous, causes)
   if (propagatesTwoWays(next) && !(previous && propagatesTwoWays(previous))) {
     causes.add({
@@ -285,6 +277,26 @@ export function checkMetadata(
         message: `no finalizers can be added while the object is being deleted: ${echo(added[0] ?? '')}${more}`,
       })
     }
+  }
+}
+
+function checkLabels(
+  next: BareMeta['labels'],
+  previous: BareMeta['labels'],
+  rules: LabelRules,
+  causes: Causes,
+): void {
+  for (const key in next) {
+    if (causes.stops) break
+    const value = next[key] ?? ''
+    if (previous !== undefined && Object.hasOwn(previous, key) && previous[key] === value) continue
+    const field = `metadata.labels[${echo(key)}]`
+    const keyProblem = checkLabelKey(key)
+    if (keyProblem !== undefined) causes.add({ reason: 'FieldValueInvalid', field, message: keyProblem })
+    const valueProblem = checkLabelValue(value)
+    if (valueProblem !== undefined) causes.add({ reason: 'FieldValueInvalid', field, message: valueProblem })
+    const reserved = rules.plugin === undefined ? undefined : checkPluginLabel(key, rules.reservedDomain)
+    if (reserved !== undefined) causes.add({ reason: 'FieldValueForbidden', field, message: reserved })
   }
 }
 
@@ -329,7 +341,13 @@ function checkOwners(
 
 /** Refuses a part that is past its bound and larger than the stored one. */
 function checkSizes(next: BareMeta, previous: BareMeta | undefined, causes: Causes): void {
-  const check = (field: string, unit: string, limit: number, sizeOf: (metadata: BareMeta) => number) => {
+  const check = (
+    field: 'labels' | 'annotations' | 'finalizers' | 'ownerReferences',
+    unit: string,
+    limit: number,
+    sizeOf: (metadata: BareMeta) => number,
+  ) => {
+    if (next[field] === previous?.[field]) return
     const size = sizeOf(next)
     if (size <= limit || (previous !== undefined && size <= sizeOf(previous))) return
     causes.addTooLarge({

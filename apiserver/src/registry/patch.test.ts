@@ -45,17 +45,12 @@ describe('a merge patch', () => {
     expect(JSON.stringify(applyMergePatch(json(target), json(patch)))).toBe(result)
   })
 
-  it('does not change target and patch, and shares nothing with them', () => {
+  it('does not change target and patch', () => {
     const target = { a: { list: [{ x: 1 }] }, b: { c: 1 } }
     const patch = { d: { e: [{ y: 1 }] }, b: { f: 2 } }
     const before = JSON.stringify([target, patch])
     const result = applyMergePatch(target, patch)
     expect(result).toEqual({ a: { list: [{ x: 1 }] }, b: { c: 1, f: 2 }, d: { e: [{ y: 1 }] } })
-    target.a.list.push({ x: 2 })
-    patch.d.e.push({ y: 2 })
-    expect(result).toMatchObject({ a: { list: [{ x: 1 }] }, d: { e: [{ y: 1 }] } })
-    target.a.list.pop()
-    patch.d.e.pop()
     expect(JSON.stringify([target, patch])).toBe(before)
   })
 

@@ -1,6 +1,6 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 /** Applies and creates merge patches (RFC 7386). JSON patches are in `json-patch.ts`. */
-import { cloneJson, deepEqual, type JsonObject, setOwn } from '../model/index.ts'
+import { deepEqual, type JsonObject, setOwn } from '../model/index.ts'
 import { applyJsonPatch } from './json-patch.ts'
 import { applyStrategicMerge, type MergeType } from './strategic-merge/index.ts'
 
@@ -22,15 +22,15 @@ export function applyPatch(target: unknown, patch: Patch): unknown {
 }
 
 /**
- * Applies an RFC 7386 merge patch. Changes neither argument, and the result shares nothing with them. Both must be
- * decoded JSON values, since the decoder bounds their nesting.
+ * Applies an RFC 7386 merge patch. Changes neither argument. The result shares parts with them. Both must be decoded JSON
+ * values, since the decoder bounds their nesting.
  */
 export function applyMergePatch(target: unknown, patch: unknown): unknown {
-  if (!isRecord(patch)) return cloneJson(patch)
+  if (!isRecord(patch)) return patch
   const result: JsonObject = {}
   if (isRecord(target)) {
     for (const [key, value] of Object.entries(target)) {
-      if (!Object.hasOwn(patch, key)) setOwn(result, key, cloneJson(value))
+      if (!Object.hasOwn(patch, key)) setOwn(result, key, value)
       else if (patch[key] !== null) setOwn(result, key, applyMergePatch(value, patch[key]))
     }
   }
