@@ -59,6 +59,8 @@ export class IndexSet {
   /** Only in the indexes of namespaced kinds. */
   static readonly namespace = 4
 
+  /** True if the model declares indexes. Their functions may change the objects that they get. */
+  readonly areDeclared: boolean
   /** True for namespaced kinds. Names are then unique within a namespace only. */
   readonly isNamespaced: boolean
   readonly specs: readonly IndexSpec<IndexedObject>[]
@@ -75,6 +77,7 @@ export class IndexSet {
     { indexes, scope }: Pick<Model, 'indexes'> & Partial<Pick<Model, 'scope'>>,
     aliases: Readonly<Record<string, string>> = {},
   ) {
+    this.areDeclared = indexes.length > 0
     this.isNamespaced = scope === 'Namespaced'
     const defaults = this.isNamespaced ? [...defaultIndexes, namespaceIndex] : defaultIndexes
     this.#defaults = defaults.length
@@ -166,19 +169,18 @@ export class IndexSet {
     if (labels === undefined) return noLabels
     const id = shortLabelsId(labels)
     if (id === '') return noLabels
-    return id === undefined ? { ...labels } : this.#sharedLabels.get(id, () => Object.freeze({ ...labels }))
+    if (id !== undefined) return this.#sharedLabels.get(id, () => Object.freeze({ ...labels }))
+    // A declared index function may change the object's own.
+    return this.areDeclared ? { ...labels } : labels
   }
 
   #share(position: number, values: readonly string[]): readonly string[] {
     const shared = this.#shared[position]
     if (values.length === 0 || shared === undefined) return noValues
     const [first = ''] = values
-    const id = values.length === 1 ? first : separator + values.join(separator)
-    // The id is unambiguous only if no value contains the separator.
-    const repeats =
-      id.length <= indexSetDefaults.sharedLength && values.every(value => !value.includes(separator))
     const make = () => (values.length === 1 ? [first] : values)
-    return repeats ? shared.get(id, make) : make()
+    const id = shortValuesId(values)
+    return id === undefined ? make() : shared.get(id, make)
   }
 }
 
@@ -224,6 +226,17 @@ function shortLabelsId(labels: Readonly<Record<string, string>>): string | undef
   for (const key in labels) {
     id += `${key}=${labels[key]}${separator}`
     if (id.length > indexSetDefaults.sharedLength) return undefined
+  }
+  return id
+}
+
+/** Returns a text that only an equal list of values has; undefined if it is too long to be shared. */
+function shortValuesId(values: readonly string[]): string | undefined {
+  let id = ''
+  for (const value of values) {
+    id += values.length === 1 ? value : separator + value
+    // The id is unambiguous only if no value contains the separator.
+    if (id.length > indexSetDefaults.sharedLength || value.includes(separator)) return undefined
   }
   return id
 }

@@ -355,7 +355,7 @@ function finishDraft(
   // Index functions may rely on the schema, so they only see valid objects.
   if (!isValid) throw invalid(served, name, causes)
   const json = encodeObject(completed)
-  const values = indexDraft(served, json, before, causes)
+  const values = indexDraft(served, completed, json, before, causes)
   if (!causes.isEmpty) throw invalid(served, name, causes)
   if (options.user !== undefined) served.rules?.admit?.(completed, before?.object, options.user)
   return { object: completed, json, ...values, isIndexed: true, warnings }
@@ -424,12 +424,12 @@ export function withDefaults(schemas: SchemaValidator, object: BareObject): Bare
  */
 function indexDraft(
   served: ServedModel,
+  object: BareObject,
   json: string,
   stored: StoredObject | undefined,
   causes: Causes,
 ): { reservations: Reservations; claims: Reservations } {
-  // An index function may change its argument, for example sort a list in place, so it gets a copy.
-  const { values, problems } = served.indexes.tryValuesOf(decodeObject(json), passing)
+  const { values, problems } = indexValuesOf(served, object, () => json)
   const wanted = reservationsOf(served, values)
   const overfull = overfullIndexes(served, values)
   // The index values of the stored object are computed only if the decision needs them.
@@ -439,7 +439,7 @@ function indexDraft(
       overfull.length > 0 ||
       reservationsWithout(wanted, stored.reservations).length > 0)
   const before = unusual
-    ? served.indexes.tryValuesOf(decodeObject(encodeObject(stored.object)), passing)
+    ? indexValuesOf(served, stored.object, () => encodeObject(stored.object))
     : undefined
   for (const { index, message } of problems) {
     if (before?.problems.some(problem => problem.index === index)) continue
@@ -490,11 +490,11 @@ function overfullIndexes(served: ServedModel, values: readonly (readonly string[
 /** Characters of an index function's error in a message. */
 const messageLength = 300
 
-/** The cache must not keep the values of a draft. */
-const passing = { isKept: false }
-
-function decodeObject(json: string): BareObject {
-  return JSON.parse(json)
+/** A declared index function may change its argument, for example sort a list in place, so it gets a copy. */
+function indexValuesOf({ indexes }: ServedModel, object: BareObject, json: () => string) {
+  const indexed: BareObject = indexes.areDeclared ? JSON.parse(json()) : object
+  // The cache must not keep the values of a draft.
+  return indexes.tryValuesOf(indexed, { isKept: false })
 }
 
 /** The parts in which an object differs from the stored one. */

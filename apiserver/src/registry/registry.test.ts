@@ -350,9 +350,12 @@ describe('an index function', () => {
     await registry.create(served, thing('a', { tags: ['b', 'a'] }), options)
     const tags = ['z', 'b', 'a']
     await registry.replace(served, 'a', thing('a', { tags }), 'object', options)
+    const labels = { more: 'yes' }
+    const patch = { type: 'merge', document: { metadata: { labels } } } as const
+    await registry.patch(served, 'a', patch, 'object', options)
     const found = await registry.readLive(served, 'a')
     expect(found && JSON.parse(found.bytes.toString())).toMatchObject({
-      metadata: { name: 'a' },
+      metadata: { name: 'a', generation: 2, labels },
       spec: { tags },
     })
   })
