@@ -79,8 +79,8 @@ export class HealthEndpoint {
     const manager = this.#parts.manager()
     const checks = [
       { name: 'ping' },
-      { name: 'shutdown', ...(this.#draining && { problem: 'the process is shutting down' }) },
-      { name: 'startup', ...(manager === undefined && { problem: 'plugins are still loading' }) },
+      { name: 'shutdown', problem: this.#draining ? 'the process is shutting down' : undefined },
+      { name: 'startup', problem: manager === undefined ? 'plugins are still loading' : undefined },
       ...(manager?.health().readiness ?? []),
     ]
     return healthAnswer('readyz', checks, { verbose, detailed: true }, leadershipNotes(manager))

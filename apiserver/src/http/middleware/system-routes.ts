@@ -30,15 +30,16 @@ export interface SystemRoutesParts {
 export function systemRoutes(parts: SystemRoutesParts): Middleware {
   const { health, metrics, models, routes } = parts
   const router = new Router<RequestState>({ sensitive: true })
-  const probe = (check: (form: HealthForm) => Promise<HealthAnswer>) => async (ctx: Context) => {
-    const { status, text } = await check({
-      verbose: ctx.query.verbose !== undefined,
-      detailed: ctx.state.mayReadDetails,
-    })
-    ctx.status = status
-    ctx.type = 'text/plain'
-    ctx.body = text
-  }
+  const probe =
+    (check: (form: HealthForm) => HealthAnswer | Promise<HealthAnswer>) => async (ctx: Context) => {
+      const { status, text } = await check({
+        verbose: ctx.query.verbose !== undefined,
+        detailed: ctx.state.mayReadDetails,
+      })
+      ctx.status = status
+      ctx.type = 'text/plain'
+      ctx.body = text
+    }
   const discovered = (find: (ctx: Context) => DiscoveryDocument | undefined) => (ctx: Context) => {
     const document = find(ctx)
     if (document === undefined) throw nothingServedAt(ctx)
