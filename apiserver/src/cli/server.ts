@@ -1,24 +1,12 @@
 import { setMaxListeners } from 'node:events'
-import { Collector, createManager, type Logger, type ManagerOptions } from '@setpoint/controller-runtime'
-import { EventKeeper, orphanRecordModel } from '@setpoint/controller-runtime/internal'
+import { Collector, createManager, type Logger, type Manager } from '@setpoint/controller-runtime'
+import { EventKeeper } from '@setpoint/controller-runtime/internal'
 import { ConsistencyCheck } from '../cache/index.ts'
 import { ApiServer, CustomRoutes, Health, RouteCallers, watchLimitsWithin } from '../http/index.ts'
 import type { LogLosses } from '../log/index.ts'
 import { describeAudit, describeLog, describeQueues, EtcdMetrics, Metrics } from '../metrics/index.ts'
-import { ServedModel } from '../model/index.ts'
-import {
-  installedSources,
-  PluginActor,
-  type PluginEnvironment,
-  PluginRunner,
-  PluginSpecs,
-  PluginStatuses,
-  Plugins,
-  pluginModel,
-  type ReloadOutcome,
-  ServedKinds,
-} from '../plugins/index.ts'
-import { assembleRooms, keepRoles, type ServerRooms, startBuiltInKinds, startKind } from '../rooms.ts'
+import { installedSources, type Plugins, type ReloadOutcome, ServedKinds } from '../plugins/index.ts'
+import { assembleRooms, type ServerRooms } from '../rooms.ts'
 import { LocalOrigins, NamedOrigins, type Origins } from '../security/index.ts'
 import { compactRegularly } from '../storage/index.ts'
 import { WatchConnections } from '../watch/index.ts'
@@ -29,6 +17,7 @@ import { EtcdCertificates } from './etcd-certificates.ts'
 import type { ServerOptions } from './flags.ts'
 import { listen } from './listen.ts'
 import { openStorage } from './open-storage.ts'
+import { assemblePlugins, startOwnKinds } from './server-plugins.ts'
 import { stopDefaults, stopServer } from './stop-server.ts'
 import { withinTime } from './within-time.ts'
 
@@ -80,7 +69,7 @@ export async function startServer(
     audit: audit?.log,
     isStarting,
   })
-  const { follower, models, registry, hub, api, queues, transport, authorizer } = rooms
+  const { follower, models, hub, api, queues, authorizer } = rooms
   const callers = new RouteCallers()
   const routes = new CustomRoutes(models, reservedDomain, callers)
   const consistency = new ConsistencyCheck({ storage, follower, log })
@@ -89,22 +78,8 @@ export async function startServer(
   describeQueues(metrics.registry, queues)
   if (audit !== undefined) describeAudit(metrics.registry, audit.log)
   if (etcd !== undefined) metrics.registry.registerMetric(etcdMetrics.histogram)
-  const manager =
-    options.role === 'all' ? createManager(managerOptions(options, rooms, metrics, log)) : undefined
-  const health = new Health({
-    storage,
-    follower,
-    plugins: () => plugins?.progress ?? [],
-    ...(manager && { manager }),
-  })
-  manager?.add(
-    new Collector({
-      kinds: new ServedKinds(models, isStarting),
-      reservedDomain,
-      ...(manager.metrics && { metrics: manager.metrics }),
-    }),
-  )
-  manager?.add(new EventKeeper())
+  const manager = createControllers(options, rooms, metrics, isStarting, log)
+  const health = new Health({ storage, follower, plugins: () => plugins?.progress ?? [], manager })
   const { access, clients } = authenticate(options.authentication, { rooms, metrics, log })
   const watchConnections = new WatchConnections(watchLimitsWithin(options.watchLimits))
   const app = new ApiServer({
@@ -147,63 +122,26 @@ export async function startServer(
     options.store.kind === 'etcd' ? compactRegularly(storage, log, stopping.signal) : Promise.resolve()
   const chores = Promise.all([compaction, consistency.run(stopping.signal)])
 
-  const pluginKind = ServedModel.builtIn(pluginModel(reservedDomain))
-  const ownServed = [pluginKind, ServedModel.builtIn(orphanRecordModel(reservedDomain))]
-  for (const served of [...rooms.builtIn.all, ...ownServed]) models.add(served)
-  const starting = { log, signal: stopping.signal }
-  const roles = keepRoles(rooms, starting)
-  const ownKinds = Promise.all([
-    startBuiltInKinds(rooms, starting).then(() => roles.start()),
-    ...ownServed.map(served => startKind(rooms, served, starting)),
-  ]).then(() => {})
-  const statuses = new PluginStatuses({
-    served: pluginKind,
-    writes: rooms.writes,
+  const own = startOwnKinds(rooms, reservedDomain, { log, signal: stopping.signal })
+  const { plugins: running, specs } = assemblePlugins({
+    options,
+    rooms,
+    own,
+    routes,
+    callers,
     metrics,
+    manager,
     log,
     signal: stopping.signal,
-    ready: ownKinds,
-  })
-  const specs = new PluginSpecs({ transport, reservedDomain, log })
-  // Rejects only when the server stops.
-  ownKinds.then(() => specs.start()).catch(() => {})
-  const environment: PluginEnvironment = {
-    storage,
-    models,
-    registry,
-    writes: rooms.writes,
-    follower,
-    hub,
-    routes,
-    roles,
-    grantsPermissions: options.grantPlugins,
-    transport,
-    actorOf: plugin =>
-      new PluginActor(plugin, { authorizer, callers, isOpen: options.authentication === undefined }),
-    metricsRegistry: metrics.registry,
-    manager,
-    statuses,
-    specs,
-    settings: { ...options.pluginSettings, names: () => plugins?.names ?? [] },
-    reservedDomain,
-    drainMs: stopDefaults.reconcilesMs,
-    log,
-  }
-  const running = new Plugins({
-    create: (loader, loaded) => new PluginRunner(loader, loaded, environment),
-    specs,
-    statuses,
-    settings: options.pluginSettings,
-    log,
   })
   plugins = running
   // Even if the store is unavailable, so that the kinds of plugins get 503 until they are ready, not 404.
   const loading = Promise.resolve(options.plugins ?? installedSources()).then(each => running.start(each))
   const started = Promise.all([
     // Ready means that the kinds are known. A module that never finishes loading delays that only for a bounded time.
-    Promise.all([ownKinds, withinTime(loading, serverDefaults.announceMs)]).then(() => health.started()),
+    Promise.all([own.ready, withinTime(loading, serverDefaults.announceMs)]).then(() => health.started()),
     // An election over a kind that is not served yet would start with a back-off.
-    ownKinds.then(() => manager?.start()),
+    own.ready.then(() => manager?.start()),
     loading.then(({ starting }) => starting),
   ])
   await withinTime(started, serverDefaults.announceMs, stopAsked)
@@ -237,22 +175,29 @@ export async function startServer(
 }
 
 /**
- * Of all servers on one etcd, the holder of the lease runs the controllers. On the embedded store there is only one process
- * and no election, so a restart after a crash does not wait for a lease to expire.
+ * Returns the manager of the role `all`, with the collector and the keeper of events. Of all servers on one etcd, the holder
+ * of the lease runs the controllers. On the embedded store there is only one process and no election, so a restart after a
+ * crash does not wait for a lease to expire.
  */
-function managerOptions(
-  { store, lease }: ServerOptions,
-  { transport }: Pick<ServerRooms, 'transport'>,
+function createControllers(
+  { role, store, lease, reservedDomain }: ServerOptions,
+  { transport, models }: Pick<ServerRooms, 'transport' | 'models'>,
   { registry }: Pick<Metrics, 'registry'>,
+  isStarting: () => boolean,
   log: Logger,
-): ManagerOptions {
-  return {
+): Manager | undefined {
+  if (role !== 'all') return undefined
+  const manager = createManager({
     transport,
     registry,
     log,
     drainTimeoutMs: stopDefaults.reconcilesMs,
-    ...(store.kind === 'etcd' && { leaderElection: { lease } }),
-  }
+    leaderElection: store.kind === 'etcd' ? { lease } : undefined,
+  })
+  const kinds = new ServedKinds(models, isStarting)
+  manager.add(new Collector({ kinds, reservedDomain, metrics: manager.metrics }))
+  manager.add(new EventKeeper())
+  return manager
 }
 
 /** Without authentication, pages of other machines could do everything. */
