@@ -4,14 +4,9 @@ import { dirname, join } from 'node:path'
 import { ApiError, type ApiObject, objectKey } from '@setpoint/controller-runtime/api'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { applyMergePatch } from '../registry/patch.ts'
-import {
-  applyExtensions,
-  type ExtensionResult,
-  extensionDefaults,
-  type KindAndContent,
-  type NewExtension,
-  type ResourceWriter,
-} from './extensions.ts'
+import { applyExtensions, type ExtensionResult, extensionDefaults } from './extensions.ts'
+import type { KindAndContent, NewExtension, ResourceWriter } from './resource-writer.ts'
+import { shippedDefaults } from './shipped-document.ts'
 
 /** Stores objects in memory with versions, and counts writes. */
 class MemoryWriter implements ResourceWriter {
@@ -437,7 +432,7 @@ describe('a bad document', () => {
   })
 
   it('is too large to be recorded', async () => {
-    await ship({ 'a.yaml': gadget('one', `{text: ${'x'.repeat(extensionDefaults.documentBytes)}}`) })
+    await ship({ 'a.yaml': gadget('one', `{text: ${'x'.repeat(shippedDefaults.documentBytes)}}`) })
     expect((await apply()).problems).toMatchObject([{ message: expect.stringContaining('too large') }])
   })
 

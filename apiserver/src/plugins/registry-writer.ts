@@ -2,7 +2,7 @@ import { ApiError, type ApiObject, type ObjectKey } from '@setpoint/controller-r
 import type { ModelRegistry, ServedModel, ServedVersion } from '../model/index.ts'
 import { notReady, serviceWriteOptions, unknownFieldsOf } from '../registry/index.ts'
 import type { ActorWrites } from './actor-writes.ts'
-import type { KindAndContent, NewExtension, ResourceWriter } from './extensions.ts'
+import type { KindAndContent, NewExtension, ResourceWriter } from './resource-writer.ts'
 
 /** Writes the objects that a plugin ships, as the plugin. */
 export class RegistryWriter implements ResourceWriter {
