@@ -4,7 +4,7 @@ import type { LoadedPlugin } from './load-plugin.ts'
 import type { PluginLoader } from './plugin-source.ts'
 import type { PluginSpec, PluginSpecs } from './plugin-specs.ts'
 import type { PluginLifecycle, ReloadOutcome } from './plugins.ts'
-import { messageOf, type PluginSettings, setUp } from './set-up.ts'
+import { type PluginSettings, redactedMessageOf, setUp } from './set-up.ts'
 
 /** What plugins use in a process that only runs controllers. */
 export interface ControllersEnvironment {
@@ -112,7 +112,7 @@ export class ControllersRunner implements PluginLifecycle {
       return { reloaded: true }
     } catch (error) {
       this.#log.error({ err: error }, 'failed to reload the plugin')
-      return { reloaded: false, message: messageOf(error) }
+      return { reloaded: false, message: redactedMessageOf(error) }
     }
   }
 

@@ -11,7 +11,7 @@ import { installModuleHooks, sharesSdk, urlOfGeneration } from './module-hooks.t
 import {
   absent,
   kindOf,
-  messageOf,
+  nameAndMessageOf,
   PluginLoadError,
   type PluginPackage,
   readPackage,
@@ -71,7 +71,7 @@ export async function loadPlugin(dir: string, options: LoadOptions = {}): Promis
   } catch (error) {
     if (error instanceof PluginLoadError) throw error
     // For example a file without read permission.
-    throw new PluginLoadError(folder, messageOf(error), { cause: error })
+    throw new PluginLoadError(folder, nameAndMessageOf(error), { cause: error })
   }
 }
 
@@ -146,7 +146,7 @@ function pluginOf(dir: string, entry: string, module: object): Plugin {
 
 /** Describes an import error with its place in the plugin and the remedy. */
 async function describeImportError(error: unknown, dir: string, entry: string): Promise<string> {
-  const message = error === undefined ? 'its module throws undefined' : messageOf(error)
+  const message = error === undefined ? 'its module throws undefined' : nameAndMessageOf(error)
   const place = placeOf(error, dir)
   const [said = '', ...more] = message.split('\n')
   // Drop Node's advice to rename the file: it would not make a plugin.

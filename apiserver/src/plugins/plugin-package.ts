@@ -76,7 +76,7 @@ export async function readManifest(dir: string): Promise<Manifest> {
   try {
     manifest = JSON.parse(text.replace(/^\uFEFF/, ''))
   } catch (error) {
-    throw new PluginLoadError(dir, `package.json is not JSON: ${messageOf(error)}`, { cause: error })
+    throw new PluginLoadError(dir, `package.json is not JSON: ${nameAndMessageOf(error)}`, { cause: error })
   }
   if (!isRecord(manifest)) throw new PluginLoadError(dir, 'package.json must hold a JSON object')
   return manifest
@@ -192,6 +192,6 @@ function isInside(dir: string, path: string): boolean {
 }
 
 /** Returns the name and message of an error. */
-export function messageOf(error: unknown): string {
+export function nameAndMessageOf(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
 }

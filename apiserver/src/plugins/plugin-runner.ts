@@ -10,7 +10,7 @@ import { PluginRun } from './plugin-run.ts'
 import type { PluginLoader } from './plugin-source.ts'
 import type { PluginSpec } from './plugin-specs.ts'
 import type { PluginLifecycle, ReloadOutcome } from './plugins.ts'
-import { messageOf, PluginStartError } from './set-up.ts'
+import { PluginStartError, redactedMessageOf } from './set-up.ts'
 
 const disabled = 'spec.enabled is false'
 
@@ -73,7 +73,7 @@ export class PluginRunner implements PluginLifecycle {
       if (!spec.enabled) await this.#disable()
       else if (refusal === undefined) await this.#begin()
       // The object with the groups of its routes is known only now.
-      else this.#closeRoutes(failureOf(this.name, messageOf(refusal)))
+      else this.#closeRoutes(failureOf(this.name, redactedMessageOf(refusal)))
     })
   }
 
@@ -98,7 +98,7 @@ export class PluginRunner implements PluginLifecycle {
    * because the new one does not load, is not valid or fails in `setup`. Never rejects.
    *
    * A kind whose declaration is the same data keeps its cache and its watches. Functions are never the same, so a kind
-   * with index functions is built again, beside the one that is served. When it takes over, watches end with 1013.
+   * with index functions is built again, next to the one that is served. When it takes over, watches end with 1013.
    */
   reload(): Promise<ReloadOutcome> {
     return this.#next(() => this.#reload())
@@ -169,7 +169,7 @@ export class PluginRunner implements PluginLifecycle {
 
   async #fail(error: unknown): Promise<void> {
     if (this.#stopped) return
-    const message = messageOf(error)
+    const message = redactedMessageOf(error)
     const why = failureOf(this.name, message)
     this.#closeRoutes(why)
     this.#kinds.stop(why)
@@ -219,7 +219,7 @@ export class PluginRunner implements PluginLifecycle {
       this.#loaded = next
     } catch (error) {
       await run?.end()
-      const message = messageOf(error)
+      const message = redactedMessageOf(error)
       this.#log.error({ err: error }, 'failed to reload the plugin')
       this.#report.reloaded(running === undefined ? message : `the previous code keeps running: ${message}`)
       this.#publish(this.#report.phase ?? 'Failed', this.#report.message)
@@ -252,9 +252,12 @@ export class PluginRunner implements PluginLifecycle {
   }
 
   #setUp(loaded: LoadedPlugin): Promise<PluginRun> {
-    const changed = () => this.#republish()
     return PluginRun.setUp({
-      ...{ loaded, environment: this.#environment, actor: this.#actor, log: this.#log, changed },
+      loaded,
+      environment: this.#environment,
+      actor: this.#actor,
+      log: this.#log,
+      changed: () => this.#republish(),
     })
   }
 

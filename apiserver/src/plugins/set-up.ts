@@ -27,7 +27,7 @@ export async function setUp(
 ): Promise<HostedPlugin> {
   const values = readSettings(plugin, settings, settings.names())
   return setupPlugin(plugin, { ...options, settings: values }).catch(error => {
-    const message = messageOf(error, 'it has thrown ')
+    const message = redactedMessageOf(error, 'it has thrown ')
     const place = placeOf(error, dir)
     const where = place === undefined ? '' : ` (${place})`
     throw new PluginStartError(`its setup has failed: ${message}${where}`, { cause: error })
@@ -35,6 +35,6 @@ export async function setUp(
 }
 
 /** Returns the message of an error of a plugin, without secrets. */
-export function messageOf(error: unknown, prefix = ''): string {
+export function redactedMessageOf(error: unknown, prefix = ''): string {
   return secrets.redact(`${error instanceof Error ? '' : prefix}${errorMessage(error)}`)
 }

@@ -4,7 +4,7 @@ import { type Entry, keyOfEntry, type ModelCache } from '../cache/index.ts'
 import { type BareObject, decodeWire, hookViolationsOf, type ServedModel } from '../model/index.ts'
 import { serverUser } from '../registry/index.ts'
 import type { ReportedProblem } from './index-report.ts'
-import { messageOf } from './set-up.ts'
+import { redactedMessageOf } from './set-up.ts'
 
 export const violationDefaults = Object.freeze({
   /** Milliseconds of checks before a pause. */
@@ -164,6 +164,6 @@ function findingOf(served: ServedModel, object: BareObject): Finding | undefined
     const [violation] = hookViolationsOf(served, object, serverUser)
     return violation && { isViolation: true, why: `${violation.field}: ${violation.message}` }
   } catch (error) {
-    return { isViolation: false, why: `the validate hook failed: ${messageOf(error)}` }
+    return { isViolation: false, why: `the validate hook failed: ${redactedMessageOf(error)}` }
   }
 }
