@@ -3,9 +3,9 @@ import { errorMessage } from '@setpoint/controller-runtime/api'
 import { Backoff } from '@setpoint/controller-runtime/internal'
 
 export const tokenRenewalDefaults = Object.freeze({
-  /** The part of its life after which a token is replaced, as by the kubelet. The rest is for outages of the server. */
+  /** The part of its life until a token is replaced, as by the kubelet. The rest is for outages of the server. */
   renewAt: 0.8,
-  /** The part by which that time is shortened at random, so that processes do not renew their tokens together. */
+  /** Largest random reduction of that time, as a part of it, so that processes do not renew their tokens together. */
   jitter: 0.1,
   /** Milliseconds of the longest first pause after a failure. The bound doubles up to `maxRetryMs`. */
   retryMs: 1_000,

@@ -15,7 +15,7 @@ export interface RequestOptions {
 
 /** How fresh a read must be. */
 export interface ReadOptions extends RequestOptions {
-  /** `'0'`: any version from the server's cache, as in Kubernetes. Default: the most recent. */
+  /** A state at least as new as this version; `'0'`: any state in the server's cache, as in Kubernetes. Default: the latest. */
   readonly resourceVersion?: string
 }
 
@@ -39,7 +39,9 @@ export interface ListOptions extends RequestOptions, SelectorOptions {
   readonly limit?: number
   /** Token from the previous chunk's `metadata.continue`. */
   readonly continue?: string
+  /** As in `ReadOptions`. */
   readonly resourceVersion?: string
+  /** `Exact`: the state at `resourceVersion`; ApiError Expired if it is not kept. */
   readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan'
 }
 

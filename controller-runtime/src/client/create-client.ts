@@ -36,7 +36,7 @@ import type { Transport, TransportRequest } from './transport.ts'
 
 /** Headers that a client sends with every request. */
 export interface ClientOptions {
-  /** The plugin on whose behalf the client acts. The server enforces what plugins may not do. */
+  /** The plugin that the client acts for. The server enforces what plugins may not do. */
   readonly plugin?: string
   /** Lower-case names. */
   readonly headers?: Readonly<Record<string, string>>

@@ -33,6 +33,7 @@ export interface HttpTransportOptions {
   readonly headers?: Readonly<Record<string, string>>
   /** In PEM format. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+  /** Default `httpTransportDefaults.requestTimeoutMs`, and so on for the next two. */
   readonly requestTimeoutMs?: number
   readonly watchIdleTimeoutMs?: number
   readonly handshakeTimeoutMs?: number

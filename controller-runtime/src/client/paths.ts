@@ -54,7 +54,7 @@ export function partsOfKey({ scope }: Pick<Model, 'scope'>, key: ObjectKey): Key
   return scope === 'Namespaced' ? splitObjectKey(key) : { name: key }
 }
 
-/** Returns the key with a client's namespace, if it has none and the kind is namespaced. */
+/** Returns the key with a client's namespace, if the kind is namespaced and the key has only a name. */
 export function qualifiedKey(
   { scope }: Pick<Model, 'scope'>,
   key: ObjectKey,

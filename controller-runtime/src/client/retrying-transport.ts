@@ -21,6 +21,7 @@ export const retryDefaults = Object.freeze({
 
 /** Attempts and pauses of a `RetryingTransport`. */
 export interface RetryingTransportOptions {
+  /** Default `retryDefaults.attempts`, and so on for the next two. */
   readonly attempts?: number
   readonly baseMs?: number
   readonly maxMs?: number

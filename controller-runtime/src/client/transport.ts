@@ -62,7 +62,7 @@ export interface WatchRequestOptions {
   readonly user?: UserInfo
 }
 
-/** The server could not be reached, or the connection broke before the answer was complete. */
+/** The server could not be reached, or the connection broke before the response was complete. */
 export class TransportError extends Error {
   override readonly name = 'TransportError'
 }

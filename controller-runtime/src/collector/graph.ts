@@ -51,11 +51,11 @@ export interface Node {
   readonly namespace: string | undefined
   readonly object: ObjectKey
   readonly uid: string
-  /** The key by which references identify it. */
+  /** The key in references to it. */
   readonly key: string
   edges: ReadonlyMap<string, Edge>
   phase: Phase | undefined
-  /** The version at which the phase was first seen. */
+  /** The first version that was seen in the phase. */
   phaseSince: string
 }
 

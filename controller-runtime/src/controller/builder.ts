@@ -44,7 +44,7 @@ export const controllerDefaults = Object.freeze({
 /** How failed runs are retried. */
 export interface RetryOptions {
   /**
-   * Consecutive failures after which the object is not retried until it changes; an integer from 1. Default: unlimited.
+   * Most consecutive failures. Then the object is not retried until it changes. An integer from 1; default: unlimited.
    * It does not apply to `finalize`, since the object could never be removed.
    */
   readonly maxAttempts?: number

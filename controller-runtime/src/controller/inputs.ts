@@ -174,7 +174,7 @@ function handlerOf<T extends ApiObject>(
   }
 }
 
-/** @throws TypeError for a name without a namespace, from an object that has none. */
+/** @throws TypeError for a name without a namespace, from an object without one. */
 function keyIn({ scope, kind }: Model, name: string, { metadata }: DeepReadonly<ApiObject>): ObjectKey {
   if (scope !== 'Namespaced' || name.includes('/')) return name
   const { namespace } = metadata

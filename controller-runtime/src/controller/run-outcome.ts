@@ -102,7 +102,7 @@ export class OutcomeHandler {
     return result
   }
 
-  /** Returns the delay in ms after which the object is requeued, or undefined. */
+  /** Returns the delay in ms until the object is requeued, or undefined. */
   #decide(run: Run, outcome: ReconciledOutcome, durationMs: number): number | undefined {
     switch (outcome.kind) {
       case 'done': {

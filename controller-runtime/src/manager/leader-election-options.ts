@@ -26,7 +26,7 @@ export interface LeaderElectionOptions {
    * process, so that others on the same machine can see that it has ended.
    */
   readonly identity?: string
-  /** In whole seconds; longer than the renew deadline. */
+  /** In whole seconds; longer than the renew deadline. Default, as for the next three: that of `leaderElectionDefaults`. */
   readonly leaseDurationMs?: number
   /** Longer than the retry period times `jitterFactor`. */
   readonly renewDeadlineMs?: number

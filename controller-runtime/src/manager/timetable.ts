@@ -3,7 +3,7 @@ import { errorMessage } from '../api/error-message.ts'
 
 /** The due times of a schedule. */
 export interface Timetable {
-  /** Returns the first due time after `afterMs`, in ms since the epoch; Infinity if there is none. */
+  /** Returns the first due time after `afterMs`, in ms since the epoch; Infinity without one. */
   next(afterMs: number): number
 }
 

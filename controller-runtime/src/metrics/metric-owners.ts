@@ -5,7 +5,7 @@ interface Owned {
   readonly metric: Metric<string>
 }
 
-/** By registry, then by the name of the metric: its owners, of which the last one is in the registry. */
+/** By registry, then by the name of the metric: its owners. The metric of the last one is in the registry. */
 const owners = new WeakMap<Registry, Map<string, Owned[]>>()
 
 /**
