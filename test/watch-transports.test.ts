@@ -290,9 +290,9 @@ describe('the initial events of a watch', () => {
     const world = await startWorld('embedded', ['items-plugin'])
     try {
       const items = itemsOf(world.api)
-      const count = 8_000
-      const op = 'x'.repeat(4_000)
-      const names = Array.from({ length: count }, (_, n) => `o${String(n).padStart(5, '0')}`)
+      const count = 800
+      const op = 'x'.repeat(40_000)
+      const names = Array.from({ length: count }, (_, n) => `o${String(n).padStart(3, '0')}`)
       for (let at = 0; at < count; at += 100)
         await Promise.all(names.slice(at, at + 100).map(name => items.create(name, { op, rank: 'a' })))
       const before = await buffersOf(world.api)
@@ -315,10 +315,10 @@ describe('the initial events of a watch', () => {
       )
       const paused = () => eventually(() => expect(socket.isPaused).toBe(true))
       await paused()
-      await world.api.mergePatch(items.at('o07999'), { spec: { rank: 'b' } })
-      objectOf(await world.api.delete(items.at('o00001')))
+      await world.api.mergePatch(items.at('o799'), { spec: { rank: 'b' } })
+      objectOf(await world.api.delete(items.at('o001')))
       for (let n = 0; n < 10; n++) {
-        await world.api.mergePatch(items.at('o04000'), { spec: { rank: `c${n}` } })
+        await world.api.mergePatch(items.at('o400'), { spec: { rank: `c${n}` } })
         // Half of the remaining bytes; written buffers that are not collected yet count too.
         await eventually(async () =>
           expect((await buffersOf(world.api)) - before).toBeLessThan(16 * 1024 * 1024),
@@ -336,9 +336,9 @@ describe('the initial events of a watch', () => {
       expect(story).toEqual([
         ...names.map(name => `ADDED ${name}`),
         'BOOKMARK',
-        'MODIFIED o07999',
-        'DELETED o00001',
-        ...Array.from({ length: 10 }, () => 'MODIFIED o04000'),
+        'MODIFIED o799',
+        'DELETED o001',
+        ...Array.from({ length: 10 }, () => 'MODIFIED o400'),
         'ADDED zz',
       ])
     } finally {
