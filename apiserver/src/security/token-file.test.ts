@@ -39,7 +39,7 @@ describe('a token file', () => {
   async function pass(ms: number): Promise<void> {
     for (let at = 0; at < ms; at += fileWatchDefaults.intervalMs) {
       await clock.advance(fileWatchDefaults.intervalMs)
-      await expect.poll(() => clock.pendingTimers).toBe(1)
+      await expect.poll(() => clock.pendingTimers, { interval: 1 }).toBe(1)
     }
   }
 
