@@ -1,5 +1,5 @@
-import { isRecord } from '@setpoint/controller-runtime/api'
 import type { WireVersion } from '../model/index.ts'
+import { recordOf } from './fields.ts'
 import { type ListForm, type MetaVersion, metaGroup, type ObjectView } from './object-view.ts'
 import { metadataJson, PartialMetadataView } from './partial-metadata.ts'
 import type { TableColumns } from './table-columns.ts'
@@ -68,9 +68,8 @@ export class TableView implements ObjectView {
   }
 
   readonly #make = (wire: Buffer): Row => {
-    const parsed: unknown = JSON.parse(wire.toString())
-    const object = isRecord(parsed) ? parsed : {}
-    const { name = '' } = isRecord(object.metadata) ? object.metadata : {}
+    const object = recordOf(JSON.parse(wire.toString()))
+    const { name = '' } = recordOf(object.metadata)
     const cells = this.#columns.cellsOf(object)
     if (this.#columns.hasName) cells.unshift(String(name))
     return encodeRow(cells, this.#objectOf(wire))

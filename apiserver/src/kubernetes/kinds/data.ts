@@ -1,6 +1,6 @@
 import { type HookViolation, isRecord, type Schema } from '@setpoint/controller-runtime/api'
 import { type BareObject, deepEqual, formatPath } from '../../model/index.ts'
-import { recordOf } from '../fields.ts'
+import { type Fields, recordOf } from '../fields.ts'
 
 /** What `ConfigMap` and `Secret` have in common. */
 
@@ -16,12 +16,10 @@ export const immutableField = Object.freeze({
   description: 'If true, only the metadata can change, and the field cannot be reset.',
 } as const satisfies Schema)
 
-type Content = Readonly<Record<string, unknown>>
-
 const keyCharacters = /^[-._a-zA-Z0-9]+$/
 
 /** Returns the violations of the keys in a map. */
-export function problemsOfKeys(object: Content, field: string): HookViolation[] {
+export function problemsOfKeys(object: Fields, field: string): HookViolation[] {
   return Object.keys(recordOf(object[field])).flatMap(key => {
     const message = problemOfKey(key)
     return message === undefined ? [] : [{ field: formatPath([field, key]), message }]
@@ -49,8 +47,8 @@ export function problemsOfSize(
 
 /** Returns the violations of an object whose stored state is immutable. */
 export function problemsOfImmutable(
-  object: Content,
-  previous: Content | undefined,
+  object: Fields,
+  previous: Fields | undefined,
   fields: readonly string[],
 ): HookViolation[] {
   if (previous?.immutable !== true) return []

@@ -1,45 +1,43 @@
 import { isRecord } from '@setpoint/controller-runtime/api'
 import { eventModel } from '@setpoint/controller-runtime/internal'
 import type { ComputedColumn } from '../../model/index.ts'
-import { recordOf } from '../fields.ts'
+import { type Fields, recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
 import { problemsOfChange, problemsOfCreation, problemsOfEvent } from './event-rules.ts'
 
-type Content = Readonly<Record<string, unknown>>
-
 /** Returns the object of an event, in either version. */
-function objectOf({ involvedObject, regarding }: Content): Content {
+function objectOf({ involvedObject, regarding }: Fields): Fields {
   return recordOf(involvedObject ?? regarding)
 }
 
-function firstTime(event: Content): unknown {
+function firstTime(event: Fields): unknown {
   return event.firstTimestamp ?? event.deprecatedFirstTimestamp ?? event.eventTime
 }
 
-function lastTime(event: Content): unknown {
+function lastTime(event: Fields): unknown {
   const { series, lastTimestamp, deprecatedLastTimestamp } = event
   const observed = isRecord(series) ? series.lastObservedTime : undefined
   return observed ?? lastTimestamp ?? deprecatedLastTimestamp ?? firstTime(event)
 }
 
-function countOf({ series, count, deprecatedCount }: Content): unknown {
+function countOf({ series, count, deprecatedCount }: Fields): unknown {
   return (isRecord(series) ? series.count : undefined) ?? count ?? deprecatedCount ?? 1
 }
 
-function titleOf(event: Content): string {
+function titleOf(event: Fields): string {
   const { kind = '', name } = objectOf(event)
   const title = String(kind).toLowerCase()
   return name === undefined || name === '' ? title : `${title}/${name}`
 }
 
-function sourceOf(event: Content): string {
+function sourceOf(event: Fields): string {
   const { component, host } = recordOf(event.source ?? event.deprecatedSource)
   const reporter = component || event.reportingComponent || event.reportingController || ''
   const instance = host || event.reportingInstance
   return instance ? `${reporter}, ${instance}` : `${reporter}`
 }
 
-function messageOf({ message, note }: Content): string {
+function messageOf({ message, note }: Fields): string {
   return String(message ?? note ?? '').trim()
 }
 

@@ -3,12 +3,12 @@ import {
   checkDnsLabel,
   checkLabelKey,
   type HookViolation,
-  isRecord,
   propagationFinalizers,
   singleValueIndex,
 } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
 import { type BareObject, type KindRules, objectLimits, shorten } from '../../model/index.ts'
+import { recordOf } from '../fields.ts'
 import type { BuiltInKind } from './built-in-kind.ts'
 
 /** The namespaces that always exist. */
@@ -94,20 +94,20 @@ const rules: KindRules = {
   subresources: ['finalize'],
   created(draft) {
     labelName(draft)
-    const { finalizers = [], ...spec } = contentOf(draft.spec)
+    const { finalizers = [], ...spec } = recordOf(draft.spec)
     const isComplete = !Array.isArray(finalizers) || finalizers.includes(contentFinalizer)
     draft.spec = { ...spec, finalizers: isComplete ? finalizers : [...finalizers, contentFinalizer] }
     draft.status = { phase: 'Active' }
   },
   updated(draft, previous, scope) {
     labelName(draft)
-    const { finalizers } = contentOf(scope === 'finalize' ? draft.spec : previous.spec)
+    const { finalizers } = recordOf(scope === 'finalize' ? draft.spec : previous.spec)
     draft.spec = {
-      ...contentOf(scope === 'finalize' ? previous.spec : draft.spec),
+      ...recordOf(scope === 'finalize' ? previous.spec : draft.spec),
       finalizers: finalizers ?? [],
     }
     const isDeleting = previous.metadata.deletionTimestamp !== undefined
-    draft.status = { ...contentOf(draft.status), phase: isDeleting ? 'Terminating' : 'Active' }
+    draft.status = { ...recordOf(draft.status), phase: isDeleting ? 'Terminating' : 'Active' }
   },
   checkDeletion({ metadata: { name } }) {
     if (!permanentNamespaces.includes(name)) return
@@ -120,8 +120,8 @@ const rules: KindRules = {
   deleting(draft) {
     // `finalize` may have removed it before, but the namespace may have objects.
     const finalizers = finalizersOf(draft).filter(finalizer => finalizer !== contentFinalizer)
-    draft.spec = { ...contentOf(draft.spec), finalizers: [contentFinalizer, ...finalizers] }
-    draft.status = { ...contentOf(draft.status), phase: 'Terminating' }
+    draft.spec = { ...recordOf(draft.spec), finalizers: [contentFinalizer, ...finalizers] }
+    draft.status = { ...recordOf(draft.status), phase: 'Terminating' }
   },
   holds: object => object.metadata.deletionTimestamp === undefined || finalizersOf(object).length > 0,
 }
@@ -139,7 +139,7 @@ function labelName(draft: BareObject): void {
 
 /** Returns the finalizers in the spec of a namespace. */
 export function finalizersOf({ spec }: Pick<BareObject, 'spec'>): readonly unknown[] {
-  const { finalizers } = contentOf(spec)
+  const { finalizers } = recordOf(spec)
   return Array.isArray(finalizers) ? finalizers : []
 }
 
@@ -160,8 +160,4 @@ function problemsOfFinalizers(finalizers: readonly unknown[], previous: readonly
       field: 'spec.finalizers',
       message: `${JSON.stringify(shorten(finalizer, objectLimits.echoedCharacters))} is not <domain>/<name>, as in example.com/a`,
     }))
-}
-
-function contentOf(value: unknown): Record<string, unknown> {
-  return isRecord(value) ? value : {}
 }

@@ -2,7 +2,7 @@ import type { HookViolation } from '@setpoint/controller-runtime/api'
 import { checkName, checkSubdomain, isRecord } from '@setpoint/controller-runtime/api'
 import { defineBuiltInModel } from '@setpoint/controller-runtime/internal'
 import type { BareObject, ComputedColumn } from '../../model/index.ts'
-import { recordsOf } from '../fields.ts'
+import { type Fields, recordsOf } from '../fields.ts'
 import type { BuiltInKind } from '../kinds/built-in-kind.ts'
 import { ageColumn } from '../kinds/columns.ts'
 import type { EscalationCheck } from './escalation.ts'
@@ -84,8 +84,6 @@ export function bindingKinds(check: EscalationCheck): {
     },
   }
 }
-
-type Fields = Readonly<Record<string, unknown>>
 
 const columns: readonly ComputedColumn[] = [
   {

@@ -1,11 +1,11 @@
-import { isRecord } from '@setpoint/controller-runtime/api'
 import type { CacheEvent, Entry, LogFollower, ModelCache } from '../../cache/index.ts'
 import type { ServedModel } from '../../model/index.ts'
 import type { RbacAuthorizer, RbacKey, RbacPolicy } from '../../security/index.ts'
+import { type Fields, recordOf } from '../fields.ts'
 import type { RbacKinds } from './rbac-kinds.ts'
 import { readBinding, readRole } from './read-roles.ts'
 
-type Set = (policy: RbacPolicy, key: RbacKey, fields: Readonly<Record<string, unknown>> | undefined) => void
+type Set = (policy: RbacPolicy, key: RbacKey, fields: Fields | undefined) => void
 
 const setRole: Set = (policy, key, fields) => policy.setRole(key, fields && readRole(fields))
 const setBinding: Set = (policy, key, fields) =>
@@ -60,7 +60,6 @@ function keyOf({ namespace, name }: Entry): RbacKey {
   return { namespace, name }
 }
 
-function fieldsOf({ bytes }: Entry): Readonly<Record<string, unknown>> {
-  const fields: unknown = JSON.parse(bytes.toString())
-  return isRecord(fields) ? fields : {}
+function fieldsOf({ bytes }: Entry): Fields {
+  return recordOf(JSON.parse(bytes.toString()))
 }

@@ -8,13 +8,13 @@ import {
   type Subject,
   serviceAccountUser,
 } from '../../security/index.ts'
-import { type Fields, recordsOf, textOf, textsOf } from '../fields.ts'
+import { type Fields, recordOf, recordsOf, textOf, textsOf } from '../fields.ts'
 
 export const rbacGroup = 'rbac.authorization.k8s.io'
 
 /** Returns what a Role or ClusterRole grants. Ignores what its schema would refuse. */
 export function readRole({ metadata, rules, aggregationRule }: Fields): Role {
-  const { labels } = isRecord(metadata) ? metadata : {}
+  const { labels } = recordOf(metadata)
   const aggregates = isRecord(aggregationRule)
     ? recordsOf(aggregationRule.clusterRoleSelectors).map(readSelector)
     : undefined
@@ -41,7 +41,7 @@ export function readBinding({ roleRef, subjects }: Fields, namespace: string | u
 }
 
 export function readRoleRef(roleRef: unknown): RoleRef {
-  const { kind, name } = isRecord(roleRef) ? roleRef : {}
+  const { kind, name } = recordOf(roleRef)
   return { kind: kind === 'Role' ? 'Role' : 'ClusterRole', name: textOf(name) }
 }
 
@@ -74,7 +74,7 @@ function listOf<Name extends string>(name: Name, value: unknown): { [K in Name]?
 }
 
 function textMapOf(value: unknown): Record<string, string> {
-  const entries = Object.entries(isRecord(value) ? value : {})
+  const entries = Object.entries(recordOf(value))
   return Object.fromEntries(
     entries.flatMap(([key, text]) => (typeof text === 'string' ? [[key, text] as const] : [])),
   )

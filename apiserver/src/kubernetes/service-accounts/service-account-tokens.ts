@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Clock, systemClock, type UserInfo } from '@setpoint/controller-runtime'
-import { ApiError, isRecord } from '@setpoint/controller-runtime/api'
+import { ApiError } from '@setpoint/controller-runtime/api'
 import type { JWTHeaderParameters } from 'jose'
 import {
   credentialIdKey,
@@ -12,6 +12,7 @@ import {
   tokenProblem,
   type VerifiedToken,
 } from '../../security/index.ts'
+import { recordOf } from '../fields.ts'
 import type { BoundObject, BoundObjects } from './bound-objects.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
@@ -27,7 +28,7 @@ export const serviceAccountIssuer = 'setpoint/serviceaccount'
 const objectsClaim = 'kubernetes.io'
 
 /** A token to issue. */
-export interface TokenSpec {
+interface TokenSpec {
   readonly account: BoundObject
   /** The token is invalid as soon as this Secret is gone. */
   readonly secret?: BoundObject
@@ -135,10 +136,10 @@ function userOf(account: BoundObject, tokenId: string): UserInfo {
 
 /** Returns the objects in the claim, the account first. */
 function objectsOf(claim: unknown): BoundObject[] {
-  const { namespace, serviceaccount, secret } = isRecord(claim) ? claim : {}
+  const { namespace, serviceaccount, secret } = recordOf(claim)
   if (typeof namespace !== 'string') return []
   const read = (plural: BoundObject['plural'], reference: unknown): BoundObject[] => {
-    const { name, uid } = isRecord(reference) ? reference : {}
+    const { name, uid } = recordOf(reference)
     return typeof name === 'string' && typeof uid === 'string' ? [{ plural, namespace, name, uid }] : []
   }
   return [...read('serviceaccounts', serviceaccount), ...read('secrets', secret)]

@@ -7,7 +7,7 @@ import {
   ServedModel,
 } from '../../model/index.ts'
 import type { Registry } from '../../registry/index.ts'
-import { textsOf } from '../fields.ts'
+import { recordOf, textsOf } from '../fields.ts'
 import type { BoundObject } from './bound-objects.ts'
 import { type ServiceAccountTokens, serviceAccountIssuer } from './service-account-tokens.ts'
 import { tokenLife } from './token-life.ts'
@@ -77,7 +77,7 @@ async function respond(
   { spec }: ReviewContent,
   { namespace = '', name = '', metadata }: ReviewRequest,
 ): Promise<ReviewAnswer> {
-  const given = isRecord(spec) ? spec : {}
+  const given = recordOf(spec)
   if (metadata.name !== undefined && metadata.name !== name) throw otherName(name)
   const account = await find(parts, { plural: 'serviceaccounts', namespace, name })
   if (metadata.uid !== undefined && metadata.uid !== account.uid)
