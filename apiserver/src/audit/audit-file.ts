@@ -15,7 +15,7 @@ export const fileDefaults = Object.freeze({
   writeLength: 256 * 1024,
 })
 
-export interface AuditFileOptions {
+interface AuditFileOptions {
   readonly path: string
   readonly limits: RotationLimits
   readonly log: Logger

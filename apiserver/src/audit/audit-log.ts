@@ -14,7 +14,7 @@ export interface AuditSink {
   close(): Promise<void>
 }
 
-export interface AuditLogParts {
+interface AuditLogParts {
   readonly policy: AuditPolicy
   readonly sinks: readonly AuditSink[]
   readonly isSensitive: AuditRecorder['isSensitive']

@@ -23,7 +23,7 @@ export const webhookDefaults = Object.freeze({
   closeMs: 5_000,
 })
 
-export interface AuditWebhookOptions {
+interface AuditWebhookOptions {
   readonly url: string
   /** Returns the current bearer token. */
   readonly token?: (() => Promise<string>) | undefined

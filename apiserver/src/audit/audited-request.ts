@@ -25,7 +25,7 @@ export interface AuditRecorder {
 }
 
 /** What a request is about. */
-export interface AuditSubject {
+interface AuditSubject {
   readonly verb: string
   readonly target: AuditTarget
   /** True if the objects have secrets. */

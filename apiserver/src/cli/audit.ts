@@ -13,7 +13,7 @@ import { FileWatch } from '../security/index.ts'
 import type { AuditOptions } from './flags.ts'
 
 /** An audit log with its destinations, and the watch on its policy file. */
-export interface OpenedAudit {
+interface OpenedAudit {
   readonly log: AuditLog
   readonly policyFile: { close(): void } | undefined
 }

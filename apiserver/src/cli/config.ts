@@ -4,7 +4,7 @@ import type { Flag } from './flag.ts'
 import { type NamedText, quote, UsageError } from './flags-values.ts'
 
 /** The value of one flag in a configuration file. */
-export interface ConfigEntry {
+interface ConfigEntry {
   readonly texts: readonly string[]
   /** For messages: `setpoint.yaml:3: data-dir`. */
   readonly origin: string
@@ -20,7 +20,7 @@ export interface ConfigFile {
 }
 
 /** Mappings in a list, with scalars as texts. */
-export interface ConfigSections {
+interface ConfigSections {
   readonly sections: readonly Readonly<Record<string, unknown>>[]
   /** For messages: `setpoint.yaml:3: oidc`. */
   readonly origin: string

@@ -32,7 +32,7 @@ export const controllersDefaults = Object.freeze({
 })
 
 /** The plugins' controllers and the collector in a process of their own, against a remote server. */
-export interface RunningControllers {
+interface RunningControllers {
   /** Finishes the current reconciles, or aborts them with `force`, releases the lease and stops. */
   stop(options?: { readonly force?: boolean }): Promise<void>
   /** Reloads the plugin of a source, by its label, see `Plugins.reload`. */

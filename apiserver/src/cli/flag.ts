@@ -8,7 +8,7 @@ import type { ReadFile } from './flags-values.ts'
  *     repeatable  several: the flag is repeated. Separated by commas in the environment, a YAML list in the
  *                 configuration file
  */
-export type FlagKind = 'value' | 'list' | 'repeatable'
+type FlagKind = 'value' | 'list' | 'repeatable'
 
 export type CommandName = 'serve' | 'dev' | 'token' | 'service-account-token' | 'kubeconfig'
 

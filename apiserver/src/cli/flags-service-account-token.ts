@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { checkDnsLabel, checkSubdomain } from '@setpoint/controller-runtime/api'
 import { tokenLife } from '../kubernetes/service-accounts/token-life.ts'
+import type { ServiceAccountName } from '../security/index.ts'
 import { type ValueFlag, value } from './flag.ts'
 import type { Settings } from './flags-settings.ts'
 import { quote, readBoolean, readDomain, readNonEmpty, readServerUrl, UsageError } from './flags-values.ts'
@@ -50,15 +51,9 @@ export const serviceAccountTokenFlags = Object.freeze({
   }),
 })
 
-/** The name of a service account. */
-export interface AccountName {
-  readonly namespace: string
-  readonly name: string
-}
-
 /** The token to request. */
 export interface RequestedToken extends ServerConnection {
-  readonly account: AccountName
+  readonly account: ServiceAccountName
   /** Empty: the API. */
   readonly audiences: readonly string[]
   readonly lifeSeconds: number
@@ -92,7 +87,7 @@ export function requestedToken(
   }
 }
 
-function readAccount(text: string): AccountName {
+function readAccount(text: string): ServiceAccountName {
   const [namespace = '', name = '', ...rest] = text.split('/')
   const isName = checkDnsLabel(namespace) === undefined && checkSubdomain(name) === undefined
   if (!isName || rest.length > 0)

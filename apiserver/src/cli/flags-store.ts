@@ -79,7 +79,7 @@ export const storeFlags = Object.freeze({
 
 export type StoreOptions = EmbeddedStoreOptions | EtcdStoreOptions
 
-export interface EmbeddedStoreOptions {
+interface EmbeddedStoreOptions {
   readonly kind: 'embedded'
   /** Absolute path. Created if it does not exist. */
   readonly dataDir: string

@@ -27,7 +27,7 @@ export const serverDefaults = Object.freeze({
 })
 
 /** A running server. */
-export interface RunningServer {
+interface RunningServer {
   /** `http://host:port<base path>`, with the real port. */
   readonly url: string
   /**

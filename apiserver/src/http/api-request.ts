@@ -65,7 +65,7 @@ export const requestLimits = Object.freeze({
 })
 
 /** A path in the form of a resource. */
-export interface ParsedPath extends ResourcePath {
+interface ParsedPath extends ResourcePath {
   /** False for a path that can name no object, because it lacks a part or has more of them. */
   readonly isComplete: boolean
 }

@@ -21,7 +21,7 @@ const keptBlocks: Buffer[] = []
 /** Whether a body was sent in full. */
 export type SendOutcome = 'sent' | 'client gone'
 
-export interface SendOptions {
+interface SendOptions {
   readonly gzip: boolean
 }
 

@@ -29,7 +29,7 @@ import type { Middleware } from './request-state.ts'
 import type { ResourceApi } from './resource-api.ts'
 import type { WatchApi } from './watch-api.ts'
 
-export interface ChainParts {
+interface ChainParts {
   readonly connections: Connections
   readonly paths: Paths
   readonly models: ModelRegistry

@@ -4,7 +4,7 @@ import { negotiate } from './accept.ts'
 import type { ResourceRequest } from './request-info.ts'
 
 /** The media type of a response about objects, and the form of the objects if it is not their own. */
-export interface ObjectFormat {
+interface ObjectFormat {
   readonly type: string
   readonly view: ObjectView | undefined
 }

@@ -1,7 +1,7 @@
 import { type RequestInfo, readRequestInfo, type Served, unreadable } from './request-info.ts'
 import type { ResourceApi } from './resource-api.ts'
 
-export interface PathsParts {
+interface PathsParts {
   readonly api: Pick<ResourceApi, 'visibleModelOf'>
   /** Precedes every path: '' or '/x'. */
   readonly basePath: string

@@ -24,7 +24,7 @@ export interface ResourceRequest {
 }
 
 /** A request for a path of the server, a route of a plugin, or a kind that is not served. */
-export interface OtherRequest {
+interface OtherRequest {
   /** A verb of RBAC if the path has the form of a resource and the method has one, else the method in lower case. */
   readonly verb: string
   /** A path in the form of a resource counts as one, as in Kubernetes. */

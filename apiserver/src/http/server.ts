@@ -41,7 +41,7 @@ import { servedTypes } from './write-parameters.ts'
 
 const secureDefaults = Object.freeze({ minVersion: 'TLSv1.2' } as const)
 
-export interface ApiServerParts {
+interface ApiServerParts {
   readonly models: ModelRegistry
   readonly api: ResourceApi
   readonly routes: CustomRoutes
@@ -65,7 +65,7 @@ export interface ApiServerParts {
 }
 
 /** The server's certificate chain and key, as PEM text. */
-export interface TlsFiles {
+interface TlsFiles {
   readonly cert: string
   readonly key: string
   /** CA certificates of clients, which may present a certificate. */

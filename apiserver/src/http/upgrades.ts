@@ -16,7 +16,7 @@ import { readTarget } from './request-target.ts'
 import type { WatchApi } from './watch-api.ts'
 import { multiplexProtocol, offersMultiplexing } from './watch-sockets.ts'
 
-export interface UpgradesParts {
+interface UpgradesParts {
   readonly origins: Origins
   readonly access: ImpersonatingAccess
   readonly authorizer: Authorizer

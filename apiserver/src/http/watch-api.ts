@@ -40,12 +40,12 @@ export const watchApiDefaults = Object.freeze({
 const overWebSocket: WatchTransport = Object.freeze({ bookmarksByDefault: true })
 
 /** The collection or object that a client watches, and the query of its request. */
-export interface WatchTarget extends Pick<ResourceRequest, 'served' | 'path' | 'query' | 'target'> {
+interface WatchTarget extends Pick<ResourceRequest, 'served' | 'path' | 'query' | 'target'> {
   /** The form of objects in its events, if it is not their own. */
   readonly view?: ObjectView | undefined
 }
 
-export interface WatchApiParts {
+interface WatchApiParts {
   readonly api: ResourceApi
   readonly hub: WatchHub
   readonly connections: WatchConnections

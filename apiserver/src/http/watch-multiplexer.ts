@@ -34,7 +34,7 @@ type Request =
 /** Opens the watch that `path` names. @throws ApiError, or the signal's reason when aborted */
 export type OpenWatch = (path: string, sink: WatchSink, signal: AbortSignal) => Promise<Watch>
 
-export interface MultiplexerParts {
+interface MultiplexerParts {
   readonly connection: WatchConnection
   readonly pace: MessagePace
   /** Whose messages share the time of a turn. */

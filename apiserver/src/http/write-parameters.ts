@@ -215,7 +215,7 @@ function unsupported(given: string, types: object): ApiError {
 }
 
 /** The options of a DELETE, from its body (Kubernetes' DeleteOptions) and its query. */
-export interface DeleteParameters {
+interface DeleteParameters {
   readonly deletion: Deletion
   readonly options: WriteOptions
 }

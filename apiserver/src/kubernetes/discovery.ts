@@ -22,7 +22,7 @@ export interface DiscoveryDocument {
 }
 
 /** The root of the core group's paths, and that of all other groups. */
-export type DiscoveryRoot = 'api' | 'apis'
+type DiscoveryRoot = 'api' | 'apis'
 
 interface DiscoveryParts {
   readonly models: Pick<ModelRegistry, 'visible' | 'reviews' | 'groups' | 'changes'>

@@ -3,7 +3,7 @@ import { compileJsonPath } from '@setpoint/controller-runtime/internal'
 import type { ComputedColumn } from '../model/index.ts'
 
 /** A column as a Table describes it. */
-export interface ColumnDefinition {
+interface ColumnDefinition {
   readonly name: string
   readonly type: string
   /** Empty for a column without a format. */

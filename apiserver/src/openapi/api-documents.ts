@@ -12,7 +12,7 @@ export interface ReadyDocument {
   readonly hash: string
 }
 
-export interface ApiDocumentsParts extends DocumentOptions {
+interface ApiDocumentsParts extends DocumentOptions {
   readonly models: ModelRegistry
   readonly routes: { describe(): readonly DescribedRoute[] }
 }

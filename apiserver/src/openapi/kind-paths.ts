@@ -31,7 +31,7 @@ export interface RequestFormats {
   readonly patches: readonly string[]
 }
 
-export interface PathOptions {
+interface PathOptions {
   readonly formats: RequestFormats
   readonly ids: OperationIds
 }

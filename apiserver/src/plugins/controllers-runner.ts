@@ -7,7 +7,7 @@ import type { PluginLifecycle, ReloadOutcome } from './plugins.ts'
 import { type PluginSettings, redactedMessageOf, setUp } from './set-up.ts'
 
 /** What plugins use in a process that only runs controllers. */
-export interface ControllersEnvironment {
+interface ControllersEnvironment {
   readonly transport: Transport
   readonly manager: Manager
   readonly specs: Pick<PluginSpecs, 'get' | 'current'>

@@ -43,7 +43,7 @@ export async function discoverPlugins(installation: string = installedPlugins): 
   return found
 }
 
-export interface LoadOptions {
+interface LoadOptions {
   readonly importTimeoutMs?: number
   /**
    * Node imports a module once per process and never unloads it. Each further generation of a folder imports its modules

@@ -54,7 +54,7 @@ export async function readPackage(dir: string): Promise<PluginPackage> {
 }
 
 /** The fields of package.json that are read here. Their types are not checked yet. */
-export interface Manifest {
+interface Manifest {
   readonly name?: unknown
   readonly version?: unknown
   readonly type?: unknown

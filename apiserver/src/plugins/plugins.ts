@@ -29,7 +29,7 @@ export interface PluginLifecycle extends PluginProgress {
   stop(served?: Promise<void>): Promise<void>
 }
 
-export interface PluginsOptions {
+interface PluginsOptions {
   readonly create: (loader: PluginLoader, loaded: LoadedPlugin) => PluginLifecycle
   readonly specs: Pick<PluginSpecs, 'current' | 'observe'>
   /** Gets the sources that cannot be loaded; absent where another process writes the statuses. */

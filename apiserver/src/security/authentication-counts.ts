@@ -3,7 +3,7 @@ export const authenticationMethods = ['certificate', 'service-account', 'oidc', 
 export type AuthenticationMethod = (typeof authenticationMethods)[number]
 
 /** `failure`: the credentials are invalid. `error`: they could not be checked. */
-export type AuthenticationResult = 'success' | 'failure' | 'error'
+type AuthenticationResult = 'success' | 'failure' | 'error'
 
 /** Counts attempts to authenticate, by method and result. */
 export class AuthenticationCounts {

@@ -47,7 +47,7 @@ export class TokenList {
 }
 
 /** A token, its hash in hexadecimal, and its entry for the token file. */
-export interface NewToken {
+interface NewToken {
   readonly token: string
   readonly sha256: string
   /** YAML with a line end. */

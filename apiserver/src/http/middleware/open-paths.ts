@@ -9,7 +9,7 @@ const probes: ReadonlySet<string> = new Set(['/livez', '/readyz', '/healthz'])
 /** The paths that need no credentials: probes, the version, and a page that asks for credentials. */
 const open: ReadonlySet<string> = new Set([...probes, '/version', ...docsPaths])
 
-export interface OpenPathsParts {
+interface OpenPathsParts {
   readonly access: Access
   readonly authorizer: Authorizer
 }

@@ -18,7 +18,7 @@ import { nothingServed } from '../request-info.ts'
 import type { Context, Middleware, RequestState } from '../request-state.ts'
 import { versionInfo } from '../version-info.ts'
 
-export interface SystemRoutesParts {
+interface SystemRoutesParts {
   readonly health: Health
   readonly metrics: Metrics
   readonly models: ModelRegistry

@@ -6,7 +6,7 @@ import { decodeDefaults } from '../../model/index.ts'
 export type WireValue = number | Buffer
 
 /** The values of each field of a message by its number, in their order on the wire. */
-export type WireFields = ReadonlyMap<number, readonly WireValue[]>
+type WireFields = ReadonlyMap<number, readonly WireValue[]>
 
 /** The wire types that messages of Kubernetes have. */
 const varint = 0

@@ -20,7 +20,7 @@ export const signingKeyDefaults = Object.freeze({
 })
 
 /** A key pair for ES256. */
-export interface SigningKey {
+interface SigningKey {
   readonly id: string
   /** Milliseconds since the epoch. */
   readonly createdAt: number

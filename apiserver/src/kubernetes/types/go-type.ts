@@ -36,5 +36,3 @@ export const goLeaves = [
   'MicroTime',
   'FieldsV1',
 ] as const
-
-export type GoLeaf = (typeof goLeaves)[number]

@@ -43,7 +43,7 @@ export interface Party {
 }
 
 /** Counts of one class and kind of identity. */
-export interface RequestTally {
+interface RequestTally {
   dispatched: number
   /** Refused because too many wait, refused after waiting too long, and withdrawn because the client left. */
   full: number
