@@ -438,9 +438,7 @@ function indexDraft(
     (problems.length > 0 ||
       overfull.length > 0 ||
       reservationsWithout(wanted, stored.reservations).length > 0)
-  const before = unusual
-    ? indexValuesOf(served, stored.object, () => encodeObject(stored.object))
-    : undefined
+  const before = unusual ? indexValuesOf(served, stored.object, () => encodeObject(stored.object)) : undefined
   for (const { index, message } of problems) {
     if (before?.problems.some(problem => problem.index === index)) continue
     causes.add({
@@ -509,15 +507,13 @@ interface Difference {
 
 /** Compares each part once, because comparing is costly for large objects. */
 function differenceOf(next: BareObject, previous: BareObject): Difference {
-  const { metadata: nextMetadata, status: nextStatus, ...nextContent } = next
-  const { metadata: previousMetadata, status: previousStatus, ...previousContent } = previous
-  const { finalizers: nextFinalizers, ...nextRest } = nextMetadata
-  const { finalizers: previousFinalizers, ...previousRest } = previousMetadata
+  const bodyOf = (object: BareObject) => ({ ...object, metadata: undefined, status: undefined })
+  const restOf = ({ metadata }: BareObject) => ({ ...metadata, finalizers: undefined })
   return {
-    finalizers: !deepEqual(nextFinalizers, previousFinalizers),
-    metadata: !deepEqual(nextRest, previousRest),
-    status: !deepEqual(nextStatus, previousStatus),
-    content: !deepEqual(nextContent, previousContent),
+    finalizers: !deepEqual(next.metadata.finalizers, previous.metadata.finalizers),
+    metadata: !deepEqual(restOf(next), restOf(previous)),
+    status: !deepEqual(next.status, previous.status),
+    content: !deepEqual(bodyOf(next), bodyOf(previous)),
   }
 }
 
