@@ -149,18 +149,21 @@ export class ModelStore {
       const after = next && valuesAt(next, position)
       if (before === after || (before && after && sameValues(before, after))) continue
       this.#indexes[position]?.change(slot, before, after)
-    }
-    const labelsBefore = previous?.labels
-    const labelsAfter = next?.labels
-    if (labelsBefore === labelsAfter) return
-    for (const key in labelsBefore) {
-      if (labelsAfter === undefined || !Object.hasOwn(labelsAfter, key)) this.#labelKeys.delete(key, slot)
-    }
-    for (const key in labelsAfter) {
-      if (labelsBefore === undefined || !Object.hasOwn(labelsBefore, key)) this.#labelKeys.set(key, slot)
+      if (position === IndexSet.labels) this.#reindexKeys(slot, next?.labels, previous?.labels)
     }
   }
+
+  #reindexKeys(
+    slot: StoredSlot,
+    after: Entry['labels'] = noLabels,
+    before: Entry['labels'] = noLabels,
+  ): void {
+    for (const key in before) if (!Object.hasOwn(after, key)) this.#labelKeys.delete(key, slot)
+    for (const key in after) if (!Object.hasOwn(before, key)) this.#labelKeys.set(key, slot)
+  }
 }
+
+const noLabels: Entry['labels'] = Object.freeze({})
 
 /** A slot that only the store may change. */
 interface StoredSlot extends Slot {
@@ -236,8 +239,10 @@ class MultiValueIndex implements Index {
     before: readonly string[] | undefined,
     after: readonly string[] | undefined,
   ): void {
-    const left = new Set(before)
-    for (const value of new Set(after)) if (!left.delete(value)) this.#values.set(value, slot)
+    const { start, fromEnd } = commonEnds(before, after)
+    const left = new Set(before?.slice(start, before.length - fromEnd))
+    for (const value of new Set(after?.slice(start, after.length - fromEnd)))
+      if (!left.delete(value)) this.#values.set(value, slot)
     for (const value of left) this.#values.delete(value, slot)
     move(this.#smallest, slot, before && { value: smallestOf(before) }, after && { value: smallestOf(after) })
     move(this.#largest, slot, before && { value: largestOf(before) }, after && { value: largestOf(after) })
@@ -279,6 +284,19 @@ class MultiValueIndex implements Index {
       largest: this.#largest.snapshot(),
     }
   }
+}
+
+/** Returns how many values two lists have in common at their start and at their end. Most changes leave most values. */
+function commonEnds(
+  before: readonly string[] = noValues,
+  after: readonly string[] = noValues,
+): { start: number; fromEnd: number } {
+  const length = Math.min(before.length, after.length)
+  let start = 0
+  while (start < length && before[start] === after[start]) start++
+  let fromEnd = 0
+  while (fromEnd < length - start && before.at(-1 - fromEnd) === after.at(-1 - fromEnd)) fromEnd++
+  return { start, fromEnd }
 }
 
 function move(
