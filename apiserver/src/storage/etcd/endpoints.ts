@@ -117,7 +117,8 @@ export class Endpoints {
     return response.finally(() => {
       clearTimeout(timer)
       signal?.removeEventListener('abort', onAbort)
-      ended.abort()
+      // Without a reason, Node makes an error with a stack for each call.
+      ended.abort('over')
     })
   }
 

@@ -44,16 +44,18 @@ export class UnaryCall {
       if (signal?.aborted) onAbort()
       else
         this.#whenConnected(() => {
-          this.#sent = this.#client.makeUnaryRequest(
-            method.path,
-            method.requestSerialize,
-            method.responseDeserialize,
-            request,
-            metadata,
-            (error, message) => {
-              if (message !== undefined) resolve(message)
-              else reject(CallError.from(error, this.#endpoint))
-            },
+          this.#sent = withoutStack(() =>
+            this.#client.makeUnaryRequest(
+              method.path,
+              method.requestSerialize,
+              method.responseDeserialize,
+              request,
+              metadata,
+              (error, message) => {
+                if (message !== undefined) resolve(message)
+                else reject(CallError.from(error, this.#endpoint))
+              },
+            ),
           )
         })
     })
@@ -97,5 +99,19 @@ export class UnaryCall {
     } else {
       send()
     }
+  }
+}
+
+/**
+ * Runs a function whose errors have no stack. grpc-js takes a stack for each call, in case it fails, which costs 4 % of a
+ * write and would name only this file.
+ */
+function withoutStack<T>(run: () => T): T {
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 0
+  try {
+    return run()
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit
   }
 }
