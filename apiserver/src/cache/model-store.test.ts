@@ -172,6 +172,26 @@ describe('a model store built from many entries', () => {
     )
   })
 
+  test('equals a store whose values were changed by writes', async () => {
+    const name = fc.constantFrom('a', 'b', 'c')
+    const tags = fc.uniqueArray(fc.constantFrom('t', 'u', 'v', 'w', 'x'))
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(name, tags), { minLength: 1 }), async writes => {
+        const store = new ModelStore(indexes)
+        const present = new Map<string, Entry>()
+        for (const [name, tags] of writes) {
+          const labels = Object.fromEntries(tags.map(tag => [tag, '']))
+          const next = entry(name, undefined, tags, labels)
+          store.apply(next, present.get(name))
+          present.set(name, next)
+        }
+        const entries = [...present.values()].sort(byName)
+        const built = await ModelStore.from(indexes, entries, yielder())
+        expect(contentOf(store.snapshot())).toEqual(contentOf(built.snapshot()))
+      }),
+    )
+  })
+
   test('sorts more distinct values than fit into one step', async () => {
     const count = 70_000
     const entries = Array.from({ length: count }, (_, n) =>
