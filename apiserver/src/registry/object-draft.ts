@@ -495,7 +495,7 @@ function indexValuesOf({ indexes }: ServedModel, object: BareObject, json: () =>
   return indexes.tryValuesOf(indexed, { isKept: false })
 }
 
-/** The parts in which an object differs from the stored one. */
+/** The differences between an object and the stored one, by part. */
 interface Difference {
   readonly finalizers: boolean
   /** The rest of the metadata. */
