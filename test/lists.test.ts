@@ -598,6 +598,22 @@ describe.each(stores)('lists on the %s store', store => {
       for (const name of ['p-0', 'p-1', 'p-2']) objectOf(await api.delete(items.at(name)))
     })
 
+    it('of writes that no list has shown are states, too', async () => {
+      const { version } = (await items.create('q-1', { count: 1 })).metadata
+      objectOf(await api.mergePatch(items.at('q-1'), { spec: { count: 2 } }))
+      objectOf(await api.delete(items.at('q-1')))
+      await createAll(items, [{ name: 'q-1' }, { name: 'q-2' }])
+      const then = await items.list({
+        fieldSelector: 'metadata.name>=q-',
+        resourceVersion: version,
+        resourceVersionMatch: 'Exact',
+      })
+      expect(then.items.map(({ metadata, spec }) => [metadata.name, metadata.version, spec])).toEqual([
+        ['q-1', version, { count: 1 }],
+      ])
+      for (const name of ['q-1', 'q-2']) objectOf(await api.delete(items.at(name)))
+    })
+
     it('in the future are refused: Exact with 410, NotOlderThan with 504', async () => {
       const { version } = await items.list()
       const future = String(Number(version) + 1000)

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { Api, objectOf, refusalOf } from './support/api.ts'
+import { Api, type List, objectOf, queryText, refusalOf } from './support/api.ts'
 import { startEtcd } from './support/etcd.ts'
-import { fieldsOf } from './support/json.ts'
-import { itemsOf } from './support/kinds.ts'
+import { fieldsOf, optionalText, textOf } from './support/json.ts'
+import { devicesOf, itemsOf } from './support/kinds.ts'
 import { type ServerProcess, startServer } from './support/server.ts'
 import { startSlowProxy } from './support/slow-proxy.ts'
 import { copyFixture, startWorld, type World } from './support/worlds.ts'
@@ -56,6 +56,105 @@ describe('two servers on one etcd', () => {
     await Promise.all(writers)
   })
 
+  it('returns each chunk of a list from the state of the first, from alternate servers that both write', {
+    timeout: patience,
+  }, async () => {
+    let [here, there] = [itemsOf(world.api), itemsOf(new Api(other.url))]
+    const names = Array.from({ length: 10 }, (_, n) => `i-${n}`)
+    for (const name of names) await here.create(name, { rank: '0' })
+    let writes = 0
+    for (let round = 0; round < 20; round++) {
+      const selector: Readonly<Record<string, string>> =
+        round % 2 === 0 ? {} : { fieldSelector: 'spec.rank!=1' }
+      const whole = await here.list({ ...selector, sort: 'metadata.name' })
+      const chunks: List[] = []
+      for (let token: string | undefined = ''; token !== undefined; ) {
+        const chunk = await here.list({ ...selector, limit: '3', continue: token })
+        chunks.push(chunk)
+        token = optionalText(fieldsOf(chunk.raw.metadata).continue)
+        ;[here, there] = [there, here]
+        writes++
+        const [updated = '', recreated = ''] = [names[writes % 10], names[(writes * 7 + 1) % 10]]
+        objectOf(await here.api.put(here.at(updated), here.body(updated, { rank: `${writes % 3}` })))
+        objectOf(await there.api.delete(there.at(recreated)))
+        await here.create(recreated, { rank: `${writes % 2}` })
+        await there.create(`j-${writes}`, {})
+        if (writes > 1) objectOf(await here.api.delete(here.at(`j-${writes - 1}`)))
+        await devicesOf(there.api).create(`d-${writes}`, { size: 1 })
+      }
+      expect(new Set(chunks.map(({ version }) => version)).size).toBe(1)
+      expect(chunks.flatMap(({ items }) => items.map(({ raw }) => raw))).toEqual(
+        whole.items.map(({ raw }) => raw),
+      )
+    }
+    await devicesOf(here.api).clear()
+  })
+
+  it('returns the state at a version that no list of this server has shown', async () => {
+    const [here, there] = [itemsOf(world.api), itemsOf(new Api(other.url))]
+    const states: { version: string; ranks: Map<string, string> }[] = []
+    for (let n = 0; n < 60; n++) {
+      const ranks = new Map(states.at(-1)?.ranks)
+      const name = `e-${(n * 7) % 11}`
+      const rank = `${n % 5}`
+      if (ranks.has(name) && n % 3 === 0) {
+        objectOf(await here.api.delete(here.at(name)))
+        ranks.delete(name)
+        // The version of a write to another kind is a state of this kind, too.
+        const { metadata } = await devicesOf(here.api).create(`d-${n}`, { size: 1 })
+        states.push({ version: metadata.version, ranks })
+        continue
+      }
+      const { metadata } = ranks.has(name)
+        ? objectOf(await here.api.put(here.at(name), here.body(name, { rank })))
+        : await here.create(name, { rank })
+      states.push({ version: metadata.version, ranks: ranks.set(name, rank) })
+    }
+    for (let n = 0; n < 60; n++) {
+      const { version, ranks } = states[(n * 37) % 60] ?? { version: '', ranks: new Map<string, string>() }
+      const exact = { resourceVersion: version, resourceVersionMatch: 'Exact' }
+      const sorted = await there.list({
+        ...exact,
+        sort: ['spec.rank,desc', 'metadata.name'],
+        page: '1',
+        size: '4',
+      })
+      const inOrder = [...ranks].sort(([a, of], [b, than]) => than.localeCompare(of) || a.localeCompare(b))
+      expect(sorted.version).toBe(version)
+      expect(sorted.raw.total).toBe(ranks.size)
+      expect(sorted.items.map(({ metadata, spec }) => [metadata.name, spec.rank])).toEqual(
+        inOrder.slice(0, 4),
+      )
+      const selected = await there.list({
+        ...exact,
+        fieldSelector: 'spec.rank in (1,2)',
+        sort: 'metadata.name',
+      })
+      const expected = [...ranks].filter(([, rank]) => rank === '1' || rank === '2').map(([name]) => name)
+      expect(selected.names).toEqual(expected.sort())
+    }
+    await devicesOf(here.api).clear()
+  })
+
+  it('continues the list of a killed server; a server that starts later rejects it with 410', {
+    timeout: patience,
+  }, async () => {
+    const there = itemsOf(new Api(other.url))
+    for (const name of ['k-1', 'k-2', 'k-3', 'k-4', 'k-5']) await there.create(name, {})
+    const third = await world.another()
+    const first = await itemsOf(new Api(third.url)).list({ limit: '2' })
+    const query = { limit: '2', continue: textOf(fieldsOf(first.raw.metadata).continue) }
+    await third.kill('SIGKILL')
+    objectOf(await there.api.delete(there.at('k-3')))
+    await there.create('k-30', {})
+    const second = await there.list(query)
+    expect([second.names, second.version]).toEqual([['k-3', 'k-4'], first.version])
+    const last = await there.list({ limit: '2', continue: textOf(fieldsOf(second.raw.metadata).continue) })
+    expect(last.names).toEqual(['k-5'])
+    const fourth = await world.another()
+    refusalOf(await new Api(fourth.url).get(`${there.path}${queryText(query)}`), 410, 'Expired')
+  })
+
   it("a list on a server with a slow connection to the store contains the other server's acknowledged writes", {
     timeout: patience,
   }, async () => {
@@ -76,8 +175,17 @@ describe('two servers on one etcd', () => {
       await here.create(name, {})
       for (let n = 0; n < 15; n++) {
         const made = objectOf(await here.api.put(here.at(name), here.body(name, { op: `${n}` })))
-        const list = await there.list({ fieldSelector: `metadata.name=${name}` })
+        const selected = { fieldSelector: `metadata.name=${name}` }
+        const list = await there.list(selected)
         expect(list.items.map(({ raw }) => raw)).toEqual([made.raw])
+        const next = objectOf(await here.api.put(here.at(name), here.body(name, { op: `${n}, again` })))
+        const { version } = next.metadata
+        const exact = await there.list({
+          ...selected,
+          resourceVersion: version,
+          resourceVersionMatch: 'Exact',
+        })
+        expect(exact.items.map(({ raw }) => raw)).toEqual([next.raw])
       }
     })
     await Promise.all(clients)

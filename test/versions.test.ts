@@ -70,6 +70,13 @@ describe('discovery of several versions', () => {
 })
 
 describe('an object read in another version', () => {
+  it('has the content of a past state, in a list of that state', async () => {
+    const { version } = (await v1.create('a', { size: 5, unit: 'm' })).metadata
+    await v1.api.mergePatch(v1.at('a'), { spec: { size: 6 } })
+    const then = await v1beta1.list({ resourceVersion: version, resourceVersionMatch: 'Exact' })
+    expect(then.items.map(({ spec, metadata }) => [spec.text, metadata.version])).toEqual([['5', version]])
+  })
+
   it('has the content of that version, and the metadata of the one object', async () => {
     const created = await v1.create('a', { size: 5, unit: 'm' }, { labels: { l: 'v' } })
     const seen = await v1beta1.read('a')

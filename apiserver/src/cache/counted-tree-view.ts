@@ -16,6 +16,12 @@ export class CountedTreeView<K, V extends S, S = V> {
     return this.pairs
   }
 
+  /** Takes over the pairs of another view. */
+  protected share(view: CountedTreeView<K, V, S>): void {
+    this.root = view.root
+    this.pairs = view.pairs
+  }
+
   /** Returns the number of pairs before this one, which need not be in the tree. */
   rank(key: K | undefined, value?: S): number {
     const compare = this.order.comparing(key, value)

@@ -51,10 +51,12 @@ export class CountedTree<K, V extends S, S = V> extends CountedTreeView<K, V, S>
   /** The snapshot of the present state, until the next change. */
   #view: CountedTreeView<K, V, S> | undefined
 
-  constructor(order: PairOrder<K, S>) {
+  /** @param from a snapshot whose pairs the tree has at first. They share its nodes. Default: none */
+  constructor(order: PairOrder<K, S>, from?: CountedTreeView<K, V, S>) {
     lastGeneration++
     super(order, leaf(lastGeneration, [], []), 0)
     this.#generation = lastGeneration
+    if (from !== undefined) this.share(from)
   }
 
   /** Returns an immutable view of the present state, in O(1). */

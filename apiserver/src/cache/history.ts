@@ -40,12 +40,15 @@ export class History {
   #start = 0
   #bytes = 0
   #floor: Revision
+  /** The first floor. The events above it were pushed. */
+  readonly #origin: Revision
   readonly #limits: HistoryLimits
   readonly #now: () => number
 
   /** @param now returns milliseconds of a monotonic clock */
   constructor(floor: Revision, now: () => number = systemClock.monotonic, limits = historyDefaults) {
     this.#floor = floor
+    this.#origin = floor
     this.#now = now
     this.#limits = limits
   }
@@ -125,6 +128,17 @@ export class History {
     return position === undefined ? undefined : this.#kept[position]?.event
   }
 
+  /**
+   * Returns the events after a revision up to another, latest first. Undefined if some of them were evicted, or prepended:
+   * in those, the first event of an object does not know the version of its previous state.
+   */
+  latestFirst(after: Revision, until: Revision): Iterable<CacheEvent> | undefined {
+    const from = after < this.#origin ? undefined : this.positionAfter(after)
+    return from === undefined
+      ? undefined
+      : eventsOf(this.#kept.slice(from, this.positionAfter(until)).reverse())
+  }
+
   #evict(): void {
     const oldest = this.#kept[this.#start]
     if (oldest === undefined) return
@@ -133,6 +147,10 @@ export class History {
     this.#kept[this.#start] = undefined
     this.#start++
   }
+}
+
+function* eventsOf(kept: readonly (Kept | undefined)[]): Generator<CacheEvent> {
+  for (const one of kept) if (one !== undefined) yield one.event
 }
 
 interface Kept {

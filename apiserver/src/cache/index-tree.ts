@@ -2,7 +2,7 @@ import { compareCodePoints, ordersByUnit } from '../model/index.ts'
 import { CountedTree } from './counted-tree.ts'
 import type { CountedTreeView } from './counted-tree-view.ts'
 import type { Entry } from './entry.ts'
-import type { PairComparator } from './tree-node.ts'
+import type { PairComparator, PairOrder } from './tree-node.ts'
 
 /**
  * One object of a store while it exists. Indexes point to slots, so a write leaves an index alone if no value changes in
@@ -32,24 +32,30 @@ export type IndexTree = CountedTreeView<string, Slot, Named>
 /** Comes before every object of the same value. */
 export const first: Named = Object.freeze({ name: '' })
 
-/** Returns an empty index tree. The writer may use a mutable type of slots. */
-export function createIndexTree<T extends Slot = Slot>(): CountedTree<string, T, Named> {
-  return new CountedTree({
-    byValue: true,
-    comparing(value, object) {
-      return ordersByUnit(value ?? '') && ordersByUnit(object?.name ?? '')
-        ? compareByUnit
-        : compareByCodePoint
-    },
-  })
+/** Returns an index tree, empty or with the pairs of a snapshot. The writer may use a mutable type of slots. */
+export function createIndexTree<T extends Slot = Slot>(
+  from?: CountedTreeView<string, T, Named>,
+): CountedTree<string, T, Named> {
+  return new CountedTree(indexOrder, from)
 }
 
-/** Returns an empty tree of items by name. */
-export function createNameTree<T>(): CountedTree<string, T, unknown> {
-  return new CountedTree({
-    byValue: false,
-    comparing: name => (ordersByUnit(name ?? '') ? namesByUnit : namesByCodePoint),
-  })
+const indexOrder: PairOrder<string, Named> = {
+  byValue: true,
+  comparing(value, object) {
+    return ordersByUnit(value ?? '') && ordersByUnit(object?.name ?? '') ? compareByUnit : compareByCodePoint
+  },
+}
+
+/** Returns a tree of items by name, empty or with those of a snapshot. */
+export function createNameTree<T>(
+  from?: CountedTreeView<string, T, unknown>,
+): CountedTree<string, T, unknown> {
+  return new CountedTree(nameOrder, from)
+}
+
+const nameOrder: PairOrder<string, unknown> = {
+  byValue: false,
+  comparing: name => (ordersByUnit(name ?? '') ? namesByUnit : namesByCodePoint),
 }
 
 /** Returns the smallest value, or undefined if there are no values. */

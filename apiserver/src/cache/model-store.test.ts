@@ -4,11 +4,10 @@ import { Yielder } from '@setpoint/controller-runtime/internal'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { countReads } from '../../../test/support/rooms.ts'
+import { contentOf } from '../../../test/support/snapshot-content.ts'
 import { compareCodePoints } from '../model/index.ts'
 import { IndexSet } from '../model/index-set.ts'
 import type { Entry } from './entry.ts'
-import { first as beforeNames, type IndexTree } from './index-tree.ts'
-import type { ModelSnapshot } from './model-snapshot.ts'
 import { ModelStore } from './model-store.ts'
 
 const indexes = new IndexSet({
@@ -108,26 +107,6 @@ describe('a model store', () => {
     expect(after.labelKeys).toBe(before.labelKeys)
   })
 })
-
-/** The content of a snapshot: the pairs of all trees in order, and the ranks of every value. */
-function contentOf(snapshot: ModelSnapshot): unknown {
-  const pairsOf = (tree: IndexTree) => {
-    const pairs: unknown[] = []
-    tree.forEachValue(slot => {
-      const key = tree.keyAt(pairs.length)
-      const ranks = [tree.rank(key, beforeNames), tree.rank(key, slot), tree.rank(key)]
-      pairs.push([key, slot.name, snapshot.entryOf(slot), tree.get(key, slot)?.name, ...ranks])
-    })
-    return pairs
-  }
-  const objects: unknown[] = []
-  snapshot.objects.forEachValue(entry => objects.push([snapshot.objects.keyAt(objects.length), entry]))
-  return {
-    objects,
-    views: snapshot.views.map(({ values, smallest, largest }) => [values, smallest, largest].map(pairsOf)),
-    labelKeys: pairsOf(snapshot.labelKeys),
-  }
-}
 
 describe('a model store built from many entries', () => {
   const yielder = () => new Yielder(systemClock)

@@ -2,6 +2,7 @@ import type { ObjectKey } from '@setpoint/controller-runtime/api'
 import type { Yielder } from '@setpoint/controller-runtime/internal'
 import { IndexSet, noValues } from '../model/index.ts'
 import type { CountedTree } from './counted-tree.ts'
+import type { CountedTreeView } from './counted-tree-view.ts'
 import { type Entry, tieOf } from './entry.ts'
 import {
   createIndexTree,
@@ -18,18 +19,24 @@ import { finishYielding } from './work.ts'
 
 /** The trees of a model's objects: by key, by the values of each index, and by label key. */
 export class ModelTrees<T extends Slot = Slot> {
-  readonly objects = createNameTree<Entry>()
-  readonly #labelKeys = createIndexTree()
+  readonly objects: CountedTree<string, Entry, unknown>
+  readonly #labelKeys: CountedTree<string, Slot, Named>
   readonly #indexSet: IndexSet
   /** By position. */
   readonly #indexes: readonly Index<T>[]
 
-  /** @param names the index of names */
-  constructor(indexes: IndexSet, names: SingleValueIndex<T>) {
+  /**
+   * @param names the index of names
+   * @param from a state whose objects the trees have at first, as `names` has. Default: none
+   */
+  constructor(indexes: IndexSet, names: SingleValueIndex<T>, from?: ModelSnapshot) {
+    this.objects = createNameTree(from?.objects)
+    this.#labelKeys = createIndexTree(from?.labelKeys)
     this.#indexSet = indexes
     this.#indexes = indexes.specs.map((spec, position): Index<T> => {
       if (position === IndexSet.name) return names
-      return spec.multiple ? new MultiValueIndex() : new SingleValueIndex()
+      const view = from?.view(position)
+      return spec.multiple ? new MultiValueIndex(view) : new SingleValueIndex(view?.values)
     })
   }
 
@@ -56,16 +63,18 @@ export class ModelTrees<T extends Slot = Slot> {
     await finishYielding(this.#labelKeys.fill(pairs.values, pairs.objects), yielder)
   }
 
-  /** Moves an object in the indexes whose values differ. */
-  reindex(slot: T, next: Entry | undefined, previous: Entry | undefined): void {
+  /** Moves an object in the indexes whose values differ. Returns about how many pairs of indexes it adds and removes. */
+  reindex(slot: T, next: Entry | undefined, previous: Entry | undefined): number {
+    let pairs = 0
     for (let position = 0; position < this.#indexes.length; position++) {
       if (position === IndexSet.name && previous && next) continue
       const before = previous && valuesAt(previous, position)
       const after = next && valuesAt(next, position)
       if (before === after || (before && after && sameValues(before, after))) continue
-      this.#indexes[position]?.change(slot, before, after)
+      pairs += this.#indexes[position]?.change(slot, before, after) ?? 0
       if (position === IndexSet.labels) this.#reindexKeys(slot, next?.labels, previous?.labels)
     }
+    return pairs
   }
 
   #reindexKeys(slot: Slot, after: Entry['labels'] = noLabels, before: Entry['labels'] = noLabels): void {
@@ -94,8 +103,11 @@ function valuesAt(entry: Entry, position: number): readonly string[] {
 }
 
 interface Index<T extends Slot> {
-  /** Changes the object's values. They are undefined if it does not exist before or after. */
-  change(slot: T, before: readonly string[] | undefined, after: readonly string[] | undefined): void
+  /**
+   * Changes the object's values. They are undefined if it does not exist before or after.
+   * Returns the number of pairs added and removed, or up to four more.
+   */
+  change(slot: T, before: readonly string[] | undefined, after: readonly string[] | undefined): number
   /** Fills the empty index at `position` with all objects, in the order of their names. */
   fill(slots: readonly T[], position: number, yielder: Yielder): Promise<void>
   view(): IndexView
@@ -115,7 +127,11 @@ function eachPair<T>(objects: readonly T[], valuesOf: (object: T) => readonly st
 }
 
 export class SingleValueIndex<T extends Slot = Slot> implements Index<T> {
-  readonly #tree = createIndexTree<T>()
+  readonly #tree: CountedTree<string, T, Named>
+
+  constructor(from?: CountedTreeView<string, T, Named>) {
+    this.#tree = createIndexTree(from)
+  }
 
   /** Finds an object in the index of names. */
   find(entry: Entry): T | undefined {
@@ -123,9 +139,10 @@ export class SingleValueIndex<T extends Slot = Slot> implements Index<T> {
     return this.#tree.get(entry.name, { name })
   }
 
-  change(slot: T, before: readonly string[] | undefined, after: readonly string[] | undefined): void {
+  change(slot: T, before: readonly string[] | undefined, after: readonly string[] | undefined): number {
     if (before !== undefined) this.#tree.delete(before[0], slot)
     if (after !== undefined) this.#tree.set(after[0], slot)
+    return before !== undefined && after !== undefined ? 2 : 1
   }
 
   async fill(slots: readonly T[], position: number, yielder: Yielder): Promise<void> {
@@ -143,18 +160,26 @@ export class SingleValueIndex<T extends Slot = Slot> implements Index<T> {
 }
 
 class MultiValueIndex implements Index<Slot> {
-  readonly #values = createIndexTree()
-  readonly #smallest = createIndexTree()
-  readonly #largest = createIndexTree()
+  readonly #values: CountedTree<string, Slot, Named>
+  readonly #smallest: CountedTree<string, Slot, Named>
+  readonly #largest: CountedTree<string, Slot, Named>
 
-  change(slot: Slot, before: readonly string[] | undefined, after: readonly string[] | undefined): void {
+  constructor(from?: IndexView) {
+    this.#values = createIndexTree(from?.values)
+    this.#smallest = createIndexTree(from?.smallest)
+    this.#largest = createIndexTree(from?.largest)
+  }
+
+  change(slot: Slot, before: readonly string[] | undefined, after: readonly string[] | undefined): number {
     const { start, fromEnd } = commonEnds(before, after)
     const left = new Set(before?.slice(start, before.length - fromEnd))
+    let added = 0
     for (const value of new Set(after?.slice(start, after.length - fromEnd)))
-      if (!left.delete(value)) this.#values.set(value, slot)
+      if (!left.delete(value) && this.#values.set(value, slot)) added++
     for (const value of left) this.#values.delete(value, slot)
     move(this.#smallest, slot, before && { value: smallestOf(before) }, after && { value: smallestOf(after) })
     move(this.#largest, slot, before && { value: largestOf(before) }, after && { value: largestOf(after) })
+    return added + left.size + 4
   }
 
   async fill(slots: readonly Slot[], position: number, yielder: Yielder): Promise<void> {

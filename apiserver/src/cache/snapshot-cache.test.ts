@@ -1,8 +1,21 @@
-import { isApiError } from '@setpoint/controller-runtime/api'
+import { toRevision } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
+import { ModelLog } from '../../../test/support/model-log.ts'
 import { openRooms, thing } from '../../../test/support/rooms.ts'
 import { defaultWriteOptions as options } from '../registry/index.ts'
+import { FairScheduler } from './fair-scheduler.ts'
+import { History, historyDefaults } from './history.ts'
 import { SnapshotCache, snapshotCacheDefaults } from './snapshot-cache.ts'
+import { finish, type Work } from './work.ts'
+
+const expired = expect.objectContaining({ reason: 'Expired' })
+
+/** A log of creations; the revision of each is in its name. */
+function logOf(count: number, limits = historyDefaults): ModelLog {
+  const log = new ModelLog(undefined, limits)
+  for (let n = 1; n <= count; n++) log.write(`n${n}`, { name: `n${n}` })
+  return log
+}
 
 describe('the snapshot cache', () => {
   it('serves a snapshot for every revision until the next change', async () => {
@@ -14,23 +27,112 @@ describe('the snapshot cache', () => {
     await registry.create(served, thing('b'), options)
     await gate.pass()
     expect(cache.snapshots.at(first)).toBe(snapshot)
-    expect(cache.snapshots.at(first).get('b')).toBeUndefined()
-    expect(cache.snapshots.at(cache.revision).get('b')?.name).toBe('b')
+    expect(snapshot.get('b')).toBeUndefined()
+    expect(cache.snapshots.at(cache.revision)?.get('b')?.name).toBe('b')
   })
 
-  it('rejects a revision without a snapshot with 410, and serves no other state', async () => {
-    await using rooms = await openRooms()
-    const { registry, served, gate, cache } = rooms
-    const before = await gate.pass()
-    await registry.create(served, thing('a'), options)
-    await gate.pass()
-    let thrown: unknown
-    try {
-      cache.snapshots.at(before)
-    } catch (error) {
-      thrown = error
+  it('makes a state that no list was served from, and keeps it', () => {
+    const log = logOf(5)
+    const snapshots = new SnapshotCache(log, () => 0)
+    expect(snapshots.at(toRevision(2))).toBeUndefined()
+    const made = finish(snapshots.rewind(toRevision(2)))
+    expect([made.size, made.get('n2')?.name, made.get('n3')]).toEqual([2, 'n2', undefined])
+    expect(snapshots.at(toRevision(2))).toBe(made)
+  })
+
+  it('undoes only the changes before the next state that is kept', () => {
+    const log = logOf(50)
+    const snapshots = new SnapshotCache(log, () => 0)
+    expect([...snapshots.rewind(toRevision(20))]).toHaveLength(30)
+    expect([...snapshots.rewind(toRevision(15))]).toHaveLength(5)
+    expect([...snapshots.rewind(toRevision(40))]).toHaveLength(10)
+  })
+
+  it('keeps a few of the states that it made, and those that lists have shown', () => {
+    const log = logOf(40)
+    let now = 0
+    const snapshots = new SnapshotCache(log, () => now++)
+    snapshots.present()
+    log.write('x', { name: 'x' })
+    const states = Array.from({ length: snapshotCacheDefaults.rewound + 3 }, (_, at) => toRevision(at))
+    for (const state of states) finish(snapshots.rewind(state))
+    const kept = states.filter(state => snapshots.at(state) !== undefined)
+    expect(kept).toEqual(states.slice(3))
+    expect(snapshots.at(toRevision(40))?.size).toBe(40)
+  })
+
+  it('counts every pair of a change as work', () => {
+    const log = new ModelLog()
+    const tags = Array.from({ length: 500 }, (_, n) => `t${n}`)
+    log.write('a', { name: 'a', tags })
+    log.write('a', { name: 'a' })
+    log.write('a', { name: 'a', n: '1' })
+    const [one, many, ...rest] = [...new SnapshotCache(log, () => 0).rewind(toRevision(1))]
+    expect(rest).toEqual([])
+    expect(many).toBeGreaterThan(10 * tags.length)
+    expect(one).toBeLessThan(200)
+  })
+
+  it('lets others run between changes, and stops when its client leaves', async () => {
+    const log = logOf(300)
+    const snapshots = new SnapshotCache(log, () => 0)
+    const scheduler = new FairScheduler(100)
+    const ann = new AbortController()
+    let isDone = false
+    const leaving = scheduler
+      .run(snapshots.rewind(toRevision(0)), 1, { caller: 'ann', signal: ann.signal })
+      .finally(() => {
+        isDone = true
+      })
+    function* short(): Work<void> {
+      yield 1
     }
-    expect(isApiError(thrown, 'Expired')).toBe(true)
+    await scheduler.run(short(), 1, { caller: 'ben' })
+    expect(isDone).toBe(false)
+    ann.abort(new Error('the client has left'))
+    await expect(leaving).rejects.toThrow('the client has left')
+    expect(snapshots.at(toRevision(0))).toBeUndefined()
+    expect(scheduler.size).toBe(0)
+  })
+
+  it('ends all requests for a state when the first has made it', () => {
+    const snapshots = new SnapshotCache(logOf(50), () => 0)
+    const [first, second] = [snapshots.rewind(toRevision(10)), snapshots.rewind(toRevision(10))]
+    second.next()
+    const made = finish(first)
+    expect(second.next()).toEqual({ done: true, value: made })
+  })
+
+  it.each([
+    ['evicted', () => {}],
+    [
+      'read from the store',
+      (log: ModelLog) => {
+        log.history = new History(toRevision(30), () => 0)
+        log.history.prepend(
+          [{ revision: toRevision(30), previous: undefined, next: undefined }],
+          toRevision(29),
+        )
+      },
+    ],
+  ])('rejects a state whose next change was %s with 410', (_, lose) => {
+    const log = logOf(30, { ...historyDefaults, maxEvents: 1 })
+    lose(log)
+    log.write('x', { name: 'x' })
+    const snapshots = new SnapshotCache(log, () => 0)
+    expect(finish(snapshots.rewind(toRevision(30))).size).toBe(30)
+    expect(() => finish(snapshots.rewind(toRevision(29)))).toThrow(expired)
+  })
+
+  it('rejects a state with 410 if the cache is rebuilt while it is made', () => {
+    const log = logOf(30)
+    const snapshots = new SnapshotCache(log, () => 0)
+    const work = snapshots.rewind(toRevision(10))
+    work.next()
+    log.history = new History(log.revision, () => 0)
+    snapshots.clear()
+    expect(() => finish(work)).toThrow(expired)
+    expect(snapshots.at(toRevision(10))).toBeUndefined()
   })
 
   it('evicts the least recently used snapshot', async () => {
@@ -70,6 +172,6 @@ describe('the snapshot cache', () => {
       now++
       snapshots.hold(snapshots.present())
     }
-    expect(() => snapshots.at(first)).toThrow(/no longer kept/)
+    expect(snapshots.at(first)).toBeUndefined()
   })
 })

@@ -273,8 +273,9 @@ export class ResourceApi {
     query: ListQuery,
     request: ApiRequest,
   ): Promise<ApiResponse> {
-    const { snapshot, version } = await this.#stateFor(cache, query)
-    const result = await runQuery(snapshot, query, this.#scheduler, new RequestOwner(request))
+    const owner = new RequestOwner(request)
+    const { snapshot, version } = await this.#stateFor(cache, query, owner)
+    const result = await runQuery(snapshot, query, this.#scheduler, owner)
     if (result.items.length > answerDefaults.short) request.signal?.throwIfAborted()
     const bytesOf = (entry: Entry) => cache.bytesOf(entry, as)
     const form = request.view?.list ?? plainList(as)
@@ -300,10 +301,11 @@ export class ResourceApi {
     }
   }
 
-  /** Returns the state that a list reads, and its version. @throws ApiError 410, 503, 504 */
+  /** Returns the state that a list reads, and its version. @throws ApiError 410, 429, 503, 504 */
   async #stateFor(
     cache: ModelCache,
     { at }: ListQuery,
+    owner: WorkOwner,
   ): Promise<{ snapshot: ModelSnapshot; version: Revision }> {
     if (at.kind !== 'any') await this.#catchUp(cache)
     const { known } = this.#follower
@@ -313,7 +315,11 @@ export class ResourceApi {
           'Expired',
           `version ${at.revision} does not exist yet: the current version is ${known}`,
         )
-      return { snapshot: cache.snapshots.at(at.revision), version: at.revision }
+      const { snapshots, store } = cache
+      const snapshot =
+        snapshots.at(at.revision) ??
+        (await this.#scheduler.run(snapshots.rewind(at.revision), store.size, owner))
+      return { snapshot, version: at.revision }
     }
     this.#checkReached(at)
     return { snapshot: cache.snapshots.present(), version: laterRevision(known, cache.revision) }
