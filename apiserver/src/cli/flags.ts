@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { UserInfo } from '@setpoint/controller-runtime'
 import type { PluginSource, SettingsSources } from '../plugins/index.ts'
-import { isServiceLink, pluginVariables } from '../plugins/plugin-variables.ts'
 import type { OidcOptions } from '../security/index.ts'
 import type { WatchLimits } from '../watch/watch-limits.ts'
 import { readArguments } from './command-line.ts'
@@ -216,7 +215,7 @@ function devOptions(settings: Settings, plugin: PluginSource, env: Env): ServerO
 function commonOptions(settings: Settings, env: Env): CommonOptions {
   return {
     plugins: settings.several(flags.plugin),
-    pluginSettings: { env: Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith(pluginVariables))), config: settings.plugins },
+    pluginSettings: { env: pluginVariables(env), config: settings.plugins },
     reservedDomain: settings.value(flags.reservedDomain),
     lease: settings.value(flags.lease),
     ...logOptions(settings),
@@ -320,13 +319,22 @@ function refuseForeignCallers(listen: ListenAddress, origin: string): void {
   )
 }
 
+/** The beginning of the variables for settings of plugins. */
+const pluginPrefix = 'SETPOINT_PLUGIN_'
+
+function pluginVariables(env: SettingsSources['env']): SettingsSources['env'] {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith(pluginPrefix)))
+}
+
 /** Warns of unknown `SETPOINT_` variables, which are likely misspelt. */
 function strayVariables(env: Readonly<Record<string, string | undefined>>): string[] {
   const known = new Set(
     allFlags.flatMap(flag => flag.commands.map(command => environmentName(flag, command))),
   )
+  // Kubernetes sets variables in every pod for each Service, and a Service may be called `setpoint`.
+  const serviceLink = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/
   return Object.keys(env)
-    .filter(name => name.startsWith('SETPOINT_') && !name.startsWith(pluginVariables))
-    .filter(name => !known.has(name) && !isServiceLink(name))
+    .filter(name => name.startsWith('SETPOINT_') && !name.startsWith(pluginPrefix))
+    .filter(name => !known.has(name) && !serviceLink.test(name))
     .map(name => `the environment variable ${name} is not a setting and has no effect`)
 }

@@ -4,7 +4,6 @@ import { errorMessage, ModelError, nearestName } from '@setpoint/controller-runt
 import { environmentKey, fileSuffix } from '@setpoint/controller-runtime/internal'
 import { secrets } from '../log/index.ts'
 import { compileSchemas, type SchemaValidator } from '../model/index.ts'
-import { environmentPrefix, isServiceLink, pluginVariables } from './plugin-variables.ts'
 import { hasSecret, parseSetting, secretTexts, withoutSecrets } from './setting-schema.ts'
 
 /** Where settings of plugins come from. The environment takes precedence over the configuration file. */
@@ -24,6 +23,17 @@ interface Given {
   readonly value: unknown
   /** For messages: `SETPOINT_PLUGIN_DEMO_URL` or `plugins.demo.url`. */
   readonly origin: string
+}
+
+/**
+ * Variables that Kubernetes sets in every pod for each Service; one may be called `setpoint-plugin-...`. They count only for
+ * settings that exist.
+ */
+const serviceLink = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/
+
+/** Returns the prefix of a plugin's environment variables. */
+export function environmentPrefix(plugin: string): string {
+  return `SETPOINT_PLUGIN_${plugin.toUpperCase().replaceAll('-', '_')}_`
 }
 
 /**
@@ -79,8 +89,8 @@ export function straySettings({ env, config }: SettingsSources, plugins: readonl
   const prefixes = plugins.map(environmentPrefix)
   const variables = Object.keys(env).filter(
     name =>
-      name.startsWith(pluginVariables) &&
-      !isServiceLink(name) &&
+      name.startsWith('SETPOINT_PLUGIN_') &&
+      !serviceLink.test(name) &&
       !prefixes.some(prefix => name.startsWith(prefix)),
   )
   const sections = Object.keys(config).filter(name => !plugins.includes(name))
@@ -152,7 +162,7 @@ function unknownVariables(
   const longer = others.map(environmentPrefix).filter(other => other !== prefix && other.startsWith(prefix))
   return Object.keys(env).flatMap(name => {
     if (!name.startsWith(prefix) || accepted.has(name) || textOf(env[name]) === undefined) return []
-    if (isServiceLink(name) || longer.some(other => name.startsWith(other))) return []
+    if (serviceLink.test(name) || longer.some(other => name.startsWith(other))) return []
     return `${name} is not a setting${suggest(name, variables)}`
   })
 }
