@@ -12,7 +12,7 @@ const content = (name: fc.Arbitrary<string>) =>
   fc.record({
     name,
     n: fc.option(text, { nil: undefined }),
-    tags: fc.array(text, { maxLength: 3 }),
+    tags: fc.uniqueArray(text, { maxLength: 3 }),
     labels: fc.dictionary(fc.constantFrom('app', 'tier', '__proto__'), text),
   })
 const name = fc.oneof(

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ApiError, type ApiObject, defineModel, isRecord, type Model } from '@setpoint/controller-runtime/api'
 import { describe, expect, it } from 'vitest'
+import { fieldsOf } from '../../../test/support/json.ts'
 import { bound, hold, openRooms, type Rooms, testModel, thing } from '../../../test/support/rooms.ts'
 import { noReservations } from '../model/reservations.ts'
 import { ServedModel } from '../model/served-model.ts'
@@ -243,7 +244,7 @@ describe('a write to an object that the cache holds', () => {
       ...testModel,
       default(draft) {
         decisions++
-        draft.spec.n ??= 1
+        draft.spec = { n: 1, ...fieldsOf(draft.spec) }
       },
     })
     await using world = await openWorld(completing)
