@@ -18,7 +18,7 @@ export const strategicMergeDefaults = Object.freeze({
    * Items and fields that the merges of one patch walk over. A patch that names an item several times merges its lists
    * each time, so without a bound the work could grow with the square of the request.
    */
-  work: 5_000_000,
+  work: 1_000_000,
 })
 
 /**
