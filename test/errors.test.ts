@@ -371,8 +371,14 @@ describe.each(stores)('bad input to the %s store', store => {
     world = await startWorld(store, ['items-plugin', 'demo-plugin'], { args: ['--role', 'apiserver'] })
     api = world.api
     items = itemsOf(api)
-    // The plugin's own objects may still be created, which advances the version too.
+    // The server may still create the plugin's objects and aggregate the roles of both plugins. Each advances the version.
     await eventually(() => gadgetsOf(api).read('shipped-two'))
+    const rulesOfPlugins = { 'setpoint:controllers': 2, view: 2, edit: 4, admin: 4 }
+    for (const [role, count] of Object.entries(rulesOfPlugins))
+      await eventually(async () => {
+        const { text } = await api.get(`/apis/rbac.authorization.k8s.io/v1/clusterroles/${role}`)
+        expect(text.match(/\.example\.com"/g)).toHaveLength(count)
+      })
     await items.create('there', { count: 1 })
   })
   afterAll(() => world?.end())
