@@ -275,13 +275,14 @@ describe.each(stores)('server-side apply on the %s store', store => {
       await api.mergePatch(`${widgets.at('w')}/status?fieldManager=other`, { status: { phase: 'Up' } })
       const { raw } = await widgets.read('w')
       const entries = arrayOf(fieldsOf(raw.metadata).managedFields).map(fieldsOf)
-      expect(entries.map(({ manager, operation, subresource }) => [manager, operation, subresource])).toEqual(
-        [
-          ['controller', 'Apply', 'status'],
-          ['one', 'Apply', undefined],
-          ['other', 'Update', 'status'],
-        ],
-      )
+      // The entries are in the order of their seconds.
+      expect(
+        entries.map(({ manager, operation, subresource }) => [manager, operation, subresource]).sort(),
+      ).toEqual([
+        ['controller', 'Apply', 'status'],
+        ['one', 'Apply', undefined],
+        ['other', 'Update', 'status'],
+      ])
       const conflict = { status: { phase: 'Down' } }
       expect(refusalOf(await send('controller', conflict, { subresource: 'status' }), 409).message).toBe(
         'Apply failed with 1 conflict: conflict with "other" with subresource "status" using apply.example.com/v1: .status.phase',
