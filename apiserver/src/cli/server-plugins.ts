@@ -56,17 +56,11 @@ interface ServerPluginsParts {
 }
 
 /** Assembles the plugins of a server, not started yet, and follows their specs once the kind `Plugin` is served. */
-export function assemblePlugins({
-  options,
-  rooms,
-  own,
-  routes,
-  callers,
-  metrics,
-  manager,
-  log,
-  signal,
-}: ServerPluginsParts): { readonly plugins: Plugins; readonly specs: PluginSpecs } {
+export function assemblePlugins(parts: ServerPluginsParts): {
+  readonly plugins: Plugins
+  readonly specs: PluginSpecs
+} {
+  const { options, rooms, own, routes, callers, metrics, manager, log, signal } = parts
   const { reservedDomain, pluginSettings } = options
   const { storage, models, registry, writes, follower, hub, transport, authorizer } = rooms
   const statuses = new PluginStatuses({ served: own.plugin, writes, metrics, log, signal, ready: own.ready })

@@ -40,7 +40,7 @@ import { readDeleteParameters, readObject, readPatch, readWriteOptions } from '.
 const collectionMethods = ['GET', 'HEAD', 'POST', 'DELETE'] as const
 /** Of a namespaced kind across all namespaces. */
 const allNamespacesMethods = ['GET', 'HEAD'] as const
-/** Of built-in kinds some of whose objects always exist. */
+/** Of built-in kinds with objects that always exist. */
 const lastingMethods = ['GET', 'HEAD', 'POST'] as const
 const nameMethods = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'] as const
 const statusMethods = ['GET', 'HEAD', 'PUT', 'PATCH'] as const

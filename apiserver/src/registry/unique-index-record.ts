@@ -36,7 +36,7 @@ interface UniqueIndexRecord {
   readonly stored?: StoredVersions
 }
 
-/** The versions in which the objects of a model are stored, by name. */
+/** The stored versions of a model's objects, by name. */
 export interface StoredVersions {
   /** The version that writes store. */
   readonly version: string

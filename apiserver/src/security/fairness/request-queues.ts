@@ -70,7 +70,7 @@ export class RequestQueues {
   readonly #queues: ReadonlyMap<RequestClass, ClassQueue>
   readonly #tallies = new Map<RequestClass, Map<IdentityKind, RequestTally>>()
   readonly #order = new FairOrder<ClassQueue>()
-  /** The time after which requests wait; undefined before the first request of a turn. */
+  /** Requests wait from this time on; undefined before the first request of a turn. */
   #turnEnds: number | undefined
   /** True while requests wait. */
   #isBusy = false
