@@ -33,9 +33,9 @@ class Sender {
       },
     })
     response.on('drain', () => this.drained++)
-    const gzip = request.url === '/gzip'
+    const gzip = request.url?.startsWith('/gzip') === true
     if (!gzip) response.setHeader('content-length', this.#length)
-    const sending = sendBody(response, this.#parts, { gzip })
+    const sending = sendBody(response, this.#parts, { gzipFor: gzip ? request.url : undefined })
     void sending.then(outcome => this.outcomes.push(outcome))
   })
   readonly #parts: readonly Buffer[]
@@ -163,6 +163,29 @@ describe('a large body', () => {
     expect(head).not.toContain('content-length')
     expect(digest(gunzipSync(unchunk(answer.subarray(bodyAt))))).toBe(digest(...parts))
     expect((await fetch(`${url}/gzip`)).status).toBe(200)
+  })
+
+  it('is compressed in turns with those of other callers', async () => {
+    const { blockBytes, compressions } = bodyDefaults
+    const { url } = await serve(Array<Buffer>(100).fill(noise(blockBytes)))
+    const endless = new AbortController()
+    let readByOther = 0
+    const readAll = async () => {
+      while (!endless.signal.aborted) {
+        const answer = await fetch(`${url}/gzip/other`, { signal: endless.signal })
+        for await (const bytes of answer.body ?? []) readByOther += bytes.length
+      }
+    }
+    const many = Promise.allSettled(Array.from({ length: 10 * compressions }, readAll))
+    await eventually(() => readByOther > 100 * blockBytes)
+    const before = readByOther
+    const answer = await fetch(`${url}/gzip/one`)
+    const read = (await answer.arrayBuffer()).byteLength
+    const meanwhile = readByOther - before
+    endless.abort()
+    await many
+    expect(read).toBeGreaterThan(100 * blockBytes)
+    expect(meanwhile).toBeLessThan(3 * (compressions + 1) * read)
   })
 
   for (const path of ['/', '/gzip']) {

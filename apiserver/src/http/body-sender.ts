@@ -1,6 +1,8 @@
+import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { pipeline } from 'node:stream/promises'
-import { createGzip } from 'node:zlib'
+import { availableParallelism } from 'node:os'
+import { createGzip, type Gzip } from 'node:zlib'
+import { Semaphore } from '../cache/index.ts'
 
 export const bodyDefaults = Object.freeze({
   /** Bytes of the largest body that is sent in one write: pages and single objects. */
@@ -9,6 +11,8 @@ export const bodyDefaults = Object.freeze({
   gzipBytes: 128 * 1024,
   /** zlib's fastest. It shrinks JSON to a fifth; higher levels cost more time than they save. */
   gzipLevel: 1,
+  /** Blocks that are compressed at once. Each takes a processor from the event loop, and a thread from token checks. */
+  compressions: Math.max(1, availableParallelism() - 1),
   /** Bytes that are copied together for one write of a large body. */
   blockBytes: 64 * 1024,
   /** Written blocks that are kept for later bodies, 2 MiB. A new block costs 16 page faults when malloc returns old ones. */
@@ -22,8 +26,19 @@ const keptBlocks: Buffer[] = []
 export type SendOutcome = 'sent' | 'client gone'
 
 interface SendOptions {
-  readonly gzip: boolean
+  /** Compresses the body for this caller. Callers take turns at it. Undefined: does not compress. */
+  readonly gzipFor: string | undefined
 }
+
+const compressions = new Semaphore('compressions', {
+  holders: bodyDefaults.compressions,
+  holdersPerCaller: Infinity,
+  weight: Infinity,
+  weightPerCaller: Infinity,
+  // Each response waits with one block, and responses are bounded already.
+  waiting: Infinity,
+  waitingPerCaller: Infinity,
+})
 
 /** The client closed the connection, or was disconnected because it read nothing. */
 class ClientGoneError extends Error {
@@ -39,17 +54,13 @@ class ClientGoneError extends Error {
 export async function sendBody(
   response: ServerResponse,
   parts: readonly Buffer[],
-  { gzip }: SendOptions,
+  { gzipFor }: SendOptions,
 ): Promise<SendOutcome> {
   const paced = new PacedResponse(response)
   const blocks = blocksOf(parts)
   try {
-    if (gzip) {
-      const zip = createGzip({ level: bodyDefaults.gzipLevel, chunkSize: bodyDefaults.blockBytes })
-      await pipeline(bytesOf(blocks), zip, async zipped => {
-        for await (const chunk of zipped) await paced.write(chunk)
-      })
-    } else for (const { bytes, memory } of blocks) await paced.write(bytes, memory)
+    if (gzipFor === undefined) for (const { bytes, memory } of blocks) await paced.write(bytes, memory)
+    else for await (const bytes of compressed(blocks, gzipFor)) await paced.write(bytes)
     await paced.end()
     return 'sent'
   } catch {
@@ -75,8 +86,7 @@ class PacedResponse {
   async write(chunk: Buffer, memory?: Buffer): Promise<void> {
     if (this.#response.destroyed) throw new ClientGoneError()
     const written = (error?: Error | null) => {
-      if (memory !== undefined && !error && keptBlocks.length < bodyDefaults.keptBlocks)
-        keptBlocks.push(memory)
+      if (!error) keep(memory)
     }
     if (!this.#response.write(chunk, written)) await this.#taken('drain')
   }
@@ -141,6 +151,41 @@ function* blocksOf(parts: readonly Buffer[]): Generator<Block> {
   if (memory !== undefined) yield { bytes: memory.subarray(0, filled), memory }
 }
 
-function* bytesOf(blocks: Iterable<Block>): Generator<Buffer> {
-  for (const { bytes } of blocks) yield bytes
+/** Keeps the memory of a written block for later bodies. */
+function keep(memory: Buffer | undefined): void {
+  if (memory !== undefined && keptBlocks.length < bodyDefaults.keptBlocks) keptBlocks.push(memory)
+}
+
+/** Compresses one block after another. While its reader waits for the client, others compress. */
+async function* compressed(blocks: Iterable<Block>, caller: string): AsyncGenerator<Buffer> {
+  const { gzipLevel, blockBytes } = bodyDefaults
+  const zip = createGzip({ level: gzipLevel, chunkSize: blockBytes })
+  let chunks: Buffer[] = []
+  // The write that failed rejects.
+  zip.on('error', () => {})
+  zip.on('data', (chunk: Buffer) => chunks.push(chunk))
+  try {
+    for (const { bytes, memory } of blocks) {
+      const release = await compressions.acquire(1, { caller })
+      try {
+        await written(zip, bytes)
+      } finally {
+        release()
+      }
+      keep(memory)
+      yield* chunks
+      chunks = []
+    }
+    zip.end()
+    await once(zip, 'end')
+    yield* chunks
+  } finally {
+    zip.destroy()
+  }
+}
+
+function written(zip: Gzip, bytes: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    zip.write(bytes, error => (error ? reject(error) : resolve()))
+  })
 }

@@ -1,7 +1,7 @@
 import { type ApiResponse, headerOf } from './api-request.ts'
 import { bodyDefaults, sendBody } from './body-sender.ts'
 import { discardRequestBody } from './request-body.ts'
-import type { Context } from './request-state.ts'
+import type { Context, RequestState } from './request-state.ts'
 
 /** The headers of a request that its response depends on. */
 const vary = 'Accept-Encoding, Origin'
@@ -57,7 +57,14 @@ async function sendLarge(ctx: Context, { status, headers, body }: ApiResponse): 
   if (gzip) ctx.set('content-encoding', 'gzip')
   else ctx.length = length
   if (method === 'HEAD') res.end()
-  else await sendBody(res, Buffer.isBuffer(body) ? [body] : body, { gzip })
+  else
+    await sendBody(res, Buffer.isBuffer(body) ? [body] : body, { gzipFor: gzip ? callerOf(ctx) : undefined })
+}
+
+/** Returns the name of the user, or an empty one for a response that needs none, such as a probe's. */
+function callerOf({ state }: Context): string {
+  const { caller }: Partial<RequestState> = state
+  return caller?.user.name ?? ''
 }
 
 /** Responds to a request whose body has not arrived in full. Its rest must not be taken for the next request. */
