@@ -227,9 +227,9 @@ export function freezeModel<T extends ApiObject, S extends ContentSchema, V exte
     scope,
     sensitive,
     versions: Object.freeze(versions.map(each => Object.freeze({ ...each }))),
-    ...(storedVersion !== undefined && { storedVersion }),
-    ...(parts.default && { default: parts.default }),
-    ...(parts.validate && { validate: parts.validate }),
+    storedVersion,
+    default: parts.default,
+    validate: parts.validate,
   } satisfies Model<T>)
 }
 

@@ -108,10 +108,10 @@ export class Informer<T extends ApiObject = ApiObject> implements Lister<T> {
     this.#store = new Store(model)
     this.#watcher = new Watcher(client, model, {
       ...options.watcher,
-      ...(labelSelector !== undefined && { labelSelector }),
-      ...(fieldSelector !== undefined && { fieldSelector }),
+      labelSelector,
+      fieldSelector,
       clock: this.#clock,
-      ...(options.log && { log: options.log }),
+      log: options.log,
     })
     this.synced = new Promise((resolve, reject) => {
       this.#resolveSynced = resolve

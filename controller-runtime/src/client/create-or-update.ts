@@ -47,11 +47,11 @@ async function attempt<T extends ApiObject>(
   { signal, dryRun, fieldValidation }: CreateOrUpdateOptions,
 ): Promise<WriteOutcome<T>> {
   const writeOptions: WriteOptions = {
-    ...(signal && { signal }),
-    ...(dryRun !== undefined && { dryRun }),
-    ...(fieldValidation && { fieldValidation }),
+    signal,
+    dryRun,
+    fieldValidation,
   }
-  const stored = await client.getIfExists(model, name, signal && { signal })
+  const stored = await client.getIfExists(model, name, { signal })
   const draft = draftOf(model, name, stored)
   const wanted = finishDraft(draft, await mutate(draft), partsOfKey(model, name).name)
   if (stored === undefined) {

@@ -190,7 +190,7 @@ export class CollectorRun {
     const retryAfterSeconds = isApiError(error) ? error.details?.retryAfterSeconds : undefined
     const delayMs = this.#queue.addRateLimited(key, {
       priority,
-      ...(retryAfterSeconds !== undefined && { atLeastMs: retryAfterSeconds * 1000 }),
+      atLeastMs: retryAfterSeconds && retryAfterSeconds * 1000,
     })
     const fields = { ...failureFields(error), work: key, delayMs }
     if (isApiError(error, 'Conflict')) this.#log.debug(fields, 'object has changed, retrying')
@@ -271,10 +271,9 @@ export class CollectorRun {
       const fields = { resource: node.resource, object: node.object, ownerReferences }
       try {
         if (action.do === 'delete') {
-          const { policy } = action
           await this.#client.delete(model, node.object, {
             preconditions: { uid, version },
-            ...(policy && { propagationPolicy: policy }),
+            propagationPolicy: action.policy,
             signal,
           })
           this.#counts.deleted++
@@ -345,7 +344,7 @@ export class CollectorRun {
     signal: AbortSignal,
   ): Promise<void> {
     const kinds = silent.map(view => resourceOf(view.model))
-    const owner = { apiVersion, kind, ...(namespace !== undefined && { namespace }), name, uid }
+    const owner = { apiVersion, kind, namespace, name, uid }
     await this.#orphanRecords.write(owner, kinds, signal)
     this.#log.warn(
       { kind, object: objectKey({ namespace, name }), uid, kinds },

@@ -110,7 +110,7 @@ export class Controller<T extends ApiObject = ApiObject> {
     this.#queue = new WorkQueue({
       ...retry,
       clock: this.#clock,
-      ...(options.metrics && { observer: this.#recorder }),
+      observer: options.metrics && this.#recorder,
     })
     this.#outcomes = new OutcomeHandler({
       queue: this.#queue,

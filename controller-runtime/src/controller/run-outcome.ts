@@ -155,7 +155,7 @@ export class OutcomeHandler {
     const delayMs = this.#queue.addRateLimited(key, {
       priority,
       reason: 'retry',
-      ...(retryAfterSeconds !== undefined && { atLeastMs: retryAfterSeconds * 1000 }),
+      atLeastMs: retryAfterSeconds && retryAfterSeconds * 1000,
     })
     // Another writer was faster, which is normal: its event brings the newer state.
     if (isApiError(error, 'Conflict'))

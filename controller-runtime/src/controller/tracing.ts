@@ -21,7 +21,7 @@ export async function withReconcileSpan<R>(
       'setpoint.controller': controller,
       'setpoint.object': object,
       'setpoint.attempt': attempt,
-      ...(reason !== undefined && { 'setpoint.reason': reason }),
+      'setpoint.reason': reason,
     },
   })
   // Without an SDK there is no context to propagate, and propagation would be the cost.

@@ -119,11 +119,11 @@ export class EventRecorder {
       fields: {
         involvedObject: {
           kind,
-          ...(namespace !== undefined && { namespace }),
+          namespace,
           name: metadata.name,
           uid,
           apiVersion,
-          ...(resourceVersion !== undefined && { resourceVersion }),
+          resourceVersion,
         },
         reason,
         source: { component: this.#reporter },

@@ -197,7 +197,7 @@ export class Manager {
       log: this.#log,
       clock: this.#clock,
       leadershipGuard: this.leadershipGuard,
-      ...(this.metrics && { metrics: this.metrics }),
+      metrics: this.metrics,
     })
     this.add(controller)
     return controller
@@ -298,16 +298,15 @@ export class Manager {
   }
 
   health(): ManagerHealth {
-    const trouble = this.#elector?.trouble
     const election: HealthCheck = {
       name: 'leader-election',
-      ...(trouble !== undefined && { problem: trouble }),
+      problem: this.#elector?.trouble,
     }
     return healthOf({
       liveness: this.#elector === undefined ? [] : [election],
       readiness: this.#pool.informers.map(({ model: { plural, group }, hasSynced }) => ({
         name: `informer/${plural}.${group}`,
-        ...(!hasSynced && { problem: 'the cache has not synced' }),
+        problem: hasSynced ? undefined : 'the cache has not synced',
       })),
     })
   }

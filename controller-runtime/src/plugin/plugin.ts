@@ -106,9 +106,9 @@ export function definePlugin<const S extends SettingsSchema>(declaration: Plugin
   const plugin: Plugin = {
     name,
     models: Object.freeze([...models]),
-    ...(permissions && { permissions: Object.freeze([...permissions]) }),
-    ...(settings && { settings }),
-    ...(setup && { setup }),
+    permissions: permissions && Object.freeze([...permissions]),
+    settings,
+    setup,
   }
   Object.defineProperty(plugin, marker, { value: true })
   return Object.freeze(plugin)

@@ -159,7 +159,7 @@ export class RouteBuilder {
     }
     if (summary !== undefined && typeof summary !== 'string')
       throw new TypeError(`route ${method} ${pattern}: summary must be a string`)
-    this.#routes.push({ method, pattern, handler, ...(summary !== undefined && { summary }) })
+    this.#routes.push({ method, pattern, handler, summary })
     return this
   }
 }

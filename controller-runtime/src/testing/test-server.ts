@@ -93,7 +93,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   if (options.etcd !== undefined) refuseUnknownKeys(options.etcd, etcdKeys, 'etcd of startTestServer')
   const { plugins = [], models = [], settings = {}, etcd, collector = true, log = silentLogger } = options
   const open = await findServer()
-  const server = await open({ plugins, models, settings, collector, log, ...(etcd && { etcd }) })
+  const server = await open({ plugins, models, settings, collector, log, etcd })
   const transport = withOwnErrors(server.transport)
   const managers: Manager[] = []
   const manager = (given: ManagerOptions = {}) => {
@@ -120,7 +120,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
         log: given.log ?? log,
         manager: made,
         settings: server.settingsOf(plugin),
-        ...(given.clock && { clock: given.clock }),
+        clock: given.clock,
       })
       made.start()
       return made

@@ -206,14 +206,15 @@ export class Watcher<T extends ApiObject = ApiObject> {
   async #open(state: State<T> & { phase: 'empty' | 'detached' }, signal: AbortSignal): Promise<Step<T>> {
     const { name, labelSelector, fieldSelector } = this.#options
     const askedAt = this.#clock.monotonic()
+    const resumedFrom = state.phase === 'detached' ? state.version : undefined
     let stream: WatchStream<T>
     try {
       stream = await this.#client.watch(this.#model, {
         signal,
-        ...(name !== undefined && { name }),
-        ...(labelSelector !== undefined && { labelSelector }),
-        ...(fieldSelector !== undefined && { fieldSelector }),
-        ...(state.phase === 'detached' && { version: state.version }),
+        name,
+        labelSelector,
+        fieldSelector,
+        version: resumedFrom,
       })
     } catch (error) {
       if (signal.aborted) throw error
@@ -222,7 +223,6 @@ export class Watcher<T extends ApiObject = ApiObject> {
     this.#counts.opened++
     this.#awaySince = undefined
     const openedAt = this.#clock.monotonic()
-    const resumedFrom = state.phase === 'detached' ? state.version : undefined
     const connection = { stream, events: stream[Symbol.asyncIterator](), openedAt, resumedFrom }
     if (state.phase === 'detached') return [{ phase: 'live', connection, version: state.version }]
     return [{ phase: 'listing', connection, objects: new Map(), askedAt }]

@@ -281,7 +281,7 @@ export class ProcessTransport implements Transport {
         now.set('version', version)
         const live = await inner.watch(`${url.pathname}?${now}`, {
           signal: both,
-          ...(headers && { headers }),
+          headers,
         })
         void live.end.then(resolveEnd)
         yield* live
