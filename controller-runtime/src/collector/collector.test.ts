@@ -22,17 +22,20 @@ import { collectorDefaults } from './defaults.ts'
 import { fixedKinds, type KindSource } from './kind-source.ts'
 import { orphanRecordModel } from './orphan-records.ts'
 
-const model = (kind: string, plural: string) =>
+const model = (kind: string, plural: string, scope: Model['scope'] = 'Cluster') =>
   defineModel({
     group: `${plural}.example.com`,
     version: 'v1',
     kind,
     singular: kind.toLowerCase(),
     plural,
+    scope,
     schema: { spec: { type: 'object', properties: { note: { type: 'string' } } } },
   })
 const Item = model('Item', 'items')
 const Part = model('Part', 'parts')
+const Box = model('Box', 'boxes', 'Namespaced')
+const Toy = model('Toy', 'toys', 'Namespaced')
 
 /** A transport between the collector and its server; by default everything passes. */
 class Between implements Transport {
@@ -79,7 +82,7 @@ async function collecting(
   prepare: (between: Between) => void = () => {},
   clock: Clock = systemClock,
 ) {
-  const server = await startTestServer({ models: [Item, Part], collector: false })
+  const server = await startTestServer({ models: [Item, Part, Box, Toy], collector: false })
   cleanUps.push(() => server.close())
   const between = new Between(server.transport)
   prepare(between)
@@ -423,6 +426,62 @@ describe('isolation', () => {
       return (await world.client.getIfExists(Record, record.metadata.name)) === undefined
     })
     expect(later.counts).toMatchObject({ deleted: 1, released: 1 })
+  })
+
+  test('an object of a kind that did not respond is released however late, also in a namespace', async () => {
+    const Record = orphanRecordModel('setpoint.dev')
+    const kinds = fixedKinds([Box, Toy, Record])
+    const clock = new FakeClock()
+    let isSilent = true
+    const world = await collecting(
+      kinds,
+      between => {
+        const watch = between.watch.bind(between)
+        between.watch = (path, options) =>
+          isSilent && path.includes('/toys')
+            ? Promise.reject(new ApiError('ServiceUnavailable', 'the plugin has failed'))
+            : watch(path, options)
+      },
+      clock,
+    )
+    const client = world.client.inNamespace('default')
+    const box = await client.create(Box, { metadata: { name: 'box' }, spec: {} })
+    const toy = await client.create(
+      Toy,
+      setOwnerReference(box, { metadata: { name: 'toy', namespace: 'default' }, spec: {} }),
+    )
+    world.manager.start()
+    await client.delete(Box, 'box', { propagationPolicy: 'Orphan' })
+    await eventuallyAsync(async () => {
+      await clock.advance(1_000)
+      return (await client.getIfExists(Box, 'box')) === undefined
+    })
+    await world.manager.stop()
+    // The kind responds, but its object cannot be released yet.
+    isSilent = false
+    world.between.onRequest = async ({ method }) =>
+      method === 'PATCH' ? refusal('InternalError') : undefined
+    world.between.requests.length = 0
+    const next = world.nextManager()
+    next.add(new Collector({ kinds, clock }))
+    await eventuallyAsync(async () => {
+      await clock.advance(collectorDefaults.recordsMs)
+      const { requests } = world.between
+      return (
+        requests.some(request => request.startsWith('PATCH')) &&
+        requests.filter(request => /^GET .*orphanrecords$/.test(request)).length > 2
+      )
+    })
+    await next.stop()
+    world.between.onRequest = () => undefined
+    world.nextManager().add(new Collector({ kinds, clock }))
+    let left: ApiObject | undefined
+    await eventuallyAsync(async () => {
+      await clock.advance(1_000)
+      left = await client.getIfExists(Toy, 'toy')
+      return left?.metadata.ownerReferences === undefined
+    })
+    expect(left?.metadata.uid).toBe(toy.metadata.uid)
   })
 
   test('a dependent that cannot be deleted blocks no other, and is retried', async () => {

@@ -1,6 +1,6 @@
 import { defineModel, type Model } from '../api/model.ts'
 import { checkName } from '../api/names.ts'
-import type { ApiObject, OwnerReference } from '../api/object.ts'
+import type { ApiObject } from '../api/object.ts'
 import type { Client } from '../client/client.ts'
 import { readLive } from './read-live.ts'
 
@@ -74,13 +74,16 @@ export class OrphanRecords {
     this.model = orphanRecordModel(reservedDomain)
   }
 
-  async write(owner: OwnerReference, kinds: readonly string[], signal: AbortSignal): Promise<void> {
-    const { apiVersion, kind, name, uid } = owner
+  async write(
+    owner: OrphanRecordSpec['owner'],
+    kinds: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
     await this.#client.createOrUpdate(
       this.model,
-      uid,
+      owner.uid,
       draft => {
-        draft.spec.owner = { apiVersion, kind, name, uid }
+        draft.spec.owner = owner
         draft.spec.kinds = [...new Set([...(draft.spec.kinds ?? []), ...kinds])]
       },
       { signal },
