@@ -62,8 +62,8 @@ export class AuditWebhook implements AuditSink {
     this.#transport = new HttpTransport({
       server: url,
       requestTimeoutMs: webhookDefaults.requestMs,
-      ...(token && { token }),
-      ...(ca !== undefined && { tls: { ca } }),
+      token,
+      tls: { ca },
     })
   }
 
@@ -133,7 +133,7 @@ export class AuditWebhook implements AuditSink {
         path: '',
         headers: { 'content-type': 'application/json' },
         body,
-        ...(signal && { signal }),
+        signal,
       })
       if (status >= 200 && status < 300) {
         this.#remove(batch)
