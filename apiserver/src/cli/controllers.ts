@@ -67,7 +67,7 @@ export async function startControllers(
       new Collector({
         kinds: new DiscoveredKinds({ transport, log }),
         reservedDomain,
-        ...(manager.metrics && { metrics: manager.metrics }),
+        metrics: manager.metrics,
       }),
     )
     manager.add(new EventKeeper())

@@ -36,16 +36,14 @@ export function kubeconfigOf({
 }: Pick<KubeconfigOptions, 'server' | 'ca' | 'token' | 'certificate'>): string {
   const cluster = {
     server,
-    ...(ca !== undefined && { 'certificate-authority-data': Buffer.from(ca).toString('base64') }),
+    'certificate-authority-data': ca && base64(ca),
     // The JavaScript client accepts a plain HTTP server only with this.
     ...(server.startsWith('http:') && { 'insecure-skip-tls-verify': true }),
   }
   const user = {
-    ...(token !== undefined && { token }),
-    ...(certificate !== undefined && {
-      'client-certificate-data': Buffer.from(certificate.cert).toString('base64'),
-      'client-key-data': Buffer.from(certificate.key).toString('base64'),
-    }),
+    token,
+    'client-certificate-data': certificate && base64(certificate.cert),
+    'client-key-data': certificate && base64(certificate.key),
   }
   return dump({
     apiVersion: 'v1',
@@ -55,4 +53,8 @@ export function kubeconfigOf({
     contexts: [{ name, context: { cluster: name, user: name } }],
     'current-context': name,
   })
+}
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64')
 }

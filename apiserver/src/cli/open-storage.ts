@@ -20,10 +20,8 @@ export async function openStorage(
   return openEtcdStorage({
     endpoints: store.endpoints,
     prefix: store.prefix,
-    ...(tls !== undefined && { tls }),
-    ...(store.credentials && {
-      auth: { user: store.credentials.username, password: store.credentials.password },
-    }),
+    tls,
+    auth: store.credentials && { user: store.credentials.username, password: store.credentials.password },
     observe,
     log,
   })

@@ -16,8 +16,8 @@ export interface ServerConnection {
 export function serverTransport({ server, serverToken, serverCa }: ServerConnection): HttpTransport {
   return new HttpTransport({
     server,
-    ...(serverToken && { token: () => tokenIn(serverToken) }),
-    ...(serverCa !== undefined && { tls: { ca: serverCa } }),
+    token: serverToken && (() => tokenIn(serverToken)),
+    tls: { ca: serverCa },
   })
 }
 

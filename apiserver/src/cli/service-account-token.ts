@@ -75,12 +75,10 @@ async function requestToken(
       spec: {
         audiences,
         expirationSeconds: lifeSeconds,
-        ...(boundSecret !== undefined && {
-          boundObjectRef: { kind: 'Secret', apiVersion: 'v1', name: boundSecret },
-        }),
+        boundObjectRef: boundSecret && { kind: 'Secret', apiVersion: 'v1', name: boundSecret },
       },
     }),
-    ...(signal && { signal }),
+    signal,
   })
   if (response.status !== 201) throw decodeError(response)
   const { spec, status } = fieldsOf(JSON.parse(response.body))
