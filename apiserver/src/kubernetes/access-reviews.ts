@@ -133,7 +133,7 @@ export function accessReviews(authorizer: Authorizer): ServedModel[] {
           resourceRules: rules.filter(isAboutObjects),
           nonResourceRules: rules.filter(rule => !isAboutObjects(rule)),
           incomplete: problem !== undefined,
-          ...(problem !== undefined && { evaluationError: problem }),
+          evaluationError: problem,
         },
       }
     }),

@@ -69,8 +69,8 @@ function nest(group: string, version: string, resources: readonly PlainResource[
     scope: resource.namespaced ? 'Namespaced' : 'Cluster',
     singularResource: resource.singularName,
     verbs: resource.verbs,
-    ...(resource.shortNames && { shortNames: resource.shortNames }),
-    ...(resource.categories && { categories: resource.categories }),
+    shortNames: resource.shortNames,
+    categories: resource.categories,
     ...(subresources.length > 0 && { subresources }),
   }))
 }

@@ -83,5 +83,5 @@ async function review(tokens: BearerTokens, spec: unknown): Promise<ReviewConten
 }
 
 function userInfoOf({ name, uid, groups, extra }: UserInfo): object {
-  return { username: name, ...(uid !== undefined && { uid }), groups, ...(extra && { extra }) }
+  return { username: name, uid, groups, extra }
 }

@@ -193,12 +193,20 @@ function describeModel({ model, rules }: ServedModel): PlainResource[] {
   const isLasting = rules?.checkDeletion !== undefined
   const verbs = isLasting ? objectVerbs.filter(verb => verb !== 'deletecollection') : objectVerbs
   const resource = {
-    ...{ name: plural, singularName: singular, namespaced, kind, verbs },
+    name: plural,
+    singularName: singular,
+    namespaced,
+    kind,
+    verbs,
     ...(shortNames.length > 0 && { shortNames }),
     ...(categories.length > 0 && { categories }),
   }
-  const subresource = (name: string, allowed: readonly string[]) => ({
-    ...{ name: `${plural}/${name}`, singularName: '', namespaced, kind, verbs: allowed },
+  const subresource = (name: string, allowed: readonly string[]): PlainResource => ({
+    name: `${plural}/${name}`,
+    singularName: '',
+    namespaced,
+    kind,
+    verbs: allowed,
   })
   return [
     resource,

@@ -18,7 +18,7 @@ export function readRole({ metadata, rules, aggregationRule }: Fields): Role {
   const aggregates = isRecord(aggregationRule)
     ? recordsOf(aggregationRule.clusterRoleSelectors).map(readSelector)
     : undefined
-  return { rules: readRules(rules), labels: textMapOf(labels), ...(aggregates && { aggregates }) }
+  return { rules: readRules(rules), labels: textMapOf(labels), aggregates }
 }
 
 export function readRules(rules: unknown): PolicyRule[] {

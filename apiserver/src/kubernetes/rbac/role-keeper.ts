@@ -160,7 +160,7 @@ export class RoleKeeper {
           { apiVersion, kind: kindName, metadata, ...content },
           {
             ...(isDeclared ? declaredWriteOptions : serviceWriteOptions),
-            ...(namespace !== undefined && { namespace }),
+            namespace,
           },
         )
         .catch(error => {

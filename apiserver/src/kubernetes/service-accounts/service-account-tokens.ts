@@ -73,7 +73,7 @@ export class ServiceAccountTokens implements TokenIssuer {
     const objects = {
       namespace,
       serviceaccount: { name, uid },
-      ...(secret && { secret: { name: secret.name, uid: secret.uid } }),
+      secret: secret && { name: secret.name, uid: secret.uid },
     }
     const token = await new SignJWT({ [objectsClaim]: objects })
       .setProtectedHeader({ alg: 'ES256', kid: id })

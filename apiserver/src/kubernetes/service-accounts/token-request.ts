@@ -93,7 +93,7 @@ async function respond(
   if (audiences.length === 0) audiences.push(serviceAccountIssuer)
   const { token, expiresAt } = await parts.tokens.issue({
     account,
-    ...(secret && { secret }),
+    secret,
     audiences,
     lifeSeconds: seconds,
   })
@@ -114,7 +114,9 @@ function otherName(name: string): ApiError {
     'Invalid',
     `${kind}.${group} ${JSON.stringify(name)} is invalid: metadata.name: ${message}`,
     {
-      ...{ group, kind, name },
+      group,
+      kind,
+      name,
       causes: [{ reason: 'FieldValueInvalid', field: 'metadata.name', message }],
     },
   )

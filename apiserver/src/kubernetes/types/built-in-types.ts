@@ -47,7 +47,7 @@ function keywordsIn(struct: string, path: readonly string[]): PatchKeywords[] {
     if (strategy === undefined) return isObject && Object.hasOwn(goStructs, type) ? keywordsIn(type, at) : []
     const keywords = {
       'x-kubernetes-patch-strategy': strategy.join(','),
-      ...(mergeKey !== undefined && { 'x-kubernetes-patch-merge-key': mergeKey }),
+      'x-kubernetes-patch-merge-key': mergeKey,
     }
     return [{ path: at, keywords }]
   })

@@ -26,7 +26,7 @@ export class MergeTypes {
     return {
       ...(strategy.includes('merge') && { strategy: 'merge' }),
       ...(strategy.includes('replace') && { strategy: 'replace' }),
-      ...(mergeKey !== undefined && { mergeKey }),
+      mergeKey,
       // Kubernetes does not look into maps of structs either.
       ...(form !== 'map' && Object.hasOwn(this.#structs, type) && { type: this.of(type) }),
     }
