@@ -349,7 +349,7 @@ function list(description: string, schema: string): ObjectResponse {
 function mediaOf(schema: string, example?: string): JsonObject {
   return {
     schema: refTo('schemas', schema),
-    ...(example !== undefined && { examples: { example: refTo('examples', example) } }),
+    examples: example && { example: refTo('examples', example) },
   }
 }
 
@@ -377,5 +377,5 @@ function patchBodyOf(type: string, sent: string | undefined): JsonObject {
   const schema = refTo('schemas', metaName('Patch'))
   if (type !== applyType)
     return { schema, example: { metadata: { labels: { 'example.com/team': 'a', 'example.com/old': null } } } }
-  return { schema, ...(sent !== undefined && { examples: { example: refTo('examples', sent) } }) }
+  return { schema, examples: sent && { example: refTo('examples', sent) } }
 }

@@ -80,7 +80,7 @@ function objectSchema(of: KindVersion, content: Readonly<Record<string, JsonObje
   }
   const described = Object.entries(content).map(([field, schema]) => {
     const { [field]: description } = descriptions
-    return [field, { ...(description !== undefined && { description }), ...schema }] as const
+    return [field, { description, ...schema }] as const
   })
   return {
     type: 'object',
