@@ -22,6 +22,6 @@ export function forbiddenObject(
 ): ApiError {
   const title = group === '' ? plural : `${plural}.${group}`
   const subject = name === undefined ? title : `${title} ${JSON.stringify(name)}`
-  const details = { group, kind: plural, ...(name !== undefined && { name }) }
+  const details = { group, kind: plural, name }
   return new ApiError('Forbidden', `${subject} is forbidden: ${why}`, details)
 }

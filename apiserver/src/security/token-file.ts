@@ -36,7 +36,7 @@ export class TokenFile {
     this.#file = new FileWatch({
       paths: [path],
       known: [text],
-      ...(clock && { clock }),
+      clock,
       failed: (error, failingMs) => {
         const failingSeconds = Math.round(failingMs / 1000)
         const fields = { path, failingSeconds, err: error }

@@ -27,7 +27,7 @@ export async function fetchJson(url: string, ca: string | undefined): Promise<un
 function request(url: string, ca: string | undefined, signal: AbortSignal): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const headers = { accept: 'application/json' }
-    const sent = get(url, { headers, agent: false, signal, ...(ca !== undefined && { ca }) }, response => {
+    const sent = get(url, { headers, agent: false, signal, ca }, response => {
       const parts: Buffer[] = []
       let bytes = 0
       response.on('error', reject)
