@@ -11,7 +11,7 @@ export async function* currentPages(
 ): AsyncGenerator<readonly KeyValue[], void> {
   let after: string | undefined
   do {
-    const page = await storage.list(prefix, { ...options, ...(after !== undefined && { after }) })
+    const page = await storage.list(prefix, { ...options, after })
     yield page.pairs
     after = page.more ? page.pairs.at(-1)?.key : undefined
   } while (after !== undefined)

@@ -66,7 +66,8 @@ export class EtcdClient extends Etcd3 {
       ...(tls && {
         credentials: {
           rootCertificate: tls.ca ?? Buffer.from(rootCertificates.join('\n')),
-          ...(tls.cert && tls.key && { certChain: tls.cert, privateKey: tls.key }),
+          certChain: tls.cert,
+          privateKey: tls.key,
         },
       }),
       grpcOptions: {

@@ -80,7 +80,7 @@ class EtcdStorage implements Storage {
     this.#deadlineMs = deadlineMs
     this.#log = log
     this.#observe = options.observe
-    this.#endpoints = new Endpoints(endpoints, { ...(tls && { tls }), ...(auth && { auth }) }, log)
+    this.#endpoints = new Endpoints(endpoints, { tls, auth }, log)
     this.#outcomes = new Outcomes({
       endpoints: this.#endpoints,
       keyspace: this.#keyspace,
@@ -131,7 +131,7 @@ class EtcdStorage implements Storage {
       const request = { key, range_end: rangeEnd, limit: items, keys_only: keysOnly }
       let page: { revision: Revision; response: IRangeResponse }
       try {
-        page = await this.#range({ ...request, ...(revision !== undefined && { revision }) }, limits)
+        page = await this.#range({ ...request, revision }, limits)
       } catch (error) {
         if (!(error instanceof CallError) || !error.responseTooLarge || items === 1) throw error
         mostItems = Math.floor(items / 2)
