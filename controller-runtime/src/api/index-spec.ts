@@ -116,7 +116,13 @@ function declare<T>(
 ): IndexDeclaration<T> {
   const mark = { [marker]: true }
   const spec: IndexSpec<T> = Object.freeze({
-    ...{ name, order, unique, uniqueWithin, version, multiple, valuesOf },
+    name,
+    order,
+    unique,
+    uniqueWithin,
+    version,
+    multiple,
+    valuesOf,
     ...mark,
   })
   return Object.freeze(Object.assign(() => spec, mark))

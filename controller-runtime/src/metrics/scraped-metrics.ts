@@ -42,7 +42,9 @@ export class ScrapedMetrics {
     read: () => Iterable<Sample<L>>,
   ): void {
     new Type({
-      ...{ name, help, labelNames },
+      name,
+      help,
+      labelNames,
       registers: [this.#registry],
       collect() {
         this.reset()
