@@ -7,12 +7,13 @@ import { type InformerLease, InformerPool } from '../cache/informer-pool.ts'
 import type { Client } from '../client/client.ts'
 import { createClient } from '../client/create-client.ts'
 import type { Transport } from '../client/transport.ts'
-import { type Clock, sleep, systemClock } from '../clock.ts'
+import { type Clock, systemClock } from '../clock.ts'
 import { ControllerBuilder } from '../controller/builder.ts'
 import { Controller } from '../controller/controller.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { ControllerMetrics } from '../metrics/index.ts'
 import type { Runnable } from '../runnable.ts'
+import { settledWithin } from '../settled-within.ts'
 import { unlessAborted } from '../unless-aborted.ts'
 import { type EventLoopDelayMeter, EventLoopWatch, measureEventLoopDelay } from './event-loop-watch.ts'
 import { GuardedTransport } from './guarded-transport.ts'
@@ -266,7 +267,7 @@ export class Manager {
       if (host.name !== name) continue
       this.#runnables.delete(host)
       const stopped = host.stop(new DOMException(`runnable ${name} is stopping`, 'AbortError'))
-      await this.#within(stopped, this.#drainTimeoutMs)
+      await settledWithin(this.#clock, stopped, this.#drainTimeoutMs)
       if (host.isRunning) {
         this.#log.warn({ runnable: name }, 'runnable has not ended in time')
         this.#deaf.add(host)
@@ -331,7 +332,7 @@ export class Manager {
     const runnables = hosts.filter(({ isRunning }) => isRunning).map(({ name }) => name)
     const drained = runs === 0 && runnables.length === 0
     if (!drained) this.#log.warn({ runs, runnables }, 'some runs or runnables have not ended')
-    await this.#within(this.#pool.stop(), managerDefaults.informersTimeoutMs)
+    await settledWithin(this.#clock, this.#pool.stop(), managerDefaults.informersTimeoutMs)
     // If something has not ended, it may still write; others must wait for the lease to expire.
     await this.#elector?.end({ release: drained })
     this.#eventLoop?.stop()
@@ -346,7 +347,7 @@ export class Manager {
     const runnables = [...this.#runnables].map(host => host.stop(reason))
     const ended = Promise.all([
       ...controllers.map(controller => controller.stop(this.#drainTimeoutMs)),
-      this.#within(Promise.all(runnables), this.#drainTimeoutMs),
+      settledWithin(this.#clock, Promise.all(runnables), this.#drainTimeoutMs),
     ])
     const { signal } = this.#forced
     const force = new Promise<void>(resolve => {
@@ -357,13 +358,13 @@ export class Manager {
       if (signal.aborted) onForce()
       else signal.addEventListener('abort', onForce, { once: true })
     })
-    await Promise.race([ended, force.then(() => this.#within(ended, forcedGraceMs))])
+    await Promise.race([ended, force.then(() => settledWithin(this.#clock, ended, forcedGraceMs))])
   }
 
   async #warmUp(): Promise<void> {
     const { warmUpTimeoutMs } = managerDefaults
     const synced = Promise.allSettled(this.#pool.informers.map(informer => informer.synced))
-    await this.#within(synced, warmUpTimeoutMs, this.#stopping.signal)
+    await settledWithin(this.#clock, synced, warmUpTimeoutMs, this.#stopping.signal)
   }
 
   /** Starts everything that needs the leader. */
@@ -380,13 +381,5 @@ export class Manager {
     for (const controller of this.#controllers) controller.standBy(reason)
     const leading = [...this.#runnables, ...this.#deaf].filter(({ needsLeader }) => needsLeader)
     await Promise.all(leading.map(host => host.stop(reason)))
-  }
-
-  /** Resolves when the work settles, after `ms`, or when aborted. */
-  async #within(work: Promise<unknown>, ms: number, aborted?: AbortSignal): Promise<void> {
-    const patience = new AbortController()
-    const signal = aborted === undefined ? patience.signal : AbortSignal.any([patience.signal, aborted])
-    await Promise.race([work, sleep(this.#clock, ms, signal)]).catch(() => {})
-    patience.abort()
   }
 }
